@@ -1,0 +1,91 @@
+# GlobalFS: `make run` mounts it, `make test` tests all of it. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+MOUNT ?= $(HOME)/globalfs
+ARGS ?=
+SEEDS ?= 100000
+SOAK ?= 5m
+
+STATICCHECK := v0.8.2
+GOLANGCI := v2.15.0
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
+
+# What has goroutines of its own is also tested with the race detector.
+CONCURRENT := $(addprefix ./internal/,block client dev driver mount server transport wal)
+
+##@ Use
+
+.PHONY: run
+run: build ## mount an embedded cluster of three regions (MOUNT=dir, ARGS="--wan ...")
+	@deploy/deps.sh run
+	bin/globalfs dev --mount '$(MOUNT)' $(ARGS)
+
+.PHONY: build
+build: ## bin/globalfs, static
+	@deploy/deps.sh go
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/globalfs ./cmd/globalfs
+
+.PHONY: bench
+bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--clients 16 --wan ...")
+	bin/globalfs bench micro $(ARGS)
+
+##@ Development
+
+.PHONY: test
+test: deps vet arch unit race posix ## everything: on a bare machine it first installs what is missing
+
+.PHONY: deps
+deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx
+	@deploy/deps.sh test
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+# -count=1: the result depends on files that the test cache does not know of.
+.PHONY: arch
+arch: ## the import rules, the documentation rules and the dependency list
+	go test -count=1 ./test/arch
+
+.PHONY: unit
+unit: ## all packages but the slow ones on a real mount
+	go test -timeout 10m $$(go list ./... | grep -v /test/)
+
+.PHONY: race
+race: ## the concurrent packages with the race detector
+	go test -race -timeout 10m $(CONCURRENT)
+
+.PHONY: posix
+posix: ## pjdfstest, fsx, a compiler, crashes: the real binary on a real mount
+	go test -count=1 -timeout 15m ./test/posix
+
+.PHONY: soak
+soak: deps ## the same for long (SEEDS=100000 simulations, SOAK=5m for each race and fuzz)
+	go test -count=1 -timeout 0 ./internal/sim -sim.seeds=$(SEEDS)
+	go test -count=1 -timeout 0 ./internal/dev -run Race -race.duration=$(SOAK)
+	go test -count=1 -timeout 0 ./test/posix -posix.ops=100000
+
+.PHONY: lint
+lint: vet $(TOOLS)/staticcheck@$(STATICCHECK) $(TOOLS)/golangci-lint@$(GOLANGCI) ## gofmt, vet, staticcheck, golangci-lint, sizes
+	@unformatted="$$(gofmt -l cmd internal pkg test $(wildcard bench))"; \
+		if [ -n "$$unformatted" ]; then echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; fi
+	$(TOOLS)/staticcheck@$(STATICCHECK) ./...
+	$(TOOLS)/golangci-lint@$(GOLANGCI) run
+	@go test -count=1 -v -run TestSizes ./test/arch
+
+$(TOOLS)/staticcheck@$(STATICCHECK):
+	@deploy/deps.sh tool $@ honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
+
+$(TOOLS)/golangci-lint@$(GOLANGCI):
+	@deploy/deps.sh tool $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin
+
+.PHONY: help
+help:
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

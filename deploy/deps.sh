@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, run or test GlobalFS from its sources on Debian or Ubuntu:
+#
+#   deploy/deps.sh go             nothing: says how to get Go if it is missing or too old
+#   deploy/deps.sh run            FUSE's mount helper
+#   deploy/deps.sh test           that, a C compiler, and the file system testers pjdfstest and fsx
+#   deploy/deps.sh tool F M@V     the Go program of module M, version V, as file F
+#
+# What cannot be installed for want of root or network is named with the command that does it. For
+# run and test the script then goes on: the mount says what it misses, and tests that
+# need a missing tool skip themselves.
+set -euo pipefail
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/globalfs"
+testers="$cache/posixtest" # test/posix looks here too
+pjdfstest_version=0.2.2
+fsx_version=0.3.2
+min_rust=1.85 # of pjdfstest
+min_go=1.21   # from here on Go fetches the toolchain that go.mod names
+
+say() { printf 'deps: %s\n' "$*" >&2; }
+
+# as_root runs a command as root, if that needs no password.
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+		sudo -n "$@"
+	else
+		return 1
+	fi
+}
+
+apt_get() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 "$@" </dev/null >/dev/null
+}
+
+# apt_install installs Debian packages; on failure it names the command.
+apt_install() {
+	if ! command -v apt-get >/dev/null; then
+		say "not Debian or Ubuntu: please install the equivalent of: $*"
+		return 1
+	fi
+	say "installing $*"
+	apt_get install --no-install-recommends "$@" 2>/dev/null && return 0
+	apt_get update && apt_get install --no-install-recommends "$@" && return 0
+	say "could not install; please run: sudo apt-get update && sudo apt-get install -y $*"
+	return 1
+}
+
+# at_least is true if version $1 is $2 or later.
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n1)" = "$2" ]; }
+
+need_go() {
+	local version
+	if ! version="$(go env GOVERSION 2>/dev/null)"; then
+		version=go0
+	fi
+	if ! at_least "${version#go}" "$min_go"; then
+		say "Go $min_go or later is needed (found: ${version#go}): see https://go.dev/doc/install"
+		return 1
+	fi
+}
+
+need_fuse() {
+	command -v fusermount3 >/dev/null || apt_install fuse3 || true
+	[ -e /dev/fuse ] || as_root modprobe fuse 2>/dev/null || true
+	[ -e /dev/fuse ] || say "there is no /dev/fuse, so nothing can be mounted." \
+		"On a machine of your own: sudo modprobe fuse. In a container: --device /dev/fuse --cap-add SYS_ADMIN"
+}
+
+# new_cargo prints the path of a cargo that builds the testers.
+new_cargo() {
+	local cargo
+	for cargo in "$(command -v cargo || true)" "$HOME/.cargo/bin/cargo" /usr/bin/cargo; do
+		if [ -x "$cargo" ] && at_least "$("$cargo" --version 2>/dev/null | cut -d' ' -f2)" "$min_rust"; then
+			printf '%s\n' "$cargo"
+			return 0
+		fi
+	done
+	return 1
+}
+
+# need_cargo installs the first package of the distribution that is new enough: Debian 12's cargo
+# is 1.63, but it has a recent one for building browsers, cargo-web.
+need_cargo() {
+	new_cargo >/dev/null && return 0
+	local package version
+	command -v apt-get >/dev/null && apt_get update 2>/dev/null || true
+	for package in cargo cargo-web; do
+		version="$(apt-cache policy "$package" 2>/dev/null | awk '/Candidate:/ { print $2 }')"
+		at_least "${version:-0}" "$min_rust" && apt_install "$package" && return 0
+	done
+	say "no Rust $min_rust or later: see https://rustup.rs"
+	return 1
+}
+
+# need_tester builds one of the testers, once.
+need_tester() {
+	local name="$1" version="$2" cargo
+	[ "$("$testers/bin/$name" --version 2>/dev/null)" = "$name $version" ] && return 0
+	if need_cargo && cargo="$(new_cargo)"; then
+		say "building $name $version (once, into $testers)"
+		"$cargo" install --quiet --locked --force --root "$testers" --version "$version" "$name" </dev/null && return 0
+	fi
+	say "no $name: its tests will be skipped"
+}
+
+# need_tool builds a Go program outside of this module, once.
+need_tool() {
+	local file="$1" module="$2" dir
+	[ -x "$file" ] && return 0
+	say "building $module (once, into ${file%/*})"
+	mkdir -p "${file%/*}"
+	dir="$(mktemp -d "${file%/*}/build.XXXXXX")"
+	GOBIN="$dir" GOFLAGS= go install "$module"
+	mv "$dir"/* "$file"
+	rmdir "$dir"
+}
+
+case "${1:-}" in
+go) need_go ;;
+run) need_fuse ;;
+test)
+	need_go
+	need_fuse
+	command -v cc >/dev/null || apt_install gcc libc6-dev || true
+	need_tester pjdfstest "$pjdfstest_version"
+	need_tester fsx "$fsx_version"
+	;;
+tool) need_tool "$2" "$3" ;;
+*)
+	say "usage: deploy/deps.sh go | run | test | tool FILE MODULE@VERSION"
+	exit 2
+	;;
+esac

@@ -1,0 +1,190 @@
+// Package bench has the benchmarks behind `globalfs bench`. Micro is the thesis' microbenchmark (T
+// 3.6.1): read 1 KB, write 1 KB, create, and create with 1 KB, in the local and in the
+// global partition, in a closed loop: each client begins an operation when its last one ended.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// chunk is the size of the thesis' reads and writes, fileSize that of the file which is read over and
+// over (T 3.6.1).
+const (
+	chunk    = 1 << 10
+	fileSize = 10 << 10
+)
+
+// Target is a directory where the benchmark works, through a mount or straight through the
+// client library. Its methods are called concurrently, each client with its own names.
+type Target interface {
+	// Create makes an empty file.
+	Create(ctx context.Context, name string) error
+	// Open opens a file, and makes it if it does not exist.
+	Open(ctx context.Context, name string) (File, error)
+}
+
+// File is an open file. It is used by one client at a time.
+type File interface {
+	ReadAt(ctx context.Context, into []byte, offset int64) error
+	WriteAt(ctx context.Context, data []byte, offset int64) error
+	Close(ctx context.Context) error
+}
+
+// Config of a run.
+type Config struct {
+	Clients  int           // in each measurement
+	Duration time.Duration // of each measurement
+	Places   []Place
+	Progress func(string) // is told what is being measured
+}
+
+// Place is a partition to measure.
+type Place struct {
+	Name   string // "local" or "global"
+	Target Target
+}
+
+// Measurement is one row of the result. Latencies are in microseconds.
+type Measurement struct {
+	Operation  string  `json:"operation"`
+	Place      string  `json:"place"`
+	Clients    int     `json:"clients"`
+	Operations int     `json:"operations"`
+	PerSecond  float64 `json:"operations_per_second"`
+	P50        float64 `json:"p50_us"`
+	P95        float64 `json:"p95_us"`
+	P99        float64 `json:"p99_us"`
+	Max        float64 `json:"max_us"`
+}
+
+// operation prepares a client and gives what it repeats.
+type operation struct {
+	name    string
+	prepare func(ctx context.Context, t Target, prefix string) (step func(n int) error, done func() error, err error)
+}
+
+var operations = []operation{
+	{"read 1 KB", prepareRead},
+	{"write 1 KB", prepareWrite},
+	{"create", prepareCreate},
+	{"create 1 KB", prepareCreateWrite},
+}
+
+func nothing() error { return nil }
+
+func prepareRead(ctx context.Context, t Target, prefix string) (func(int) error, func() error, error) {
+	f, err := t.Open(ctx, prefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.WriteAt(ctx, make([]byte, fileSize), 0); err != nil {
+		return nil, nil, err
+	}
+	buffer := make([]byte, chunk)
+	step := func(n int) error { return f.ReadAt(ctx, buffer, int64(n%(fileSize/chunk))*chunk) }
+	return step, func() error { return f.Close(ctx) }, nil
+}
+
+func prepareWrite(ctx context.Context, t Target, prefix string) (func(int) error, func() error, error) {
+	f, err := t.Open(ctx, prefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	data := make([]byte, chunk)
+	step := func(n int) error { return f.WriteAt(ctx, data, int64(n)*chunk) }
+	return step, func() error { return f.Close(ctx) }, nil
+}
+
+func prepareCreate(ctx context.Context, t Target, prefix string) (func(int) error, func() error, error) {
+	return func(n int) error { return t.Create(ctx, fmt.Sprintf("%s-%d", prefix, n)) }, nothing, nil
+}
+
+func prepareCreateWrite(ctx context.Context, t Target, prefix string) (func(int) error, func() error, error) {
+	data := make([]byte, chunk)
+	step := func(n int) error {
+		f, err := t.Open(ctx, fmt.Sprintf("%s-%d", prefix, n))
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.WriteAt(ctx, data, 0), f.Close(ctx))
+	}
+	return step, nothing, nil
+}
+
+// Micro measures every operation at every place, one after the other.
+func Micro(ctx context.Context, cfg Config) ([]Measurement, error) {
+	var rows []Measurement
+	for i, op := range operations {
+		for _, place := range cfg.Places {
+			cfg.Progress(fmt.Sprintf("%s, %s: %d clients for %v", op.name, place.Name, cfg.Clients, cfg.Duration))
+			row, err := measure(ctx, cfg, op, place, fmt.Sprintf("bench-%d", i))
+			if err != nil {
+				return rows, fmt.Errorf("%s, %s: %w", op.name, place.Name, err)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+func measure(ctx context.Context, cfg Config, op operation, place Place, prefix string) (Measurement, error) {
+	all := make([][]time.Duration, cfg.Clients)
+	errs := make([]error, cfg.Clients)
+	var ready, running sync.WaitGroup
+	begin := make(chan struct{})
+	ready.Add(cfg.Clients)
+	for c := range cfg.Clients {
+		running.Go(func() {
+			step, done, err := op.prepare(ctx, place.Target, fmt.Sprintf("%s-%d", prefix, c))
+			ready.Done()
+			if err != nil {
+				errs[c] = err
+				return
+			}
+			<-begin
+			all[c], errs[c] = repeat(ctx, step, cfg.Duration)
+			errs[c] = errors.Join(errs[c], done())
+		})
+	}
+	ready.Wait()
+	start := time.Now()
+	close(begin)
+	running.Wait()
+	return summarize(op.name, place.Name, cfg.Clients, slices.Concat(all...), time.Since(start)), errors.Join(append(errs, ctx.Err())...)
+}
+
+// repeat runs step until duration has passed and gives the latency of each.
+func repeat(ctx context.Context, step func(int) error, duration time.Duration) ([]time.Duration, error) {
+	var latencies []time.Duration
+	end := time.Now().Add(duration)
+	for n := 0; ctx.Err() == nil; n++ {
+		start := time.Now()
+		if start.After(end) {
+			break
+		}
+		if err := step(n); err != nil {
+			return latencies, err
+		}
+		latencies = append(latencies, time.Since(start))
+	}
+	return latencies, nil
+}
+
+func summarize(op, place string, clients int, latencies []time.Duration, elapsed time.Duration) Measurement {
+	m := Measurement{Operation: op, Place: place, Clients: clients, Operations: len(latencies)}
+	if len(latencies) == 0 {
+		return m
+	}
+	slices.Sort(latencies)
+	at := func(q float64) float64 {
+		return float64(latencies[int(q*float64(len(latencies)-1))].Nanoseconds()) / 1e3
+	}
+	m.PerSecond = float64(len(latencies)) / elapsed.Seconds()
+	m.P50, m.P95, m.P99, m.Max = at(0.5), at(0.95), at(0.99), at(1)
+	return m
+}

@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+)
+
+// Directory is a Target on a mount: what a program sees, the kernel and FUSE included.
+type Directory string
+
+// Create makes an empty file.
+func (d Directory) Create(_ context.Context, name string) error {
+	f, err := os.OpenFile(filepath.Join(string(d), name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Open opens or makes a file.
+func (d Directory) Open(_ context.Context, name string) (File, error) {
+	f, err := os.OpenFile(filepath.Join(string(d), name), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return directoryFile{f}, nil
+}
+
+type directoryFile struct{ f *os.File }
+
+// ReadAt reads past the kernel's page cache, as the thesis' benchmark does: it drops the
+// pages of the file first.
+func (f directoryFile) ReadAt(_ context.Context, into []byte, offset int64) error {
+	if err := dropPages(f.f); err != nil {
+		return err
+	}
+	_, err := f.f.ReadAt(into, offset)
+	return err
+}
+
+func (f directoryFile) WriteAt(_ context.Context, data []byte, offset int64) error {
+	_, err := f.f.WriteAt(data, offset)
+	return err
+}
+
+func (f directoryFile) Close(context.Context) error { return f.f.Close() }

@@ -1,0 +1,146 @@
+package blocktest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/globalfs/globalfs/internal/block"
+)
+
+// Memory is a block.Disk in memory, whose copies can be spoiled and whose size is
+// limited: the simplest correct store, for tests of what stands on stores.
+type Memory struct {
+	mu     sync.Mutex
+	blocks map[block.ID][]byte // GUARDED_BY mu
+	bad    map[block.ID]bool   // GUARDED_BY mu
+	size   int                 // bytes
+	used   int                 // GUARDED_BY mu; bytes
+	failed error               // GUARDED_BY mu
+}
+
+// NewMemory makes a store for size bytes.
+func NewMemory(size int) *Memory {
+	return &Memory{blocks: make(map[block.ID][]byte), bad: make(map[block.ID]bool), size: size}
+}
+
+// Spoil makes the copy of a block bad, if there is one: Get gives ErrCorrupt until it is put again.
+func (m *Memory) Spoil(id block.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.blocks[id] != nil {
+		m.bad[id] = true
+	}
+}
+
+// Fail makes all calls give err, until it is nil.
+func (m *Memory) Fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failed = err
+}
+
+// Put implements block.Store.
+func (m *Memory) Put(ctx context.Context, id block.ID, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.check(ctx); err != nil {
+		return err
+	}
+	old, ok := m.blocks[id]
+	switch {
+	case len(data) == 0 || len(data) > block.MaxSize:
+		return fmt.Errorf("block %v of %d bytes", id, len(data))
+	case ok && !m.bad[id] && !bytes.Equal(old, data):
+		return block.ErrConflict
+	case ok && !m.bad[id]:
+		return nil
+	case m.used+len(data) > m.size:
+		return block.ErrNoSpace
+	}
+	m.used += len(data) - len(old)
+	m.blocks[id] = slices.Clone(data)
+	delete(m.bad, id)
+	return nil
+}
+
+// check gives the error that any call gives now. The caller holds mu.
+func (m *Memory) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.failed
+}
+
+// Get implements block.Store.
+func (m *Memory) Get(ctx context.Context, id block.ID, into []byte) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.check(ctx); err != nil {
+		return nil, err
+	}
+	data, ok := m.blocks[id]
+	if !ok {
+		return nil, block.ErrNotFound
+	}
+	if m.bad[id] {
+		return nil, &block.CorruptError{ID: id, File: "memory"}
+	}
+	return append(into[:0], data...), nil
+}
+
+// Delete implements block.Store.
+func (m *Memory) Delete(ctx context.Context, ids []block.ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.check(ctx); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		m.used -= len(m.blocks[id])
+		delete(m.blocks, id)
+		delete(m.bad, id)
+	}
+	return nil
+}
+
+// Range implements block.Store.
+func (m *Memory) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID, error] {
+	return func(yield func(block.ID, error) bool) {
+		ids, err := m.ids(ctx, from, to)
+		for _, id := range ids {
+			if !yield(id, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(block.ID{}, err)
+		}
+	}
+}
+
+func (m *Memory) ids(ctx context.Context, from, to block.ID) ([]block.ID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.check(ctx); err != nil {
+		return nil, err
+	}
+	var ids []block.ID
+	for id := range m.blocks {
+		if bytes.Compare(from[:], id[:]) <= 0 && bytes.Compare(id[:], to[:]) <= 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b block.ID) int { return bytes.Compare(a[:], b[:]) })
+	return ids, nil
+}
+
+// Usage implements block.Disk.
+func (m *Memory) Usage() (total, free uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return uint64(m.size), uint64(m.size - m.used), m.failed
+}

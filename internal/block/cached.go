@@ -1,0 +1,142 @@
+package block
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+)
+
+// Cached is a Store that remembers the blocks of another one that were used last.
+// Blocks never change, so nothing is ever stale; a deleted block may be read until it is
+// pushed out, which nobody does who has no right to it. Gets of the same block at the
+// same time ask the store once.
+type Cached struct {
+	store Store
+	max   int
+
+	mu      sync.Mutex
+	blocks  map[ID]*list.Element // GUARDED_BY mu; of *cachedBlock
+	lru     list.List            // GUARDED_BY mu; the last used in front
+	bytes   int                  // GUARDED_BY mu; of the data of blocks; at most max
+	flights map[ID]*flight       // GUARDED_BY mu
+}
+
+type cachedBlock struct {
+	id   ID
+	data []byte // never changed
+}
+
+// flight is a Get of the store that others wait for.
+type flight struct {
+	done chan struct{} // closed when the rest is set
+	data []byte
+	err  error
+}
+
+// NewCached remembers up to maxBytes of data of store.
+func NewCached(store Store, maxBytes int) *Cached {
+	return &Cached{store: store, max: maxBytes, blocks: make(map[ID]*list.Element), flights: make(map[ID]*flight)}
+}
+
+// Put implements Store. What is written is often read soon, so it is remembered.
+func (c *Cached) Put(ctx context.Context, id ID, data []byte) error {
+	if err := c.store.Put(ctx, id, data); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.blocks[id] == nil && len(data) <= c.max {
+		c.remember(id, slices.Clone(data))
+	}
+	return nil
+}
+
+// Get implements Store.
+func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		if element := c.blocks[id]; element != nil {
+			c.lru.MoveToFront(element)
+			c.mu.Unlock()
+			return append(into[:0], element.Value.(*cachedBlock).data...), nil
+		}
+		f := c.flights[id]
+		if f == nil {
+			f = &flight{done: make(chan struct{})}
+			c.flights[id] = f
+			c.mu.Unlock()
+			c.fly(ctx, id, f)
+		} else {
+			c.mu.Unlock()
+			select {
+			case <-f.done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			if isContextError(f.err) {
+				continue // it was the other one's context that ended
+			}
+		}
+		if f.err != nil {
+			return nil, f.err
+		}
+		return append(into[:0], f.data...), nil
+	}
+}
+
+// fly gets a block from the store for all who wait for f.
+func (c *Cached) fly(ctx context.Context, id ID, f *flight) {
+	f.data, f.err = c.store.Get(ctx, id, nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.err == nil && c.blocks[id] == nil {
+		c.remember(id, f.data)
+	}
+	delete(c.flights, id)
+	close(f.done)
+}
+
+// isContextError reports whether somebody's context ended.
+func isContextError(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// remember adds a block that is not there. The caller holds mu.
+func (c *Cached) remember(id ID, data []byte) {
+	c.blocks[id] = c.lru.PushFront(&cachedBlock{id: id, data: data})
+	c.bytes += len(data)
+	for c.bytes > c.max {
+		c.forget(c.lru.Back())
+	}
+}
+
+// forget drops one block. The caller holds mu.
+func (c *Cached) forget(element *list.Element) {
+	b := c.lru.Remove(element).(*cachedBlock)
+	delete(c.blocks, b.id)
+	c.bytes -= len(b.data)
+}
+
+// Delete implements Store.
+func (c *Cached) Delete(ctx context.Context, ids []ID) error {
+	err := c.store.Delete(ctx, ids)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		if element := c.blocks[id]; element != nil {
+			c.forget(element)
+		}
+	}
+	return err
+}
+
+// Range implements Store.
+func (c *Cached) Range(ctx context.Context, from, to ID) iter.Seq2[ID, error] {
+	return c.store.Range(ctx, from, to)
+}

@@ -1,0 +1,83 @@
+// Package block stores the immutable data blocks of files (thesis 3.5.4). It holds
+// the Store interface, the engine that keeps one server's blocks on its disk
+// (Segments), the server's logic (Node: any server is a proxy for its whole
+// region), and the stores of clients, which wrap each other: Remote (a region),
+// Nearest (several regions) and Cached. Package ring says which servers own a block.
+//
+// A block has an id that names the same 1 to 1 MiB bytes for ever. That is what makes
+// the rest simple: copies need no coordination, any good copy is the right one, a put
+// may be repeated, and a cache needs no invalidation.
+//
+// # Guarantees
+//
+//	B1  Get gives the bytes that were put, or an error: never other bytes. Every
+//	    block has a CRC32C over its id and its bytes, made by the first server that
+//	    sees it or before, verified on each read from disk and each time that the block
+//	    crosses a wire.
+//	B2  Put of a block that is there changes nothing, unless the copy is bad: then it
+//	    replaces it. Put of other bytes under the same id gives ErrConflict.
+//	B3  A put that was acknowledged by a region has r copies on distinct servers, each as
+//	    durable as its server's Config says: on the owners, which are in distinct
+//	    datacenters as far as there are any, or, for owners that could not take it, on
+//	    the servers that follow on the ring.
+//	B4  A put that failed may have left copies, on one server or on several: they are
+//	    good copies, or nothing. A failed put may be repeated anywhere.
+//	B5  ErrNotFound from a region means that every server of it was asked. If one
+//	    could not be asked, the answer is ErrUnavailable.
+//	B6  Delete of a block removes all copies on the servers that could be reached, and
+//	    is an error if one could not.
+//
+// # What one server has on disk
+//
+//	DIR/index/         LevelDB (package kv): blocks up to 4 KiB, places of the others
+//	DIR/%08x.seg       segments: larger blocks, append only, rolled at 64 MiB
+//
+// A segment is a sequence of records, numbers little endian, without padding:
+//
+//	 0   4  "GBK1"
+//	 4  16  id
+//	20   4  length of the data
+//	24   4  CRC32C of id and data
+//	28   4  CRC32C of the 28 bytes before
+//	32      data
+//
+// The index has one key for each block, "b" and the id, whose value is either
+//
+//	1, CRC32C of id and data (4 bytes), data
+//	2, CRC32C of id and data (4 bytes), varints: segment, offset of the record, length
+//
+// and the key "f", the frontier: varints 1 (the version of this format), segment,
+// offset. All records before it were indexed when it was written.
+//
+// # What holds on disk
+//
+//	S1  Records are appended, made durable, and then indexed in one LevelDB batch
+//	    together with the new frontier. Package kv keeps a prefix of its batches, so
+//	    after a crash all records that the index may have lost are behind the
+//	    frontier. Open indexes them again: a put waits for one sync, that of the segment.
+//	S2  Open cuts a torn tail: the bytes behind the last good record behind the frontier.
+//	S3  If a segment ends before the frontier (only power loss without sync can do that),
+//	    Open drops the index entries that point beyond its end, and nothing is
+//	    appended to it any more.
+//	S4  A record that could not be written in full (no space) is cut off. If that
+//	    fails too, or a sync or the index fails, nothing is appended to the segment any
+//	    more. The index names only records written in full.
+//	S5  A delete is a synced LevelDB batch, and so is the frontier in it: a deleted
+//	    block is not indexed again by Open. (Without sync power loss may undo
+//	    deletes; what comes back is garbage, collected again.)
+//
+// # What you must not assume
+//
+// Delete removes the index entry only. The record stays in its segment as dead bytes:
+// space comes back when compaction, which is not part of this package yet, has moved
+// the live records of a segment (those that the index names) to a new one. Small
+// blocks are reclaimed by LevelDB itself.
+//
+// A get does not repair the number of copies, only bad ones: an owner that missed a put
+// stays without its copy, and its stand-in with it, until somebody puts again.
+//
+// If the index fails once, by an error of the disk or a damaged table, this server's store
+// gives that error until it is opened again, and the region goes on without it.
+// ReserveBytes keeps a full disk from causing it. A damaged index may be moved away:
+// Open makes it anew from the segments; small blocks are then missing here.
+package block

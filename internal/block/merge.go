@@ -1,0 +1,102 @@
+package block
+
+import (
+	"bytes"
+	"iter"
+)
+
+// pages is a Range over pages: next gives the ids from an id on and whether there are more.
+func pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.Seq2[ID, error] {
+	return func(yield func(ID, error) bool) {
+		for at := from; bytes.Compare(at[:], to[:]) <= 0; {
+			ids, more, err := next(at)
+			if err != nil {
+				yield(ID{}, err)
+				return
+			}
+			for _, id := range ids {
+				if !yield(id, nil) {
+					return
+				}
+			}
+			if !more || len(ids) == 0 || ids[len(ids)-1] == LastID {
+				return
+			}
+			at = successor(ids[len(ids)-1])
+		}
+	}
+}
+
+// successor is the next id; id must not be LastID.
+func successor(id ID) ID {
+	for i := len(id) - 1; i >= 0; i-- {
+		if id[i]++; id[i] != 0 {
+			break
+		}
+	}
+	return id
+}
+
+// merge gives the union of ascending sequences. A sequence that fails ends; the others
+// go on, and the first error is the last thing that merge yields.
+func merge(all []iter.Seq2[ID, error]) iter.Seq2[ID, error] {
+	return func(yield func(ID, error) bool) {
+		var failed error
+		heads := make([]head, 0, len(all))
+		for _, seq := range all {
+			next, stop := iter.Pull2(seq)
+			defer stop()
+			heads = append(heads, head{next: next})
+			heads[len(heads)-1].advance(&failed)
+		}
+		for {
+			low := lowest(heads)
+			if low == nil {
+				break
+			}
+			id := low.id
+			for i := range heads {
+				if heads[i].live && heads[i].id == id {
+					heads[i].advance(&failed)
+				}
+			}
+			if !yield(id, nil) {
+				return
+			}
+		}
+		if failed != nil {
+			yield(ID{}, failed)
+		}
+	}
+}
+
+// head is the front of one sequence.
+type head struct {
+	next func() (ID, error, bool)
+	id   ID
+	live bool
+}
+
+// advance takes the next id, and notes the first error in failed.
+func (h *head) advance(failed *error) {
+	var err error
+	h.id, err, h.live = h.next()
+	if err != nil {
+		h.live = false
+		if *failed == nil {
+			*failed = err
+		}
+	}
+}
+
+// lowest gives the live head with the lowest id; nil if none is live.
+func lowest(heads []head) *head {
+	var low *head
+	for i := range heads {
+		h := &heads[i]
+		if h.live && (low == nil || bytes.Compare(h.id[:], low.id[:]) < 0) {
+			low = h
+		}
+	}
+	return low
+}

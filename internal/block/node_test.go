@@ -1,0 +1,214 @@
+package block_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// disk gives the memory of a server.
+func disk(r *blocktest.Region, server multicast.ProcessID) *blocktest.Memory {
+	return r.Disks[server].(*blocktest.Memory)
+}
+
+// holders gives the servers that have a good copy, in ring order.
+func holders(t testing.TB, r *blocktest.Region, id block.ID) []multicast.ProcessID {
+	var has []multicast.ProcessID
+	for _, p := range r.Ring.Walk(id) {
+		if _, err := r.Disks[p].Get(t.Context(), id, nil); err == nil {
+			has = append(has, p)
+		}
+	}
+	return has
+}
+
+func TestPutIsOnTheOwners(t *testing.T) {
+	r := region(t, 7)
+	remote := r.Client(t)
+	for i := range 50 {
+		id, data := blocktest.Block(i, 100)
+		require.NoError(t, remote.Put(t.Context(), id, data))
+		require.Equal(t, r.Ring.Owners(id, 3), holders(t, r, id))
+	}
+}
+
+// TestStandIns puts while owners fail in all ways: the next ones on the ring take the
+// copies, and the block can be read from any server.
+func TestStandIns(t *testing.T) {
+	id, data := blocktest.Block(1, 5000)
+	for name, fail := range map[string]func(*blocktest.Region, multicast.ProcessID){
+		"down":  func(r *blocktest.Region, p multicast.ProcessID) { r.SetDown(p, true) },
+		"hung":  func(r *blocktest.Region, p multicast.ProcessID) { r.SetHung(p, true) },
+		"full":  func(r *blocktest.Region, p multicast.ProcessID) { disk(r, p).Fail(block.ErrNoSpace) },
+		"error": func(r *blocktest.Region, p multicast.ProcessID) { disk(r, p).Fail(errors.New("input/output error")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := region(t, 7)
+				walk := r.Ring.Walk(id)
+				fail(r, walk[0])
+				fail(r, walk[2])
+				begin := time.Now()
+				require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+				require.LessOrEqual(t, time.Since(begin), 5*blocktest.CallTimeout)
+				require.Equal(t, []multicast.ProcessID{walk[1], walk[3], walk[4]}, holders(t, r, id))
+				blocktest.RequireBlock(t, r.Client(t), id, data)
+			})
+		})
+	}
+}
+
+// TestTooFewServers gives ErrUnavailable, or ErrNoSpace if that is the reason, and
+// never acknowledges fewer copies.
+func TestTooFewServers(t *testing.T) {
+	id, data := blocktest.Block(1, 5000)
+	r := region(t, 4)
+	r.SetDown(2, true)
+	r.SetDown(3, true)
+	require.ErrorIs(t, r.Client(t).Put(t.Context(), id, data), block.ErrUnavailable)
+	r.SetDown(3, false)
+	disk(r, 4).Fail(block.ErrNoSpace)
+	require.ErrorIs(t, r.Client(t).Put(t.Context(), id, data), block.ErrNoSpace)
+	disk(r, 4).Fail(nil)
+	require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+	require.Len(t, holders(t, r, id), 3)
+}
+
+// TestHungServerDelaysOneCall: who did not answer is asked last for a while.
+func TestHungServerDelaysOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := region(t, 5)
+		remote := r.Client(t)
+		r.SetHung(1, true)
+		for i := range 20 {
+			id, data := blocktest.Block(i, 10)
+			require.NoError(t, remote.Put(t.Context(), id, data))
+		}
+		begin := time.Now()
+		for i := range 20 {
+			id, data := blocktest.Block(i, 10)
+			require.NoError(t, remote.Put(t.Context(), id, data))
+			blocktest.RequireBlock(t, remote, id, data)
+		}
+		require.Zero(t, time.Since(begin))
+	})
+}
+
+// TestReadRepair replaces bad copies: the own one and those of other servers.
+func TestReadRepair(t *testing.T) {
+	id, data := blocktest.Block(1, 5000)
+	r := region(t, 5)
+	walk := r.Ring.Walk(id)
+	require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+	require.NoError(t, r.Disks[walk[4]].Put(t.Context(), id, data))       // it stood in once
+	for _, at := range []multicast.ProcessID{walk[0], walk[1], walk[4]} { // who meets the first owner on the way
+		near, err := block.NewRemote(r, []multicast.ProcessID{at}, time.Second)
+		require.NoError(t, err)
+		disk(r, walk[0]).Spoil(id)
+		disk(r, at).Spoil(id)
+		require.NotContains(t, holders(t, r, id), walk[0])
+		blocktest.RequireBlock(t, near, id, data)
+		require.Equal(t, []multicast.ProcessID{walk[0], walk[1], walk[2], walk[4]}, holders(t, r, id))
+	}
+}
+
+// TestNoGoodCopy tells lost blocks from blocks that cannot be reached (B5).
+func TestNoGoodCopy(t *testing.T) {
+	id, data := blocktest.Block(1, 5000)
+	r := region(t, 5)
+	remote := r.Client(t)
+	require.NoError(t, remote.Put(t.Context(), id, data))
+	owners := r.Ring.Owners(id, 3)
+	for _, p := range owners {
+		disk(r, p).Spoil(id)
+	}
+	_, err := remote.Get(t.Context(), id, nil)
+	require.ErrorIs(t, err, block.ErrCorrupt)
+	disk(r, owners[2]).Fail(errors.New("input/output error"))
+	_, err = remote.Get(t.Context(), id, nil)
+	require.ErrorIs(t, err, block.ErrUnavailable)
+	require.NotErrorIs(t, err, block.ErrNotFound)
+	missing, _ := blocktest.Block(2, 1)
+	_, err = remote.Get(t.Context(), missing, nil)
+	require.ErrorIs(t, err, block.ErrUnavailable)
+}
+
+// TestDeleteReachesStandIns, and says if it did not reach a server (B6).
+func TestDeleteReachesStandIns(t *testing.T) {
+	id, data := blocktest.Block(1, 5000)
+	r := region(t, 5)
+	remote := r.Client(t)
+	owner := r.Ring.Owners(id, 1)[0]
+	r.SetDown(owner, true)
+	require.NoError(t, remote.Put(t.Context(), id, data))
+	require.ErrorIs(t, remote.Delete(t.Context(), []block.ID{id}), block.ErrUnavailable)
+	r.SetDown(owner, false)
+	require.NoError(t, remote.Delete(t.Context(), []block.ID{id}))
+	require.Empty(t, holders(t, r, id))
+}
+
+func TestRemoteRangeAndUsageWithAServerDown(t *testing.T) {
+	r := region(t, 5)
+	remote := r.Client(t)
+	for i := range 10 {
+		id, data := blocktest.Block(i, 100)
+		require.NoError(t, remote.Put(t.Context(), id, data))
+	}
+	total, free, err := remote.Usage(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 5*big, total)
+	require.EqualValues(t, total-10*3*100, free)
+
+	r.SetDown(3, true)
+	total, _, err = remote.Usage(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 4*big, total)
+	ids, err := blocktest.Collect(remote.Range(t.Context(), block.ID{}, block.LastID))
+	require.ErrorIs(t, err, block.ErrUnavailable)
+	require.Len(t, ids, 10)
+	for p := range r.Disks {
+		r.SetDown(p, true)
+	}
+	_, _, err = remote.Usage(t.Context())
+	require.ErrorIs(t, err, block.ErrUnavailable)
+}
+
+func TestNodeConfig(t *testing.T) {
+	r := region(t, 3)
+	good := block.NodeConfig{Self: 1, Ring: r.Ring, Copies: 3, Disk: r.Disks[1], Peers: r, CallTimeout: time.Second}
+	require.NoError(t, good.Validate())
+	for name, change := range map[string]func(*block.NodeConfig){
+		"not on the ring": func(c *block.NodeConfig) { c.Self = 9 },
+		"too many copies": func(c *block.NodeConfig) { c.Copies = 4 },
+		"no copies":       func(c *block.NodeConfig) { c.Copies = 0 },
+		"no timeout":      func(c *block.NodeConfig) { c.CallTimeout = 0 },
+		"no disk":         func(c *block.NodeConfig) { c.Disk = nil },
+	} {
+		bad := good
+		change(&bad)
+		_, err := block.NewNode(bad)
+		require.Error(t, err, name)
+	}
+}
+
+// TestBadRequests stores nothing that is not what the client sent (B1).
+func TestBadRequests(t *testing.T) {
+	r := region(t, 3)
+	_, err := r.Call(t.Context(), 1, []byte("no request"))
+	require.Error(t, err)
+	id, data := blocktest.Block(1, 100)
+	for _, op := range []byte{1, 2} { // put, store
+		damaged := append(append([]byte{op}, id[:]...), 0, 0, 0, 0) // not the checksum
+		reply, err := r.Call(t.Context(), 1, append(damaged, data...))
+		require.NoError(t, err)
+		require.NotZero(t, reply[0])
+		require.Empty(t, holders(t, r, id))
+	}
+}

@@ -1,0 +1,134 @@
+package block
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Remote is the Store that is a region's DHT, as its clients see it. Each request goes
+// to one server, the nearest that answers, which does it for the whole region.
+type Remote struct {
+	nodes []multicast.ProcessID
+	peers *peers
+}
+
+// NewRemote makes the store of the region with these servers, the nearest first. A
+// server that has not answered after timeout is given up for the next one: timeout
+// should be a few times the CallTimeout of the servers, which wait for each other.
+func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration) (*Remote, error) {
+	if len(nodes) == 0 || timeout <= 0 {
+		return nil, fmt.Errorf("remote blocks: %d servers, timeout %v: use at least one of each", len(nodes), timeout)
+	}
+	return &Remote{nodes: slices.Clone(nodes), peers: newPeers(caller, timeout)}, nil
+}
+
+// Put implements Store. The region has its copies when Put returns nil.
+func (r *Remote) Put(ctx context.Context, id ID, data []byte) error {
+	if err := checkSize(id, data); err != nil {
+		return err
+	}
+	_, err := r.ask(ctx, encodePut(opPut, id, data))
+	return err
+}
+
+// Get implements Store.
+func (r *Remote) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
+	reply, err := r.ask(ctx, encodeGet(opGet, id))
+	if err != nil {
+		return nil, err
+	}
+	data, err := decodeBlock(id, reply)
+	if err != nil {
+		return nil, err
+	}
+	if cap(into) < len(data) {
+		return data, nil
+	}
+	return append(into[:0], data...), nil
+}
+
+// Delete implements Store. Blocks may be deleted in part if it fails.
+func (r *Remote) Delete(ctx context.Context, ids []ID) error {
+	for some := range slices.Chunk(ids, maxIDs) {
+		if _, err := r.ask(ctx, encodeDelete(opDelete, some)); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// ask sends a request to one server after the other until one gives an answer that
+// another would give too.
+func (r *Remote) ask(ctx context.Context, request []byte) ([]byte, error) {
+	var last error
+	for _, node := range r.peers.order(r.nodes) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		reply, err := r.peers.call(ctx, node, request)
+		if err == nil || isFinal(err) || ctx.Err() != nil {
+			return reply, err
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("all %d storage servers of the region: %w: %w", len(r.nodes), ErrUnavailable, last)
+}
+
+// isFinal reports whether err is the answer of a whole region.
+func isFinal(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNoSpace) || errors.Is(err, ErrConflict)
+}
+
+// Range implements Store. It asks every server; if one does not answer, its error
+// comes after the ids of the others.
+func (r *Remote) Range(ctx context.Context, from, to ID) iter.Seq2[ID, error] {
+	all := make([]iter.Seq2[ID, error], len(r.nodes))
+	for i, node := range r.nodes {
+		all[i] = pages(from, to, func(from ID) ([]ID, bool, error) {
+			reply, err := r.peers.call(ctx, node, encodeList(from, to))
+			if err != nil {
+				return nil, false, err
+			}
+			return decodeIDs(reply)
+		})
+	}
+	return merge(all)
+}
+
+// Usage adds up the disks of the servers that answer, in bytes of disk: a region that
+// keeps r copies has room for an r-th of that. It fails if none answers.
+func (r *Remote) Usage(ctx context.Context) (total, free uint64, err error) {
+	type answer struct {
+		total, free uint64
+		err         error
+	}
+	answers := make(chan answer, len(r.nodes))
+	for _, node := range r.nodes {
+		go func() {
+			var a answer
+			reply, err := r.peers.call(ctx, node, []byte{byte(opUsage)})
+			if a.err = err; err == nil {
+				a.total, a.free, a.err = decodeUsage(reply)
+			}
+			answers <- a
+		}()
+	}
+	var errs []error
+	for range r.nodes {
+		a := <-answers
+		total, free = total+a.total, free+a.free
+		if a.err != nil {
+			errs = append(errs, a.err)
+		}
+	}
+	if len(errs) == len(r.nodes) {
+		return 0, 0, errors.Join(errs...)
+	}
+	return total, free, nil
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/spf13/cobra"
+)
+
+func newBench(logging *logFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure",
+		Args:  noArguments,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newBenchMicro(logging))
+	return cmd
+}
+
+// microFlags are those of `bench micro` beside the cluster's.
+type microFlags struct {
+	cluster  clusterFlags
+	clients  int
+	duration time.Duration
+	through  string
+	output   string
+}
+
+func newBenchMicro(logging *logFlags) *cobra.Command {
+	var f microFlags
+	cmd := &cobra.Command{
+		Use:   "micro",
+		Short: "The microbenchmarks of the thesis: read, write, create; local and global",
+		Long: `micro starts an embedded cluster on an empty data directory and measures, in a closed loop, reading and
+writing 1 KB, creating a file, and creating one with 1 KB (thesis section 3.6.1), in the local partition of
+the first region and in the global one.`,
+		Example: `  globalfs bench micro --clients 4 --duration 5s
+  globalfs bench micro --through client --wan --output json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
+	}
+	f.cluster.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.cluster.dir, "data-dir", "", "where the cluster keeps its data, deleted at the end (default: a temporary directory)")
+	flags.IntVar(&f.clients, "clients", 4, "in each measurement")
+	flags.DurationVar(&f.duration, "duration", 5*time.Second, "of each measurement")
+	flags.StringVar(&f.through, "through", "mount", "mount (what a program sees) or client (the client library, without the kernel)")
+	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
+	switch {
+	case f.clients < 1:
+		return inputError{fmt.Errorf("--clients %d: give at least 1", f.clients)}
+	case f.duration <= 0:
+		return inputError{fmt.Errorf("--duration %v: give a positive duration", f.duration)}
+	case f.through != "mount" && f.through != "client":
+		return inputError{fmt.Errorf("--through %q: give mount or client", f.through)}
+	case f.output != "table" && f.output != "json":
+		return inputError{fmt.Errorf("--output %q: give table or json", f.output)}
+	}
+	logger, err := logging.logger()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(f.cluster.dir, "globalfs-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	f.cluster.dir = filepath.Join(work, "data")
+	cfg, err := f.cluster.config(cmd, logger)
+	if err != nil {
+		return err
+	}
+	cluster, err := dev.Start(cmd.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	places, end, err := f.places(cmd.Context(), cluster, cfg, filepath.Join(work, "mount"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	rows, err := bench.Micro(cmd.Context(), bench.Config{
+		Clients: f.clients, Duration: f.duration, Places: places,
+		Progress: func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) },
+	})
+	if err != nil {
+		return err
+	}
+	return printMeasurements(cmd.OutOrStdout(), f.output, rows)
+}
+
+// places gives the two directories to measure, and what ends their use.
+func (f *microFlags) places(ctx context.Context, cluster *dev.Cluster, cfg dev.Config, dir string) ([]bench.Place, func() error, error) {
+	region := cfg.Spec.Regions[0]
+	if f.through == "client" {
+		c, err := cluster.Client(region)
+		if err != nil {
+			return nil, nil, err
+		}
+		local, err := bench.Dir(ctx, c, cluster.Plan.Partitions[1].Root(), "bench")
+		if err != nil {
+			return nil, nil, errors.Join(err, c.Close())
+		}
+		global, err := bench.Dir(ctx, c, posix.Root, "bench")
+		if err != nil {
+			return nil, nil, errors.Join(err, c.Close())
+		}
+		return []bench.Place{{Name: "local", Target: local}, {Name: "global", Target: global}}, c.Close, nil
+	}
+	m, err := mountAt(cluster, cfg, mountPoint{region: region, dir: dir})
+	if err != nil {
+		return nil, nil, err
+	}
+	local, global := filepath.Join(dir, string(region), "bench"), filepath.Join(dir, "bench")
+	if err := errors.Join(os.Mkdir(local, 0o755), os.Mkdir(global, 0o755)); err != nil {
+		return nil, nil, errors.Join(err, m.close())
+	}
+	return []bench.Place{{Name: "local", Target: bench.Directory(local)}, {Name: "global", Target: bench.Directory(global)}}, m.close, nil
+}
+
+func printMeasurements(out io.Writer, format string, rows []bench.Measurement) error {
+	if format == "json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(rows)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "operation\tplace\tclients\tops/s\tp50 us\tp95 us\tp99 us\tmax us\t")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", r.Operation, r.Place, r.Clients, r.PerSecond, r.P50, r.P95, r.P99, r.Max)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/spf13/cobra"
+)
+
+// clusterFlags say what embedded cluster a command starts.
+type clusterFlags struct {
+	file        string
+	regions     []string
+	datacenters int
+	replicas    int
+	copies      int
+	dir         string
+	wan         bool
+	transport   string
+	durability  string
+	timeout     time.Duration
+}
+
+func (f *clusterFlags) register(cmd *cobra.Command) {
+	d := topology.DefaultSpec()
+	var regions []string
+	for _, r := range d.Regions {
+		regions = append(regions, string(r))
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.file, "config", "", "YAML file with regions, datacenters, replicas, copies; flags win over it")
+	flags.StringSliceVar(&f.regions, "regions", regions, "names of the regions; each gets a local partition at /NAME")
+	flags.IntVar(&f.datacenters, "datacenters", d.Datacenters, "datacenters a region, one server in each")
+	flags.IntVar(&f.replicas, "replicas", d.Replicas, "replicas a partition: 1, 3 or 5")
+	flags.IntVar(&f.copies, "copies", d.Copies, "copies of each block in a region")
+	flags.BoolVar(&f.wan, "wan", false, "add the real delays between the regions")
+	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (loopback TCP)")
+	flags.StringVar(&f.durability, "durability", "os", "an acknowledged update survives: os (the end of the process), sync (also a loss of power), memory (neither)")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "of one file system operation; then it fails with ETIMEDOUT")
+}
+
+// config makes the configuration: flag over file over default.
+func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Config, error) {
+	spec, err := f.spec(cmd)
+	if err != nil {
+		return dev.Config{}, inputError{err}
+	}
+	cfg := dev.Config{Spec: spec, Dir: f.dir, WAN: f.wan, Timeout: f.timeout, Logger: logger}
+	switch f.transport {
+	case "inprocess":
+	case "grpc":
+		cfg.GRPC = true
+	default:
+		return cfg, inputError{fmt.Errorf("--transport %q: give inprocess or grpc", f.transport)}
+	}
+	switch f.durability {
+	case "os":
+		cfg.Durability = wal.OS
+	case "sync":
+		cfg.Durability = wal.Sync
+	case "memory":
+		cfg.Durability = wal.Memory
+	default:
+		return cfg, inputError{fmt.Errorf("--durability %q: give os, sync or memory", f.durability)}
+	}
+	if f.timeout <= 0 {
+		return cfg, inputError{fmt.Errorf("--timeout %v: give a positive duration such as 30s", f.timeout)}
+	}
+	return cfg, nil
+}
+
+func (f *clusterFlags) spec(cmd *cobra.Command) (topology.Spec, error) {
+	spec := topology.DefaultSpec()
+	if f.file != "" {
+		text, err := os.ReadFile(f.file)
+		if err != nil {
+			return spec, fmt.Errorf("--config: %w", err)
+		}
+		if spec, err = topology.ParseSpec(text); err != nil {
+			return spec, fmt.Errorf("%s: %w", f.file, err)
+		}
+	}
+	given := func(name string) bool { return f.file == "" || cmd.Flags().Changed(name) }
+	if given("regions") {
+		spec.Regions = nil
+		for _, r := range f.regions {
+			spec.Regions = append(spec.Regions, topology.Region(r))
+		}
+	}
+	if given("datacenters") {
+		spec.Datacenters = f.datacenters
+	}
+	if given("replicas") {
+		spec.Replicas = f.replicas
+	}
+	if given("copies") {
+		spec.Copies = f.copies
+	}
+	return spec, spec.Validate()
+}

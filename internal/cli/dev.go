@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/spf13/cobra"
+)
+
+func newDev(logging *logFlags) *cobra.Command {
+	var cluster clusterFlags
+	var mounts []string
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a cluster of several regions in this process and mount it",
+		Long: `dev runs all servers of a cluster in one process: the global partition, replicated in
+all regions, holds the root of the tree; each region has a local partition at /REGION. It runs until
+Ctrl-C, then unmounts. The data directory is kept between runs.`,
+		Example: `  globalfs dev --mount ~/globalfs
+  globalfs dev --wan --mount us-west-2=/mnt/a --mount eu-west-1=/mnt/b
+  globalfs dev --regions us-east-1,sa-east-1 --data-dir /tmp/g --mount /mnt/g`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := logging.logger()
+			if err != nil {
+				return err
+			}
+			cfg, err := cluster.config(cmd, logger)
+			if err != nil {
+				return err
+			}
+			points, err := parseMounts(mounts, cfg.Spec.Regions)
+			if err != nil {
+				return inputError{err}
+			}
+			return runDev(cmd.Context(), cfg, points, cmd.OutOrStdout())
+		},
+	}
+	cluster.register(cmd)
+	dir, err := dev.DefaultDir()
+	if err != nil {
+		dir = ""
+	}
+	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "where the cluster keeps its data")
+	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
+	return cmd
+}
+
+// mountPoint is one --mount.
+type mountPoint struct {
+	region topology.Region
+	dir    string
+}
+
+func parseMounts(values []string, regions []topology.Region) ([]mountPoint, error) {
+	var points []mountPoint
+	for _, v := range values {
+		p := mountPoint{region: regions[0], dir: v}
+		if region, dir, ok := strings.Cut(v, "="); ok {
+			p = mountPoint{region: topology.Region(region), dir: dir}
+		}
+		known := false
+		for _, r := range regions {
+			known = known || r == p.region
+		}
+		if !known {
+			return nil, fmt.Errorf("--mount %s: there is no region %q, only %v", v, p.region, regions)
+		}
+		if p.dir == "" {
+			return nil, fmt.Errorf("--mount %s: no directory", v)
+		}
+		for _, other := range points {
+			if other.dir == p.dir {
+				return nil, fmt.Errorf("--mount %s: the directory stands twice", v)
+			}
+		}
+		points = append(points, p)
+	}
+	return points, nil
+}
+
+// runDev runs the cluster until ctx ends or a mount is unmounted by somebody else.
+func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, out io.Writer) (err error) {
+	cluster, err := dev.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	describe(out, cluster.Plan, cfg.Dir)
+	ended := make(chan string, len(points))
+	for _, p := range points {
+		m, err := mountAt(cluster, cfg, p)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.close()) }()
+		go func() {
+			m.mount.Wait()
+			ended <- p.dir
+		}()
+	}
+	announce(out, points)
+	select {
+	case <-ctx.Done():
+		cfg.Logger.Info("stopping: unmounting and closing all servers")
+	case dir := <-ended:
+		if ctx.Err() == nil {
+			cfg.Logger.Info("unmounted from outside: stopping", "mount", dir)
+		}
+	}
+	return nil
+}
+
+// mounted is a mount with its client.
+type mounted struct {
+	mount  *mount.Mount
+	client interface{ Close() error }
+}
+
+func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, error) {
+	if err := os.MkdirAll(p.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("mount point: %w", err)
+	}
+	c, err := cluster.Client(p.region)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mount.New(mount.Config{Client: c, Dir: p.dir, Logger: cfg.Logger})
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	cfg.Logger.Info("mounted", "dir", p.dir, "region", p.region)
+	return &mounted{mount: m, client: c}, nil
+}
+
+func (m *mounted) close() error { return errors.Join(m.mount.Unmount(), m.client.Close()) }
+
+// describe prints what runs where.
+func describe(out io.Writer, plan *topology.Cluster, dir string) {
+	fmt.Fprintf(out, "data directory: %s\n\n", dir)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PARTITION\tPATH\tKIND\tREPLICAS ON (first: primary)")
+	for _, p := range plan.Partitions {
+		kind := "local to " + string(p.Region)
+		if p.Region == "" {
+			kind = "global"
+		}
+		var servers []string
+		for _, r := range p.Replicas {
+			servers = append(servers, r.Server)
+		}
+		fmt.Fprintf(w, "P%d\t%s\t%s\t%s\n", p.ID, p.Path, kind, strings.Join(servers, " "))
+	}
+	fmt.Fprintln(w, "\nREGION\tSTORAGE RING\t\tCOPIES OF A BLOCK")
+	for _, r := range plan.Regions {
+		var servers []string
+		for _, s := range plan.Storage(r) {
+			servers = append(servers, s.Name)
+		}
+		fmt.Fprintf(w, "%s\t%s\t\t%d\n", r, strings.Join(servers, " "), plan.Copies)
+	}
+	w.Flush()
+	fmt.Fprintln(out)
+}
+
+// announce says what to try. Scripts wait for the line that begins with "ready:".
+func announce(out io.Writer, points []mountPoint) {
+	if len(points) == 0 {
+		fmt.Fprintln(out, "ready: nothing mounted (use --mount DIR); Ctrl-C to stop")
+		return
+	}
+	var dirs []string
+	for _, p := range points {
+		dirs = append(dirs, p.dir)
+	}
+	fmt.Fprintf(out, "ready: %s\n", strings.Join(dirs, " "))
+	d := points[0]
+	fmt.Fprintf(out, `
+Try, in another terminal:
+  df -hT %[1]s
+  ls -l %[1]s                     # the global partition, and one directory a region
+  cp -r /etc %[1]s/%[2]s/         # local: fast there, ordered with everything else
+  echo hello > %[1]s/hello        # global: replicated in every region
+Ctrl-C unmounts and stops; the data stays.
+`, d.dir, d.region)
+}

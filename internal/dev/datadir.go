@@ -1,0 +1,65 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"syscall"
+
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// DefaultDir is where the embedded cluster of this user keeps its data:
+// $XDG_STATE_HOME/globalfs/dev, or the same below ~/.local/state.
+func DefaultDir() (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if state == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("no place for the data: %w; name one with --data-dir", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "globalfs", "dev"), nil
+}
+
+// claim makes dir this process's: it takes its lock, and checks that what is in it was made for the
+// same cluster. The caller calls unlock when all is closed.
+func claim(dir string, spec topology.Spec) (unlock func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s is in use by another globalfs: stop it, or name another with --data-dir", dir), lock.Close())
+	}
+	if err := checkSpec(filepath.Join(dir, "cluster.yaml"), spec); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock.Close, nil
+}
+
+// checkSpec compares spec with the one that the data was made for, or notes it.
+func checkSpec(path string, spec topology.Spec) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.WriteFile(path, spec.YAML(), 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	was, err := topology.ParseSpec(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if !reflect.DeepEqual(was, spec) {
+		return fmt.Errorf("%s says that the data was made for another cluster:\n%sthis run asks for:\n%suse the same flags, or another --data-dir", path, text, spec.YAML())
+	}
+	return nil
+}

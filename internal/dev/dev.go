@@ -1,0 +1,139 @@
+// Package dev is the embedded cluster: all servers of several regions in one process, with clients and
+// mounts in the regions that the user names (thesis section 3.6.1 in one process). The servers are the
+// real ones; only the network between them may be replaced, by queues in memory with
+// the delays of a wide-area network if that is wanted.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Config of an embedded cluster.
+type Config struct {
+	Spec       topology.Spec
+	Dir        string // kept between runs
+	GRPC       bool   // the servers talk over loopback TCP instead of queues in memory
+	WAN        bool   // add the delays between the regions; not with GRPC
+	Durability wal.Durability
+	Timeout    time.Duration // of one file system operation; 0: the client's default
+	Logger     *slog.Logger
+}
+
+// Cluster is a running embedded cluster.
+type Cluster struct {
+	Plan *topology.Cluster
+
+	cfg     Config
+	unlock  func() error
+	network network
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	errs []error
+}
+
+// Start opens the data directory, starts all servers and waits until every partition
+// takes updates. On an error nothing is left running.
+func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
+	plan, err := cfg.Spec.Plan()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.WAN && cfg.GRPC {
+		return nil, errors.New("wide-area delays are added to the links in memory: use them without the gRPC transport")
+	}
+	c := &Cluster{Plan: plan, cfg: cfg}
+	if c.unlock, err = claim(cfg.Dir, cfg.Spec); err != nil {
+		return nil, err
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancel = cancel
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if c.network, err = c.openNetwork(); err != nil {
+		return nil, err
+	}
+	for _, s := range plan.Servers {
+		if err := c.startServer(run, s.Name); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.awaitReady(ctx)
+}
+
+func (c *Cluster) startServer(ctx context.Context, name string) error {
+	s, err := server.Start(server.Config{
+		Cluster: c.Plan, Name: name, Dir: filepath.Join(c.cfg.Dir, name), Durability: c.cfg.Durability,
+		Endpoint: func(p multicast.ProcessID) transport.Endpoint { return c.network.endpoint(name, p) },
+		Logger:   c.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	c.running.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.errs = append(c.errs, err)
+		}
+	})
+	return nil
+}
+
+// awaitReady returns once every partition has executed an update.
+func (c *Cluster) awaitReady(ctx context.Context) error {
+	probe, err := c.Client(c.Plan.Regions[0])
+	if err != nil {
+		return err
+	}
+	for _, p := range c.Plan.Partitions {
+		if err := probe.OpenPartition(ctx, p.ID); err != nil {
+			return errors.Join(fmt.Errorf("partition %d (%s) takes no updates: %w", p.ID, p.Path, err), probe.Close())
+		}
+	}
+	return probe.Close()
+}
+
+// Client makes a client in a region. The caller closes it.
+func (c *Cluster) Client(region topology.Region) (*client.Client, error) {
+	caller := c.network.client(region)
+	stores, err := blocks(c.Plan, region, caller)
+	if err != nil {
+		return nil, errors.Join(err, caller.Close())
+	}
+	return client.New(client.Config{
+		Cluster: c.Plan, Region: region, Caller: caller, Blocks: stores.partitions, Capacity: stores.capacity,
+		Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
+	})
+}
+
+// Close stops all servers, in order that what was acknowledged is on disk, and gives
+// the errors that any of them had.
+func (c *Cluster) Close() error {
+	c.cancel()
+	c.running.Wait()
+	var err error
+	if c.network != nil {
+		err = c.network.close()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(append(c.errs, err, c.unlock())...)
+}

@@ -1,0 +1,125 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// caller is a client's access to the network.
+type caller interface {
+	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
+	Close() error
+}
+
+// network gives processes their access to each other.
+type network interface {
+	endpoint(server string, process multicast.ProcessID) transport.Endpoint
+	client(region topology.Region) caller
+	close() error
+}
+
+func (c *Cluster) openNetwork() (network, error) {
+	if c.cfg.GRPC {
+		return listen(c.Plan, c.cfg)
+	}
+	m := &memory{regions: map[multicast.ProcessID]topology.Region{}, nextClient: firstClient}
+	eachProcess(c.Plan, func(server string, p multicast.ProcessID) {
+		m.regions[p] = c.Plan.Server(server).Region
+	})
+	var delay func(from, to multicast.ProcessID) time.Duration
+	if c.cfg.WAN {
+		delay = m.delay
+	}
+	m.local = transport.NewLocal(delay)
+	return m, nil
+}
+
+// eachProcess names each process of the plan with its server.
+func eachProcess(plan *topology.Cluster, do func(server string, p multicast.ProcessID)) {
+	for _, s := range plan.Servers {
+		do(s.Name, s.Storage)
+	}
+	for _, p := range plan.Partitions {
+		for _, r := range p.Replicas {
+			do(r.Server, r.Process)
+		}
+	}
+}
+
+// firstClient is the first process id of a client; servers' processes are numbered from 1.
+const firstClient multicast.ProcessID = 1 << 24
+
+// memory is a network of queues in this process.
+type memory struct {
+	local *transport.Local
+
+	mu         sync.RWMutex
+	regions    map[multicast.ProcessID]topology.Region
+	nextClient multicast.ProcessID
+}
+
+func (m *memory) delay(from, to multicast.ProcessID) time.Duration {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return topology.Delay(m.regions[from], m.regions[to])
+}
+
+func (m *memory) endpoint(_ string, p multicast.ProcessID) transport.Endpoint {
+	return m.local.Endpoint(p)
+}
+
+func (m *memory) client(region topology.Region) caller {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id := m.nextClient
+	m.nextClient++
+	m.regions[id] = region
+	return m.local.Endpoint(id)
+}
+
+func (m *memory) close() error { return m.local.Close() }
+
+// loopback is a network of gRPC servers, one for each server of the cluster, on free ports
+// of 127.0.0.1.
+type loopback struct {
+	config    transport.Config
+	servers   map[string]*transport.Server
+	addresses map[multicast.ProcessID]string // complete before any process has an endpoint
+}
+
+func listen(plan *topology.Cluster, cfg Config) (_ *loopback, err error) {
+	n := &loopback{servers: map[string]*transport.Server{}, addresses: map[multicast.ProcessID]string{}}
+	n.config = transport.Config{
+		Address: "127.0.0.1:0", Logger: cfg.Logger,
+		Resolve: func(p multicast.ProcessID) (string, bool) { a, ok := n.addresses[p]; return a, ok },
+	}
+	for _, s := range plan.Servers {
+		if n.servers[s.Name], err = transport.Listen(n.config); err != nil {
+			delete(n.servers, s.Name)
+			return nil, errors.Join(fmt.Errorf("server %s: %w", s.Name, err), n.close())
+		}
+	}
+	eachProcess(plan, func(server string, p multicast.ProcessID) { n.addresses[p] = n.servers[server].Address() })
+	return n, nil
+}
+
+func (n *loopback) endpoint(server string, p multicast.ProcessID) transport.Endpoint {
+	return n.servers[server].Endpoint(p)
+}
+
+func (n *loopback) client(topology.Region) caller { return transport.Dial(n.config) }
+
+func (n *loopback) close() error {
+	var errs []error
+	for _, s := range n.servers {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,272 @@
+// Package driver runs a replica for real: the only loop around a core. A turn gathers
+// everything that is ready (frames, requests, the time), steps once, makes the records
+// durable, and only then lets frames leave, applies deliveries and answers (DESIGN section 3, STYLE
+// section 5). Packing and group commit follow from that: what arrives during a turn is the
+// next one's batch.
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// ErrStopped answers requests to a replica that stopped, or stops before it can answer: whether an
+// update has had or will have effect is unknown.
+var ErrStopped = errors.New("replica stopped")
+
+// Clock is what the driver reads once a turn. Everything else uses package time; this
+// exists because one machine has one clock and a cluster has many.
+type Clock interface{ Now() multicast.Instant }
+
+// SystemClock is the machine's clock, with Mono counted from when it was made.
+type SystemClock struct{ start time.Time }
+
+// NewSystemClock starts counting.
+func NewSystemClock() SystemClock { return SystemClock{time.Now()} }
+
+// Now reads the clock.
+func (c SystemClock) Now() multicast.Instant {
+	now := time.Now()
+	return multicast.Instant{Mono: now.Sub(c.start), Wall: now.UnixNano()}
+}
+
+// Log is the write-ahead log that a driver needs: Append returns once the records are as
+// durable as was asked for; with checkpoint, records[0] stands for all before.
+type Log interface {
+	Append(records [][]byte, checkpoint bool) error
+}
+
+// Driver runs one replica.
+type Driver struct {
+	self    multicast.ProcessID
+	replica *replica.Replica
+	links   transport.Links
+	log     Log
+	clock   Clock
+
+	ready chan struct{} // capacity 1: requests are there
+
+	mu       sync.Mutex
+	requests []replica.Call
+	waiting  map[uint64]chan []byte
+	token    uint64
+	stopped  bool
+}
+
+// New makes a driver; Run starts it. It owns links from now on.
+func New(self multicast.ProcessID, r *replica.Replica, links transport.Links, log Log, clock Clock) *Driver {
+	return &Driver{
+		self: self, replica: r, links: links, log: log, clock: clock,
+		ready:   make(chan struct{}, 1),
+		waiting: map[uint64]chan []byte{},
+	}
+}
+
+// Handle answers one encoded request of a client; it is a transport.Handler.
+func (d *Driver) Handle(ctx context.Context, request []byte) ([]byte, error) {
+	answer := make(chan []byte, 1)
+	d.mu.Lock()
+	if d.stopped {
+		d.mu.Unlock()
+		return nil, ErrStopped
+	}
+	d.token++
+	token := d.token
+	d.waiting[token] = answer
+	d.requests = append(d.requests, replica.Call{Token: token, Data: request})
+	d.mu.Unlock()
+	select {
+	case d.ready <- struct{}{}:
+	default:
+	}
+	select {
+	case reply, ok := <-answer:
+		if !ok {
+			return nil, ErrStopped
+		}
+		return reply, nil
+	case <-ctx.Done():
+		d.mu.Lock()
+		delete(d.waiting, token)
+		d.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}
+
+// Run takes turns until ctx ends (then it returns nil) or the replica cannot go
+// on: its log or store fails, or an invariant is broken. It returns after all its
+// goroutines have ended, and closes the links.
+func (d *Driver) Run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	frames := make(chan []multicast.Frame)
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		d.receive(ctx, frames)
+	}()
+	defer func() {
+		if r := recover(); r != nil {
+			err = broken(r)
+		}
+		cancel()
+		err = errors.Join(err, d.links.Close())
+		<-received
+		d.stop()
+	}()
+	return d.loop(ctx, frames)
+}
+
+// broken makes an error of a panic: a broken invariant's evidence, or where a bug
+// is. Either stops this replica and nothing else.
+func broken(r any) error {
+	var b invariant.Broken
+	if e, ok := r.(error); ok && errors.As(e, &b) {
+		return fmt.Errorf("%w\n%s", b, debug.Stack())
+	}
+	return fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+}
+
+// receive hands over what the links have, a batch at a time. It waits until the loop
+// takes a batch: what is not taken stays in the links, whose windows hold senders back.
+func (d *Driver) receive(ctx context.Context, frames chan<- []multicast.Frame) {
+	var buffers [2][256]multicast.Frame // one is with the loop while the other fills
+	for i := 0; ; i ^= 1 {
+		n, err := d.links.Receive(ctx, buffers[i][:])
+		if err != nil {
+			return
+		}
+		select {
+		case frames <- buffers[i][:n]:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// loop is the turn, over and over.
+func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) error {
+	var in replica.Input
+	var out replica.Output
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	own := []multicast.Frame{{Peer: d.self}} // the link to itself starts, too
+	for {
+		in.Input.Reset()
+		clear(in.Requests)
+		in.Requests = in.Requests[:0]
+		in.Frames = append(in.Frames, own...)
+		own = own[:0]
+		if !d.gather(ctx, &in, frames, timer) {
+			return nil
+		}
+		out.Reset()
+		d.replica.Step(&in, &out)
+		var err error
+		if own, err = d.release(&out, own); err != nil {
+			return err
+		}
+		d.schedule(timer, out.Wake)
+	}
+}
+
+// gather takes all that is ready; if nothing is, it waits. False: ctx ended.
+func (d *Driver) gather(ctx context.Context, in *replica.Input, frames <-chan []multicast.Frame, timer *time.Timer) bool {
+	if len(in.Frames) == 0 {
+		select {
+		case batch := <-frames:
+			in.Frames = append(in.Frames, batch...)
+		case <-d.ready:
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	select {
+	case batch := <-frames:
+		in.Frames = append(in.Frames, batch...)
+	default:
+	}
+	for _, f := range in.Frames {
+		if f.Data == nil && f.Peer != d.self {
+			d.links.Accept(f.Peer) // what this turn sends is for the link that has started
+		}
+	}
+	d.mu.Lock()
+	in.Requests = append(in.Requests, d.requests...)
+	clear(d.requests)
+	d.requests = d.requests[:0]
+	d.mu.Unlock()
+	in.Now = d.clock.Now()
+	return ctx.Err() == nil
+}
+
+// release is the gate: records first, then all that speaks of them. It gives
+// what the process sends to itself.
+func (d *Driver) release(out *replica.Output, own []multicast.Frame) ([]multicast.Frame, error) {
+	d.answer(out.Replies)
+	if len(out.Records) > 0 {
+		if err := d.log.Append(out.Records, out.Checkpoint); err != nil {
+			return own, fmt.Errorf("write-ahead log: %w", err)
+		}
+	}
+	for _, f := range out.Frames {
+		if f.Peer == d.self {
+			own = append(own, f)
+		} else if err := d.links.Send(f.Peer, f.Data); err != nil && !errors.Is(err, transport.ErrBacklog) {
+			return own, fmt.Errorf("link to process %d: %w", f.Peer, err)
+		} // after a backlog the link restarts, and the core says again what is needed
+	}
+	replies, err := d.replica.Apply(out.Deliveries)
+	if err != nil {
+		return own, err
+	}
+	d.answer(replies)
+	return own, nil
+}
+
+// schedule sets the timer for whichever wants the next turn first.
+func (d *Driver) schedule(timer *time.Timer, core time.Duration) {
+	wake := d.replica.Wake()
+	if wake == 0 || core != 0 && core < wake {
+		wake = core
+	}
+	if wake == 0 {
+		timer.Stop()
+		return
+	}
+	timer.Reset(max(0, wake-d.clock.Now().Mono))
+}
+
+func (d *Driver) answer(replies []replica.Call) {
+	if len(replies) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range replies {
+		if answer := d.waiting[r.Token]; answer != nil {
+			answer <- r.Data
+			delete(d.waiting, r.Token)
+		}
+	}
+}
+
+// stop lets everyone go who waits.
+func (d *Driver) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	for token, answer := range d.waiting {
+		close(answer)
+		delete(d.waiting, token)
+	}
+}

@@ -1,0 +1,19 @@
+// Package kv is the store of one replica: ordered keys, written in batches (DESIGN section 5).
+// It satisfies the interfaces that internal/meta and internal/replica declare, and is the only
+// importer of goleveldb.
+//
+// What is written is pending, and seen by reads, until Commit makes one LevelDB batch of
+// it. The multicast log is the durable truth, so LevelDB's own sync is off: a commit survives the
+// end of the process, and a loss of power once a Commit with sync followed.
+//
+// Invariants:
+//
+//	K1  the store after a crash is the store as one Commit left it: never a part of a
+//	    batch, never a batch without those before it (journal.go: LevelDB alone does not
+//	    promise that after a loss of power).
+//	K2  the first error sticks: after it nothing is written, and Commit and Err give it.
+//	    What Get and Scan gave meanwhile must not be acted upon.
+//
+// Keys may be any bytes but none; a value may be empty, which differs from absent. A
+// Store has one owner; different stores are independent.
+package kv

@@ -1,0 +1,152 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/syndtr/goleveldb/leveldb"
+	ldberrors "github.com/syndtr/goleveldb/leveldb/errors"
+	"github.com/syndtr/goleveldb/leveldb/filter"
+	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
+	"github.com/syndtr/goleveldb/leveldb/util"
+)
+
+// Options of a store on disk, in bytes; 0 takes the default. A server has a store for
+// each of its replicas, so the defaults are small.
+type Options struct {
+	WriteBuffer int // gathered in memory before LevelDB makes a table of it, twice at most; default 1 MiB
+	BlockCache  int // of LevelDB; default 1 MiB
+	ValueCache  int // values read or written lately; default 2 MiB
+}
+
+// Defaults of Options, and what has no option.
+const (
+	defaultWriteBuffer = 1 << 20
+	defaultBlockCache  = 1 << 20
+	defaultValueCache  = 2 << 20
+	openFiles          = 32
+	bloomBitsPerKey    = 10
+)
+
+// Open opens the store in dir, which it makes if it is missing. One process at a time
+// may have it open.
+func Open(dir string, o Options) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	files, err := storage.OpenFile(dir, false)
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	db, err := leveldb.Open(&journaled{Storage: files}, o.level())
+	if err != nil {
+		return nil, errors.Join(openError(dir, err), files.Close())
+	}
+	l := &level{db: db, files: files, cache: cache{limit: o.ValueCache}}
+	if l.cache.limit == 0 {
+		l.cache.limit = defaultValueCache
+	}
+	return &Store{base: l}, nil
+}
+
+// openError says what an operator can do.
+func openError(dir string, err error) error {
+	switch {
+	case errors.Is(err, storage.ErrLocked), errors.Is(err, errAgain):
+		return fmt.Errorf("open store %s: another process has it open: %w", dir, err)
+	case ldberrors.IsCorrupted(err):
+		return fmt.Errorf("open store %s: damaged: move it away and let the replica fetch the state from its peers: %w", dir, err)
+	}
+	return fmt.Errorf("open store %s: %w", dir, err)
+}
+
+func (o Options) level() *opt.Options {
+	l := &opt.Options{
+		WriteBuffer:            o.WriteBuffer,
+		BlockCacheCapacity:     o.BlockCache,
+		OpenFilesCacheCapacity: openFiles,
+		Filter:                 filter.NewBloomFilter(bloomBitsPerKey),
+		Strict:                 opt.DefaultStrict | opt.StrictManifest | opt.StrictJournal,
+	}
+	if l.WriteBuffer == 0 {
+		l.WriteBuffer = defaultWriteBuffer
+	}
+	if l.BlockCacheCapacity == 0 {
+		l.BlockCacheCapacity = defaultBlockCache
+	}
+	return l
+}
+
+// level keeps committed entries in LevelDB.
+type level struct {
+	db    *leveldb.DB
+	files storage.Storage
+	cache cache
+	batch leveldb.Batch
+}
+
+func (l *level) get(key []byte) ([]byte, error) {
+	if value, ok := l.cache.get(key); ok {
+		return value, nil
+	}
+	value, err := l.db.Get(key, nil)
+	switch {
+	case errors.Is(err, leveldb.ErrNotFound):
+		value = nil
+	case err != nil:
+		return nil, fmt.Errorf("read store: %w", err)
+	case value == nil:
+		value = []byte{}
+	}
+	l.cache.put(string(key), value)
+	return value, nil
+}
+
+func (l *level) scan(from, to []byte, yield func(key, value []byte) bool) error {
+	it := l.db.NewIterator(&util.Range{Start: from, Limit: to}, nil)
+	defer it.Release()
+	for it.Next() {
+		value := it.Value()
+		if value == nil {
+			value = []byte{}
+		}
+		if !yield(it.Key(), value) {
+			break
+		}
+	}
+	if err := it.Error(); err != nil {
+		return fmt.Errorf("scan store: %w", err)
+	}
+	return nil
+}
+
+// syncMark is deleted, though it never exists, where there is nothing else to sync: LevelDB
+// passes over an empty batch.
+var syncMark = []byte{0xff}
+
+func (l *level) write(pending *table, sync bool) error {
+	l.batch.Reset()
+	for _, run := range pending.runs {
+		for _, e := range run {
+			if e.value == nil {
+				l.batch.Delete(e.key)
+			} else {
+				l.batch.Put(e.key, e.value)
+			}
+			l.cache.put(string(e.key), e.value)
+		}
+	}
+	if l.batch.Len() == 0 {
+		l.batch.Delete(syncMark)
+	}
+	if err := l.db.Write(&l.batch, &opt.WriteOptions{Sync: sync, NoWriteMerge: true}); err != nil {
+		return fmt.Errorf("write store: %w", err)
+	}
+	return nil
+}
+
+func (l *level) close() error {
+	return errors.Join(l.db.Close(), l.files.Close())
+}

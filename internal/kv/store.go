@@ -1,0 +1,145 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// base is where committed entries are.
+type base interface {
+	get(key []byte) ([]byte, error)
+	// scan yields [from, to) in order until yield says stop; what it yields is valid during
+	// the call only.
+	scan(from, to []byte, yield func(key, value []byte) bool) error
+	// write makes the pending entries one batch.
+	write(pending *table, sync bool) error
+	close() error
+}
+
+// ErrClosed is what a Store gives after Close.
+var ErrClosed = errors.New("store is closed")
+
+// Store is ordered keys in batches. It has one owner.
+type Store struct {
+	pending table
+	base    base
+	err     error // K2
+}
+
+// Get gives the value of key, nil if it is absent. The caller must not change it.
+func (s *Store) Get(key []byte) []byte {
+	if value, ok := s.pending.get(key); ok {
+		return value
+	}
+	if s.err != nil {
+		return nil
+	}
+	value, err := s.base.get(key)
+	s.fail(err)
+	return value
+}
+
+// Set sets key to value, both of which it copies.
+func (s *Store) Set(key, value []byte) {
+	both := make([]byte, len(key)+len(value))
+	n := copy(both, key)
+	copy(both[n:], value)
+	s.pending.set(entry{both[:n:n], both[n:]})
+}
+
+// Delete removes key if it is there.
+func (s *Store) Delete(key []byte) {
+	s.pending.set(entry{key: bytes.Clone(key)})
+}
+
+// Scan yields the keys of [from, to) in order, pending writes included; a nil to
+// means all that follow. What it yields is valid until the next step and must not be changed.
+// The loop may write: keys ahead are then given as written, keys behind are not given again.
+// It must not commit.
+func (s *Store) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		if s.err != nil || to != nil && bytes.Compare(from, to) >= 0 {
+			return
+		}
+		m := merge{ahead: s.pending.seek(from), to: to, yield: yield}
+		s.fail(s.base.scan(from, to, m.committed))
+		if !m.stopped && s.err == nil {
+			m.before(nil)
+		}
+	}
+}
+
+// merge lays pending entries over committed ones.
+type merge struct {
+	ahead   cursor // in the pending entries
+	to      []byte
+	yield   func(key, value []byte) bool
+	stopped bool
+}
+
+// committed yields a committed entry after the pending ones before it.
+func (m *merge) committed(key, value []byte) bool {
+	if !m.before(key) {
+		return false
+	}
+	if e, ok := m.ahead.peek(); ok && bytes.Equal(e.key, key) {
+		value = e.value
+	}
+	m.ahead.pass(key)
+	if value != nil && !m.yield(key, value) {
+		m.stopped = true
+	}
+	return !m.stopped
+}
+
+// before yields the pending entries in front of limit, or all that are left if it is nil.
+func (m *merge) before(limit []byte) bool {
+	for {
+		e, ok := m.ahead.peek()
+		if !ok || limit != nil && bytes.Compare(e.key, limit) >= 0 || m.to != nil && bytes.Compare(e.key, m.to) >= 0 {
+			return true
+		}
+		m.ahead.pass(e.key)
+		if e.value != nil && !m.yield(e.key, e.value) {
+			m.stopped = true
+			return false
+		}
+	}
+}
+
+// Commit makes all writes since the last Commit one batch, which survives the end of the process.
+// With sync, this and all earlier ones survive a loss of power.
+func (s *Store) Commit(sync bool) error {
+	if s.err != nil {
+		return s.err
+	}
+	if len(s.pending.runs) > 0 || sync {
+		s.fail(s.base.write(&s.pending, sync))
+		s.pending.reset()
+	}
+	return s.err
+}
+
+// Err gives the first error, nil if there was none.
+func (s *Store) Err() error { return s.err }
+
+// Close lets the store go. What was not committed is lost.
+func (s *Store) Close() error {
+	if errors.Is(s.err, ErrClosed) {
+		return nil
+	}
+	s.err = ErrClosed
+	if err := s.base.close(); err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// fail keeps the first error.
+func (s *Store) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}

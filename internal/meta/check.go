@@ -1,0 +1,262 @@
+package meta
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// Check reads all of the stored metadata and says in which places it contradicts the invariants in the
+// package comment; nothing if it is sound. It needs memory for every inode, entry and block.
+func Check(keys Keys) []string {
+	c := &checker{
+		inodes:  map[posix.Ino]*checked{},
+		blocks:  map[posix.BlockID]uint64{},
+		dropped: map[uint64]posix.BlockID{},
+	}
+	b := keys.Get(stateKey)
+	if b == nil {
+		return []string{"there is no state"}
+	}
+	var err error
+	if c.partition, c.state, err = decodeState(b); err != nil {
+		return []string{err.Error()}
+	}
+	for _, pass := range []struct {
+		prefix byte
+		length int // of the key, at least
+		look   func(key, value []byte)
+	}{
+		{prefixInode, 9, c.inode},
+		{prefixDirent, 10, c.dirent},
+		{prefixCookie, 17, c.cookie},
+		{prefixExtent, 17, c.extent},
+		{prefixXattr, 10, c.xattr},
+		{prefixOrphan, 9, c.orphan},
+		{prefixDropped, 9, c.drop},
+		{prefixBlock, 17, c.block},
+	} {
+		for key, value := range keys.Scan([]byte{pass.prefix}, []byte{pass.prefix + 1}) {
+			if len(key) < pass.length {
+				c.report("key %x is too short", key)
+				continue
+			}
+			pass.look(key, value)
+		}
+	}
+	c.totals()
+	return c.problems
+}
+
+// checked is an inode and what was counted for it.
+type checked struct {
+	inode
+	links   uint64 // entries that name it
+	entries uint64 // names in it
+	subdirs uint64
+	rooted  bool
+	byName  map[string]entry
+	bytes   uint64 // in extents
+	end     uint64 // of the last extent
+	names   uint64
+	orphan  bool
+}
+
+type checker struct {
+	partition uint16
+	state     state
+	inodes    map[posix.Ino]*checked
+	blocks    map[posix.BlockID]uint64 // references found
+	dropped   map[uint64]posix.BlockID
+	problems  []string
+}
+
+func (c *checker) report(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) inode(key, value []byte) {
+	n, err := decodeInode(inoOf(key), value)
+	if err != nil {
+		c.report("%v", err)
+		return
+	}
+	if n.Ino.Partition() != c.partition || n.Ino.Counter() == 0 || n.Ino.Counter() > c.state.last {
+		c.report("inode %d was never made: the newest of partition %d is %d", n.Ino, c.partition, c.state.last)
+	}
+	c.inodes[n.Ino] = &checked{inode: n, byName: map[string]entry{}}
+}
+
+func (c *checker) dirent(key, value []byte) {
+	dir, name := c.inodes[inoOf(key)], string(key[9:])
+	e, err := decodeDirent(name, value)
+	if err != nil || dir == nil || !dir.Mode.IsDir() || checkName(name) != posix.OK || isDots(name) {
+		c.report("entry %q of %d: it does not decode (%v), or its name or its directory is none", name, inoOf(key), err)
+		return
+	}
+	dir.byName[name] = e
+	dir.entries++
+	if e.kind == posix.TypeDir {
+		dir.subdirs++
+	}
+	if e.ino.Partition() != c.partition {
+		return
+	}
+	n := c.inodes[e.ino]
+	if n == nil || n.Mode.Type() != e.kind {
+		c.report("entry %q of %d: inode %d of type %o is not there", name, dir.Ino, e.ino, e.kind)
+		return
+	}
+	n.links++
+	if n.Mode.IsDir() && n.parent != dir.Ino {
+		c.report("directory %d: its parent is %d, but %d names it", n.Ino, n.parent, dir.Ino)
+	}
+}
+
+func (c *checker) cookie(key, value []byte) {
+	dir := c.inodes[inoOf(key)]
+	e, err := decodeCookie(placeOf(key), value)
+	if err != nil || dir == nil || dir.byName[e.name] != e {
+		c.report("cookie %d of %d: %q has no entry like it", e.cookie, inoOf(key), e.name)
+		return
+	}
+	if e.cookie < firstCookie || e.cookie > dir.cookie {
+		c.report("cookie %d of %d was never given", e.cookie, dir.Ino)
+	}
+	delete(dir.byName, e.name)
+}
+
+func (c *checker) extent(key, value []byte) {
+	n := c.inodes[inoOf(key)]
+	e, err := decodeExtent(placeOf(key), value)
+	if err != nil || n == nil || !n.Mode.IsRegular() {
+		c.report("extent %x: it does not decode (%v) or is no file's", key, err)
+		return
+	}
+	if e.Offset < n.end || e.end() > n.Size {
+		c.report("extent [%d, %d) of %d: the one before ends at %d, the file at %d", e.Offset, e.end(), n.Ino, n.end, n.Size)
+	}
+	if len(e.Data) > MaxLiteral || uint64(e.Skip)+e.Length > MaxBlock {
+		c.report("extent [%d, %d) of %d is too long", e.Offset, e.end(), n.Ino)
+	}
+	n.end = e.end()
+	n.bytes += e.Length
+	if e.Data == nil {
+		c.blocks[e.Block]++
+	}
+}
+
+func (c *checker) xattr(key, _ []byte) {
+	n := c.inodes[inoOf(key)]
+	if n == nil {
+		c.report("xattr %q of %d: there is no such inode", key[9:], inoOf(key))
+		return
+	}
+	n.names += uint64(len(key)) - 9 + 1
+}
+
+func (c *checker) orphan(key, value []byte) {
+	n := c.inodes[inoOf(key)]
+	r := varint.NewReader(value)
+	if r.Uint64(); n == nil || r.Done() != nil {
+		c.report("orphan %d: there is no such inode, or its record does not decode", inoOf(key))
+		return
+	}
+	n.orphan = true
+}
+
+func (c *checker) drop(key, value []byte) {
+	var id posix.BlockID
+	if copy(id[:], value); len(value) != len(id) {
+		c.report("dropped block %x: %x", key, value)
+	}
+	c.dropped[uint64(inoOf(key))] = id
+}
+
+func (c *checker) block(key, value []byte) {
+	id := posix.BlockID(key[1:])
+	k, err := decodeBlock(value)
+	if err != nil || k.references != c.blocks[id] {
+		c.report("block %v: %d references are stored, %d extents hold it", id, k.references, c.blocks[id])
+	}
+	delete(c.blocks, id)
+	if k.references == 0 {
+		if c.dropped[k.queued] != id {
+			c.report("block %v: nothing holds it, and it is not in the queue", id)
+		}
+		delete(c.dropped, k.queued)
+		c.state.dropped--
+	}
+}
+
+// totals checks what can be said once all keys were seen.
+func (c *checker) totals() {
+	var bytes uint64
+	inos := make([]posix.Ino, 0, len(c.inodes))
+	for ino := range c.inodes {
+		inos = append(inos, ino)
+	}
+	slices.Sort(inos)
+	for _, ino := range inos {
+		n := c.inodes[ino]
+		bytes += n.Bytes
+		c.links(n)
+		if n.Bytes != n.bytes || n.inode.names != n.names {
+			c.report("inode %d says %d bytes and %d of xattr names: there are %d and %d", ino, n.Bytes, n.inode.names, n.bytes, n.names)
+		}
+		if n.orphan != (n.Nlink == 0) {
+			c.report("inode %d: %d links, orphan: %t", ino, n.Nlink, n.orphan)
+		}
+	}
+	if uint64(len(inos)) != c.state.inodes || bytes != c.state.bytes {
+		c.report("state: %d inodes and %d bytes are counted, %d and %d are there", c.state.inodes, c.state.bytes, len(inos), bytes)
+	}
+	if len(c.blocks) > 0 || len(c.dropped) > 0 || c.state.dropped != 0 {
+		c.report("%d blocks in extents and %d in the queue have no record; the queue's length is off by %d", len(c.blocks), len(c.dropped), int64(c.state.dropped))
+	}
+}
+
+// links checks what names n, and what n names.
+func (c *checker) links(n *checked) {
+	if len(n.byName) > 0 {
+		c.report("directory %d: %d entries have no cookie", n.Ino, len(n.byName))
+	}
+	want := n.links
+	if n.Mode.IsDir() {
+		want = 2 + n.subdirs
+		if n.Nlink == 0 {
+			want = 0
+		}
+		if (n.links == 1) != (n.Nlink > 0 && !isRoot(n.Ino)) {
+			c.report("directory %d: %d entries name it", n.Ino, n.links)
+		}
+		if n.Size != n.entries || n.Nlink == 0 && n.entries > 0 {
+			c.report("directory %d says %d entries with %d links: %d are there", n.Ino, n.Size, n.Nlink, n.entries)
+		}
+		if n.Nlink > 0 && !c.rooted(n) {
+			c.report("directory %d is not below the root", n.Ino)
+		}
+	}
+	if uint64(n.Nlink) != want {
+		c.report("inode %d: %d links, should be %d", n.Ino, n.Nlink, want)
+	}
+}
+
+func isRoot(ino posix.Ino) bool { return ino.Counter() == 1 }
+
+// rooted reports whether the parents of n lead to the root, and remembers those that do.
+func (c *checker) rooted(n *checked) bool {
+	var path []*checked
+	for !isRoot(n.Ino) && !n.rooted {
+		path = append(path, n)
+		if n = c.inodes[n.parent]; n == nil || len(path) > len(c.inodes) {
+			return false
+		}
+	}
+	for _, p := range path {
+		p.rooted = true
+	}
+	return true
+}

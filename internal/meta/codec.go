@@ -1,0 +1,174 @@
+package meta
+
+import (
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// Append appends the encoding of c.
+func (c *Command) Append(b []byte) []byte {
+	b = append(b, byte(c.Op))
+	b = varint.AppendUint(b, c.Cred.UID)
+	b = varint.AppendUint(b, c.Cred.GID)
+	b = varint.AppendInt(b, int64(c.Time))
+	b = varint.AppendUint(b, c.Ino)
+	b = varint.AppendBytes(b, c.Name)
+	b = varint.AppendUint(b, c.NewParent)
+	b = varint.AppendBytes(b, c.NewName)
+	b = varint.AppendUint(b, c.Mode)
+	b = varint.AppendUint(b, c.Rdev)
+	b = varint.AppendUint(b, c.Flags)
+	b = varint.AppendUint(b, c.Set)
+	if c.Set != 0 {
+		b = appendAttr(b, &c.Attr)
+	}
+	b = varint.AppendUint(b, c.Offset)
+	b = varint.AppendUint(b, c.Length)
+	b = varint.AppendBytes(b, c.Data)
+	b = varint.AppendUint(b, uint64(len(c.Blocks)))
+	for _, k := range c.Blocks {
+		b = append(b, k.ID[:]...)
+		b = varint.AppendUint(b, k.Length)
+	}
+	return b
+}
+
+// DecodeCommand reads a command; its slices alias b.
+func DecodeCommand(b []byte) (Command, error) {
+	r := varint.NewReader(b)
+	c := Command{
+		Op:        Op(r.Uint8()),
+		Cred:      posix.Cred{UID: r.Uint32(), GID: r.Uint32()},
+		Time:      posix.Time(r.Int()),
+		Ino:       posix.Ino(r.Uint64()),
+		Name:      r.String(),
+		NewParent: posix.Ino(r.Uint64()),
+		NewName:   r.String(),
+		Mode:      posix.Mode(r.Uint32()),
+		Rdev:      r.Uint32(),
+		Flags:     r.Uint32(),
+		Set:       r.Uint32(),
+	}
+	if c.Set != 0 {
+		c.Attr = readAttr(r)
+	}
+	c.Offset, c.Length, c.Data = r.Uint64(), r.Uint64(), r.Bytes()
+	if n := r.Count(); n > 0 {
+		c.Blocks = make([]Block, 0, min(n, MaxBlocks))
+		for range n {
+			var k Block
+			r.Fixed(k.ID[:])
+			k.Length = r.Uint32()
+			c.Blocks = append(c.Blocks, k)
+		}
+	}
+	if err := r.Done(); err != nil {
+		return Command{}, fmt.Errorf("command: %w", err)
+	}
+	return c, c.validate()
+}
+
+// validate refuses what no client of ours sends.
+func (c *Command) validate() error {
+	switch {
+	case !c.Op.IsUpdate() && !c.Op.IsQuery():
+		return fmt.Errorf("command: unknown operation %d", c.Op)
+	case len(c.Data) > max(MaxLiteral, posix.MaxXattr) || c.Op == OpWrite && len(c.Data) > MaxLiteral:
+		return fmt.Errorf("command %d: %d bytes of data", c.Op, len(c.Data))
+	case len(c.Blocks) > MaxBlocks:
+		return fmt.Errorf("command %d: %d blocks", c.Op, len(c.Blocks))
+	}
+	var total uint64
+	for _, k := range c.Blocks {
+		if k.Length == 0 || k.Length > MaxBlock {
+			return fmt.Errorf("command %d: block %v of %d bytes", c.Op, k.ID, k.Length)
+		}
+		total += uint64(k.Length)
+	}
+	if c.Op == OpWrite && c.Length != total+uint64(len(c.Data)) {
+		return fmt.Errorf("write: length %d, content %d", c.Length, total+uint64(len(c.Data)))
+	}
+	return nil
+}
+
+// Append appends the encoding of r.
+func (r *Result) Append(b []byte) []byte {
+	b = append(b, byte(r.Code))
+	b = appendAttr(b, &r.Attr)
+	b = varint.AppendBytes(b, r.Data)
+	b = varint.AppendUint(b, uint64(len(r.Entries)))
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		b = varint.AppendBytes(b, e.Name)
+		b = varint.AppendUint(b, e.Cookie)
+		b = appendAttr(b, &e.Attr)
+	}
+	b = varint.AppendUint(b, uint64(len(r.Extents)))
+	for i := range r.Extents {
+		e := &r.Extents[i]
+		b = varint.AppendUint(b, e.Offset)
+		b = varint.AppendUint(b, e.Length)
+		b = varint.AppendBytes(b, e.Data)
+		if e.Data == nil {
+			b = append(b, e.Block[:]...)
+			b = varint.AppendUint(b, e.Skip)
+		}
+	}
+	b = varint.AppendUint(b, r.Number)
+	return varint.AppendUint(b, r.Number2)
+}
+
+// DecodeResult reads a result; its slices alias b.
+func DecodeResult(b []byte) (Result, error) {
+	r := varint.NewReader(b)
+	res := Result{Code: posix.Code(r.Uint8()), Attr: readAttr(r), Data: r.Bytes()}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		res.Entries = append(res.Entries, Entry{Name: r.String(), Cookie: r.Uint64(), Attr: readAttr(r)})
+	}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		e := Extent{Offset: r.Uint64(), Length: r.Uint64(), Data: r.Bytes()}
+		if e.Data == nil {
+			r.Fixed(e.Block[:])
+			e.Skip = r.Uint32()
+		}
+		res.Extents = append(res.Extents, e)
+	}
+	res.Number, res.Number2 = r.Uint64(), r.Uint64()
+	if err := r.Done(); err != nil {
+		return Result{}, fmt.Errorf("result: %w", err)
+	}
+	return res, nil
+}
+
+func appendAttr(b []byte, a *posix.Attr) []byte {
+	if *a == (posix.Attr{}) {
+		return append(b, 0)
+	}
+	b = append(b, 1)
+	b = varint.AppendUint(b, a.Ino)
+	b = varint.AppendUint(b, a.Mode)
+	b = varint.AppendUint(b, a.Nlink)
+	b = varint.AppendUint(b, a.UID)
+	b = varint.AppendUint(b, a.GID)
+	b = varint.AppendUint(b, a.Rdev)
+	b = varint.AppendUint(b, a.Size)
+	b = varint.AppendUint(b, a.Bytes)
+	b = varint.AppendInt(b, int64(a.Atime))
+	b = varint.AppendInt(b, int64(a.Mtime))
+	return varint.AppendInt(b, int64(a.Ctime))
+}
+
+func readAttr(r *varint.Reader) posix.Attr {
+	var a posix.Attr
+	if r.Uint(1) == 0 {
+		return a
+	}
+	a.Ino = posix.Ino(r.Uint64())
+	a.Mode, a.Nlink = posix.Mode(r.Uint32()), r.Uint32()
+	a.UID, a.GID, a.Rdev = r.Uint32(), r.Uint32(), r.Uint32()
+	a.Size, a.Bytes = r.Uint64(), r.Uint64()
+	a.Atime, a.Mtime, a.Ctime = posix.Time(r.Int()), posix.Time(r.Int()), posix.Time(r.Int())
+	return a
+}

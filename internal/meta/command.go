@@ -1,0 +1,135 @@
+package meta
+
+import (
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Op is an update or a query, numbered for ever: it is on the wire and in logs.
+type Op uint8
+
+// Updates, which are multicast.
+const (
+	OpMknod       Op = 1 + iota // Ino=parent Name Mode Rdev -> Attr; also mkdir and symlink (Data=target) by the type in Mode; Flags: Exclusive for regular files
+	OpLink                      // Ino NewParent NewName -> Attr
+	OpUnlink                    // Ino=parent Name -> Attr of what was unlinked (Nlink after)
+	OpRmdir                     // Ino=parent Name
+	OpRename                    // Ino=parent Name NewParent NewName Flags: RenameNoReplace, RenameExchange -> Attr of what moved
+	OpSetAttr                   // Ino Set Attr -> Attr
+	OpWrite                     // Ino Offset Data|Blocks Length Flags: Append -> Attr, Number=offset written at
+	OpFallocate                 // Ino Offset Length Flags: Fallocate* -> Attr
+	OpSetXattr                  // Ino Name Data Flags: XattrCreate, XattrReplace
+	OpRemoveXattr               // Ino Name
+	opUpdateEnd
+)
+
+// Queries, which one replica answers.
+const (
+	OpLookup    Op = 64 + iota // Ino=parent Name -> Attr; only Attr.Ino and the type are set if the inode is in another partition
+	OpGetAttr                  // Ino -> Attr
+	OpReadlink                 // Ino -> Data
+	OpReadDir                  // Ino Offset=cookie after which to start (0: from the start) Length=max entries -> Entries
+	OpGetXattr                 // Ino Name -> Data
+	OpListXattr                // Ino -> Data: names, each ended by a NUL
+	OpExtents                  // Ino Offset Length -> Attr, Extents that overlap the range, in order, clipped to it; gaps are holes
+	OpStatFS                   // -> Number=inodes in use, Number2=bytes in use
+	opQueryEnd
+)
+
+// IsUpdate reports whether op must be multicast.
+func (op Op) IsUpdate() bool { return op >= OpMknod && op < opUpdateEnd }
+
+// IsQuery reports whether op only reads.
+func (op Op) IsQuery() bool { return op >= OpLookup && op < opQueryEnd }
+
+// Flags of a Command, by operation.
+const (
+	Exclusive         uint32 = 1 << iota // Mknod: EEXIST if the name exists; without it an existing regular file is opened
+	Truncate                             // Mknod that found an existing file: cut it to size 0 (O_CREAT|O_TRUNC in one step)
+	Append                               // Write: at the end of the file as it is when delivered
+	RenameNoReplace                      // Rename: EEXIST if the target exists
+	RenameExchange                       // Rename: swap the two
+	FallocatePunch                       // Fallocate: make a hole; the size stays
+	FallocateZero                        // Fallocate: make the range zeros
+	FallocateKeepSize                    // Fallocate: do not grow the file
+	XattrCreate                          // SetXattr: EEXIST if it exists
+	XattrReplace                         // SetXattr: ENODATA if it does not
+)
+
+// Fields of Command.Attr that SetAttr sets. Unset times are left alone; SetMtimeNow and
+// SetAtimeNow take Command.Time.
+const (
+	SetMode uint32 = 1 << iota
+	SetUID
+	SetGID
+	SetSize
+	SetAtime
+	SetMtime
+	SetAtimeNow
+	SetMtimeNow
+	SetCtime
+	KillSetID // clear set-user-id and set-group-id as a write by a non-owner does
+)
+
+// Command is one update or query. Which fields an operation uses stands beside its Op;
+// the others are zero. Times are chosen by who multicasts it (Time), never by
+// who applies it.
+type Command struct {
+	Op        Op
+	Cred      posix.Cred
+	Time      posix.Time
+	Ino       posix.Ino
+	Name      string
+	NewParent posix.Ino
+	NewName   string
+	Mode      posix.Mode
+	Rdev      uint32
+	Flags     uint32
+	Set       uint32
+	Attr      posix.Attr
+	Offset    uint64
+	Length    uint64
+	Data      []byte
+	Blocks    []Block
+}
+
+// Block is a piece of new content: the first Length bytes of a block. The pieces of a
+// Write follow each other in the file.
+type Block struct {
+	ID     posix.BlockID
+	Length uint32
+}
+
+// Extent says where the bytes [Offset, Offset+Length) of a file are: in Data, or from
+// byte Skip of a block on.
+type Extent struct {
+	Offset uint64
+	Length uint64
+	Data   []byte        // literal content; nil if Block holds it
+	Block  posix.BlockID // if Data is nil
+	Skip   uint32
+}
+
+// Entry is one name in a directory.
+type Entry struct {
+	Name   string
+	Cookie uint64     // where ReadDir goes on after this entry; grows; stable while the entry exists
+	Attr   posix.Attr // only Ino and the type in Mode if the inode is in another partition
+}
+
+// Result is the answer to a Command.
+type Result struct {
+	Code    posix.Code
+	Attr    posix.Attr
+	Data    []byte
+	Entries []Entry
+	Extents []Extent
+	Number  uint64
+	Number2 uint64
+}
+
+// Limits of one command, checked where commands come in.
+const (
+	MaxLiteral = 4 << 10 // bytes of content in Command.Data; larger content travels as blocks
+	MaxBlock   = 1 << 20 // bytes in one block
+	MaxBlocks  = 64      // blocks in one Write
+)

@@ -1,0 +1,174 @@
+package meta
+
+import (
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// Config of a Machine. All replicas of a partition must be given the same.
+type Config struct {
+	Partition uint16
+	Genesis   []Birth    // what the root directory holds at birth, in this order
+	Time      posix.Time // of birth
+}
+
+// Birth is a directory of another partition that the root directory names from the start.
+type Birth struct {
+	Name string
+	Ino  posix.Ino // the root directory of a partition
+}
+
+// Machine is the metadata of one partition. It has one owner, which is also the owner of its keys.
+type Machine struct {
+	cfg   Config
+	keys  Keys
+	state state
+	saved state // as stored
+}
+
+// formatVersion of the keys.
+const formatVersion = 1
+
+// state is what the partition counts.
+type state struct {
+	last    uint64 // counter of the newest inode
+	inodes  uint64 // in use, orphans included
+	bytes   uint64 // held by their extents
+	dropped uint64 // blocks in the queue
+	queued  uint64 // number of the newest block in the queue
+}
+
+// New opens the metadata in keys, and makes the root directory if there is none. It fails if keys hold
+// another partition's, or those of another version. After a Restore into keys, a new
+// Machine must be made.
+func New(keys Keys, cfg Config) (*Machine, error) {
+	m := &Machine{cfg: cfg, keys: keys}
+	b := keys.Get(stateKey)
+	if b == nil {
+		return m, m.birth()
+	}
+	partition, s, err := decodeState(b)
+	if err != nil {
+		return nil, err
+	}
+	if partition != cfg.Partition {
+		return nil, fmt.Errorf("the store holds partition %d, not %d", partition, cfg.Partition)
+	}
+	m.state, m.saved = s, s
+	return m, nil
+}
+
+// birth makes the root directory and the entries of Genesis.
+func (m *Machine) birth() error {
+	root := inode{
+		Attr: posix.Attr{
+			Ino: posix.MakeIno(m.cfg.Partition, 1), Mode: posix.TypeDir | 0o755, Nlink: 2,
+			Atime: m.cfg.Time, Mtime: m.cfg.Time, Ctime: m.cfg.Time,
+		},
+		parent: posix.Root,
+		cookie: firstCookie - 1,
+	}
+	for _, b := range m.cfg.Genesis {
+		if checkName(b.Name) != posix.OK || isDots(b.Name) || b.Ino.Partition() == m.cfg.Partition {
+			return fmt.Errorf("genesis of partition %d: %q cannot be inode %d", m.cfg.Partition, b.Name, b.Ino)
+		}
+		if _, found := m.entry(root.Ino, b.Name); found {
+			return fmt.Errorf("genesis of partition %d: two entries %q", m.cfg.Partition, b.Name)
+		}
+		m.addEntry(&root, b.Name, b.Ino, posix.TypeDir)
+	}
+	m.state = state{last: 1, inodes: 1}
+	m.save(&root)
+	m.saveState()
+	return nil
+}
+
+func (m *Machine) saveState() {
+	if m.state == m.saved && m.saved.last != 0 {
+		return
+	}
+	b := varint.AppendUint(nil, uint8(formatVersion))
+	b = varint.AppendUint(b, m.cfg.Partition)
+	b = varint.AppendUint(b, m.state.last)
+	b = varint.AppendUint(b, m.state.inodes)
+	b = varint.AppendUint(b, m.state.bytes)
+	b = varint.AppendUint(b, m.state.dropped)
+	b = varint.AppendUint(b, m.state.queued)
+	m.keys.Set(stateKey, b)
+	m.saved = m.state
+}
+
+func decodeState(b []byte) (partition uint16, s state, err error) {
+	r := varint.NewReader(b)
+	if v := r.Uint64(); r.Err() == nil && v != formatVersion {
+		return 0, s, fmt.Errorf("stored metadata: format %d, this version reads %d", v, formatVersion)
+	}
+	partition = r.Uint16()
+	s = state{last: r.Uint64(), inodes: r.Uint64(), bytes: r.Uint64(), dropped: r.Uint64(), queued: r.Uint64()}
+	if err := r.Done(); err != nil {
+		return 0, s, fmt.Errorf("stored metadata: counters: %w", err)
+	}
+	return partition, s, nil
+}
+
+// Apply executes an update, which has been through DecodeCommand. counter numbers the updates
+// of the partition; an inode that loses its last link remembers it. What fails
+// has changed nothing.
+func (m *Machine) Apply(c *Command, counter uint64) Result {
+	r := m.apply(c, counter)
+	m.saveState()
+	return r
+}
+
+func (m *Machine) apply(c *Command, counter uint64) Result {
+	switch c.Op {
+	case OpMknod:
+		return m.mknod(c)
+	case OpLink:
+		return m.link(c)
+	case OpUnlink:
+		return m.unlink(c, counter)
+	case OpRmdir:
+		return m.rmdir(c, counter)
+	case OpRename:
+		return m.rename(c, counter)
+	case OpSetAttr:
+		return m.setAttr(c)
+	case OpWrite:
+		return m.write(c)
+	case OpFallocate:
+		return m.fallocate(c)
+	case OpSetXattr:
+		return m.setXattr(c)
+	case OpRemoveXattr:
+		return m.removeXattr(c)
+	}
+	return failed(posix.EINVAL)
+}
+
+// Query answers a query, which has been through DecodeCommand.
+func (m *Machine) Query(c *Command) Result {
+	switch c.Op {
+	case OpLookup:
+		return m.lookup(c)
+	case OpGetAttr:
+		return m.getAttr(c)
+	case OpReadlink:
+		return m.readlink(c)
+	case OpReadDir:
+		return m.readDir(c)
+	case OpGetXattr:
+		return m.getXattr(c)
+	case OpListXattr:
+		return m.listXattr(c)
+	case OpExtents:
+		return m.extents(c)
+	case OpStatFS:
+		return Result{Number: m.state.inodes, Number2: m.state.bytes}
+	}
+	return failed(posix.EINVAL)
+}
+
+func failed(code posix.Code) Result { return Result{Code: code} }

@@ -1,0 +1,387 @@
+package metatest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Model is a partition as plain maps.
+type Model struct {
+	partition uint16
+	newest    uint64
+	nodes     map[posix.Ino]*node
+	blocks    map[posix.BlockID][]byte // what the block store holds
+	lost      map[posix.Ino]uint64     // orphans: the update that took the last name
+}
+
+// node is an inode with all that it holds. The size of files and directories is computed.
+type node struct {
+	posix.Attr
+	data    []byte // of a file
+	written []bool // which bytes of data were written: the others are holes
+	names   map[string]posix.Ino
+	parent  posix.Ino
+	target  string
+	xattrs  map[string]string
+}
+
+// NewModel is a partition at birth.
+func NewModel(cfg meta.Config, blocks map[posix.BlockID][]byte) *Model {
+	m := &Model{partition: cfg.Partition, newest: 1, nodes: map[posix.Ino]*node{}, blocks: blocks, lost: map[posix.Ino]uint64{}}
+	root := &node{names: map[string]posix.Ino{}, xattrs: map[string]string{}, parent: posix.Root}
+	root.Ino, root.Mode = posix.MakeIno(cfg.Partition, 1), posix.TypeDir|0o755
+	root.Atime, root.Mtime, root.Ctime = cfg.Time, cfg.Time, cfg.Time
+	for _, b := range cfg.Genesis {
+		root.names[b.Name] = b.Ino
+	}
+	m.nodes[root.Ino] = root
+	return m
+}
+
+// stat computes what stat shows: links are counted by looking at every directory.
+func (m *Model) stat(ino posix.Ino) posix.Attr {
+	n := m.nodes[ino]
+	if n == nil {
+		return posix.Attr{Ino: ino, Mode: posix.TypeDir} // another partition's
+	}
+	a := n.Attr
+	switch n.Mode.Type() {
+	case posix.TypeDir:
+		a.Size = uint64(len(n.names))
+		if m.alive(n) {
+			a.Nlink = 2
+			for _, child := range n.names {
+				if m.isDir(child) {
+					a.Nlink++
+				}
+			}
+		}
+		return a
+	case posix.TypeSymlink:
+		a.Size = uint64(len(n.target))
+	case posix.TypeRegular:
+		a.Size = uint64(len(n.data))
+		for _, w := range n.written {
+			if w {
+				a.Bytes++
+			}
+		}
+	}
+	for _, dir := range m.nodes {
+		for _, child := range dir.names {
+			if child == ino {
+				a.Nlink++
+			}
+		}
+	}
+	return a
+}
+
+func (m *Model) isDir(ino posix.Ino) bool {
+	n := m.nodes[ino]
+	return n == nil || n.Mode.IsDir()
+}
+
+// alive reports whether n has a name, or is the root.
+func (m *Model) alive(n *node) bool {
+	_, orphan := m.lost[n.Ino]
+	return !orphan
+}
+
+func (m *Model) dir(ino posix.Ino) (*node, posix.Code) {
+	n := m.nodes[ino]
+	switch {
+	case n == nil:
+		return nil, posix.ESTALE
+	case !n.Mode.IsDir():
+		return nil, posix.ENOTDIR
+	case !m.alive(n):
+		return nil, posix.ENOENT
+	}
+	return n, posix.OK
+}
+
+// dirAndName is how every operation on a name begins.
+func (m *Model) dirAndName(ino posix.Ino, name string) (*node, posix.Code) {
+	n, code := m.dir(ino)
+	switch {
+	case code != posix.OK:
+	case name == "":
+		code = posix.ENOENT
+	case len(name) > 255:
+		code = posix.ENAMETOOLONG
+	case strings.Contains(name, "/") || strings.Contains(name, "\x00"):
+		code = posix.EINVAL
+	}
+	return n, code
+}
+
+// forget removes a name; what has no other is an orphan then.
+func (m *Model) forget(dir *node, name string, c *meta.Command, counter uint64) {
+	ino := dir.names[name]
+	delete(dir.names, name)
+	n := m.nodes[ino]
+	n.Ctime = c.Time
+	if n.Mode.IsDir() || m.stat(ino).Nlink == 0 {
+		m.lost[ino] = counter
+	}
+}
+
+func touch(dir *node, t posix.Time) { dir.Mtime, dir.Ctime = t, t }
+
+// Apply is an update.
+func (m *Model) Apply(c *meta.Command, counter uint64) meta.Result {
+	var code posix.Code
+	var r meta.Result
+	about := c.Ino
+	switch c.Op {
+	case meta.OpMknod:
+		about, code = m.mknod(c)
+	case meta.OpLink:
+		code = m.link(c)
+	case meta.OpUnlink, meta.OpRmdir:
+		about, code = m.remove(c, counter)
+	case meta.OpRename:
+		about, code = m.rename(c, counter)
+	case meta.OpSetAttr:
+		code = m.setAttr(c)
+	case meta.OpWrite:
+		r.Number, code = m.write(c)
+	case meta.OpFallocate:
+		code = m.fallocate(c)
+	case meta.OpSetXattr, meta.OpRemoveXattr:
+		return meta.Result{Code: m.xattr(c)}
+	}
+	if code != posix.OK {
+		return meta.Result{Code: code}
+	}
+	r.Attr = m.stat(about)
+	return r
+}
+
+func (m *Model) mknod(c *meta.Command) (posix.Ino, posix.Code) {
+	dir, code := m.dirAndName(c.Ino, c.Name)
+	if code != posix.OK {
+		return 0, code
+	}
+	kind := c.Mode.Type()
+	if kind == 0 {
+		kind = posix.TypeRegular
+	}
+	if c.Name == "." || c.Name == ".." {
+		return 0, posix.EEXIST
+	}
+	if kind == posix.TypeSymlink {
+		switch target := string(c.Data); {
+		case target == "":
+			return 0, posix.ENOENT
+		case len(target) > 4095:
+			return 0, posix.ENAMETOOLONG
+		case strings.Contains(target, "\x00"):
+			return 0, posix.EINVAL
+		}
+	}
+	if old, ok := dir.names[c.Name]; ok {
+		switch {
+		case kind != posix.TypeRegular || c.Flags&meta.Exclusive != 0:
+			return 0, posix.EEXIST
+		case m.isDir(old):
+			return 0, posix.EISDIR
+		case !m.nodes[old].Mode.IsRegular():
+			return 0, posix.EEXIST
+		}
+		if c.Flags&meta.Truncate != 0 {
+			n := m.nodes[old]
+			n.data, n.written = nil, nil
+			touch(n, c.Time)
+		}
+		return old, posix.OK
+	}
+	n := &node{xattrs: map[string]string{}}
+	n.Mode, n.UID, n.GID = kind|c.Mode.Perm(), c.Cred.UID, c.Cred.GID
+	n.Atime, n.Mtime, n.Ctime = c.Time, c.Time, c.Time
+	if dir.Mode&posix.SetGID != 0 {
+		n.GID = dir.GID
+	}
+	switch kind {
+	case posix.TypeDir:
+		n.names, n.parent = map[string]posix.Ino{}, dir.Ino
+		if dir.Mode&posix.SetGID != 0 {
+			n.Mode |= posix.SetGID
+		}
+	case posix.TypeSymlink:
+		n.Mode, n.target = posix.TypeSymlink|0o777, string(c.Data)
+	case posix.TypeChar, posix.TypeBlock:
+		n.Rdev = c.Rdev
+	}
+	m.newest++
+	n.Ino = posix.MakeIno(m.partition, m.newest)
+	m.nodes[n.Ino] = n
+	dir.names[c.Name] = n.Ino
+	touch(dir, c.Time)
+	return n.Ino, posix.OK
+}
+
+func (m *Model) link(c *meta.Command) posix.Code {
+	if c.Ino.Partition() != m.partition || c.NewParent.Partition() != m.partition {
+		return posix.EXDEV
+	}
+	n := m.nodes[c.Ino]
+	if n == nil {
+		return posix.ESTALE
+	}
+	dir, code := m.dirAndName(c.NewParent, c.NewName)
+	if code != posix.OK {
+		return code
+	}
+	_, exists := dir.names[c.NewName]
+	switch {
+	case exists, c.NewName == ".", c.NewName == "..":
+		return posix.EEXIST
+	case n.Mode.IsDir():
+		return posix.EPERM
+	case !m.alive(n):
+		return posix.ENOENT
+	}
+	dir.names[c.NewName] = n.Ino
+	n.Ctime = c.Time
+	touch(dir, c.Time)
+	return posix.OK
+}
+
+// remove is unlink and rmdir.
+func (m *Model) remove(c *meta.Command, counter uint64) (posix.Ino, posix.Code) {
+	dir, code := m.dirAndName(c.Ino, c.Name)
+	if code != posix.OK {
+		return 0, code
+	}
+	rmdir := c.Op == meta.OpRmdir
+	ino, ok := dir.names[c.Name]
+	switch {
+	case !rmdir && (c.Name == "." || c.Name == ".."):
+		return 0, posix.EISDIR
+	case c.Name == ".":
+		return 0, posix.EINVAL
+	case c.Name == "..":
+		return 0, posix.ENOTEMPTY
+	case !ok:
+		return 0, posix.ENOENT
+	case ino.Partition() != m.partition:
+		return 0, posix.EBUSY
+	case !rmdir && m.isDir(ino):
+		return 0, posix.EISDIR
+	case rmdir && !m.isDir(ino):
+		return 0, posix.ENOTDIR
+	case rmdir && len(m.nodes[ino].names) > 0:
+		return 0, posix.ENOTEMPTY
+	}
+	m.forget(dir, c.Name, c, counter)
+	touch(dir, c.Time)
+	return ino, posix.OK
+}
+
+// inside reports whether dir is ino or below it.
+func (m *Model) inside(dir *node, ino posix.Ino) bool {
+	for dir.Ino != ino && dir.Ino.Counter() != 1 {
+		dir = m.nodes[dir.parent]
+	}
+	return dir.Ino == ino
+}
+
+func (m *Model) rename(c *meta.Command, counter uint64) (posix.Ino, posix.Code) {
+	noReplace, exchange := c.Flags&meta.RenameNoReplace != 0, c.Flags&meta.RenameExchange != 0
+	if noReplace && exchange {
+		return 0, posix.EINVAL
+	}
+	if c.Ino.Partition() != m.partition || c.NewParent.Partition() != m.partition {
+		return 0, posix.EXDEV
+	}
+	from, code := m.dirAndName(c.Ino, c.Name)
+	if code != posix.OK {
+		return 0, code
+	}
+	to, code := m.dirAndName(c.NewParent, c.NewName)
+	if code != posix.OK {
+		return 0, code
+	}
+	source, found := from.names[c.Name]
+	target, exists := to.names[c.NewName]
+	switch {
+	case c.Name == "." || c.Name == "..":
+		return 0, posix.EBUSY
+	case c.NewName == "." || c.NewName == "..":
+		if noReplace {
+			return 0, posix.EEXIST
+		}
+		return 0, posix.EBUSY
+	case !found:
+		return 0, posix.ENOENT
+	case exists && noReplace:
+		return 0, posix.EEXIST
+	case !exists && exchange:
+		return 0, posix.ENOENT
+	case source.Partition() != m.partition, exists && target.Partition() != m.partition:
+		return 0, posix.EBUSY
+	case from != to && m.isDir(source) && m.inside(to, source):
+		return 0, posix.EINVAL
+	case from != to && exists && m.isDir(target) && m.inside(from, target):
+		if exchange {
+			return 0, posix.EINVAL
+		}
+		return 0, posix.ENOTEMPTY
+	case exists && source == target:
+		return source, posix.OK
+	}
+	moved := m.nodes[source]
+	switch {
+	case exchange:
+		other := m.nodes[target]
+		from.names[c.Name], to.names[c.NewName] = target, source
+		other.Ctime, other.parent = c.Time, from.Ino
+	case exists && moved.Mode.IsDir() && !m.isDir(target):
+		return 0, posix.ENOTDIR
+	case exists && !moved.Mode.IsDir() && m.isDir(target):
+		return 0, posix.EISDIR
+	case exists && m.isDir(target) && len(m.nodes[target].names) > 0:
+		return 0, posix.ENOTEMPTY
+	default:
+		if exists {
+			m.forget(to, c.NewName, c, counter)
+		}
+		delete(from.names, c.Name)
+		to.names[c.NewName] = source
+	}
+	moved.Ctime, moved.parent = c.Time, to.Ino
+	touch(from, c.Time)
+	touch(to, c.Time)
+	return source, posix.OK
+}
+
+// Reap removes an orphan.
+func (m *Model) Reap(ino posix.Ino) {
+	if _, ok := m.lost[ino]; ok {
+		delete(m.lost, ino)
+		delete(m.nodes, ino)
+	}
+}
+
+// Orphans lists them in order.
+func (m *Model) Orphans() []meta.Orphan {
+	var all []meta.Orphan
+	for _, ino := range slices.Sorted(maps.Keys(m.lost)) {
+		all = append(all, meta.Orphan{Ino: ino, Counter: m.lost[ino]})
+	}
+	return all
+}
+
+// usage is what statfs shows.
+func (m *Model) usage() (inodes, bytes uint64) {
+	for ino := range m.nodes {
+		bytes += m.stat(ino).Bytes
+	}
+	return uint64(len(m.nodes)), bytes
+}

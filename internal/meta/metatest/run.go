@@ -1,0 +1,174 @@
+package metatest
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Store is the keys of a machine.
+type Store interface {
+	meta.Keys
+	Commit(sync bool) error
+}
+
+// Config is the partition that Run tests.
+var Config = meta.Config{
+	Partition: 3,
+	Genesis:   []meta.Birth{{Name: "remote", Ino: posix.MakeIno(4, 1)}},
+	Time:      1000,
+}
+
+// run is two machines and the model, which must agree.
+type run struct {
+	generator
+	stores   [2]Store
+	machines [2]*meta.Machine
+	counter  uint64
+}
+
+// Run drives two machines on stores, which are empty, and the model with the same commands until source
+// ends. fresh makes one more store. The first difference is the error.
+func Run(source Source, stores [2]Store, fresh func() Store) error {
+	r := &run{stores: stores}
+	r.generator = generator{source: source, model: NewModel(Config, map[posix.BlockID][]byte{}), time: Config.Time}
+	for i, keys := range stores {
+		var err error
+		if r.machines[i], err = meta.New(keys, Config); err != nil {
+			return err
+		}
+	}
+	for !r.ended {
+		if err := r.step(fresh); err != nil {
+			return fmt.Errorf("update %d: %w", r.counter, err)
+		}
+	}
+	return r.finish(fresh)
+}
+
+func (r *run) step(fresh func() Store) error {
+	switch {
+	case r.chance(30):
+		return r.reap()
+	case r.chance(200):
+		return r.replace(fresh)
+	case r.chance(3):
+		return r.ask()
+	}
+	if err := r.update(r.command()); err != nil {
+		return err
+	}
+	if err := r.stores[0].Commit(false); err != nil {
+		return err
+	}
+	if r.chance(10) {
+		return r.stores[1].Commit(true)
+	}
+	return nil
+}
+
+// update applies c, as it comes out of the codec, everywhere.
+func (r *run) update(c *meta.Command) error {
+	decoded, err := meta.DecodeCommand(c.Append(nil))
+	if err != nil {
+		return fmt.Errorf("%+v: %w", c, err)
+	}
+	r.counter++
+	want := r.model.Apply(c, r.counter)
+	for _, m := range r.machines {
+		if got := m.Apply(&decoded, r.counter); !reflect.DeepEqual(got, want) {
+			return fmt.Errorf("%+v: %+v, want %+v", c, got, want)
+		}
+	}
+	return nil
+}
+
+// ask compares the answer to a query.
+func (r *run) ask() error {
+	m := r.machines[r.pick(2)]
+	switch r.pick(4) {
+	case 0:
+		return r.model.sameDir(m, r.dir(), uint64(1+r.pick(5)))
+	case 1:
+		return r.model.sameContent(m, r.ino(posix.TypeRegular), r.offset(), r.offset())
+	}
+	c := r.query()
+	got, want := m.Query(c), r.model.Query(c)
+	decoded, err := meta.DecodeResult(got.Append(nil))
+	if err != nil {
+		return fmt.Errorf("%+v: %+v: %w", c, got, err)
+	}
+	if decoded.Code != want.Code || decoded.Attr != want.Attr || !bytes.Equal(decoded.Data, want.Data) ||
+		decoded.Number != want.Number || decoded.Number2 != want.Number2 {
+		return fmt.Errorf("%+v: %+v, want %+v", c, got, want)
+	}
+	return nil
+}
+
+// reap lets an orphan go, or tries to with what is none.
+func (r *run) reap() error {
+	ino := r.ino(0)
+	if orphans := r.model.Orphans(); len(orphans) > 0 && !r.chance(4) {
+		ino = orphans[r.pick(len(orphans))].Ino
+	}
+	r.model.Reap(ino)
+	for _, m := range r.machines {
+		m.Reap(ino)
+	}
+	return nil
+}
+
+// replace goes on with a machine restored from a snapshot of the other one.
+func (r *run) replace(fresh func() Store) error {
+	keys, err := r.copyOf(0, fresh)
+	if err != nil {
+		return err
+	}
+	r.stores[1] = keys
+	r.machines[1], err = meta.New(keys, Config)
+	return err
+}
+
+func (r *run) copyOf(i int, fresh func() Store) (Store, error) {
+	var b bytes.Buffer
+	if err := meta.Snapshot(r.stores[i], &b); err != nil {
+		return nil, err
+	}
+	keys := fresh()
+	keys.Set([]byte("what was there before"), nil)
+	if err := meta.Restore(keys, &b); err != nil {
+		return nil, err
+	}
+	return keys, keys.Commit(true)
+}
+
+// finish compares the whole states: with the model, with each other, and with a restored copy.
+func (r *run) finish(fresh func() Store) error {
+	var first []byte
+	restored, err := r.copyOf(1, fresh)
+	if err != nil {
+		return err
+	}
+	for i, keys := range []Store{r.stores[0], r.stores[1], restored} {
+		var b bytes.Buffer
+		if err := meta.Snapshot(keys, &b); err != nil {
+			return err
+		}
+		if i == 0 {
+			first = b.Bytes()
+		} else if !bytes.Equal(first, b.Bytes()) {
+			return fmt.Errorf("the keys of machine %d differ", i)
+		}
+	}
+	if problems := meta.Check(restored); len(problems) > 0 {
+		return fmt.Errorf("check: %q", problems)
+	}
+	m, err := meta.New(restored, Config)
+	if err != nil {
+		return err
+	}
+	return r.model.Same(m)
+}

@@ -1,0 +1,80 @@
+package meta
+
+import (
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// MaxEntries bounds what one ReadDir gives. The end of a directory is an answer without entries.
+const MaxEntries = 4096
+
+func (m *Machine) lookup(c *Command) Result {
+	dir, code := m.parentOf(c.Ino, c.Name)
+	if code != posix.OK {
+		return failed(code)
+	}
+	var e entry
+	switch c.Name {
+	case ".":
+		return Result{Attr: dir.Attr}
+	case "..":
+		e = entry{ino: dir.parent, kind: posix.TypeDir}
+	default:
+		var found bool
+		if e, found = m.entry(dir.Ino, c.Name); !found {
+			return failed(posix.ENOENT)
+		}
+	}
+	a, code := m.attrOf(&e)
+	return Result{Code: code, Attr: a}
+}
+
+// attrOf gives the attributes of what an entry names, as far as they are here.
+func (m *Machine) attrOf(e *entry) (posix.Attr, posix.Code) {
+	if m.foreign(e) {
+		return e.attr(), posix.OK
+	}
+	n, code := m.child(e)
+	return n.Attr, code
+}
+
+func (m *Machine) getAttr(c *Command) Result {
+	n, code := m.inode(c.Ino)
+	return Result{Code: code, Attr: n.Attr}
+}
+
+func (m *Machine) readlink(c *Command) Result {
+	n, code := m.inode(c.Ino)
+	switch {
+	case code != posix.OK:
+		return failed(code)
+	case n.Mode.Type() != posix.TypeSymlink:
+		return failed(posix.EINVAL)
+	}
+	return Result{Data: []byte(n.target)}
+}
+
+func (m *Machine) readDir(c *Command) Result {
+	dir, code := m.directory(c.Ino)
+	if code != posix.OK {
+		return failed(code)
+	}
+	if c.Offset >= dir.cookie {
+		return Result{}
+	}
+	count := int(min(c.Length, dir.Size, MaxEntries))
+	r := Result{Entries: make([]Entry, 0, count)}
+	for key, value := range m.keys.Scan(placeKey(prefixCookie, dir.Ino, c.Offset+1), after(prefixCookie, dir.Ino)) {
+		if len(r.Entries) == count {
+			break
+		}
+		e, err := decodeCookie(placeOf(key), value)
+		invariant.Check(err == nil, "stored entry %d of %d: %v", placeOf(key), dir.Ino, err)
+		a, code := m.attrOf(&e)
+		if code != posix.OK {
+			return failed(code)
+		}
+		r.Entries = append(r.Entries, Entry{Name: e.name, Cookie: e.cookie, Attr: a})
+	}
+	return r
+}

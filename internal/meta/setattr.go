@@ -1,0 +1,82 @@
+package meta
+
+import "github.com/globalfs/globalfs/internal/posix"
+
+// setAttr is chmod, chown, truncate and utimens, together or alone.
+func (m *Machine) setAttr(c *Command) Result {
+	n, code := m.inode(c.Ino)
+	if code != posix.OK {
+		return failed(code)
+	}
+	if c.Set == 0 {
+		return Result{Attr: n.Attr}
+	}
+	if c.Set&SetSize != 0 {
+		switch {
+		case n.Mode.IsDir():
+			return failed(posix.EISDIR)
+		case !n.Mode.IsRegular():
+			return failed(posix.EINVAL)
+		case c.Attr.Size > posix.MaxSize:
+			return failed(posix.EFBIG)
+		}
+		m.resize(&n, c.Attr.Size)
+		n.Mtime = c.Time
+	}
+	n.setOwner(c)
+	n.setTimes(c)
+	m.save(&n)
+	return Result{Attr: n.Attr}
+}
+
+// setOwner sets mode, owner and group. A new owner or group takes the set-id bits away, unless the command
+// sets the mode as well: it then says what is to stay.
+func (n *inode) setOwner(c *Command) {
+	if c.Set&SetUID != 0 {
+		n.UID = c.Attr.UID
+	}
+	if c.Set&SetGID != 0 {
+		n.GID = c.Attr.GID
+	}
+	switch {
+	case c.Set&SetMode != 0:
+		n.Mode = n.Mode.Type() | c.Attr.Mode.Perm()
+		if c.Set&KillSetID != 0 {
+			n.killSetID()
+		}
+	case c.Set&(SetUID|SetGID|KillSetID) != 0:
+		n.killSetID()
+	}
+}
+
+// killSetID takes the set-user-id bit away, and the set-group-id bit where it means that and not
+// mandatory locking.
+func (n *inode) killSetID() {
+	const groupExec = 0o010
+	if n.Mode.IsDir() {
+		return
+	}
+	n.Mode &^= posix.SetUID
+	if n.Mode&groupExec != 0 {
+		n.Mode &^= posix.SetGID
+	}
+}
+
+func (n *inode) setTimes(c *Command) {
+	switch {
+	case c.Set&SetAtimeNow != 0:
+		n.Atime = c.Time
+	case c.Set&SetAtime != 0:
+		n.Atime = c.Attr.Atime
+	}
+	switch {
+	case c.Set&SetMtimeNow != 0:
+		n.Mtime = c.Time
+	case c.Set&SetMtime != 0:
+		n.Mtime = c.Attr.Mtime
+	}
+	n.Ctime = c.Time
+	if c.Set&SetCtime != 0 {
+		n.Ctime = c.Attr.Ctime
+	}
+}

@@ -1,0 +1,140 @@
+package meta
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// A snapshot is a line that names the format, the keys in order, each with its value, an empty
+// key, and the SHA-256 of all that. Lengths are unsigned varints. Equal states give equal bytes.
+const snapshotHeader = "globalfs snapshot 1\n"
+
+// What a snapshot may hold at most in one place: a forged length must not allocate more.
+const (
+	maxSnapshotKey   = 1 << 12
+	maxSnapshotValue = 16 << 20
+)
+
+// ErrBadSnapshot is what Restore gives for input that Snapshot did not write.
+var ErrBadSnapshot = errors.New("bad snapshot")
+
+// Snapshot writes all keys, also those that are not meta's.
+func Snapshot(keys Keys, w io.Writer) error {
+	sum := sha256.New()
+	out := bufio.NewWriter(io.MultiWriter(w, sum))
+	_, err := out.WriteString(snapshotHeader)
+	var length []byte
+	for key, value := range keys.Scan(nil, nil) {
+		for _, b := range [][]byte{key, value} {
+			length = binary.AppendUvarint(length[:0], uint64(len(b)))
+			_, err = out.Write(append(length, b...))
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = out.WriteByte(0)
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		_, err = w.Write(sum.Sum(nil))
+	}
+	if err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return nil
+}
+
+// Restore replaces all keys by those of a snapshot; the caller commits. It holds
+// the whole snapshot in memory and touches keys only once it has found it to be whole: after an error they
+// are what they were.
+func Restore(keys Keys, r io.Reader) error {
+	pairs, err := readSnapshot(r)
+	if err != nil {
+		return fmt.Errorf("read snapshot: %w", err)
+	}
+	for key := range keys.Scan(nil, nil) {
+		keys.Delete(key)
+	}
+	for _, p := range pairs {
+		keys.Set(p[0], p[1])
+	}
+	return nil
+}
+
+// readSnapshot gives the keys with their values, in order.
+func readSnapshot(r io.Reader) (pairs [][2][]byte, err error) {
+	in := &snapshotReader{r: bufio.NewReader(r), sum: sha256.New()}
+	header := make([]byte, len(snapshotHeader))
+	if in.read(header); in.err == nil && string(header) != snapshotHeader {
+		return nil, fmt.Errorf("%w: it does not begin with %q", ErrBadSnapshot, snapshotHeader)
+	}
+	var last []byte
+	for {
+		key := in.bytes(maxSnapshotKey)
+		if in.err != nil || len(key) == 0 {
+			break
+		}
+		if bytes.Compare(last, key) >= 0 {
+			return nil, fmt.Errorf("%w: key %x does not follow %x", ErrBadSnapshot, key, last)
+		}
+		pairs, last = append(pairs, [2][]byte{key, in.bytes(maxSnapshotValue)}), key
+	}
+	computed, stored := in.sum.Sum(nil), make([]byte, sha256.Size)
+	in.read(stored)
+	switch {
+	case in.err != nil:
+		return nil, in.err
+	case !bytes.Equal(computed, stored):
+		return nil, fmt.Errorf("%w: the checksum is wrong", ErrBadSnapshot)
+	}
+	return pairs, nil
+}
+
+// snapshotReader reads and sums. The first error sticks.
+type snapshotReader struct {
+	r   *bufio.Reader
+	sum hash.Hash
+	err error
+}
+
+// ReadByte is for reading varints.
+func (s *snapshotReader) ReadByte() (byte, error) {
+	var b [1]byte
+	s.read(b[:])
+	return b[0], s.err
+}
+
+func (s *snapshotReader) read(into []byte) {
+	if s.err != nil {
+		return
+	}
+	_, err := io.ReadFull(s.r, into)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: it ends early", ErrBadSnapshot)
+	}
+	s.err = err
+	s.sum.Write(into)
+}
+
+func (s *snapshotReader) bytes(limit uint64) []byte {
+	n, err := binary.ReadUvarint(s)
+	if s.err == nil && (err != nil || n > limit) {
+		s.err = fmt.Errorf("%w: a length of %d", ErrBadSnapshot, n)
+	}
+	if s.err != nil {
+		return nil
+	}
+	b := make([]byte, n)
+	s.read(b)
+	return b
+}

@@ -1,0 +1,126 @@
+package meta
+
+import "github.com/globalfs/globalfs/internal/posix"
+
+// write puts new content over a range, or at the end as it is now.
+func (m *Machine) write(c *Command) Result {
+	n, code := m.file(c.Ino)
+	if code != posix.OK {
+		return failed(code)
+	}
+	if len(c.Data) > 0 && len(c.Blocks) > 0 {
+		return failed(posix.EINVAL)
+	}
+	offset := c.Offset
+	if c.Flags&Append != 0 {
+		offset = n.Size
+	}
+	length := uint64(len(c.Data))
+	for _, k := range c.Blocks {
+		length += uint64(k.Length)
+	}
+	switch {
+	case length == 0:
+		return Result{Attr: n.Attr, Number: offset}
+	case offset > posix.MaxSize || length > posix.MaxSize-offset:
+		return failed(posix.EFBIG)
+	case len(c.Data) > 0:
+		m.writeLiteral(&n, offset, c.Data)
+	default:
+		m.writeBlocks(&n, offset, length, c.Blocks)
+	}
+	n.Size = max(n.Size, offset+length)
+	n.modified(c.Time)
+	m.save(&n)
+	return Result{Attr: n.Attr, Number: offset}
+}
+
+// writeBlocks counts the new blocks before the old are let go: they may be the same.
+func (m *Machine) writeBlocks(n *inode, offset, length uint64, blocks []Block) {
+	for _, k := range blocks {
+		m.reference(k.ID, 1)
+	}
+	m.clear(n, offset, offset+length)
+	for _, k := range blocks {
+		m.setExtent(n, &Extent{Offset: offset, Length: uint64(k.Length), Block: k.ID})
+		offset += uint64(k.Length)
+	}
+}
+
+// writeLiteral joins data with the literal extents on both sides as long as the whole is small, so that
+// many small writes make few extents.
+func (m *Machine) writeLiteral(n *inode, offset uint64, data []byte) {
+	end := offset + uint64(len(data))
+	m.clear(n, offset, end)
+	e := Extent{Offset: offset, Length: uint64(len(data)), Data: data}
+	if left, ok := m.literalBefore(n, offset); ok && len(left.Data)+len(e.Data) <= MaxLiteral {
+		m.deleteExtent(n, &left)
+		e = join(&left, &e)
+	}
+	if right, ok := m.literalAfter(n, end); ok && len(right.Data)+len(e.Data) <= MaxLiteral {
+		m.deleteExtent(n, &right)
+		e = join(&e, &right)
+	}
+	m.setExtent(n, &e)
+}
+
+// join makes one literal extent of two that touch.
+func join(a, b *Extent) Extent {
+	data := make([]byte, 0, len(a.Data)+len(b.Data))
+	data = append(append(data, a.Data...), b.Data...)
+	return Extent{Offset: a.Offset, Length: uint64(len(data)), Data: data}
+}
+
+// literalBefore finds the literal extent that ends at offset.
+func (m *Machine) literalBefore(n *inode, offset uint64) (Extent, bool) {
+	if offset == 0 || offset > n.Size || n.Bytes == 0 {
+		return Extent{}, false
+	}
+	b := m.keys.Get(placeKey(prefixExtent, n.Ino, offset))
+	if b == nil || b[0] != extentLiteral {
+		return Extent{}, false
+	}
+	return mustDecodeExtent(n.Ino, offset, b), true
+}
+
+// literalAfter finds the literal extent that begins at offset.
+func (m *Machine) literalAfter(n *inode, offset uint64) (found Extent, ok bool) {
+	if offset >= n.Size {
+		return Extent{}, false
+	}
+	m.overlapping(n, offset, offset+1, func(e Extent) {
+		if e.Offset == offset && e.Data != nil {
+			e.Data = append([]byte(nil), e.Data...)
+			found, ok = e, true
+		}
+	})
+	return found, ok
+}
+
+// fallocate grows a file or makes a range zeros. Space is not reserved: an extent holds only what
+// was written.
+func (m *Machine) fallocate(c *Command) Result {
+	n, code := m.file(c.Ino)
+	if code != posix.OK {
+		return failed(code)
+	}
+	const both = FallocatePunch | FallocateZero
+	switch {
+	case c.Length == 0:
+		return failed(posix.EINVAL)
+	case c.Flags&both == both:
+		return failed(posix.EOPNOTSUPP)
+	case c.Offset > posix.MaxSize || c.Length > posix.MaxSize-c.Offset:
+		return failed(posix.EFBIG)
+	}
+	end := c.Offset + c.Length
+	if c.Flags&both != 0 {
+		m.clear(&n, c.Offset, end)
+	}
+	if c.Flags&(FallocatePunch|FallocateKeepSize) == 0 {
+		n.Size = max(n.Size, end)
+	}
+	n.modified(c.Time)
+	m.save(&n)
+	return Result{Attr: n.Attr}
+}

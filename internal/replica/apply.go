@@ -1,0 +1,209 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// The store is synced, and the multicast may then forget what led to it, after so many deliveries or
+// so long after one.
+const (
+	syncEvery = 8192
+	syncAfter = 5 * time.Second
+)
+
+// maxReap bounds how many inodes one delivery reaps.
+const maxReap = 512
+
+// Apply executes deliveries that passed the gate of their step, in order, commits
+// them and gives the answers. The driver calls it every turn. An error means that the store failed: the replica must
+// stop; nothing was answered.
+func (r *Replica) Apply(deliveries []multicast.Delivery) (replies []Call, err error) {
+	for i := range deliveries {
+		replies = r.deliver(&deliveries[i], replies)
+	}
+	if len(deliveries) > 0 {
+		r.savePosition()
+		r.sinceSync += len(deliveries)
+		if r.syncAt == 0 {
+			r.syncAt = r.now.Mono + syncAfter
+		}
+	}
+	sync := r.sinceSync >= syncEvery || r.syncAt != 0 && r.now.Mono >= r.syncAt
+	if len(deliveries) == 0 && !sync {
+		return nil, nil
+	}
+	if err := r.keys.Commit(sync); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	if sync {
+		r.sinceSync, r.syncAt, r.covered = 0, 0, r.position
+	}
+	return r.unpark(replies), r.keys.Err()
+}
+
+// deliver executes one delivery; a repeated one is passed over (I1).
+func (r *Replica) deliver(d *multicast.Delivery, replies []Call) []Call {
+	if d.Position().Compare(r.position) <= 0 {
+		return replies
+	}
+	r.position = d.Position()
+	r.vector[r.cfg.Partition]++
+	mine := r.pending[d.ID]
+	delete(r.pending, d.ID)
+	if mine != nil && r.byUpdate[mine.update] == mine {
+		delete(r.byUpdate, mine.update)
+	}
+	e, err := decodeEnvelope(d.Payload)
+	if err != nil {
+		return replies // a proposer of another version: counted, without effect, at each replica alike
+	}
+	r.time = max(r.time, e.Time)
+	status, result := r.effect(&e, mine != nil)
+	if mine != nil {
+		for _, token := range mine.tokens {
+			replies = append(replies, r.reply(token, status, result))
+		}
+	}
+	return replies
+}
+
+// effect executes what was ordered.
+func (r *Replica) effect(e *envelope, mine bool) (Status, []byte) {
+	if e.Request == nil {
+		if s := r.sessions[e.Expire.Session]; s != nil && s.renewals == e.Expire.Renewals {
+			r.endSession(s)
+		}
+		r.reap(mine)
+		return Answered, nil
+	}
+	q, err := DecodeRequest(e.Request)
+	if err != nil {
+		return Refused, []byte(err.Error())
+	}
+	for p, n := range q.Vector {
+		if p < len(r.vector) && p != int(r.cfg.Partition) {
+			r.vector[p] = max(r.vector[p], n)
+		}
+	}
+	if q.Kind == OpenSession {
+		r.openSession(&q)
+		return Answered, nil
+	}
+	s := r.sessions[q.Session]
+	if s == nil {
+		return UnknownSession, nil
+	}
+	switch q.Kind {
+	case Update:
+		return r.applyUpdate(s, &q, e.Time)
+	case RenewSession:
+		r.renewSession(s, &q)
+	case CloseSession:
+		r.endSession(s)
+	}
+	r.reap(mine)
+	return Answered, nil
+}
+
+// applyUpdate executes an update once (I2).
+func (r *Replica) applyUpdate(s *session, q *Request, at posix.Time) (Status, []byte) {
+	if answer, ok := s.answers[q.Seq]; ok {
+		return Answered, answer
+	}
+	if q.Seq <= s.done {
+		return Refused, []byte("update: the client has said that it has the answer")
+	}
+	c, err := meta.DecodeCommand(q.Command)
+	if err != nil || !c.Op.IsUpdate() {
+		return Refused, []byte(fmt.Sprintf("update: %v", err))
+	}
+	c.Time = at
+	result := r.machine.Apply(&c, r.counter())
+	answer := result.Append(nil)
+	r.rememberAnswer(s, q, answer)
+	return Answered, answer
+}
+
+// reap lets unlinked inodes go that nobody can hold (I4). If there are
+// more, whoever proposed this goes on with them.
+func (r *Replica) reap(mine bool) {
+	seen := r.counter()
+	held := map[posix.Ino]bool{}
+	for _, s := range r.sessions {
+		seen = min(seen, s.seen)
+		for _, i := range s.held {
+			held[i] = true
+		}
+	}
+	reaped := 0
+	for after := posix.Ino(0); reaped < maxReap; {
+		orphans := r.machine.Orphans(after, maxReap)
+		for _, o := range orphans {
+			after = o.Ino
+			if o.Counter <= seen && !held[o.Ino] && reaped < maxReap {
+				r.machine.Reap(o.Ino)
+				reaped++
+			}
+		}
+		if len(orphans) < maxReap {
+			break
+		}
+	}
+	if reaped == maxReap && mine {
+		r.followUp = true
+	}
+}
+
+// savePosition stores what I1 speaks of.
+func (r *Replica) savePosition() {
+	b := varint.AppendUint(nil, r.position.Final)
+	b = varint.AppendUint(b, r.position.ID.Sender)
+	b = varint.AppendUint(b, r.position.ID.Seq)
+	b = varint.AppendInt(b, int64(r.time))
+	r.keys.Set(positionKey, appendVector(b, r.vector))
+}
+
+// Position reads how far the state in keys has come: what a core made for it must
+// deliver from there on.
+func Position(keys meta.Keys) (multicast.Position, error) {
+	p, _, _, err := loadPosition(keys)
+	return p, err
+}
+
+func loadPosition(keys meta.Keys) (p multicast.Position, at posix.Time, v Vector, err error) {
+	b := keys.Get(positionKey)
+	if b == nil {
+		return p, 0, nil, nil
+	}
+	rd := varint.NewReader(b)
+	p.Final = multicast.Timestamp(rd.Uint64())
+	p.ID = multicast.MessageID{Sender: multicast.ProcessID(rd.Uint32()), Seq: rd.Uint64()}
+	at, v = posix.Time(rd.Int()), readVector(rd)
+	if err := rd.Done(); err != nil {
+		return p, at, v, fmt.Errorf("stored position: %w", err)
+	}
+	return p, at, v, nil
+}
+
+// load reads position and sessions from the store.
+func (r *Replica) load() error {
+	p, at, v, err := loadPosition(r.keys)
+	if err != nil {
+		return err
+	}
+	r.position, r.time = p, at
+	r.vector = make(Vector, max(int(r.cfg.Partition)+1, len(v), r.cfg.Partitions))
+	copy(r.vector, v)
+	if err := r.loadSessions(); err != nil {
+		return err
+	}
+	invariant.Check(r.counter() > 0 || len(r.sessions) == 0, "partition %d: %d sessions before the first delivery", r.cfg.Partition, len(r.sessions))
+	return nil
+}

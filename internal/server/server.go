@@ -1,0 +1,154 @@
+// Package server is one GlobalFS server process: the replicas that the cluster places on
+// it, each with its write-ahead log, its store and its driver, and its
+// storage node.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/ring"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// blockTimeout is how long another storage node may take for one block before its turn
+// goes to the next one.
+const blockTimeout = 3 * time.Second
+
+// Config of a server.
+type Config struct {
+	Cluster    *topology.Cluster
+	Name       string // of the server in Cluster
+	Dir        string // where it keeps its data; made if it is missing
+	Durability wal.Durability
+	// Endpoint gives the access to the network of a process of this server.
+	Endpoint func(multicast.ProcessID) transport.Endpoint
+	Logger   *slog.Logger
+}
+
+// Server runs until its context ends or one of its replicas fails.
+type Server struct {
+	cfg       Config
+	replicas  []*hosted
+	storage   *block.Segments
+	endpoints []transport.Endpoint
+}
+
+// Start opens everything that the server holds and begins to answer. On an error nothing is
+// left open.
+func Start(cfg Config) (_ *Server, err error) {
+	s := &Server{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("server %s: %w", cfg.Name, err), s.close())
+		}
+	}()
+	self := cfg.Cluster.Server(cfg.Name)
+	if self == nil {
+		return nil, fmt.Errorf("the cluster has no server of this name")
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	incarnation, err := nextIncarnation(filepath.Join(cfg.Dir, "incarnation"))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.startStorage(self); err != nil {
+		return nil, fmt.Errorf("storage node: %w", err)
+	}
+	for i := range cfg.Cluster.Partitions {
+		p := &cfg.Cluster.Partitions[i]
+		for n, r := range p.Replicas {
+			if r.Server == cfg.Name {
+				if err := s.startReplica(p, n, incarnation); err != nil {
+					return nil, fmt.Errorf("replica of partition %d: %w", p.ID, err)
+				}
+			}
+		}
+	}
+	return s, nil
+}
+
+// startStorage opens the storage node and answers calls to it.
+func (s *Server) startStorage(self *topology.Server) (err error) {
+	endpoint := s.endpoint(self.Storage)
+	disk := block.DefaultConfig(filepath.Join(s.cfg.Dir, "blocks"))
+	disk.NoSync = s.cfg.Durability != wal.Sync
+	if s.storage, err = block.OpenSegments(disk); err != nil {
+		return err
+	}
+	members, err := s.ring(self.Region)
+	if err != nil {
+		return err
+	}
+	node, err := block.NewNode(block.NodeConfig{
+		Self: self.Storage, Ring: members, Copies: s.cfg.Cluster.Copies, Disk: s.storage,
+		Peers: endpoint, CallTimeout: blockTimeout, Log: s.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	endpoint.Serve(node.Handle)
+	return nil
+}
+
+// ring is the storage ring of a region.
+func (s *Server) ring(region topology.Region) (*ring.Ring, error) {
+	var members []ring.Member
+	for _, server := range s.cfg.Cluster.Storage(region) {
+		members = append(members, ring.Member{ID: server.Storage, Datacenter: server.Datacenter})
+	}
+	return ring.New(members)
+}
+
+// endpoint opens the network for a process; close closes it.
+func (s *Server) endpoint(process multicast.ProcessID) transport.Endpoint {
+	e := s.cfg.Endpoint(process)
+	s.endpoints = append(s.endpoints, e)
+	return e
+}
+
+// Run drives the replicas until ctx ends, then closes everything. A replica that fails is
+// logged and stops, its neighbours go on; Run gives the errors of all.
+func (s *Server) Run(ctx context.Context) error {
+	errs := make([]error, len(s.replicas))
+	var running sync.WaitGroup
+	for i, r := range s.replicas {
+		running.Go(func() {
+			if err := r.driver.Run(ctx); err != nil {
+				errs[i] = fmt.Errorf("server %s: replica %d of partition %d stopped: %w", s.cfg.Name, r.process, r.partition, err)
+				s.cfg.Logger.Error("replica stopped: its partition goes on with the others; restart this server once the cause is gone",
+					"server", s.cfg.Name, "partition", r.partition, "process", r.process, "error", err)
+			}
+		})
+	}
+	<-ctx.Done()
+	running.Wait()
+	return errors.Join(append(errs, s.close())...)
+}
+
+// close ends network access first, so that nothing is asked of a store that is closed.
+func (s *Server) close() error {
+	var errs []error
+	for _, e := range s.endpoints {
+		errs = append(errs, e.Close())
+	}
+	for _, r := range s.replicas {
+		errs = append(errs, r.close())
+	}
+	if s.storage != nil {
+		errs = append(errs, s.storage.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,111 @@
+package topology
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"go.yaml.in/yaml/v3"
+)
+
+// Spec is what a person says of a cluster; Plan makes a Cluster of it.
+type Spec struct {
+	// Regions, the first one leads the global partition. Default: us-west-2, us-east-1,
+	// eu-west-1.
+	Regions []Region `yaml:"regions"`
+	// Datacenters a region, one server in each: 1 to 9, default 3.
+	Datacenters int `yaml:"datacenters"`
+	// Replicas a partition: 1, 3 or 5, default 3. The global partition has more where
+	// that is needed for one in each region.
+	Replicas int `yaml:"replicas"`
+	// Copies of each block in a region: 1 to Datacenters, default 2.
+	Copies int `yaml:"copies"`
+}
+
+// DefaultSpec gives the cluster of the thesis' example (T 3.6.1).
+func DefaultSpec() Spec {
+	return Spec{Regions: []Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 3, Replicas: 3, Copies: 2}
+}
+
+// ParseSpec reads YAML over the defaults. Errors name the line and the key.
+func ParseSpec(text []byte) (Spec, error) {
+	s := DefaultSpec()
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies)",
+			strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type topology.Spec", "").Replace(err.Error()))
+	}
+	return s, s.Validate()
+}
+
+// Validate names the field that is wrong, its value and what to do.
+func (s *Spec) Validate() error {
+	seen := map[Region]bool{}
+	for _, r := range s.Regions {
+		if seen[r] {
+			return fmt.Errorf("regions: %q stands twice: remove one", r)
+		}
+		if r == "" || r == "." || r == ".." || len(r) > 63 || strings.ContainsAny(string(r), "/=, \x00") {
+			return fmt.Errorf("regions: %q cannot be the name of a directory: use letters, digits and dashes", r)
+		}
+		seen[r] = true
+	}
+	switch {
+	case len(s.Regions) == 0 || len(s.Regions) > 64:
+		return fmt.Errorf("regions: %d of them: give 1 to 64", len(s.Regions))
+	case s.Datacenters < 1 || s.Datacenters > 9:
+		return fmt.Errorf("datacenters: %d: give 1 to 9", s.Datacenters)
+	case s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5:
+		return fmt.Errorf("replicas: %d: give 1, 3 or 5, so that there is a majority", s.Replicas)
+	case s.Copies < 1 || s.Copies > s.Datacenters:
+		return fmt.Errorf("copies: %d: give 1 to %d, the number of datacenters", s.Copies, s.Datacenters)
+	}
+	return nil
+}
+
+// Plan lays the cluster out: a server in each datacenter with a storage node; the
+// global partition 0 over all regions in turn; a local partition a region over its datacenters in turn.
+// The same Spec gives the same Cluster, ids included.
+func (s *Spec) Plan() (*Cluster, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Cluster{Regions: s.Regions, Copies: s.Copies}
+	next := multicast.ProcessID(1)
+	take := func() multicast.ProcessID { next++; return next - 1 }
+	for _, r := range s.Regions {
+		for d := range s.Datacenters {
+			dc := fmt.Sprintf("%s%c", r, 'a'+d)
+			c.Servers = append(c.Servers, Server{Name: dc, Region: r, Datacenter: dc, Storage: take()})
+		}
+	}
+	replica := func(region, n int) Replica {
+		server := c.Servers[region*s.Datacenters+n%s.Datacenters]
+		return Replica{Process: take(), Server: server.Name, Region: server.Region}
+	}
+	global := Partition{Path: "/"}
+	for i := range max(s.Replicas, len(s.Regions)|1) {
+		global.Replicas = append(global.Replicas, replica(i%len(s.Regions), i/len(s.Regions)))
+	}
+	c.Partitions = append(c.Partitions, global)
+	for i, r := range s.Regions {
+		p := Partition{ID: uint16(i + 1), Region: r, Path: "/" + string(r)}
+		for n := range s.Replicas {
+			p.Replicas = append(p.Replicas, replica(i, n))
+		}
+		c.Partitions = append(c.Partitions, p)
+	}
+	return c, c.Validate()
+}
+
+// YAML gives s as ParseSpec reads it.
+func (s *Spec) YAML() []byte {
+	text, err := yaml.Marshal(s)
+	invariant.Check(err == nil, "a cluster's spec does not encode: %v", err)
+	return text
+}

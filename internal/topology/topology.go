@@ -1,0 +1,151 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Region is a name such as "eu-west-1".
+type Region string
+
+// Server is one host of replicas and of a storage node.
+type Server struct {
+	Name       string
+	Region     Region
+	Datacenter string
+	Address    string              // host:port, empty in one process
+	Storage    multicast.ProcessID // its storage node
+}
+
+// Replica is a member of a partition's group.
+type Replica struct {
+	Process multicast.ProcessID
+	Server  string
+	Region  Region
+}
+
+// Partition is a shard of the metadata and the multicast group of its replicas.
+type Partition struct {
+	ID       uint16
+	Region   Region // of a local partition; empty for a global one
+	Path     string // where its root directory stands: "/" or "/name"
+	Replicas []Replica
+}
+
+// Group is the multicast group of p: it has the same number.
+func (p *Partition) Group() multicast.Group {
+	g := multicast.Group{ID: multicast.GroupID(p.ID)}
+	for _, r := range p.Replicas {
+		g.Members = append(g.Members, r.Process)
+	}
+	return g
+}
+
+// Root is the inode of p's root directory.
+func (p *Partition) Root() posix.Ino { return posix.MakeIno(p.ID, posix.Root.Counter()) }
+
+// Regions lists the regions that replicate p, each once: blocks of its files are kept in all of them.
+func (p *Partition) Regions() []Region {
+	var regions []Region
+	for _, r := range p.Replicas {
+		if !slices.Contains(regions, r.Region) {
+			regions = append(regions, r.Region)
+		}
+	}
+	return regions
+}
+
+// Cluster is all that processes must agree on. It is not changed once made.
+type Cluster struct {
+	Regions    []Region
+	Servers    []Server
+	Partitions []Partition // by id, from 0
+	Copies     int         // of a block in a region
+}
+
+// Of gives the partition that keeps inode i, nil if there is none.
+func (c *Cluster) Of(i posix.Ino) *Partition {
+	if int(i.Partition()) < len(c.Partitions) {
+		return &c.Partitions[i.Partition()]
+	}
+	return nil
+}
+
+// Groups lists the multicast groups of all partitions.
+func (c *Cluster) Groups() []multicast.Group {
+	groups := make([]multicast.Group, 0, len(c.Partitions))
+	for i := range c.Partitions {
+		groups = append(groups, c.Partitions[i].Group())
+	}
+	return groups
+}
+
+// Storage lists the servers of region r: its storage ring.
+func (c *Cluster) Storage(r Region) []Server {
+	var servers []Server
+	for _, s := range c.Servers {
+		if s.Region == r {
+			servers = append(servers, s)
+		}
+	}
+	return servers
+}
+
+// Server finds a server by name, nil if there is none.
+func (c *Cluster) Server(name string) *Server {
+	i := slices.IndexFunc(c.Servers, func(s Server) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Servers[i]
+}
+
+// Nearest gives replicas ordered by the distance of their regions from r, ties in the order given.
+func Nearest(r Region, replicas []Replica) []Replica {
+	sorted := slices.Clone(replicas)
+	slices.SortStableFunc(sorted, func(a, b Replica) int {
+		return cmp.Compare(Delay(r, a.Region), Delay(r, b.Region))
+	})
+	return sorted
+}
+
+// Validate says what is wrong with c, or nil.
+func (c *Cluster) Validate() error {
+	if len(c.Partitions) == 0 || c.Partitions[0].Path != "/" {
+		return fmt.Errorf("cluster: partition 0 must stand at /")
+	}
+	seen := map[multicast.ProcessID]string{}
+	claim := func(id multicast.ProcessID, who string) error {
+		if other, ok := seen[id]; ok || id == 0 {
+			return fmt.Errorf("cluster: %s has process id %d, which is %s", who, id, map[bool]string{true: "also that of " + other, false: "reserved"}[ok])
+		}
+		seen[id] = who
+		return nil
+	}
+	for _, s := range c.Servers {
+		if err := claim(s.Storage, "the storage node of "+s.Name); err != nil {
+			return err
+		}
+	}
+	for i, p := range c.Partitions {
+		if int(p.ID) != i {
+			return fmt.Errorf("cluster: partition %d stands at place %d", p.ID, i)
+		}
+		if len(p.Replicas)%2 == 0 {
+			return fmt.Errorf("cluster: partition %d has %d replicas: an odd number is needed", p.ID, len(p.Replicas))
+		}
+		for _, r := range p.Replicas {
+			if c.Server(r.Server) == nil {
+				return fmt.Errorf("cluster: partition %d has a replica on unknown server %q", p.ID, r.Server)
+			}
+			if err := claim(r.Process, fmt.Sprintf("a replica of partition %d", p.ID)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Client calls processes and is called by none. It needs no address, and no process id.
+type Client struct {
+	service *service
+	pool    *pool
+}
+
+// Dial makes a client. Connections are opened when they are needed.
+func Dial(cfg Config) *Client {
+	cfg.setDefaults()
+	return &Client{service: newService(0), pool: newPool(cfg)}
+}
+
+// Call is Endpoint.Call.
+func (c *Client) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	return c.service.call(ctx, request, func(ctx context.Context) ([]byte, error) {
+		address, err := c.pool.resolve(to)
+		if err != nil {
+			return nil, err
+		}
+		return c.pool.call(ctx, to, address, request)
+	})
+}
+
+// Close ends all calls and connections.
+func (c *Client) Close() error {
+	c.service.close()
+	return c.pool.close()
+}

@@ -1,0 +1,231 @@
+package transport
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/wire"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// tellFrames and tellBytes bound what the owner takes before the peer is told. Less is told by the
+// next packet that leaves anyway.
+const (
+	tellFrames = 64
+	tellBytes  = Window / 16
+)
+
+// generation tells the lives of one end of a link apart: a start of the process, and
+// restarts of the link in between. Zero is unknown.
+type generation struct{ incarnation, restarts uint64 }
+
+func (g generation) compare(other generation) int {
+	return cmp.Or(cmp.Compare(g.incarnation, other.incarnation), cmp.Compare(g.restarts, other.restarts))
+}
+
+func generationOf(g *wire.Generation) generation {
+	return generation{g.GetIncarnation(), g.GetRestarts()}
+}
+
+func (g generation) encode() *wire.Generation {
+	return &wire.Generation{Incarnation: g.incarnation, Restarts: g.restarts}
+}
+
+// link is one end of a link over streams that break: a state machine that is fed packets
+// and gives packets. A packet is lost only if a later stream to that peer replaces the one that
+// it was written to, and resume is called for each such stream; packets of one
+// stream arrive in order, but those of an old one may come in between.
+//
+// A session is a pair of generations, one of each end, and never comes back. An end begins a
+// session when it hears that the other knows its present generation: then neither can take
+// frames for those of another session. It ends when either generation grows: with the process,
+// or because the window overflowed. An end whose owner has yet to take frames of an earlier
+// session says nothing, so that the next one begins when it has drained.
+//
+// INVARIANTS
+//   - first <= number of any frame in queue; frames before it were taken by the peer's owner
+//   - told <= taken <= arrived; unread is the size of the frames in between the last two
+//   - bytes is the size of queue and at most Window; so is unread + stale
+//   - stale is 0 if started
+//   - queue is empty unless started
+type link struct {
+	peer         multicast.ProcessID
+	mine, theirs generation
+	started      bool   // the session (mine, theirs) is on
+	session      uint64 // counts the sessions of this end
+	unaccepted   int    // starts that the owner has not accepted
+	full         bool   // the window overflowed: nothing more until the next session
+	due          bool   // a packet has to leave, even without frames
+
+	// The sending half.
+	queue   [][]byte
+	first   uint64 // the number of queue[0]; numbers begin at 1 in each session
+	written int    // so many of queue were written to the present stream
+	bytes   int
+
+	// The receiving half.
+	arrived, taken, told uint64 // the last frame that did
+	unread               int    // bytes arrived and not taken
+	stale                int    // bytes of earlier sessions that are not taken
+	untold               int    // bytes taken and not told
+}
+
+func newLink(peer multicast.ProcessID, incarnation uint64) link {
+	return link{peer: peer, mine: generation{incarnation: incarnation}, first: 1, due: true}
+}
+
+func sizeOf(frame []byte) int { return len(frame) + frameOverhead }
+
+// send queues a frame, or drops it if it belongs to no session.
+func (k *link) send(frame []byte) error {
+	switch {
+	case k.full || k.bytes+sizeOf(frame) > Window:
+		if !k.full {
+			k.end()
+			k.full = true
+			k.mine.restarts++
+		}
+		return fmt.Errorf("link to process %d: %w", k.peer, ErrBacklog)
+	case k.started && k.unaccepted == 0:
+		k.queue = append(k.queue, frame)
+		k.bytes += sizeOf(frame)
+	}
+	return nil
+}
+
+// accept: the owner has taken notice of a start.
+func (k *link) accept() { k.unaccepted = max(0, k.unaccepted-1) }
+
+// end drops the session and what was queued for it. The peer has to hear of it.
+func (k *link) end() {
+	k.started = false
+	k.due = true
+	k.stale += k.unread
+	k.queue, k.first, k.written, k.bytes = nil, 1, 0, 0
+	k.arrived, k.taken, k.told, k.unread, k.untold = 0, 0, 0, 0, 0
+}
+
+// begin starts the session (mine, theirs). The peer may wait to hear of it.
+func (k *link) begin() {
+	k.started, k.full, k.due = true, false, true
+	k.session++
+	k.unaccepted++
+}
+
+// receive takes in a packet. It gives the frames that arrived by it, after the start of
+// the session if it began with it. After an error, which is always the peer's fault, the stream
+// must be broken, so that the peer sends again.
+func (k *link) receive(p *wire.Packet) (start bool, frames [][]byte, err error) {
+	source, target := generationOf(p.Source), generationOf(p.Target)
+	switch c := source.compare(k.theirs); {
+	case source.incarnation == 0:
+		return false, nil, fmt.Errorf("process %d gives no incarnation", k.peer)
+	case c < 0:
+		return false, nil, nil // from an earlier life
+	case c > 0:
+		k.end()
+		k.theirs = source
+	}
+	if target != k.mine || k.stale > 0 {
+		k.due = true // it does not know us yet
+		return false, nil, nil
+	}
+	if !k.started {
+		start = true
+		k.begin()
+	}
+	if err := k.forget(p.Taken); err != nil {
+		return start, nil, err
+	}
+	frames, err = k.arrive(p.First, p.Frames)
+	return start, frames, err
+}
+
+// forget drops the frames up to number taken from the queue.
+func (k *link) forget(taken uint64) error {
+	if taken < k.first {
+		return nil
+	}
+	n := taken - k.first + 1
+	if n > uint64(len(k.queue)) {
+		return fmt.Errorf("process %d acknowledges frame %d, which it was not sent", k.peer, taken)
+	}
+	for i := range k.queue[:n] {
+		k.bytes -= sizeOf(k.queue[i])
+		k.queue[i] = nil
+	}
+	k.queue = k.queue[n:]
+	k.first += n
+	k.written = max(0, k.written-int(n)) // a frame may be acknowledged over a stream older than the present
+	return nil
+}
+
+// arrive gives those frames that are new.
+func (k *link) arrive(first uint64, frames [][]byte) ([][]byte, error) {
+	if len(frames) == 0 {
+		return nil, nil
+	}
+	if first > k.arrived+1 || first == 0 {
+		return nil, fmt.Errorf("process %d sends frame %d after frame %d", k.peer, first, k.arrived)
+	}
+	known := k.arrived + 1 - first
+	if known >= uint64(len(frames)) {
+		return nil, nil
+	}
+	frames = frames[known:]
+	for i, f := range frames {
+		if len(f) == 0 || len(f) > MaxFrame || k.unread+sizeOf(f) > Window {
+			return frames[:i], fmt.Errorf("process %d sends a frame of %d bytes with %d in the window", k.peer, len(f), k.unread)
+		}
+		k.arrived++
+		k.unread += sizeOf(f)
+	}
+	return frames, nil
+}
+
+// took: the owner took the next frame, which arrived in a session.
+func (k *link) took(session uint64, frame []byte) {
+	if session != k.session || !k.started {
+		k.stale -= sizeOf(frame)
+		return
+	}
+	k.taken++
+	k.unread -= sizeOf(frame)
+	k.untold += sizeOf(frame)
+	if k.taken-k.told >= tellFrames || k.untold >= tellBytes {
+		k.due = true
+	}
+}
+
+// resume: there is a new stream to the peer; what was written to older ones may be lost.
+func (k *link) resume() {
+	k.written = 0
+	k.due = true
+}
+
+// ready reports whether there is a packet to write. None is while the owner has not taken all of
+// earlier sessions: otherwise each session would have a window of its own.
+func (k *link) ready() bool { return k.stale == 0 && (k.due || k.written < len(k.queue)) }
+
+// next gives the packet to write now, with frames of limit bytes or a single longer one.
+func (k *link) next(self multicast.ProcessID, limit int) *wire.Packet {
+	p := &wire.Packet{From: uint32(self), To: uint32(k.peer), Source: k.mine.encode(), Target: k.theirs.encode()}
+	k.due = false
+	if !k.started {
+		return p
+	}
+	p.Taken = k.taken
+	k.told, k.untold = k.taken, 0
+	n, size := k.written, 0
+	for n < len(k.queue) && (n == k.written || size+sizeOf(k.queue[n]) <= limit) {
+		size += sizeOf(k.queue[n])
+		n++
+	}
+	if n > k.written {
+		p.First = k.first + uint64(k.written)
+		p.Frames = slices.Clone(k.queue[k.written:n])
+		k.written = n
+	}
+	return p
+}

@@ -1,0 +1,158 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/wire"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// maxMessage bounds a batch: batchBytes, one frame more, and what goes around them.
+	maxMessage = MaxFrame + 4*batchBytes
+	// A connection on which nothing is heard for quietTime is probed, and broken if
+	// there is no answer in probeTime.
+	quietTime, probeTime = 10 * time.Second, 5 * time.Second
+)
+
+// Config is what a Server and a Client need to know.
+type Config struct {
+	// Address is where a Server listens, as host:port. Port 0 takes a free one, see Server.Address.
+	Address string
+	// Resolve gives the address of the server that hosts a process. It is quick, may be called
+	// from several goroutines, and does not change its mind about a process.
+	Resolve func(multicast.ProcessID) (address string, ok bool)
+	// Exposed permits addresses that are not loopback, although connections are neither
+	// encrypted nor authenticated: whoever reaches them can speak for any process.
+	Exposed bool
+	// Logger hears of connections that break; nil: nobody does.
+	Logger *slog.Logger
+
+	// The network under gRPC; nil: TCP.
+	listen func(address string) (net.Listener, error)
+	dial   func(ctx context.Context, address string) (net.Conn, error)
+}
+
+func (c *Config) setDefaults() {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.listen == nil {
+		c.listen = func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+	}
+	if c.dial == nil {
+		c.dial = func(ctx context.Context, address string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", address)
+		}
+	}
+}
+
+// checkAddress says why an address must not be used, or nil.
+func (c *Config) checkAddress(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q is not host:port: %w", address, err)
+	}
+	if ip := net.ParseIP(host); c.Exposed || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("address %s is not on this host's loopback, and connections are not encrypted yet: "+
+		"use 127.0.0.1, or permit it with Exposed in a network that you trust", address)
+}
+
+// pool keeps one connection to each address.
+type pool struct {
+	cfg Config
+	log *slog.Logger
+
+	mu     sync.Mutex
+	conns  map[string]*grpc.ClientConn
+	closed bool
+}
+
+func newPool(cfg Config) *pool {
+	return &pool{cfg: cfg, log: cfg.Logger, conns: map[string]*grpc.ClientConn{}}
+}
+
+// resolve gives the address of a process.
+func (p *pool) resolve(process multicast.ProcessID) (string, error) {
+	address, ok := p.cfg.Resolve(process)
+	if !ok {
+		return "", unreachable(process, "nobody knows its address")
+	}
+	return address, p.cfg.checkAddress(address)
+}
+
+// conn gives the connection to an address; gRPC opens it, and again when it broke.
+func (p *pool) conn(address string) (*grpc.ClientConn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ErrClosed
+	}
+	if c := p.conns[address]; c != nil {
+		return c, nil
+	}
+	c, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(p.cfg.dial),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: probeTime,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietTime, Timeout: probeTime, PermitWithoutStream: true}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxCall+batchBytes)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connection to %s: %w", address, err)
+	}
+	p.conns[address] = c
+	return c, nil
+}
+
+// call asks a process at another address.
+func (p *pool) call(ctx context.Context, to multicast.ProcessID, address string, request []byte) ([]byte, error) {
+	conn, err := p.conn(address)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := wire.NewTransportClient(conn).Call(ctx, &wire.CallRequest{To: uint32(to), Request: request})
+	switch {
+	case err == nil && reply.Error != nil:
+		return nil, &RemoteError{Text: reply.GetError()}
+	case err == nil:
+		return reply.GetReply(), nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case status.Code(err) == codes.DeadlineExceeded: // the other end was quicker to notice
+		return nil, context.DeadlineExceeded
+	}
+	return nil, unreachable(to, status.Convert(err).Message())
+}
+
+func (p *pool) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	var errs []error
+	for _, c := range p.conns {
+		errs = append(errs, c.Close())
+	}
+	clear(p.conns)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,145 @@
+package transport
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/wire"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/stretchr/testify/require"
+)
+
+// pairOnTCP are two servers on loopback: one with the odd processes, one with the even ones.
+func pairOnTCP(t testing.TB) (odd, even *Server) {
+	var mu sync.Mutex
+	var servers [2]*Server
+	cfg := Config{Address: "127.0.0.1:0", Resolve: func(id multicast.ProcessID) (string, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		return servers[id%2].Address(), true
+	}}
+	mu.Lock()
+	defer mu.Unlock()
+	for i := range servers {
+		s, err := Listen(cfg)
+		require.NoError(t, err)
+		servers[i] = s
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+	}
+	return servers[1], servers[0]
+}
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	address := l.Addr().String()
+	_, err = Listen(Config{Address: address})
+	require.ErrorContains(t, err, "address "+address+" is in use by another process")
+}
+
+func TestOnlyLoopbackUnlessExposed(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:1": true, "localhost:1": true, "[::1]:1": true, "127.9.9.9:1": true,
+		"0.0.0.0:1": false, ":1": false, "10.0.0.1:1": false, "example.org:1": false, "127.0.0.1": false,
+	} {
+		cfg := Config{}
+		require.Equal(t, ok, cfg.checkAddress(address) == nil, address)
+		if address != "127.0.0.1" {
+			cfg.Exposed = true
+			require.NoError(t, cfg.checkAddress(address))
+		}
+	}
+	_, err := Listen(Config{Address: "0.0.0.0:0"})
+	require.ErrorContains(t, err, "Exposed")
+	c := Dial(Config{Resolve: func(multicast.ProcessID) (string, bool) { return "192.0.2.1:80", true }})
+	_, err = c.Call(t.Context(), 1, nil)
+	require.ErrorContains(t, err, "Exposed")
+	require.NoError(t, c.Close())
+}
+
+func TestClientOverTCP(t *testing.T) {
+	odd, even := pairOnTCP(t)
+	even.Endpoint(2).Serve(echo)
+	c := Dial(Config{Resolve: odd.pool.cfg.Resolve})
+	reply, err := c.Call(t.Context(), 2, []byte("hello"))
+	require.NoError(t, err)
+	require.Equal(t, "echo hello", string(reply))
+	_, err = c.Call(t.Context(), 4, nil)
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.NoError(t, c.Close())
+	_, err = c.Call(t.Context(), 2, nil)
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestNobodyListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	c := Dial(Config{Resolve: func(multicast.ProcessID) (string, bool) { return address, true }})
+	_, err = c.Call(t.Context(), 2, nil)
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.NoError(t, c.Close())
+}
+
+// TestServerRestart: a whole address goes away, with frames under way, and comes back.
+func TestServerRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGRPCWorld(t).(*grpcWorld)
+		all := bootAll(t, w, 3)
+		for life := uint64(2); life < 6; life++ {
+			for range 50 {
+				require.NoError(t, all[0].send(2, 1000))
+			}
+			require.NoError(t, w.servers[2].Close())
+			all[1].stop()
+			for range 50 {
+				require.NoError(t, all[0].send(2, 1000))
+			}
+			time.Sleep(time.Duration(life) * time.Second)
+			w.servers[2] = w.listen(2)
+			all[1] = boot(t, w, 2, life)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Equal(t, life, all[0].out[2].session)
+			require.NoError(t, all[0].send(2, 0))
+			settle()
+			requireInStep(t, all[0], all[1])
+		}
+		stopAll(all)
+		w.close()
+	})
+}
+
+// TestWildPacketsBreakTheStream, and links to others go on.
+func TestWildPacketsBreakTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGRPCWorld(t).(*grpcWorld)
+		all := bootAll(t, w, 2)
+		conn, err := w.servers[1].pool.conn(address(2))
+		require.NoError(t, err)
+		good := &wire.Generation{Incarnation: 1}
+		for _, p := range []*wire.Packet{
+			{From: 1, To: 2},
+			{From: 1, To: 2, Source: good, Target: good, Taken: 1 << 60},
+			{From: 1, To: 2, Source: good, Target: good, First: 1 << 60, Frames: [][]byte{{1}}},
+			{From: 1, To: 2, Source: good, Target: good, First: 1, Frames: [][]byte{{}}},
+		} {
+			stream, err := wire.NewTransportClient(conn).Frames(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, stream.Send(&wire.Batch{Packets: []*wire.Packet{
+				{To: 77}, {From: uint32(unknownProcess), To: 2}, p,
+			}}))
+			require.ErrorContains(t, stream.RecvMsg(new(wire.FramesEnd)), "process 1")
+		}
+		require.NoError(t, all[0].send(2, 0))
+		settle()
+		requireInStep(t, all[0], all[1])
+		stopAll(all)
+		w.close()
+	})
+}

@@ -1,0 +1,94 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Bounds of what one process takes from another, in bytes.
+const (
+	// MaxFrame is the longest frame that a link carries.
+	MaxFrame = 32 << 20
+	// MaxCall is the longest request and the longest reply of a call: a block of 1 MiB
+	// with room for what goes around it.
+	MaxCall = 4 << 20
+	// Window is how much may be sent to one peer and not yet be taken by its Receive.
+	Window = 64 << 20
+
+	// frameOverhead is what a frame counts for beside its bytes, so that the window also
+	// bounds the number of tiny frames.
+	frameOverhead = 64
+	// maxErrorText cuts the text of a handler's error.
+	maxErrorText = 4 << 10
+)
+
+var (
+	// ErrBacklog says that a peer does not take what it is sent: its window was full, or
+	// was and its link has not started again yet.
+	ErrBacklog = errors.New("the peer's window is full")
+	// ErrClosed says that these links, or this endpoint, were closed.
+	ErrClosed = errors.New("closed")
+	// ErrUnreachable says that a called process is unknown, not running or cut off. The request may
+	// have been executed all the same if the connection broke under it.
+	ErrUnreachable = errors.New("process unreachable")
+)
+
+// RemoteError is the error of the handler that a call reached.
+type RemoteError struct{ Text string }
+
+func (e *RemoteError) Error() string { return "remote: " + e.Text }
+
+// Links carry frames between this process and its peers. All methods may be called
+// from several goroutines; the frames of one caller keep their order.
+type Links interface {
+	// Send queues a frame to a peer and never blocks. The bytes must not change any more.
+	// A peer that is down, unknown or not started yet is no error: the link to it starts
+	// when it can, and what was sent before is dropped, as multicast.Frame says. Errors are
+	// ErrBacklog, ErrClosed, and a frame that is empty or longer than MaxFrame.
+	Send(to multicast.ProcessID, frame []byte) error
+	// Accept answers the start of a link: a received frame without data. Exactly what is sent
+	// after it belongs to the link that started, and what was sent before is lost. Call it
+	// once for each such frame, in order, before the first Send that knows of it.
+	Accept(peer multicast.ProcessID)
+	// Receive waits until something has arrived and returns all that has, up to len(into). The
+	// error is ctx's or ErrClosed.
+	Receive(ctx context.Context, into []multicast.Frame) (n int, err error)
+	// Close ends all links. Peers hear nothing of it until the process is back.
+	Close() error
+}
+
+// Handler answers a call. Many run at a time. ctx ends when the caller gives up or the endpoint
+// closes. Neither request nor reply may be changed afterwards by either side.
+type Handler func(ctx context.Context, request []byte) ([]byte, error)
+
+// Endpoint is one process's access to the network.
+type Endpoint interface {
+	// Links opens the process's links, once. The incarnation is positive and
+	// higher than at every earlier start of this process.
+	Links(incarnation uint64) (Links, error)
+	// Serve answers calls to this process, once. Before it, callers find it unreachable.
+	Serve(h Handler)
+	// Call asks another process. Errors: ErrUnreachable, *RemoteError, ctx's, or ErrClosed.
+	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
+	// Close ends the links and returns when no handler runs any more.
+	Close() error
+}
+
+// checkFrame says why a frame cannot be sent, or nil.
+func checkFrame(frame []byte) error {
+	if len(frame) == 0 {
+		return errors.New("an empty frame cannot be sent: it would mean that the link starts")
+	}
+	if len(frame) > MaxFrame {
+		return fmt.Errorf("a frame of %d bytes cannot be sent: the longest has %d", len(frame), MaxFrame)
+	}
+	return nil
+}
+
+// unreachable wraps ErrUnreachable.
+func unreachable(to multicast.ProcessID, why string) error {
+	return fmt.Errorf("process %d: %w: %s", to, ErrUnreachable, why)
+}

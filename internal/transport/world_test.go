@@ -1,0 +1,256 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/test/bufconn"
+)
+
+// world is a network that the conformance suite can use and disturb.
+type world interface {
+	endpoint(id multicast.ProcessID) Endpoint
+	disturb() // break all connections
+	close()
+}
+
+// worlds are the implementations under test. All run in a bubble.
+var worlds = map[string]func(t *testing.T) world{
+	"Local": func(t *testing.T) world { return localWorld{NewLocal(nil)} },
+	"LocalDelayed": func(t *testing.T) world {
+		return localWorld{NewLocal(func(from, to multicast.ProcessID) time.Duration {
+			return time.Duration(from+2*to) * time.Millisecond
+		})}
+	},
+	"GRPC": newGRPCWorld,
+}
+
+type localWorld struct{ *Local }
+
+func (w localWorld) endpoint(id multicast.ProcessID) Endpoint { return w.Endpoint(id) }
+func (w localWorld) disturb()                                 {}
+func (w localWorld) close()                                   { _ = w.Close() }
+
+// grpcWorld has three servers; process p is at the server p%3, and nobody knows the processes from 100 on.
+type grpcWorld struct {
+	t       *testing.T
+	pipes   *pipes
+	servers []*Server
+}
+
+const unknownProcess multicast.ProcessID = 100
+
+func address(i int) string { return fmt.Sprintf("127.0.0.1:%d", 7000+i) }
+
+func resolve(id multicast.ProcessID) (string, bool) {
+	return address(int(id % 3)), id < unknownProcess
+}
+
+func newGRPCWorld(t *testing.T) world {
+	w := &grpcWorld{t: t, pipes: &pipes{listeners: map[string]*bufconn.Listener{}}}
+	for i := range 3 {
+		w.servers = append(w.servers, w.listen(i))
+	}
+	return w
+}
+
+func (w *grpcWorld) listen(i int) *Server {
+	s, err := Listen(Config{Address: address(i), Resolve: resolve, listen: w.pipes.listen, dial: w.pipes.dial})
+	require.NoError(w.t, err)
+	return s
+}
+
+func (w *grpcWorld) endpoint(id multicast.ProcessID) Endpoint { return w.servers[id%3].Endpoint(id) }
+func (w *grpcWorld) disturb()                                 { w.pipes.breakAll() }
+func (w *grpcWorld) close() {
+	for _, s := range w.servers {
+		require.NoError(w.t, s.Close())
+	}
+}
+
+// pipes is a TCP of queues in memory.
+type pipes struct {
+	mu        sync.Mutex
+	listeners map[string]*bufconn.Listener
+	conns     []net.Conn
+}
+
+type pipeListener struct {
+	*bufconn.Listener
+	addr net.Addr
+}
+
+func (l pipeListener) Addr() net.Addr { return l.addr }
+
+func (p *pipes) listen(address string) (net.Listener, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	addr, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	p.listeners[address] = bufconn.Listen(64 << 10)
+	return pipeListener{p.listeners[address], addr}, nil
+}
+
+func (p *pipes) dial(ctx context.Context, address string) (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.listeners[address]
+	if l == nil {
+		return nil, errors.New("connection refused")
+	}
+	conn, err := l.DialContext(ctx)
+	if err == nil {
+		p.conns = append(p.conns, conn)
+	}
+	return conn, err
+}
+
+func (p *pipes) breakAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}
+
+// process sends numbered frames and checks the numbers of those that it gets.
+type process struct {
+	t        *testing.T
+	id       multicast.ProcessID
+	life     uint64
+	endpoint Endpoint
+	links    Links
+	ctx      context.Context
+	kill     context.CancelFunc
+	done     chan struct{}
+
+	mu   sync.Mutex
+	out  map[multicast.ProcessID]*stretch // since our last Accept
+	in   map[multicast.ProcessID]*stretch // since the last start
+	seen int                              // frames
+}
+
+// stretch is the part of a link that belongs to one session.
+type stretch struct {
+	life, session uint64
+	next          uint64
+}
+
+func (s stretch) frame(size int) []byte {
+	return append(fmt.Appendf(nil, "%d %d %d ", s.life, s.session, s.next), make([]byte, size)...)
+}
+
+// boot starts a process that accepts and receives everything.
+func boot(t *testing.T, w world, id multicast.ProcessID, life uint64) *process {
+	p := open(t, w, id, life)
+	go p.receive()
+	return p
+}
+
+// open starts a process that does not receive yet.
+func open(t *testing.T, w world, id multicast.ProcessID, life uint64) *process {
+	p := &process{t: t, id: id, life: life, endpoint: w.endpoint(id), done: make(chan struct{}),
+		out: map[multicast.ProcessID]*stretch{}, in: map[multicast.ProcessID]*stretch{}}
+	var err error
+	p.links, err = p.endpoint.Links(life)
+	require.NoError(t, err)
+	p.ctx, p.kill = context.WithCancel(t.Context())
+	return p
+}
+
+func (p *process) receive() {
+	defer close(p.done)
+	var into [7]multicast.Frame
+	for {
+		n, err := p.links.Receive(p.ctx, into[:])
+		if err != nil {
+			return
+		}
+		for _, f := range into[:n] {
+			p.take(f)
+		}
+	}
+}
+
+// take checks a frame: those between two starts are a prefix of what was sent between two accepts.
+func (p *process) take(f multicast.Frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f.Data == nil {
+		p.links.Accept(f.Peer)
+		session := uint64(1)
+		if old := p.out[f.Peer]; old != nil {
+			session += old.session
+		}
+		p.out[f.Peer] = &stretch{life: p.life, session: session}
+		p.in[f.Peer] = &stretch{}
+		return
+	}
+	p.seen++
+	var got stretch
+	_, err := fmt.Sscanf(string(f.Data), "%d %d %d ", &got.life, &got.session, &got.next)
+	want := p.in[f.Peer]
+	switch {
+	case err != nil:
+		p.t.Errorf("process %d: frame %q from %d: %v", p.id, f.Data, f.Peer, err)
+	case want == nil:
+		p.t.Errorf("process %d: a frame from %d before the link's start", p.id, f.Peer)
+	case want.next == 0:
+		want.life, want.session = got.life, got.session
+	}
+	if want != nil {
+		if got != *want {
+			p.t.Errorf("process %d: from %d came %v, want %v", p.id, f.Peer, got, *want)
+		}
+		want.next++
+	}
+}
+
+// send sends the next frame of the link's present session.
+func (p *process) send(to multicast.ProcessID, size int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.out[to]
+	if s == nil {
+		return p.links.Send(to, stretch{}.frame(size)) // must be lost
+	}
+	err := p.links.Send(to, s.frame(size))
+	if err == nil {
+		s.next++
+	}
+	return err
+}
+
+// stop ends a process as a crash would.
+func (p *process) stop() {
+	p.kill()
+	require.NoError(p.t, p.endpoint.Close())
+	<-p.done
+}
+
+// requireInStep checks that all of the last session has arrived.
+func requireInStep(t *testing.T, from, to *process) {
+	t.Helper()
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	if from != to {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+	}
+	require.NotNil(t, from.out[to.id], "%d has no link to %d", from.id, to.id)
+	require.NotNil(t, to.in[from.id], "%d has no link from %d", to.id, from.id)
+	require.Equal(t, from.out[to.id].next, to.in[from.id].next, "frames sent and received from %d to %d", from.id, to.id)
+	if to.in[from.id].next > 0 {
+		require.Equal(t, from.out[to.id], to.in[from.id])
+	}
+}

@@ -1,0 +1,139 @@
+// Package varint is the byte format of everything the cores write: unsigned
+// varints, and byte strings with their length in front. Writing is appending,
+// with the standard library's binary.AppendUvarint and Bytes below; reading
+// goes through a Reader that checks every bound, because what it reads came
+// from a wire or a disk.
+package varint
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// ErrMalformed is what a Reader finds in bytes that are cut short, too long or
+// out of range.
+var ErrMalformed = errors.New("malformed encoding")
+
+// AppendUint appends v.
+func AppendUint[T ~uint8 | ~uint16 | ~uint32 | ~uint64](b []byte, v T) []byte {
+	return binary.AppendUvarint(b, uint64(v))
+}
+
+// AppendInt appends v in zig-zag form.
+func AppendInt(b []byte, v int64) []byte { return binary.AppendVarint(b, v) }
+
+// AppendBytes appends the length of s, then s.
+func AppendBytes[T ~[]byte | ~string](b []byte, s T) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+// Reader reads what the functions above wrote. The first error sticks: after
+// it every read gives zero, so that a decoder checks Err or Done once.
+type Reader struct {
+	rest []byte
+	err  error
+}
+
+// NewReader reads b. What Bytes returns aliases b.
+func NewReader(b []byte) *Reader { return &Reader{rest: b} }
+
+// Uint reads an unsigned number of at most max.
+func (r *Reader) Uint(max uint64) uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if r.err != nil || n <= 0 || v > max {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// Uint64 reads any unsigned number.
+func (r *Reader) Uint64() uint64 { return r.Uint(1<<64 - 1) }
+
+// Uint32 reads a number below 2^32.
+func (r *Reader) Uint32() uint32 { return uint32(r.Uint(1<<32 - 1)) }
+
+// Uint16 reads a number below 2^16.
+func (r *Reader) Uint16() uint16 { return uint16(r.Uint(1<<16 - 1)) }
+
+// Uint8 reads a number below 2^8.
+func (r *Reader) Uint8() uint8 { return uint8(r.Uint(1<<8 - 1)) }
+
+// Int reads a zig-zag number.
+func (r *Reader) Int() int64 {
+	v, n := binary.Varint(r.rest)
+	if r.err != nil || n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// Count reads the number of elements that follow, each of at least one byte,
+// so that a forged count cannot make the caller allocate more than it was sent.
+func (r *Reader) Count() int { return int(r.Uint(uint64(len(r.rest)))) }
+
+// Bytes reads a byte string; nil if it is empty.
+func (r *Reader) Bytes() []byte {
+	n := r.Count()
+	if r.err != nil || n > len(r.rest) {
+		r.fail()
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+// String reads a byte string as a string.
+func (r *Reader) String() string { return string(r.Bytes()) }
+
+// Fixed reads exactly len(into) bytes without a length in front.
+func (r *Reader) Fixed(into []byte) {
+	if r.err != nil || len(r.rest) < len(into) {
+		r.fail()
+		return
+	}
+	copy(into, r.rest)
+	r.rest = r.rest[len(into):]
+}
+
+// Rest reads all bytes that are left, without a length in front; nil if there are none.
+func (r *Reader) Rest() []byte {
+	b := r.rest
+	r.rest = nil
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// Len is the number of bytes not read yet.
+func (r *Reader) Len() int { return len(r.rest) }
+
+// Fail marks what was read as malformed: a value is out of its domain.
+func (r *Reader) Fail() { r.fail() }
+
+// Err gives ErrMalformed if a read failed.
+func (r *Reader) Err() error { return r.err }
+
+// Done gives ErrMalformed if a read failed or bytes are left over.
+func (r *Reader) Done() error {
+	if r.err == nil && len(r.rest) != 0 {
+		r.fail()
+	}
+	return r.err
+}
+
+func (r *Reader) fail() {
+	if r.err == nil {
+		r.err = ErrMalformed
+	}
+	r.rest = nil
+}

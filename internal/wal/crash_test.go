@@ -1,0 +1,173 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// disk is a directory whose files lose what was not synced when it crashes.
+type disk struct {
+	dir    string
+	random *rand.Rand
+	left   int   // operations until fault happens
+	fault  error // of all operations from then on
+	synced map[string]int64
+	after  func() // is called when the fault happens, before any operation fails
+}
+
+func (d *disk) step() error {
+	if d.left--; d.left == 0 && d.after != nil {
+		d.after()
+	}
+	if d.left <= 0 {
+		return d.fault
+	}
+	return nil
+}
+
+func (d *disk) open(path string, flag int) (file, error) {
+	f, err := openFile(path, flag)
+	if err != nil {
+		return nil, err
+	}
+	if flag&os.O_EXCL == 0 {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		d.synced[filepath.Base(path)] = info.Size()
+	}
+	return &lossyFile{d, path, f}, nil
+}
+
+// lossyFile is a file on a disk. A write that fails has written a part.
+type lossyFile struct {
+	disk *disk
+	path string
+	file
+}
+
+func (f *lossyFile) WriteAt(b []byte, at int64) (int, error) {
+	if f.disk.left == 1 {
+		part := f.disk.random.IntN(len(b) + 1)
+		if _, err := f.file.WriteAt(b[:part], at); err != nil {
+			return 0, err
+		}
+	}
+	if err := f.disk.step(); err != nil {
+		return 0, err
+	}
+	return f.file.WriteAt(b, at)
+}
+
+func (f *lossyFile) SyncData() error {
+	if err := f.disk.step(); err != nil {
+		return err
+	}
+	info, err := os.Stat(f.path)
+	f.disk.synced[filepath.Base(f.path)] = info.Size()
+	return err
+}
+
+// image copies the directory as a power loss may leave it into another one.
+func (d *disk) image(t *testing.T, into string) {
+	for _, name := range segmentsOf(t, d.dir) {
+		content, err := os.ReadFile(filepath.Join(d.dir, name))
+		require.NoError(t, err)
+		synced, known := d.synced[name]
+		if !known && d.random.IntN(3) == 0 {
+			continue // its directory entry is lost
+		}
+		unsynced := content[min(synced, int64(len(content))):]
+		keep := d.random.IntN(len(unsynced) + 1)
+		if d.random.IntN(2) == 0 {
+			clear(unsynced[keep:])
+		} else {
+			unsynced = unsynced[:keep]
+		}
+		content = append(content[:min(synced, int64(len(content)))], unsynced...)
+		require.NoError(t, os.WriteFile(filepath.Join(into, name), content, 0o600))
+	}
+}
+
+// history is what a workload did to a log.
+type history struct {
+	acknowledged []string
+	underway     []string // what the log holds if the last batch counts, too
+}
+
+// work appends random batches until one fails.
+func work(r *rand.Rand, l *Log, batches int) (h history, err error) {
+	for i := range batches {
+		var b [][]byte
+		var added []string
+		for j := range 1 + r.IntN(3) {
+			record := fmt.Sprintf("%d.%d:%s", i, j, make([]byte, r.IntN(60)))
+			b = append(b, []byte(record))
+			added = append(added, record)
+		}
+		checkpoint := r.IntN(4) == 0
+		h.underway = append(h.acknowledged[:len(h.acknowledged):len(h.acknowledged)], added...)
+		if checkpoint {
+			h.underway = added
+		}
+		if err := l.Append(b, checkpoint); err != nil {
+			return h, err
+		}
+		h.acknowledged = h.underway
+	}
+	return h, nil
+}
+
+// TestPowerLoss crashes at each operation, and loses what was not synced.
+func TestPowerLoss(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for crash := 1; crash < 60; crash++ {
+		crashed := t.TempDir()
+		d := &disk{dir: t.TempDir(), random: r, left: crash, fault: errors.New("power loss"), synced: map[string]int64{}}
+		d.after = func() { d.image(t, crashed) }
+		l, err := Open(d.dir, Options{open: d.open})
+		var h history
+		if err == nil {
+			h, err = work(r, l, 40)
+			require.NoError(t, l.Close())
+		}
+		require.ErrorIs(t, err, d.fault)
+		l, err = Open(crashed, Options{})
+		require.NoError(t, err)
+		got := replay(t, l)
+		require.Contains(t, [][]string{h.acknowledged, h.underway}, got, "crash at operation %d", crash)
+		require.NoError(t, l.Append(batch("goes on"), false))
+		require.NoError(t, l.Close())
+		again, cut := reopened(t, crashed)
+		require.Equal(t, append(got, "goes on"), again)
+		require.Zero(t, cut)
+	}
+}
+
+// TestDiskFull: the log holds exactly what was acknowledged, and takes nothing more until it is opened again.
+func TestDiskFull(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for full := 3; full < 60; full++ {
+		d := &disk{dir: t.TempDir(), random: r, left: full, fault: syscall.ENOSPC, synced: map[string]int64{}}
+		l, err := Open(d.dir, Options{open: d.open})
+		require.NoError(t, err)
+		h, err := work(r, l, 40)
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		d.left = 1000 // there is space again
+		require.ErrorIs(t, l.Append(batch("x"), false), syscall.ENOSPC)
+		require.NoError(t, l.Close())
+		got, cut := reopened(t, d.dir)
+		require.Equal(t, h.acknowledged, got, "full at operation %d", full)
+		require.Zero(t, cut)
+	}
+}

@@ -1,0 +1,140 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	suffix     = ".wal"
+	nameDigits = 16
+)
+
+func (l *Log) path(number uint64) string {
+	return filepath.Join(l.dir, fmt.Sprintf("%0*x%s", nameDigits, number, suffix))
+}
+
+// segments gives the numbers of the segments in the directory, newest first.
+func (l *Log) segments() ([]uint64, error) {
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(name, 16, 64)
+		if err != nil || len(name) != nameDigits {
+			return nil, fmt.Errorf("%s is not a segment of a write-ahead log", filepath.Join(l.dir, e.Name()))
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Reverse(numbers) // ReadDir sorts
+	return numbers, nil
+}
+
+// recover finds the segment that is the log, cuts its torn end, and deletes the others.
+func (l *Log) recover() error {
+	numbers, err := l.segments()
+	if err != nil {
+		return err
+	}
+	for i, n := range numbers {
+		whole, err := l.adopt(n, i == len(numbers)-1)
+		if err != nil {
+			return err
+		}
+		if whole {
+			return l.dropForGood(slices.Delete(numbers, i, i+1))
+		}
+	}
+	if err := l.dropForGood(numbers); err != nil {
+		return err
+	}
+	return l.begin(1, 0, nil)
+}
+
+// adopt makes a segment the log. False: the crash that it is from came before
+// it was the log; then an older segment is, or there has never been one.
+func (l *Log) adopt(number uint64, oldest bool) (bool, error) {
+	path := l.path(number)
+	r, err := openReader(path)
+	var torn errTorn
+	if errors.As(err, &torn) {
+		return false, l.giveUp(path, number, oldest, torn)
+	} else if err != nil {
+		return false, err
+	}
+	defer r.close()
+	if r.header.number != number {
+		return false, &CorruptError{path, 0, fmt.Sprintf("this is segment %d under the name of another", r.header.number)}
+	}
+	for err == nil {
+		_, err = r.next()
+	}
+	if errors.As(err, &torn) {
+		at, err := r.later()
+		if err != nil {
+			return false, err
+		}
+		if at != 0 {
+			return false, &CorruptError{path, r.offset, fmt.Sprintf("%s, but at offset %d another batch begins", torn.reason, at)}
+		}
+	} else if !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if r.header.flags&flagCheckpoint != 0 && r.number == 0 {
+		return false, l.giveUp(path, number, oldest, errTorn{"the checkpoint that the log begins with is not whole"})
+	}
+	return true, l.resume(r)
+}
+
+// giveUp passes a segment over that a crash may have left, or says that it cannot be from a crash.
+func (l *Log) giveUp(path string, number uint64, oldest bool, torn errTorn) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if oldest && (number != 1 || info.Size() > segmentHeaderSize) {
+		return &CorruptError{path, 0, torn.reason + ", and there is no older segment"}
+	}
+	l.repaired += info.Size()
+	return nil
+}
+
+// resume opens the segment that r has read for appending behind the last whole batch. That one may have
+// been under way when the process died: it is made durable before anybody acts on it.
+func (l *Log) resume(r *reader) error {
+	f, err := l.open(r.file.Name(), os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	l.file, l.header, l.offset, l.number = f, r.header, r.offset, r.number
+	if r.size != r.offset {
+		l.repaired += r.size - r.offset
+		if err := f.Truncate(r.offset); err != nil {
+			return err
+		}
+	}
+	return f.SyncData()
+}
+
+// dropForGood deletes segments and makes that durable: a newer one that came back after a power
+// loss would take the place of the log.
+func (l *Log) dropForGood(numbers []uint64) error {
+	for _, n := range numbers {
+		if err := os.Remove(l.path(n)); err != nil {
+			return err
+		}
+	}
+	return syncDir(l.dir)
+}

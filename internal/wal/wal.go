@@ -1,0 +1,245 @@
+package wal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+)
+
+// Durability is what an acknowledged batch survives.
+type Durability int
+
+// The durabilities. Sync is the default.
+const (
+	Sync   Durability = iota // a power loss: fdatasync before Append returns
+	OS                       // the death of the process: written to the kernel
+	Memory                   // nothing: no file is written or read
+)
+
+// Options of a log.
+type Options struct {
+	Durability Durability
+
+	// open opens a segment; nil: os.OpenFile. Tests lose writes here.
+	open opener
+}
+
+// file is what a log needs of a segment that it writes.
+type file interface {
+	io.WriterAt
+	io.Closer
+	SyncData() error
+	Truncate(size int64) error
+}
+
+// opener opens a segment for writing.
+type opener func(path string, flag int) (file, error)
+
+func openFile(path string, flag int) (file, error) {
+	f, err := os.OpenFile(path, flag, 0o600)
+	return osFile{f}, err
+}
+
+// ErrClosed is the error of every use of a closed log.
+var ErrClosed = errors.New("write-ahead log is closed")
+
+// Log is an open log. Its methods must not be called concurrently.
+type Log struct {
+	dir        string
+	durability Durability
+	open       opener
+	unlock     func() error
+	repaired   int64
+
+	file   file // the segment that is the log; nil with Memory
+	header segmentHeader
+	offset int64  // behind the last acknowledged batch
+	number uint64 // of that batch
+
+	appended bool
+	failed   error  // the first error of Append, or ErrClosed: nothing is appended any more
+	buffer   []byte // for the next batch
+}
+
+// keepBuffer is the size of an encoded batch up to which its memory is used again.
+const keepBuffer = 4 << 20
+
+// Open opens the log in a directory, which it makes if it is missing. Another process must not have it open.
+// A torn end is cut, see Repaired; other damage is a CorruptError.
+func Open(dir string, opts Options) (_ *Log, err error) {
+	l := &Log{dir: dir, durability: opts.Durability, open: opts.open}
+	if l.durability == Memory {
+		return l, nil
+	}
+	if l.open == nil {
+		l.open = openFile
+	}
+	if err := makeDir(dir); err != nil {
+		return nil, fmt.Errorf("write-ahead log: %w", err)
+	}
+	if l.unlock, err = lock(dir); err != nil {
+		return nil, fmt.Errorf("write-ahead log: %w", err)
+	}
+	if err := l.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("write-ahead log: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+// Repaired is how many bytes of batches that were never acknowledged Open has cut.
+func (l *Log) Repaired() int64 { return l.repaired }
+
+// Replay gives all records from the last checkpoint on, in order, before the first Append. The bytes are the
+// caller's. After an error there is nothing more.
+func (l *Log) Replay() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		switch {
+		case l.failed != nil:
+			yield(nil, l.failed)
+		case l.appended:
+			yield(nil, errors.New("write-ahead log: replay after append"))
+		case l.file != nil:
+			l.replay(yield)
+		}
+	}
+}
+
+func (l *Log) replay(yield func([]byte, error) bool) {
+	path := l.path(l.header.number)
+	r, err := openReader(path)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	defer r.close()
+	for r.offset < l.offset {
+		at := r.offset
+		payload, err := r.next()
+		if err != nil {
+			yield(nil, &CorruptError{path, at, err.Error()})
+			return
+		}
+		for record, ok := range split(payload) {
+			if !ok {
+				yield(nil, &CorruptError{path, at, "a batch does not consist of records"})
+				return
+			}
+			if !yield(record, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Append adds a batch and returns once it is as durable as was asked for. With checkpoint, records[0]
+// stands for everything before. After an error (it wraps what the system said, say ENOSPC) the log takes
+// nothing more, and holds what was acknowledged. The records are not kept.
+func (l *Log) Append(records [][]byte, checkpoint bool) error {
+	switch {
+	case l.failed != nil:
+		return l.failed
+	case len(records) == 0:
+		return nil
+	}
+	l.appended = true
+	if l.durability == Memory {
+		return nil
+	}
+	var err error
+	if checkpoint {
+		err = l.begin(l.header.number+1, flagCheckpoint, records)
+	} else {
+		err = l.extend(records)
+	}
+	if err != nil {
+		l.failed = fmt.Errorf("write-ahead log %s: %w", l.dir, err)
+	}
+	return l.failed
+}
+
+// extend appends a batch to the present segment.
+func (l *Log) extend(records [][]byte) error {
+	b, err := appendBatch(l.buffer[:0], l.header.seed(), l.number+1, records)
+	if err != nil {
+		return err
+	}
+	if cap(b) <= keepBuffer {
+		l.buffer = b
+	}
+	_, err = l.file.WriteAt(b, l.offset)
+	if err == nil && l.durability == Sync {
+		err = l.file.SyncData()
+	}
+	if err != nil { // what is there of the batch was not acknowledged
+		return errors.Join(err, l.file.Truncate(l.offset))
+	}
+	l.offset += int64(len(b))
+	l.number++
+	return nil
+}
+
+// begin makes a new segment the log. It is durable, whatever the durability of
+// a batch, before an older one is deleted.
+func (l *Log) begin(number uint64, flags uint32, records [][]byte) error {
+	h := segmentHeader{salt: newSalt(), number: number, flags: flags}
+	b, batches := h.encode(), uint64(0)
+	if len(records) > 0 {
+		var err error
+		if b, err = appendBatch(b, h.seed(), 1, records); err != nil {
+			return err
+		}
+		batches = 1
+	}
+	path := l.path(number)
+	f, err := l.create(path, b)
+	if err != nil {
+		return err
+	}
+	old, oldNumber := l.file, l.header.number
+	l.file, l.header, l.offset, l.number = f, h, int64(len(b)), batches
+	if old == nil {
+		return nil
+	}
+	return errors.Join(old.Close(), os.Remove(l.path(oldNumber)))
+}
+
+// create writes a file that is durable when it returns, or not there.
+func (l *Log) create(path string, content []byte) (file, error) {
+	f, err := l.open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.WriteAt(content, 0); err == nil {
+		err = errors.Join(f.SyncData(), syncDir(l.dir))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return f, nil
+}
+
+// Close ends the use of the log. What was acknowledged is as durable as it was.
+func (l *Log) Close() error {
+	if errors.Is(l.failed, ErrClosed) {
+		return nil
+	}
+	l.failed = ErrClosed
+	var errs []error
+	if l.file != nil {
+		errs = append(errs, l.file.Close())
+	}
+	if l.unlock != nil {
+		errs = append(errs, l.unlock())
+	}
+	return errors.Join(errs...)
+}
+
+func newSalt() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}

@@ -1,0 +1,139 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// AcyclicOrder: the union of the delivery orders of all processes has no cycle.
+func AcyclicOrder(h *History) []Violation { return newIndex(h).acyclicOrder() }
+
+// AtomicGlobalOrder: the union of the delivery orders with "m' was multicast after m
+// was delivered at some destination" has no cycle (T 5.2.2). After means strictly later: what has the same
+// time is not ordered by it.
+func AtomicGlobalOrder(h *History) []Violation { return newIndex(h).atomicGlobalOrder() }
+
+func (x *index) acyclicOrder() []Violation {
+	g := make(graph, len(x.messages))
+	x.addOrders(g)
+	cycle := g.cycle()
+	if cycle == nil {
+		return nil
+	}
+	return []Violation{x.explain("acyclic order", cycle, nil)}
+}
+
+// addOrders adds an edge between neighbours in each delivery order, labelled with the process.
+func (x *index) addOrders(g graph) {
+	for p, order := range x.order {
+		for i := 1; i < len(order); i++ {
+			if order[i-1].message != order[i].message {
+				g.add(order[i-1].message, order[i].message, p)
+			}
+		}
+	}
+}
+
+// moment is the first delivery of a message.
+type moment struct {
+	message int
+	process int
+	at      time.Duration
+}
+
+// realTime labels the edges of real time.
+const realTime = -1
+
+// atomicGlobalOrder adds a chain of nodes to the graph, one for each message's first delivery, in the order
+// of time. A message leads to its moment; a moment leads to the next one; and
+// the last moment before a multicast leads to what was multicast then.
+func (x *index) atomicGlobalOrder() []Violation {
+	moments := x.firstDeliveries()
+	n := len(x.messages)
+	g := make(graph, n+len(moments))
+	x.addOrders(g)
+	for i, m := range moments {
+		g.add(m.message, n+i, realTime)
+		if i > 0 {
+			g.add(n+i-1, n+i, realTime)
+		}
+	}
+	last := -1
+	for _, m := range sortedByTime(n, func(i int) time.Duration { return x.messages[i].At }) {
+		for last+1 < len(moments) && moments[last+1].at < x.messages[m].At {
+			last++
+		}
+		if last >= 0 && x.messages[m].sent {
+			g.add(n+last, m, realTime)
+		}
+	}
+	cycle := g.cycle()
+	if cycle == nil {
+		return nil
+	}
+	return []Violation{x.explain("atomic global order", cycle, moments)}
+}
+
+// firstDeliveries gives when and where each message was first delivered, in the order of time.
+func (x *index) firstDeliveries() []moment {
+	var moments []moment
+	first := make([]int, len(x.messages)) // position in moments, plus one
+	for p, order := range x.order {
+		for _, d := range order {
+			if f := first[d.message]; f == 0 {
+				moments = append(moments, moment{message: d.message, process: p, at: d.at})
+				first[d.message] = len(moments)
+			} else if d.at < moments[f-1].at {
+				moments[f-1].process, moments[f-1].at = p, d.at
+			}
+		}
+	}
+	slices.SortStableFunc(moments, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	return moments
+}
+
+// explain makes a violation of a cycle, starting with a message and leaving the moments of the chain out.
+func (x *index) explain(property string, cycle []arc, moments []moment) Violation {
+	n := len(x.messages)
+	for cycle[0].from >= n { // a chain alone has no cycle
+		cycle = append(cycle[1:], cycle[0])
+	}
+	v := Violation{Property: property, Messages: x.ids(cycle[0].from)}
+	parts := []string{x.id(cycle[0].from).String()}
+	for i, a := range cycle {
+		switch {
+		case a.to >= n:
+			continue // in the chain
+		case a.label == realTime:
+			// From the message that the chain was entered with.
+			j := i
+			for cycle[j].from >= n {
+				j--
+			}
+			parts = append(parts, x.explainRealTime(cycle[j].from, a.to, moments))
+		default:
+			p := x.Processes[a.label].ID
+			v.Processes = append(v.Processes, p)
+			parts = append(parts, fmt.Sprintf("before %v at process %d", x.id(a.to), p))
+		}
+		v.Messages = append(v.Messages, x.id(a.to))
+	}
+	v.Messages = v.Messages[:len(v.Messages)-1] // the first one again
+	slices.SortFunc(v.Messages, multicast.MessageID.Compare)
+	slices.Sort(v.Processes)
+	v.Processes = slices.Compact(v.Processes)
+	v.Detail = "cycle: " + strings.Join(parts, ", ")
+	return v
+}
+
+// explainRealTime says why m is before the message next.
+func (x *index) explainRealTime(m, next int, moments []moment) string {
+	i := slices.IndexFunc(moments, func(t moment) bool { return t.message == m })
+	return fmt.Sprintf("delivered at process %d at %v and so before %v, which was multicast at %v",
+		x.Processes[moments[i].process].ID, moments[i].at, x.id(next), x.messages[next].At)
+}

@@ -1,0 +1,195 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// History is a recorded run. Times are those of one clock that all events
+// share, from any origin.
+type History struct {
+	Processes  []Process
+	Multicasts []Multicast // in any order
+	Deliveries []Delivery  // of each process in its delivery order
+	Steps      []Step      // empty if they were not recorded
+}
+
+// Process is one process of the run.
+type Process struct {
+	ID    multicast.ProcessID
+	Group multicast.GroupID
+	// Correct: it did not stop for ever, and the run went on long enough for it to
+	// deliver what it has to.
+	Correct bool
+}
+
+// Multicast says that a message was handed to its sender. If one id was handed
+// over several times, the first counts.
+type Multicast struct {
+	ID   multicast.MessageID
+	Dest []multicast.GroupID
+	At   time.Duration
+	// After is the lower bound that was asked for (T 4.4.2).
+	After multicast.Timestamp
+	// Lost: the sender stopped, even if it came back, before anybody delivered the
+	// message. It need not be delivered any more.
+	Lost bool
+}
+
+// Delivery says that a process delivered a message.
+type Delivery struct {
+	Process multicast.ProcessID
+	ID      multicast.MessageID
+	Final   multicast.Timestamp
+	At      time.Duration
+}
+
+// Step says that a process sent or received a message of the protocol. The first of each
+// process is enough.
+type Step struct {
+	Process multicast.ProcessID
+	At      time.Duration
+}
+
+// Violation is one way in which a run broke a property.
+type Violation struct {
+	Property  string // the name of the check
+	Processes []multicast.ProcessID
+	Messages  []multicast.MessageID
+	Detail    string // names them, too
+}
+
+// String gives the property and the detail.
+func (v Violation) String() string { return v.Property + ": " + v.Detail }
+
+// Describe lists violations, one a line, up to a number that can be read.
+func Describe(violations []Violation) string {
+	const most = 20
+	var b strings.Builder
+	for i, v := range violations {
+		if i == most {
+			fmt.Fprintf(&b, "and %d more\n", len(violations)-most)
+			break
+		}
+		fmt.Fprintln(&b, v)
+	}
+	return b.String()
+}
+
+// Safety gives the violations of what must hold at any moment of a run, finished or not.
+func Safety(h *History) []Violation {
+	x := newIndex(h)
+	return slices.Concat(x.integrity(), x.prefixOrder(), x.acyclicOrder(), x.timestamps())
+}
+
+// All gives the violations of everything that package multicast promises. The
+// run must have ended: what is not delivered is taken as never delivered.
+func All(h *History) []Violation {
+	x := newIndex(h)
+	return slices.Concat(x.integrity(), x.prefixOrder(), x.acyclicOrder(), x.timestamps(), x.validity(), x.agreement())
+}
+
+// index is a History with dense numbers: messages and processes are positions in the
+// slices, sequences hold message numbers.
+type index struct {
+	*History
+	messages []message
+	number   map[multicast.MessageID]int
+	process  map[multicast.ProcessID]int
+	members  map[multicast.GroupID][]int
+	order    [][]delivered // by process
+}
+
+// message is a Multicast; dest is nil if it was only delivered, never multicast.
+type message struct {
+	Multicast
+	sent bool
+	by   []int // processes that delivered it, in the order of the history
+}
+
+// delivered is a place in the sequence of a process.
+type delivered struct {
+	message int
+	final   multicast.Timestamp
+	at      time.Duration
+}
+
+func newIndex(h *History) *index {
+	x := &index{
+		History: h,
+		number:  make(map[multicast.MessageID]int, len(h.Multicasts)),
+		process: make(map[multicast.ProcessID]int, len(h.Processes)),
+		members: map[multicast.GroupID][]int{},
+		order:   make([][]delivered, len(h.Processes)),
+	}
+	for i, p := range h.Processes {
+		x.process[p.ID] = i
+		x.members[p.Group] = append(x.members[p.Group], i)
+	}
+	for _, m := range h.Multicasts {
+		known := &x.messages[x.intern(m.ID)]
+		if !known.sent || m.At < known.At {
+			known.Multicast, known.sent = m, true
+		}
+	}
+	for _, d := range h.Deliveries {
+		p, ok := x.process[d.Process]
+		if !ok {
+			continue // integrity reports it
+		}
+		n := x.intern(d.ID)
+		x.messages[n].by = append(x.messages[n].by, p)
+		x.order[p] = append(x.order[p], delivered{message: n, final: d.Final, at: d.At})
+	}
+	return x
+}
+
+// intern gives the number of a message.
+func (x *index) intern(id multicast.MessageID) int {
+	n, ok := x.number[id]
+	if !ok {
+		n = len(x.messages)
+		x.number[id] = n
+		x.messages = append(x.messages, message{Multicast: Multicast{ID: id}})
+	}
+	return n
+}
+
+func (x *index) id(message int) multicast.MessageID { return x.messages[message].ID }
+
+func (x *index) ids(messages ...int) []multicast.MessageID {
+	ids := make([]multicast.MessageID, len(messages))
+	for i, m := range messages {
+		ids[i] = x.id(m)
+	}
+	return ids
+}
+
+// destination reports whether m is for process p.
+func (x *index) destination(m *message, p int) bool {
+	return slices.Contains(m.Dest, x.Processes[p].Group)
+}
+
+// destinations gives the processes that m is for, in the order of its groups.
+func (x *index) destinations(m *message) []int {
+	var all []int
+	for _, g := range m.Dest {
+		all = append(all, x.members[g]...)
+	}
+	return all
+}
+
+// sortedByTime gives the numbers 0..n-1 in the order of their times, ties as they are.
+func sortedByTime(n int, at func(int) time.Duration) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at(a), at(b)) })
+	return order
+}

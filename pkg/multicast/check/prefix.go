@@ -1,0 +1,88 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// PrefixOrder: of two messages with common destination groups, no two processes of these groups deliver
+// each one without the other before it.
+//
+// For two groups g and h (the same one included) only the messages to both matter, in the
+// orders in which the processes of g and h delivered them. The property says exactly that
+// of any two of these sequences one is a prefix of the other: at the first place where they
+// differ, neither process can have delivered the other's message before.
+func PrefixOrder(h *History) []Violation { return newIndex(h).prefixOrder() }
+
+// both are two groups, the lower one first.
+type both struct{ g, h multicast.GroupID }
+
+// shared is a sequence of the messages to both groups, delivered by one process.
+type shared struct {
+	process  int
+	messages []int
+}
+
+func (x *index) prefixOrder() []Violation {
+	sequences := map[both][]shared{}
+	var pairs []both
+	for p := range x.order {
+		for pair, messages := range x.sharedBy(p) {
+			if sequences[pair] == nil {
+				pairs = append(pairs, pair)
+			}
+			sequences[pair] = append(sequences[pair], shared{p, messages})
+		}
+	}
+	slices.SortFunc(pairs, func(a, b both) int { return cmp.Or(cmp.Compare(a.g, b.g), cmp.Compare(a.h, b.h)) })
+	var found []Violation
+	for _, pair := range pairs {
+		found = append(found, x.comparePrefixes(pair, sequences[pair])...)
+	}
+	return found
+}
+
+// sharedBy gives what process p delivered, for each group that it shares messages with.
+func (x *index) sharedBy(p int) map[both][]int {
+	own := x.Processes[p].Group
+	out := map[both][]int{}
+	for _, d := range x.order[p] {
+		m := &x.messages[d.message]
+		if !x.destination(m, p) {
+			continue // integrity reports it
+		}
+		for _, g := range m.Dest {
+			pair := both{min(own, g), max(own, g)}
+			out[pair] = append(out[pair], d.message)
+		}
+	}
+	return out
+}
+
+// comparePrefixes compares each sequence with the longest one: if all are its prefixes, they are prefixes of
+// each other.
+func (x *index) comparePrefixes(pair both, sequences []shared) []Violation {
+	longest := slices.MaxFunc(sequences, func(a, b shared) int {
+		return cmp.Or(cmp.Compare(len(a.messages), len(b.messages)), cmp.Compare(b.process, a.process))
+	})
+	var found []Violation
+	for _, s := range sequences {
+		for i, m := range s.messages {
+			other := longest.messages[i]
+			if m == other {
+				continue
+			}
+			p, q := x.Processes[s.process].ID, x.Processes[longest.process].ID
+			found = append(found, Violation{
+				Property: "prefix order", Processes: []multicast.ProcessID{p, q}, Messages: x.ids(m, other),
+				Detail: fmt.Sprintf("messages %v and %v are both for groups %d and %d; process %d delivered %v without %v before it, process %d delivered %v without %v before it",
+					x.id(m), x.id(other), pair.g, pair.h, p, x.id(m), x.id(other), q, x.id(other), x.id(m)),
+			})
+			break
+		}
+	}
+	return found
+}

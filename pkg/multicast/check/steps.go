@@ -1,0 +1,115 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Genuineness: a process takes no step before a message was multicast of which it is the
+// sender or a destination. This is the definition of thesis 2.2.1 for the run up to each step, since
+// each beginning of a run is a run.
+func Genuineness(h *History) []Violation {
+	x := newIndex(h)
+	const never = time.Duration(math.MaxInt64)
+	concerned := make([]time.Duration, len(x.Processes))
+	for p := range concerned {
+		concerned[p] = never
+	}
+	for i := range x.messages {
+		m := &x.messages[i]
+		if !m.sent {
+			continue
+		}
+		for _, p := range x.destinations(m) {
+			concerned[p] = min(concerned[p], m.At)
+		}
+		if p, ok := x.process[m.ID.Sender]; ok {
+			concerned[p] = min(concerned[p], m.At)
+		}
+	}
+	var found []Violation
+	reported := make([]bool, len(x.Processes))
+	for _, s := range h.Steps {
+		p, known := x.process[s.Process]
+		if !known || reported[p] || s.At >= concerned[p] {
+			continue
+		}
+		reported[p] = true
+		why := "no message concerns it"
+		if concerned[p] != never {
+			why = fmt.Sprintf("the first message that concerns it was multicast at %v", concerned[p])
+		}
+		found = append(found, Violation{
+			Property: "genuineness", Processes: []multicast.ProcessID{s.Process},
+			Detail: fmt.Sprintf("process %d of group %d took a step at %v: %s", s.Process, x.Processes[p].Group, s.At, why),
+		})
+	}
+	return found
+}
+
+// Bounds are how many communication steps a delivery may take in a run where each takes
+// the same time, computing takes none, and nothing fails.
+type Bounds struct {
+	Step          time.Duration // how long one takes
+	CollisionFree int           // without conflicting concurrent messages
+	FailureFree   int           // with them
+}
+
+// Latency: every destination delivers a message within the bounds (T 4.1.2). Two messages
+// conflict if they have a destination group in common, and are concurrent if
+// each was multicast before the other was first delivered.
+func Latency(h *History, b Bounds) []Violation {
+	x := newIndex(h)
+	collides := x.collisions()
+	var found []Violation
+	for p, order := range x.order {
+		for _, d := range order {
+			m := &x.messages[d.message]
+			most, kind := b.CollisionFree, "collision-free"
+			if collides[d.message] {
+				most, kind = b.FailureFree, "failure-free"
+			}
+			if took := d.at - m.At; m.sent && took > time.Duration(most)*b.Step {
+				found = append(found, Violation{
+					Property: "latency", Processes: []multicast.ProcessID{x.Processes[p].ID}, Messages: x.ids(d.message),
+					Detail: fmt.Sprintf("process %d delivered message %v %.2f steps after it was multicast at %v: %s latency is at most %d",
+						x.Processes[p].ID, m.ID, float64(took)/float64(b.Step), m.At, kind, most),
+				})
+			}
+		}
+	}
+	return found
+}
+
+// collisions says of each message whether a conflicting one was concurrent. Messages that are under way
+// at the same time are few, so each is compared with those only.
+func (x *index) collisions() []bool {
+	first := make([]time.Duration, len(x.messages))
+	for i := range first {
+		first[i] = math.MaxInt64
+	}
+	for _, t := range x.firstDeliveries() {
+		first[t.message] = t.at
+	}
+	collides := make([]bool, len(x.messages))
+	var underWay []int
+	for _, m := range sortedByTime(len(x.messages), func(i int) time.Duration { return x.messages[i].At }) {
+		underWay = slices.DeleteFunc(underWay, func(o int) bool { return first[o] <= x.messages[m].At })
+		for _, o := range underWay {
+			if conflict(&x.messages[m], &x.messages[o]) {
+				collides[m], collides[o] = true, true
+			}
+		}
+		underWay = append(underWay, m)
+	}
+	return collides
+}
+
+// conflict reports whether two messages have a destination group in common.
+func conflict(a, b *message) bool {
+	return slices.ContainsFunc(a.Dest, func(g multicast.GroupID) bool { return slices.Contains(b.Dest, g) })
+}

@@ -1,0 +1,31 @@
+// Package multicast is the vocabulary and the contract of atomic multicast:
+// the types that every protocol core, driver and checker speaks. It has no
+// behaviour of its own.
+//
+// Processes belong to disjoint groups. A message is multicast to a set of
+// destination groups and delivered by their processes. Every protocol below
+// this package keeps (thesis "Scaling Strongly Consistent Replicated Systems",
+// section 2.2.1, T below):
+//
+//   - validity: what a correct process multicasts, every correct destination
+//     process delivers in the end;
+//   - uniform integrity: a process delivers a message at most once, only if it
+//     was multicast, and only if it is a destination;
+//   - uniform agreement: what any process delivers, every correct destination
+//     process delivers in the end;
+//   - uniform prefix order: of two messages with common destinations, no two
+//     processes deliver each one without the other before it;
+//   - uniform acyclic order: the union of all delivery orders has no cycle.
+//
+// Beside them: each delivery carries its final timestamp; the pairs
+// (final timestamp, message id) grow strictly at each process; nothing at or
+// below Output.Safe is delivered any more; a message id is delivered once,
+// however often it is proposed.
+//
+// # Cores and drivers
+//
+// A Core is stepped, it never runs: it owns no goroutine, socket, file or
+// clock. A driver gathers what is ready into an Input, calls Step once, makes
+// Output.Records durable and only then lets the frames and deliveries leave,
+// in order. Nothing said or delivered can thus be lost by a crash.
+package multicast

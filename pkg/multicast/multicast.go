@@ -1,0 +1,160 @@
+package multicast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// GroupID names a group. Groups are disjoint: a process is in exactly one.
+type GroupID uint16
+
+// ProcessID names a process, unique over all groups. 0 is nobody.
+type ProcessID uint32
+
+// Timestamp is a value of the multicast's logical clock. 0 is before all.
+type Timestamp uint64
+
+// MessageID is unique for ever: the sender and a number that the sender never
+// uses twice, also not after a restart.
+type MessageID struct {
+	Sender ProcessID
+	Seq    uint64
+}
+
+// Compare orders ids by sender, then sequence.
+func (id MessageID) Compare(other MessageID) int {
+	return cmp.Or(cmp.Compare(id.Sender, other.Sender), cmp.Compare(id.Seq, other.Seq))
+}
+
+// String gives "sender.seq".
+func (id MessageID) String() string { return fmt.Sprintf("%d.%d", id.Sender, id.Seq) }
+
+// Message is what is multicast. It is immutable once proposed: cores and
+// drivers share its slices.
+type Message struct {
+	ID      MessageID
+	Dest    []GroupID // sorted, without duplicates, not empty
+	Payload []byte
+	After   Timestamp // the final timestamp will be higher than this (T 4.4.2)
+}
+
+// Validate says why m cannot be multicast, or nil.
+func (m *Message) Validate() error {
+	switch {
+	case m.ID.Sender == 0:
+		return fmt.Errorf("message %v: no sender", m.ID)
+	case len(m.Dest) == 0:
+		return fmt.Errorf("message %v: no destination group", m.ID)
+	}
+	for i := 1; i < len(m.Dest); i++ {
+		if m.Dest[i-1] >= m.Dest[i] {
+			return fmt.Errorf("message %v: destinations %v are not sorted and unique", m.ID, m.Dest)
+		}
+	}
+	return nil
+}
+
+// To reports whether g is a destination of m.
+func (m *Message) To(g GroupID) bool { return slices.Contains(m.Dest, g) }
+
+// Position is a place in the delivery order of a process: a final timestamp
+// with the message id as tie break. The zero Position is before all.
+type Position struct {
+	Final Timestamp
+	ID    MessageID
+}
+
+// Compare orders positions as they are delivered.
+func (p Position) Compare(other Position) int {
+	return cmp.Or(cmp.Compare(p.Final, other.Final), p.ID.Compare(other.ID))
+}
+
+// Delivery is a message at its place in the order.
+type Delivery struct {
+	Message
+	Final Timestamp
+}
+
+// Position gives the place of d in the order.
+func (d *Delivery) Position() Position { return Position{Final: d.Final, ID: d.ID} }
+
+// Group is a multicast group as all processes know it.
+type Group struct {
+	ID      GroupID
+	Members []ProcessID // the first one leads the initial epoch
+}
+
+// Quorum is the size of a majority of g.
+func (g *Group) Quorum() int { return len(g.Members)/2 + 1 }
+
+// Instant is the time as the driver read it.
+type Instant struct {
+	Mono time.Duration // since the driver started; never goes back; for deadlines
+	Wall int64         // nanoseconds since the Unix epoch; may jump
+}
+
+// Frame is what a link carries: the packed messages of one step to one peer.
+// Links are FIFO and lose nothing while both ends live.
+//
+// A frame without Data is not from the peer but about it: the link to this
+// peer starts from nothing, because the peer is new or restarted (a higher
+// incarnation) or we did. Frames sent to it before may not have arrived and
+// never will; what it still needs must be sent again. A link's first event is
+// always such a frame.
+type Frame struct {
+	Peer ProcessID // the sender of a received frame, the receiver of a sent one
+	Data []byte
+}
+
+// Input is all that is ready at one turn of the driver. Cores keep no reference
+// to its slices, but may keep the bytes of Frames, Messages and payloads: the driver
+// hands them over.
+type Input struct {
+	Now      Instant
+	Frames   []Frame
+	Proposed []Message // to multicast, in this order; the sender is this process
+	Covered  Position  // the state machine holds all deliveries up to here durably, if not zero
+}
+
+// Reset empties in for reuse.
+func (in *Input) Reset() { *in = Input{Frames: in.Frames[:0], Proposed: in.Proposed[:0]} }
+
+// Output is what one step asks for. There is one gate: Records become durable
+// in order, and only then the rest leaves, in order.
+type Output struct {
+	// Records go to the write-ahead log. If Checkpoint is set, the first of them stands
+	// for everything recorded before it, which may then be dropped.
+	Records    [][]byte
+	Checkpoint bool
+	// Frames hold at most one frame a peer; the process itself is a peer like any
+	// other, so that it hears its own acknowledgement only once it is durable.
+	Frames     []Frame
+	Deliveries []Delivery
+	// Safe: nothing at or below it will be delivered after these Deliveries.
+	Safe Timestamp
+	// Wake asks for a step no later than this on Instant.Mono; 0: only when
+	// something happens.
+	Wake time.Duration
+}
+
+// Reset empties out for reuse. The bytes that it held are not reused.
+func (out *Output) Reset() {
+	clear(out.Records)
+	clear(out.Frames)
+	clear(out.Deliveries)
+	*out = Output{Records: out.Records[:0], Frames: out.Frames[:0], Deliveries: out.Deliveries[:0]}
+}
+
+// Core is one process's part of a protocol: a deterministic function of its
+// past inputs. It never blocks and never fails: bad input is dropped and
+// counted, a broken invariant panics (package invariant) and stops the process
+// before it can do harm.
+type Core interface {
+	// Replay feeds one record of the write-ahead log to a new core, in order,
+	// before the first Step. An error means the record is not one of this core's.
+	Replay(record []byte) error
+	// Step consumes in and fills out, which the caller has Reset.
+	Step(in *Input, out *Output)
+}

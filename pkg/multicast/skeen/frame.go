@@ -1,0 +1,92 @@
+package skeen
+
+import (
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// said is one message of the protocol: START if start is set, else LOCAL-TS.
+type said struct {
+	id    multicast.MessageID
+	start *multicast.Message
+	ts    multicast.Timestamp
+}
+
+const (
+	kindStart   = 1
+	kindLocalTS = 2
+)
+
+func (s said) append(b []byte) []byte {
+	if s.start == nil {
+		b = varint.AppendUint(append(b, kindLocalTS), s.id.Sender)
+		return varint.AppendUint(varint.AppendUint(b, s.id.Seq), s.ts)
+	}
+	b = varint.AppendUint(append(b, kindStart), s.id.Sender)
+	b = varint.AppendUint(b, s.id.Seq)
+	b = varint.AppendUint(b, uint64(len(s.start.Dest)))
+	for _, g := range s.start.Dest {
+		b = varint.AppendUint(b, g)
+	}
+	return varint.AppendBytes(varint.AppendUint(b, s.start.After), s.start.Payload)
+}
+
+// decode gives what a frame says, one message at a time, up to the first that is malformed.
+func decode(frame []byte, handle func(said)) error {
+	r := varint.NewReader(frame)
+	for r.Len() > 0 {
+		kind := r.Uint8()
+		s := said{id: multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}}
+		switch kind {
+		case kindStart:
+			s.start = readStart(s.id, r)
+		case kindLocalTS:
+			s.ts = multicast.Timestamp(r.Uint64())
+		default:
+			r.Fail()
+		}
+		if r.Err() != nil {
+			return r.Err()
+		}
+		handle(s)
+	}
+	return r.Err()
+}
+
+func readStart(id multicast.MessageID, r *varint.Reader) *multicast.Message {
+	m := &multicast.Message{ID: id}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		m.Dest = append(m.Dest, multicast.GroupID(r.Uint16()))
+	}
+	m.After, m.Payload = multicast.Timestamp(r.Uint64()), r.Bytes()
+	if m.Validate() != nil {
+		r.Fail()
+	}
+	return m
+}
+
+// outbox packs all that one step says to a peer into one frame.
+type outbox struct {
+	frames map[multicast.ProcessID][]byte
+	peers  []multicast.ProcessID // in the order of first use
+}
+
+func (o *outbox) add(to multicast.ProcessID, s said) {
+	if o.frames == nil {
+		o.frames = map[multicast.ProcessID][]byte{}
+	}
+	if _, ok := o.frames[to]; !ok {
+		o.peers = append(o.peers, to)
+	}
+	o.frames[to] = s.append(o.frames[to])
+}
+
+// flush appends the frames to into and forgets them.
+func (o *outbox) flush(into []multicast.Frame) []multicast.Frame {
+	for _, p := range o.peers {
+		into = append(into, multicast.Frame{Peer: p, Data: o.frames[p]})
+	}
+	o.peers = o.peers[:0]
+	clear(o.frames)
+	return into
+}
