@@ -19,7 +19,7 @@ var nobody = posix.Cred{}
 
 // Create makes an empty file.
 func (l Library) Create(ctx context.Context, name string) error {
-	a, err := l.Client.Create(ctx, nobody, l.Dir, name, client.Node{Mode: posix.TypeRegular | 0o644})
+	a, err := l.Client.Create(ctx, nobody, client.Name{Dir: l.Dir, Name: name}, 0o644, 0)
 	if err == nil {
 		l.Client.Release(a.Ino)
 	}
@@ -28,7 +28,7 @@ func (l Library) Create(ctx context.Context, name string) error {
 
 // Open opens or makes a file.
 func (l Library) Open(ctx context.Context, name string) (File, error) {
-	a, err := l.Client.Create(ctx, nobody, l.Dir, name, client.Node{Mode: posix.TypeRegular | 0o644})
+	a, err := l.Client.Create(ctx, nobody, client.Name{Dir: l.Dir, Name: name}, 0o644, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (f libraryFile) ReadAt(ctx context.Context, into []byte, offset int64) erro
 }
 
 func (f libraryFile) WriteAt(ctx context.Context, data []byte, offset int64) error {
-	_, err := f.client.Write(ctx, nobody, f.ino, data, uint64(offset), 0)
+	_, err := f.client.Write(ctx, nobody, client.Write{Ino: f.ino, Data: data, Offset: uint64(offset)})
 	return err
 }
 
@@ -60,7 +60,7 @@ func (f libraryFile) Close(context.Context) error {
 
 // Dir makes a directory for a run below dir.
 func Dir(ctx context.Context, c *client.Client, dir posix.Ino, name string) (Library, error) {
-	a, err := c.Mknod(ctx, nobody, dir, name, client.Node{Mode: posix.TypeDir | 0o755})
+	a, err := c.Mkdir(ctx, nobody, client.Name{Dir: dir, Name: name}, 0o755)
 	if err != nil {
 		return Library{}, fmt.Errorf("directory %s: %w", name, err)
 	}

@@ -113,11 +113,11 @@ func (f *microFlags) places(ctx context.Context, cluster *dev.Cluster, cfg dev.C
 		if err != nil {
 			return nil, nil, err
 		}
-		local, err := bench.Dir(ctx, c, cluster.Plan.Partitions[1].Root(), "bench")
+		local, err := bench.Dir(ctx, c.Client, cluster.Plan.Partitions[1].Root(), "bench")
 		if err != nil {
 			return nil, nil, errors.Join(err, c.Close())
 		}
-		global, err := bench.Dir(ctx, c, posix.Root, "bench")
+		global, err := bench.Dir(ctx, c.Client, posix.Root, "bench")
 		if err != nil {
 			return nil, nil, errors.Join(err, c.Close())
 		}

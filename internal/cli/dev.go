@@ -122,7 +122,7 @@ func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, out io.Wri
 // mounted is a mount with its client.
 type mounted struct {
 	mount  *mount.Mount
-	client interface{ Close() error }
+	client *dev.Client
 }
 
 func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, error) {
@@ -133,7 +133,7 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err != nil {
 		return nil, err
 	}
-	m, err := mount.New(mount.Config{Client: c, Dir: p.dir, Logger: cfg.Logger})
+	m, err := mount.New(mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger})
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

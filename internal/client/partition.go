@@ -2,167 +2,158 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
-	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// tryTimeout is how long a replica may take before the next nearest is asked as well, and
-// homeAfter when the nearest one gets its next chance.
-const (
-	tryTimeout = 5 * time.Second
-	homeAfter  = 10 * time.Second
-	retryMin   = 10 * time.Millisecond
-	retryMax   = time.Second
-)
-
-// partition is how a client reaches one partition.
+// partition is what the client knows of one partition.
 type partition struct {
-	client   *Client
-	id       uint16
-	replicas []multicast.ProcessID // the nearest first
+	id     uint16
+	path   string
+	route  route
+	blocks block.Store
 
-	preferred atomic.Int32 // index of the replica that answered last
-	movedAt   atomic.Int64 // Unix nanoseconds; when preferred left 0
+	lastBlock atomic.Uint64 // counter of the newest block id
 
-	opening sync.Mutex // held while a session is opened
+	opening chan struct{} // holds one token while somebody opens a session
 
-	mu       sync.Mutex
-	session  uint64            // GUARDED_BY mu; 0: none
-	next     uint64            // GUARDED_BY mu; the number of the next update
-	done     uint64            // GUARDED_BY mu; all up to here are answered or given up
-	answered map[uint64]bool   // GUARDED_BY mu; those above done
-	moved    chan struct{}     // GUARDED_BY mu; closed when done grows
-	held     map[posix.Ino]int // GUARDED_BY mu; open files
-	creating []uint64          // GUARDED_BY mu; the counters at which creations under way began
+	mu      sync.Mutex
+	current *session          // GUARDED_BY mu; nil: none is known to be open
+	held    map[posix.Ino]int // GUARDED_BY mu; how often each inode is open, at least once
+	said    uint64            // GUARDED_BY mu; how often held was told to the replicas
 }
 
-func newPartition(c *Client, p *topology.Partition) *partition {
-	q := &partition{client: c, id: p.ID, answered: map[uint64]bool{}, moved: make(chan struct{}), held: map[posix.Ino]int{}}
-	for _, r := range topology.Nearest(c.cfg.Region, p.Replicas) {
-		q.replicas = append(q.replicas, r.Process)
-	}
-	return q
-}
-
-// errNoReplica says that none of the replicas answered in time.
-var errNoReplica = errors.New("no replica of the partition answers")
-
-// ask sends a request to the nearest replica that answers, within ctx. tries is how often it
-// was sent.
-func (p *partition) ask(ctx context.Context, q *replica.Request) (reply replica.Reply, tries int, err error) {
-	q.Vector = p.client.seen(q.Vector)
-	b := q.Append(make([]byte, 0, len(q.Command)+64))
-	p.goHome()
-	pause := retryMin
-	for {
-		at := int(p.preferred.Load())
-		for i := range p.replicas {
-			tries++
-			n := (at + i) % len(p.replicas)
-			reply, err = p.try(ctx, p.replicas[n], b)
-			if err == nil && reply.Status != replica.Overloaded {
-				p.prefer(n)
-				return reply, tries, nil
-			}
-			if ctx.Err() != nil {
-				return reply, tries, fmt.Errorf("%w: partition %d: %w", ctx.Err(), p.id, errors.Join(errNoReplica, err))
-			}
-		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-			pause = min(2*pause, retryMax)
-		case <-ctx.Done():
-		}
+func newPartition(cfg *Config, p *topology.Partition) *partition {
+	return &partition{
+		id: p.ID, path: p.Path, route: newRoute(cfg.Region, p.Replicas), blocks: cfg.Blocks(p.ID),
+		opening: make(chan struct{}, 1), held: map[posix.Ino]int{},
 	}
 }
 
-// try sends a request once.
-func (p *partition) try(ctx context.Context, to multicast.ProcessID, request []byte) (replica.Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+func (p *partition) session() *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current
+}
+
+func (p *partition) setSession(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = s
+}
+
+// forget drops s if it is the current session, and reports whether it was.
+func (p *partition) forget(s *session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current != s {
+		return false
+	}
+	p.current = nil
+	return true
+}
+
+// hold counts ino as open once more, and gives how often it was open before. EBUSY if more are open
+// than a renewal can name.
+func (p *partition) hold(ino posix.Ino) (before int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before = p.held[ino]
+	if before == 0 && len(p.held) >= replica.MaxHeld {
+		return 0, posix.EBUSY
+	}
+	p.held[ino] = before + 1
+	return before, nil
+}
+
+// release undoes one hold.
+func (p *partition) release(ino posix.Ino) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held[ino]--; p.held[ino] <= 0 {
+		delete(p.held, ino)
+	}
+}
+
+// tellHeld gives the open inodes for a renewal.
+func (p *partition) tellHeld() []posix.Ino {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said++
+	held := make([]posix.Ino, 0, len(p.held))
+	for ino := range p.held {
+		held = append(held, ino)
+	}
+	return held
+}
+
+// told counts the calls of tellHeld.
+func (p *partition) told() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said
+}
+
+func (p *partition) holdsAny() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.held) > 0
+}
+
+// OpenPartition opens the client's session in a partition, if it has none. It returns once a quorum
+// of the partition has ordered it: the partition takes updates.
+func (c *Client) OpenPartition(ctx context.Context, partition uint16) error {
+	p, err := c.home(posix.MakeIno(partition, 1))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.operation(ctx)
 	defer cancel()
-	b, err := p.client.cfg.Caller.Call(ctx, to, request)
+	_, err = c.session(ctx, p)
+	return c.outcome(err)
+}
+
+// session gives the session in p, and opens one if there is none.
+func (c *Client) session(ctx context.Context, p *partition) (*session, error) {
+	if s := p.session(); s != nil {
+		return s, nil
+	}
+	select {
+	case p.opening <- struct{}{}:
+		defer func() { <-p.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s := p.session(); s != nil {
+		return s, nil
+	}
+	s := newSession()
+	reply, _, err := c.exchange(ctx, p, func() replica.Request {
+		return replica.Request{Kind: replica.OpenSession, Session: s.id, Vector: c.vector.snapshot()}
+	})
 	if err != nil {
-		return replica.Reply{}, err
+		return nil, err
 	}
-	reply, err := replica.DecodeReply(b)
-	if err == nil {
-		p.client.Adopt(reply.Vector)
-	}
-	return reply, err
-}
-
-// prefer remembers who answered; goHome gives the nearest one a new chance after a while.
-func (p *partition) prefer(n int) {
-	if p.preferred.Swap(int32(n)) != int32(n) && n != 0 {
-		p.movedAt.Store(time.Now().UnixNano())
-		p.client.cfg.Logger.Warn("the nearest replica does not answer: using another one", "partition", p.id, "process", p.replicas[n])
-	}
-}
-
-func (p *partition) goHome() {
-	if p.preferred.Load() != 0 && time.Since(time.Unix(0, p.movedAt.Load())) > homeAfter {
-		p.preferred.Store(0)
-	}
-}
-
-// seen merges what the client has seen into v, unless v is given.
-func (c *Client) seen(v replica.Vector) replica.Vector {
-	if v != nil {
-		return v
-	}
-	return c.Vector()
-}
-
-// query executes a command that only reads.
-func (p *partition) query(ctx context.Context, cmd *meta.Command) (meta.Result, error) {
-	reply, _, err := p.ask(ctx, &replica.Request{Kind: replica.Query, Command: cmd.Append(nil)})
-	if err != nil {
-		return meta.Result{}, err
-	}
-	return p.result(reply)
-}
-
-// result is the outcome in a reply.
-func (p *partition) result(reply replica.Reply) (meta.Result, error) {
 	if reply.Status != replica.Answered {
-		return meta.Result{}, fmt.Errorf("partition %d refused a request (status %d): %s", p.id, reply.Status, reply.Result)
+		return nil, c.refused(p, &reply)
 	}
-	r, err := meta.DecodeResult(reply.Result)
-	if err != nil {
-		return r, err
+	p.setSession(s)
+	if p.holdsAny() {
+		// The last session was lost: claim what is still open before it is reaped.
+		err = c.renew(ctx, p, s)
 	}
-	return r, r.Code.Err()
+	return s, err
 }
 
-// update executes a command once.
-func (p *partition) update(ctx context.Context, cmd *meta.Command) (meta.Result, error) {
-	encoded := cmd.Append(nil)
-	for {
-		session, seq, done, err := p.begin(ctx)
-		if err != nil {
-			return meta.Result{}, err
-		}
-		reply, tries, err := p.ask(ctx, &replica.Request{Kind: replica.Update, Session: session, Seq: seq, Done: done, Command: encoded})
-		p.end(session, seq)
-		if err != nil {
-			return meta.Result{}, err
-		}
-		if reply.Status != replica.UnknownSession {
-			return p.result(reply)
-		}
-		p.lost(session)
-		if tries > 1 {
-			return meta.Result{}, fmt.Errorf("partition %d ended this session while an update was under way: its outcome is unknown", p.id)
-		}
-	}
+// refused logs a reply that only a replica of another version gives.
+func (c *Client) refused(p *partition, reply *replica.Reply) error {
+	c.events.warn("refused", "a replica refuses a request: client and servers are probably of different versions",
+		"partition", p.id, "status", reply.Status, "reason", string(reply.Result))
+	return fmt.Errorf("refused by partition %d: %w", p.id, posix.EIO)
 }

@@ -20,13 +20,14 @@ const regionTimeout = 10 * time.Second
 
 // stores are the block stores as a client in one region reaches them.
 type stores struct {
-	plan       *topology.Cluster
-	remotes    map[topology.Region]*block.Remote
+	near       *block.Remote // of the client's region, with so many servers
+	servers    uint64
 	partitions []block.Store // put in all regions that replicate the partition, got from the nearest
 }
 
 func blocks(plan *topology.Cluster, region topology.Region, caller block.Caller) (*stores, error) {
-	s := &stores{plan: plan, remotes: map[topology.Region]*block.Remote{}, partitions: make([]block.Store, len(plan.Partitions))}
+	s := &stores{servers: uint64(len(plan.Storage(region))), partitions: make([]block.Store, len(plan.Partitions))}
+	remotes := map[topology.Region]*block.Remote{}
 	for _, r := range plan.Regions {
 		var nodes []multicast.ProcessID
 		for _, s := range plan.Storage(r) {
@@ -36,8 +37,9 @@ func blocks(plan *topology.Cluster, region topology.Region, caller block.Caller)
 		if err != nil {
 			return nil, err
 		}
-		s.remotes[r] = remote
+		remotes[r] = remote
 	}
+	s.near = remotes[region]
 	for i := range plan.Partitions {
 		regions := plan.Partitions[i].Regions()
 		slices.SortStableFunc(regions, func(a, b topology.Region) int {
@@ -45,7 +47,7 @@ func blocks(plan *topology.Cluster, region topology.Region, caller block.Caller)
 		})
 		var near []block.Store
 		for _, r := range regions {
-			near = append(near, s.remotes[r])
+			near = append(near, remotes[r])
 		}
 		nearest, err := block.NewNearest(near...)
 		if err != nil {
@@ -56,11 +58,8 @@ func blocks(plan *topology.Cluster, region topology.Region, caller block.Caller)
 	return s, nil
 }
 
-// capacity is what the files of a partition can fill. All servers of this process share one disk, on
-// which a block stands once for each copy in each region.
-func (s *stores) capacity(ctx context.Context, partition uint16) (total, free uint64, err error) {
-	regions := s.plan.Partitions[partition].Regions()
-	total, free, err = s.remotes[regions[0]].Usage(ctx)
-	share := uint64(len(s.plan.Storage(regions[0])) * s.plan.Copies * len(regions))
-	return total / share, free / share, err
+// usage is what the disk of the nearest region holds: all servers of this process share it.
+func (s *stores) usage(ctx context.Context) (total, free uint64, err error) {
+	total, free, err = s.near.Usage(ctx)
+	return total / s.servers, free / s.servers, err
 }

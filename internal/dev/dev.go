@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -111,17 +112,31 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	return probe.Close()
 }
 
+// Client is a client with its access to the network.
+type Client struct {
+	*client.Client
+	caller caller
+}
+
+// Close ends the client's sessions and its access to the network.
+func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.caller.Close()) }
+
 // Client makes a client in a region. The caller closes it.
-func (c *Cluster) Client(region topology.Region) (*client.Client, error) {
+func (c *Cluster) Client(region topology.Region) (*Client, error) {
 	caller := c.network.client(region)
 	stores, err := blocks(c.Plan, region, caller)
 	if err != nil {
 		return nil, errors.Join(err, caller.Close())
 	}
-	return client.New(client.Config{
-		Cluster: c.Plan, Region: region, Caller: caller, Blocks: stores.partitions, Capacity: stores.capacity,
+	cl, err := client.New(client.Config{
+		Cluster: c.Plan, Region: region, Caller: caller, Usage: stores.usage,
+		Blocks:  func(p uint16) block.Store { return stores.partitions[p] },
 		Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
 	})
+	if err != nil {
+		return nil, errors.Join(err, caller.Close())
+	}
+	return &Client{Client: cl, caller: caller}, nil
 }
 
 // Close stops all servers, in order that what was acknowledged is on disk, and gives

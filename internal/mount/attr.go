@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -61,6 +62,8 @@ func (f *fileSystem) attr(out *fuse.AttrOut, a *posix.Attr) {
 func cred(h *fuse.InHeader) posix.Cred { return posix.Cred{UID: h.Uid, GID: h.Gid} }
 
 func ino(h *fuse.InHeader) posix.Ino { return posix.Ino(h.NodeId) }
+
+func at(h *fuse.InHeader, name string) client.Name { return client.Name{Dir: ino(h), Name: name} }
 
 // request is the context of a kernel's request: it ends when the caller is interrupted.
 func request(cancel <-chan struct{}) context.Context {

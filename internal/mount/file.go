@@ -10,14 +10,14 @@ import (
 )
 
 func (f *fileSystem) Create(cancel <-chan struct{}, input *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	n := client.Node{Mode: posix.TypeRegular | posix.Mode(input.Mode).Perm()}
+	var flags uint32
 	if input.Flags&syscall.O_EXCL != 0 {
-		n.Flags |= meta.Exclusive
+		flags |= meta.Exclusive
 	}
 	if input.Flags&syscall.O_TRUNC != 0 {
-		n.Flags |= meta.Truncate
+		flags |= meta.Truncate
 	}
-	a, err := f.client.Create(request(cancel), cred(&input.InHeader), ino(&input.InHeader), name, n)
+	a, err := f.client.Create(request(cancel), cred(&input.InHeader), at(&input.InHeader, name), posix.Mode(input.Mode), flags)
 	if err != nil {
 		return status(err)
 	}
@@ -26,7 +26,8 @@ func (f *fileSystem) Create(cancel <-chan struct{}, input *fuse.CreateIn, name s
 }
 
 func (f *fileSystem) Open(cancel <-chan struct{}, input *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	return status(f.client.Open(request(cancel), ino(&input.InHeader)))
+	_, err := f.client.Open(request(cancel), ino(&input.InHeader))
+	return status(err)
 }
 
 func (f *fileSystem) Release(_ <-chan struct{}, input *fuse.ReleaseIn) {
@@ -45,14 +46,14 @@ func (f *fileSystem) Read(cancel <-chan struct{}, input *fuse.ReadIn, buf []byte
 // the kernel took from its own idea of the size may be old. The kernel sends no O_APPEND for pages that
 // a shared mapping has changed.
 func (f *fileSystem) Write(cancel <-chan struct{}, input *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	var flags uint32
-	if input.Flags&syscall.O_APPEND != 0 && input.WriteFlags&fuse.WRITE_CACHE == 0 {
-		flags = meta.Append
+	written, err := f.client.Write(request(cancel), cred(&input.InHeader), client.Write{
+		Ino: ino(&input.InHeader), Offset: input.Offset, Data: data,
+		Append: input.Flags&syscall.O_APPEND != 0 && input.WriteFlags&fuse.WRITE_CACHE == 0,
+	})
+	if written.Bytes > 0 {
+		return uint32(written.Bytes), fuse.OK
 	}
-	if _, err := f.client.Write(request(cancel), cred(&input.InHeader), ino(&input.InHeader), data, input.Offset, flags); err != nil {
-		return 0, status(err)
-	}
-	return uint32(len(data)), fuse.OK
+	return 0, status(err)
 }
 
 // Flush, Fsync and FsyncDir have nothing to do: updates were acknowledged by a quorum before their system calls
@@ -64,6 +65,24 @@ func (f *fileSystem) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return 
 
 // FsyncDir: see Flush.
 func (f *fileSystem) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
+
+// The whences of lseek(2) that the kernel asks about.
+const (
+	seekData = 3
+	seekHole = 4
+)
+
+func (f *fileSystem) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+	seek := f.client.SeekData
+	if in.Whence == seekHole {
+		seek = f.client.SeekHole
+	} else if in.Whence != seekData {
+		return status(posix.EINVAL)
+	}
+	var err error
+	out.Offset, err = seek(request(cancel), ino(&in.InHeader), in.Offset)
+	return status(err)
+}
 
 // The flags of fallocate(2).
 const (
@@ -86,6 +105,5 @@ func (f *fileSystem) Fallocate(cancel <-chan struct{}, input *fuse.FallocateIn) 
 	if input.Mode&fallocateKeepSize != 0 {
 		flags |= meta.FallocateKeepSize
 	}
-	_, err := f.client.Fallocate(request(cancel), cred(&input.InHeader), ino(&input.InHeader), input.Offset, input.Length, flags)
-	return status(err)
+	return status(f.client.Fallocate(request(cancel), cred(&input.InHeader), ino(&input.InHeader), input.Offset, input.Length, flags))
 }

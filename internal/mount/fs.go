@@ -69,9 +69,8 @@ func setAttr(in *fuse.SetAttrIn) (set uint32, a posix.Attr) {
 	return set, a
 }
 
-// make is the part that mknod, mkdir and symlink share.
-func (f *fileSystem) make(cancel <-chan struct{}, header *fuse.InHeader, name string, n client.Node, out *fuse.EntryOut) fuse.Status {
-	a, err := f.client.Mknod(request(cancel), cred(header), ino(header), name, n)
+// made answers what mknod, mkdir, symlink and link have made.
+func (f *fileSystem) made(out *fuse.EntryOut, a posix.Attr, err error) fuse.Status {
 	if err != nil {
 		return status(err)
 	}
@@ -80,15 +79,18 @@ func (f *fileSystem) make(cancel <-chan struct{}, header *fuse.InHeader, name st
 }
 
 func (f *fileSystem) Mknod(cancel <-chan struct{}, input *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
-	return f.make(cancel, &input.InHeader, name, client.Node{Mode: posix.Mode(input.Mode), Rdev: input.Rdev, Flags: meta.Exclusive}, out)
+	a, err := f.client.Mknod(request(cancel), cred(&input.InHeader), at(&input.InHeader, name), posix.Mode(input.Mode), input.Rdev)
+	return f.made(out, a, err)
 }
 
 func (f *fileSystem) Mkdir(cancel <-chan struct{}, input *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	return f.make(cancel, &input.InHeader, name, client.Node{Mode: posix.TypeDir | posix.Mode(input.Mode).Perm(), Flags: meta.Exclusive}, out)
+	a, err := f.client.Mkdir(request(cancel), cred(&input.InHeader), at(&input.InHeader, name), posix.Mode(input.Mode).Perm())
+	return f.made(out, a, err)
 }
 
 func (f *fileSystem) Symlink(cancel <-chan struct{}, header *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
-	return f.make(cancel, header, name, client.Node{Mode: posix.TypeSymlink | 0o777, Target: target, Flags: meta.Exclusive}, out)
+	a, err := f.client.Symlink(request(cancel), cred(header), at(header, name), target)
+	return f.made(out, a, err)
 }
 
 func (f *fileSystem) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
@@ -97,11 +99,11 @@ func (f *fileSystem) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]
 }
 
 func (f *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	return status(f.client.Unlink(request(cancel), cred(header), ino(header), name))
+	return status(f.client.Unlink(request(cancel), cred(header), at(header, name)))
 }
 
 func (f *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	return status(f.client.Rmdir(request(cancel), cred(header), ino(header), name))
+	return status(f.client.Rmdir(request(cancel), cred(header), at(header, name)))
 }
 
 // The flags of renameat2(2).
@@ -121,16 +123,12 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, input *fuse.RenameIn, name, 
 	default:
 		return status(posix.EINVAL)
 	}
-	return status(f.client.Rename(request(cancel), cred(&input.InHeader), ino(&input.InHeader), name, posix.Ino(input.Newdir), newName, flags))
+	return status(f.client.Rename(request(cancel), cred(&input.InHeader), at(&input.InHeader, name), client.Name{Dir: posix.Ino(input.Newdir), Name: newName}, flags))
 }
 
 func (f *fileSystem) Link(cancel <-chan struct{}, input *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
-	a, err := f.client.Link(request(cancel), cred(&input.InHeader), posix.Ino(input.Oldnodeid), ino(&input.InHeader), name)
-	if err != nil {
-		return status(err)
-	}
-	f.entry(out, &a)
-	return fuse.OK
+	a, err := f.client.Link(request(cancel), cred(&input.InHeader), posix.Ino(input.Oldnodeid), at(&input.InHeader, name))
+	return f.made(out, a, err)
 }
 
 func (f *fileSystem) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
@@ -140,7 +138,7 @@ func (f *fileSystem) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *
 	}
 	const unit = 4096
 	out.Bsize, out.Frsize, out.NameLen = unit, unit, posix.MaxName
-	out.Blocks, out.Bfree, out.Bavail = u.Total/unit, u.Free/unit, u.Free/unit
+	out.Blocks, out.Bfree, out.Bavail = (u.Used+u.Free)/unit, u.Free/unit, u.Free/unit
 	out.Files, out.Ffree = 1<<posix.CounterBits, 1<<posix.CounterBits-u.Inodes
 	return fuse.OK
 }

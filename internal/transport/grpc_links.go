@@ -16,7 +16,7 @@ type grpcLinks struct {
 
 	// mu is locked before Server.mu and sender.mu.
 	mu    sync.Mutex
-	inbox inbox[arrival]
+	inbox inbox[multicast.Frame]
 	ends  map[multicast.ProcessID]*linkEnd
 }
 
@@ -28,16 +28,9 @@ type linkEnd struct {
 	queued bool // waits at the sender; guarded by sender.mu
 }
 
-// arrival is a frame that arrived in a session of a link.
-type arrival struct {
-	multicast.Frame
-	end     *linkEnd
-	session uint64
-}
-
 func newGRPCLinks(s *Server, self multicast.ProcessID, incarnation uint64) *grpcLinks {
 	k := &grpcLinks{server: s, self: self, incarnation: incarnation, ends: map[multicast.ProcessID]*linkEnd{}}
-	k.inbox = newInbox[arrival](&k.mu)
+	k.inbox = newInbox[multicast.Frame](&k.mu)
 	return k
 }
 
@@ -88,16 +81,15 @@ func (k *grpcLinks) Receive(ctx context.Context, into []multicast.Frame) (n int,
 	}
 	defer k.inbox.unlock()
 	for n < len(into) {
-		a, ok := k.inbox.take()
+		f, ok := k.inbox.take()
 		if !ok {
 			break
 		}
-		into[n] = a.Frame
+		into[n] = f
 		n++
-		if a.Data != nil {
-			a.end.took(a.session, a.Data)
-			a.end.sender.wakeFor(a.end)
-		}
+		e := k.ends[f.Peer]
+		e.took(f.Data)
+		e.sender.wakeFor(e)
 	}
 	return n, nil
 }
@@ -115,10 +107,10 @@ func (k *grpcLinks) deliver(p *wire.Packet) error {
 	}
 	start, frames, err := e.receive(p)
 	if start {
-		k.inbox.push(arrival{Frame: multicast.Frame{Peer: e.peer}})
+		k.inbox.push(multicast.Frame{Peer: e.peer})
 	}
 	for _, f := range frames {
-		k.inbox.push(arrival{Frame: multicast.Frame{Peer: e.peer, Data: f}, end: e, session: e.session})
+		k.inbox.push(multicast.Frame{Peer: e.peer, Data: f})
 	}
 	e.sender.wakeFor(e)
 	return err

@@ -46,17 +46,16 @@ func (g generation) encode() *wire.Generation {
 // INVARIANTS
 //   - first <= number of any frame in queue; frames before it were taken by the peer's owner
 //   - told <= taken <= arrived; unread is the size of the frames in between the last two
-//   - bytes is the size of queue and at most Window; so is unread + stale
+//   - bytes is the size of queue and at most Window; unread + stale is at most a start more
 //   - stale is 0 if started
 //   - queue is empty unless started
 type link struct {
 	peer         multicast.ProcessID
 	mine, theirs generation
-	started      bool   // the session (mine, theirs) is on
-	session      uint64 // counts the sessions of this end
-	unaccepted   int    // starts that the owner has not accepted
-	full         bool   // the window overflowed: nothing more until the next session
-	due          bool   // a packet has to leave, even without frames
+	started      bool // the session (mine, theirs) is on
+	unaccepted   int  // starts that the owner has not accepted
+	full         bool // the window overflowed: nothing more until the next session
+	due          bool // a packet has to leave, even without frames
 
 	// The sending half.
 	queue   [][]byte
@@ -109,8 +108,8 @@ func (k *link) end() {
 // begin starts the session (mine, theirs). The peer may wait to hear of it.
 func (k *link) begin() {
 	k.started, k.full, k.due = true, false, true
-	k.session++
 	k.unaccepted++
+	k.unread = sizeOf(nil) // the start is taken like a frame
 }
 
 // receive takes in a packet. It gives the frames that arrived by it, after the start of
@@ -175,7 +174,7 @@ func (k *link) arrive(first uint64, frames [][]byte) ([][]byte, error) {
 	}
 	frames = frames[known:]
 	for i, f := range frames {
-		if len(f) == 0 || len(f) > MaxFrame || k.unread+sizeOf(f) > Window {
+		if len(f) == 0 || len(f) > MaxFrame || k.unread+sizeOf(f) > Window+sizeOf(nil) {
 			return frames[:i], fmt.Errorf("process %d sends a frame of %d bytes with %d in the window", k.peer, len(f), k.unread)
 		}
 		k.arrived++
@@ -184,15 +183,20 @@ func (k *link) arrive(first uint64, frames [][]byte) ([][]byte, error) {
 	return frames, nil
 }
 
-// took: the owner took the next frame, which arrived in a session.
-func (k *link) took(session uint64, frame []byte) {
-	if session != k.session || !k.started {
-		k.stale -= sizeOf(frame)
+// took: the owner took the next frame, or start. No session begins before it has taken
+// all of earlier ones.
+func (k *link) took(frame []byte) {
+	size := sizeOf(frame)
+	if !k.started {
+		k.stale -= size
+		return
+	}
+	k.unread -= size
+	if len(frame) == 0 {
 		return
 	}
 	k.taken++
-	k.unread -= sizeOf(frame)
-	k.untold += sizeOf(frame)
+	k.untold += size
 	if k.taken-k.told >= tellFrames || k.untold >= tellBytes {
 		k.due = true
 	}

@@ -101,6 +101,22 @@ func TestDamagedMiddle(t *testing.T) {
 	}
 }
 
+// TestMissingBatch: batches that follow each other but not in number.
+func TestMissingBatch(t *testing.T) {
+	content, ends := written(t, false, batch("one"), batch("two"), batch("three"), batch("four"))
+	for missing := 1; missing < 3; missing++ {
+		spliced := slices.Concat(content[:ends[missing-1]], content[ends[missing]:])
+		_, err := Open(planted(t, spliced), Options{})
+		var corrupt *CorruptError
+		require.ErrorAs(t, err, &corrupt)
+		require.Equal(t, ends[missing-1], corrupt.Offset)
+	}
+	twice := slices.Concat(content[:ends[1]], content[ends[0]:ends[1]])
+	got, repaired := reopened(t, planted(t, twice))
+	require.Equal(t, []string{"one", "two"}, got)
+	require.Equal(t, ends[1]-ends[0], repaired)
+}
+
 func TestTornCheckpointLeavesTheOldLog(t *testing.T) {
 	old, _ := written(t, false, batch("one"), batch("two"))
 	checkpoint, ends := written(t, true, batch("both"))

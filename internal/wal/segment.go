@@ -92,10 +92,10 @@ func (r *reader) wrap(err error) error {
 	return fmt.Errorf("%s, near offset %d: %w", r.file.Name(), r.offset, err)
 }
 
-// later looks for the header of a batch behind the bytes at offset that are none, and gives where it is;
-// 0 if there is none, as behind a torn end.
+// later looks from offset, where no whole next batch is, for the header of one after that, and
+// gives where it is; 0 if there is none, as behind a torn end.
 func (r *reader) later() (int64, error) {
-	at := r.offset + 1
+	at := r.offset
 	in := bufio.NewReaderSize(io.NewSectionReader(r.file, at, r.size-at), 1<<20)
 	for ; ; at++ {
 		b, err := in.Peek(batchHeaderSize)
@@ -104,7 +104,7 @@ func (r *reader) later() (int64, error) {
 		} else if err != nil {
 			return 0, r.wrap(err)
 		}
-		if h, ok := decodeBatchHeader(b, r.seed); ok && h.number > r.number {
+		if h, ok := decodeBatchHeader(b, r.seed); ok && h.number > r.number+1 {
 			return at, nil
 		}
 		_, _ = in.Discard(1) // is buffered

@@ -123,8 +123,13 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 
 // multicast is lines 6-7.
 func (c *Core) multicast(m *multicast.Message) {
-	invariant.Check(m.Validate() == nil && m.ID.Sender == c.self, "process %d proposes message %v to %v", c.self, m.ID, m.Dest)
+	invariant.Check(m.Validate() == nil && m.ID.Sender == c.self && c.exist(m.Dest), "process %d proposes message %v to %v", c.self, m.ID, m.Dest)
 	c.send(m.Dest, said{id: m.ID, start: m})
+}
+
+// exist reports whether all groups of dest are known.
+func (c *Core) exist(dest []multicast.GroupID) bool {
+	return !slices.ContainsFunc(dest, func(g multicast.GroupID) bool { return c.process[g] == 0 })
 }
 
 func (c *Core) handle(from multicast.ProcessID, s said) {
@@ -137,7 +142,7 @@ func (c *Core) handle(from multicast.ProcessID, s said) {
 
 // onStart is lines 8-11.
 func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
-	if from != m.ID.Sender || !m.To(c.group) {
+	if from != m.ID.Sender || !m.To(c.group) || !c.exist(m.Dest) {
 		c.stats.Malformed++
 		return
 	}
@@ -157,6 +162,10 @@ func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
 // onLocalTS is line 12. LOCAL-TS of a message may overtake its START, and never
 // comes after its delivery, which needs it.
 func (c *Core) onLocalTS(from multicast.ProcessID, s said) {
+	if c.pending[s.id] == nil && s.id.Seq <= c.high[s.id.Sender] {
+		c.stats.Repeated++
+		return
+	}
 	p := c.known(s.id)
 	p.from[from] = s.ts
 	c.decide(p)
@@ -212,8 +221,6 @@ func (c *Core) safe() multicast.Timestamp {
 // send puts something into the frames to all processes of the groups in dest.
 func (c *Core) send(dest []multicast.GroupID, s said) {
 	for _, g := range dest {
-		if p, ok := c.process[g]; ok {
-			c.frames.add(p, s)
-		}
+		c.frames.add(c.process[g], s)
 	}
 }

@@ -1,0 +1,37 @@
+// Package client is a client of the file system: sessions, routing, the vector clock and block
+// I/O behind operations on inodes (thesis 3.4.1, 3.4.2, 3.5.1; DESIGN 5.1, 5.2). A mount and
+// the Go library stand on it. All methods may be called by many goroutines.
+//
+// # What a caller can rely on
+//
+//	C1  Every error is a posix.Code.
+//	C2  An update is executed at most once, whatever fails: a retry through another
+//	    replica carries the same (session, number). ETIMEDOUT, and EIO after the loss of
+//	    a session, mean that it may or may not have been executed.
+//	C3  Reads are causally consistent: each request carries the vector of all answers
+//	    seen before, and a replica answers once it is as new (T 3.4.1). Observe
+//	    adopts the vector of another client.
+//	C4  Blocks are stored in all regions of the partition before the write that names
+//	    them is multicast (T 3.4.2). When Write returns, the write is as durable as the
+//	    deployment makes it: there is nothing left for an fsync to do.
+//	C5  An inode that is open is not reaped when its last name goes, as long as the
+//	    session lives.
+//	C6  Every operation ends within Config.Timeout. The end of a caller's context ends
+//	    a query at once; it ends an update with EINTR only as long as nothing was
+//	    multicast, after that the outcome is awaited.
+//
+// # Why C5 holds
+//
+// A partition reaps an unlinked inode once each session has renewed at or after the unlink's
+// place in the order without naming it. A renewal therefore takes the vector first and the set
+// of open inodes after it; Open adds the inode to the set first and looks at it after. An
+// inode missing in the renewal is thus looked at with a vector that is not older, and if it
+// was unlinked before, Open sees that and refuses. What Create made is unknown until the
+// answer arrives: if a renewal fell in between, Create looks again.
+//
+// # Limits
+//
+// Inodes stay in the partition that made them, so Link and Rename over two partitions give
+// EXDEV. If a session expires (the client was cut off for longer than the lease), inodes that it
+// held open without a name may be gone: ESTALE.
+package client

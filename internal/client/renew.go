@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+)
+
+// renewUntilClosed renews the sessions of all partitions, each on its own: one that is cut off
+// does not keep the others from it.
+func (c *Client) renewUntilClosed() {
+	ticker := time.NewTicker(c.cfg.Renew)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.life.Done():
+			return
+		case <-ticker.C:
+		}
+		ctx, cancel := context.WithTimeout(c.life, c.cfg.Renew)
+		var round sync.WaitGroup
+		for _, p := range c.partitions {
+			round.Go(func() { c.keep(ctx, p) })
+		}
+		round.Wait()
+		cancel()
+	}
+}
+
+// keep renews the session in p, or opens one if there is none and inodes are open. What fails
+// is tried again in the next round.
+func (c *Client) keep(ctx context.Context, p *partition) {
+	s := p.session()
+	if s == nil && p.holdsAny() {
+		_, _ = c.session(ctx, p) // logged where it fails
+		return
+	}
+	if s != nil && c.renew(ctx, p, s) == posix.ESTALE {
+		_, _ = c.session(ctx, p)
+	}
+}
+
+// renew tells p which inodes are open. ESTALE if the session is gone.
+func (c *Client) renew(ctx context.Context, p *partition, s *session) error {
+	vector := c.vector.snapshot() // before held: see "Why C5 holds"
+	held := p.tellHeld()
+	reply, _, err := c.exchange(ctx, p, func() replica.Request {
+		return replica.Request{Kind: replica.RenewSession, Session: s.id, Vector: vector, Held: held}
+	})
+	switch {
+	case err != nil:
+		return err
+	case reply.Status == replica.UnknownSession:
+		c.lost(p, s)
+		return posix.ESTALE
+	case reply.Status != replica.Answered:
+		return c.refused(p, &reply)
+	}
+	return nil
+}
+
+// lost drops a session that the replicas do not know any more.
+func (c *Client) lost(p *partition, s *session) {
+	if p.forget(s) {
+		c.events.logger.Warn("a session expired: this client was cut off from a partition for longer than the lease; files that were removed while open here may be gone",
+			"partition", p.id, "path", p.path)
+	}
+}
+
+// closeSessions says goodbye to all partitions.
+func (c *Client) closeSessions(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, p := range c.partitions {
+		s := p.session()
+		if s == nil {
+			continue
+		}
+		all.Go(func() {
+			_, _, err := c.exchange(ctx, p, func() replica.Request {
+				return replica.Request{Kind: replica.CloseSession, Session: s.id, Vector: c.vector.snapshot()}
+			})
+			if err != nil {
+				c.events.logger.Debug("a session could not be closed: it ends with its lease", "partition", p.id, "error", err)
+			}
+			p.forget(s)
+		})
+	}
+	all.Wait()
+}

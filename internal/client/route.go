@@ -1,0 +1,144 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// How long one replica is waited for before the next is asked too; it doubles with each round over all of
+// them, so that retries do not bury a cluster that is merely slow.
+const (
+	firstPatience = 2 * time.Second
+	maxPatience   = 16 * time.Second
+)
+
+// Pauses between rounds over all replicas; the actual one is between half of it and all.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
+
+// How long a replica that failed, or that has too much to do, is asked last.
+const (
+	avoidFailed     = 10 * time.Second
+	avoidOverloaded = time.Second
+)
+
+// route says in which order the replicas of a partition are asked.
+type route struct {
+	replicas []topology.Replica // the nearest first
+
+	mu    sync.Mutex
+	avoid []time.Time // GUARDED_BY mu; until when each one is asked last
+}
+
+// newRoute orders replicas by distance. Those equally far begin anywhere, so that the clients
+// of a region spread over its replicas.
+func newRoute(from topology.Region, replicas []topology.Replica) route {
+	mixed := slices.Clone(replicas)
+	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+	return route{replicas: topology.Nearest(from, mixed), avoid: make([]time.Time, len(mixed))}
+}
+
+// order gives indexes of replicas: the nearest first, those to avoid last, the one
+// that failed longest ago first.
+func (r *route) order() []int {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	order := make([]int, len(r.replicas))
+	for i := range order {
+		order[i] = i
+	}
+	until := func(i int) time.Time {
+		if r.avoid[i].After(now) {
+			return r.avoid[i]
+		}
+		return time.Time{}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return until(a).Compare(until(b)) })
+	return order
+}
+
+// answered makes replica i one to ask in its turn.
+func (r *route) answered(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.avoid[i] = time.Time{}
+}
+
+// failed makes replica i one to ask last for a while.
+func (r *route) failed(i int, while time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.avoid[i] = time.Now().Add(while)
+}
+
+// exchange asks the replicas of p, the nearest first, until one answers or ctx ends. build
+// makes the request anew for each try. doubt: somebody may have begun to execute
+// a try that got no answer.
+func (c *Client) exchange(ctx context.Context, p *partition, build func() replica.Request) (reply replica.Reply, doubt bool, err error) {
+	patience, wait := firstPatience, firstPause
+	for {
+		for _, i := range p.route.order() {
+			request := build()
+			reply, err := c.try(ctx, p.route.replicas[i].Process, &request, patience)
+			switch {
+			case err == nil && reply.Status != replica.Overloaded:
+				p.route.answered(i)
+				return reply, doubt, nil
+			case ctx.Err() != nil:
+				return replica.Reply{}, true, ctx.Err()
+			case err == nil:
+				p.route.failed(i, avoidOverloaded)
+			default:
+				doubt = true
+				p.route.failed(i, avoidFailed)
+				c.events.logger.Debug("a replica does not answer: asking the next", "partition", p.id, "server", p.route.replicas[i].Server, "error", err)
+			}
+		}
+		c.events.warn(fmt.Sprintf("partition %d", p.id),
+			"no replica of a partition answers: trying on; check that its servers run and can be reached, and whether they are overloaded",
+			"partition", p.id, "path", p.path)
+		if err := pause(ctx, wait); err != nil {
+			return replica.Reply{}, doubt, err
+		}
+		patience, wait = min(2*patience, maxPatience), min(2*wait, maxPause)
+	}
+}
+
+// try asks one replica.
+func (c *Client) try(ctx context.Context, to multicast.ProcessID, request *replica.Request, patience time.Duration) (replica.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, err := c.cfg.Caller.Call(ctx, to, request.Append(nil))
+	if err != nil {
+		return replica.Reply{}, err
+	}
+	reply, err := replica.DecodeReply(answer)
+	if err != nil {
+		return replica.Reply{}, err
+	}
+	c.vector.merge(reply.Vector)
+	return reply, nil
+}
+
+// pause waits between half of d and d.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d/2 + rand.N(d/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Windows in which SeekData and SeekHole look at extents, in bytes: where they find nothing, the
+// next is larger.
+const (
+	firstSeek = 64 << 20
+	maxSeek   = 8 << 30
+)
+
+// SeekData gives the first place at or after offset that is not in a hole. ENXIO if there is none.
+func (c *Client) SeekData(ctx context.Context, ino posix.Ino, offset uint64) (uint64, error) {
+	return c.seek(ctx, ino, offset, func(_ uint64, extents []meta.Extent) (uint64, bool) {
+		if len(extents) == 0 {
+			return 0, false
+		}
+		return extents[0].Offset, true
+	}, func(uint64) (uint64, error) { return 0, posix.ENXIO })
+}
+
+// SeekHole gives the first place at or after offset that is in a hole; the end of the file is one. ENXIO
+// if offset is not in the file.
+func (c *Client) SeekHole(ctx context.Context, ino posix.Ino, offset uint64) (uint64, error) {
+	return c.seek(ctx, ino, offset, func(from uint64, extents []meta.Extent) (uint64, bool) {
+		at := from
+		for _, e := range extents {
+			if e.Offset > at {
+				break
+			}
+			at = e.Offset + e.Length
+		}
+		return at, true
+	}, func(size uint64) (uint64, error) { return size, nil })
+}
+
+// seek shows windows from offset on to found until it answers with a place inside the window; atEnd
+// answers if none was.
+func (c *Client) seek(ctx context.Context, ino posix.Ino, offset uint64, found func(from uint64, extents []meta.Extent) (uint64, bool), atEnd func(size uint64) (uint64, error)) (uint64, error) {
+	ctx, cancel := c.operation(ctx)
+	defer cancel()
+	for from, window := offset, uint64(firstSeek); ; {
+		r, err := c.ask(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: from, Length: window})
+		switch {
+		case err != nil:
+			return 0, c.outcome(err)
+		case offset >= r.Attr.Size:
+			return 0, posix.ENXIO
+		}
+		end := min(r.Attr.Size, from+window)
+		if at, ok := found(from, r.Extents); ok && at < end {
+			return at, nil
+		}
+		if end == r.Attr.Size {
+			return atEnd(end)
+		}
+		from, window = end, min(8*window, maxSeek)
+	}
+}

@@ -1,0 +1,155 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/wal"
+)
+
+func testConfig(dir string) Config {
+	return Config{
+		Spec: topology.DefaultSpec(), Dir: dir, Durability: wal.OS, Timeout: 20 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+}
+
+func start(t *testing.T, cfg Config) *Cluster {
+	t.Helper()
+	c, err := Start(t.Context(), cfg)
+	require.NoError(t, err)
+	return c
+}
+
+// in makes a client in a region for the length of the test.
+func in(t *testing.T, c *Cluster, region topology.Region) *Client {
+	t.Helper()
+	cl, err := c.Client(region)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cl.Close()) })
+	return cl
+}
+
+// mountIn mounts the tree for the length of the test.
+func mountIn(t *testing.T, c *Cluster, region topology.Region) string {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip("no /dev/fuse here")
+	}
+	dir := t.TempDir()
+	cl := in(t, c, region)
+	m, err := mount.New(mount.Config{Client: cl.Client, Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Unmount()) })
+	return dir
+}
+
+// raceMounts gives the local partition of one region through mounts in two regions, and what makes a
+// third one whose kernel caches know nothing.
+func raceMounts(t *testing.T) (a, b string, fresh func() string) {
+	cfg := testConfig(t.TempDir())
+	cfg.Spec.Regions = cfg.Spec.Regions[:2]
+	c := start(t, cfg)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	local := string(cfg.Spec.Regions[0])
+	at := func(i int) string { return filepath.Join(mountIn(t, c, cfg.Spec.Regions[i]), local) }
+	return at(0), at(1), func() string { return at(0) }
+}
+
+func write(t *testing.T, c *Client, dir posix.Ino, name, content string) posix.Attr {
+	t.Helper()
+	ctx := context.Background()
+	a, err := c.Create(ctx, posix.Cred{}, client.Name{Dir: dir, Name: name}, 0o644, 0)
+	require.NoError(t, err)
+	defer c.Release(a.Ino)
+	w, err := c.Write(ctx, posix.Cred{}, client.Write{Ino: a.Ino, Data: []byte(content)})
+	require.NoError(t, err)
+	return w.Attr
+}
+
+func read(t *testing.T, c *Client, dir posix.Ino, name string) string {
+	t.Helper()
+	a, err := c.Lookup(context.Background(), dir, name)
+	require.NoError(t, err, name)
+	b := make([]byte, a.Size+1)
+	n, err := c.Read(context.Background(), a.Ino, b, 0)
+	require.NoError(t, err)
+	return string(b[:n])
+}
+
+// What was acknowledged is there after a restart, in the order of one tree for both transports.
+func TestRestart(t *testing.T) {
+	for _, grpc := range []bool{false, true} {
+		cfg := testConfig(t.TempDir())
+		cfg.GRPC = grpc
+		for run := range 3 {
+			c := start(t, cfg)
+			cl := in(t, c, "us-east-1")
+			for _, p := range c.Plan.Partitions {
+				for was := range run {
+					require.Equal(t, fmt.Sprint(was, p.Path), read(t, cl, p.Root(), fmt.Sprint("f", was)))
+				}
+				write(t, cl, p.Root(), fmt.Sprint("f", run), fmt.Sprint(run, p.Path))
+			}
+			require.NoError(t, c.Close())
+		}
+	}
+}
+
+// A client that moves to another replica reads its own writes (T 3.4.1), although that
+// replica hears of them later: the regions are tens of milliseconds apart.
+func TestReadYourWritesAcrossReplicas(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.WAN = true
+	c := start(t, cfg)
+	defer func() { require.NoError(t, c.Close()) }()
+	for i := range 5 {
+		writer, reader := in(t, c, "us-west-2"), in(t, c, "eu-west-1")
+		name := fmt.Sprint("own-", i)
+		write(t, writer, posix.Root, name, name)
+		reader.Observe(writer.Vector()) // the same user, now with the replica in Ireland
+		require.Equal(t, name, read(t, reader, posix.Root, name))
+	}
+}
+
+// Message then look: who is told of a change, with the vector of who tells, sees it, also through a
+// third party and in a partition that neither has asked before.
+func TestMessageThenLook(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.WAN = true
+	c := start(t, cfg)
+	defer func() { require.NoError(t, c.Close()) }()
+	a, b, d := in(t, c, "us-west-2"), in(t, c, "eu-west-1"), in(t, c, "us-east-1")
+	for i := range 4 {
+		question, answer := fmt.Sprint("question-", i), fmt.Sprint("answer-", i)
+		write(t, a, posix.Root, question, question)
+		b.Observe(a.Vector())
+		require.Equal(t, question, read(t, b, posix.Root, question))
+		write(t, b, c.Plan.Partitions[3].Root(), answer, answer)
+		d.Observe(b.Vector())
+		require.Equal(t, answer, read(t, d, c.Plan.Partitions[3].Root(), answer))
+		require.Equal(t, question, read(t, d, posix.Root, question), "who sees the answer sees the question")
+	}
+}
+
+func TestDataDirectoryOfAnotherCluster(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	c := start(t, cfg)
+	_, err := Start(t.Context(), cfg)
+	require.ErrorContains(t, err, "in use by another globalfs")
+	require.NoError(t, c.Close())
+	cfg.Spec.Replicas = 1
+	_, err = Start(t.Context(), cfg)
+	require.ErrorContains(t, err, "made for another cluster")
+}

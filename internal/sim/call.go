@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// call is a request of a client that waits for its answer.
+type call struct {
+	done func(reply []byte, ok bool)
+	over bool
+}
+
+// Call sends a request from a client outside of all processes to one of them. done is called once: with the
+// answer, or after the timeout with ok false. Then the request may have had effect, may still
+// have, or never will. Calls overtake each other, get lost and are repeated.
+func (n *Network) Call(to multicast.ProcessID, request []byte, timeout time.Duration, done func(reply []byte, ok bool)) {
+	c := &call{done: done}
+	p := n.processes[to]
+	for range n.copies() {
+		n.Schedule(n.now+n.trip(), func() { p.request(c, request) })
+	}
+	n.Schedule(n.now+timeout, func() { c.finish(nil, false) })
+}
+
+// request hands a request to the process with a token of its own: it cannot know a repeated one.
+func (p *process) request(c *call, data []byte) {
+	if !p.up {
+		return
+	}
+	p.net.token++
+	p.calls[p.net.token] = c
+	p.net.trace.add(p.net.now, "request", p.id, p.net.token, digest(data))
+	p.input.Requests = append(p.input.Requests, Call{Token: p.net.token, Data: data})
+	p.wake()
+}
+
+// answer sends answers to the clients that wait for them.
+func (p *process) answer(replies []Call) {
+	n := p.net
+	for _, r := range replies {
+		c := p.calls[r.Token]
+		delete(p.calls, r.Token)
+		n.trace.add(n.now, "reply", p.id, r.Token, digest(r.Data))
+		if c == nil {
+			continue
+		}
+		for range n.copies() {
+			n.Schedule(n.now+n.trip(), func() { c.finish(r.Data, true) })
+		}
+	}
+}
+
+func (c *call) finish(reply []byte, ok bool) {
+	if !c.over {
+		c.over = true
+		c.done(reply, ok)
+	}
+}
+
+// trip is how long a message takes between a client and a process.
+func (n *Network) trip() time.Duration {
+	return n.between(n.cfg.LatencyMin, n.cfg.LatencyMax) + n.between(0, n.cfg.Jitter)
+}
+
+// copies is how often a client's message or its answer arrives.
+func (n *Network) copies() int {
+	switch {
+	case n.healed:
+		return 1
+	case n.percent(n.cfg.Faults.LossPercent):
+		return 0
+	case n.percent(n.cfg.Faults.RepeatPercent):
+		return 2
+	}
+	return 1
+}

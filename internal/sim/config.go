@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Config of a Network.
+type Config struct {
+	Seed   uint64
+	Groups []multicast.Group
+
+	// Each direction of each link has a latency drawn between LatencyMin and LatencyMax; every frame takes up
+	// to Jitter longer. A process reaches itself at once.
+	LatencyMin, LatencyMax, Jitter time.Duration
+	// Gather is how long a process takes at most until it steps after something
+	// is ready, so that more gathers; 0: computing takes no time.
+	Gather time.Duration
+	// DiskMax is how long records take at most to become durable.
+	DiskMax time.Duration
+	// Pipelined: a process steps on while its records are written.
+	Pipelined bool
+	// Skew is how far a wall clock is from virtual time at most.
+	Skew time.Duration
+
+	Faults Faults
+	Trace  io.Writer // every event, a line each; nil: none
+}
+
+// Faults says what goes wrong, until Heal. A fault has a kind, drawn with the weights, and lasts up to Longest.
+type Faults struct {
+	Every   time.Duration // mean time between two faults; 0: none
+	Longest time.Duration
+	// Weights of the kinds.
+	Pause    int // a process stands still
+	Stall    int // frames between some processes and the others wait
+	Reset    int // a link restarts between two processes that live on
+	SlowDisk int // what is written becomes durable that much later
+	Jump     int // a wall clock changes by up to Skew
+	Crash    int // a process stops, and restarts after that time
+	CrashAll int // all processes do
+	// MayCrash, if set, says whether a process may be stopped now.
+	MayCrash func(multicast.ProcessID) bool
+
+	// Of each request and each answer of a call.
+	LossPercent, RepeatPercent int
+}
+
+// Default is a small network without faults: one group of three in one place.
+func Default() Config {
+	return Config{
+		Groups:     []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1, 2, 3}}},
+		LatencyMin: time.Millisecond,
+		LatencyMax: 2 * time.Millisecond,
+	}
+}
+
+// Validate says which field is wrong and what to do.
+func (c *Config) Validate() error {
+	seen := map[multicast.ProcessID]bool{}
+	for _, g := range c.Groups {
+		for _, p := range g.Members {
+			if p == 0 || seen[p] {
+				return fmt.Errorf("sim: Groups: process %d of group %d is 0 or stands twice: groups are disjoint", p, g.ID)
+			}
+			seen[p] = true
+		}
+	}
+	f := &c.Faults
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"LatencyMin", c.LatencyMin}, {"LatencyMax-LatencyMin", c.LatencyMax - c.LatencyMin}, {"Jitter", c.Jitter}, {"Gather", c.Gather},
+		{"DiskMax", c.DiskMax}, {"Skew", c.Skew}, {"Faults.Every", f.Every}, {"Faults.Longest", f.Longest},
+	} {
+		if d.value < 0 {
+			return fmt.Errorf("sim: %s: %v is negative", d.field, d.value)
+		}
+	}
+	if f.Every > 0 && f.weights() == 0 {
+		return fmt.Errorf("sim: Faults: Every is %v, and no kind has a weight: set one, or Every to 0", f.Every)
+	}
+	return nil
+}
+
+func (f *Faults) weights() int {
+	return f.Pause + f.Stall + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll
+}

@@ -1,0 +1,65 @@
+package sim
+
+import "time"
+
+// disk is the write-ahead log of a process and the gate before all that it says.
+type disk struct {
+	records   [][]byte // durable, from the last checkpoint on
+	writing   []*write // in order
+	free      time.Duration
+	slowUntil time.Duration
+}
+
+// write is the output of one step, which leaves when its records are durable.
+type write struct {
+	out  Output
+	eras []uint64 // of the links of out.Frames, as the step saw them
+}
+
+func (d *disk) busy() bool { return len(d.writing) > 0 }
+
+// write takes the output of a step of p. Without records it only waits for those before it.
+func (d *disk) write(p *process, w *write) {
+	n := p.net
+	at := max(n.now, d.free)
+	if len(w.out.Records) > 0 {
+		at = max(at, n.now+n.between(0, n.cfg.DiskMax), d.slowUntil)
+	}
+	d.free = at
+	if at == n.now && !d.busy() {
+		d.keep(w, len(w.out.Records))
+		p.release(w)
+		return
+	}
+	d.writing = append(d.writing, w)
+	incarnation := p.incarnation
+	n.Schedule(at, func() {
+		if !p.runs(incarnation) {
+			return
+		}
+		d.writing = d.writing[1:]
+		d.keep(w, len(w.out.Records))
+		p.release(w)
+	})
+}
+
+// keep makes the first records of a write durable.
+func (d *disk) keep(w *write, count int) {
+	if w.out.Checkpoint && count > 0 {
+		d.records = nil
+	}
+	d.records = append(d.records, w.out.Records[:count]...)
+}
+
+// lose is a crash: of the records being written the first few may have become durable.
+func (d *disk) lose(n *Network) {
+	for _, w := range d.writing {
+		whole := len(w.out.Records)
+		count := n.rng.IntN(whole + 1)
+		d.keep(w, count)
+		if count < whole || n.percent(50) {
+			break
+		}
+	}
+	d.writing, d.free, d.slowUntil = nil, 0, 0
+}

@@ -1,0 +1,26 @@
+// Package sim runs processes in virtual time: a network, disks and clocks that fail in every way that
+// package multicast allows, all drawn from one seed. The same seed gives the same run, event by event.
+//
+// There are two layers. Network is the machine room: it steps Nodes, carries their
+// frames, syncs their records, stops and restarts them. Run puts a protocol core on each
+// process, multicasts at random, lets the faults rage, then heals
+// everything and demands that all is delivered (liveness), and gives the History to
+// package check. Something bigger than a core, such as a replica with clients, is a
+// Node of its own on a Network.
+//
+// What a Network does to its Nodes:
+//
+//   - frames of a link arrive in order, those of different links in any order; a link can
+//     stall, and it can restart, which loses what is on the way and gives both ends the
+//     frame without data;
+//   - a process can pause: everything reaches it later, all at once;
+//   - records take time to become durable. What a step asks for leaves only then, in
+//     order; depending on the configuration the process steps on meanwhile;
+//   - a process, or all at once, can stop and come back with its durable records. Of those
+//     being written a random part has become durable, though nothing that they gate has
+//     left;
+//   - wall clocks differ, and jump; Mono counts from each start;
+//   - calls of clients get lost, also after they were executed, and are repeated.
+//
+// The package has no goroutine and reads no clock. It is for tests only.
+package sim

@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// link is one direction between two processes, kept at the sender.
+//
+// An era is the life of a connection. What is sent belongs to the era that the sender has
+// accepted, by stepping with the frame without data that announced it, and is lost when the era ends.
+type link struct {
+	latency  time.Duration
+	last     time.Duration // when the last frame arrives: frames keep their order
+	stalled  time.Duration // nothing arrives before
+	era      uint64        // of the connection, the same in both directions
+	accepted uint64        // by the sender
+	open     bool          // the sender was told of an era since it started
+	flight   [][]byte      // on the way, in order
+}
+
+// connect starts the links between two processes anew and tells both. A
+// process is also connected to itself.
+func (n *Network) connect(p, q *process) {
+	n.trace.add(n.now, "connect", p.id, uint64(q.id))
+	era := p.links[q.id].era + 1
+	p.opened(q.id, era)
+	if q != p {
+		q.opened(p.id, era)
+	}
+}
+
+// opened ends the old era of a link and announces the new one.
+func (p *process) opened(peer multicast.ProcessID, era uint64) {
+	l := p.links[peer]
+	l.era, l.open, l.last, l.flight = era, true, 0, nil
+	p.receive(multicast.Frame{Peer: peer})
+}
+
+// reconnect connects a process that has started: with itself at once, with all that
+// are up when a handshake has passed. One that is down now will do the same.
+func (n *Network) reconnect(p *process) {
+	n.connect(p, p)
+	for _, id := range n.ids {
+		q := n.processes[id]
+		if q == p || !q.up {
+			continue
+		}
+		l := p.links[id]
+		mine, theirs := p.incarnation, q.incarnation
+		wait := n.between(l.latency, 2*l.latency)
+		n.Schedule(max(n.now+wait, l.stalled), func() {
+			if p.runs(mine) && q.runs(theirs) {
+				n.connect(p, q)
+			}
+		})
+	}
+}
+
+// send carries a frame that p produced in an era.
+func (n *Network) send(p *process, era uint64, f multicast.Frame) {
+	q := n.processes[f.Peer]
+	if q == nil {
+		n.trace.add(n.now, "send-to-nobody", p.id, uint64(f.Peer))
+		return
+	}
+	p.act()
+	l := p.links[f.Peer]
+	if era == 0 || era != l.era {
+		return // the link has not started, or has restarted since
+	}
+	at := n.now
+	if q != p {
+		at = max(n.now+l.latency+n.between(0, n.cfg.Jitter), l.last, l.stalled)
+	}
+	l.last = at
+	l.flight = append(l.flight, f.Data)
+	n.trace.add(n.now, "send", p.id, uint64(q.id), uint64(len(f.Data)), digest(f.Data))
+	n.Schedule(at, func() { n.arrive(p, q, era) })
+}
+
+// arrive gives the frame that was longest on the way to its receiver.
+func (n *Network) arrive(p, q *process, era uint64) {
+	l := p.links[q.id]
+	if l.era != era || len(l.flight) == 0 {
+		return
+	}
+	if l.stalled > n.now {
+		n.Schedule(l.stalled, func() { n.arrive(p, q, era) })
+		return
+	}
+	data := l.flight[0]
+	l.flight = l.flight[1:]
+	if q.up && q.links[p.id].open {
+		q.act()
+		q.receive(multicast.Frame{Peer: p.id, Data: data})
+	}
+}
+
+// cut loses what a process that stops has on the way to others, from a random frame on.
+func (n *Network) cut(p *process) {
+	for _, id := range n.ids {
+		l := p.links[id]
+		l.flight = slices.Clip(l.flight[:n.rng.IntN(len(l.flight)+1)])
+	}
+}

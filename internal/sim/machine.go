@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/check"
+)
+
+// machine is the state machine of a process: the list of what was delivered. It lives longer
+// than the process. Of the list a first part is durable; after a restart
+// the core must deliver the rest again, exactly as before.
+type machine struct {
+	run     *run
+	self    multicast.ProcessID
+	history []multicast.Position // all that was ever delivered
+	applied int                  // of history, since the last start
+	durable int                  // of history
+	safe    multicast.Timestamp  // the highest Output.Safe that has left
+}
+
+// position is how far the durable part goes.
+func (m *machine) position() multicast.Position {
+	if m.durable == 0 {
+		return multicast.Position{}
+	}
+	return m.history[m.durable-1]
+}
+
+// sync makes the list durable now and then, and always once faults have ended.
+func (m *machine) sync() multicast.Position {
+	if rng := m.run.net.Rand(); m.run.net.healed || rng.IntN(4) == 0 {
+		m.durable += rng.IntN(m.applied - m.durable + 1)
+	}
+	if m.run.net.healed {
+		m.durable = m.applied
+	}
+	return m.position()
+}
+
+// apply takes one delivery.
+func (m *machine) apply(d *multicast.Delivery) {
+	at := d.Position()
+	if m.applied < len(m.history) {
+		if again := m.history[m.applied]; again != at {
+			m.run.violate("repetition", m.self, d.ID, "process %d delivered %v where it had delivered %v before its restart", m.self, at, again)
+		}
+		m.applied++
+		return
+	}
+	if at.Final <= m.safe {
+		m.run.violate("safe", m.self, d.ID, "process %d delivered message %v with final timestamp %d after it had said that %d is safe", m.self, d.ID, at.Final, m.safe)
+	}
+	m.history = append(m.history, at)
+	m.applied++
+	m.run.delivered(m.self, d)
+}
+
+// coreNode is a protocol core with its machine.
+type coreNode struct {
+	core    multicast.Core
+	machine *machine
+}
+
+// Step implements Node.
+func (c *coreNode) Step(in *Input, out *Output) {
+	in.Covered = c.machine.sync()
+	c.core.Step(&in.Input, &out.Output)
+}
+
+// Apply implements Node.
+func (c *coreNode) Apply(out *Output) []Call {
+	for i := range out.Deliveries {
+		c.machine.apply(&out.Deliveries[i])
+	}
+	c.machine.safe = max(c.machine.safe, out.Safe)
+	return nil
+}
+
+// Wake implements Node.
+func (c *coreNode) Wake() time.Duration { return 0 }
+
+// violate notes what the machines find and a History cannot tell.
+func (r *run) violate(property string, p multicast.ProcessID, id multicast.MessageID, format string, args ...any) {
+	r.violations = append(r.violations, check.Violation{
+		Property: property, Detail: fmt.Sprintf(format, args...),
+		Processes: []multicast.ProcessID{p}, Messages: []multicast.MessageID{id},
+	})
+}
+
+// delivered notes a delivery that was not made before.
+func (r *run) delivered(p multicast.ProcessID, d *multicast.Delivery) {
+	r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p, ID: d.ID, Final: d.Final, At: r.net.Now()})
+	s := r.sent[d.ID]
+	if s == nil {
+		return // integrity reports it
+	}
+	s.by++
+	r.highest = max(r.highest, d.Final)
+	if !slices.Equal(s.Dest, d.Dest) || !bytes.Equal(s.Payload, d.Payload) {
+		r.violate("content", p, d.ID, "process %d delivered message %v to %v with %d bytes, not as it was multicast to %v with %d bytes",
+			p, d.ID, d.Dest, len(d.Payload), s.Dest, len(s.Payload))
+	}
+}

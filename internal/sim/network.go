@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Network is processes with everything between and below them, in virtual time. It has one
+// owner; its callbacks run inside of Run.
+type Network struct {
+	cfg  Config
+	boot Boot
+	rng  *rand.Rand
+
+	now    time.Duration
+	seq    uint64
+	queue  events
+	healed bool
+
+	err error // the first one of boot
+
+	ids       []multicast.ProcessID
+	processes map[multicast.ProcessID]*process
+	token     uint64 // of the last request
+	trace     trace
+}
+
+// New makes a network and starts all its processes: their first steps, and the starts of
+// the links, are the first events of Run.
+func New(cfg Config, boot Boot) (*Network, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Network{
+		cfg: cfg, boot: boot,
+		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x676c6f62616c6673)),
+		processes: map[multicast.ProcessID]*process{},
+		trace:     trace{to: cfg.Trace, hash: offset},
+	}
+	for _, g := range cfg.Groups {
+		n.ids = append(n.ids, g.Members...)
+	}
+	for _, id := range n.ids {
+		n.processes[id] = n.newProcess(id)
+	}
+	for _, id := range n.ids {
+		n.processes[id].start()
+	}
+	if cfg.Faults.Every > 0 {
+		n.scheduleFault()
+	}
+	return n, n.err
+}
+
+// Now is the virtual time.
+func (n *Network) Now() time.Duration { return n.now }
+
+// Rand draws from the network's seed, for workloads.
+func (n *Network) Rand() *rand.Rand { return n.rng }
+
+// Hash is a digest of all that has happened.
+func (n *Network) Hash() uint64 { return n.trace.hash }
+
+// Events is how many things have happened.
+func (n *Network) Events() uint64 { return n.trace.events }
+
+// Schedule has f called at a time; if that is past, as soon as possible.
+func (n *Network) Schedule(at time.Duration, f func()) {
+	n.seq++
+	n.queue.push(event{at: max(at, n.now), seq: n.seq, what: f})
+}
+
+// Err is why the run has ended: a process could not start.
+func (n *Network) Err() error { return n.err }
+
+func (n *Network) fail(err error) {
+	if n.err == nil {
+		n.err = err
+	}
+}
+
+// Run lets everything happen up to a time; false if nothing was left to happen before, or
+// the run has ended.
+func (n *Network) Run(until time.Duration) bool {
+	for len(n.queue) > 0 && n.err == nil {
+		if n.queue[0].at > until {
+			n.now = until
+			return true
+		}
+		e := n.queue.pop()
+		n.now = e.at
+		e.what()
+	}
+	return false
+}
+
+// Up reports whether a process is running, be it paused.
+func (n *Network) Up(p multicast.ProcessID) bool { return n.processes[p].up }
+
+// Node gives what runs on a process; nil while it is down.
+func (n *Network) Node(p multicast.ProcessID) Node { return n.processes[p].node }
+
+// Propose hands a message to a process that is up; it is lost if the process stops before its next
+// step, or its records are.
+func (n *Network) Propose(p multicast.ProcessID, m multicast.Message) {
+	x := n.processes[p]
+	n.trace.add(n.now, "propose", p, uint64(m.ID.Sender), m.ID.Seq)
+	x.input.Proposed = append(x.input.Proposed, m)
+	x.wake()
+}
+
+// Poke makes a process step, as soon as it can.
+func (n *Network) Poke(p multicast.ProcessID) { n.processes[p].wake() }
+
+// Heal ends all faults for ever: what is down restarts, what waits goes on.
+func (n *Network) Heal() {
+	n.healed = true
+	for _, id := range n.ids {
+		p := n.processes[id]
+		p.pausedUntil, p.disk.slowUntil = n.now, n.now
+		for _, other := range n.ids {
+			p.links[other].stalled = n.now
+		}
+		if !p.up {
+			p.start()
+		}
+		p.wake()
+	}
+}
+
+// Received lists the processes that have sent or received a frame with data, with
+// the time of the first one.
+func (n *Network) Received() []Activity {
+	var all []Activity
+	for _, id := range n.ids {
+		if p := n.processes[id]; p.active {
+			all = append(all, Activity{id, p.activeAt})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Activity) int { return int(a.Process) - int(b.Process) })
+	return all
+}
+
+// Activity is a process's first part in the protocol.
+type Activity struct {
+	Process multicast.ProcessID
+	At      time.Duration
+}
+
+// between draws a time from the closed interval.
+func (n *Network) between(from, to time.Duration) time.Duration {
+	if to <= from {
+		return from
+	}
+	return from + time.Duration(n.rng.Int64N(int64(to-from)+1))
+}
+
+// percent is true that often.
+func (n *Network) percent(p int) bool { return p > 0 && n.rng.IntN(100) < p }

@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// epoch is the Unix time, in nanoseconds, at which virtual time starts.
+const epoch = int64(1_700_000_000) * int64(time.Second)
+
+// shortestWake keeps a node that asks to step again at once from standing still in time.
+const shortestWake = time.Microsecond
+
+// process is one process: its node while it is up, its disk, its ends of links.
+type process struct {
+	net   *Network
+	id    multicast.ProcessID
+	links map[multicast.ProcessID]*link
+	disk  disk
+
+	up          bool
+	incarnation uint64
+	started     time.Duration
+	node        Node
+	input, last Input // gathering for the next step; of the last one, for reuse
+	stepping    bool  // a step is scheduled
+	pausedUntil time.Duration
+	wakeAt      time.Duration // the earliest step that was asked for, 0: none
+	skew        time.Duration
+	calls       map[uint64]*call // requests to answer, by token
+
+	active   bool // has sent or received a frame with data
+	activeAt time.Duration
+}
+
+func (n *Network) newProcess(id multicast.ProcessID) *process {
+	p := &process{net: n, id: id, links: map[multicast.ProcessID]*link{}}
+	for _, other := range n.ids {
+		l := &link{}
+		if other != id {
+			l.latency = n.between(n.cfg.LatencyMin, n.cfg.LatencyMax)
+		}
+		p.links[other] = l
+	}
+	p.jump()
+	return p
+}
+
+// runs reports whether p is still in one incarnation: what was scheduled for an earlier one must
+// not happen to a later one.
+func (p *process) runs(incarnation uint64) bool { return p.up && p.incarnation == incarnation }
+
+// start boots the process from its disk.
+func (p *process) start() {
+	p.incarnation++
+	p.net.trace.add(p.net.now, "start", p.id, p.incarnation, uint64(len(p.disk.records)))
+	p.up, p.stepping, p.wakeAt = true, false, 0
+	p.started, p.pausedUntil = p.net.now, p.net.now
+	p.calls = map[uint64]*call{}
+	for _, id := range p.net.ids {
+		p.links[id].open, p.links[id].accepted = false, 0
+	}
+	node, err := p.net.boot(p.id, p.incarnation, p.disk.records)
+	if err != nil {
+		p.up = false
+		p.net.fail(fmt.Errorf("process %d, start number %d: %w", p.id, p.incarnation, err))
+		return
+	}
+	p.node = node
+	p.net.reconnect(p)
+}
+
+// stop loses all but the disk.
+func (p *process) stop() {
+	p.net.trace.add(p.net.now, "stop", p.id)
+	p.up, p.node = false, nil
+	p.input, p.last = Input{}, Input{}
+	p.net.cut(p)
+	p.disk.lose(p.net)
+}
+
+// receive puts a frame into the next step.
+func (p *process) receive(f multicast.Frame) {
+	p.input.Frames = append(p.input.Frames, f)
+	p.wake()
+}
+
+// wake schedules a step unless there is one.
+func (p *process) wake() {
+	if !p.up || p.stepping {
+		return
+	}
+	p.stepping = true
+	p.stepAt(p.net.now + p.net.between(0, p.net.cfg.Gather))
+}
+
+func (p *process) stepAt(at time.Duration) {
+	incarnation := p.incarnation
+	p.net.Schedule(at, func() {
+		switch {
+		case !p.runs(incarnation):
+		case p.pausedUntil > p.net.now:
+			p.stepAt(p.pausedUntil)
+		case !p.net.cfg.Pipelined && p.disk.busy():
+			p.stepAt(p.disk.free)
+		default:
+			p.step()
+		}
+	})
+}
+
+// instant reads the clocks of the process.
+func (p *process) instant() multicast.Instant {
+	return multicast.Instant{
+		Mono: p.net.now - p.started,
+		Wall: epoch + int64(p.net.now+p.skew),
+	}
+}
+
+// jump sets the wall clock to some other time.
+func (p *process) jump() { p.skew = p.net.between(-p.net.cfg.Skew, p.net.cfg.Skew) }
+
+// step is one turn: all that is ready goes in, and what comes out goes to the disk.
+func (p *process) step() {
+	p.stepping, p.wakeAt = false, 0
+	p.input, p.last = p.last, p.input
+	in := &p.last
+	in.Now = p.instant()
+	p.input.Reset()
+	p.input.Requests = p.input.Requests[:0]
+	for _, f := range in.Frames {
+		if len(f.Data) == 0 {
+			l := p.links[f.Peer]
+			l.accepted = l.era
+		}
+	}
+	w := &write{}
+	p.node.Step(in, &w.out)
+	out := &w.out
+	p.net.trace.add(p.net.now, "step", p.id, uint64(len(in.Frames)), uint64(len(in.Proposed)),
+		uint64(len(out.Records)), uint64(len(out.Frames)), uint64(len(out.Deliveries)))
+	for _, f := range out.Frames {
+		era := uint64(0)
+		if l := p.links[f.Peer]; l != nil {
+			era = l.accepted
+		}
+		w.eras = append(w.eras, era)
+	}
+	p.answer(out.Replies)
+	p.wakeBy(out.Wake)
+	p.disk.write(p, w)
+}
+
+// release lets all that the records of a step gated leave.
+func (p *process) release(w *write) {
+	for i, f := range w.out.Frames {
+		p.net.send(p, w.eras[i], f)
+	}
+	for i := range w.out.Deliveries {
+		d := &w.out.Deliveries[i]
+		p.net.trace.add(p.net.now, "deliver", p.id, uint64(d.ID.Sender), d.ID.Seq, uint64(d.Final))
+	}
+	p.answer(p.node.Apply(&w.out))
+	p.wakeBy(p.node.Wake())
+}
+
+// wakeBy schedules a step no later than a time of the process's Mono.
+func (p *process) wakeBy(mono time.Duration) {
+	if mono == 0 {
+		return
+	}
+	at := max(p.started+mono, p.net.now+shortestWake)
+	if p.wakeAt != 0 && p.wakeAt <= at {
+		return
+	}
+	p.wakeAt = at
+	incarnation := p.incarnation
+	p.net.Schedule(at, func() {
+		if p.runs(incarnation) && p.wakeAt == at {
+			p.wake()
+		}
+	})
+}
+
+// act notes that the process takes part in the protocol.
+func (p *process) act() {
+	if !p.active {
+		p.active, p.activeAt = true, p.net.now
+	}
+}

@@ -1,0 +1,233 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/check"
+)
+
+// NewCore makes the core of a process; what its state machine has up to delivered is durable.
+type NewCore func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error)
+
+// Workload is what Run multicasts.
+type Workload struct {
+	Messages int
+	Every    time.Duration // mean time between two
+	Steady   bool          // exactly Every, not on average
+	// Dest are the groups that messages go to; a message goes to 1..MostDest of them.
+	Dest     []multicast.GroupID
+	MostDest int
+	Senders  []multicast.ProcessID
+	Payload  int // bytes at most
+	// Of the messages, how many ask for a lower bound of their final timestamp.
+	AfterPercent int
+}
+
+// Validate says which field is wrong and what to do.
+func (w *Workload) Validate() error {
+	switch {
+	case len(w.Dest) == 0 || len(w.Senders) == 0:
+		return fmt.Errorf("sim: Workload: %d groups in Dest and %d in Senders: name at least one each", len(w.Dest), len(w.Senders))
+	case w.MostDest < 1 || w.MostDest > len(w.Dest):
+		return fmt.Errorf("sim: Workload.MostDest: %d is not within 1 and the %d groups in Dest", w.MostDest, len(w.Dest))
+	}
+	return nil
+}
+
+// Result is what a run did.
+type Result struct {
+	History    check.History
+	Violations []check.Violation
+	Hash       uint64 // equal for equal runs
+	Events     uint64
+	Restarts   int
+}
+
+// sent is a message that was multicast.
+type sent struct {
+	multicast.Message
+	at     time.Duration
+	lost   bool // before anybody delivered it
+	by, of int  // deliveries: made, and to be made
+}
+
+// run is a workload on a network.
+type run struct {
+	cfg      Config
+	workload Workload
+	newCore  NewCore
+
+	net        *Network
+	machines   map[multicast.ProcessID]*machine
+	sent       map[multicast.MessageID]*sent
+	order      []*sent
+	seq        map[multicast.ProcessID]uint64
+	highest    multicast.Timestamp
+	restarts   int
+	history    check.History
+	violations []check.Violation
+}
+
+// Run multicasts a workload while faults rage, then heals the network and demands that everything is
+// delivered, checks what package multicast promises, and that cores forget what they need
+// no more. The error is about the arguments, or says that a core would not start from its records.
+func Run(cfg Config, w Workload, newCore NewCore) (*Result, error) {
+	if err := w.Validate(); err != nil {
+		return nil, err
+	}
+	r := &run{
+		cfg: cfg, workload: w, newCore: newCore,
+		machines: map[multicast.ProcessID]*machine{},
+		sent:     map[multicast.MessageID]*sent{},
+		seq:      map[multicast.ProcessID]uint64{},
+	}
+	for _, g := range cfg.Groups {
+		for _, p := range g.Members {
+			r.machines[p] = &machine{run: r, self: p}
+			r.history.Processes = append(r.history.Processes, check.Process{ID: p, Group: g.ID, Correct: true})
+		}
+	}
+	if err := r.play(); err != nil {
+		return nil, err
+	}
+	return r.result(), nil
+}
+
+// play is the run from start to end.
+func (r *run) play() (err error) {
+	if r.net, err = New(r.cfg, r.boot); err != nil {
+		return err
+	}
+	r.net.Run(4 * r.cfg.LatencyMax) // until all links have started
+	for range r.workload.Messages {
+		wait := r.workload.Every
+		if !r.workload.Steady {
+			wait = time.Duration(r.net.Rand().ExpFloat64() * float64(wait))
+		}
+		r.net.Run(r.net.Now() + wait)
+		if r.net.Err() != nil {
+			return r.net.Err()
+		}
+		r.multicast()
+	}
+	r.net.Run(r.net.Now() + r.between(0, r.cfg.Faults.Longest))
+	r.net.Heal()
+	r.finish()
+	return r.net.Err()
+}
+
+func (r *run) between(from, to time.Duration) time.Duration { return r.net.between(from, to) }
+
+// boot is a Boot.
+func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (Node, error) {
+	m := r.machines[self]
+	m.applied = m.durable
+	if incarnation > 1 {
+		r.restarts++
+		r.loseUndelivered(self)
+	}
+	core, err := r.newCore(self, r.cfg.Groups, m.position())
+	for i := 0; err == nil && i < len(records); i++ {
+		err = core.Replay(records[i])
+	}
+	return &coreNode{core: core, machine: m}, err
+}
+
+// loseUndelivered: what a process multicast before it stopped may be lost with it, unless somebody has delivered it.
+func (r *run) loseUndelivered(p multicast.ProcessID) {
+	for _, s := range r.order {
+		if s.ID.Sender == p && s.by == 0 {
+			s.lost = true
+		}
+	}
+}
+
+// multicast hands one message to a random sender that is up.
+func (r *run) multicast() {
+	rng, w := r.net.Rand(), &r.workload
+	from := w.Senders[rng.IntN(len(w.Senders))]
+	if !r.net.Up(from) {
+		return
+	}
+	r.seq[from]++
+	m := multicast.Message{
+		ID:      multicast.MessageID{Sender: from, Seq: r.seq[from]},
+		Payload: binary.AppendUvarint(make([]byte, rng.IntN(w.Payload+1)), r.seq[from]),
+	}
+	for _, i := range rng.Perm(len(w.Dest))[:1+rng.IntN(w.MostDest)] {
+		m.Dest = append(m.Dest, w.Dest[i])
+	}
+	slices.Sort(m.Dest)
+	if rng.IntN(100) < w.AfterPercent {
+		m.After = r.highest + multicast.Timestamp(rng.IntN(4))
+	}
+	s := &sent{Message: m, at: r.net.Now()}
+	for _, g := range r.cfg.Groups {
+		if m.To(g.ID) {
+			s.of += len(g.Members)
+		}
+	}
+	r.sent[m.ID] = s
+	r.order = append(r.order, s)
+	r.net.Propose(from, m)
+}
+
+// patience is how many slices of time, each of several round trips, a healed network gets. It is far more than a protocol
+// needs that makes progress.
+const patience = 2000
+
+// finish waits until all is delivered, lets the state machines become durable and
+// everybody hear of it, and looks at what is still kept.
+func (r *run) finish() {
+	slice := 20*r.cfg.LatencyMax + r.cfg.DiskMax
+	for range patience {
+		if !r.net.Run(r.net.Now()+slice) || r.complete() {
+			break
+		}
+	}
+	for range 6 {
+		for _, id := range r.net.ids {
+			r.net.Poke(id)
+		}
+		r.net.Run(r.net.Now() + slice)
+	}
+	r.checkMemory()
+}
+
+// complete reports whether all is delivered that has to be.
+func (r *run) complete() bool {
+	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.by < s.of && (s.by > 0 || !s.lost) })
+}
+
+// checkMemory looks at cores that say how many messages they keep. A message that
+// was lost half-way may be kept for ever.
+func (r *run) checkMemory() {
+	if slices.ContainsFunc(r.order, func(s *sent) bool { return s.by < s.of }) {
+		return
+	}
+	for _, id := range r.net.ids {
+		node, up := r.net.Node(id).(*coreNode)
+		if !up {
+			continue
+		}
+		if k, ok := node.core.(interface{ Pending() int }); ok && k.Pending() > 0 {
+			r.violate("memory", id, multicast.MessageID{}, "process %d keeps %d messages that all destinations hold durably", id, k.Pending())
+		}
+	}
+}
+
+// result checks what was recorded.
+func (r *run) result() *Result {
+	for _, s := range r.order {
+		r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: s.ID, Dest: s.Dest, At: s.at, After: s.After, Lost: s.lost})
+	}
+	for _, a := range r.net.Received() {
+		r.history.Steps = append(r.history.Steps, check.Step{Process: a.Process, At: a.At})
+	}
+	found := slices.Concat(r.violations, check.All(&r.history), check.Genuineness(&r.history))
+	return &Result{History: r.history, Violations: found, Hash: r.net.Hash(), Events: r.net.Events(), Restarts: r.restarts}
+}

@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// FNV-1a over whole numbers instead of bytes: it only has to tell runs apart.
+const (
+	offset = 14695981039346656037
+	prime  = 1099511628211
+)
+
+// trace digests what happens, and writes it down if there is a writer.
+type trace struct {
+	to     io.Writer
+	hash   uint64
+	events uint64
+}
+
+// add notes one event of a process with numbers that tell it from others.
+func (t *trace) add(at time.Duration, what string, p multicast.ProcessID, details ...uint64) {
+	t.events++
+	t.mix(uint64(at))
+	for i := range len(what) {
+		t.mix(uint64(what[i]))
+	}
+	t.mix(uint64(p))
+	for _, d := range details {
+		t.mix(d)
+	}
+	if t.to != nil {
+		fmt.Fprintf(t.to, "%12v %4d %s", at, p, what)
+		for _, d := range details {
+			fmt.Fprintf(t.to, " %d", d)
+		}
+		fmt.Fprintln(t.to)
+	}
+}
+
+func (t *trace) mix(v uint64) { t.hash = (t.hash ^ v) * prime }
+
+// digest tells contents apart.
+func digest(b []byte) uint64 {
+	h := uint64(offset)
+	for _, c := range b {
+		h = (h ^ uint64(c)) * prime
+	}
+	return h
+}

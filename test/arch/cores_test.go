@@ -1,0 +1,98 @@
+package arch
+
+import (
+	"go/ast"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A core is a deterministic function of its inputs: what could make two runs differ is not there
+// to be used. Direct imports count: fmt itself imports os.
+func TestCoresImportNothingImpure(t *testing.T) {
+	impure := []string{"net", "os", "syscall", "context", "sync", "math/rand", "crypto/rand", "log", "io/ioutil", "unsafe"}
+	for _, p := range cores(t) {
+		for _, imported := range p.Imports {
+			for _, bad := range impure {
+				assert.False(t, imported == bad || strings.HasPrefix(imported, bad+"/"),
+					"%s imports %s: it is a core (floors 0-%d)", p.rel, imported, highestCore)
+			}
+		}
+	}
+}
+
+func TestCoresHaveNoClock(t *testing.T) {
+	clock := []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
+	for _, p := range cores(t) {
+		for _, f := range p.files {
+			for _, use := range uses(f, "time") {
+				assert.False(t, slices.Contains(clock, use.Sel.Name),
+					"%s: time.%s in a core: the time comes with the input", p.at(use), use.Sel.Name)
+			}
+		}
+	}
+}
+
+func TestCoresStartNoGoroutine(t *testing.T) {
+	for _, p := range cores(t) {
+		for _, f := range p.files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n.(type) {
+				case *ast.GoStmt, *ast.SelectStmt, *ast.SendStmt, *ast.ChanType:
+					assert.Fail(t, "goroutines and channels are for drivers", "%s", p.at(n))
+				}
+				return true
+			})
+		}
+	}
+}
+
+// What waits for a time that has passed is wrong on a slow machine and slow on a fast one.
+func TestNoSleepInCode(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, f := range p.files {
+			for _, use := range uses(f, "time") {
+				assert.NotEqual(t, "Sleep", use.Sel.Name, "%s: time.Sleep: wait for the event", p.at(use))
+			}
+		}
+	}
+}
+
+func cores(t *testing.T) []*pkg {
+	return slices.DeleteFunc(slices.Clone(packages(t)), func(p *pkg) bool {
+		floor, ok := floorOf(p.rel)
+		return !ok || floor == support || floor > highestCore
+	})
+}
+
+// uses gives all selections from the package with an import path, by the name that f gives it.
+func uses(f *ast.File, path string) []*ast.SelectorExpr {
+	name := importName(f, path)
+	var found []*ast.SelectorExpr
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && name != "" && x.Name == name {
+				found = append(found, s)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// importName is the name under which f imports path, or "".
+func importName(f *ast.File, path string) string {
+	for _, spec := range f.Imports {
+		if p, err := strconv.Unquote(spec.Path.Value); err != nil || p != path {
+			continue
+		}
+		if spec.Name != nil {
+			return spec.Name.Name
+		}
+		return path[strings.LastIndex(path, "/")+1:]
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+package arch
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// support is the floor of what only tests import.
+const support = -1
+
+// floors says on which floor each package stands. A pattern ends in "/...".
+var floors = map[string]int{
+	"pkg/multicast":      0,
+	"internal/posix":     0,
+	"internal/invariant": 0,
+	"internal/varint":    0,
+
+	"pkg/multicast/primcast": 1,
+	"pkg/multicast/skeen":    1,
+	"pkg/multicast/check":    1,
+	"internal/topology":      1,
+	"internal/meta":          1,
+	"internal/block/ring":    1,
+
+	"internal/replica": 3,
+
+	"internal/wire":    4,
+	"internal/kv":      4,
+	"internal/wal":     4,
+	"internal/metrics": 4,
+
+	"internal/transport": 5,
+	"internal/block":     5,
+
+	"internal/driver": 6,
+	"internal/client": 6,
+
+	"internal/server": 7,
+	"internal/mount":  7,
+
+	"internal/dev":   8,
+	"internal/bench": 8,
+
+	"internal/cli": 9,
+	"cmd/globalfs": 10,
+
+	"internal/sim":                     support,
+	"internal/meta/metatest":           support,
+	"internal/block/blocktest":         support,
+	"internal/transport/transporttest": support,
+	"pkg/multicast/multicasttest":      support,
+	"test/...":                         support,
+	"bench/...":                        support,
+}
+
+// highestCore is the highest floor of the pure packages.
+const highestCore = 3
+
+// owners says which packages may import an outside module. One library, one importer: it can be
+// replaced by changing one package.
+var owners = map[string][]string{
+	"github.com/hanwen/go-fuse/v2": {"internal/mount"},
+	"github.com/syndtr/goleveldb":  {"internal/kv"},
+	"github.com/spf13/cobra":       {"internal/cli"},
+	"go.yaml.in/yaml/v3":           {"internal/topology"},
+	"google.golang.org/grpc":       {"internal/transport", "internal/wire"},
+	"google.golang.org/protobuf":   {"internal/transport", "internal/wire"},
+	"golang.org/x/sync":            {"internal/block", "internal/client", "internal/dev", "internal/server"},
+	"golang.org/x/sys":             {"internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
+	"github.com/stretchr/testify":  {}, // tests
+}
+
+func floorOf(rel string) (floor int, listed bool) {
+	if f, ok := floors[rel]; ok {
+		return f, true
+	}
+	for dir := path.Dir(rel); dir != "."; dir = path.Dir(dir) {
+		if f, ok := floors[dir+"/..."]; ok {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+func TestEveryPackageStandsOnAFloor(t *testing.T) {
+	for _, p := range packages(t) {
+		assert.Nil(t, p.Error, "%s", p.rel)
+		_, ok := floorOf(p.rel)
+		assert.True(t, ok, "%s: not in floors (floors_test.go): say where it stands", p.rel)
+	}
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, p := range packages(t) {
+		floor, _ := floorOf(p.rel)
+		for _, imported := range p.Imports {
+			rel, ok := inModule(imported)
+			if !ok {
+				continue
+			}
+			other, _ := floorOf(rel)
+			switch {
+			case floor == support:
+			case other == support:
+				assert.Fail(t, "only tests may import it", "%s imports %s", p.rel, rel)
+			default:
+				assert.Less(t, other, floor, "%s (floor %d) imports %s (floor %d)", p.rel, floor, rel, other)
+			}
+		}
+	}
+}
+
+func TestEachLibraryHasItsImporter(t *testing.T) {
+	for _, p := range packages(t) {
+		if floor, _ := floorOf(p.rel); floor == support {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if _, own := inModule(imported); own || isStd(imported) {
+				continue
+			}
+			module := moduleOf(imported)
+			assert.True(t, slices.Contains(owners[module], p.rel),
+				"%s imports %s: only %v may (owners, floors_test.go)", p.rel, imported, owners[module])
+		}
+	}
+}
+
+func isStd(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+// moduleOf gives the module of owners that a package belongs to.
+func moduleOf(path string) string {
+	for module := range owners {
+		if path == module || strings.HasPrefix(path, module+"/") {
+			return module
+		}
+	}
+	return path
+}

@@ -1,0 +1,256 @@
+package posix
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The regions of the default cluster that the tests mount in.
+const (
+	near = "us-west-2"
+	far  = "eu-west-1"
+)
+
+// Limits that only a hang reaches.
+const (
+	startTime   = 60 * time.Second
+	stopTime    = 30 * time.Second
+	commandTime = 10 * time.Minute
+)
+
+// binary builds the program once for all tests of the run.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "globalfs-posix-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "globalfs")
+	build := exec.Command("go", "build", "-o", path, "github.com/globalfs/globalfs/cmd/globalfs")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	os.Exit(code)
+}
+
+// requireMount skips tests where nothing can be mounted.
+func requireMount(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip("needs /dev/fuse: ", err)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to act as other users and to unmount what a killed process left")
+	}
+}
+
+// cluster is one run of `globalfs dev` with a mount in each of two regions.
+type cluster struct {
+	t       *testing.T
+	dir     string // that keeps the data between runs
+	mounts  map[string]string
+	process *os.Process
+	ended   chan error // the result of the process
+	output  lockedBuffer
+}
+
+// startCluster starts the binary on a new data directory and waits until it is ready. At the end of the
+// test it is stopped as Ctrl-C does, and must have unmounted.
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	requireMount(t)
+	base := t.TempDir()
+	c := &cluster{t: t, dir: filepath.Join(base, "data"), mounts: map[string]string{}}
+	for _, region := range []string{near, far} {
+		c.mounts[region] = filepath.Join(base, region)
+		require.NoError(t, os.Mkdir(c.mounts[region], 0o755))
+	}
+	t.Cleanup(func() {
+		if c.process != nil {
+			c.stop()
+		}
+		if t.Failed() {
+			t.Logf("globalfs dev said:\n%s", c.output.tail(60))
+		}
+	})
+	c.start()
+	return c
+}
+
+// in gives a path as the mount in a region has it.
+func (c *cluster) in(region string, parts ...string) string {
+	return filepath.Join(append([]string{c.mounts[region]}, parts...)...)
+}
+
+func (c *cluster) start() {
+	c.t.Helper()
+	path, err := binary()
+	require.NoError(c.t, err)
+	args := []string{"dev", "--data-dir", c.dir}
+	for _, region := range []string{near, far} {
+		args = append(args, "--mount", region+"="+c.mounts[region])
+	}
+	ready, started := make(chan struct{}), make(chan error)
+	c.ended = make(chan error, 1)
+	go c.run(exec.Command(path, args...), started, ready)
+	require.NoError(c.t, <-started)
+	select {
+	case <-ready:
+	case err := <-c.ended:
+		c.process = nil
+		require.Fail(c.t, "ended before it was ready", "%v", err)
+	case <-time.After(startTime):
+		require.Fail(c.t, "not ready", "after %v", startTime)
+	}
+}
+
+// run is the life of the process. It has a thread of its own: the kernel kills the process when
+// the thread that started it ends, so that a test that times out leaves nothing behind.
+func (c *cluster) run(cmd *exec.Cmd, started chan<- error, ready chan<- struct{}) {
+	runtime.LockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = &c.output
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		started <- err
+		return
+	}
+	c.process = cmd.Process
+	started <- nil
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		fmt.Fprintln(&c.output, lines.Text())
+		if strings.HasPrefix(lines.Text(), "ready:") {
+			close(ready)
+		}
+	}
+	c.ended <- cmd.Wait()
+}
+
+// stop ends the process as Ctrl-C does: it must unmount and exit with 0.
+func (c *cluster) stop() {
+	c.t.Helper()
+	require.NoError(c.t, c.process.Signal(os.Interrupt))
+	c.process = nil
+	defer c.unmount()
+	select {
+	case err := <-c.ended:
+		require.NoError(c.t, err)
+	case <-time.After(stopTime):
+		require.Fail(c.t, "still running", "%v after SIGINT", stopTime)
+	}
+	for _, dir := range c.mounts {
+		require.False(c.t, mounted(c.t, dir), "%s is still mounted", dir)
+	}
+}
+
+// kill is kill -9. The mounts that it leaves are detached.
+func (c *cluster) kill() {
+	c.t.Helper()
+	require.NoError(c.t, c.process.Kill())
+	c.process = nil
+	require.Error(c.t, <-c.ended)
+	c.unmount()
+}
+
+func (c *cluster) unmount() {
+	for _, dir := range c.mounts {
+		for mounted(c.t, dir) {
+			require.NoError(c.t, syscall.Unmount(dir, syscall.MNT_DETACH))
+		}
+	}
+}
+
+func mounted(t *testing.T, dir string) bool {
+	table, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	return bytes.Contains(table, []byte(" "+dir+" "))
+}
+
+// command runs a program with a time limit and gives what it printed.
+func command(t *testing.T, dir, name string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "LC_ALL=C")
+	cmd.WaitDelay = time.Second // for grandchildren that keep its output open
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
+	return string(out), err
+}
+
+// tester finds a program of deploy/deps.sh, or skips the test.
+func tester(t *testing.T, name string) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	for _, path := range []string{filepath.Join(cache, "globalfs", "posixtest", "bin", name), name} {
+		if found, err := exec.LookPath(path); err == nil {
+			return found
+		}
+	}
+	t.Skipf("no %s: deploy/deps.sh test installs it", name)
+	return ""
+}
+
+// partitions are where a file's metadata can live: a test of semantics runs in each.
+func partitions(t *testing.T, c *cluster, test func(t *testing.T, dir string)) {
+	for name, path := range map[string]string{"local": near, "global": "."} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp(c.in(near, path), "test-")
+			require.NoError(t, err)
+			require.NoError(t, os.Chmod(dir, 0o755))
+			test(t, dir)
+		})
+	}
+}
+
+// lockedBuffer collects the output of a process.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// tail gives the last n lines.
+func (b *lockedBuffer) tail(n int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lines := strings.Split(b.text.String(), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
