@@ -25,10 +25,12 @@ func testConfig(dir string) Config {
 	}
 }
 
+// start runs a cluster for the length of the test.
 func start(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), cfg)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
 
@@ -61,7 +63,6 @@ func raceMounts(t *testing.T) (a, b string, fresh func() string) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions = cfg.Spec.Regions[:2]
 	c := start(t, cfg)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	local := string(cfg.Spec.Regions[0])
 	at := func(i int) string { return filepath.Join(mountIn(t, c, cfg.Spec.Regions[i]), local) }
 	return at(0), at(1), func() string { return at(0) }
@@ -94,14 +95,17 @@ func TestRestart(t *testing.T) {
 		cfg := testConfig(t.TempDir())
 		cfg.GRPC = grpc
 		for run := range 3 {
-			c := start(t, cfg)
-			cl := in(t, c, "us-east-1")
+			c, err := Start(t.Context(), cfg)
+			require.NoError(t, err)
+			cl, err := c.Client("us-east-1")
+			require.NoError(t, err)
 			for _, p := range c.Plan.Partitions {
 				for was := range run {
 					require.Equal(t, fmt.Sprint(was, p.Path), read(t, cl, p.Root(), fmt.Sprint("f", was)))
 				}
 				write(t, cl, p.Root(), fmt.Sprint("f", run), fmt.Sprint(run, p.Path))
 			}
+			require.NoError(t, cl.Close())
 			require.NoError(t, c.Close())
 		}
 	}
@@ -113,7 +117,6 @@ func TestReadYourWritesAcrossReplicas(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.WAN = true
 	c := start(t, cfg)
-	defer func() { require.NoError(t, c.Close()) }()
 	for i := range 5 {
 		writer, reader := in(t, c, "us-west-2"), in(t, c, "eu-west-1")
 		name := fmt.Sprint("own-", i)
@@ -129,7 +132,6 @@ func TestMessageThenLook(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.WAN = true
 	c := start(t, cfg)
-	defer func() { require.NoError(t, c.Close()) }()
 	a, b, d := in(t, c, "us-west-2"), in(t, c, "eu-west-1"), in(t, c, "us-east-1")
 	for i := range 4 {
 		question, answer := fmt.Sprint("question-", i), fmt.Sprint("answer-", i)
@@ -145,8 +147,9 @@ func TestMessageThenLook(t *testing.T) {
 
 func TestDataDirectoryOfAnotherCluster(t *testing.T) {
 	cfg := testConfig(t.TempDir())
-	c := start(t, cfg)
-	_, err := Start(t.Context(), cfg)
+	c, err := Start(t.Context(), cfg)
+	require.NoError(t, err)
+	_, err = Start(t.Context(), cfg)
 	require.ErrorContains(t, err, "in use by another globalfs")
 	require.NoError(t, c.Close())
 	cfg.Spec.Replicas = 1

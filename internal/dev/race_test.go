@@ -65,8 +65,7 @@ func TestRaceCreateAgainstRmdir(t *testing.T) {
 	rounds(t, func(n int) {
 		name := fmt.Sprintf("rmdir-%d", n)
 		require.NoError(t, os.Mkdir(filepath.Join(a, name), 0o755))
-		_, err := os.Stat(filepath.Join(b, name))
-		require.NoError(t, err)
+		awaitVisible(t, filepath.Join(b, name))
 		cerr, rerr := together(
 			func() error { return create(filepath.Join(a, name, "f"), name) },
 			func() error { return syscall.Rmdir(filepath.Join(b, name)) })
@@ -99,8 +98,7 @@ func TestRaceCreateAgainstRename(t *testing.T) {
 	rounds(t, func(n int) {
 		name, moved := fmt.Sprintf("from-%d", n), fmt.Sprintf("to-%d", n)
 		require.NoError(t, os.Mkdir(filepath.Join(a, name), 0o755))
-		_, err := os.Stat(filepath.Join(b, name))
-		require.NoError(t, err)
+		awaitVisible(t, filepath.Join(b, name))
 		cerr, rerr := together(
 			func() error { return create(filepath.Join(a, name, "f"), name) },
 			func() error { return os.Rename(filepath.Join(b, name), filepath.Join(b, moved)) })
@@ -132,8 +130,7 @@ func TestRaceOpenAgainstUnlink(t *testing.T) {
 	rounds(t, func(n int) {
 		name := fmt.Sprintf("unlink-%d", n)
 		require.NoError(t, os.WriteFile(filepath.Join(a, name), content, 0o644))
-		_, err := os.Stat(filepath.Join(b, name))
-		require.NoError(t, err)
+		awaitVisible(t, filepath.Join(b, name))
 		oerr, uerr := together(
 			func() error { return readAll(filepath.Join(b, name), content) },
 			func() error { return os.Remove(filepath.Join(a, name)) })
@@ -144,6 +141,13 @@ func TestRaceOpenAgainstUnlink(t *testing.T) {
 		}
 	})
 	t.Logf("open won %d times", opened)
+}
+
+// awaitVisible warms the kernel's cache of a mount with what another one has made: it is seen when that mount's
+// replica has delivered it.
+func awaitVisible(t *testing.T, path string) {
+	t.Helper()
+	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, 5*time.Second, time.Millisecond)
 }
 
 func readAll(path string, want []byte) error {

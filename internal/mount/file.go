@@ -26,8 +26,13 @@ func (f *fileSystem) Create(cancel <-chan struct{}, input *fuse.CreateIn, name s
 }
 
 func (f *fileSystem) Open(cancel <-chan struct{}, input *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	_, err := f.client.Open(request(cancel), ino(&input.InHeader))
-	return status(err)
+	if _, err := f.client.Open(request(cancel), ino(&input.InHeader)); err != nil {
+		return status(err)
+	}
+	// Whoever opens a file sees what others have written before: the size that the kernel remembers may
+	// be older. It asks again before the first read.
+	f.server.InodeNotify(input.NodeId, -1, 0)
+	return fuse.OK
 }
 
 func (f *fileSystem) Release(_ <-chan struct{}, input *fuse.ReleaseIn) {

@@ -14,7 +14,10 @@ type fileSystem struct {
 	fuse.RawFileSystem
 	client    *client.Client
 	cacheTime time.Duration
+	server    *fuse.Server // set before the first request
 }
+
+func (f *fileSystem) Init(server *fuse.Server) { f.server = server }
 
 func (f *fileSystem) String() string { return "globalfs" }
 

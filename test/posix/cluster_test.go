@@ -83,11 +83,10 @@ type cluster struct {
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	requireMount(t)
-	base := t.TempDir()
+	base := shortDir(t)
 	c := &cluster{t: t, dir: filepath.Join(base, "data"), mounts: map[string]string{}}
-	for _, region := range []string{near, far} {
-		c.mounts[region] = filepath.Join(base, region)
-		require.NoError(t, os.Mkdir(c.mounts[region], 0o755))
+	for i, region := range []string{near, far} {
+		c.mounts[region] = filepath.Join(base, fmt.Sprint(i))
 	}
 	t.Cleanup(func() {
 		if c.process != nil {
@@ -99,6 +98,16 @@ func startCluster(t *testing.T) *cluster {
 	})
 	c.start()
 	return c
+}
+
+// shortDir is a temporary directory as the testers need it: others than its owner may enter it, and its
+// name leaves room for that of a Unix socket, which has at most 107 bytes.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "gfs")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	return dir
 }
 
 // in gives a path as the mount in a region has it.
@@ -227,7 +236,7 @@ func tester(t *testing.T, name string) string {
 func partitions(t *testing.T, c *cluster, test func(t *testing.T, dir string)) {
 	for name, path := range map[string]string{"local": near, "global": "."} {
 		t.Run(name, func(t *testing.T) {
-			dir, err := os.MkdirTemp(c.in(near, path), "test-")
+			dir, err := os.MkdirTemp(c.in(near, path), "t")
 			require.NoError(t, err)
 			require.NoError(t, os.Chmod(dir, 0o755))
 			test(t, dir)
