@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"internal/sim":                     support,
 	"internal/meta/metatest":           support,
 	"internal/block/blocktest":         support,
+	"internal/client/clienttest":       support,
 	"internal/transport/transporttest": support,
 	"pkg/multicast/multicasttest":      support,
 	"test/...":                         support,

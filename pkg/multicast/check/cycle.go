@@ -32,9 +32,7 @@ func (x *index) acyclicOrder() []Violation {
 func (x *index) addOrders(g graph) {
 	for p, order := range x.order {
 		for i := 1; i < len(order); i++ {
-			if order[i-1].message != order[i].message {
-				g.add(order[i-1].message, order[i].message, p)
-			}
+			g.add(order[i-1].message, order[i].message, p)
 		}
 	}
 }
@@ -56,7 +54,6 @@ func (x *index) atomicGlobalOrder() []Violation {
 	moments := x.firstDeliveries()
 	n := len(x.messages)
 	g := make(graph, n+len(moments))
-	x.addOrders(g)
 	for i, m := range moments {
 		g.add(m.message, n+i, realTime)
 		if i > 0 {
@@ -72,6 +69,7 @@ func (x *index) atomicGlobalOrder() []Violation {
 			g.add(n+last, m, realTime)
 		}
 	}
+	x.addOrders(g)
 	cycle := g.cycle()
 	if cycle == nil {
 		return nil

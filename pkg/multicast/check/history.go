@@ -105,14 +105,14 @@ type index struct {
 	order    [][]delivered // by process
 }
 
-// message is a Multicast; dest is nil if it was only delivered, never multicast.
+// message is a Multicast; if it was only delivered, sent is false and all but the id zero.
 type message struct {
 	Multicast
 	sent bool
-	by   []int // processes that delivered it, in the order of the history
+	by   []int // processes that delivered it, once each
 }
 
-// delivered is a place in the sequence of a process.
+// delivered is a place in the sequence of a process, which has each message once.
 type delivered struct {
 	message int
 	final   multicast.Timestamp
@@ -143,6 +143,9 @@ func newIndex(h *History) *index {
 			continue // integrity reports it
 		}
 		n := x.intern(d.ID)
+		if slices.Contains(x.messages[n].by, p) {
+			continue // integrity reports it, and the other checks look at the first time
+		}
 		x.messages[n].by = append(x.messages[n].by, p)
 		x.order[p] = append(x.order[p], delivered{message: n, final: d.Final, at: d.At})
 	}
