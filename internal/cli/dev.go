@@ -18,6 +18,7 @@ import (
 func newDev(logging *logFlags) *cobra.Command {
 	var cluster clusterFlags
 	var mounts []string
+	var profiler string
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a cluster of several regions in this process and mount it",
@@ -41,7 +42,11 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 			if err != nil {
 				return inputError{err}
 			}
-			return runDev(cmd.Context(), cfg, points, cmd.OutOrStdout())
+			stop, err := servePprof(profiler)
+			if err != nil {
+				return err
+			}
+			return errors.Join(runDev(cmd.Context(), cfg, points, cmd.OutOrStdout()), stop())
 		},
 	}
 	cluster.register(cmd)
@@ -51,6 +56,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	}
 	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "where the cluster keeps its data")
 	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
+	cmd.Flags().StringVar(&profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
 

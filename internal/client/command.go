@@ -18,18 +18,25 @@ func (c *Client) query(ctx context.Context, cmd *meta.Command) (meta.Result, err
 
 // ask is query inside an operation.
 func (c *Client) ask(ctx context.Context, cmd *meta.Command) (meta.Result, error) {
+	r, _, err := c.askAt(ctx, cmd)
+	return r, err
+}
+
+// askAt also gives the vector of the replica when it answered.
+func (c *Client) askAt(ctx context.Context, cmd *meta.Command) (meta.Result, replica.Vector, error) {
 	p, err := c.home(cmd.Ino)
 	if err != nil {
-		return meta.Result{}, err
+		return meta.Result{}, nil, err
 	}
 	command := cmd.Append(nil)
 	reply, _, err := c.exchange(ctx, p, func() replica.Request {
 		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot(), Command: command}
 	})
 	if err != nil {
-		return meta.Result{}, err
+		return meta.Result{}, nil, err
 	}
-	return c.result(p, &reply)
+	r, err := c.result(p, &reply)
+	return r, reply.Vector, err
 }
 
 // update executes cmd in the partition of the inode at.

@@ -81,8 +81,11 @@ func (c *Client) Readlink(ctx context.Context, ino posix.Ino) ([]byte, error) {
 
 // ReadDir gives at most limit entries of dir after the cookie of an earlier entry, from the start
 // if it is 0; none are left if it gives none. Of an inode in another partition only number and
-// type are known: GetAttr gives the rest.
-func (c *Client) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) ([]meta.Entry, error) {
-	r, err := c.query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Offset: cookie, Length: limit})
-	return r.Entries, err
+// type are known: GetAttr gives the rest. The entries are as of counter: as long as Seen gives the
+// same, this client knows of no later update.
+func (c *Client) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, counter uint64, err error) {
+	ctx, cancel := c.operation(ctx)
+	defer cancel()
+	r, seen, err := c.askAt(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Offset: cookie, Length: limit})
+	return r.Entries, seen.Of(dir.Partition()), c.outcome(err)
 }

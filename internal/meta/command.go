@@ -12,7 +12,7 @@ const (
 	OpMknod       Op = 1 + iota // Ino=parent Name Mode Rdev -> Attr; also mkdir and symlink (Data=target) by the type in Mode; Flags: Exclusive for regular files
 	OpLink                      // Ino NewParent NewName -> Attr
 	OpUnlink                    // Ino=parent Name -> Attr of what was unlinked (Nlink after)
-	OpRmdir                     // Ino=parent Name
+	OpRmdir                     // Ino=parent Name -> Attr of what was removed
 	OpRename                    // Ino=parent Name NewParent NewName Flags: RenameNoReplace, RenameExchange -> Attr of what moved
 	OpSetAttr                   // Ino Set Attr -> Attr
 	OpWrite                     // Ino Offset Data|Blocks Length Flags: Append -> Attr, Number=offset written at
@@ -27,7 +27,7 @@ const (
 	OpLookup    Op = 64 + iota // Ino=parent Name -> Attr; only Attr.Ino and the type are set if the inode is in another partition
 	OpGetAttr                  // Ino -> Attr
 	OpReadlink                 // Ino -> Data
-	OpReadDir                  // Ino Offset=cookie after which to start (0: from the start) Length=max entries -> Entries
+	OpReadDir                  // Ino Offset=cookie after which to start (0: from the start) Length=max entries, at most MaxEntries -> Entries; none at the end
 	OpGetXattr                 // Ino Name -> Data
 	OpListXattr                // Ino -> Data: names, each ended by a NUL
 	OpExtents                  // Ino Offset Length -> Attr, Extents that overlap the range, in order, clipped to it; gaps are holes

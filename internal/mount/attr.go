@@ -1,30 +1,18 @@
 package mount
 
 import (
-	"context"
-	"errors"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/client"
-	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// blockSize is what stat says is good to read and write at once: programs that heed it, as cp and cat do,
-// then make few large requests.
-const blockSize = 512 << 10
-
-// status makes the kernel's answer of a client's error, by the one table of errnos.
-func status(err error) fuse.Status {
-	var code posix.Code
-	switch {
-	case err == nil:
-		return fuse.OK
-	case errors.As(err, &code):
-		return fuse.Status(code.Errno())
-	}
-	return fuse.Status(posix.EIO.Errno())
-}
+// blockSize is what stat says is good to read and write at once, in bytes. A write is one
+// round of ordering however long it is, so programs that heed it, as cp and dd do, should
+// write whole blocks. It must be a power of 2.
+const blockSize = maxRequest
 
 // fill writes attributes as the kernel wants them.
 func fill(out *fuse.Attr, a *posix.Attr) {
@@ -43,15 +31,19 @@ func split(t posix.Time) (seconds uint64, nanoseconds uint32) {
 	return uint64(std.Unix()), uint32(std.Nanosecond())
 }
 
+// join makes one number of a time; what is before 1678 or after 2262 becomes the
+// nearest that posix.Time holds.
 func join(seconds uint64, nanoseconds uint32) posix.Time {
-	return posix.Time(time.Unix(int64(seconds), int64(nanoseconds)).UnixNano())
+	const last = 1<<63/int64(time.Second/2)/2 - 1
+	return posix.Time(min(max(int64(seconds), -last), last)*int64(time.Second) + int64(nanoseconds))
 }
 
-func (f *fileSystem) entry(out *fuse.EntryOut, a *posix.Attr) {
+// entry answers with a node that the kernel may remember for age less than usual.
+func (f *fileSystem) entry(out *fuse.EntryOut, a *posix.Attr, age time.Duration) {
 	out.NodeId = uint64(a.Ino)
 	fill(&out.Attr, a)
-	out.SetEntryTimeout(f.cacheTime)
-	out.SetAttrTimeout(f.cacheTime)
+	out.SetEntryTimeout(max(0, f.cacheTime-age))
+	out.SetAttrTimeout(max(0, f.cacheTime-age))
 }
 
 func (f *fileSystem) attr(out *fuse.AttrOut, a *posix.Attr) {
@@ -59,30 +51,59 @@ func (f *fileSystem) attr(out *fuse.AttrOut, a *posix.Attr) {
 	out.SetTimeout(f.cacheTime)
 }
 
-func cred(h *fuse.InHeader) posix.Cred { return posix.Cred{UID: h.Uid, GID: h.Gid} }
-
-func ino(h *fuse.InHeader) posix.Ino { return posix.Ino(h.NodeId) }
-
-func at(h *fuse.InHeader, name string) client.Name { return client.Name{Dir: ino(h), Name: name} }
-
-// request is the context of a kernel's request: it ends when the caller is interrupted.
-func request(cancel <-chan struct{}) context.Context {
-	return interruptible{context.Background(), cancel}
-}
-
-// interruptible is a context that a channel cancels, without a goroutine for each request.
-type interruptible struct {
-	context.Context
-	cancel <-chan struct{}
-}
-
-func (i interruptible) Done() <-chan struct{} { return i.cancel }
-
-func (i interruptible) Err() error {
-	select {
-	case <-i.cancel:
-		return context.Canceled
-	default:
-		return nil
+func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	ctx, end := reading(cancel)
+	defer end()
+	a, err := f.client.GetAttr(ctx, ino(&in.InHeader))
+	if err != nil {
+		return status(err)
 	}
+	f.attr(out, &a)
+	return fuse.OK
+}
+
+func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	set, wanted := setAttr(in)
+	a, err := f.client.SetAttr(changing(), cred(&in.InHeader), ino(&in.InHeader), set, wanted)
+	if err != nil {
+		return status(err)
+	}
+	f.attr(out, &a)
+	return fuse.OK
+}
+
+// setBits pairs the kernel's names of what is to be set with ours.
+var setBits = [...]struct{ kernel, ours uint32 }{
+	{fuse.FATTR_MODE, meta.SetMode}, {fuse.FATTR_UID, meta.SetUID}, {fuse.FATTR_GID, meta.SetGID},
+	{fuse.FATTR_SIZE, meta.SetSize}, {fuse.FATTR_ATIME, meta.SetAtime}, {fuse.FATTR_MTIME, meta.SetMtime},
+	{fuse.FATTR_ATIME_NOW, meta.SetAtimeNow}, {fuse.FATTR_MTIME_NOW, meta.SetMtimeNow},
+	{fuse.FATTR_CTIME, meta.SetCtime}, {fuse.FATTR_KILL_SUIDGID, meta.KillSetID},
+}
+
+// setAttr translates what is to be set.
+func setAttr(in *fuse.SetAttrIn) (set uint32, a posix.Attr) {
+	for _, bit := range setBits {
+		if in.Valid&bit.kernel != 0 {
+			set |= bit.ours
+		}
+	}
+	a.Mode, a.UID, a.GID, a.Size = posix.Mode(in.Mode).Perm(), in.Owner.Uid, in.Owner.Gid, in.Size
+	a.Atime, a.Mtime, a.Ctime = join(in.Atime, in.Atimensec), join(in.Mtime, in.Mtimensec), join(in.Ctime, in.Ctimensec)
+	return set, a
+}
+
+func (f *fileSystem) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	ctx, end := reading(cancel)
+	defer end()
+	u, err := f.client.StatFS(ctx, ino(header))
+	if err != nil {
+		return status(err)
+	}
+	const unit = 4096
+	used, free := (u.Used+unit-1)/unit, u.Free/unit
+	out.Bsize, out.Frsize, out.NameLen = unit, unit, posix.MaxName
+	out.Blocks, out.Bfree, out.Bavail = used+free, free, free
+	out.Files = 1 << posix.CounterBits
+	out.Ffree = out.Files - u.Inodes
+	return fuse.OK
 }

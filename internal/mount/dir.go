@@ -1,9 +1,14 @@
 package mount
 
 import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // Cookies of a directory's entries begin above those of its "." and "..".
@@ -12,62 +17,139 @@ const (
 	cookieDotDot
 )
 
-// page is how many entries are asked for at a time: about what fits in the kernel's buffer.
-const page = 256
+// pageEntries is how many entries are asked for at a time: one answer serves several requests of the kernel.
+const pageEntries = 1024
 
-func (f *fileSystem) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {
+// listings are the open directories by their handles.
+type listings struct {
+	mu   sync.Mutex
+	last uint64              // GUARDED_BY mu
+	open map[uint64]*listing // GUARDED_BY mu
+}
+
+func (l *listings) add() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last++
+	l.open[l.last] = &listing{}
+	return l.last
+}
+
+func (l *listings) get(handle uint64) *listing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open[handle]
+}
+
+func (l *listings) remove(handle uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, handle)
+}
+
+// listing is an open directory with the page that was read last. Positions are cookies, so any other
+// page can be read at any time.
+type listing struct {
+	mu      sync.Mutex
+	after   uint64       // GUARDED_BY mu; cookie before the first of entries
+	entries []meta.Entry // GUARDED_BY mu
+	counter uint64       // GUARDED_BY mu; of the partition, when it was read
+	read    time.Time    // GUARDED_BY mu; zero: never
+}
+
+// from gives entries after cookie, and their age. A page is used again only as long as this client knows
+// of no later update of the partition: nobody finds a name that is known to be gone.
+func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie uint64) ([]meta.Entry, time.Duration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	age := time.Since(l.read)
+	if age < f.cacheTime && l.counter == f.client.Seen(dir.Partition()) {
+		if rest := l.rest(cookie); len(rest) > 0 {
+			return rest, age, nil
+		}
+	}
+	began := time.Now()
+	entries, counter, err := f.client.ReadDir(ctx, dir, cookie, pageEntries)
+	if err != nil {
+		return nil, 0, err
+	}
+	l.after, l.entries, l.counter, l.read = cookie, entries, counter, began
+	return entries, time.Since(began), nil
+}
+
+// rest gives the entries of the page after cookie, if that is a place in it. The caller holds mu.
+func (l *listing) rest(cookie uint64) []meta.Entry {
+	if cookie == l.after {
+		return l.entries
+	}
+	for i := range l.entries {
+		if l.entries[i].Cookie == cookie {
+			return l.entries[i+1:]
+		}
+	}
+	return nil
+}
+
+// OpenDir holds the directory: if it is removed while it is open, its attributes can still be read.
+func (f *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if err := f.client.Hold(ino(&in.InHeader)); err != nil {
+		return status(err)
+	}
+	out.Fh = f.listings.add()
 	return fuse.OK
 }
 
-// ReleaseDir has nothing to do: a directory's position is in its cookies.
-func (f *fileSystem) ReleaseDir(*fuse.ReleaseIn) {}
-
-func (f *fileSystem) ReadDir(cancel <-chan struct{}, input *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(cancel, input, func(e fuse.DirEntry, _ *posix.Attr) bool { return out.AddDirEntry(e) })
+// ReleaseDir undoes OpenDir.
+func (f *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
+	f.client.Release(ino(&in.InHeader))
+	f.listings.remove(in.Fh)
 }
 
-func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, input *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(cancel, input, func(e fuse.DirEntry, a *posix.Attr) bool {
+func (f *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return f.list(cancel, in, func(e fuse.DirEntry, _ *posix.Attr, _ time.Duration) bool { return out.AddDirEntry(e) })
+}
+
+// ReadDirPlus also gives nodes. Entries without them are looked up by the kernel when somebody wants
+// to know: "." and "..", and those whose inode is in another partition, so that listing a directory asks no
+// partition but its own, which may be the only one in reach.
+func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return f.list(cancel, in, func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool {
 		entry := out.AddDirLookupEntry(e)
-		if entry != nil && a != nil && a.Nlink != 0 {
-			f.entry(entry, a)
+		if entry != nil && a.Nlink > 0 {
+			f.entry(entry, a, age)
 		}
 		return entry != nil
 	})
 }
 
-// list gives entries to add from input's cookie on, until it has no more room. Entries without
-// attributes, "." and those of another partition, are looked up by the kernel when it wants them.
-func (f *fileSystem) list(cancel <-chan struct{}, input *fuse.ReadIn, add func(fuse.DirEntry, *posix.Attr) bool) fuse.Status {
-	dir, cookie := ino(&input.InHeader), input.Offset
+// list gives entries to add from in's cookie on, until it has no more room.
+func (f *fileSystem) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool) fuse.Status {
+	ctx, end := reading(cancel)
+	defer end()
+	dir, cookie, l := ino(&in.InHeader), in.Offset, f.listings.get(in.Fh)
+	if l == nil {
+		return status(posix.EBADF)
+	}
 	for ; cookie < cookieDotDot; cookie++ {
-		name := []string{".", ".."}[cookie]
-		if !add(fuse.DirEntry{Name: name, Mode: uint32(posix.TypeDir), Ino: uint64(dir), Off: cookie + 1}, nil) {
+		dots := fuse.DirEntry{Name: "..", Mode: uint32(posix.TypeDir), Off: cookie + 1}
+		if cookie < cookieDot {
+			dots.Name, dots.Ino = ".", uint64(dir)
+		}
+		if !add(dots, &posix.Attr{}, 0) {
 			return fuse.OK
 		}
 	}
 	for {
-		entries, err := f.client.ReadDir(request(cancel), dir, cookie, page)
-		if err != nil {
+		entries, age, err := l.from(ctx, f, dir, cookie)
+		if err != nil || len(entries) == 0 {
 			return status(err)
 		}
 		for i := range entries {
 			e := &entries[i]
-			if !add(fuse.DirEntry{Name: e.Name, Mode: uint32(e.Attr.Mode), Ino: uint64(e.Attr.Ino), Off: e.Cookie}, complete(e, dir)) {
+			if !add(fuse.DirEntry{Name: e.Name, Mode: uint32(e.Attr.Mode), Ino: uint64(e.Attr.Ino), Off: e.Cookie}, &e.Attr, age) {
 				return fuse.OK
 			}
 			cookie = e.Cookie
 		}
-		if len(entries) < page {
-			return fuse.OK
-		}
 	}
-}
-
-// complete gives the attributes of an entry if it came with all of them.
-func complete(e *meta.Entry, dir posix.Ino) *posix.Attr {
-	if e.Attr.Ino.Partition() != dir.Partition() {
-		return nil
-	}
-	return &e.Attr
 }

@@ -1,18 +1,42 @@
 // Package mount is the FUSE adaptor: it decodes what the kernel asks, calls the client and
-// encodes the answer. It is the only importer of go-fuse, whose raw interface it serves: a FUSE node id
-// is an inode number, and inode numbers are never used again, so there is no table of nodes.
+// encodes the answer. It is the only importer of go-fuse, whose raw interface it serves: a FUSE node
+// id is an inode number and those are never used again, so there is no table of nodes.
 //
-// # What the kernel does
+// # What a program on the mount can rely on
 //
-//   - permissions: default_permissions; the kernel checks them against the attributes it has;
-//   - caching: names and attributes are believed for Config.CacheTime, names that do not exist not at all;
-//     another mount's change is thus seen at the latest after that time, and at once by an open.
-//     The pages of a file are dropped when it is opened and when its size or time of
-//     modification is seen to have changed;
-//   - writes reach the file system before write(2) returns: there is no write-back cache, fsync and close have
-//     nothing left to do;
-//   - flock and fcntl locks hold between the processes of one mount only.
+//   - Writes are ordered and durable before write(2) returns; there is no write-back cache. fsync and
+//     close have nothing left to do beyond the pages of shared mappings, which the kernel writes by itself.
+//   - Who opens a file sees what was written anywhere before, as far as this client can know (close to
+//     open, and causally: what this mount has seen it never unsees). While it is open, changes by other
+//     mounts show after Config.CacheTime at the latest. The kernel believes names and attributes for that time;
+//     names that do not exist it never believes.
+//   - O_APPEND is atomic among all mounts: the offset is chosen where writes are ordered. What is longer
+//     than 1 MiB is appended in several steps.
+//   - A file that was removed can be used until the last close.
+//   - Permissions are checked by the kernel (default_permissions) against attributes that may be
+//     CacheTime old. Set-id bits go when others write (the kernel asks for it in the request).
+//   - A system call that cannot be served fails within the client's timeout, mostly with ETIMEDOUT;
+//     nothing hangs for ever.
 //
-// A stale node, of an inode that is gone, gives ESTALE: the kernel then looks the name up
-// again.
+// # What it cannot
+//
+//   - flock and fcntl locks hold among the processes of one mount only.
+//   - POSIX ACLs, security labels and file capabilities are refused with EOPNOTSUPP: a name that
+//     could be set but had no effect would be worse. Only user and trusted attributes are kept.
+//   - set-user-id programs and device files have no effect (nosuid, nodev), as on any FUSE mount:
+//     other machines write this tree.
+//   - atime does not move with reads (thesis 3.4.1, note 2).
+//
+// # Signals
+//
+// The kernel tells of every signal of a waiting process, SIGCHLD or a profiler's too. A request that
+// reads is given up with EINTR when it has not been answered some time after that; programs do
+// not expect EINTR from files, so mostly they must not see it. A request that changes
+// something is never given up: it may have been ordered.
+//
+// # Stale nodes
+//
+// A node whose inode is gone gives ESTALE; the kernel then looks the path up again, so a program
+// sees ENOENT, or what has the name now. A file is never made in a directory that is gone: the
+// parent is looked at where updates are ordered.
 package mount

@@ -1,114 +1,127 @@
 package mount
 
 import (
-	"syscall"
+	"errors"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-func (f *fileSystem) Create(cancel <-chan struct{}, input *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	var flags uint32
-	if input.Flags&syscall.O_EXCL != 0 {
-		flags |= meta.Exclusive
+// Create makes a file that the kernel has not found. If another mount was faster, the kernel must look again and
+// check the permissions of what is there: ESTALE makes it do so.
+func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	a, err := f.client.Create(changing(), cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), meta.Exclusive)
+	if errors.Is(err, posix.EEXIST) && in.Flags&unix.O_EXCL == 0 {
+		err = posix.ESTALE
 	}
-	if input.Flags&syscall.O_TRUNC != 0 {
-		flags |= meta.Truncate
-	}
-	a, err := f.client.Create(request(cancel), cred(&input.InHeader), at(&input.InHeader, name), posix.Mode(input.Mode), flags)
+	return f.made(&out.EntryOut, a, err)
+}
+
+// Open holds the file and makes the kernel forget what it knows of an older version.
+func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	ctx, end := reading(cancel)
+	defer end()
+	a, err := f.client.Open(ctx, ino(&in.InHeader))
 	if err != nil {
 		return status(err)
 	}
-	f.entry(&out.EntryOut, &a)
-	return fuse.OK
-}
-
-func (f *fileSystem) Open(cancel <-chan struct{}, input *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if _, err := f.client.Open(request(cancel), ino(&input.InHeader)); err != nil {
-		return status(err)
+	if in.Flags&unix.O_TRUNC != 0 {
+		return f.truncate(in)
 	}
-	// Whoever opens a file sees what others have written before: the size that the kernel remembers may
-	// be older. It asks again before the first read.
-	f.server.InodeNotify(input.NodeId, -1, 0)
+	if f.versions.same(&a) {
+		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+	} else {
+		// Pages go with the answer, attributes do not: a negative offset means these.
+		f.server.InodeNotify(in.NodeId, -1, 0)
+	}
 	return fuse.OK
 }
 
-func (f *fileSystem) Release(_ <-chan struct{}, input *fuse.ReleaseIn) {
-	f.client.Release(ino(&input.InHeader))
+// truncate does the rest of open(O_TRUNC).
+func (f *fileSystem) truncate(in *fuse.OpenIn) fuse.Status {
+	set := meta.SetSize
+	if in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
+		set |= meta.KillSetID
+	}
+	_, err := f.client.SetAttr(changing(), cred(&in.InHeader), ino(&in.InHeader), set, posix.Attr{})
+	if err != nil {
+		f.client.Release(ino(&in.InHeader))
+	}
+	return status(err)
 }
 
-func (f *fileSystem) Read(cancel <-chan struct{}, input *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	n, err := f.client.Read(request(cancel), ino(&input.InHeader), buf[:min(len(buf), int(input.Size))], input.Offset)
+func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	f.client.Release(ino(&in.InHeader))
+}
+
+// Forget says that the kernel has no pages of a node any more.
+func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node)) }
+
+func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	ctx, end := reading(cancel)
+	defer end()
+	n, err := f.client.Read(ctx, ino(&in.InHeader), buf[:min(len(buf), int(in.Size))], in.Offset)
 	if err != nil {
 		return nil, status(err)
 	}
 	return fuse.ReadResultData(buf[:n]), fuse.OK
 }
 
-// Write gives the data to the client. The offset of an append is chosen when it is ordered: the one that
-// the kernel took from its own idea of the size may be old. The kernel sends no O_APPEND for pages that
-// a shared mapping has changed.
-func (f *fileSystem) Write(cancel <-chan struct{}, input *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	written, err := f.client.Write(request(cancel), cred(&input.InHeader), client.Write{
-		Ino: ino(&input.InHeader), Offset: input.Offset, Data: data,
-		Append: input.Flags&syscall.O_APPEND != 0 && input.WriteFlags&fuse.WRITE_CACHE == 0,
-	})
-	if written.Bytes > 0 {
-		return uint32(written.Bytes), fuse.OK
+// Write gives the data to the client. Where an append begins is decided when it is ordered: the
+// offset that the kernel took from its own idea of the size may be old. Pages of a shared mapping are no
+// append, whatever the file was opened for.
+func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	w := client.Write{
+		Ino: ino(&in.InHeader), Offset: in.Offset, Data: data,
+		Append:    in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0,
+		KillSetID: in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0,
 	}
-	return 0, status(err)
+	written, err := f.client.Write(changing(), cred(&in.InHeader), w)
+	if written.Bytes == 0 {
+		return 0, status(err)
+	}
+	if written.Offset != in.Offset {
+		// The kernel keeps the data as pages at its own offset: wrong ones. It holds them
+		// locked until this request is answered.
+		node, offset, length := in.NodeId, int64(in.Offset), int64(len(data))
+		f.running.Go(func() { f.server.InodeNotify(node, offset, length) })
+	}
+	return uint32(written.Bytes), fuse.OK
 }
 
-// Flush, Fsync and FsyncDir have nothing to do: updates were acknowledged by a quorum before their system calls
-// returned, as durably as the servers are set up to be.
-func (f *fileSystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.OK }
-
-// Fsync: see Flush.
-func (f *fileSystem) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
-
-// FsyncDir: see Flush.
-func (f *fileSystem) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
-
-// The whences of lseek(2) that the kernel asks about.
-const (
-	seekData = 3
-	seekHole = 4
-)
-
-func (f *fileSystem) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
-	seek := f.client.SeekData
-	if in.Whence == seekHole {
-		seek = f.client.SeekHole
-	} else if in.Whence != seekData {
-		return status(posix.EINVAL)
-	}
-	var err error
-	out.Offset, err = seek(request(cancel), ino(&in.InHeader), in.Offset)
-	return status(err)
-}
-
-// The flags of fallocate(2).
-const (
-	fallocateKeepSize  = 0x01
-	fallocatePunchHole = 0x02
-	fallocateZeroRange = 0x10
-)
-
-func (f *fileSystem) Fallocate(cancel <-chan struct{}, input *fuse.FallocateIn) fuse.Status {
+func (f *fileSystem) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	var flags uint32
-	switch input.Mode &^ fallocateKeepSize {
+	switch in.Mode &^ unix.FALLOC_FL_KEEP_SIZE {
 	case 0:
-	case fallocatePunchHole:
+	case unix.FALLOC_FL_PUNCH_HOLE:
 		flags = meta.FallocatePunch
-	case fallocateZeroRange:
+	case unix.FALLOC_FL_ZERO_RANGE:
 		flags = meta.FallocateZero
 	default:
 		return status(posix.EOPNOTSUPP)
 	}
-	if input.Mode&fallocateKeepSize != 0 {
+	if in.Mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
 		flags |= meta.FallocateKeepSize
 	}
-	return status(f.client.Fallocate(request(cancel), cred(&input.InHeader), ino(&input.InHeader), input.Offset, input.Length, flags))
+	return status(f.client.Fallocate(changing(), cred(&in.InHeader), ino(&in.InHeader), in.Offset, in.Length, flags))
+}
+
+// Lseek finds data and holes; the kernel does the rest of lseek(2) itself.
+func (f *fileSystem) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) (code fuse.Status) {
+	ctx, end := reading(cancel)
+	defer end()
+	var err error
+	switch in.Whence {
+	case unix.SEEK_DATA:
+		out.Offset, err = f.client.SeekData(ctx, ino(&in.InHeader), in.Offset)
+	case unix.SEEK_HOLE:
+		out.Offset, err = f.client.SeekHole(ctx, ino(&in.InHeader), in.Offset)
+	default:
+		err = posix.EINVAL
+	}
+	return status(err)
 }

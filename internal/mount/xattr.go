@@ -1,22 +1,36 @@
 package mount
 
 import (
+	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/hanwen/go-fuse/v2/fuse"
 )
+
+// kept reports whether attributes of this name are kept: see "What it cannot".
+func kept(name string) bool {
+	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.")
+}
 
 // copyOut gives an attribute's value, or only its length if there is no room at all.
 func copyOut(dest, value []byte) (uint32, fuse.Status) {
 	if len(dest) != 0 && len(value) > len(dest) {
-		return uint32(len(value)), status(posix.ERANGE)
+		return 0, status(posix.ERANGE)
 	}
 	copy(dest, value)
 	return uint32(len(value)), fuse.OK
 }
 
 func (f *fileSystem) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
-	value, err := f.client.GetXattr(request(cancel), ino(header), name)
+	if !kept(name) {
+		return 0, status(posix.EOPNOTSUPP) // ls asks for ACLs of every file: no need to ask anybody
+	}
+	ctx, end := reading(cancel)
+	defer end()
+	value, err := f.client.GetXattr(ctx, ino(header), name)
 	if err != nil {
 		return 0, status(err)
 	}
@@ -24,30 +38,32 @@ func (f *fileSystem) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, nam
 }
 
 func (f *fileSystem) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	names, err := f.client.ListXattr(request(cancel), ino(header))
+	ctx, end := reading(cancel)
+	defer end()
+	names, err := f.client.ListXattr(ctx, ino(header))
 	if err != nil {
 		return 0, status(err)
 	}
 	return copyOut(dest, names)
 }
 
-// The flags of setxattr(2).
-const (
-	xattrCreate = 1 << iota
-	xattrReplace
-)
-
-func (f *fileSystem) SetXAttr(cancel <-chan struct{}, input *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
+func (f *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
+	if !kept(name) {
+		return status(posix.EOPNOTSUPP)
+	}
 	var flags uint32
-	if input.Flags&xattrCreate != 0 {
+	if in.Flags&unix.XATTR_CREATE != 0 {
 		flags |= meta.XattrCreate
 	}
-	if input.Flags&xattrReplace != 0 {
+	if in.Flags&unix.XATTR_REPLACE != 0 {
 		flags |= meta.XattrReplace
 	}
-	return status(f.client.SetXattr(request(cancel), cred(&input.InHeader), ino(&input.InHeader), name, data, flags))
+	return status(f.client.SetXattr(changing(), cred(&in.InHeader), ino(&in.InHeader), name, data, flags))
 }
 
-func (f *fileSystem) RemoveXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	return status(f.client.RemoveXattr(request(cancel), cred(header), ino(header), name))
+func (f *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	if !kept(name) {
+		return status(posix.EOPNOTSUPP)
+	}
+	return status(f.client.RemoveXattr(changing(), cred(header), ino(header), name))
 }

@@ -25,7 +25,7 @@ type Workload struct {
 	Payload  int // bytes at most
 	// Of the messages, how many ask for a lower bound of their final timestamp.
 	AfterPercent int
-	// SendersFinish: a process is not stopped while nobody has delivered a message of its own. Without,
+	// SendersFinish: a process is not stopped while a message of its own is on the way to any destination. Without,
 	// a sender can stop when half of the destinations have heard from it.
 	SendersFinish bool
 }
@@ -152,9 +152,9 @@ func (r *run) loseUndelivered(p multicast.ProcessID) {
 	}
 }
 
-// finished reports whether somebody has delivered each message of a process.
+// finished reports whether all that a process multicast was delivered by all destinations.
 func (r *run) finished(p multicast.ProcessID) bool {
-	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.ID.Sender == p && s.by == 0 })
+	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.ID.Sender == p && s.by < s.of })
 }
 
 // multicastAny hands one message to a random sender.

@@ -257,10 +257,13 @@ func TestAllAndSafety(t *testing.T) {
 
 func TestLatency(t *testing.T) {
 	bounds := Bounds{Step: time.Second, CollisionFree: 3, FailureFree: 5}
+	// at is a message to one group whose last process delivers late.
 	at := func(n uint64, multicastAt, deliveredAt time.Duration, group multicast.GroupID) *script {
 		s := newScript()
 		s.Multicasts = []Multicast{{ID: id(n), Dest: []multicast.GroupID{group}, At: multicastAt * time.Second}}
-		s.Deliveries = []Delivery{{Process: multicast.ProcessID(3 * group), ID: id(n), At: deliveredAt * time.Second}}
+		for p, when := range []time.Duration{multicastAt + 1, multicastAt + 1, deliveredAt} {
+			s.Deliveries = append(s.Deliveries, Delivery{Process: multicast.ProcessID(3*int(group) - 2 + p), ID: id(n), At: when * time.Second})
+		}
 		return s
 	}
 	with := func(a, b *script) *History {
@@ -274,7 +277,7 @@ func TestLatency(t *testing.T) {
 	// The second message is concurrent, so five steps are allowed, and no more.
 	require.Empty(t, Latency(with(at(1001, 0, 5, 1), at(1002, 4, 6, 1)), bounds))
 	require.Contains(t, Describe(Latency(with(at(1001, 0, 6, 1), at(1002, 4, 6, 1)), bounds)), "failure-free latency is at most 5")
-	// It does not conflict, or it comes after the delivery.
+	// It does not conflict, or it comes after the last delivery.
 	require.Len(t, Latency(with(at(1001, 0, 5, 1), at(1002, 4, 6, 2)), bounds), 1)
 	require.Len(t, Latency(with(at(1001, 0, 5, 1), at(1002, 5, 7, 1)), bounds), 1)
 }

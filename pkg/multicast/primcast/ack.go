@@ -36,7 +36,7 @@ func (c *Core) onAck(from multicast.ProcessID, a ack) {
 
 // count puts an ACK into M and decides local-ts(m, h) with a quorum of one epoch
 // (lines 9-11).
-func (c *Core) count(m *message, at place, a *ack) {
+func (c *Core) count(m *entry, at place, a *ack) {
 	i := slices.Index(m.Dest, at.group)
 	if i < 0 {
 		c.stats.Malformed++
@@ -157,7 +157,7 @@ func (c *Core) quorumClock() multicast.Timestamp {
 }
 
 // decide moves m in the order of pending messages by what is newly known of it (lines 12-14, 19-23).
-func (c *Core) decide(m *message) {
+func (c *Core) decide(m *entry) {
 	for i := range m.locals {
 		if m.locals[i].decided {
 			m.bound = max(m.bound, m.locals[i].ts)

@@ -67,9 +67,9 @@ type Core struct {
 
 	// The variables of lines 2-8. M is messages, clocks and covered; D is delivered: deliveries
 	// are in the order of positions.
-	messages  map[multicast.MessageID]*message
-	log       []*message // T from position first on
-	first     uint64     // positions of T before it are forgotten
+	messages  map[multicast.MessageID]*entry
+	log       []*entry // T from position first on
+	first     uint64   // positions of T before it are forgotten
 	clock     multicast.Timestamp
 	current   Epoch
 	promised  Epoch
@@ -108,7 +108,7 @@ func New(cfg Config) (*Core, error) {
 		self:      cfg.Self,
 		groups:    map[multicast.GroupID]*multicast.Group{},
 		places:    map[multicast.ProcessID]place{},
-		messages:  map[multicast.MessageID]*message{},
+		messages:  map[multicast.MessageID]*entry{},
 		high:      map[multicast.ProcessID]uint64{},
 		foreign:   map[multicast.MessageID]*multicast.Message{},
 		covered:   map[multicast.ProcessID]multicast.Position{},

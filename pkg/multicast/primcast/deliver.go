@@ -11,7 +11,7 @@ import (
 // in T and the local timestamps decided. That is min-ts (lines 19-23) wherever it matters: line 30
 // compares it with a final-ts that lines 28 and 29 have bounded by both clocks,
 // and where line 22 or 23 is the smaller one, min-ts is above those clocks anyway.
-func (c *Core) pend(m *message) {
+func (c *Core) pend(m *entry) {
 	m.bound = max(m.bound, m.ts)
 	heap.Push(&c.pending, m)
 	c.decide(m)

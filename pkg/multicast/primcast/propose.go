@@ -62,35 +62,35 @@ func (c *Core) take(m *multicast.Message) bool {
 }
 
 // lookup finds or makes the entry of M for a message; nil if it is of the past.
-func (c *Core) lookup(id multicast.MessageID, dest []multicast.GroupID) *message {
+func (c *Core) lookup(id multicast.MessageID, dest []multicast.GroupID) *entry {
 	if m := c.messages[id]; m != nil {
 		return m
 	}
 	if id.Seq <= c.high[id.Sender] {
 		return nil
 	}
-	m := &message{Message: multicast.Message{ID: id, Dest: dest}, locals: make([]local, len(dest))}
+	m := &entry{Message: multicast.Message{ID: id, Dest: dest}, locals: make([]local, len(dest))}
 	c.messages[id] = m
 	return m
 }
 
 // propose is lines 36-39 for one message; with After, the final timestamp is higher than
 // that (T 4.4.2).
-func (c *Core) propose(m *message) {
+func (c *Core) propose(m *entry) {
 	c.clock = max(c.clock, m.After) + 1
 	c.append(m, c.clock)
 	c.acknowledge(m)
 }
 
 // append puts m at the end of T (lines 38, 43), durably.
-func (c *Core) append(m *message, ts multicast.Timestamp) {
+func (c *Core) append(m *entry, ts multicast.Timestamp) {
 	invariant.Check(!m.proposed && m.payload, "message %v is appended to T again or without its content", m.ID)
 	c.insert(m, c.current, ts)
 	c.record(c.entryRecord(m))
 }
 
 // insert is append without a record.
-func (c *Core) insert(m *message, e Epoch, ts multicast.Timestamp) {
+func (c *Core) insert(m *entry, e Epoch, ts multicast.Timestamp) {
 	m.proposed, m.epoch, m.ts, m.position = true, e, ts, c.end()
 	c.log = append(c.log, m)
 	c.high[m.ID.Sender] = max(c.high[m.ID.Sender], m.ID.Seq)
@@ -101,11 +101,11 @@ func (c *Core) insert(m *message, e Epoch, ts multicast.Timestamp) {
 func (c *Core) end() uint64 { return c.first + uint64(len(c.log)) }
 
 // acknowledge sends the own ACK for m to m.dest (lines 39, 45).
-func (c *Core) acknowledge(m *message) {
+func (c *Core) acknowledge(m *entry) {
 	a := c.ackOf(m)
 	c.sendDest(m.Dest, func(b []byte) []byte { return appendAck(append(b, kindAck), &a) })
 }
 
-func (c *Core) ackOf(m *message) ack {
+func (c *Core) ackOf(m *entry) ack {
 	return ack{id: m.ID, dest: m.Dest, epoch: m.epoch, ts: m.ts, position: m.position}
 }

@@ -30,7 +30,7 @@ type final struct {
 
 func appendUint(b []byte, v uint64) []byte { return varint.AppendUint(b, v) }
 
-func (c *Core) entryRecord(m *message) []byte {
+func (c *Core) entryRecord(m *entry) []byte {
 	b := appendUint(append(make([]byte, 0, len(m.Payload)+64), recordEntry), m.position)
 	b = varint.AppendUint(appendEpoch(b, m.epoch), m.ts)
 	return appendMessage(b, &m.Message)
@@ -130,8 +130,8 @@ func (c *Core) replayEntry(r *varint.Reader) {
 }
 
 // restore puts a recorded message at the end of T.
-func (c *Core) restore(m *multicast.Message, e Epoch, ts multicast.Timestamp) *message {
-	known := &message{Message: *m, payload: true, locals: make([]local, len(m.Dest))}
+func (c *Core) restore(m *multicast.Message, e Epoch, ts multicast.Timestamp) *entry {
+	known := &entry{Message: *m, payload: true, locals: make([]local, len(m.Dest))}
 	c.messages[m.ID] = known
 	c.insert(known, e, ts)
 	c.clock = max(c.clock, ts)
@@ -165,7 +165,7 @@ func (c *Core) replayFinal(position uint64, ts multicast.Timestamp) {
 }
 
 func (c *Core) replayCheckpoint(r *varint.Reader) {
-	c.messages, c.log, c.pending, c.outbox = map[multicast.MessageID]*message{}, nil, nil, nil
+	c.messages, c.log, c.pending, c.outbox = map[multicast.MessageID]*entry{}, nil, nil, nil
 	c.setEpoch(readEpoch(r))
 	c.promised = readEpoch(r)
 	c.ceiling = multicast.Timestamp(r.Uint64())
@@ -267,7 +267,7 @@ func (c *Core) trim() {
 }
 
 // isCovered reports whether all processes of m.dest hold m durably.
-func (c *Core) isCovered(m *message) bool {
+func (c *Core) isCovered(m *entry) bool {
 	if !m.delivered {
 		return false
 	}
@@ -281,7 +281,7 @@ func (c *Core) isCovered(m *message) bool {
 	return true
 }
 
-func (c *Core) forget(m *message) {
+func (c *Core) forget(m *entry) {
 	delete(c.messages, m.ID)
 	if m.ID.Sender == c.self {
 		c.sent(m.ID)

@@ -31,9 +31,9 @@ const (
 	Promised
 )
 
-// message is what M says of one message: whether START was received, the ACKs for each
+// entry is what M says of one message: whether START was received, the ACKs for each
 // destination group, and where it is in T.
-type message struct {
+type entry struct {
 	multicast.Message
 	payload bool // the content is here (line 25)
 
@@ -60,12 +60,12 @@ type local struct {
 }
 
 // key is the place of m in the delivery order as far as it is known.
-func (m *message) key() multicast.Position {
+func (m *entry) key() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
 // pendingHeap holds the messages of T that are not delivered, the lowest key first.
-type pendingHeap []*message
+type pendingHeap []*entry
 
 func (h pendingHeap) Len() int           { return len(h) }
 func (h pendingHeap) Less(i, j int) bool { return h[i].key().Compare(h[j].key()) < 0 }
@@ -76,7 +76,7 @@ func (h pendingHeap) Swap(i, j int) {
 
 // Push is for package heap.
 func (h *pendingHeap) Push(x any) {
-	m := x.(*message)
+	m := x.(*entry)
 	m.index = len(*h)
 	*h = append(*h, m)
 }
