@@ -55,14 +55,15 @@ unit: ## all packages but the slow ones on a real mount
 
 .PHONY: race
 race: ## the concurrent packages with the race detector
-	go test -race -timeout 10m $(CONCURRENT)
+	@if command -v cc >/dev/null; then go test -race -timeout 10m $(CONCURRENT); \
+		else echo 'skipped: the race detector needs a C compiler: sudo apt-get install -y gcc libc6-dev'; fi
 
 .PHONY: posix
 posix: ## pjdfstest, fsx, a compiler, crashes: the real binary on a real mount
 	go test -count=1 -timeout 15m ./test/posix
 
 .PHONY: soak
-soak: deps ## the same for long (SEEDS=100000 simulations, SOAK=5m for each race and fuzz)
+soak: deps ## the random ones for long (SEEDS=100000 simulations, SOAK=5m for each race of two mounts)
 	go test -count=1 -timeout 0 ./internal/sim -sim.seeds=$(SEEDS)
 	go test -count=1 -timeout 0 ./internal/dev -run Race -race.duration=$(SOAK)
 	go test -count=1 -timeout 0 ./test/posix -posix.ops=100000

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"math"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -34,7 +35,7 @@ func split(t posix.Time) (seconds uint64, nanoseconds uint32) {
 // join makes one number of a time; what is before 1678 or after 2262 becomes the
 // nearest that posix.Time holds.
 func join(seconds uint64, nanoseconds uint32) posix.Time {
-	const last = 1<<63/int64(time.Second/2)/2 - 1
+	const last = math.MaxInt64/int64(time.Second) - 1
 	return posix.Time(min(max(int64(seconds), -last), last)*int64(time.Second) + int64(nanoseconds))
 }
 

@@ -69,12 +69,13 @@ func TestBoundsAreTight(t *testing.T) {
 
 // TestGenuine: processes of groups that no message concerns do nothing, whatever goes wrong.
 func TestGenuine(t *testing.T) {
+	var reach Reach
 	seeds(t, 200, func(seed uint64) error {
 		cfg, w := primCastRun(seed)
 		cfg.Groups = groups(3, 1, 5, 3, 3)
 		w.SendersFinish = true
 		w.Senders = []multicast.ProcessID{1, cfg.Groups[4].Members[1]} // one of a destination, one of none
 		w.Dest, w.MostDest = []multicast.GroupID{cfg.Groups[0].ID, cfg.Groups[2].ID}, 2
-		return judge(cfg, w, newPrimCast)
+		return judge(cfg, w, newPrimCast, &reach)
 	})
 }

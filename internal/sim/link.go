@@ -62,10 +62,6 @@ func (n *Network) reconnect(p *process) {
 // send carries a frame that p produced in an era.
 func (n *Network) send(p *process, era uint64, f multicast.Frame) {
 	q := n.processes[f.Peer]
-	if q == nil {
-		n.trace.add(n.now, "send-to-nobody", p.id, uint64(f.Peer))
-		return
-	}
 	p.act()
 	l := p.links[f.Peer]
 	if era == 0 || era != l.era {

@@ -49,6 +49,7 @@ func (m *machine) apply(d *multicast.Delivery) {
 			m.run.violate("repetition", m.self, d.ID, "process %d delivered %v where it had delivered %v before its restart", m.self, at, again)
 		}
 		m.applied++
+		m.run.reach.Repeated++
 		return
 	}
 	if at.Final <= m.safe {
@@ -77,6 +78,9 @@ func (c *coreNode) Apply(out *Output) []Call {
 		c.machine.apply(&out.Deliveries[i])
 	}
 	c.machine.safe = max(c.machine.safe, out.Safe)
+	if out.Checkpoint {
+		c.machine.run.reach.Checkpoints++
+	}
 	return nil
 }
 

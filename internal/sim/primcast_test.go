@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -14,29 +16,40 @@ func newPrimCast(self multicast.ProcessID, groups []multicast.Group, delivered m
 
 // TestPrimCastSlow: everything late and nothing lost.
 func TestPrimCastSlow(t *testing.T) {
-	seeds(t, 500, func(seed uint64) error {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
 		cfg, w := primCastRun(seed)
 		cfg.Faults.Reset, cfg.Faults.Crash, cfg.Faults.CrashAll = 0, 0, 0
-		return judge(cfg, w, newPrimCast)
+		return judge(cfg, w, newPrimCast, &reach)
 	})
+	require.Zero(t, reach.Restarts)
 }
 
 // TestPrimCastResets: links restart between processes that live on.
 func TestPrimCastResets(t *testing.T) {
-	seeds(t, 500, func(seed uint64) error {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
 		cfg, w := primCastRun(seed)
+		cfg.Faults.Reset++
 		cfg.Faults.Crash, cfg.Faults.CrashAll = 0, 0
-		return judge(cfg, w, newPrimCast)
+		return judge(cfg, w, newPrimCast, &reach)
 	})
 }
 
 // TestPrimCastCrashes: processes stop and restart, one at a time and all at once.
 func TestPrimCastCrashes(t *testing.T) {
-	seeds(t, 500, func(seed uint64) error {
+	var reach Reach
+	seeds(t, 600, func(seed uint64) error {
 		cfg, w := primCastRun(seed)
 		w.SendersFinish = true
-		return judge(cfg, w, newPrimCast)
+		return judge(cfg, w, newPrimCast, &reach)
 	})
+	t.Logf("reached: %+v", reach)
+	if *oneSeed == 0 {
+		require.Greater(t, reach.Restarts, 600)
+		require.Greater(t, reach.Repeated, 600)
+		require.Greater(t, reach.Checkpoints, 6)
+	}
 }
 
 func primCastRun(seed uint64) (Config, Workload) {

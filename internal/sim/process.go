@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -141,12 +142,12 @@ func (p *process) step() {
 	out := &w.out
 	p.net.trace.add(p.net.now, "step", p.id, uint64(len(in.Frames)), uint64(len(in.Proposed)),
 		uint64(len(out.Records)), uint64(len(out.Frames)), uint64(len(out.Deliveries)))
-	for _, f := range out.Frames {
-		era := uint64(0)
-		if l := p.links[f.Peer]; l != nil {
-			era = l.accepted
+	for i, f := range out.Frames {
+		invariant.Check(p.links[f.Peer] != nil && len(f.Data) > 0, "process %d sends %d bytes to process %d", p.id, len(f.Data), f.Peer)
+		for _, other := range out.Frames[:i] {
+			invariant.Check(f.Peer != other.Peer, "process %d sends two frames to process %d in one step", p.id, f.Peer)
 		}
-		w.eras = append(w.eras, era)
+		w.eras = append(w.eras, p.links[f.Peer].accepted)
 	}
 	p.answer(out.Replies)
 	p.wakeBy(out.Wake)

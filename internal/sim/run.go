@@ -47,7 +47,22 @@ type Result struct {
 	Violations []check.Violation
 	Hash       uint64 // equal for equal runs
 	Events     uint64
-	Restarts   int
+	Reach      Reach
+}
+
+// Reach counts what must not be rare in a test's runs: it proves that they get there.
+type Reach struct {
+	Restarts    int
+	Repeated    int // deliveries that a restarted process made again
+	Lost        int // messages that their sender took with it
+	Checkpoints int
+}
+
+func (a *Reach) add(b Reach) {
+	a.Restarts += b.Restarts
+	a.Repeated += b.Repeated
+	a.Lost += b.Lost
+	a.Checkpoints += b.Checkpoints
 }
 
 // sent is a message that was multicast.
@@ -70,7 +85,7 @@ type run struct {
 	order      []*sent
 	seq        map[multicast.ProcessID]uint64
 	highest    multicast.Timestamp
-	restarts   int
+	reach      Reach
 	history    check.History
 	violations []check.Violation
 }
@@ -133,7 +148,9 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 	m := r.machines[self]
 	m.applied = m.durable
 	if incarnation > 1 {
-		r.restarts++
+		if !r.net.healed {
+			r.reach.Restarts++
+		}
 		r.loseUndelivered(self)
 	}
 	core, err := r.newCore(self, r.cfg.Groups, m.position())
@@ -146,8 +163,9 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 // loseUndelivered: what a process multicast before it stopped may be lost with it, unless somebody has delivered it.
 func (r *run) loseUndelivered(p multicast.ProcessID) {
 	for _, s := range r.order {
-		if s.ID.Sender == p && s.by == 0 {
+		if s.ID.Sender == p && s.by == 0 && !s.lost {
 			s.lost = true
+			r.reach.Lost++
 		}
 	}
 }
@@ -206,6 +224,9 @@ func (r *run) finish() {
 			break
 		}
 	}
+	if r.cfg.Faults.CrashAll > 0 {
+		r.net.RestartAll() // with everything delivered and some of it forgotten
+	}
 	for range closing {
 		r.net.Run(r.net.Now() + slice)
 		for _, id := range r.net.ids {
@@ -254,5 +275,5 @@ func (r *run) result() *Result {
 		r.history.Steps = append(r.history.Steps, check.Step{Process: a.Process, At: a.At})
 	}
 	found := slices.Concat(r.violations, check.All(&r.history), check.Genuineness(&r.history))
-	return &Result{History: r.history, Violations: found, Hash: r.net.Hash(), Events: r.net.Events(), Restarts: r.restarts}
+	return &Result{History: r.history, Violations: found, Hash: r.net.Hash(), Events: r.net.Events(), Reach: r.reach}
 }

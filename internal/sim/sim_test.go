@@ -49,15 +49,16 @@ func guarded(seed uint64, one func(seed uint64) error) (err error) {
 	return one(seed)
 }
 
-// judge runs and gives what is wrong.
-func judge(cfg Config, w Workload, newCore NewCore) error {
+// judge runs, adds to what was reached, and gives what is wrong.
+func judge(cfg Config, w Workload, newCore NewCore, reach *Reach) error {
 	r, err := Run(cfg, w, newCore)
 	if err != nil {
 		return err
 	}
+	reach.add(r.Reach)
 	if len(r.Violations) > 0 {
-		return fmt.Errorf("%d processes in %d groups, %d messages, %d restarts:\n%s",
-			len(r.History.Processes), len(cfg.Groups), len(r.History.Multicasts), r.Restarts, check.Describe(r.Violations))
+		return fmt.Errorf("%d processes in %d groups, %d messages, %+v:\n%s",
+			len(r.History.Processes), len(cfg.Groups), len(r.History.Multicasts), r.Reach, check.Describe(r.Violations))
 	}
 	return nil
 }

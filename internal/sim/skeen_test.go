@@ -26,9 +26,10 @@ func skeenRun(seed uint64) (Config, Workload) {
 }
 
 func TestSkeen(t *testing.T) {
+	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
 		cfg, w := skeenRun(seed)
-		return judge(cfg, w, newSkeen)
+		return judge(cfg, w, newSkeen, &reach)
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	fsxOps  = flag.Int("posix.ops", 2000, "operations of each fsx run; a soak has 100,000")
+	fsxOps  = flag.Int("posix.ops", 5000, "operations of each fsx run; a soak has 100,000")
 	fsxSeed = flag.Int("posix.seed", 1, "seed of the fsx runs")
 )
 
