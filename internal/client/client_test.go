@@ -457,6 +457,29 @@ func TestUnlinkedButOpenIsKept(t *testing.T) {
 	})
 }
 
+// An inode that was unlinked between lookup and open can be opened as long as it is there.
+func TestOpenUnlinked(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, other := n.Client(t, west), n.Client(t, east)
+		require.NoError(t, c.OpenPartition(t.Context(), 0))
+		f := create(t, other, posix.Root, "f").Ino
+		require.NoError(t, other.Unlink(t.Context(), root, at(posix.Root, "f")))
+		_, err := c.Open(t.Context(), f)
+		require.Equal(t, posix.ESTALE, err)
+		a, err := c.OpenUnlinked(t.Context(), f)
+		require.NoError(t, err)
+		require.Zero(t, a.Nlink)
+		other.Release(f)
+		time.Sleep(2 * lease) // fake time
+		_, err = c.GetAttr(t.Context(), f)
+		require.NoError(t, err, "it is held here")
+		c.Release(f)
+		time.Sleep(lease) // fake time
+		_, err = c.OpenUnlinked(t.Context(), f)
+		require.Equal(t, posix.ESTALE, err)
+	})
+}
+
 // cutOff makes the replicas of partition 0 deaf until the client's lease is over.
 func cutOff(n *clienttest.Network) {
 	all := n.Processes(0, west)

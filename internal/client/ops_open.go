@@ -82,6 +82,33 @@ func (c *Client) present(ctx context.Context, p *partition, ino posix.Ino) (posi
 	return attr, err
 }
 
+// OpenUnlinked is Open of an inode that may have lost its last name after it was looked up, as in a race
+// with a rename that replaces it. It is kept if it is still there once the partition has ordered that it is
+// open here.
+func (c *Client) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
+	p, err := c.home(ino)
+	if err != nil {
+		return posix.Attr{}, err
+	}
+	if _, err := p.hold(ino); err != nil {
+		return posix.Attr{}, err
+	}
+	ctx, cancel := c.operation(ctx)
+	defer cancel()
+	s, err := c.session(ctx, p)
+	if err == nil {
+		err = c.renew(ctx, p, s)
+	}
+	var r meta.Result
+	if err == nil {
+		r, err = c.ask(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino})
+	}
+	if err != nil {
+		p.release(ino)
+	}
+	return r.Attr, c.outcome(err)
+}
+
 // Hold is Open without looking: for a directory, which has its name or shows nothing.
 func (c *Client) Hold(ino posix.Ino) error {
 	p, err := c.home(ino)

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"errors"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -25,7 +26,7 @@ func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, o
 func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	ctx, end := reading(cancel)
 	defer end()
-	a, err := f.client.Open(ctx, ino(&in.InHeader))
+	a, err := f.open(ctx, in)
 	if err != nil {
 		return status(err)
 	}
@@ -39,6 +40,17 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		f.server.InodeNotify(in.NodeId, -1, 0)
 	}
 	return fuse.OK
+}
+
+// open opens what has a name. What has none any more was looked up before it was unlinked: ESTALE makes the
+// kernel look again, once. If that was too slow as well, because others replace the file all the time, it
+// gets what it found: it had the name when it was looked up.
+func (f *fileSystem) open(ctx context.Context, in *fuse.OpenIn) (posix.Attr, error) {
+	a, err := f.client.Open(ctx, ino(&in.InHeader))
+	if errors.Is(err, posix.ESTALE) && f.retries.isOne(in.Pid) {
+		return f.client.OpenUnlinked(ctx, ino(&in.InHeader))
+	}
+	return a, err
 }
 
 // truncate does the rest of open(O_TRUNC).

@@ -23,6 +23,7 @@ type fileSystem struct {
 
 	versions versions
 	listings listings
+	retries  retries
 }
 
 func newFileSystem(cfg *Config) *fileSystem {
@@ -32,6 +33,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 		cacheTime:     max(0, cfg.CacheTime),
 		versions:      versions{opened: map[posix.Ino]version{}},
 		listings:      listings{open: map[uint64]*listing{}},
+		retries:       retries{refused: map[uint32]time.Time{}},
 	}
 }
 

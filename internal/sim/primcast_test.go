@@ -48,7 +48,21 @@ func TestPrimCastCrashes(t *testing.T) {
 	if *oneSeed == 0 {
 		require.Greater(t, reach.Restarts, 600)
 		require.Greater(t, reach.Repeated, 600)
-		require.Greater(t, reach.Checkpoints, 6)
+	}
+}
+
+// TestPrimCastCheckpoints: so much is written that the records before it are dropped again and again.
+func TestPrimCastCheckpoints(t *testing.T) {
+	var reach Reach
+	seeds(t, 40, func(seed uint64) error {
+		cfg, w := primCastRun(seed)
+		cfg.Faults.CrashAll++
+		w.SendersFinish, w.Payload = true, 1<<18
+		return judge(cfg, w, newPrimCast, &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	if *oneSeed == 0 {
+		require.Greater(t, reach.Checkpoints, 40)
 	}
 }
 
@@ -60,8 +74,5 @@ func primCastRun(seed uint64) (Config, Workload) {
 	}
 	w := everybody(&cfg, 5+rng.IntN(30), time.Duration(1+rng.IntN(20))*time.Millisecond)
 	w.AfterPercent, w.Payload = 10*rng.IntN(3), 20
-	if rng.IntN(20) == 0 {
-		w.Payload = 1 << 17 // so that checkpoints are taken
-	}
 	return cfg, w
 }

@@ -225,7 +225,7 @@ func (r *run) finish() {
 		}
 	}
 	if r.cfg.Faults.CrashAll > 0 {
-		r.net.RestartAll() // with everything delivered and some of it forgotten
+		r.restartAll(slice)
 	}
 	for range closing {
 		r.net.Run(r.net.Now() + slice)
@@ -237,6 +237,17 @@ func (r *run) finish() {
 	}
 	r.net.Run(r.net.Now() + slice)
 	r.checkMemory()
+}
+
+// restartAll stops everything once more, with all delivered and some of it forgotten, and
+// looks whether what comes then still fits.
+func (r *run) restartAll(slice time.Duration) {
+	r.net.RestartAll()
+	r.net.Run(r.net.Now() + slice)
+	for range 10 {
+		r.multicastAny()
+		r.net.Run(r.net.Now() + r.between(0, slice/10))
+	}
 }
 
 // closing messages to all destinations carry the news of what is durable from everybody to everybody, if the protocol

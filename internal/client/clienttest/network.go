@@ -51,6 +51,7 @@ type Network struct {
 	mu      sync.Mutex
 	members map[multicast.ProcessID]*member // GUARDED_BY mu
 	calls   map[multicast.ProcessID]int     // GUARDED_BY mu
+	called  *sync.Cond                      // on mu
 	token   uint64                          // GUARDED_BY mu
 }
 
@@ -78,6 +79,7 @@ func New(t testing.TB, spec topology.Spec, lease time.Duration) *Network {
 		Plan: plan, Blocks: blocktest.NewMemory(StorageBytes), start: time.Now(),
 		members: map[multicast.ProcessID]*member{}, calls: map[multicast.ProcessID]int{},
 	}
+	n.called = sync.NewCond(&n.mu)
 	for i := range plan.Partitions {
 		p, g := &plan.Partitions[i], &group{}
 		for index, r := range p.Replicas {
@@ -163,6 +165,15 @@ func (n *Network) Calls(p multicast.ProcessID) int {
 	return n.calls[p]
 }
 
+// AwaitCalls returns when a replica has been called count times.
+func (n *Network) AwaitCalls(p multicast.ProcessID, count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.calls[p] < count {
+		n.called.Wait()
+	}
+}
+
 // Ordered gives how many messages were ordered in a partition.
 func (n *Network) Ordered(partition uint16) int {
 	n.mu.Lock()
@@ -196,6 +207,7 @@ func (n *Network) take(to multicast.ProcessID, request []byte) (answer chan []by
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.calls[to]++
+	n.called.Broadcast()
 	m := n.members[to]
 	answer = make(chan []byte, 1)
 	switch {

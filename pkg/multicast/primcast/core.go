@@ -1,202 +1,205 @@
 package primcast
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
+	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Config of one process.
-type Config struct {
-	Self multicast.ProcessID
-	// Groups are all groups. The first member of each leads its initial epoch.
-	Groups []multicast.Group
-	// Delivered is how far the state machine is durable: what comes after is delivered
-	// (again).
-	Delivered multicast.Position
-}
-
-// maxMembers is how many members a group can have: ackers is a bit set.
-const maxMembers = 64
-
-// Validate says which field is wrong and what to do.
-func (c *Config) Validate() error {
-	seen := map[multicast.ProcessID]bool{}
-	groups := map[multicast.GroupID]bool{}
-	for _, g := range c.Groups {
-		if groups[g.ID] {
-			return fmt.Errorf("primcast: Groups: group %d stands twice", g.ID)
-		}
-		groups[g.ID] = true
-		if len(g.Members) == 0 || len(g.Members) > maxMembers {
-			return fmt.Errorf("primcast: Groups: group %d has %d members: use 1 to %d", g.ID, len(g.Members), maxMembers)
-		}
-		for _, p := range g.Members {
-			if p == 0 || seen[p] {
-				return fmt.Errorf("primcast: Groups: process %d of group %d is 0 or in a group already: groups are disjoint", p, g.ID)
-			}
-			seen[p] = true
-		}
-	}
-	if !seen[c.Self] {
-		return fmt.Errorf("primcast: Self: process %d is in none of the groups", c.Self)
-	}
-	return nil
-}
-
-// Stats counts what came in and was dropped.
-type Stats struct {
-	Malformed uint64 // frames, or what they say cannot be
-	Unknown   uint64 // frames of processes in no group
-	Gaps      uint64 // ACKs of the primary after one that is missing
-}
-
-// place says where a process is.
-type place struct {
-	group  multicast.GroupID
-	member int
-}
-
 // Core is one process of PrimCast. It has one owner.
 type Core struct {
-	self   multicast.ProcessID
-	group  *multicast.Group
-	groups map[multicast.GroupID]*multicast.Group
-	places map[multicast.ProcessID]place
+	self   *peer
+	own    *group // of self
+	peers  map[multicast.ProcessID]*peer
+	groups map[multicast.GroupID]*group
+	order  []*peer // all processes, as configured: the order in which frames leave
 
-	// The variables of lines 2-8. M is messages, clocks and covered; D is delivered: deliveries
-	// are in the order of positions.
-	messages  map[multicast.MessageID]*entry
-	log       []*entry // T from position first on
-	first     uint64   // positions of T before it are forgotten
-	clock     multicast.Timestamp
-	current   Epoch
-	promised  Epoch
-	state     State
-	delivered multicast.Position
+	// The variables of lines 2-8.
+	messages map[multicast.MessageID]*message // M, and T: those that are logged, by index
+	done     numbers                          // D
+	clock    multicast.Timestamp
+	current  Epoch // E_cur
+	promised Epoch // E_prom, never before current
+	state    State
 
-	clocks  []multicast.Timestamp          // min-clock of each member of the own group
-	queue   []said                         // of the primary, waiting for a payload
-	pending pendingHeap                    // T without D
-	high    map[multicast.ProcessID]uint64 // of each sender, the highest number in T
+	last     uint64              // index of the last entry of T
+	lastTS   multicast.Timestamp // its timestamp
+	accepted []*message          // proposals of the primary after last, whose content is not here yet
+	fresh    []*message          // started since the last step: perhaps proposable
 
-	outbox  []multicast.MessageID                      // own messages that not all destinations have for ever, ascending
-	foreign map[multicast.MessageID]*multicast.Message // those of outbox that this group is no destination of
-	covered map[multicast.ProcessID]multicast.Position // what each process holds durably
-	told    map[multicast.ProcessID]multicast.Position // what each was told of us
+	pending       queue // proposed and not delivered
+	quorumClock   multicast.Timestamp
+	limit         multicast.Timestamp // final timestamps up to here are deliverable (lines 28, 29)
+	clocksChanged bool
+	delivered     multicast.Position // the last delivery
+	durable       multicast.Position // deliveries up to here were durable at the start
+	unnoted       []*message         // delivered, but their final-ts is not in the log yet
 
-	durable   multicast.Position // of the own state machine, as the driver said
-	trimmable bool               // covered has changed
+	outbox     outbox
+	missing    []missing // in the order of due
+	fetchAfter time.Duration
 
-	ceiling multicast.Timestamp // recorded: the clock said never passes it
-	finals  []final             // decided since the last record of them
-	written int                 // bytes of records since the last checkpoint
-
-	frames map[multicast.ProcessID][]byte // of this step
-	peers  []multicast.ProcessID          // those with a frame, in order of first use
-	out    *multicast.Output
-	stats  Stats
+	log     journal
+	now     time.Duration
+	packets []packet // scratch
+	checked checked
+	stats   Stats
 }
 
-// New makes a process that has done nothing yet. Replay brings a restarted one back.
+// maxScratch is how large a frame's buffer may be to be used again.
+const maxScratch = 1 << 20
+
+// Stats are counts since the start, for metrics and tests.
+type Stats struct {
+	BadFrames  uint64 // dropped: malformed, or from nobody known
+	BadPackets uint64 // dropped: not for this process, or naming what does not exist
+	Refused    uint64 // proposals that cannot be multicast
+	Repeated   uint64 // proposals with a number that was used before
+	Gaps       uint64 // what the primary said after something that did not arrive; it says it again
+	Fetched    uint64 // contents asked for
+	Entries    int    // now in T
+	Pending    int    // of them, proposed and not delivered
+	Bytes      int    // of the live state in the log, about
+	Clock      multicast.Timestamp
+	Current    Epoch
+	State      State
+}
+
+// Stats gives the counts so far.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.Pending, s.Bytes = len(c.pending), c.log.live
+	s.Clock, s.Current, s.State = c.clock, c.current, c.state
+	return s
+}
+
+// New makes a process in the initial epoch of its group (lines 1-8). Replay then brings
+// a restarted one back to where it was.
 func New(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	c := &Core{
-		self:      cfg.Self,
-		groups:    map[multicast.GroupID]*multicast.Group{},
-		places:    map[multicast.ProcessID]place{},
-		messages:  map[multicast.MessageID]*entry{},
-		high:      map[multicast.ProcessID]uint64{},
-		foreign:   map[multicast.MessageID]*multicast.Message{},
-		covered:   map[multicast.ProcessID]multicast.Position{},
-		told:      map[multicast.ProcessID]multicast.Position{},
-		frames:    map[multicast.ProcessID][]byte{},
-		delivered: cfg.Delivered,
+		peers:      map[multicast.ProcessID]*peer{},
+		groups:     map[multicast.GroupID]*group{},
+		messages:   map[multicast.MessageID]*message{},
+		done:       numbers{},
+		outbox:     outbox{sent: map[multicast.MessageID]*sent{}},
+		durable:    cfg.Delivered,
+		delivered:  cfg.Delivered,
+		fetchAfter: cmp.Or(cfg.FetchAfter, DefaultFetchAfter),
+		log:        journal{checkpointMin: cmp.Or(cfg.CheckpointMin, DefaultCheckpointMin)},
 	}
 	for _, g := range cfg.Groups {
-		own := &multicast.Group{ID: g.ID, Members: slices.Clone(g.Members)}
-		c.groups[g.ID] = own
-		for i, p := range g.Members {
-			c.places[p] = place{group: g.ID, member: i}
-		}
+		c.addGroup(&g)
 	}
-	c.group = c.groups[c.places[c.self].group]
-	c.clocks = make([]multicast.Timestamp, len(c.group.Members))
-	c.setEpoch(Epoch{Leader: c.group.Members[0]})
+	c.self = c.peers[cfg.Self]
+	c.own = c.self.group
+	c.enter(Epoch{Number: 1, Leader: c.own.members[0].id})
 	return c, nil
 }
 
-// setEpoch enters an epoch (lines 6-8).
-func (c *Core) setEpoch(e Epoch) {
-	c.current, c.promised = e, e
-	c.state = Follower
-	if e.Leader == c.self {
+func (c *Core) addGroup(config *multicast.Group) {
+	g := &group{id: config.ID, quorum: config.Quorum()}
+	for i, id := range config.Members {
+		q := &peer{id: id, group: g, member: i}
+		g.members = append(g.members, q)
+		c.peers[id] = q
+		c.order = append(c.order, q)
+	}
+	c.groups[g.id] = g
+}
+
+// enter starts an epoch (lines 6-8).
+func (c *Core) enter(e Epoch) {
+	c.current, c.promised, c.state = e, e, Follower
+	if e.Leader == c.self.id {
 		c.state = Primary
 	}
 }
 
-// Stats gives the counts so far.
-func (c *Core) Stats() Stats { return c.stats }
-
-// Pending is the number of messages that are kept: proposed here and not yet
-// known to be durable at all their destinations, or not proposed yet.
-func (c *Core) Pending() int { return len(c.messages) }
+// leader is leader(E_cur).
+func (c *Core) leader() *peer { return c.peers[c.current.Leader] }
 
 // Step implements multicast.Core.
 func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
-	c.out = out
-	c.cover(in.Covered)
-	for _, f := range in.Frames {
-		if _, ok := c.places[f.Peer]; !ok {
-			c.stats.Unknown++
-		} else if len(f.Data) == 0 {
-			c.restartLink(f.Peer)
-		} else if err := decodeFrame(f.Peer, f.Data, c); err != nil {
-			c.stats.Malformed++
-		}
+	c.now = in.Now.Mono
+	if !c.log.begun {
+		c.begin()
+	}
+	for i := range in.Frames {
+		c.receive(&in.Frames[i])
 	}
 	for i := range in.Proposed {
 		c.multicast(&in.Proposed[i])
 	}
-	c.deliver()
-	c.trim()
-	c.recordStep()
-	c.flush()
+	c.propose()
+	c.deliver(out)
+	c.fetch(out)
+	c.cover(in.Covered)
+	c.sayClock()
+	c.flush(out)
+	c.flushLog(out)
 	out.Safe = c.safe()
-	c.checkInvariants()
-	c.out = nil
+	c.check(out.Safe)
 }
 
-// send appends to the frame for a peer. append gets the bytes so far.
-func (c *Core) send(to multicast.ProcessID, appendTo func([]byte) []byte) {
-	b := c.frames[to]
-	if len(b) == 0 {
-		c.peers = append(c.peers, to)
-		b = appendPosition(make([]byte, 0, 128), c.covered[c.self])
-		c.told[to] = c.covered[c.self]
+// receive takes in a frame, or the start of a link. A frame is taken as a whole or not at all.
+func (c *Core) receive(f *multicast.Frame) {
+	q := c.peers[f.Peer]
+	if q == nil {
+		c.stats.BadFrames++
+		return
 	}
-	c.frames[to] = appendTo(b)
-}
-
-// sendDest is r-multicast to all processes of the groups in dest.
-func (c *Core) sendDest(dest []multicast.GroupID, appendTo func([]byte) []byte) {
-	for _, g := range dest {
-		if group := c.groups[g]; group != nil {
-			for _, p := range group.Members {
-				c.send(p, appendTo)
-			}
+	if len(f.Data) == 0 {
+		c.startLink(q)
+		return
+	}
+	var err error
+	if c.packets, err = decodeFrame(f.Data, c.packets[:0]); err != nil {
+		c.stats.BadFrames++
+	} else {
+		for i := range c.packets {
+			c.handle(q, &c.packets[i])
 		}
 	}
+	clear(c.packets)
 }
 
-// flush hands the frames of this step over.
-func (c *Core) flush() {
-	for _, p := range c.peers {
-		c.out.Frames = append(c.out.Frames, multicast.Frame{Peer: p, Data: c.frames[p]})
-		delete(c.frames, p)
+// handle routes a packet from q.
+func (c *Core) handle(q *peer, p *packet) {
+	switch p.kind {
+	case kindStart:
+		c.start(q, p)
+	case kindAck:
+		c.ack(q, p)
+	case kindBump:
+		c.bump(q, p)
+	case kindHave:
+		c.have(q, p.message.ID)
+	case kindFetch:
+		c.answer(q, p.message.ID)
+	case kindCovered:
+		c.covers(q, p.position)
 	}
-	c.peers = c.peers[:0]
+}
+
+// flush hands over the frames of this step, each with what its receiver should
+// know of the own coverage (trim.go).
+func (c *Core) flush(out *multicast.Output) {
+	for _, q := range c.order {
+		if len(q.frame) == 0 {
+			continue
+		}
+		if c.self.covered.Compare(q.told) > 0 {
+			q.told = c.self.covered
+			q.frame = appendCovered(q.frame, q.told)
+		}
+		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame)})
+		if q.frame = q.frame[:0]; cap(q.frame) > maxScratch {
+			q.frame = nil
+		}
+	}
 }

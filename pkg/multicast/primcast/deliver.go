@@ -1,62 +1,61 @@
 package primcast
 
 import (
-	"container/heap"
-
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// pend puts m, now in T, among the pending ones. Its bound is the highest of its timestamp
-// in T and the local timestamps decided. That is min-ts (lines 19-23) wherever it matters: line 30
-// compares it with a final-ts that lines 28 and 29 have bounded by both clocks,
-// and where line 22 or 23 is the smaller one, min-ts is above those clocks anyway.
-func (c *Core) pend(m *entry) {
+// pend puts m among the pending messages, with its proposal as the lower bound of its
+// position until local timestamps are decided.
+//
+// This is min-ts (lines 19-23) as far as line 30 can tell. Line 30 compares min-ts(m') with a
+// final-ts(m) for which lines 28 and 29 hold, so that final-ts(m) is below 1 + min-clock(leader)
+// and below 1 + quorum-clock. Where the minimum of lines 21-23 is one of
+// these two, the comparison is thus true; it stays true with line 21 in
+// their place, which is then higher. So line 21 alone decides.
+func (c *Core) pend(m *message) {
 	m.bound = max(m.bound, m.ts)
-	heap.Push(&c.pending, m)
-	c.decide(m)
+	c.pending.push(m)
 }
 
-// limit is the highest final timestamp that can be delivered now (lines 28, 29).
-func (c *Core) limit() multicast.Timestamp {
-	return min(c.clocks[c.places[c.current.Leader].member], c.quorumClock())
-}
-
-// deliver is lines 53-56. The pending message with the lowest bound is the only one that line 30 lets
-// pass.
-func (c *Core) deliver() {
-	limit := c.limit()
+// deliver is lines 53-56. Line 30 lets only the lowest of the pending messages pass.
+func (c *Core) deliver(out *multicast.Output) {
+	c.updateLimit()
 	for len(c.pending) > 0 {
 		m := c.pending[0]
-		if m.final == 0 || m.final > limit {
+		if !m.decided || m.bound > c.limit { // lines 27-29
 			return
 		}
-		heap.Pop(&c.pending)
-		m.delivered = true
-		c.finals = append(c.finals, final{position: m.position, ts: m.final})
-		at := multicast.Position{Final: m.final, ID: m.ID}
-		if at.Compare(c.delivered) <= 0 {
-			continue // delivered before the restart
+		invariant.Check(m.logged, "a message is delivered before it is in T (I5)")
+		c.pending.pop()
+		if at := m.position(); at.Compare(c.durable) > 0 {
+			if at.Compare(c.delivered) <= 0 {
+				invariant.Check(false, "%v is delivered after %v (I3)", at, c.delivered)
+			}
+			c.delivered = at
+			out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
 		}
-		c.delivered = at
-		c.out.Deliveries = append(c.out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.final})
+		if len(m.Dest) > 1 {
+			c.unnoted = append(c.unnoted, m)
+		}
+		c.finish(m)
 	}
 }
 
-// safe is SAFE-TS (T 4.4.2): nothing at or below it will be delivered any more.
+// finish is line 55. What the message holds is kept until no process needs it (trim.go).
+func (c *Core) finish(m *message) {
+	m.delivered = true
+	m.tallies = nil
+	c.done.add(m.ID, m.prev)
+	c.keep(m)
+}
+
+// safe is SAFE-TS (T 4.4.2). A message that is not pending yet gets a local timestamp here
+// above min-clock(leader) or above quorum-clock; a pending one is not
+// delivered below its bound.
 func (c *Core) safe() multicast.Timestamp {
-	safe := c.limit()
 	if len(c.pending) > 0 {
-		safe = min(safe, c.pending[0].bound-1)
+		return min(c.limit, c.pending[0].bound-1)
 	}
-	return safe
-}
-
-// checkInvariants is the cheap part of what must hold after a step.
-func (c *Core) checkInvariants() {
-	invariant.Check(c.current.Compare(c.promised) <= 0, "E_cur %v is above E_prom %v", c.current, c.promised)
-	for i := 1; i < len(c.out.Deliveries); i++ {
-		a, b := c.out.Deliveries[i-1].Position(), c.out.Deliveries[i].Position()
-		invariant.Check(a.Compare(b) < 0, "delivered %v after %v", b, a)
-	}
+	return c.limit
 }

@@ -1,29 +1,97 @@
 package primcast
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// What a frame holds: the sender's covered position, then messages.
+// A frame is a sequence of packets: the kind, then its fields. Who sends, and so q and h of
+// the algorithm's tuples, is the frame's.
+type kind uint8
+
 const (
-	kindStart   = 1 + iota // START(m): from the sender of m, in the order of its numbers
-	kindPayload            // m as START has it, from the primary of the own group to a member that starts anew
-	kindAck                // ACK(m, h, E, ts, q)
-	kindBump               // BUMP(E, ts, q)
-	kindDone               // to a sender outside m.dest: all destinations have m for ever
+	kindStart   kind = 1 + iota // ⟨START, m⟩: message, prev
+	kindAck                     // ⟨ACK, m, h, E, ts, q⟩: id, epoch, ts, index in the T of h
+	kindBump                    // ⟨BUMP, E, ts, q⟩: epoch, ts, index of the last entry of T
+	kindHave                    // to the sender of m: q needs no START(m); id
+	kindFetch                   // q knows m by its ACKs only: send it START(m); id
+	kindCovered                 // the state machine of q is durable up to a position
 )
 
-// ack is the ACK tuple of line 39; h and q are the link's. Position is that of
-// m in the T of the group that acknowledges.
-type ack struct {
-	id       multicast.MessageID
-	dest     []multicast.GroupID
+// maxNumber bounds timestamps, sequence and epoch numbers and positions from
+// outside, so that what is computed from them cannot overflow.
+const maxNumber = 1 << 62
+
+// packet is any of the above; a kind uses the fields that it names.
+type packet struct {
+	kind     kind
+	message  multicast.Message // kindStart; others: ID only
+	prev     uint64
 	epoch    Epoch
 	ts       multicast.Timestamp
-	position uint64
+	index    uint64
+	position multicast.Position
+}
+
+func appendStart(b []byte, m *multicast.Message, prev uint64) []byte {
+	return varint.AppendUint(appendMessage(append(b, byte(kindStart)), m), prev)
+}
+
+func appendAck(b []byte, m *message) []byte {
+	b = appendEpoch(appendID(append(b, byte(kindAck)), m.ID), m.epoch)
+	return varint.AppendUint(varint.AppendUint(b, m.ts), m.index)
+}
+
+func appendBump(b []byte, e Epoch, ts multicast.Timestamp, index uint64) []byte {
+	b = appendEpoch(append(b, byte(kindBump)), e)
+	return varint.AppendUint(varint.AppendUint(b, ts), index)
+}
+
+func appendHave(b []byte, id multicast.MessageID) []byte {
+	return appendID(append(b, byte(kindHave)), id)
+}
+
+func appendFetch(b []byte, id multicast.MessageID) []byte {
+	return appendID(append(b, byte(kindFetch)), id)
+}
+
+func appendCovered(b []byte, p multicast.Position) []byte {
+	return appendPosition(append(b, byte(kindCovered)), p)
+}
+
+// decodeFrame appends the packets of a frame to into, or gives an error if any of it
+// is malformed. Payloads alias b.
+func decodeFrame(b []byte, into []packet) ([]packet, error) {
+	r := varint.NewReader(b)
+	for r.Len() > 0 {
+		into = append(into, readPacket(r))
+	}
+	return into, r.Done()
+}
+
+func readPacket(r *varint.Reader) packet {
+	p := packet{kind: kind(r.Uint8())}
+	switch p.kind {
+	case kindStart:
+		p.message, p.prev = readMessage(r), r.Uint(maxNumber)
+	case kindAck:
+		p.message.ID, p.epoch = readID(r), readEpoch(r)
+		p.ts, p.index = readTimestamp(r), r.Uint(maxNumber)
+		if p.ts == 0 || p.index == 0 {
+			r.Fail()
+		}
+	case kindBump:
+		p.epoch, p.ts, p.index = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
+	case kindHave, kindFetch:
+		p.message.ID = readID(r)
+	case kindCovered:
+		p.position = readPosition(r)
+	default:
+		r.Fail()
+	}
+	return p
 }
 
 func appendID(b []byte, id multicast.MessageID) []byte {
@@ -31,15 +99,7 @@ func appendID(b []byte, id multicast.MessageID) []byte {
 }
 
 func readID(r *varint.Reader) multicast.MessageID {
-	return multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}
-}
-
-func appendPosition(b []byte, p multicast.Position) []byte {
-	return appendID(varint.AppendUint(b, p.Final), p.ID)
-}
-
-func readPosition(r *varint.Reader) multicast.Position {
-	return multicast.Position{Final: multicast.Timestamp(r.Uint64()), ID: readID(r)}
+	return multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint(maxNumber)}
 }
 
 func appendEpoch(b []byte, e Epoch) []byte {
@@ -47,101 +107,43 @@ func appendEpoch(b []byte, e Epoch) []byte {
 }
 
 func readEpoch(r *varint.Reader) Epoch {
-	return Epoch{Number: r.Uint64(), Leader: multicast.ProcessID(r.Uint32())}
+	return Epoch{Number: r.Uint(maxNumber), Leader: multicast.ProcessID(r.Uint32())}
 }
 
-func appendDest(b []byte, dest []multicast.GroupID) []byte {
-	b = varint.AppendUint(b, uint64(len(dest)))
-	for _, g := range dest {
-		b = varint.AppendUint(b, g)
-	}
-	return b
+func readTimestamp(r *varint.Reader) multicast.Timestamp {
+	return multicast.Timestamp(r.Uint(maxNumber))
 }
 
-func readDest(r *varint.Reader) []multicast.GroupID {
-	n := r.Count()
-	if r.Err() != nil {
-		return nil
-	}
-	dest := make([]multicast.GroupID, n)
-	for i := range dest {
-		dest[i] = multicast.GroupID(r.Uint16())
-	}
-	return dest
+func appendPosition(b []byte, p multicast.Position) []byte {
+	return appendID(varint.AppendUint(b, p.Final), p.ID)
+}
+
+func readPosition(r *varint.Reader) multicast.Position {
+	return multicast.Position{Final: readTimestamp(r), ID: readID(r)}
 }
 
 func appendMessage(b []byte, m *multicast.Message) []byte {
-	b = appendDest(appendID(b, m.ID), m.Dest)
+	b = varint.AppendUint(appendID(b, m.ID), uint64(len(m.Dest)))
+	for _, g := range m.Dest {
+		b = varint.AppendUint(b, g)
+	}
 	return varint.AppendBytes(varint.AppendUint(b, m.After), m.Payload)
 }
 
 func readMessage(r *varint.Reader) multicast.Message {
-	m := multicast.Message{ID: readID(r), Dest: readDest(r)}
-	m.After, m.Payload = multicast.Timestamp(r.Uint64()), r.Bytes()
-	if r.Err() == nil && m.Validate() != nil {
+	m := multicast.Message{ID: readID(r), Dest: make([]multicast.GroupID, r.Count())}
+	for i := range m.Dest {
+		m.Dest[i] = multicast.GroupID(r.Uint16())
+	}
+	m.After, m.Payload = readTimestamp(r), r.Bytes()
+	if m.Validate() != nil {
 		r.Fail()
 	}
 	return m
 }
 
-func appendAck(b []byte, a *ack) []byte {
-	b = appendEpoch(appendDest(appendID(b, a.id), a.dest), a.epoch)
-	return varint.AppendUint(varint.AppendUint(b, a.ts), a.position)
-}
+// packetSize is about how many bytes a message needs in a frame or a record.
+func packetSize(m *multicast.Message) int { return len(m.Payload) + 3*len(m.Dest) + 48 }
 
-func readAck(r *varint.Reader) ack {
-	a := ack{id: readID(r), dest: readDest(r), epoch: readEpoch(r)}
-	a.ts, a.position = multicast.Timestamp(r.Uint64()), r.Uint64()
-	m := multicast.Message{ID: a.id, Dest: a.dest}
-	if r.Err() == nil && m.Validate() != nil {
-		r.Fail()
-	}
-	return a
-}
-
-// handlers are what a frame's messages are given to, in order.
-type handlers interface {
-	onCovered(from multicast.ProcessID, p multicast.Position)
-	onStart(from multicast.ProcessID, m multicast.Message)
-	onPayload(from multicast.ProcessID, m multicast.Message)
-	onAck(from multicast.ProcessID, a ack)
-	onBump(from multicast.ProcessID, e Epoch, ts multicast.Timestamp)
-	onDone(from multicast.ProcessID, id multicast.MessageID)
-}
-
-// decodeFrame gives the messages of a frame to h. What stands before a malformed one
-// was handled.
-func decodeFrame(from multicast.ProcessID, b []byte, h handlers) error {
-	r := varint.NewReader(b)
-	covered := readPosition(r)
-	if r.Err() == nil {
-		h.onCovered(from, covered)
-	}
-	for r.Len() > 0 && r.Err() == nil {
-		switch kind := r.Uint8(); kind {
-		case kindStart:
-			if m := readMessage(r); r.Err() == nil {
-				h.onStart(from, m)
-			}
-		case kindPayload:
-			if m := readMessage(r); r.Err() == nil {
-				h.onPayload(from, m)
-			}
-		case kindAck:
-			if a := readAck(r); r.Err() == nil {
-				h.onAck(from, a)
-			}
-		case kindBump:
-			if e, ts := readEpoch(r), multicast.Timestamp(r.Uint64()); r.Err() == nil {
-				h.onBump(from, e, ts)
-			}
-		case kindDone:
-			if id := readID(r); r.Err() == nil {
-				h.onDone(from, id)
-			}
-		default:
-			return fmt.Errorf("primcast: message of unknown kind %d from process %d", kind, from)
-		}
-	}
-	return r.Err()
-}
+// grow makes room for a packet that holds m.
+func grow(b []byte, m *multicast.Message) []byte { return slices.Grow(b, packetSize(m)) }

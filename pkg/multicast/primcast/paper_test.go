@@ -5,254 +5,247 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Groups of Figure 4.1: g = {1, 2, 3}, h = {4, 5, 6}; 1 and 4 are the primaries.
+// Groups g = {1, 2, 3} and h = {4, 5, 6}, as in Figure 4.1.
 var (
-	g = multicast.Group{ID: 1, Members: []multicast.ProcessID{1, 2, 3}}
-	h = multicast.Group{ID: 2, Members: []multicast.ProcessID{4, 5, 6}}
+	groupG = multicast.Group{ID: 1, Members: []multicast.ProcessID{1, 2, 3}}
+	groupH = multicast.Group{ID: 2, Members: []multicast.ProcessID{4, 5, 6}}
+	epochG = Epoch{Number: 1, Leader: 1}
+	epochH = Epoch{Number: 1, Leader: 4}
+	both   = []multicast.GroupID{1, 2}
 )
 
-// at makes a process of the figure.
-func at(t *testing.T, self multicast.ProcessID) *Core {
-	t.Helper()
-	c, err := New(Config{Self: self, Groups: []multicast.Group{g, h}})
+func newCore(t *testing.T, self multicast.ProcessID) *Core {
+	c, err := New(Config{Self: self, Groups: []multicast.Group{groupG, groupH}})
 	require.NoError(t, err)
 	return c
 }
 
-// step feeds one frame of encoded messages and gives what the core says.
-func step(c *Core, from multicast.ProcessID, messages ...[]byte) *multicast.Output {
-	frame := appendPosition(nil, multicast.Position{})
-	for _, m := range messages {
-		frame = append(frame, m...)
-	}
-	var out multicast.Output
-	c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: from, Data: frame}}}, &out)
-	return &out
+func msg(seq uint64, dest ...multicast.GroupID) *multicast.Message {
+	return &multicast.Message{ID: multicast.MessageID{Sender: 5, Seq: seq}, Dest: dest, Payload: []byte("content")}
 }
 
-func message(seq uint64, dest ...multicast.GroupID) multicast.Message {
-	return multicast.Message{ID: multicast.MessageID{Sender: 5, Seq: seq}, Dest: dest, Payload: []byte("m")}
+func ackOf(m *multicast.Message, e Epoch, ts multicast.Timestamp, index uint64) []byte {
+	return appendAck(nil, &message{Message: *m, epoch: e, ts: ts, index: index})
 }
 
-func start(m multicast.Message) []byte { return appendMessage([]byte{kindStart}, &m) }
-
-func ackFor(m multicast.Message, leader multicast.ProcessID, ts multicast.Timestamp, position uint64) []byte {
-	return appendAck([]byte{kindAck}, &ack{id: m.ID, dest: m.Dest, epoch: Epoch{Leader: leader}, ts: ts, position: position})
+// hear gives c one frame and returns what it does.
+func hear(c *Core, from multicast.ProcessID, data []byte) *multicast.Output {
+	out := &multicast.Output{}
+	c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: from, Data: data}}}, out)
+	c.audit()
+	return out
 }
 
-func bump(leader multicast.ProcessID, ts multicast.Timestamp) []byte {
-	return appendUint(appendEpoch([]byte{kindBump}, Epoch{Leader: leader}), uint64(ts))
-}
-
-// saidTo decodes what out holds for a peer.
-func saidTo(t *testing.T, out *multicast.Output, peer multicast.ProcessID) *recorder {
-	t.Helper()
-	r := &recorder{}
+// said is what out says to a process, of one kind.
+func said(t *testing.T, out *multicast.Output, to multicast.ProcessID, k kind) (found []packet) {
 	for _, f := range out.Frames {
-		if f.Peer == peer {
-			require.NoError(t, decodeFrame(0, f.Data, r))
+		if f.Peer != to {
+			continue
 		}
-	}
-	return r
-}
-
-type recorder struct {
-	acks   []ack
-	bumps  []multicast.Timestamp
-	starts []multicast.MessageID
-}
-
-func (r *recorder) onCovered(multicast.ProcessID, multicast.Position) {}
-func (r *recorder) onStart(_ multicast.ProcessID, m multicast.Message) {
-	r.starts = append(r.starts, m.ID)
-}
-func (r *recorder) onPayload(_ multicast.ProcessID, m multicast.Message) {
-	r.starts = append(r.starts, m.ID)
-}
-func (r *recorder) onAck(_ multicast.ProcessID, a ack)              { r.acks = append(r.acks, a) }
-func (r *recorder) onDone(multicast.ProcessID, multicast.MessageID) {}
-func (r *recorder) onBump(_ multicast.ProcessID, _ Epoch, ts multicast.Timestamp) {
-	r.bumps = append(r.bumps, ts)
-}
-
-func TestAlg2Line32StartGoesToAllDestinationProcesses(t *testing.T) {
-	c := at(t, 5)
-	var out multicast.Output
-	m := message(1, 1, 2)
-	c.Step(&multicast.Input{Proposed: []multicast.Message{m}}, &out)
-	require.Len(t, out.Frames, 6)
-	for _, f := range out.Frames {
-		require.Equal(t, []multicast.MessageID{m.ID}, saidTo(t, &out, f.Peer).starts)
-	}
-}
-
-func TestAlg2Line37PrimaryProposesOnceWithItsNextClock(t *testing.T) {
-	c := at(t, 1)
-	m := message(1, 1, 2)
-	out := step(c, 5, start(m))
-	require.Len(t, out.Records, 1, "line 38 is durable before line 39 is heard")
-	for _, p := range []multicast.ProcessID{1, 2, 3, 4, 5, 6} {
-		require.Equal(t, multicast.Timestamp(1), saidTo(t, out, p).acks[0].ts)
-	}
-	require.Empty(t, step(c, 5, start(m)).Frames, "line 25: not again")
-	require.Equal(t, multicast.Timestamp(2), saidTo(t, step(c, 5, start(message(2, 1))), 2).acks[0].ts)
-}
-
-func TestAfterRaisesTheProposal(t *testing.T) {
-	m := message(1, 1)
-	m.After = 41
-	require.Equal(t, multicast.Timestamp(42), saidTo(t, step(at(t, 1), 5, start(m)), 2).acks[0].ts)
-}
-
-func TestAlg2Line42FollowerAcknowledgesThePrimaryOnly(t *testing.T) {
-	c := at(t, 2)
-	m := message(1, 1)
-	require.Empty(t, step(c, 5, start(m)).Frames, "a follower proposes nothing")
-	require.Empty(t, step(c, 3, ackFor(m, 1, 7, 0)).Frames, "an ACK of a follower is not a proposal")
-	out := step(c, 1, ackFor(m, 1, 7, 0))
-	require.Equal(t, multicast.Timestamp(7), saidTo(t, out, 1).acks[0].ts)
-	require.Equal(t, byte(recordEntry), out.Records[0][0])
-}
-
-func TestAlg2Line42WaitsForTheContent(t *testing.T) {
-	c := at(t, 2)
-	m, next := message(1, 1), message(2, 1)
-	require.Empty(t, step(c, 1, ackFor(m, 1, 7, 0), ackFor(next, 1, 8, 1), bump(1, 9)).Frames)
-	require.Zero(t, c.clocks[0], "the primary's clock is believed only after its proposals are in T")
-	require.Empty(t, step(c, 5, start(next)).Frames, "T is in the primary's order")
-	require.Len(t, saidTo(t, step(c, 5, start(m)), 3).acks, 2)
-	require.Equal(t, multicast.Timestamp(9), c.clocks[0])
-}
-
-func TestAlg2Line48RemoteAckBumpsTheGroup(t *testing.T) {
-	c := at(t, 2)
-	m := message(1, 1, 2)
-	out := step(c, 4, ackFor(m, 4, 5, 0))
-	for _, p := range g.Members {
-		require.Equal(t, []multicast.Timestamp{5}, saidTo(t, out, p).bumps)
-	}
-	require.Empty(t, saidTo(t, out, 4).bumps, "BUMP stays in the group")
-	require.Len(t, out.Records, 1, "the ceiling of the clock is durable before BUMP is heard")
-	require.Empty(t, step(c, 5, ackFor(m, 4, 5, 0)).Frames, "nothing new")
-}
-
-// Figure 4.1 at p2: final-ts is 2, from h. Without the BUMPs quorum-clock stays 1 and m is
-// not delivered.
-func TestFigure41(t *testing.T) {
-	c := at(t, 2)
-	m := message(1, 1, 2)
-	step(c, 5, start(m))
-	step(c, 1, ackFor(m, 1, 1, 0))
-	step(c, 2, ackFor(m, 1, 1, 0))
-	step(c, 4, ackFor(m, 4, 2, 0))
-	require.Empty(t, step(c, 6, ackFor(m, 4, 2, 0)).Deliveries, "line 29")
-	require.Empty(t, step(c, 2, bump(1, 2)).Deliveries, "line 28: the primary may still propose 2")
-	out := step(c, 1, bump(1, 2))
-	require.Len(t, out.Deliveries, 1)
-	require.Equal(t, multicast.Timestamp(2), out.Deliveries[0].Final)
-	require.Equal(t, multicast.Timestamp(2), out.Safe)
-}
-
-func TestAlg1Line30WaitsForWhatMayBeLower(t *testing.T) {
-	c := at(t, 2)
-	both, local := message(1, 1, 2), message(2, 1)
-	step(c, 5, start(both), start(local))
-	step(c, 1, ackFor(both, 1, 1, 0), ackFor(local, 1, 2, 1))
-	out := step(c, 2, ackFor(both, 1, 1, 0), ackFor(local, 1, 2, 1))
-	require.Empty(t, out.Deliveries, "both may still get final-ts 2 and a lower id")
-	require.Equal(t, multicast.Timestamp(0), out.Safe)
-	step(c, 4, ackFor(both, 4, 2, 0))
-	out = step(c, 6, ackFor(both, 4, 2, 0))
-	require.Equal(t, []multicast.MessageID{both.ID, local.ID}, []multicast.MessageID{out.Deliveries[0].ID, out.Deliveries[1].ID})
-}
-
-func TestGapsAreNotAppended(t *testing.T) {
-	c := at(t, 2)
-	m := message(1, 1)
-	step(c, 5, start(m))
-	require.Empty(t, step(c, 1, ackFor(m, 1, 9, 3)).Frames)
-	require.Equal(t, uint64(1), c.Stats().Gaps)
-}
-
-func TestMalformedInputIsCounted(t *testing.T) {
-	c := at(t, 2)
-	var out multicast.Output
-	c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: 1, Data: []byte{0xff}}, {Peer: 99, Data: []byte{1}}}}, &out)
-	m := message(1, 2)
-	step(c, 5, start(m))
-	require.Equal(t, Stats{Malformed: 2, Unknown: 1}, c.Stats())
-	require.ErrorContains(t, c.Replay([]byte{77}), "unknown kind")
-	require.Error(t, c.Replay([]byte{recordEntry, 5}))
-}
-
-func TestConfigValidate(t *testing.T) {
-	for want, cfg := range map[string]Config{
-		"in none of the groups": {Self: 9, Groups: []multicast.Group{g}},
-		"stands twice":          {Self: 1, Groups: []multicast.Group{g, g}},
-		"groups are disjoint":   {Self: 1, Groups: []multicast.Group{g, {ID: 3, Members: []multicast.ProcessID{1}}}},
-		"has 0 members":         {Self: 1, Groups: []multicast.Group{{ID: 3}}},
-	} {
-		_, err := New(cfg)
-		require.ErrorContains(t, err, want)
-	}
-}
-
-// Memory stays flat: what all have covered is forgotten, in M, T and the log on disk.
-func TestTrimming(t *testing.T) {
-	n := newNetwork(t, 5, 3, 3)
-	for range 30 {
-		for range 40 {
-			x := n.nodes[n.ids[n.rng.IntN(len(n.ids))]]
-			m := n.message(x.id)
-			m.Payload = make([]byte, 4<<10)
-			n.step(x, m)
-		}
-		n.settle()
-	}
-	n.settle()
-	for _, id := range n.ids {
-		x := n.nodes[id]
-		x.durable = len(x.delivered)
-		require.Less(t, x.core.Pending(), 300, "of 1200 messages")
-		size := 0
-		for _, r := range x.records {
-			size += len(r)
-		}
-		require.Less(t, size, 4*checkpointMinimum)
-	}
-}
-
-func FuzzDecodeFrame(f *testing.F) {
-	m := message(3, 1, 2)
-	f.Add(append(appendPosition(nil, multicast.Position{Final: 4}), start(m)...))
-	f.Add(append(appendPosition(nil, multicast.Position{}), ackFor(m, 1, 9, 4)...))
-	f.Add(append(appendPosition(nil, multicast.Position{}), bump(1, 9)...))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		defer func() { // a peer that breaks the protocol stops the process, and says why
-			if r := recover(); r != nil {
-				require.IsType(t, invariant.Broken{}, r)
+		packets, err := decodeFrame(f.Data, nil)
+		require.NoError(t, err)
+		for _, p := range packets {
+			if p.kind == k {
+				found = append(found, p)
 			}
-		}()
-		c := at(t, 2)
-		var out multicast.Output
-		for _, peer := range []multicast.ProcessID{1, 3, 4} {
-			c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: peer, Data: b}}}, &out)
-			out.Reset()
 		}
-	})
+	}
+	return found
 }
 
-func FuzzReplay(f *testing.F) {
-	c, err := New(Config{Self: 2, Groups: []multicast.Group{g, h}})
-	require.NoError(f, err)
-	m := &entry{Message: message(3, 1)}
-	f.Add(c.entryRecord(m))
-	f.Add(c.checkpoint())
-	f.Add([]byte{recordFinals, 1, 0, 5})
-	f.Add([]byte{recordCeiling, 5})
-	f.Fuzz(func(t *testing.T, b []byte) { _ = at(t, 2).Replay(b) })
+func TestAlg1Line8FirstMemberIsPrimary(t *testing.T) {
+	require.Equal(t, Primary, newCore(t, 1).state)
+	require.Equal(t, Follower, newCore(t, 2).state)
+	require.Equal(t, epochH, newCore(t, 6).current)
+}
+
+func TestAlg1Line9LocalTimestampNeedsQuorumOfOneEpoch(t *testing.T) {
+	c := newCore(t, 2)
+	m := &message{Message: *msg(1, 1)}
+	require.False(t, m.count(c.peers[1], epochG, 4))
+	require.False(t, m.count(c.peers[1], epochG, 4), "twice is once")
+	require.False(t, m.count(c.peers[3], Epoch{Number: 2, Leader: 2}, 4), "another epoch")
+	require.Zero(t, m.localTS(1))
+	require.True(t, m.count(c.peers[2], epochG, 4))
+	require.EqualValues(t, 4, m.localTS(1))
+}
+
+func TestAlg1Line12FinalTimestampIsHighestLocal(t *testing.T) {
+	c := newCore(t, 2)
+	m := &message{Message: *msg(1, both...), started: true}
+	for _, q := range []multicast.ProcessID{1, 2} {
+		m.count(c.peers[q], epochG, 4)
+	}
+	require.Zero(t, m.finalTS())
+	for _, q := range []multicast.ProcessID{4, 6} {
+		m.count(c.peers[q], epochH, 9)
+	}
+	require.EqualValues(t, 9, m.finalTS())
+}
+
+func TestAlg1Line17QuorumClock(t *testing.T) {
+	c := newCore(t, 3)
+	for q, ts := range map[multicast.ProcessID]multicast.Timestamp{1: 9, 2: 5, 3: 1} {
+		hear(c, q, appendBump(nil, epochG, ts, 0))
+	}
+	require.EqualValues(t, 5, c.quorumClock)
+}
+
+func TestAlg1Line15MinClockIgnoresLaterEpochs(t *testing.T) {
+	c := newCore(t, 3)
+	hear(c, 2, appendBump(nil, Epoch{Number: 2, Leader: 2}, 5, 0))
+	require.Zero(t, c.peers[2].clock)
+}
+
+func TestAlg1Line30LowerPendingMessageHoldsBack(t *testing.T) {
+	c := newCore(t, 2)
+	first, second := msg(1, both...), msg(2, 1)
+	for i, m := range []*multicast.Message{first, second} {
+		hear(c, 5, appendStart(nil, m, 0))
+		hear(c, 1, ackOf(m, epochG, multicast.Timestamp(i+1), uint64(i+1)))
+	}
+	for _, q := range []multicast.ProcessID{2, 3} {
+		require.Empty(t, hear(c, q, ackOf(first, epochG, 1, 1)).Deliveries)
+		out := hear(c, q, ackOf(second, epochG, 2, 2))
+		require.Empty(t, out.Deliveries, "final-ts of the first may still be 1")
+		require.Zero(t, out.Safe)
+	}
+	hear(c, 4, ackOf(first, epochH, 7, 1))
+	out := hear(c, 6, ackOf(first, epochH, 7, 1))
+	require.Len(t, out.Deliveries, 1, "the first is at 7 now")
+	require.Equal(t, second.ID, out.Deliveries[0].ID)
+}
+
+func TestAlg2Line32StartGoesToAllOfDest(t *testing.T) {
+	c := newCore(t, 5)
+	out := &multicast.Output{}
+	c.Step(&multicast.Input{Proposed: []multicast.Message{*msg(1, 1), *msg(2, both...)}}, out)
+	for p := multicast.ProcessID(1); p <= 6; p++ {
+		starts := said(t, out, p, kindStart)
+		require.Equal(t, *msg(2, both...), starts[len(starts)-1].message)
+		require.Len(t, starts, map[bool]int{true: 2, false: 1}[p <= 3])
+	}
+	require.Empty(t, out.Records)
+}
+
+func TestAlg2Line37ClockIsAboveAfter(t *testing.T) {
+	c := newCore(t, 1)
+	m := msg(1, 1)
+	m.After = 40
+	out := hear(c, 5, appendStart(nil, m, 0))
+	require.EqualValues(t, 41, c.clock)
+	require.Len(t, out.Records, 1, "line 38")
+	require.Len(t, said(t, out, 2, kindAck), 1)
+	require.EqualValues(t, 41, said(t, out, 2, kindAck)[0].ts)
+	require.Len(t, said(t, out, 5, kindHave), 1, "the sender is not in m.dest")
+}
+
+func TestAlg2Line35FollowersDoNotPropose(t *testing.T) {
+	out := hear(newCore(t, 2), 5, appendStart(nil, msg(1, both...), 0))
+	require.Empty(t, out.Frames)
+	require.Empty(t, out.Records)
+}
+
+func TestAlg2Line42OnlyThePrimaryIsFollowed(t *testing.T) {
+	c := newCore(t, 2)
+	m := msg(1, both...)
+	hear(c, 5, appendStart(nil, m, 0))
+	require.Empty(t, hear(c, 3, ackOf(m, epochG, 1, 1)).Records)
+	require.Empty(t, hear(c, 1, ackOf(m, epochG, 2, 2)).Records, "after a gap")
+	require.EqualValues(t, 1, c.Stats().Gaps)
+	out := hear(c, 1, ackOf(m, epochG, 1, 1))
+	require.Len(t, out.Records, 1, "line 43")
+	for p := multicast.ProcessID(1); p <= 6; p++ {
+		require.Len(t, said(t, out, p, kindAck), 1, "line 45")
+	}
+	require.Empty(t, hear(c, 1, ackOf(m, epochG, 1, 1)).Records, "again")
+}
+
+func TestAlg2Line43WaitsForContentInOrder(t *testing.T) {
+	c := newCore(t, 2)
+	a, b := msg(1, 1), msg(2, 1)
+	hear(c, 1, ackOf(a, epochG, 1, 1))
+	hear(c, 1, ackOf(b, epochG, 2, 2))
+	require.Empty(t, hear(c, 5, appendStart(nil, b, 1)).Records)
+	require.Len(t, hear(c, 5, appendStart(nil, a, 0)).Records, 2)
+	require.EqualValues(t, 2, c.last)
+}
+
+func TestAlg2Line47FetchesWhatTheSenderDoesNotSend(t *testing.T) {
+	c := newCore(t, 1)
+	m := msg(1, both...)
+	out := hear(c, 4, ackOf(m, epochH, 3, 1))
+	require.Equal(t, DefaultFetchAfter, out.Wake)
+	out.Reset()
+	c.Step(&multicast.Input{Now: multicast.Instant{Mono: DefaultFetchAfter}}, out)
+	require.Len(t, said(t, out, 4, kindFetch), 1)
+	require.Equal(t, 2*DefaultFetchAfter, out.Wake)
+
+	h := newCore(t, 4)
+	hear(h, 5, appendStart(nil, m, 0))
+	answer := said(t, hear(h, 1, appendFetch(nil, m.ID)), 1, kindStart)
+	require.Len(t, answer, 1)
+	out = hear(c, 4, appendStart(nil, &answer[0].message, 0))
+	require.Len(t, said(t, out, 6, kindAck), 1)
+	require.EqualValues(t, 4, said(t, out, 6, kindAck)[0].ts)
+	require.Zero(t, out.Wake)
+}
+
+func TestAlg2Line50BumpGoesToTheOwnGroupOnly(t *testing.T) {
+	c := newCore(t, 2)
+	m := msg(1, both...)
+	out := hear(c, 4, ackOf(m, epochH, 3, 1))
+	for p := multicast.ProcessID(1); p <= 6; p++ {
+		require.Len(t, said(t, out, p, kindBump), map[bool]int{true: 1, false: 0}[p <= 3])
+	}
+	require.Equal(t, packet{kind: kindBump, epoch: epochG, ts: 3}, said(t, out, 1, kindBump)[0])
+	require.Len(t, out.Records, 1, "the ceiling")
+	require.Empty(t, hear(c, 6, ackOf(m, epochH, 3, 1)).Frames, "line 48: not above the clock")
+	require.Empty(t, hear(c, 4, ackOf(msg(2, both...), epochH, 4, 2)).Records, "below the ceiling")
+}
+
+func TestBumpAfterAGapIsNotHeard(t *testing.T) {
+	c := newCore(t, 2)
+	hear(c, 1, appendBump(nil, epochG, 9, 4))
+	require.Zero(t, c.leader().clock)
+	require.EqualValues(t, 1, c.Stats().Gaps)
+}
+
+// TestFigure41 is the example execution, all processes in lockstep: 5 multicasts m to g and
+// h, and all deliver it after three steps.
+func TestFigure41(t *testing.T) {
+	cores := map[multicast.ProcessID]*Core{}
+	wire := map[multicast.ProcessID][]multicast.Frame{}
+	for p := multicast.ProcessID(1); p <= 6; p++ {
+		cores[p] = newCore(t, p)
+	}
+	cores[4].clock = 1 // so that h proposes 2, and g must be bumped
+	proposed := []multicast.Message{*msg(1, both...)}
+	for step := 0; step <= 3; step++ {
+		next := map[multicast.ProcessID][]multicast.Frame{}
+		for p := multicast.ProcessID(1); p <= 6; p++ {
+			in := &multicast.Input{Frames: wire[p]}
+			if p == 5 {
+				in.Proposed = proposed
+			}
+			for own := true; own; { // a process hears itself in no time
+				out := &multicast.Output{}
+				cores[p].Step(in, out)
+				require.Equal(t, step == 3, len(out.Deliveries) == 1 || cores[p].delivered.Final == 2, "process %d in step %d", p, step)
+				in = &multicast.Input{}
+				own = false
+				for _, f := range out.Frames {
+					if f.Peer == p {
+						in.Frames, own = []multicast.Frame{{Peer: p, Data: f.Data}}, true
+					} else {
+						next[f.Peer] = append(next[f.Peer], multicast.Frame{Peer: p, Data: f.Data})
+					}
+				}
+			}
+		}
+		proposed, wire = nil, next
+	}
 }

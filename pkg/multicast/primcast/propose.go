@@ -1,111 +1,159 @@
 package primcast
 
 import (
-	"github.com/globalfs/globalfs/internal/invariant"
+	"cmp"
+	"slices"
+
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
+// sent is an own message of which some destination process may not have START yet.
+type sent struct {
+	multicast.Message
+	order   uint64   // of sending
+	prev    []uint64 // for each destination group, the number sent to it before
+	waiting []uint64 // for each destination group, a bit for each member that may not have it
+}
+
+// outbox is what this process multicasts.
+type outbox struct {
+	sent    map[multicast.MessageID]*sent
+	count   uint64 // of messages so far
+	lastSeq uint64
+}
+
 // multicast is a-multicast(m), lines 31-32.
 func (c *Core) multicast(m *multicast.Message) {
-	invariant.Check(m.Validate() == nil && m.ID.Sender == c.self, "process %d proposes message %v to %v", c.self, m.ID, m.Dest)
-	for _, g := range m.Dest {
-		invariant.Check(c.groups[g] != nil, "message %v to group %d, which does not exist", m.ID, g)
-	}
-	if n := len(c.outbox); n > 0 {
-		invariant.Check(c.outbox[n-1].Seq < m.ID.Seq, "message %v after %v: numbers must grow", m.ID, c.outbox[n-1])
-	}
-	c.outbox = append(c.outbox, m.ID)
-	if !m.To(c.group.ID) {
-		own := *m
-		c.foreign[m.ID] = &own
-	} else {
-		c.take(m)
-	}
-	c.sendDest(m.Dest, func(b []byte) []byte { return appendMessage(append(b, kindStart), m) })
-}
-
-// onStart is lines 33-39: START(m) joins M, and the primary proposes it.
-func (c *Core) onStart(from multicast.ProcessID, m multicast.Message) {
-	if from != m.ID.Sender || !m.To(c.group.ID) {
-		c.stats.Malformed++
+	if m.Validate() != nil || m.ID.Sender != c.self.id || m.ID.Seq > maxNumber || m.After >= maxNumber || !c.allExist(m.Dest) {
+		c.stats.Refused++
 		return
 	}
-	if !c.take(&m) {
+	if m.ID.Seq <= c.outbox.lastSeq {
+		c.stats.Repeated++
 		return
 	}
-	c.advanceQueue()
-	if known := c.messages[m.ID]; c.state == Primary && !known.proposed {
-		c.propose(known)
+	c.outbox.lastSeq = m.ID.Seq
+	c.outbox.count++
+	s := &sent{Message: *m, order: c.outbox.count, prev: make([]uint64, len(m.Dest)), waiting: make([]uint64, len(m.Dest))}
+	c.outbox.sent[m.ID] = s
+	for i, id := range m.Dest {
+		g := c.groups[id]
+		s.prev[i], g.lastSeq = g.lastSeq, m.ID.Seq
+		for _, q := range g.members {
+			s.waiting[i] |= 1 << q.member
+			c.sendStart(q, m, s.prev[i])
+		}
 	}
 }
 
-// onPayload is START without the right to be proposed: it comes out of the order of its sender's numbers.
-func (c *Core) onPayload(_ multicast.ProcessID, m multicast.Message) {
-	if m.To(c.group.ID) && c.take(&m) {
-		c.advanceQueue()
+// allExist reports whether all of dest are groups.
+func (c *Core) allExist(dest []multicast.GroupID) bool {
+	return !slices.ContainsFunc(dest, func(g multicast.GroupID) bool { return c.groups[g] == nil })
+}
+
+func (c *Core) sendStart(q *peer, m *multicast.Message, prev uint64) {
+	q.frame = appendStart(grow(q.frame, m), m, prev)
+}
+
+// have notes that q has m: its ACK says so, or HAVE.
+func (c *Core) have(q *peer, id multicast.MessageID) {
+	s := c.outbox.sent[id]
+	if s == nil {
+		return
+	}
+	i := slices.Index(s.Dest, q.group.id)
+	if i < 0 {
+		c.stats.BadPackets++
+		return
+	}
+	s.waiting[i] &^= 1 << q.member
+	if !slices.ContainsFunc(s.waiting, func(w uint64) bool { return w != 0 }) {
+		delete(c.outbox.sent, id)
 	}
 }
 
-// take keeps the content of m in M; false if m is of the past. A sender's STARTs come in
-// the order of its numbers and are proposed in that order, so that what is at or
-// below the highest in T and not in M was in T and is forgotten.
-func (c *Core) take(m *multicast.Message) bool {
-	known := c.lookup(m.ID, m.Dest)
-	if known == nil {
-		return false
+// resend sends q again, in order, the own messages that it may not have.
+func (c *Core) resend(q *peer) {
+	var again []*sent
+	for _, s := range c.outbox.sent {
+		if i := slices.Index(s.Dest, q.group.id); i >= 0 && s.waiting[i]&(1<<q.member) != 0 {
+			again = append(again, s)
+		}
 	}
-	if !known.payload {
-		known.payload = true
-		known.Message = *m
+	slices.SortFunc(again, func(a, b *sent) int { return cmp.Compare(a.order, b.order) })
+	for _, s := range again {
+		c.sendStart(q, &s.Message, s.prev[slices.Index(s.Dest, q.group.id)])
 	}
-	return true
 }
 
-// lookup finds or makes the entry of M for a message; nil if it is of the past.
-func (c *Core) lookup(id multicast.MessageID, dest []multicast.GroupID) *entry {
-	if m := c.messages[id]; m != nil {
-		return m
+// start is lines 33-34, for START(m) from its sender or from another that was asked for it.
+func (c *Core) start(q *peer, p *packet) {
+	if !p.message.To(c.own.id) || !c.allExist(p.message.Dest) || c.peers[p.message.ID.Sender] == nil {
+		c.stats.BadPackets++
+		return
 	}
-	if id.Seq <= c.high[id.Sender] {
-		return nil
+	m := c.messages[p.message.ID]
+	if m == nil && c.done.has(p.message.ID) || m != nil && m.logged {
+		if q.id == p.message.ID.Sender {
+			q.frame = appendHave(q.frame, p.message.ID)
+		}
+		return
 	}
-	m := &entry{Message: multicast.Message{ID: id, Dest: dest}, locals: make([]local, len(dest))}
+	if m == nil {
+		m = c.newMessage(p.message.ID)
+	} else if m.started {
+		return
+	}
+	m.Message, m.started, m.prev = p.message, true, p.prev
+	c.fresh = append(c.fresh, m)
+	c.follow()
+	c.learned(m)
+}
+
+func (c *Core) newMessage(id multicast.MessageID) *message {
+	m := &message{Message: multicast.Message{ID: id}}
 	c.messages[id] = m
 	return m
 }
 
-// propose is lines 36-39 for one message; with After, the final timestamp is higher than
-// that (T 4.4.2).
-func (c *Core) propose(m *entry) {
-	c.clock = max(c.clock, m.After) + 1
-	c.append(m, c.clock)
-	c.acknowledge(m)
+// proposable is lines 24-25.
+func (m *message) proposable(g multicast.GroupID) bool {
+	return m.started && m.index == 0 && m.localTS(g) == 0
 }
 
-// append puts m at the end of T (lines 38, 43), durably.
-func (c *Core) append(m *entry, ts multicast.Timestamp) {
-	invariant.Check(!m.proposed && m.payload, "message %v is appended to T again or without its content", m.ID)
-	c.insert(m, c.current, ts)
-	c.record(c.entryRecord(m))
+// propose is lines 35-39, with the lower bound that the sender may give (T 4.4.2).
+func (c *Core) propose() {
+	for _, m := range c.fresh {
+		if c.state != Primary || !m.proposable(c.own.id) {
+			continue
+		}
+		c.clock = max(c.clock, m.After) + 1 // line 37
+		m.epoch, m.ts, m.index = c.current, c.clock, c.last+1
+		c.pend(m)
+		c.append(m)
+	}
+	clear(c.fresh)
+	c.fresh = c.fresh[:0]
 }
 
-// insert is append without a record.
-func (c *Core) insert(m *entry, e Epoch, ts multicast.Timestamp) {
-	m.proposed, m.epoch, m.ts, m.position = true, e, ts, c.end()
-	c.log = append(c.log, m)
-	c.high[m.ID.Sender] = max(c.high[m.ID.Sender], m.ID.Seq)
-	c.pend(m)
+// append is lines 38-39 and 43-45: m joins T, durably, and is acknowledged.
+func (c *Core) append(m *message) {
+	c.logEntry(m)
+	c.clock = max(c.clock, m.ts) // line 44
+	for _, id := range m.Dest {
+		for _, q := range c.groups[id].members {
+			c.sendAck(q, m)
+		}
+	}
+	if sender := c.peers[m.ID.Sender]; !m.To(sender.group.id) {
+		sender.frame = appendHave(sender.frame, m.ID)
+	}
 }
 
-// end is the position after the last one of T.
-func (c *Core) end() uint64 { return c.first + uint64(len(c.log)) }
-
-// acknowledge sends the own ACK for m to m.dest (lines 39, 45).
-func (c *Core) acknowledge(m *entry) {
-	a := c.ackOf(m)
-	c.sendDest(m.Dest, func(b []byte) []byte { return appendAck(append(b, kindAck), &a) })
-}
-
-func (c *Core) ackOf(m *entry) ack {
-	return ack{id: m.ID, dest: m.Dest, epoch: m.epoch, ts: m.ts, position: m.position}
+// sendAck sends the own ACK for m, which is in T. It tells the own group the clock.
+func (c *Core) sendAck(q *peer, m *message) {
+	q.frame = appendAck(q.frame, m)
+	if q.group == c.own {
+		q.said = max(q.said, m.ts)
+	}
 }

@@ -2,13 +2,15 @@ package primcast
 
 import (
 	"cmp"
-	"container/heap"
+	"fmt"
+	"math/bits"
 
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Epoch is a reign of one leader in a group. Epochs of different groups are
-// not related.
+// Epoch is the reign of one leader in its group; the zero Epoch is before all. Epochs of
+// different groups are not related.
 type Epoch struct {
 	Number uint64
 	Leader multicast.ProcessID
@@ -19,81 +21,133 @@ func (e Epoch) Compare(other Epoch) int {
 	return cmp.Or(cmp.Compare(e.Number, other.Number), cmp.Compare(e.Leader, other.Leader))
 }
 
-// State is a process's part in its group (line 8).
+// String gives "number/leader".
+func (e Epoch) String() string { return fmt.Sprintf("%d/%d", e.Number, e.Leader) }
+
+// State is what a process is in its group (line 8).
 type State uint8
 
-// The states of a process. Candidate and Promised are passed through in a
-// primary change.
+// The states. A process is Candidate or Promised only while its group changes its primary.
 const (
-	Primary State = iota
-	Follower
+	Follower State = iota
+	Primary
 	Candidate
 	Promised
 )
 
-// entry is what M says of one message: whether START was received, the ACKs for each
-// destination group, and where it is in T.
-type entry struct {
+var stateNames = [...]string{"follower", "primary", "candidate", "promised"}
+
+func (s State) String() string { return stateNames[s] }
+
+// peer is what a process knows of one process, itself included.
+type peer struct {
+	id     multicast.ProcessID
+	group  *group
+	member int // its index in group.members
+
+	clock   multicast.Timestamp // min-clock (line 15); of members of the own group
+	covered multicast.Position  // its state machine holds all deliveries up to here durably
+
+	// Since the link to it started:
+	told multicast.Position  // the own coverage that it was told
+	said multicast.Timestamp // the highest own clock that it was told
+
+	frame []byte // of this step
+}
+
+// group is a group with what is known of it.
+type group struct {
+	id      multicast.GroupID
+	members []*peer
+	quorum  int
+
+	covered multicast.Position // by every member
+	kept    queue              // delivered messages that are kept until this group covers them
+	lastSeq uint64             // of the last own message to it, in this life of the process
+}
+
+// message is what M says of a message, and its place in T.
+type message struct {
 	multicast.Message
-	payload bool // the content is here (line 25)
+	started bool   // START(m) is here; before that only the ID is known
+	prev    uint64 // the sender's previous number to this group; 0: unknown
 
-	locals  []local // of Dest, in its order
-	decided int     // how many of them are
+	// The proposal of the own group's primary; index 0: none is known.
+	index  uint64 // in T, from 1
+	epoch  Epoch
+	ts     multicast.Timestamp
+	logged bool // in T; until then the proposal waits for START(m)
 
-	proposed bool // in T
-	epoch    Epoch
-	ts       multicast.Timestamp // ts in T
-	position uint64              // in T
+	tallies []tally
+	bound   multicast.Timestamp // see deliver.go; final-ts once that is known
+	decided bool                // final-ts is known: bound
 
-	final     multicast.Timestamp // final-ts once all locals are decided, else 0
-	bound     multicast.Timestamp // min-ts as far as it matters, see deliver.go
 	delivered bool
-	index     int // in the heap of pending messages
+	slot      int // in the queue that it is in
+	asked     int // how often START was asked for
 }
 
-// local is what is known of local-ts(m, h): who of h acknowledged it in one epoch.
-type local struct {
-	epoch   Epoch
-	ts      multicast.Timestamp
-	ackers  uint64 // bit i: the i-th member of h
-	decided bool
-}
-
-// key is the place of m in the delivery order as far as it is known.
-func (m *entry) key() multicast.Position {
+// position is where m is delivered, or a lower bound of that.
+func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
-// pendingHeap holds the messages of T that are not delivered, the lowest key first.
-type pendingHeap []*entry
-
-func (h pendingHeap) Len() int           { return len(h) }
-func (h pendingHeap) Less(i, j int) bool { return h[i].key().Compare(h[j].key()) < 0 }
-func (h pendingHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+// tally counts the ACKs of a group for one timestamp of one epoch.
+type tally struct {
+	group *group
+	epoch Epoch
+	ts    multicast.Timestamp
+	acked uint64 // a bit for each member
 }
 
-// Push is for package heap.
-func (h *pendingHeap) Push(x any) {
-	m := x.(*entry)
-	m.index = len(*h)
-	*h = append(*h, m)
+func (t *tally) decided() bool { return bits.OnesCount64(t.acked) >= t.group.quorum }
+
+// count puts the ACK of q into M and reports whether it decided a local timestamp.
+func (m *message) count(q *peer, e Epoch, ts multicast.Timestamp) bool {
+	for i := range m.tallies {
+		t := &m.tallies[i]
+		if t.group != q.group || t.epoch != e {
+			continue
+		}
+		if t.ts != ts {
+			invariant.Check(false, "message %v: %v proposed %d and %d in group %d", m.ID, e, t.ts, ts, t.group.id)
+		}
+		before := t.decided()
+		t.acked |= 1 << q.member
+		return !before && t.decided()
+	}
+	m.tallies = append(m.tallies, tally{group: q.group, epoch: e, ts: ts, acked: 1 << q.member})
+	return m.tallies[len(m.tallies)-1].decided()
 }
 
-// Pop is for package heap.
-func (h *pendingHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	(*h)[len(*h)-1] = nil
-	*h = (*h)[:len(*h)-1]
-	return last
+// localTS is lines 9-11; 0 is the paper's bottom.
+func (m *message) localTS(g multicast.GroupID) multicast.Timestamp {
+	var local multicast.Timestamp
+	for i := range m.tallies {
+		t := &m.tallies[i]
+		if t.group.id != g || !t.decided() {
+			continue
+		}
+		if local != 0 && local != t.ts {
+			invariant.Check(false, "message %v: local timestamps %d and %d in group %d (I6)", m.ID, local, t.ts, g)
+		}
+		local = t.ts
+	}
+	return local
 }
 
-var _ heap.Interface = (*pendingHeap)(nil)
-
-// said is something of the primary that waits for its turn: it is taken in
-// its order, and an ACK only once the payload is here.
-type said struct {
-	ack *ack // nil: only a clock
-	ts  multicast.Timestamp
+// finalTS is lines 12-14; 0 is the paper's bottom.
+func (m *message) finalTS() multicast.Timestamp {
+	if !m.started {
+		return 0
+	}
+	var final multicast.Timestamp
+	for _, g := range m.Dest {
+		local := m.localTS(g)
+		if local == 0 {
+			return 0
+		}
+		final = max(final, local)
+	}
+	return final
 }

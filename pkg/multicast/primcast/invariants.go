@@ -1,0 +1,59 @@
+package primcast
+
+import (
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// auditEvery is how many steps pass between two full checks.
+const auditEvery = 1 << 12
+
+// checked is what the last check saw.
+type checked struct {
+	steps uint64
+	clock multicast.Timestamp
+	safe  multicast.Timestamp
+}
+
+// check is what must hold after every step; doc.go numbers it. The arguments of a Check that is made often
+// stand in a branch, so that they are not allocated. Checks next to what they guard: I2 in
+// logEntry, I3 in deliver, I6 in localTS.
+func (c *Core) check(safe multicast.Timestamp) {
+	if c.clock < c.checked.clock || c.current.Compare(c.promised) > 0 || safe < c.checked.safe {
+		invariant.Check(false, "the clock went from %d to %d (I1), or the safe timestamp from %d to %d (I7), or E_cur %v is after E_prom %v (I4)",
+			c.checked.clock, c.clock, c.checked.safe, safe, c.current, c.promised)
+	}
+	c.checked.steps++
+	c.checked.clock, c.checked.safe = c.clock, safe
+	if c.checked.steps%auditEvery == 0 {
+		c.audit()
+	}
+}
+
+// audit looks at every message.
+func (c *Core) audit() {
+	for _, q := range c.own.members {
+		invariant.Check(q.said <= c.log.ceiling, "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.said, c.log.ceiling)
+	}
+	entries, waiting := 0, 0
+	for id, m := range c.messages {
+		invariant.Check(m.ID == id, "message %v is kept as %v", m.ID, id)
+		if m.logged {
+			entries++
+			invariant.Check(m.started && m.index != 0 && m.index <= c.last, "message %v is entry %d of T, which ends at %d (I2)", id, m.index, c.last)
+		}
+		if m.index != 0 && !m.delivered {
+			waiting++
+			invariant.Check(m.slot < len(c.pending) && c.pending[m.slot] == m, "message %v is not in its place among the pending ones", id)
+			parent := c.pending[max(0, m.slot-1)/2]
+			invariant.Check(parent.position().Compare(m.position()) <= 0, "message %v is pending after %v", parent.ID, id)
+			invariant.Check(m.bound >= m.ts, "message %v is bounded by %d and proposed at %d", id, m.bound, m.ts)
+		}
+		invariant.Check(!m.delivered || m.logged && m.decided && c.done.has(id), "message %v is delivered and not in T or D (I5)", id)
+	}
+	invariant.Check(entries == c.stats.Entries, "T has %d entries, %d were counted", entries, c.stats.Entries)
+	invariant.Check(waiting == len(c.pending), "%d messages are proposed and not delivered, %d are pending", waiting, len(c.pending))
+	for i, m := range c.accepted {
+		invariant.Check(m.index == c.last+uint64(i)+1, "proposal %d waits in place %d after entry %d (I2)", m.index, i, c.last)
+	}
+}

@@ -1,0 +1,54 @@
+package primcast
+
+// queue holds messages by their position, the lowest first. A message is in one queue
+// at a time.
+type queue []*message
+
+func (q queue) less(i, j int) bool { return q[i].position().Compare(q[j].position()) < 0 }
+
+func (q queue) swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].slot, q[j].slot = i, j
+}
+
+func (q *queue) push(m *message) {
+	m.slot = len(*q)
+	*q = append(*q, m)
+	q.up(m.slot)
+}
+
+func (q *queue) pop() *message {
+	first, last := (*q)[0], len(*q)-1
+	q.swap(0, last)
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	q.down(0)
+	return first
+}
+
+// raised restores the order after the position of m went up.
+func (q queue) raised(m *message) { q.down(m.slot) }
+
+func (q queue) up(i int) {
+	for i > 0 && q.less(i, (i-1)/2) {
+		q.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+}
+
+func (q queue) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(q) {
+			return
+		}
+		if child+1 < len(q) && q.less(child+1, child) {
+			child++
+		}
+		if !q.less(child, i) {
+			return
+		}
+		q.swap(i, child)
+		i = child
+	}
+}
