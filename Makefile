@@ -7,6 +7,7 @@ MOUNT ?= $(HOME)/globalfs
 ARGS ?=
 SEEDS ?= 100000
 SOAK ?= 5m
+FUZZ ?= 1m
 
 STATICCHECK := v0.8.2
 GOLANGCI := v2.15.0
@@ -63,10 +64,19 @@ posix: ## pjdfstest, fsx, a compiler, crashes: the real binary on a real mount
 	go test -count=1 -timeout 15m ./test/posix
 
 .PHONY: soak
-soak: deps ## the random ones for long (SEEDS=100000 simulations, SOAK=5m for each race of two mounts)
+soak: deps fuzz ## the random tests for long (SEEDS=100000 simulations, SOAK=5m a race of two mounts)
 	go test -count=1 -timeout 0 ./internal/sim -sim.seeds=$(SEEDS)
 	go test -count=1 -timeout 0 ./internal/dev -run Race -race.duration=$(SOAK)
 	go test -count=1 -timeout 0 ./test/posix -posix.ops=100000
+
+.PHONY: fuzz
+fuzz: ## every fuzz target (FUZZ=1m each)
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' cmd internal pkg | xargs -n1 dirname | sort -u); do \
+		for target in $$(go test -list '^Fuzz' ./$$dir | grep '^Fuzz'); do \
+			echo "$$dir $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) ./$$dir; \
+		done; \
+	done
 
 .PHONY: lint
 lint: vet $(TOOLS)/staticcheck@$(STATICCHECK) $(TOOLS)/golangci-lint@$(GOLANGCI) ## gofmt, vet, staticcheck, golangci-lint, sizes

@@ -11,7 +11,7 @@ import (
 )
 
 func newPrimCast(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error) {
-	return primcast.New(primcast.Config{Self: self, Groups: groups, Delivered: delivered})
+	return primcast.New(primcast.Config{Self: self, Groups: groups, Delivered: delivered, FetchAfter: 20 * time.Millisecond})
 }
 
 // TestPrimCastSlow: everything late and nothing lost.
@@ -48,6 +48,19 @@ func TestPrimCastCrashes(t *testing.T) {
 	if *oneSeed == 0 {
 		require.Greater(t, reach.Restarts, 600)
 		require.Greater(t, reach.Repeated, 600)
+	}
+}
+
+// TestPrimCastSendersCrash: a sender also stops while only some destinations have heard of its message.
+func TestPrimCastSendersCrash(t *testing.T) {
+	var reach Reach
+	seeds(t, 600, func(seed uint64) error {
+		cfg, w := primCastRun(seed)
+		return judge(cfg, w, newPrimCast, &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	if *oneSeed == 0 {
+		require.Greater(t, reach.Lost, 600)
 	}
 }
 

@@ -212,42 +212,47 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	r.net.Propose(from, m)
 }
 
+// finish waits until all is delivered, lets the state machines become durable, and looks at what is still kept.
+func (r *run) finish() {
+	r.settle()
+	if r.cfg.Faults.CrashAll > 0 {
+		r.restartAll()
+	}
+	for range closing {
+		for _, id := range r.net.ids {
+			r.net.Poke(id) // the state machine is durable, the core hears of it
+		}
+		r.multicast(r.workload.Senders[0], r.workload.Dest)
+		r.settle()
+	}
+	r.checkMemory()
+}
+
 // patience is how many slices of time, each of several round trips, a healed network gets. It is far more than a protocol
 // needs that makes progress.
 const patience = 2000
 
-// finish waits until all is delivered, lets the state machines become durable, and looks at what is still kept.
-func (r *run) finish() {
-	slice := 20*r.cfg.LatencyMax + r.cfg.DiskMax
+// settle runs until all is delivered that has to be, or nothing happens any more, or patience ends.
+func (r *run) settle() {
 	for range patience {
-		if !r.net.Run(r.net.Now()+slice) || r.complete() {
-			break
+		if !r.net.Run(r.net.Now()+r.slice()) || r.complete() {
+			return
 		}
 	}
-	if r.cfg.Faults.CrashAll > 0 {
-		r.restartAll(slice)
-	}
-	for range closing {
-		r.net.Run(r.net.Now() + slice)
-		for _, id := range r.net.ids {
-			r.net.Poke(id) // the state machine is durable, the core hears of it
-		}
-		r.net.Run(r.net.Now() + slice)
-		r.multicast(r.workload.Senders[0], r.workload.Dest)
-	}
-	r.net.Run(r.net.Now() + slice)
-	r.checkMemory()
 }
+
+func (r *run) slice() time.Duration { return 20*r.cfg.LatencyMax + r.cfg.DiskMax }
 
 // restartAll stops everything once more, with all delivered and some of it forgotten, and
 // looks whether what comes then still fits.
-func (r *run) restartAll(slice time.Duration) {
+func (r *run) restartAll() {
 	r.net.RestartAll()
-	r.net.Run(r.net.Now() + slice)
+	r.net.Run(r.net.Now() + r.slice())
 	for range 10 {
 		r.multicastAny()
-		r.net.Run(r.net.Now() + r.between(0, slice/10))
+		r.net.Run(r.net.Now() + r.between(0, r.slice()/10))
 	}
+	r.settle()
 }
 
 // closing messages to all destinations carry the news of what is durable from everybody to everybody, if the protocol

@@ -158,20 +158,28 @@ func (n *Network) Processes(partition uint16, region topology.Region) (processes
 	return processes
 }
 
-// Calls gives how often a replica was called.
-func (n *Network) Calls(p multicast.ProcessID) int {
+// Calls gives how often replicas were called.
+func (n *Network) Calls(processes ...multicast.ProcessID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.calls[p]
+	return n.sum(processes)
 }
 
-// AwaitCalls returns when a replica has been called count times.
-func (n *Network) AwaitCalls(p multicast.ProcessID, count int) {
+// AwaitCalls returns when replicas have been called count times in all.
+func (n *Network) AwaitCalls(count int, processes ...multicast.ProcessID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for n.calls[p] < count {
+	for n.sum(processes) < count {
 		n.called.Wait()
 	}
+}
+
+// sum adds up calls. The caller holds mu.
+func (n *Network) sum(processes []multicast.ProcessID) (sum int) {
+	for _, p := range processes {
+		sum += n.calls[p]
+	}
+	return sum
 }
 
 // Ordered gives how many messages were ordered in a partition.

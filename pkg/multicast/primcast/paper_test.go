@@ -224,7 +224,7 @@ func TestFigure41(t *testing.T) {
 	}
 	cores[4].clock = 1 // so that h proposes 2, and g must be bumped
 	proposed := []multicast.Message{*msg(1, both...)}
-	for step := 0; step <= 3; step++ {
+	for step := range 4 {
 		next := map[multicast.ProcessID][]multicast.Frame{}
 		for p := multicast.ProcessID(1); p <= 6; p++ {
 			in := &multicast.Input{Frames: wire[p]}
