@@ -37,6 +37,9 @@ type Written struct {
 
 // Write writes w.Data and returns when it is durable (C4).
 func (c *Client) Write(ctx context.Context, cred posix.Cred, w Write) (Written, error) {
+	if w.Offset > posix.MaxSize || uint64(len(w.Data)) > posix.MaxSize-w.Offset {
+		return Written{}, posix.EFBIG // before blocks are stored for it
+	}
 	ctx, cancel := c.operation(ctx)
 	defer cancel()
 	var done Written

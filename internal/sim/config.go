@@ -64,7 +64,7 @@ func (c *Config) Validate() error {
 	for _, g := range c.Groups {
 		for _, p := range g.Members {
 			if p == 0 || seen[p] {
-				return fmt.Errorf("sim: Groups: process %d of group %d is 0 or stands twice: groups are disjoint", p, g.ID)
+				return fmt.Errorf("sim: Groups: process %d of group %d is 0 or stands twice: give each a number of its own", p, g.ID)
 			}
 			seen[p] = true
 		}
@@ -74,11 +74,12 @@ func (c *Config) Validate() error {
 		field string
 		value time.Duration
 	}{
-		{"LatencyMin", c.LatencyMin}, {"LatencyMax-LatencyMin", c.LatencyMax - c.LatencyMin}, {"Jitter", c.Jitter}, {"Gather", c.Gather},
-		{"DiskMax", c.DiskMax}, {"Skew", c.Skew}, {"Faults.Every", f.Every}, {"Faults.Longest", f.Longest},
+		{"LatencyMin", c.LatencyMin}, {"LatencyMax - LatencyMin", c.LatencyMax - c.LatencyMin},
+		{"Jitter", c.Jitter}, {"Gather", c.Gather}, {"DiskMax", c.DiskMax}, {"Skew", c.Skew},
+		{"Faults.Every", f.Every}, {"Faults.Longest", f.Longest},
 	} {
 		if d.value < 0 {
-			return fmt.Errorf("sim: %s: %v is negative", d.field, d.value)
+			return fmt.Errorf("sim: %s: %v is negative: use 0 or more", d.field, d.value)
 		}
 	}
 	if f.Every > 0 && f.weights() == 0 {

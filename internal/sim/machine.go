@@ -46,14 +46,16 @@ func (m *machine) apply(d *multicast.Delivery) {
 	at := d.Position()
 	if m.applied < len(m.history) {
 		if again := m.history[m.applied]; again != at {
-			m.run.violate("repetition", m.self, d.ID, "process %d delivered %v where it had delivered %v before its restart", m.self, at, again)
+			m.run.violate("repetition", m.self, d.ID,
+				"process %d delivered %v where it had delivered %v before its restart", m.self, at, again)
 		}
 		m.applied++
 		m.run.reach.Repeated++
 		return
 	}
 	if at.Final <= m.safe {
-		m.run.violate("safe", m.self, d.ID, "process %d delivered message %v with final timestamp %d after it had said that %d is safe", m.self, d.ID, at.Final, m.safe)
+		m.run.violate("safe", m.self, d.ID,
+			"process %d delivered message %v with final timestamp %d after it had said that %d is safe", m.self, d.ID, at.Final, m.safe)
 	}
 	m.history = append(m.history, at)
 	m.applied++
@@ -105,7 +107,7 @@ func (r *run) delivered(p multicast.ProcessID, d *multicast.Delivery) {
 	s.by++
 	r.highest = max(r.highest, d.Final)
 	if !slices.Equal(s.Dest, d.Dest) || !bytes.Equal(s.Payload, d.Payload) {
-		r.violate("content", p, d.ID, "process %d delivered message %v to %v with %d bytes, not as it was multicast to %v with %d bytes",
-			p, d.ID, d.Dest, len(d.Payload), s.Dest, len(s.Payload))
+		r.violate("content", p, d.ID,
+			"process %d delivered message %v to %v with %d bytes, not as it was multicast to %v with %d bytes", p, d.ID, d.Dest, len(d.Payload), s.Dest, len(s.Payload))
 	}
 }

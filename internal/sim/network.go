@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -131,23 +130,9 @@ func (n *Network) Heal() {
 	}
 }
 
-// Received lists the processes that have sent or received a frame with data, with
-// the time of the first one.
-func (n *Network) Received() []Activity {
-	var all []Activity
-	for _, id := range n.ids {
-		if p := n.processes[id]; p.active {
-			all = append(all, Activity{id, p.activeAt})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Activity) int { return int(a.Process) - int(b.Process) })
-	return all
-}
-
-// Activity is a process's first part in the protocol.
-type Activity struct {
-	Process multicast.ProcessID
-	At      time.Duration
+// Active gives when a process first sent or received a frame with data, if it has.
+func (n *Network) Active(p multicast.ProcessID) (at time.Duration, ok bool) {
+	return n.processes[p].activeAt, n.processes[p].active
 }
 
 // between draws a time from the closed interval.

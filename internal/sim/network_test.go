@@ -16,11 +16,11 @@ import (
 func TestSameSeedSameRun(t *testing.T) {
 	hashes := map[uint64]bool{}
 	for seed := uint64(1); seed <= 30; seed++ {
-		cfg, w := primCastRun(seed)
+		cfg, w, p := primCastRun(seed)
 		w.SendersFinish = true
-		first, err := Run(cfg, w, newPrimCast)
+		first, err := Run(cfg, w, p)
 		require.NoError(t, err)
-		second, err := Run(cfg, w, newPrimCast)
+		second, err := Run(cfg, w, p)
 		require.NoError(t, err)
 		require.Equal(t, first, second, "seed %d", seed)
 		hashes[first.Hash] = true
@@ -32,7 +32,7 @@ func TestTraceShowsWhatHappens(t *testing.T) {
 	var b bytes.Buffer
 	cfg := unit(1, 1)
 	cfg.Trace = &b
-	_, err := Run(cfg, everybody(&cfg, 1, time.Second), newSkeen)
+	_, err := Run(cfg, everybody(&cfg, 1, time.Second), skeenProtocol)
 	require.NoError(t, err)
 	require.Contains(t, b.String(), "1 deliver 1 1 1\n")
 }
@@ -215,9 +215,9 @@ func TestCalls(t *testing.T) {
 func BenchmarkPrimCast(b *testing.B) {
 	events := uint64(0)
 	for seed := uint64(1); b.Loop(); seed++ {
-		cfg, w := primCastRun(seed)
+		cfg, w, p := primCastRun(seed)
 		w.SendersFinish, w.Payload = true, 20
-		r, err := Run(cfg, w, newPrimCast)
+		r, err := Run(cfg, w, p)
 		require.NoError(b, err)
 		events += r.Events
 	}

@@ -10,8 +10,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// NewCore makes the core of a process; what its state machine has up to delivered is durable.
-type NewCore func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error)
+// Protocol is what Run puts on the processes.
+type Protocol struct {
+	// New makes the core of a process; what its state machine has up to delivered is durable.
+	New func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error)
+	// AtRest, if set, says what is wrong with a core at the end, for example that it still keeps messages
+	// that all destinations hold durably. All messages have been delivered by then, and the last ones
+	// have gone from one process to all destination groups.
+	AtRest func(core multicast.Core) error
+}
 
 // Workload is what Run multicasts.
 type Workload struct {
@@ -25,8 +32,8 @@ type Workload struct {
 	Payload  int // bytes at most
 	// Of the messages, how many ask for a lower bound of their final timestamp.
 	AfterPercent int
-	// SendersFinish: a process is not stopped while a message of its own is on the way to any destination. Without,
-	// a sender can stop when half of the destinations have heard from it.
+	// SendersFinish: a process is not stopped while a message of its own is on the way to any
+	// destination. Without, a sender can stop when half of the destinations have heard from it.
 	SendersFinish bool
 }
 
@@ -58,13 +65,6 @@ type Reach struct {
 	Checkpoints int
 }
 
-func (a *Reach) add(b Reach) {
-	a.Restarts += b.Restarts
-	a.Repeated += b.Repeated
-	a.Lost += b.Lost
-	a.Checkpoints += b.Checkpoints
-}
-
 // sent is a message that was multicast.
 type sent struct {
 	multicast.Message
@@ -77,7 +77,7 @@ type sent struct {
 type run struct {
 	cfg      Config
 	workload Workload
-	newCore  NewCore
+	protocol Protocol
 
 	net        *Network
 	machines   map[multicast.ProcessID]*machine
@@ -93,12 +93,12 @@ type run struct {
 // Run multicasts a workload while faults rage, then heals the network and demands that everything is
 // delivered, checks what package multicast promises, and that cores forget what they need
 // no more. The error is about the arguments, or says that a core would not start from its records.
-func Run(cfg Config, w Workload, newCore NewCore) (*Result, error) {
+func Run(cfg Config, w Workload, p Protocol) (*Result, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
 	r := &run{
-		cfg: cfg, workload: w, newCore: newCore,
+		cfg: cfg, workload: w, protocol: p,
 		machines: map[multicast.ProcessID]*machine{},
 		sent:     map[multicast.MessageID]*sent{},
 		seq:      map[multicast.ProcessID]uint64{},
@@ -153,7 +153,7 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 		}
 		r.loseUndelivered(self)
 	}
-	core, err := r.newCore(self, r.cfg.Groups, m.position())
+	core, err := r.protocol.New(self, r.cfg.Groups, m.position())
 	for i := 0; err == nil && i < len(records); i++ {
 		err = core.Replay(records[i])
 	}
@@ -212,83 +212,17 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	r.net.Propose(from, m)
 }
 
-// finish waits until all is delivered, lets the state machines become durable, and looks at what is still kept.
-func (r *run) finish() {
-	r.settle()
-	if r.cfg.Faults.CrashAll > 0 {
-		r.restartAll()
-	}
-	for range closing {
-		for _, id := range r.net.ids {
-			r.net.Poke(id) // the state machine is durable, the core hears of it
-		}
-		r.multicast(r.workload.Senders[0], r.workload.Dest)
-		r.settle()
-	}
-	r.checkMemory()
-}
-
-// patience is how many slices of time, each of several round trips, a healed network gets. It is far more than a protocol
-// needs that makes progress.
-const patience = 2000
-
-// settle runs until all is delivered that has to be, or nothing happens any more, or patience ends.
-func (r *run) settle() {
-	for range patience {
-		if !r.net.Run(r.net.Now()+r.slice()) || r.complete() {
-			return
-		}
-	}
-}
-
-func (r *run) slice() time.Duration { return 20*r.cfg.LatencyMax + r.cfg.DiskMax }
-
-// restartAll stops everything once more, with all delivered and some of it forgotten, and
-// looks whether what comes then still fits.
-func (r *run) restartAll() {
-	r.net.RestartAll()
-	r.net.Run(r.net.Now() + r.slice())
-	for range 10 {
-		r.multicastAny()
-		r.net.Run(r.net.Now() + r.between(0, r.slice()/10))
-	}
-	r.settle()
-}
-
-// closing messages to all destinations carry the news of what is durable from everybody to everybody, if the protocol
-// lets such news wait for the next frame. What is multicast before them must be forgotten at the end, and all but the last ones of
-// them.
-const closing = 4
-
-// complete reports whether all is delivered that has to be.
-func (r *run) complete() bool {
-	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.by < s.of && (s.by > 0 || !s.lost) })
-}
-
-// checkMemory looks at cores that say how many messages they keep. A message that
-// was lost half-way may be kept for ever.
-func (r *run) checkMemory() {
-	if slices.ContainsFunc(r.order, func(s *sent) bool { return s.by < s.of }) {
-		return
-	}
-	for _, id := range r.net.ids {
-		node, up := r.net.Node(id).(*coreNode)
-		if !up {
-			continue
-		}
-		if k, ok := node.core.(interface{ Pending() int }); ok && k.Pending() > 2 {
-			r.violate("memory", id, multicast.MessageID{}, "process %d still keeps %d messages, though all are durable at all their destinations, and messages have since gone from everybody to everybody", id, k.Pending())
-		}
-	}
-}
-
 // result checks what was recorded.
 func (r *run) result() *Result {
 	for _, s := range r.order {
-		r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: s.ID, Dest: s.Dest, At: s.at, After: s.After, Lost: s.lost})
+		r.history.Multicasts = append(r.history.Multicasts, check.Multicast{
+			ID: s.ID, Dest: s.Dest, At: s.at, After: s.After, Lost: s.lost,
+		})
 	}
-	for _, a := range r.net.Received() {
-		r.history.Steps = append(r.history.Steps, check.Step{Process: a.Process, At: a.At})
+	for _, id := range r.net.ids {
+		if at, ok := r.net.Active(id); ok {
+			r.history.Steps = append(r.history.Steps, check.Step{Process: id, At: at})
+		}
 	}
 	found := slices.Concat(r.violations, check.All(&r.history), check.Genuineness(&r.history))
 	return &Result{History: r.history, Violations: found, Hash: r.net.Hash(), Events: r.net.Events(), Reach: r.reach}

@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
@@ -50,8 +51,8 @@ func guarded(seed uint64, one func(seed uint64) error) (err error) {
 }
 
 // judge runs, adds to what was reached, and gives what is wrong.
-func judge(cfg Config, w Workload, newCore NewCore, reach *Reach) error {
-	r, err := Run(cfg, w, newCore)
+func judge(cfg Config, w Workload, p Protocol, reach *Reach) error {
+	r, err := Run(cfg, w, p)
 	if err != nil {
 		return err
 	}
@@ -61,6 +62,14 @@ func judge(cfg Config, w Workload, newCore NewCore, reach *Reach) error {
 			len(r.History.Processes), len(cfg.Groups), len(r.History.Multicasts), r.Reach, check.Describe(r.Violations))
 	}
 	return nil
+}
+
+// add sums up.
+func (a *Reach) add(b Reach) {
+	a.Restarts += b.Restarts
+	a.Repeated += b.Repeated
+	a.Lost += b.Lost
+	a.Checkpoints += b.Checkpoints
 }
 
 // groups makes groups of these sizes. Numbers of groups and processes have gaps and are not in step.
@@ -100,10 +109,16 @@ func config(seed uint64, sizes ...int) (Config, *rand.Rand) {
 	cfg.DiskMax = time.Duration(rng.IntN(3)) * 2 * time.Millisecond
 	cfg.Pipelined = rng.IntN(2) == 0
 	cfg.Skew = time.Duration(rng.IntN(2)) * 100 * time.Millisecond
-	if *traceAll {
-		cfg.Trace = os.Stderr
-	}
+	cfg.Trace = tracer()
 	return cfg, rng
+}
+
+// tracer is where -sim.trace writes.
+func tracer() io.Writer {
+	if *traceAll {
+		return os.Stderr
+	}
+	return nil
 }
 
 // sizes draws how large groups are.

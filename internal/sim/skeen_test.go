@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,8 +13,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/skeen"
 )
 
-func newSkeen(self multicast.ProcessID, groups []multicast.Group, _ multicast.Position) (multicast.Core, error) {
-	return skeen.New(skeen.Config{Self: self, Groups: groups})
+// skeenProtocol must have forgotten everything but who has sent what.
+var skeenProtocol = Protocol{
+	New: func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Position) (multicast.Core, error) {
+		return skeen.New(skeen.Config{Self: self, Groups: groups})
+	},
+	AtRest: func(core multicast.Core) error {
+		c := core.(*skeen.Core)
+		if c.Pending() > 0 || c.Stats() != (skeen.Stats{}) {
+			return fmt.Errorf("%d messages are pending, %+v", c.Pending(), c.Stats())
+		}
+		return nil
+	},
 }
 
 // skeenRun draws a run of Skeen's protocol with the faults that it stands.
@@ -29,7 +40,7 @@ func TestSkeen(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
 		cfg, w := skeenRun(seed)
-		return judge(cfg, w, newSkeen, &reach)
+		return judge(cfg, w, skeenProtocol, &reach)
 	})
 }
 
@@ -37,7 +48,7 @@ func TestSkeen(t *testing.T) {
 func TestSkeenBreaksAtomicGlobalOrder(t *testing.T) {
 	for seed := uint64(1); seed <= 100; seed++ {
 		cfg, w := skeenRun(seed)
-		r, err := Run(cfg, w, newSkeen)
+		r, err := Run(cfg, w, skeenProtocol)
 		require.NoError(t, err)
 		require.Empty(t, r.Violations)
 		if found := check.AtomicGlobalOrder(&r.History); found != nil {
@@ -54,7 +65,7 @@ func TestSkeenDoesNotRestart(t *testing.T) {
 	for seed := uint64(1); seed <= 50; seed++ {
 		cfg, w := skeenRun(seed)
 		cfg.Faults.Crash = 4
-		r, err := Run(cfg, w, newSkeen)
+		r, err := Run(cfg, w, skeenProtocol)
 		require.NoError(t, err)
 		if len(r.Violations) > 0 {
 			caught++
@@ -67,8 +78,8 @@ var errNo = errors.New("no")
 
 func TestRunGivesTheErrorOfACore(t *testing.T) {
 	cfg := Default()
-	_, err := Run(cfg, everybody(&cfg, 1, 1), func(multicast.ProcessID, []multicast.Group, multicast.Position) (multicast.Core, error) {
+	_, err := Run(cfg, everybody(&cfg, 1, 1), Protocol{New: func(multicast.ProcessID, []multicast.Group, multicast.Position) (multicast.Core, error) {
 		return nil, errNo
-	})
+	}})
 	require.ErrorIs(t, err, errNo)
 }

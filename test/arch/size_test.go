@@ -44,7 +44,6 @@ type report struct {
 	files, functions, packages, methods, parameters, fields sizes
 
 	code, test int // lines
-	sleeps     []string
 }
 
 // TestSizes measures and never fails: sizes are examples to aim at, not a gate. See it with -v.
@@ -73,11 +72,6 @@ func (r *report) measure(t *testing.T, p *pkg) {
 	}
 	for _, f := range p.testFiles {
 		r.test += codeLines(t, p, f)
-		for _, use := range uses(f, "time") {
-			if use.Sel.Name == "Sleep" {
-				r.sleeps = append(r.sleeps, p.at(use))
-			}
-		}
 	}
 	if floor, _ := floorOf(p.rel); floor == support {
 		r.test += lines
@@ -150,9 +144,6 @@ func (r *report) table() string {
 	fmt.Fprintf(&text, "%d lines of code, %d of tests: %.2f (goal: 1.0)\n", r.code, r.test, float64(r.test)/float64(max(r.code, 1)))
 	for _, one := range twice {
 		fmt.Fprintln(&text, "look twice:", one)
-	}
-	for _, at := range r.sleeps {
-		fmt.Fprintln(&text, "time.Sleep, fine only in a synctest bubble:", at)
 	}
 	return text.String()
 }

@@ -32,7 +32,8 @@ func (x *index) validity() []Violation {
 		if missing := x.missing(m); len(missing) > 0 {
 			found = append(found, Violation{
 				Property: "validity", Processes: missing, Messages: x.ids(i),
-				Detail: fmt.Sprintf("message %v to groups %v, multicast at %v, was not delivered by its correct destinations %v", m.ID, m.Dest, m.At, missing),
+				Detail: fmt.Sprintf("message %v to groups %v, multicast at %v, was not delivered by its correct destinations %v",
+					m.ID, m.Dest, m.At, missing),
 			})
 		}
 	}
@@ -50,7 +51,8 @@ func (x *index) agreement() []Violation {
 			first := x.Processes[m.by[0]].ID
 			found = append(found, Violation{
 				Property: "agreement", Processes: append([]multicast.ProcessID{first}, missing...), Messages: x.ids(i),
-				Detail: fmt.Sprintf("message %v to groups %v was delivered by process %d and not by its correct destinations %v", m.ID, m.Dest, first, missing),
+				Detail: fmt.Sprintf("message %v to groups %v was delivered by process %d and not by its correct destinations %v",
+					m.ID, m.Dest, first, missing),
 			})
 		}
 	}

@@ -78,7 +78,8 @@ func (x *index) comparePrefixes(pair both, sequences []shared) []Violation {
 			p, q := x.Processes[s.process].ID, x.Processes[longest.process].ID
 			found = append(found, Violation{
 				Property: "prefix order", Processes: []multicast.ProcessID{p, q}, Messages: x.ids(m, other),
-				Detail: fmt.Sprintf("messages %v and %v are both for groups %d and %d; process %d delivered %v without %v before it, process %d delivered %v without %v before it",
+				Detail: fmt.Sprintf("messages %v and %v are both for groups %d and %d; process %d delivered %v without %v before it, "+
+					"process %d delivered %v without %v before it",
 					x.id(m), x.id(other), pair.g, pair.h, p, x.id(m), x.id(other), q, x.id(other), x.id(m)),
 			})
 			break

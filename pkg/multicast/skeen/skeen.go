@@ -123,7 +123,8 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 
 // multicast is lines 6-7.
 func (c *Core) multicast(m *multicast.Message) {
-	invariant.Check(m.Validate() == nil && m.ID.Sender == c.self && c.exist(m.Dest), "process %d proposes message %v to %v", c.self, m.ID, m.Dest)
+	ok := m.Validate() == nil && m.ID.Sender == c.self && c.exist(m.Dest)
+	invariant.Check(ok, "process %d proposes message %v to %v", c.self, m.ID, m.Dest)
 	c.send(m.Dest, said{id: m.ID, start: m})
 }
 

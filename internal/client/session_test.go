@@ -1,0 +1,97 @@
+package client_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+)
+
+// cutOff makes the replicas of partition 0 deaf until the client's lease is over.
+func cutOff(n *clienttest.Network) {
+	all := n.Processes(0, west)
+	n.Fail(clienttest.Silent, all...)
+	time.Sleep(3 * lease) // fake time
+	n.Fail(clienttest.None, all...)
+	n.Tick()
+	n.Tick()
+}
+
+func TestExpiredSessionIsReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		f := create(t, c, posix.Root, "f").Ino
+		cutOff(n)
+		write(t, c, f, 0, []byte("first"))
+		require.NoError(t, n.Client(t, east).Unlink(t.Context(), root, at(posix.Root, "f")))
+		time.Sleep(2 * lease) // fake time
+		require.Equal(t, "first", string(read(t, c, f, 0, 10)), "the new session holds it too")
+	})
+}
+
+// An update that may have been executed before its session expired is not executed again.
+func TestUnknownOutcome(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		cfg := n.Config(west)
+		cfg.Timeout, cfg.Renew = 20*lease, 100*lease
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer c.Close()
+		f := create(t, c, posix.Root, "f").Ino
+		all := n.Processes(0, west)
+		n.Fail(clienttest.Mute, all...)
+		time.AfterFunc(3*lease, func() {
+			n.Tick()
+			n.Fail(clienttest.None, all...)
+		})
+		_, err = c.Write(t.Context(), root, client.Write{Ino: f, Data: []byte("x"), Append: true})
+		require.Equal(t, posix.EIO, err)
+		require.Equal(t, "x", string(read(t, c, f, 0, 10)), "it was executed, once")
+		_, err = c.Write(t.Context(), root, client.Write{Ino: f, Data: []byte("y"), Append: true})
+		require.NoError(t, err, "the next session works")
+	})
+}
+
+// More updates at a time than a session may have under way.
+func TestWindow(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		require.NoError(t, c.OpenPartition(t.Context(), 0))
+		all := n.Processes(0, west)
+		n.Fail(clienttest.Silent, all...)
+		const count = replica.MaxOutstanding + 50
+		before := n.Ordered(0)
+		var running sync.WaitGroup
+		for i := range count {
+			running.Go(func() {
+				_, err := c.Mknod(t.Context(), root, at(posix.Root, fmt.Sprint(i)), posix.TypeRegular|0o600, 0)
+				require.NoError(t, err)
+			})
+		}
+		synctest.Wait()
+		n.Fail(clienttest.None, all...)
+		running.Wait()
+		require.Equal(t, count, n.Ordered(0)-before)
+	})
+}
+
+func TestClosedClientIsQuiet(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, err := client.New(n.Config(west))
+		require.NoError(t, err)
+		create(t, c, posix.Root, "f")
+		require.NoError(t, c.Close())
+		require.NoError(t, c.Close())
+		before := n.Ordered(0)
+		time.Sleep(time.Hour) // fake time
+		require.Equal(t, before, n.Ordered(0))
+	})
+}

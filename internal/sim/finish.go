@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// finish waits until all is delivered, lets the state machines become durable, and looks at what is still kept.
+func (r *run) finish() {
+	r.settle()
+	if r.cfg.Faults.CrashAll > 0 {
+		r.restartAll()
+	}
+	for range closing {
+		for _, id := range r.net.ids {
+			r.net.Poke(id) // the state machine is durable, the core hears of it
+		}
+		r.multicast(r.workload.Senders[0], r.workload.Dest)
+		r.settle()
+	}
+	r.checkAtRest()
+}
+
+// patience is how many slices of time, each of several round trips, a healed network gets. It is far more than a protocol
+// needs that makes progress.
+const patience = 2000
+
+// settle runs until all is delivered that has to be, or nothing happens any more, or patience ends.
+func (r *run) settle() {
+	for range patience {
+		if !r.net.Run(r.net.Now()+r.slice()) || r.complete() {
+			return
+		}
+	}
+}
+
+func (r *run) slice() time.Duration { return 20*r.cfg.LatencyMax + r.cfg.DiskMax }
+
+// restartAll stops everything once more, with all delivered and some of it forgotten, and
+// looks whether what comes then still fits.
+func (r *run) restartAll() {
+	r.net.RestartAll()
+	r.net.Run(r.net.Now() + r.slice())
+	for range 10 {
+		r.multicastAny()
+		r.net.Run(r.net.Now() + r.between(0, r.slice()/10))
+	}
+	r.settle()
+}
+
+// closing messages to all destinations carry the news of what is durable from everybody to everybody, if the protocol
+// lets such news wait for the next frame. What is multicast before them must be forgotten at the end, and all but the last ones of
+// them.
+const closing = 4
+
+// complete reports whether all is delivered that has to be.
+func (r *run) complete() bool {
+	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.by < s.of && (s.by > 0 || !s.lost) })
+}
+
+// checkAtRest looks at the cores.
+func (r *run) checkAtRest() {
+	if r.protocol.AtRest == nil || !r.complete() {
+		return
+	}
+	for _, id := range r.net.ids {
+		node, up := r.net.Node(id).(*coreNode)
+		if !up {
+			continue
+		}
+		if err := r.protocol.AtRest(node.core); err != nil {
+			r.violate("at rest", id, multicast.MessageID{}, "process %d: %v", id, err)
+		}
+	}
+}
