@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -32,12 +33,30 @@ const (
 	avoidOverloaded = time.Second
 )
 
-// route says in which order the replicas of a partition are asked.
+// class is what a request needs of a replica.
+type class int
+
+const (
+	reading  class = iota // that it is as new as the client
+	ordering              // that a quorum answers it
+	classes
+)
+
+func classOf(k replica.Kind) class {
+	if k == replica.Query {
+		return reading
+	}
+	return ordering
+}
+
+// route says in which order the replicas of a partition are asked. A replica whose quorum is out of
+// reach still reads: where a network is cut, reads must not go to the far side because updates
+// were tried.
 type route struct {
 	replicas []topology.Replica // the nearest first
 
 	mu    sync.Mutex
-	avoid []time.Time // GUARDED_BY mu; until when each one is asked last
+	avoid [classes][]time.Time // GUARDED_BY mu; until when each one is asked last
 }
 
 // newRoute orders replicas by distance. Those equally far begin anywhere, so that the clients
@@ -45,12 +64,16 @@ type route struct {
 func newRoute(from topology.Region, replicas []topology.Replica) route {
 	mixed := slices.Clone(replicas)
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-	return route{replicas: topology.Nearest(from, mixed), avoid: make([]time.Time, len(mixed))}
+	r := route{replicas: topology.Nearest(from, mixed)}
+	for c := range r.avoid {
+		r.avoid[c] = make([]time.Time, len(mixed))
+	}
+	return r
 }
 
 // order gives indexes of replicas: the nearest first, those to avoid last, the one
 // that failed longest ago first.
-func (r *route) order() []int {
+func (r *route) order(c class) []int {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,8 +82,8 @@ func (r *route) order() []int {
 		order[i] = i
 	}
 	until := func(i int) time.Time {
-		if r.avoid[i].After(now) {
-			return r.avoid[i]
+		if r.avoid[c][i].After(now) {
+			return r.avoid[c][i]
 		}
 		return time.Time{}
 	}
@@ -69,17 +92,28 @@ func (r *route) order() []int {
 }
 
 // answered makes replica i one to ask in its turn.
-func (r *route) answered(i int) {
+func (r *route) answered(i int, c class) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.avoid[i] = time.Time{}
+	r.avoid[c][i] = time.Time{}
 }
 
-// failed makes replica i one to ask last for a while.
-func (r *route) failed(i int, while time.Duration) {
+// failed makes replica i one to ask last for a while: for requests of this class if it was slow or
+// busy, for all if it cannot be reached.
+func (r *route) failed(i int, c class, why error) {
+	while := avoidFailed
+	if why == nil {
+		while = avoidOverloaded
+	}
+	until := time.Now().Add(while)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.avoid[i] = time.Now().Add(while)
+	r.avoid[c][i] = until
+	if why != nil && !errors.Is(why, context.DeadlineExceeded) {
+		for c := range r.avoid {
+			r.avoid[c][i] = until
+		}
+	}
 }
 
 // exchange asks the replicas of p, the nearest first, until one answers or ctx ends. build
@@ -87,23 +121,24 @@ func (r *route) failed(i int, while time.Duration) {
 // a try that got no answer.
 func (c *Client) exchange(ctx context.Context, p *partition, build func() replica.Request) (reply replica.Reply, doubt bool, err error) {
 	patience, wait := firstPatience, firstPause
+	request := build()
+	class := classOf(request.Kind)
 	for {
-		for _, i := range p.route.order() {
-			request := build()
+		for _, i := range p.route.order(class) {
 			reply, err := c.try(ctx, p.route.replicas[i].Process, &request, patience)
 			switch {
 			case err == nil && reply.Status != replica.Overloaded:
-				p.route.answered(i)
+				p.route.answered(i, class)
 				return reply, doubt, nil
 			case ctx.Err() != nil:
 				return replica.Reply{}, true, ctx.Err()
-			case err == nil:
-				p.route.failed(i, avoidOverloaded)
-			default:
+			}
+			p.route.failed(i, class, err)
+			if err != nil {
 				doubt = true
-				p.route.failed(i, avoidFailed)
 				c.events.logger.Debug("a replica does not answer: asking the next", "partition", p.id, "server", p.route.replicas[i].Server, "error", err)
 			}
+			request = build()
 		}
 		c.events.warn(fmt.Sprintf("partition %d", p.id),
 			"no replica of a partition answers: trying on; check that its servers run and can be reached, and whether they are overloaded",

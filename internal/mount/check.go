@@ -31,7 +31,7 @@ func checkDir(dir string) (string, error) {
 		return "", fmt.Errorf("mount %s: %w", dir, err)
 	}
 	if there, ok := mountedAt(path); ok {
-		return "", fmt.Errorf("mount %s: busy: a file system (%s) is mounted there: unmount it or choose another directory", dir, there.kind)
+		return "", fmt.Errorf("mount %s: busy: a file system (%s) is mounted there: unmount it (if its program has died: 'umount -l %s') or choose another directory", dir, there.kind, dir)
 	}
 	return path, nil
 }
@@ -47,7 +47,7 @@ func checkDevice(dir string) error {
 	case os.Geteuid() == 0:
 		return fmt.Errorf("mount %s: %w: start the container with --device /dev/fuse --cap-add SYS_ADMIN", dir, err)
 	}
-	return nil // fusermount3 opens it
+	return fmt.Errorf("mount %s: %w: fusermount3 opens it as you: run 'chmod 666 /dev/fuse' as root", dir, err)
 }
 
 // advice names what is commonly missing when mounting fails.

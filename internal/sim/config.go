@@ -30,7 +30,8 @@ type Config struct {
 	Trace  io.Writer // every event, a line each; nil: none
 }
 
-// Faults says what goes wrong, until Heal. A fault has a kind, drawn with the weights, and lasts up to Longest.
+// Faults says what goes wrong, until Heal. A fault has a kind, drawn with the weights, and
+// lasts up to Longest.
 type Faults struct {
 	Every   time.Duration // mean time between two faults; 0: none
 	Longest time.Duration

@@ -7,7 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// finish waits until all is delivered, lets the state machines become durable, and looks at what is still kept.
+// finish waits until all is delivered, lets the state machines become durable, and looks at
+// what is still kept.
 func (r *run) finish() {
 	r.settle()
 	if r.cfg.Faults.CrashAll > 0 {
@@ -23,8 +24,8 @@ func (r *run) finish() {
 	r.checkAtRest()
 }
 
-// patience is how many slices of time, each of several round trips, a healed network gets. It is far more than a protocol
-// needs that makes progress.
+// patience is how many slices of time, each of several round trips, a healed network gets:
+// far more than a protocol needs that makes progress.
 const patience = 2000
 
 // settle runs until all is delivered that has to be, or nothing happens any more, or patience ends.
@@ -50,9 +51,9 @@ func (r *run) restartAll() {
 	r.settle()
 }
 
-// closing messages to all destinations carry the news of what is durable from everybody to everybody, if the protocol
-// lets such news wait for the next frame. What is multicast before them must be forgotten at the end, and all but the last ones of
-// them.
+// closing messages to all destinations carry the news of what is durable from everybody to
+// everybody, if the protocol lets such news wait for the next frame. At the end all but the
+// last of them must be forgotten.
 const closing = 4
 
 // complete reports whether all is delivered that has to be.

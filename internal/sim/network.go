@@ -15,11 +15,10 @@ type Network struct {
 	rng  *rand.Rand
 
 	now    time.Duration
-	seq    uint64
+	seq    uint64 // of the last event scheduled
 	queue  events
 	healed bool
-
-	err error // the first one of boot
+	err    error // the first one of boot
 
 	ids       []multicast.ProcessID
 	processes map[multicast.ProcessID]*process
@@ -93,6 +92,7 @@ func (n *Network) Run(until time.Duration) bool {
 		n.now = e.at
 		e.what()
 	}
+	n.now = max(n.now, until)
 	return false
 }
 

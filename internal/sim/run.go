@@ -14,9 +14,9 @@ import (
 type Protocol struct {
 	// New makes the core of a process; what its state machine has up to delivered is durable.
 	New func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error)
-	// AtRest, if set, says what is wrong with a core at the end, for example that it still keeps messages
-	// that all destinations hold durably. All messages have been delivered by then, and the last ones
-	// have gone from one process to all destination groups.
+	// AtRest, if set, says what is wrong with a core at the end, for example that it still
+	// keeps messages that all destinations hold durably. All messages have been delivered
+	// by then, and the last ones have gone from one process to all destination groups.
 	AtRest func(core multicast.Core) error
 }
 
@@ -90,9 +90,10 @@ type run struct {
 	violations []check.Violation
 }
 
-// Run multicasts a workload while faults rage, then heals the network and demands that everything is
-// delivered, checks what package multicast promises, and that cores forget what they need
-// no more. The error is about the arguments, or says that a core would not start from its records.
+// Run multicasts a workload while faults rage, then heals the network and demands that
+// everything is delivered, checks what package multicast promises, and that cores forget what
+// they need no more. The error is about the arguments, or says that a core would not start
+// from its records.
 func Run(cfg Config, w Workload, p Protocol) (*Result, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
@@ -160,7 +161,8 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 	return &coreNode{core: core, machine: m}, err
 }
 
-// loseUndelivered: what a process multicast before it stopped may be lost with it, unless somebody has delivered it.
+// loseUndelivered: what a process multicast before it stopped may be lost with it, unless
+// somebody has delivered it.
 func (r *run) loseUndelivered(p multicast.ProcessID) {
 	for _, s := range r.order {
 		if s.ID.Sender == p && s.by == 0 && !s.lost {

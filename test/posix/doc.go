@@ -3,6 +3,6 @@
 // some of them pjdfstest, fsx and a C compiler (deploy/deps.sh test installs these); what is
 // missing skips the tests that need it, with the reason.
 //
-// Failures of pjdfstest that are known are listed, with reasons, in docs/limits.md; the test reads the
-// list from there and fails, too, if one of them passes.
+// Failures of pjdfstest that are known are listed, with reasons, in docs/limits.md: the test reads the
+// list from there.
 package posix

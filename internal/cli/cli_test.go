@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// Every wrong command line ends at once, with the exit code of its kind and a line that says what to do.
+func TestWrongInput(t *testing.T) {
+	dir := t.TempDir()
+	typo := filepath.Join(dir, "cluster.yaml")
+	require.NoError(t, os.WriteFile(typo, []byte("replicas: 3\nregons: [a]\n"), 0o600))
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"command":    {[]string{"frob"}, exitUsage, `unknown command "frob"`},
+		"flag":       {[]string{"dev", "--frob"}, exitUsage, "unknown flag: --frob"},
+		"argument":   {[]string{"dev", "extra"}, exitUsage, "takes no arguments"},
+		"region":     {[]string{"dev", "--mount", "mars=/x"}, exitInput, `there is no region "mars"`},
+		"twice":      {[]string{"dev", "--mount", "/x", "--mount", "/x"}, exitInput, "stands twice"},
+		"typo":       {[]string{"dev", "--config", typo}, exitInput, "line 2: field regons"},
+		"no file":    {[]string{"dev", "--config", filepath.Join(dir, "none")}, exitInput, "no such file"},
+		"even":       {[]string{"dev", "--replicas", "4"}, exitInput, "give 1, 3 or 5"},
+		"transport":  {[]string{"dev", "--transport", "pigeon"}, exitInput, "give inprocess or grpc"},
+		"durability": {[]string{"dev", "--durability", "none"}, exitInput, "give os, sync or memory"},
+		"level":      {[]string{"dev", "--log-level", "loud"}, exitInput, "give debug, info, warn or error"},
+		"exposed":    {[]string{"dev", "--pprof", "0.0.0.0:1"}, exitInput, "give a loopback address"},
+		"not a dir":  {[]string{"dev", "--data-dir", typo}, exitFailure, "not a directory"},
+		"wan":        {[]string{"dev", "--data-dir", dir, "--wan", "--transport", "grpc"}, exitFailure, "without the gRPC transport"},
+		"bench":      {[]string{"bench", "micro", "--clients", "0"}, exitInput, "give at least 1"},
+		"output":     {[]string{"bench", "micro", "-o", "xml"}, exitInput, "give table or json"},
+	} {
+		var out, err bytes.Buffer
+		require.Equal(t, c.code, Main(c.args, &out, &err), "%s: %s", name, &err)
+		require.Contains(t, err.String(), c.says, name)
+		require.Empty(t, out.String(), name)
+	}
+}
+
+func TestHelpHasAnExample(t *testing.T) {
+	for _, args := range [][]string{{"dev", "--help"}, {"bench", "micro", "--help"}} {
+		var out, err bytes.Buffer
+		require.Equal(t, exitOK, Main(args, &out, &err))
+		require.Contains(t, out.String(), "Examples:\n  globalfs ")
+	}
+}
+
+func TestParseMounts(t *testing.T) {
+	regions := topology.DefaultSpec().Regions
+	points, err := parseMounts([]string{"/a", "eu-west-1=/b"}, regions)
+	require.NoError(t, err)
+	require.Equal(t, []mountPoint{{"us-west-2", "/a"}, {"eu-west-1", "/b"}}, points)
+}
+
+// The whole benchmark runs, through the client library.
+func TestBenchMicro(t *testing.T) {
+	var out, err bytes.Buffer
+	code := Main([]string{"bench", "micro", "--through", "client", "--clients", "2", "--duration", "20ms", "--data-dir", t.TempDir(), "-o", "json"}, &out, &err)
+	require.Equal(t, exitOK, code, err.String())
+	require.Contains(t, out.String(), `"operation": "create 1 KB"`)
+}

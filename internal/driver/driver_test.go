@@ -1,0 +1,124 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// memoryLog keeps records, or fails.
+type memoryLog struct {
+	mu      sync.Mutex
+	records int
+	fails   error
+}
+
+func (l *memoryLog) Append(records [][]byte, _ bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records += len(records)
+	return l.fails
+}
+
+// alone makes the driver of a partition with one replica, around a core.
+func alone(t *testing.T, log Log, wrap func(multicast.Core) multicast.Core) *Driver {
+	t.Helper()
+	core, err := primcast.New(primcast.Config{Self: 1, Groups: []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}}})
+	require.NoError(t, err)
+	keys := kv.NewMemory()
+	machine, err := meta.New(keys, meta.Config{})
+	require.NoError(t, err)
+	r, err := replica.New(replica.Config{Self: 1, Incarnation: 1}, wrap(core), keys, machine)
+	require.NoError(t, err)
+	network := transport.NewLocal(nil)
+	t.Cleanup(func() { require.NoError(t, network.Close()) })
+	links, err := network.Endpoint(1).Links(1)
+	require.NoError(t, err)
+	return New(1, r, links, log, NewSystemClock())
+}
+
+func same(c multicast.Core) multicast.Core { return c }
+
+func open(session uint64) []byte {
+	return (&replica.Request{Kind: replica.OpenSession, Session: session}).Append(nil)
+}
+
+func TestAnswersAndStops(t *testing.T) {
+	log := &memoryLog{}
+	d := alone(t, log, same)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	var asking sync.WaitGroup
+	for s := range uint64(50) {
+		asking.Go(func() {
+			b, err := d.Handle(ctx, open(s+1))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if reply, err := replica.DecodeReply(b); err != nil || reply.Status != replica.Answered {
+				t.Errorf("reply %v: %v", reply, err)
+			}
+		})
+	}
+	asking.Wait()
+	log.mu.Lock()
+	require.Positive(t, log.records, "nothing is answered before it is recorded")
+	log.mu.Unlock()
+	cancel()
+	require.NoError(t, <-ended)
+	_, err := d.Handle(t.Context(), open(99))
+	require.ErrorIs(t, err, ErrStopped)
+}
+
+// A log that cannot be written stops the replica, and nothing that it did not hold is answered.
+func TestLogFails(t *testing.T) {
+	full := errors.New("no space left on device")
+	d := alone(t, &memoryLog{fails: full}, same)
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(t.Context()) }()
+	_, err := d.Handle(t.Context(), open(1))
+	require.ErrorIs(t, err, ErrStopped)
+	require.ErrorIs(t, <-ended, full)
+}
+
+// brokenCore breaks an invariant with its first proposal.
+type brokenCore struct{ multicast.Core }
+
+func (c brokenCore) Step(in *multicast.Input, out *multicast.Output) {
+	invariant.Check(len(in.Proposed) == 0, "evidence %d", len(in.Proposed))
+	c.Core.Step(in, out)
+}
+
+func TestBrokenInvariantStopsTheReplicaWithItsEvidence(t *testing.T) {
+	d := alone(t, &memoryLog{}, func(c multicast.Core) multicast.Core { return brokenCore{c} })
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(t.Context()) }()
+	_, err := d.Handle(t.Context(), open(1))
+	require.ErrorIs(t, err, ErrStopped)
+	err = <-ended
+	var broken invariant.Broken
+	require.ErrorAs(t, err, &broken)
+	require.Equal(t, "evidence 1", broken.Evidence)
+}
+
+func TestHandleGivesUpWithItsContext(t *testing.T) {
+	d := alone(t, &memoryLog{}, same) // not running
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := d.Handle(ctx, open(1))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, d.waiting)
+}
