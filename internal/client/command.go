@@ -29,7 +29,7 @@ func (c *Client) askAt(ctx context.Context, cmd *meta.Command) (meta.Result, rep
 		return meta.Result{}, nil, err
 	}
 	command := cmd.Append(nil)
-	reply, _, err := c.exchange(ctx, p, func() replica.Request {
+	reply, _, err := c.exchange(ctx, p, reading, func() replica.Request {
 		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot(), Command: command}
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Client) multicast(ctx context.Context, p *partition, s *session, comman
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(c.life, deadline)
 	defer cancel()
-	return c.exchange(ctx, p, func() replica.Request {
+	return c.exchange(ctx, p, ordering, func() replica.Request {
 		return replica.Request{
 			Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(),
 			Vector: c.vector.snapshot(), Command: command,

@@ -77,7 +77,9 @@ func TestCreateAcrossARenewal(t *testing.T) {
 // Reading goes on where nothing can be ordered.
 func TestOpenWithoutASession(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
-		f := create(t, n.Client(t, west), posix.Root, "f").Ino
+		maker := n.Client(t, west)
+		f := create(t, maker, posix.Root, "f").Ino
+		maker.Release(f)
 		c := n.Client(t, east)
 		near := n.Processes(0, east)
 		n.Fail(clienttest.Lagging, near[0])

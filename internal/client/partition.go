@@ -16,7 +16,7 @@ import (
 type partition struct {
 	id     uint16
 	path   string
-	route  route
+	route  *route
 	blocks block.Store
 
 	lastBlock atomic.Uint64 // counter of the newest block id
@@ -134,7 +134,7 @@ func (c *Client) session(ctx context.Context, p *partition) (*session, error) {
 		return s, nil
 	}
 	s := newSession()
-	reply, _, err := c.exchange(ctx, p, func() replica.Request {
+	reply, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
 		return replica.Request{Kind: replica.OpenSession, Session: s.id, Vector: c.vector.snapshot()}
 	})
 	if err != nil {

@@ -47,7 +47,7 @@ func (c *Client) keep(ctx context.Context, p *partition) {
 func (c *Client) renew(ctx context.Context, p *partition, s *session) error {
 	vector := c.vector.snapshot() // before held: see "Why C5 holds"
 	held := p.tellHeld()
-	reply, _, err := c.exchange(ctx, p, func() replica.Request {
+	reply, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
 		return replica.Request{Kind: replica.RenewSession, Session: s.id, Vector: vector, Held: held}
 	})
 	switch {
@@ -79,7 +79,7 @@ func (c *Client) closeSessions(ctx context.Context) {
 			continue
 		}
 		all.Go(func() {
-			_, _, err := c.exchange(ctx, p, func() replica.Request {
+			_, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
 				return replica.Request{Kind: replica.CloseSession, Session: s.id, Vector: c.vector.snapshot()}
 			})
 			if err != nil {

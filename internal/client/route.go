@@ -42,13 +42,6 @@ const (
 	classes
 )
 
-func classOf(k replica.Kind) class {
-	if k == replica.Query {
-		return reading
-	}
-	return ordering
-}
-
 // route says in which order the replicas of a partition are asked. A replica whose quorum is out of
 // reach still reads: where a network is cut, reads must not go to the far side because updates
 // were tried.
@@ -61,10 +54,10 @@ type route struct {
 
 // newRoute orders replicas by distance. Those equally far begin anywhere, so that the clients
 // of a region spread over its replicas.
-func newRoute(from topology.Region, replicas []topology.Replica) route {
+func newRoute(from topology.Region, replicas []topology.Replica) *route {
 	mixed := slices.Clone(replicas)
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-	r := route{replicas: topology.Nearest(from, mixed)}
+	r := &route{replicas: topology.Nearest(from, mixed)}
 	for c := range r.avoid {
 		r.avoid[c] = make([]time.Time, len(mixed))
 	}
@@ -119,12 +112,11 @@ func (r *route) failed(i int, c class, why error) {
 // exchange asks the replicas of p, the nearest first, until one answers or ctx ends. build
 // makes the request anew for each try. doubt: somebody may have begun to execute
 // a try that got no answer.
-func (c *Client) exchange(ctx context.Context, p *partition, build func() replica.Request) (reply replica.Reply, doubt bool, err error) {
+func (c *Client) exchange(ctx context.Context, p *partition, class class, build func() replica.Request) (reply replica.Reply, doubt bool, err error) {
 	patience, wait := firstPatience, firstPause
-	request := build()
-	class := classOf(request.Kind)
 	for {
 		for _, i := range p.route.order(class) {
+			request := build()
 			reply, err := c.try(ctx, p.route.replicas[i].Process, &request, patience)
 			switch {
 			case err == nil && reply.Status != replica.Overloaded:
@@ -138,7 +130,6 @@ func (c *Client) exchange(ctx context.Context, p *partition, build func() replic
 				doubt = true
 				c.events.logger.Debug("a replica does not answer: asking the next", "partition", p.id, "server", p.route.replicas[i].Server, "error", err)
 			}
-			request = build()
 		}
 		c.events.warn(fmt.Sprintf("partition %d", p.id),
 			"no replica of a partition answers: trying on; check that its servers run and can be reached, and whether they are overloaded",

@@ -10,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // A reader that was told of a write sees it, also at a replica that lags (T 3.4.1).
@@ -24,6 +25,8 @@ func TestObserveIsCausal(t *testing.T) {
 		reader.Observe(writer.Vector())
 		require.Equal(t, "message", string(read(t, reader, f, 0, 10)), "the lagging replica does not answer, the next one does")
 		require.GreaterOrEqual(t, reader.Seen(0), writer.Seen(0))
+		reader.Observe(make(replica.Vector, 1000))
+		require.LessOrEqual(t, len(reader.Vector()), len(n.Plan.Partitions), "of partitions that exist")
 	})
 }
 
@@ -83,6 +86,22 @@ func TestTimeout(t *testing.T) {
 		}
 		n.Fail(clienttest.None, all...)
 		require.NoError(t, c.Unlink(t.Context(), root, at(posix.Root, "f")), "what timed out was never executed")
+	})
+}
+
+// Where a network is cut, the near replica still reads, however many updates time out.
+func TestReadsStayNearWithoutAQuorum(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		create(t, c, posix.Root, "f")
+		near := n.Processes(0, west)
+		n.Fail(clienttest.Lagging, near[0])
+		n.Fail(clienttest.Silent, near[1:]...)
+		require.Equal(t, posix.ETIMEDOUT, c.Unlink(t.Context(), root, at(posix.Root, "f")))
+		start := time.Now()
+		_, err := c.Lookup(t.Context(), posix.Root, "f")
+		require.NoError(t, err)
+		require.Zero(t, time.Since(start))
 	})
 }
 

@@ -37,6 +37,26 @@ func TestExpiredSessionIsReplaced(t *testing.T) {
 	})
 }
 
+// A new session claims what is open before others let it go.
+func TestNewSessionClaimsOpenFiles(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		cfg := n.Config(west)
+		cfg.Renew = 100 * lease // its session expires
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer c.Close()
+		f := create(t, c, posix.Root, "f").Ino
+		time.Sleep(3 * lease) // fake time
+		n.Tick()
+		other := n.Client(t, east)
+		require.NoError(t, other.Unlink(t.Context(), root, at(posix.Root, "f")))
+		c.Observe(other.Vector())
+		write(t, c, f, 0, []byte("claimed"))
+		time.Sleep(3 * client.DefaultRenew) // fake time: the other one renews
+		require.Equal(t, "claimed", string(read(t, c, f, 0, 10)))
+	})
+}
+
 // An update that may have been executed before its session expired is not executed again.
 func TestUnknownOutcome(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {

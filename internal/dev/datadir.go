@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"syscall"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/topology"
 )
@@ -26,9 +27,9 @@ func DefaultDir() (string, error) {
 	return filepath.Join(state, "globalfs", "dev"), nil
 }
 
-// claim makes dir this process's: it takes its lock, and checks that what is in it was made for the
-// same cluster. The caller calls unlock when all is closed.
-func claim(dir string, spec topology.Spec) (unlock func() error, err error) {
+// claim makes dir this process's: it takes its lock, checks that what is in it was made for the
+// same cluster, and sets when and by whom that was created. The caller calls unlock when all is closed.
+func claim(dir string, spec *topology.Spec) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -46,9 +47,11 @@ func claim(dir string, spec topology.Spec) (unlock func() error, err error) {
 }
 
 // checkSpec compares spec with the one that the data was made for, or notes it.
-func checkSpec(path string, spec topology.Spec) error {
+func checkSpec(path string, spec *topology.Spec) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		spec.Created = time.Now().UTC().Truncate(time.Second)
+		spec.Owner = topology.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
 		return os.WriteFile(path, spec.YAML(), 0o600)
 	}
 	if err != nil {
@@ -58,7 +61,8 @@ func checkSpec(path string, spec topology.Spec) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if !reflect.DeepEqual(was, spec) {
+	spec.Created, spec.Owner = was.Created, was.Owner
+	if !reflect.DeepEqual(was, *spec) {
 		return fmt.Errorf("%s says that the data was made for another cluster:\n%sthis run asks for:\n%suse the same flags, or another --data-dir", path, text, spec.YAML())
 	}
 	return nil

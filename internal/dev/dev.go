@@ -50,17 +50,17 @@ type Cluster struct {
 // Start opens the data directory, starts all servers and waits until every partition
 // takes updates. On an error nothing is left running.
 func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
-	plan, err := cfg.Spec.Plan()
-	if err != nil {
+	if err := cfg.Spec.Validate(); err != nil {
 		return nil, err
 	}
 	if cfg.WAN && cfg.GRPC {
 		return nil, errors.New("wide-area delays are added to the links in memory: use them without the gRPC transport")
 	}
-	c := &Cluster{Plan: plan, cfg: cfg}
-	if c.unlock, err = claim(cfg.Dir, cfg.Spec); err != nil {
+	c := &Cluster{}
+	if c.unlock, err = claim(cfg.Dir, &cfg.Spec); err != nil {
 		return nil, err
 	}
+	c.cfg = cfg
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
 	defer func() {
@@ -68,10 +68,13 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
+	if c.Plan, err = cfg.Spec.Plan(); err != nil {
+		return nil, err
+	}
 	if c.network, err = c.openNetwork(); err != nil {
 		return nil, err
 	}
-	for _, s := range plan.Servers {
+	for _, s := range c.Plan.Servers {
 		if err := c.startServer(run, s.Name); err != nil {
 			return nil, err
 		}

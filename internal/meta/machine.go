@@ -12,6 +12,7 @@ type Config struct {
 	Partition uint16
 	Genesis   []Birth    // what the root directory holds at birth, in this order
 	Time      posix.Time // of birth
+	Owner     posix.Cred // of the root directory
 }
 
 // Birth is a directory of another partition that the root directory names from the start.
@@ -65,6 +66,7 @@ func (m *Machine) birth() error {
 	root := inode{
 		Attr: posix.Attr{
 			Ino: posix.MakeIno(m.cfg.Partition, 1), Mode: posix.TypeDir | 0o755, Nlink: 2,
+			UID: m.cfg.Owner.UID, GID: m.cfg.Owner.GID,
 			Atime: m.cfg.Time, Mtime: m.cfg.Time, Ctime: m.cfg.Time,
 		},
 		parent: posix.Root,

@@ -84,23 +84,17 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (
 }
 
 // Write gives the data to the client. Where an append begins is decided when it is ordered: the
-// offset that the kernel took from its own idea of the size may be old. Pages of a shared mapping are no
-// append, whatever the file was opened for.
+// offset that the kernel took from its own idea of the size may be old. It then has the data in pages
+// at the wrong place, but also a wrong size, so it drops them when it asks for attributes before the next
+// read (AUTO_INVAL_DATA). Pages of a shared mapping come without O_APPEND.
 func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	w := client.Write{
+	written, err := f.client.Write(changing(), cred(&in.InHeader), client.Write{
 		Ino: ino(&in.InHeader), Offset: in.Offset, Data: data,
-		Append:    in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0,
+		Append:    in.Flags&unix.O_APPEND != 0,
 		KillSetID: in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0,
-	}
-	written, err := f.client.Write(changing(), cred(&in.InHeader), w)
+	})
 	if written.Bytes == 0 {
 		return 0, status(err)
-	}
-	if written.Offset != in.Offset {
-		// The kernel keeps the data as pages at its own offset: wrong ones. It holds them
-		// locked until this request is answered.
-		node, offset, length := in.NodeId, int64(in.Offset), int64(len(data))
-		f.running.Go(func() { f.server.InodeNotify(node, offset, length) })
 	}
 	return uint32(written.Bytes), fuse.OK
 }

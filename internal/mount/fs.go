@@ -3,7 +3,6 @@ package mount
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -19,7 +18,6 @@ type fileSystem struct {
 	client    *client.Client
 	server    *fuse.Server // set by Init, before the first request
 	cacheTime time.Duration
-	running   sync.WaitGroup // notices to the kernel
 
 	versions versions
 	listings listings

@@ -57,8 +57,7 @@ func New(cfg Config) (*Mount, error) {
 	if err := checkDevice(dir); err != nil {
 		return nil, err
 	}
-	f := newFileSystem(&cfg)
-	server, err := fuse.NewServer(f, dir, options(cfg.Logger))
+	server, err := fuse.NewServer(newFileSystem(&cfg), dir, options(cfg.Logger))
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w%s", dir, err, advice())
 	}
@@ -66,7 +65,6 @@ func New(cfg Config) (*Mount, error) {
 	go func() {
 		defer close(m.done)
 		server.Serve()
-		f.running.Wait()
 	}()
 	if err := server.WaitMount(); err != nil {
 		return nil, errors.Join(fmt.Errorf("mount %s: the root directory cannot be read: %w: check that the servers run and can be reached", dir, err), m.Unmount())

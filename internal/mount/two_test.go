@@ -24,7 +24,13 @@ func TestTwoMounts(t *testing.T) {
 	defer keep.Close()
 	a.write(t, "f", "second, and longer")
 	b.client.Observe(a.client.Vector())
-	require.Equal(t, "second, and longer", b.read(t, "f"), "close to open: pages and size are new")
+	again, err := os.Open(b.path("f"))
+	require.NoError(t, err)
+	defer again.Close()
+	info, err := again.Stat()
+	require.NoError(t, err)
+	require.EqualValues(t, len("second, and longer"), info.Size(), "close to open: attributes are new")
+	require.Equal(t, "second, and longer", b.read(t, "f"), "and pages")
 
 	// The offset of an append is that of all mounts together.
 	fa, err := os.OpenFile(a.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

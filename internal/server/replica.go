@@ -8,6 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
@@ -54,7 +55,11 @@ func (s *Server) startReplica(p *topology.Partition, n int, incarnation uint64) 
 	if err != nil {
 		return err
 	}
-	machine, err := meta.New(h.keys, meta.Config{Partition: p.ID, Genesis: genesis(s.cfg.Cluster, p)})
+	birth := s.cfg.Cluster
+	machine, err := meta.New(h.keys, meta.Config{
+		Partition: p.ID, Genesis: genesis(birth, p), Time: posix.Time(max(0, birth.Created.UnixNano())),
+		Owner: posix.Cred{UID: birth.Owner.UID, GID: birth.Owner.GID},
+	})
 	if err != nil {
 		return err
 	}

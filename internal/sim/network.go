@@ -99,6 +99,9 @@ func (n *Network) Run(until time.Duration) bool {
 // Up reports whether a process is running, be it paused.
 func (n *Network) Up(p multicast.ProcessID) bool { return n.processes[p].up }
 
+// Incarnation counts the starts of a process.
+func (n *Network) Incarnation(p multicast.ProcessID) uint64 { return n.processes[p].incarnation }
+
 // Node gives what runs on a process; nil while it is down.
 func (n *Network) Node(p multicast.ProcessID) Node { return n.processes[p].node }
 

@@ -23,7 +23,7 @@ func primCast(checkpointMin int) Protocol {
 		AtRest: func(core multicast.Core) error {
 			// What is durable is told with the next frames, so the closing messages may still be there.
 			s := core.(*primcast.Core).Stats()
-			if s.Entries > 2 || s.Pending > 0 || s.BadFrames+s.BadPackets+s.Refused+s.Repeated > 0 {
+			if s.Entries > 2 || s.Pending > 0 || s.BadFrames+s.BadPackets+s.Refused > 0 {
 				return fmt.Errorf("%+v", s)
 			}
 			return nil
@@ -62,7 +62,7 @@ func TestPrimCastCrashes(t *testing.T) {
 		return judge(cfg, w, p, &reach)
 	})
 	t.Logf("reached: %+v", reach)
-	if *oneSeed == 0 {
+	if *oneSeed == 0 && *seedCount == 0 {
 		require.Greater(t, reach.Restarts, 2000)
 		require.Greater(t, reach.Repeated, 2000)
 		require.Greater(t, reach.Checkpoints, 2000)
@@ -77,7 +77,7 @@ func TestPrimCastSendersCrash(t *testing.T) {
 		return judge(cfg, w, p, &reach)
 	})
 	t.Logf("reached: %+v", reach)
-	if *oneSeed == 0 {
+	if *oneSeed == 0 && *seedCount == 0 {
 		require.Greater(t, reach.Lost, 500)
 	}
 }
@@ -90,6 +90,6 @@ func primCastRun(seed uint64) (Config, Workload, Protocol) {
 		Pause: rng.IntN(3), Stall: rng.IntN(3), Reset: rng.IntN(3), SlowDisk: rng.IntN(3), Jump: 1, Crash: rng.IntN(4), CrashAll: rng.IntN(2),
 	}
 	w := everybody(&cfg, 5+rng.IntN(30), time.Duration(1+rng.IntN(20))*time.Millisecond)
-	w.AfterPercent, w.Payload = 10*rng.IntN(3), 20
+	w.AfterPercent, w.AgainPercent, w.Payload = 10*rng.IntN(3), 10*rng.IntN(2), 20
 	return cfg, w, primCast(1 << (6 + rng.IntN(12)))
 }

@@ -30,8 +30,10 @@ type Workload struct {
 	MostDest int
 	Senders  []multicast.ProcessID
 	Payload  int // bytes at most
-	// Of the messages, how many ask for a lower bound of their final timestamp.
-	AfterPercent int
+	// Of the messages, how many ask for a lower bound of their final timestamp, and how many are
+	// old ones that their sender is handed again. It has not restarted in between: after
+	// a restart numbers must be higher than all before.
+	AfterPercent, AgainPercent int
 	// SendersFinish: a process is not stopped while a message of its own is on the way to any
 	// destination. Without, a sender can stop when half of the destinations have heard from it.
 	SendersFinish bool
@@ -68,9 +70,10 @@ type Reach struct {
 // sent is a message that was multicast.
 type sent struct {
 	multicast.Message
-	at     time.Duration
-	lost   bool // before anybody delivered it
-	by, of int  // deliveries: made, and to be made
+	at          time.Duration
+	incarnation uint64 // of the sender
+	lost        bool   // before anybody delivered it
+	by, of      int    // deliveries: made, and to be made
 }
 
 // run is a workload on a network.
@@ -180,6 +183,13 @@ func (r *run) finished(p multicast.ProcessID) bool {
 // multicastAny hands one message to a random sender.
 func (r *run) multicastAny() {
 	rng, w := r.net.Rand(), &r.workload
+	if len(r.order) > 0 && r.net.percent(w.AgainPercent) {
+		old := r.order[rng.IntN(len(r.order))]
+		if p := old.ID.Sender; r.net.Up(p) && r.net.Incarnation(p) == old.incarnation {
+			r.net.Propose(p, old.Message)
+		}
+		return
+	}
 	var dest []multicast.GroupID
 	for _, i := range rng.Perm(len(w.Dest))[:1+rng.IntN(w.MostDest)] {
 		dest = append(dest, w.Dest[i])
@@ -203,7 +213,7 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	if rng.IntN(100) < r.workload.AfterPercent {
 		m.After = r.highest + multicast.Timestamp(rng.IntN(4))
 	}
-	s := &sent{Message: m, at: r.net.Now()}
+	s := &sent{Message: m, at: r.net.Now(), incarnation: r.net.Incarnation(from)}
 	for _, g := range r.cfg.Groups {
 		if m.To(g.ID) {
 			s.of += len(g.Members)

@@ -20,7 +20,7 @@ var skeenProtocol = Protocol{
 	},
 	AtRest: func(core multicast.Core) error {
 		c := core.(*skeen.Core)
-		if c.Pending() > 0 || c.Stats() != (skeen.Stats{}) {
+		if c.Pending() > 0 || c.Stats().Malformed > 0 {
 			return fmt.Errorf("%d messages are pending, %+v", c.Pending(), c.Stats())
 		}
 		return nil
@@ -32,7 +32,7 @@ func skeenRun(seed uint64) (Config, Workload) {
 	cfg, rng := config(seed, sizes(seed, 8, 1)...)
 	cfg.Faults = Faults{Every: 20 * time.Millisecond, Longest: 100 * time.Millisecond, Pause: 1, Stall: 1, Jump: 1}
 	w := everybody(&cfg, 10+rng.IntN(40), time.Duration(1+rng.IntN(20))*time.Millisecond)
-	w.AfterPercent, w.Payload = 10*rng.IntN(3), 20
+	w.AfterPercent, w.AgainPercent, w.Payload = 10*rng.IntN(3), 10*rng.IntN(3), 20
 	return cfg, w
 }
 

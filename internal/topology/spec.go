@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -24,6 +25,16 @@ type Spec struct {
 	Replicas int `yaml:"replicas"`
 	// Copies of each block in a region: 1 to Datacenters, default 2.
 	Copies int `yaml:"copies"`
+	// Created is when the cluster was born: the times of its first directories.
+	Created time.Time `yaml:"created,omitempty"`
+	// Owner has the first directories: who may write there and let others in.
+	Owner Owner `yaml:"owner,omitempty"`
+}
+
+// Owner is a user and a group by number.
+type Owner struct {
+	UID uint32 `yaml:"uid"`
+	GID uint32 `yaml:"gid"`
 }
 
 // DefaultSpec gives the cluster of the thesis' example (T 3.6.1).
@@ -37,7 +48,7 @@ func ParseSpec(text []byte) (Spec, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies)",
+		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies, created, owner)",
 			strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type topology.Spec", "").Replace(err.Error()))
 	}
 	return s, s.Validate()
@@ -75,7 +86,7 @@ func (s *Spec) Plan() (*Cluster, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Regions: s.Regions, Copies: s.Copies}
+	c := &Cluster{Regions: s.Regions, Copies: s.Copies, Created: s.Created, Owner: s.Owner}
 	next := multicast.ProcessID(1)
 	take := func() multicast.ProcessID { next++; return next - 1 }
 	for _, r := range s.Regions {

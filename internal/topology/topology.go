@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -65,6 +66,8 @@ type Cluster struct {
 	Servers    []Server
 	Partitions []Partition // by id, from 0
 	Copies     int         // of a block in a region
+	Created    time.Time   // the times of the first directories; zero: 1970
+	Owner      Owner       // of the first directories
 }
 
 // Of gives the partition that keeps inode i, nil if there is none.

@@ -81,12 +81,6 @@ func Describe(violations []Violation) string {
 	return b.String()
 }
 
-// Safety gives the violations of what must hold at any moment of a run, finished or not.
-func Safety(h *History) []Violation {
-	x := newIndex(h)
-	return slices.Concat(x.integrity(), x.prefixOrder(), x.acyclicOrder(), x.timestamps())
-}
-
 // All gives the violations of everything that package multicast promises. The
 // run must have ended: what is not delivered is taken as never delivered.
 func All(h *History) []Violation {
