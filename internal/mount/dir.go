@@ -2,6 +2,7 @@ package mount
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +53,7 @@ func (l *listings) remove(handle uint64) {
 type listing struct {
 	mu      sync.Mutex
 	after   uint64       // GUARDED_BY mu; cookie before the first of entries
-	entries []meta.Entry // GUARDED_BY mu
+	entries []meta.Entry // GUARDED_BY mu; fewer than pageEntries: the directory ends with them
 	counter uint64       // GUARDED_BY mu; of the partition, when it was read
 	read    time.Time    // GUARDED_BY mu; zero: never
 }
@@ -64,7 +65,7 @@ func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie
 	defer l.mu.Unlock()
 	age := time.Since(l.read)
 	if age < f.cacheTime && l.counter == f.client.Seen(dir.Partition()) {
-		if rest := l.rest(cookie); len(rest) > 0 {
+		if rest, ok := l.rest(cookie); ok {
 			return rest, age, nil
 		}
 	}
@@ -77,17 +78,17 @@ func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie
 	return entries, time.Since(began), nil
 }
 
-// rest gives the entries of the page after cookie, if that is a place in it. The caller holds mu.
-func (l *listing) rest(cookie uint64) []meta.Entry {
-	if cookie == l.after {
-		return l.entries
-	}
-	for i := range l.entries {
-		if l.entries[i].Cookie == cookie {
-			return l.entries[i+1:]
+// rest gives the entries of the page after cookie, if it knows them. The caller holds mu.
+func (l *listing) rest(cookie uint64) (rest []meta.Entry, ok bool) {
+	place := -1
+	if cookie != l.after {
+		place = slices.IndexFunc(l.entries, func(e meta.Entry) bool { return e.Cookie == cookie })
+		if place < 0 {
+			return nil, false
 		}
 	}
-	return nil
+	rest = l.entries[place+1:]
+	return rest, len(rest) > 0 || len(l.entries) < pageEntries
 }
 
 // OpenDir holds the directory: if it is removed while it is open, its attributes can still be read.

@@ -17,7 +17,8 @@ type ProcessID uint32
 type Timestamp uint64
 
 // MessageID is unique for ever: the sender and a number that the sender never
-// uses twice, also not after a restart.
+// uses for another message. Numbers grow, also over restarts: a process that has restarted
+// proposes none of its earlier numbers again.
 type MessageID struct {
 	Sender ProcessID
 	Seq    uint64
@@ -100,7 +101,7 @@ type Instant struct {
 //
 // A frame without Data is not from the peer but about it: the link to this
 // peer starts from nothing, because the peer is new or restarted (a higher
-// incarnation) or we did. Frames sent to it before may not have arrived and
+// incarnation), or we did, or one of us did not keep up. Frames sent to it before may not have arrived and
 // never will; what it still needs must be sent again. A link's first event is
 // always such a frame.
 type Frame struct {
