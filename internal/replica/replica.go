@@ -118,8 +118,13 @@ func New(cfg Config, core multicast.Core, keys Keys, machine *meta.Machine) (*Re
 	if err := r.load(); err != nil {
 		return nil, err
 	}
+	// What a crash of the process alone has left may not be safe from a loss of power yet; the
+	// multicast forgets what is covered.
+	if err := keys.Commit(true); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
 	r.covered = r.position
-	return r, keys.Err()
+	return r, nil
 }
 
 // Vector gives the replica's vector; the caller must not change it.

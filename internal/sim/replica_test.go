@@ -1,0 +1,362 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// Replicas of two partitions with clients that append to a file and read it. The file is the history: it
+// must hold each acknowledged append once, in the order of each client; what anybody reads must be
+// a prefix of it (all see one order), and hold all that the reader knew of (causality).
+func TestReplicas(t *testing.T) {
+	seeds(t, 150, func(seed uint64) error { return replicaRun(seed).judge() })
+}
+
+// stored is what survives a crash of a replica: the store as it is, or as one of the last commits left it.
+type stored struct {
+	keys  *kv.Store
+	saved []byte
+}
+
+// lossyKeys is the store of a running replica.
+type lossyKeys struct {
+	*kv.Store
+	disk *stored
+	rng  *rand.Rand
+}
+
+func (k lossyKeys) Commit(sync bool) error {
+	err := k.Store.Commit(sync)
+	if err == nil && (sync || k.rng.IntN(8) == 0) {
+		var b bytes.Buffer
+		err = meta.Snapshot(k.Store, &b)
+		k.disk.saved = b.Bytes()
+	}
+	return err
+}
+
+// replicaNode runs a replica as a Node.
+type replicaNode struct{ replica *replica.Replica }
+
+func (n replicaNode) Step(in *Input, out *Output) {
+	var ours replica.Output
+	requests := make([]replica.Call, 0, len(in.Requests))
+	for _, r := range in.Requests {
+		requests = append(requests, replica.Call(r))
+	}
+	n.replica.Step(&replica.Input{Input: in.Input, Requests: requests}, &ours)
+	out.Output, out.Replies = ours.Output, calls(ours.Replies)
+}
+
+func (n replicaNode) Apply(out *Output) []Call {
+	replies, err := n.replica.Apply(out.Deliveries)
+	if err != nil {
+		panic(err)
+	}
+	return calls(replies)
+}
+
+func (n replicaNode) Wake() time.Duration { return n.replica.Wake() }
+
+func calls(from []replica.Call) []Call {
+	var to []Call
+	for _, c := range from {
+		to = append(to, Call(c))
+	}
+	return to
+}
+
+// replicas is one run.
+type replicas struct {
+	net     *Network
+	groups  []multicast.Group
+	disks   map[multicast.ProcessID]*stored
+	clients []*simClient
+	errs    []error
+}
+
+func replicaRun(seed uint64) *replicas {
+	cfg := Default()
+	cfg.Seed = seed
+	cfg.Groups = []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1, 2, 3}}, {ID: 1, Members: []multicast.ProcessID{4, 5, 6}}}
+	cfg.LatencyMax, cfg.Jitter, cfg.DiskMax, cfg.Skew = 30*time.Millisecond, 5*time.Millisecond, 5*time.Millisecond, time.Second
+	cfg.Faults = Faults{
+		Every: 300 * time.Millisecond, Longest: 200 * time.Millisecond,
+		Pause: 2, Stall: 2, Reset: 1, SlowDisk: 1, Jump: 1, Crash: 2, CrashAll: 1,
+		LossPercent: 5, RepeatPercent: 5,
+	}
+	r := &replicas{groups: cfg.Groups, disks: map[multicast.ProcessID]*stored{}}
+	net, err := New(cfg, r.boot)
+	if err != nil {
+		r.errs = append(r.errs, err)
+		return r
+	}
+	r.net = net
+	for i := range 4 {
+		c := &simClient{run: r, id: i, acked: make([][]string, 2), read: make([]string, 2), session: uint64(100 + i), seq: make([]uint64, 2)}
+		r.clients = append(r.clients, c)
+		net.Schedule(time.Duration(i)*time.Millisecond, c.begin)
+	}
+	net.Run(8 * time.Second)
+	net.Heal()
+	net.Run(60 * time.Second)
+	return r
+}
+
+// boot starts a replica over what its disk holds.
+func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (Node, error) {
+	partition := uint16(self-1) / 3
+	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), incarnation))
+	if disk == nil {
+		disk = &stored{keys: kv.NewMemory()}
+		r.disks[self] = disk
+	} else if disk.saved != nil && rng.IntN(2) == 0 {
+		disk.keys = kv.NewMemory()
+		if err := meta.Restore(disk.keys, bytes.NewReader(disk.saved)); err != nil {
+			return nil, err
+		}
+		if err := disk.keys.Commit(true); err != nil {
+			return nil, err
+		}
+	}
+	keys := lossyKeys{Store: disk.keys, disk: disk, rng: rng}
+	position, err := replica.Position(keys)
+	if err != nil {
+		return nil, err
+	}
+	core, err := primcast.New(primcast.Config{Self: self, Groups: r.groups, Delivered: position})
+	if err != nil {
+		return nil, err
+	}
+	for _, record := range records {
+		if err := core.Replay(record); err != nil {
+			return nil, err
+		}
+	}
+	machine, err := meta.New(keys, meta.Config{Partition: partition})
+	if err != nil {
+		return nil, err
+	}
+	made, err := replica.New(replica.Config{
+		Partition: partition, Partitions: 2, Self: self, Index: int(self-1) % 3, Incarnation: incarnation,
+	}, core, keys, machine)
+	return replicaNode{made}, err
+}
+
+// simClient does one operation after the other, in both partitions, like internal/client does.
+type simClient struct {
+	run     *replicas
+	id      int
+	session uint64
+	vector  replica.Vector
+	seq     []uint64 // of the last update, by partition
+	log     [2]posix.Ino
+	acked   [][]string  // appends that were acknowledged, by partition
+	read    []string    // what was read last
+	known   [2][]string // appends that it must see: its own, and those that it was told of
+	left    int
+}
+
+func (c *simClient) begin() {
+	c.left = 14
+	c.open(0)
+}
+
+// open opens the session and the log of each partition, then the work begins.
+func (c *simClient) open(p uint16) {
+	if p == 2 {
+		c.work()
+		return
+	}
+	c.ask(p, replica.Request{Kind: replica.OpenSession, Session: c.session}, func(replica.Reply) {
+		root := posix.MakeIno(p, 1)
+		c.update(p, meta.Command{Op: meta.OpMknod, Ino: root, Name: "log", Mode: posix.TypeRegular | 0o644}, func(m meta.Result) {
+			c.log[p] = m.Attr.Ino
+			c.open(p + 1)
+		})
+	})
+}
+
+// work appends, reads, or passes on what it knows.
+func (c *simClient) work() {
+	if c.left--; c.left < 0 {
+		return
+	}
+	rng := c.run.net.Rand()
+	p := uint16(rng.IntN(2))
+	switch rng.IntN(5) {
+	case 0, 1:
+		token := fmt.Sprintf("%d.%d;", c.id, c.seq[p]+1)
+		c.update(p, meta.Command{Op: meta.OpWrite, Ino: c.log[p], Flags: meta.Append, Data: []byte(token), Length: uint64(len(token))}, func(meta.Result) {
+			c.acked[p] = append(c.acked[p], token)
+			c.known[p] = append(c.known[p], token)
+			c.work()
+		})
+	case 2, 3:
+		c.look(p)
+	default: // a message to another client: it must see what this one has seen
+		other := c.run.clients[rng.IntN(len(c.run.clients))]
+		other.vector = other.vector.Merge(c.vector)
+		for q := range c.known {
+			other.known[q] = append(other.known[q], c.known[q]...)
+			if len(c.read[q]) > len(other.read[q]) {
+				other.read[q] = c.read[q]
+			}
+		}
+		c.run.net.Schedule(c.run.net.Now()+time.Millisecond, c.work)
+	}
+}
+
+// look reads the log at some replica and checks it.
+func (c *simClient) look(p uint16) {
+	known, before := slices.Clone(c.known[p]), c.read[p]
+	command := meta.Command{Op: meta.OpExtents, Ino: c.log[p], Length: 1 << 20}
+	asked := c.vector.Of(p)
+	c.ask(p, replica.Request{Kind: replica.Query, Command: command.Append(nil)}, func(reply replica.Reply) {
+		m, err := meta.DecodeResult(reply.Result)
+		if err != nil || m.Code != posix.OK || reply.Vector.Of(p) < asked {
+			c.fail("reads partition %d at %d, asked for %d: %v %v", p, reply.Vector.Of(p), asked, m.Code, err)
+			return
+		}
+		text := contents(m)
+		if !strings.HasPrefix(text, before) {
+			c.fail("read %q before and now %q", before, text)
+		}
+		for _, token := range known {
+			if !strings.Contains(";"+text, ";"+token) {
+				c.fail("does not see %q in %q", token, text)
+			}
+		}
+		if len(text) > len(c.read[p]) {
+			c.read[p] = text
+		}
+		c.work()
+	})
+}
+
+func contents(m meta.Result) string {
+	var b strings.Builder
+	for _, e := range m.Extents {
+		b.Write(e.Data)
+	}
+	return b.String()
+}
+
+// update sends an update under the next number until it is answered.
+func (c *simClient) update(p uint16, command meta.Command, then func(meta.Result)) {
+	c.seq[p]++
+	q := replica.Request{Kind: replica.Update, Session: c.session, Seq: c.seq[p], Done: c.seq[p] - 1, Command: command.Append(nil)}
+	c.ask(p, q, func(reply replica.Reply) {
+		m, err := meta.DecodeResult(reply.Result)
+		if err != nil || m.Code != posix.OK {
+			c.fail("update %d of partition %d: %v %v", q.Seq, p, m.Code, err)
+			return
+		}
+		then(m)
+	})
+}
+
+// ask sends a request to a random replica, and after a timeout to another one, until one answers.
+func (c *simClient) ask(p uint16, q replica.Request, then func(replica.Reply)) {
+	q.Vector = slices.Clone(c.vector)
+	to := c.run.groups[p].Members[c.run.net.Rand().IntN(3)]
+	c.run.net.Call(to, q.Append(nil), 400*time.Millisecond, func(b []byte, ok bool) {
+		if !ok {
+			c.ask(p, q, then)
+			return
+		}
+		reply, err := replica.DecodeReply(b)
+		if err != nil || reply.Status != replica.Answered {
+			c.fail("request %d of partition %d: status %d %s %v", q.Seq, p, reply.Status, reply.Result, err)
+			return
+		}
+		c.vector = c.vector.Merge(reply.Vector)
+		then(reply)
+	})
+}
+
+func (c *simClient) fail(format string, args ...any) {
+	c.run.errs = append(c.run.errs, fmt.Errorf("client %d: %s", c.id, fmt.Sprintf(format, args...)))
+}
+
+// judge compares the end with what everybody saw.
+func (r *replicas) judge() error {
+	if r.net == nil || r.net.Err() != nil || len(r.errs) > 0 {
+		return errors.Join(append(r.errs, r.netErr())...)
+	}
+	for p, group := range r.groups {
+		first := dump(r.disks[group.Members[0]].keys)
+		for _, member := range group.Members[1:] {
+			for i, entry := range dump(r.disks[member].keys) {
+				if i >= len(first) || entry != first[i] {
+					return fmt.Errorf("partition %d: replicas %d and %d differ at the end: %x", p, group.Members[0], member, entry)
+				}
+			}
+		}
+		if bad := meta.Check(r.disks[group.Members[0]].keys); len(bad) > 0 {
+			return fmt.Errorf("partition %d: %v", p, bad)
+		}
+		if err := r.history(uint16(p)); err != nil {
+			return fmt.Errorf("partition %d: %w", p, err)
+		}
+	}
+	return nil
+}
+
+func (r *replicas) netErr() error {
+	if r.net == nil {
+		return nil
+	}
+	return r.net.Err()
+}
+
+// history checks the log of a partition: liveness, exactly once, in each client's order, and that all
+// reads were of one order.
+func (r *replicas) history(p uint16) error {
+	keys := r.disks[r.groups[p].Members[0]].keys
+	machine, err := meta.New(keys, meta.Config{Partition: p})
+	if err != nil {
+		return err
+	}
+	m := machine.Query(&meta.Command{Op: meta.OpExtents, Ino: r.clients[0].log[p], Length: 1 << 20})
+	text := contents(m)
+	for _, c := range r.clients {
+		if c.left >= 0 {
+			return fmt.Errorf("client %d still waits, with %d operations left", c.id, c.left)
+		}
+		var own []string
+		for token := range strings.SplitAfterSeq(text, ";") {
+			if strings.HasPrefix(token, fmt.Sprintf("%d.", c.id)) {
+				own = append(own, token)
+			}
+		}
+		if !slices.Equal(own, c.acked[p]) {
+			return fmt.Errorf("client %d was told that %q were appended, the log has %q", c.id, c.acked[p], own)
+		}
+		if !strings.HasPrefix(text, c.read[p]) {
+			return fmt.Errorf("client %d read %q, the log is %q", c.id, c.read[p], text)
+		}
+	}
+	return nil
+}
+
+func dump(keys *kv.Store) []string {
+	var all []string
+	for k, v := range keys.Scan(nil, nil) {
+		all = append(all, string(k)+"="+string(v))
+	}
+	return all
+}
