@@ -1,0 +1,231 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// orderer is the smallest core: it alone is the group, and delivers what it is given at once.
+type orderer struct{ last multicast.Timestamp }
+
+func (o *orderer) Replay([]byte) error { return nil }
+
+func (o *orderer) Step(in *multicast.Input, out *multicast.Output) {
+	for _, m := range in.Proposed {
+		o.last++
+		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m, Final: o.last})
+	}
+}
+
+// fixture is one replica of partition 0, and its clock.
+type fixture struct {
+	t    *testing.T
+	core *orderer
+	keys *kv.Store
+	*Replica
+	mono  time.Duration
+	token uint64
+	hold  bool // keep deliveries back
+	kept  []multicast.Delivery
+}
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{t: t, core: &orderer{}, keys: kv.NewMemory()}
+	f.restart()
+	return f
+}
+
+func (f *fixture) restart() {
+	machine, err := meta.New(f.keys, meta.Config{})
+	require.NoError(f.t, err)
+	f.Replica, err = New(Config{Self: 1, Partitions: 2, Incarnation: 1, MaxPending: 3}, f.core, f.keys, machine)
+	require.NoError(f.t, err)
+}
+
+// step hands requests over and gives the replies by token.
+func (f *fixture) step(requests ...Request) map[uint64]Reply {
+	in := Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono, Wall: 1e18}}}
+	for i := range requests {
+		f.token++
+		in.Requests = append(in.Requests, Call{Token: f.token, Data: requests[i].Append(nil)})
+	}
+	var out Output
+	f.Step(&in, &out)
+	f.kept = append(f.kept, out.Deliveries...)
+	replies := map[uint64]Reply{}
+	if !f.hold {
+		applied, err := f.Apply(f.kept)
+		require.NoError(f.t, err)
+		f.kept = nil
+		out.Replies = append(out.Replies, applied...)
+	}
+	for _, c := range out.Replies {
+		p, err := DecodeReply(c.Data)
+		require.NoError(f.t, err)
+		replies[c.Token] = p
+	}
+	return replies
+}
+
+// one is a step with one request that is answered in it.
+func (f *fixture) one(q Request) Reply {
+	f.t.Helper()
+	replies := f.step(q)
+	require.Contains(f.t, replies, f.token, "not answered")
+	return replies[f.token]
+}
+
+func (f *fixture) open(session uint64) {
+	require.Equal(f.t, Answered, f.one(Request{Kind: OpenSession, Session: session}).Status)
+}
+
+func (f *fixture) do(session, seq uint64, c meta.Command) (Reply, meta.Result) {
+	p := f.one(Request{Kind: Update, Session: session, Seq: seq, Done: seq - 1, Command: c.Append(nil)})
+	m, _ := meta.DecodeResult(p.Result)
+	return p, m
+}
+
+func mknod(name string) meta.Command {
+	return meta.Command{Op: meta.OpMknod, Ino: posix.Root, Name: name, Mode: posix.TypeRegular | 0o644, Flags: meta.Exclusive}
+}
+
+func getAttr(i posix.Ino) Request {
+	c := meta.Command{Op: meta.OpGetAttr, Ino: i}
+	return Request{Kind: Query, Command: c.Append(nil)}
+}
+
+func (f *fixture) code(q Request) posix.Code {
+	m, err := meta.DecodeResult(f.one(q).Result)
+	require.NoError(f.t, err)
+	return m.Code
+}
+
+func TestARepeatedUpdateGetsItsFirstAnswer(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	_, first := f.do(7, 1, mknod("a"))
+	require.Equal(t, posix.OK, first.Code)
+	before := f.counter()
+	_, again := f.do(7, 1, mknod("a"))
+	require.Equal(t, first, again)
+	require.Equal(t, before, f.counter(), "answered without a multicast")
+	f.restart()
+	_, again = f.do(7, 1, mknod("a"))
+	require.Equal(t, first, again, "also after a restart")
+	_, _ = f.do(7, 2, mknod("b"))
+	p, _ := f.do(7, 1, mknod("c"))
+	require.Equal(t, Refused, p.Status, "late, and the client had its answer")
+}
+
+func TestTwoOfTheSameUpdateAreOneMulticast(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	f.hold = true
+	c := mknod("a")
+	q := Request{Kind: Update, Session: 7, Seq: 1, Command: c.Append(nil)}
+	require.Empty(t, f.step(q, q))
+	require.Len(t, f.kept, 1)
+	f.hold = false
+	require.Len(t, f.step(), 2)
+}
+
+func TestOverloadIsSaidAtOnce(t *testing.T) {
+	f := newFixture(t)
+	f.hold = true
+	f.step(Request{Kind: OpenSession, Session: 1}, Request{Kind: OpenSession, Session: 2}, Request{Kind: OpenSession, Session: 3})
+	require.Equal(t, Overloaded, f.one(Request{Kind: OpenSession, Session: 4}).Status)
+}
+
+func TestWrongRequestsAreRefused(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	c := mknod("a")
+	require.Equal(t, Refused, f.one(Request{Kind: Query, Command: c.Append(nil)}).Status, "an update as a query")
+	require.Equal(t, Refused, f.one(Request{Kind: Update, Session: 7, Seq: 1, Command: []byte{255}}).Status)
+	require.Equal(t, UnknownSession, f.one(Request{Kind: Update, Session: 8, Seq: 1, Command: c.Append(nil)}).Status)
+}
+
+func TestAQueryWaitsForWhatItsClientHasSeen(t *testing.T) {
+	f := newFixture(t)
+	q := getAttr(posix.Root)
+	q.Vector = Vector{2}
+	require.Empty(t, f.step(q))
+	parked := f.token
+	f.open(1)
+	require.Contains(t, f.step(Request{Kind: OpenSession, Session: 2}), parked)
+}
+
+func TestASilentSessionEnds(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	f.mono += DefaultLease - time.Second
+	require.Equal(t, Answered, f.one(Request{Kind: RenewSession, Session: 7}).Status)
+	f.mono += DefaultLease - time.Second
+	f.step()
+	p, _ := f.do(7, 1, mknod("a"))
+	require.Equal(t, Answered, p.Status)
+	require.NotZero(t, f.Wake())
+	f.mono += 2 * time.Second
+	f.step()
+	p, _ = f.do(7, 2, mknod("b"))
+	require.Equal(t, UnknownSession, p.Status, "updates do not renew")
+	require.Empty(t, dump(f.keys, sessionPrefix), "nothing of it is kept")
+	require.Empty(t, dump(f.keys, answerPrefix))
+}
+
+func dump(keys *kv.Store, prefix byte) (found []string) {
+	for k := range keys.Scan([]byte{prefix}, []byte{prefix + 1}) {
+		found = append(found, string(k))
+	}
+	return found
+}
+
+// I4: what is unlinked is kept while any session holds it, or has not said since that it does not.
+func TestReaping(t *testing.T) {
+	f := newFixture(t)
+	f.open(1)
+	f.open(2)
+	_, made := f.do(1, 1, mknod("a"))
+	renew := func(session uint64, seen uint64, held ...posix.Ino) {
+		require.Equal(t, Answered, f.one(Request{Kind: RenewSession, Session: session, Vector: Vector{seen}, Held: held}).Status)
+	}
+	stale := f.counter()
+	_, _ = f.do(1, 2, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"})
+	require.Equal(t, posix.OK, f.code(getAttr(made.Attr.Ino)))
+	renew(1, f.counter())
+	renew(2, stale, made.Attr.Ino)
+	renew(2, stale)
+	require.Equal(t, posix.OK, f.code(getAttr(made.Attr.Ino)), "2 had not seen the unlink: it may have opened it since")
+	renew(2, f.counter(), made.Attr.Ino)
+	require.Equal(t, posix.OK, f.code(getAttr(made.Attr.Ino)), "2 holds it")
+	f.restart()
+	require.Equal(t, posix.OK, f.code(getAttr(made.Attr.Ino)))
+	renew(2, f.counter())
+	require.Equal(t, posix.ESTALE, f.code(getAttr(made.Attr.Ino)))
+}
+
+// More than one delivery may reap goes on by itself.
+func TestReapingGoesOn(t *testing.T) {
+	f := newFixture(t)
+	f.open(1)
+	seq := uint64(0)
+	for range maxReap + 10 {
+		seq++
+		_, made := f.do(1, seq, mknod("a"))
+		require.Equal(t, posix.OK, made.Code)
+		seq++
+		_, _ = f.do(1, seq, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"})
+	}
+	require.Equal(t, Answered, f.one(Request{Kind: CloseSession, Session: 1}).Status)
+	require.Len(t, f.machine.Orphans(0, maxReap), 10)
+	require.NotZero(t, f.Wake())
+	f.step()
+	require.Empty(t, f.machine.Orphans(0, maxReap))
+}
