@@ -70,6 +70,9 @@ func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.client.Release(ino(&in.InHeader))
 }
 
+// Flush is asked for at each close. Nothing is left to write then: ENOSYS tells the kernel not to ask again.
+func (f *fileSystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
+
 // Forget says that the kernel has no pages of a node any more.
 func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node)) }
 

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,15 +115,22 @@ broken
 func TestUnmountOfABusyMount(t *testing.T) {
 	m := mountHere(t)
 	m.write(t, "f", "x")
-	f, err := os.Open(m.path("f"))
+	// Another process has it open: in this one, fork and exec would close the file while the runtime
+	// is stopped, and wait for the mount.
+	user := exec.Command("sh", "-c", `exec 3<"$0"; echo open; read line; cat <&3`, m.path("f"))
+	in, err := user.StdinPipe()
 	require.NoError(t, err)
-	defer f.Close()
+	out, err := user.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, user.Start())
+	_, err = io.ReadFull(out, make([]byte, len("open\n")))
+	require.NoError(t, err)
 	require.NoError(t, m.mount.Unmount())
 	m.mount.Wait()
 	_, ok := mountedAt(m.dir)
 	require.False(t, ok)
-	_, err = f.ReadAt(make([]byte, 1), 0)
-	require.Error(t, err)
+	require.NoError(t, in.Close())
+	require.Error(t, user.Wait(), "its file fails")
 	require.NoError(t, m.mount.Unmount(), "again")
 }
 
