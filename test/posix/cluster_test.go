@@ -29,7 +29,7 @@ const (
 const (
 	startTime   = 60 * time.Second
 	stopTime    = 30 * time.Second
-	commandTime = 10 * time.Minute
+	commandTime = 30 * time.Minute
 )
 
 // binary builds the program once for all tests of the run.
