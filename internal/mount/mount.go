@@ -89,8 +89,8 @@ func options(logger *slog.Logger) *fuse.MountOptions {
 		MaxBackground: maxBackground,
 		// Nothing is spliced: contents come from the network.
 		DisableSplice: true,
-		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | // open(O_TRUNC) is one request
-			fuse.CAP_READDIRPLUS_AUTO | // attributes with names only where they were asked for before
+		// Not CAP_ATOMIC_O_TRUNC: it would cut a running program before ETXTBSY is checked.
+		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO | // attributes with names only where they were asked for before
 			fuse.CAP_HANDLE_KILLPRIV_V2, // no request for security.capability before each write
 		// Passing through to local files is not what we do, and counts in how deep overlays may stack.
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
