@@ -22,6 +22,13 @@
 // below Output.Safe is delivered any more; a message id is delivered once,
 // however often it is proposed.
 //
+// # Atomic global order
+//
+// A message may ask for Order AtomicGlobal. Let m < m' if some process delivers m before m', or if
+// m' was multicast after m had been delivered by some process. Among the messages that ask for it
+// and those that go to one group only, this relation has no cycle
+// (T 5.2.2). Replicas that execute what they deliver are then linearizable without further coordination.
+//
 // # Cores and drivers
 //
 // A Core is stepped, it never runs: it owns no goroutine, socket, file or

@@ -39,7 +39,19 @@ type Message struct {
 	Dest    []GroupID // sorted, without duplicates, not empty
 	Payload []byte
 	After   Timestamp // the final timestamp will be higher than this (T 4.4.2)
+	Order   Order
 }
+
+// Order is how strongly a message is ordered.
+type Order uint8
+
+const (
+	// Acyclic is uniform acyclic order: what package multicast promises for all messages.
+	Acyclic Order = iota
+	// AtomicGlobal adds real time (T 5.2.2, and the package's doc). A protocol that
+	// does not offer it refuses such messages.
+	AtomicGlobal
+)
 
 // Validate says why m cannot be multicast, or nil.
 func (m *Message) Validate() error {
@@ -48,6 +60,8 @@ func (m *Message) Validate() error {
 		return fmt.Errorf("message %v: no sender", m.ID)
 	case len(m.Dest) == 0:
 		return fmt.Errorf("message %v: no destination group", m.ID)
+	case m.Order > AtomicGlobal:
+		return fmt.Errorf("message %v: unknown order %d", m.ID, m.Order)
 	}
 	for i := 1; i < len(m.Dest); i++ {
 		if m.Dest[i-1] >= m.Dest[i] {
