@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"github.com/globalfs/globalfs/internal/driver"
@@ -51,7 +52,7 @@ func (s *Server) startReplica(p *topology.Partition, n int, incarnation uint64) 
 		s.cfg.Logger.Warn("write-ahead log: cut a record that was not completely written before the last stop; nothing acknowledged was in it",
 			"server", s.cfg.Name, "partition", p.ID, "bytes", cut)
 	}
-	core, err := s.recoverCore(h)
+	core, err := s.recoverCore(h, incarnation)
 	if err != nil {
 		return err
 	}
@@ -89,12 +90,15 @@ func (s *Server) openKeys(dir string) (*kv.Store, error) {
 
 // recoverCore replays the log over the store: what the store does not hold will be delivered
 // again.
-func (s *Server) recoverCore(h *hosted) (*primcast.Core, error) {
+func (s *Server) recoverCore(h *hosted, incarnation uint64) (*primcast.Core, error) {
 	position, err := replica.Position(h.keys)
 	if err != nil {
 		return nil, err
 	}
-	core, err := primcast.New(primcast.Config{Self: h.process, Groups: s.cfg.Cluster.Groups(), Delivered: position})
+	core, err := primcast.New(primcast.Config{
+		Self: h.process, Groups: s.cfg.Cluster.Groups(), Delivered: position, Seed: incarnation,
+		Retain: math.MaxInt, // a replica cannot take over the state of another yet
+	})
 	if err != nil {
 		return nil, err
 	}

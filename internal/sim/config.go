@@ -12,6 +12,9 @@ import (
 type Config struct {
 	Seed   uint64
 	Groups []multicast.Group
+	Spares []multicast.ProcessID // of no group, and down until Network.Start
+	// Regions are sets of processes that can be cut off together.
+	Regions [][]multicast.ProcessID
 
 	// Each direction of each link has a latency drawn between LatencyMin and LatencyMax; every frame takes up
 	// to Jitter longer. A process reaches itself at once.
@@ -38,13 +41,22 @@ type Faults struct {
 	// Weights of the kinds.
 	Pause    int // a process stands still
 	Stall    int // frames between some processes and the others wait
+	Cut      int // they are lost, in one direction or both; then the links restart
+	Lag      int // a link, or each one of a process, is slower by up to LagMax
 	Reset    int // a link restarts between two processes that live on
 	SlowDisk int // what is written becomes durable that much later
 	Jump     int // a wall clock changes by up to Skew
 	Crash    int // a process stops, and restarts after that time
 	CrashAll int // all processes do
-	// MayCrash, if set, says whether a process may be stopped now.
-	MayCrash func(multicast.ProcessID) bool
+	Chase    int // who leads a group stops for a short time, then who leads next
+	Kill     int // a process stops for ever, of each group less than half
+
+	LagMax time.Duration
+
+	// What the load knows; each may be nil.
+	MayCrash func(multicast.ProcessID) bool // whether a process may be stopped now
+	Leads    func(multicast.ProcessID) bool // whether a process that is up leads its group; nil: anybody may
+	Killed   func(multicast.ProcessID)      // is called when a process has stopped for ever
 
 	// Of each request and each answer of a call.
 	LossPercent, RepeatPercent int
@@ -61,6 +73,13 @@ func Default() Config {
 
 // Validate says which field is wrong and what to do.
 func (c *Config) Validate() error {
+	if err := c.validateProcesses(); err != nil {
+		return err
+	}
+	return c.validateTimes()
+}
+
+func (c *Config) validateProcesses() error {
 	seen := map[multicast.ProcessID]bool{}
 	for _, g := range c.Groups {
 		for _, p := range g.Members {
@@ -70,6 +89,23 @@ func (c *Config) Validate() error {
 			seen[p] = true
 		}
 	}
+	for _, p := range c.Spares {
+		if p == 0 || seen[p] {
+			return fmt.Errorf("sim: Spares: process %d is 0, of a group, or stands twice: give each a number of its own", p)
+		}
+		seen[p] = true
+	}
+	for i, region := range c.Regions {
+		for _, p := range region {
+			if !seen[p] {
+				return fmt.Errorf("sim: Regions: process %d of region %d is in no group and not in Spares", p, i)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Config) validateTimes() error {
 	f := &c.Faults
 	for _, d := range []struct {
 		field string
@@ -77,7 +113,7 @@ func (c *Config) Validate() error {
 	}{
 		{"LatencyMin", c.LatencyMin}, {"LatencyMax - LatencyMin", c.LatencyMax - c.LatencyMin},
 		{"Jitter", c.Jitter}, {"Gather", c.Gather}, {"DiskMax", c.DiskMax}, {"Skew", c.Skew},
-		{"Faults.Every", f.Every}, {"Faults.Longest", f.Longest},
+		{"Faults.Every", f.Every}, {"Faults.Longest", f.Longest}, {"Faults.LagMax", f.LagMax},
 	} {
 		if d.value < 0 {
 			return fmt.Errorf("sim: %s: %v is negative: use 0 or more", d.field, d.value)
@@ -90,5 +126,5 @@ func (c *Config) Validate() error {
 }
 
 func (f *Faults) weights() int {
-	return f.Pause + f.Stall + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll
+	return f.Pause + f.Stall + f.Cut + f.Lag + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll + f.Chase + f.Kill
 }

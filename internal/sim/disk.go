@@ -57,6 +57,12 @@ func (d *disk) lose(n *Network) {
 		whole := len(w.out.Records)
 		count := n.rng.IntN(whole + 1)
 		d.keep(w, count)
+		switch {
+		case 0 < count && count < whole:
+			n.mark(Torn)
+		case 0 < count && len(w.out.Frames) > 0:
+			n.mark(Unsent)
+		}
 		if count < whole || n.percent(50) {
 			break
 		}

@@ -42,7 +42,7 @@ func TestSteps(t *testing.T) {
 		collisionFree, failureFree int
 	}{
 		"Skeen":    {skeenProtocol, []int{1}, 2, 4},
-		"PrimCast": {primCast(1 << 20), []int{1, 3, 5}, 3, 5}, // T proposition 2
+		"PrimCast": {primCastThatSuspects(time.Hour, 1<<20), []int{1, 3, 5}, 3, 5}, // T proposition 2
 	} {
 		t.Run(name, func(t *testing.T) {
 			seeds(t, 100, func(seed uint64) error {
@@ -64,8 +64,8 @@ func TestBoundsAreTight(t *testing.T) {
 	cfg := unit(1, 3, 3, 3)
 	alone := everybody(&cfg, 20, time.Minute)
 	alone.Steady = true
-	require.ErrorContains(t, latency(cfg, alone, primCast(1<<20), 2, 2), "3.00 steps")
-	require.ErrorContains(t, latency(cfg, everybody(&cfg, 200, 500*time.Millisecond), primCast(1<<20), 3, 4), "failure-free latency is at most 4")
+	require.ErrorContains(t, latency(cfg, alone, primCastThatSuspects(time.Hour, 1<<20), 2, 2), "3.00 steps")
+	require.ErrorContains(t, latency(cfg, everybody(&cfg, 200, 500*time.Millisecond), primCastThatSuspects(time.Hour, 1<<20), 3, 4), "failure-free latency is at most 4")
 }
 
 // TestGenuine: processes of groups that no message concerns do nothing, whatever goes wrong.

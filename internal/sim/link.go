@@ -15,15 +15,27 @@ type link struct {
 	latency  time.Duration
 	last     time.Duration // when the last frame arrives: frames keep their order
 	stalled  time.Duration // nothing arrives before
-	era      uint64        // of the connection, the same in both directions
-	accepted uint64        // by the sender
-	open     bool          // the sender was told of an era since it started
-	flight   [][]byte      // on the way, in order
+	cut      time.Duration // frames are lost until then, and longer if the other direction is cut; 0: not cut
+	lag      time.Duration // frames that leave before lagUntil take that much longer
+	lagUntil time.Duration
+	era      uint64   // of the connection, the same in both directions
+	accepted uint64   // by the sender
+	open     bool     // the sender was told of an era since it started
+	flight   []flying // in order
+}
+
+// flying is a frame on the way.
+type flying struct {
+	at   time.Duration // when it arrives, if nothing holds it up
+	data []byte
 }
 
 // connect starts the links between two processes anew and tells both. A
-// process is also connected to itself.
+// process is also connected to itself. If a link is cut, mending it will connect them.
 func (n *Network) connect(p, q *process) {
+	if p.links[q.id].cut > 0 || q.links[p.id].cut > 0 {
+		return
+	}
 	n.trace.add(n.now, "connect", p.id, uint64(q.id))
 	era := p.links[q.id].era + 1
 	p.opened(q.id, era)
@@ -31,6 +43,9 @@ func (n *Network) connect(p, q *process) {
 		q.opened(p.id, era)
 	}
 }
+
+// connected reports whether both of two processes that are up know of their connection.
+func (p *process) connected(q *process) bool { return p.links[q.id].open && q.links[p.id].open }
 
 // opened ends the old era of a link and announces the new one.
 func (p *process) opened(peer multicast.ProcessID, era uint64) {
@@ -50,9 +65,12 @@ func (n *Network) reconnect(p *process) {
 		}
 		l := p.links[id]
 		mine, theirs := p.incarnation, q.incarnation
-		wait := n.between(l.latency, 2*l.latency)
+		if l.cut > 0 || q.links[p.id].cut > 0 {
+			n.mark(CutRestart)
+		}
+		wait := n.between(l.delay(n.now), 2*l.delay(n.now))
 		n.Schedule(max(n.now+wait, l.stalled), func() {
-			if p.runs(mine) && q.runs(theirs) {
+			if p.runs(mine) && q.runs(theirs) && !p.connected(q) {
 				n.connect(p, q)
 			}
 		})
@@ -64,30 +82,39 @@ func (n *Network) send(p *process, era uint64, f multicast.Frame) {
 	q := n.processes[f.Peer]
 	p.act()
 	l := p.links[f.Peer]
-	if era == 0 || era != l.era {
-		return // the link has not started, or has restarted since
+	if era == 0 || era != l.era || l.cut > 0 {
+		return // the link has not started, has restarted since, or is down
 	}
 	at := n.now
 	if q != p {
-		at = max(n.now+l.latency+n.between(0, n.cfg.Jitter), l.last, l.stalled)
+		at = max(n.now+l.delay(n.now)+n.between(0, n.cfg.Jitter), l.last, l.stalled)
+	}
+	if n.now < l.lagUntil {
+		n.mark(Late)
 	}
 	l.last = at
-	l.flight = append(l.flight, f.Data)
+	l.flight = append(l.flight, flying{at: at, data: f.Data})
 	n.trace.add(n.now, "send", p.id, uint64(q.id), uint64(len(f.Data)), digest(f.Data))
+	n.arriveAt(p, q, at)
+}
+
+// arriveAt lets the next frame arrive at a time, if the connection still lives then.
+func (n *Network) arriveAt(p, q *process, at time.Duration) {
+	era := p.links[q.id].era
 	n.Schedule(at, func() { n.arrive(p, q, era) })
 }
 
 // arrive gives the frame that was longest on the way to its receiver.
 func (n *Network) arrive(p, q *process, era uint64) {
 	l := p.links[q.id]
-	if l.era != era || len(l.flight) == 0 {
-		return
+	if l.era != era || len(l.flight) == 0 || l.flight[0].at > n.now {
+		return // it was lost, or has arrived earlier since the network was healed
 	}
 	if l.stalled > n.now {
-		n.Schedule(l.stalled, func() { n.arrive(p, q, era) })
+		n.arriveAt(p, q, l.stalled)
 		return
 	}
-	data := l.flight[0]
+	data := l.flight[0].data
 	l.flight = l.flight[1:]
 	if q.up && q.links[p.id].open {
 		q.act()
@@ -95,8 +122,8 @@ func (n *Network) arrive(p, q *process, era uint64) {
 	}
 }
 
-// cut loses what a process that stops has on the way to others, from a random frame on.
-func (n *Network) cut(p *process) {
+// loseFlight loses what a process that stops has on the way to others, from a random frame on.
+func (n *Network) loseFlight(p *process) {
 	for _, id := range n.ids {
 		l := p.links[id]
 		l.flight = slices.Clip(l.flight[:n.rng.IntN(len(l.flight)+1)])

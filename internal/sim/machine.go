@@ -20,6 +20,9 @@ type machine struct {
 	applied int                  // of history, since the last start
 	durable int                  // of history
 	safe    multicast.Timestamp  // the highest Output.Safe that has left
+
+	replaces     multicast.ProcessID // the member whose place a spare takes
+	transferring bool                // the state of another process is on its way here
 }
 
 // position is how far the durable part goes.
@@ -72,6 +75,9 @@ type coreNode struct {
 func (c *coreNode) Step(in *Input, out *Output) {
 	in.Covered = c.machine.sync()
 	c.core.Step(&in.Input, &out.Output)
+	if r := c.machine.run; r.protocol.Size != nil {
+		r.size = max(r.size, r.protocol.Size(c.core))
+	}
 }
 
 // Apply implements Node.
@@ -80,6 +86,9 @@ func (c *coreNode) Apply(out *Output) []Call {
 		c.machine.apply(&out.Deliveries[i])
 	}
 	c.machine.safe = max(c.machine.safe, out.Safe)
+	if out.Behind != (multicast.Position{}) {
+		c.machine.run.transferLater(c.machine.self)
+	}
 	if out.Checkpoint {
 		c.machine.run.reach.Checkpoints++
 	}
@@ -97,14 +106,23 @@ func (r *run) violate(property string, p multicast.ProcessID, id multicast.Messa
 	})
 }
 
+// transferred notes that the state machine of p holds a message that it did not before.
+func (r *run) transferred(p multicast.ProcessID, at multicast.Position) *sent {
+	r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p, ID: at.ID, Final: at.Final, At: r.net.Now()})
+	s := r.sent[at.ID]
+	if s != nil && r.net.groupOf(p) != nil {
+		s.by++ // what a spare delivers, nobody waits for
+	}
+	return s
+}
+
 // delivered notes a delivery that was not made before.
 func (r *run) delivered(p multicast.ProcessID, d *multicast.Delivery) {
-	r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p, ID: d.ID, Final: d.Final, At: r.net.Now()})
-	s := r.sent[d.ID]
+	r.react()
+	s := r.transferred(p, d.Position())
 	if s == nil {
 		return // integrity reports it
 	}
-	s.by++
 	r.highest = max(r.highest, d.Final)
 	if !slices.Equal(s.Dest, d.Dest) || !bytes.Equal(s.Payload, d.Payload) {
 		r.violate("content", p, d.ID,

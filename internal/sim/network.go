@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -24,6 +25,7 @@ type Network struct {
 	processes map[multicast.ProcessID]*process
 	token     uint64 // of the last request
 	trace     trace
+	marks     Marks
 }
 
 // New makes a network and starts all its processes: their first steps, and the starts of
@@ -41,11 +43,13 @@ func New(cfg Config, boot Boot) (*Network, error) {
 	for _, g := range cfg.Groups {
 		n.ids = append(n.ids, g.Members...)
 	}
-	for _, id := range n.ids {
-		n.processes[id] = n.newProcess(id)
+	n.ids = append(n.ids, cfg.Spares...)
+	for i, id := range n.ids {
+		n.processes[id] = n.newProcess(i)
+		n.processes[id].away = slices.Contains(cfg.Spares, id)
 	}
 	for _, id := range n.ids {
-		n.processes[id].start()
+		n.processes[id].restart()
 	}
 	if cfg.Faults.Every > 0 {
 		n.scheduleFault()
@@ -114,21 +118,24 @@ func (n *Network) Propose(p multicast.ProcessID, m multicast.Message) {
 	x.wake()
 }
 
+// Replace asks a process that is up to have a member of its group replaced.
+func (n *Network) Replace(p multicast.ProcessID, what multicast.Replacement) {
+	x := n.processes[p]
+	x.input.Replace = append(x.input.Replace, what)
+	x.wake()
+}
+
 // Poke makes a process step, as soon as it can.
 func (n *Network) Poke(p multicast.ProcessID) { n.processes[p].wake() }
 
-// Heal ends all faults for ever: what is down restarts, what waits goes on.
+// Heal ends all faults for ever: what is down restarts, but for what was killed, and what waits goes on.
 func (n *Network) Heal() {
 	n.healed = true
+	n.healLinks()
 	for _, id := range n.ids {
 		p := n.processes[id]
 		p.pausedUntil, p.disk.slowUntil = n.now, n.now
-		for _, other := range n.ids {
-			p.links[other].stalled = n.now
-		}
-		if !p.up {
-			p.start()
-		}
+		p.restart()
 		p.wake()
 	}
 }

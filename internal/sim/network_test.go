@@ -93,13 +93,16 @@ func (c *counter) Wake() time.Duration { return 0 }
 
 // TestNetworkKeepsItsPromises under all faults.
 func TestNetworkKeepsItsPromises(t *testing.T) {
+	var reach Reach
 	for seed := uint64(1); seed <= 20; seed++ {
 		cfg, _ := config(seed, 3, 2)
 		cfg.DiskMax = 5 * time.Millisecond
 		cfg.Faults = Faults{
 			Every: 10 * time.Millisecond, Longest: 60 * time.Millisecond,
-			Pause: 1, Stall: 1, Reset: 1, SlowDisk: 1, Jump: 1, Crash: 1, CrashAll: 1,
+			Pause: 1, Stall: 1, Cut: 1, Lag: 1, Reset: 1, SlowDisk: 1, Jump: 1, Crash: 1, CrashAll: 1, Chase: 1,
+			LagMax: 100 * time.Millisecond,
 		}
+		cfg.Regions = [][]multicast.ProcessID{{1, 7}, {3, 9}}
 		w := &counters{left: map[multicast.ProcessID]uint64{}}
 		var all []multicast.ProcessID
 		for _, g := range cfg.Groups {
@@ -136,7 +139,9 @@ func TestNetworkKeepsItsPromises(t *testing.T) {
 		require.Greater(t, w.got, 300)
 		require.Greater(t, w.restarts, 5)
 		require.Greater(t, w.starts, 50)
+		reach.add(Reach{Marks: n.Marks()})
 	}
+	reach.requireMarks(t, Unsent, CutFrames, CutOneWay, CutRegion, CutSurvived, CutRestart, Late, Chased)
 }
 
 // echo answers requests, the even ones after a delay behind its gate.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,15 +12,30 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// primCast writes checkpoints after so many bytes; content that is late is asked for soon.
+// primCast writes checkpoints after so many bytes; content that is late is asked for soon, and primaries
+// change soon.
 func primCast(checkpointMin int) Protocol {
+	return primCastThatSuspects(50*time.Millisecond, checkpointMin)
+}
+
+func primCastThatSuspects(suspectAfter time.Duration, checkpointMin int) Protocol {
+	return primCastWith(primcast.Config{
+		FetchAfter: 20 * time.Millisecond, SuspectAfter: suspectAfter, CheckpointMin: checkpointMin,
+	})
+}
+
+func primCastWith(cfg primcast.Config) Protocol {
+	make := func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error) {
+		cfg.Self, cfg.Replaces, cfg.Groups, cfg.Delivered = self, dead, groups, delivered
+		return primcast.New(cfg)
+	}
 	return Protocol{
 		New: func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error) {
-			return primcast.New(primcast.Config{
-				Self: self, Groups: groups, Delivered: delivered,
-				FetchAfter: 20 * time.Millisecond, CheckpointMin: checkpointMin,
-			})
+			return make(self, 0, groups, delivered)
 		},
+		NewSpare: make,
+		Leads:    func(core multicast.Core) bool { return core.(*primcast.Core).Stats().State == primcast.Primary },
+		Replace:  askToReplace,
 		AtRest: func(core multicast.Core) error {
 			// What is durable is told with the next frames, so the closing messages may still be there.
 			s := core.(*primcast.Core).Stats()
@@ -29,6 +45,19 @@ func primCast(checkpointMin int) Protocol {
 			return nil
 		},
 	}
+}
+
+// askToReplace asks some member, and again until it is done: an operator's part.
+func askToReplace(n *Network, dead, spare multicast.ProcessID) {
+	members := n.groupOf(dead).Members
+	p := members[n.Rand().IntN(len(members))]
+	if n.Up(p) {
+		if slices.Contains(n.Node(p).(*coreNode).core.(*primcast.Core).Members(n.groupOf(dead).ID), spare) {
+			return
+		}
+		n.Replace(p, multicast.Replacement{Old: dead, New: spare})
+	}
+	n.Schedule(n.Now()+200*time.Millisecond, func() { askToReplace(n, dead, spare) })
 }
 
 // TestPrimCastSlow: everything late and nothing lost.

@@ -18,10 +18,12 @@ const shortestWake = time.Microsecond
 type process struct {
 	net   *Network
 	id    multicast.ProcessID
+	index int // in Network.ids
 	links map[multicast.ProcessID]*link
 	disk  disk
 
 	up          bool
+	away        bool // killed, or a spare that was not started: nothing starts it but Network.Start
 	incarnation uint64
 	started     time.Duration
 	node        Node
@@ -36,8 +38,9 @@ type process struct {
 	activeAt time.Duration
 }
 
-func (n *Network) newProcess(id multicast.ProcessID) *process {
-	p := &process{net: n, id: id, links: map[multicast.ProcessID]*link{}}
+func (n *Network) newProcess(index int) *process {
+	id := n.ids[index]
+	p := &process{net: n, id: id, index: index, links: map[multicast.ProcessID]*link{}}
 	for _, other := range n.ids {
 		l := &link{}
 		if other != id {
@@ -73,12 +76,19 @@ func (p *process) start() {
 	p.net.reconnect(p)
 }
 
+// restart starts a process that is down and not gone.
+func (p *process) restart() {
+	if !p.up && !p.away {
+		p.start()
+	}
+}
+
 // stop loses all but the disk.
 func (p *process) stop() {
 	p.net.trace.add(p.net.now, "stop", p.id)
 	p.up, p.node = false, nil
 	p.input, p.last = Input{}, Input{}
-	p.net.cut(p)
+	p.net.loseFlight(p)
 	p.disk.lose(p.net)
 }
 

@@ -14,10 +14,19 @@ import (
 type Protocol struct {
 	// New makes the core of a process; what its state machine has up to delivered is durable.
 	New func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error)
+	// NewSpare makes the core of a process that is to replace another.
+	NewSpare func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error)
 	// AtRest, if set, says what is wrong with a core at the end, for example that it still
 	// keeps messages that all destinations hold durably. All messages have been delivered
 	// by then, and the last ones have gone from one process to all destination groups.
 	AtRest func(core multicast.Core) error
+	// Leads, if set, says whether a core leads its group: a chase stops it.
+	Leads func(core multicast.Core) bool
+	// Size, if set, is how much a core keeps, in any unit. It is asked after each step: make it quick.
+	Size func(core multicast.Core) int
+	// Replace, if set, begins the replacement of a process that was killed by a spare
+	// that has just started, some time after the kill, while faults go on.
+	Replace func(n *Network, dead, spare multicast.ProcessID)
 }
 
 // Workload is what Run multicasts.
@@ -34,6 +43,11 @@ type Workload struct {
 	// old ones that their sender is handed again. It has not restarted in between: after
 	// a restart numbers must be higher than all before.
 	AfterPercent, AgainPercent int
+	// OrderPercent of the messages ask for atomic global order, which is then checked.
+	OrderPercent int
+	// Reactions is how many more messages there are at most, each multicast by some sender right after some
+	// process has delivered something; ReactPercent is how often a delivery makes this happen.
+	Reactions, ReactPercent int
 	// SendersFinish: a process is not stopped while a message of its own is on the way to any
 	// destination. Without, a sender can stop when half of the destinations have heard from it.
 	SendersFinish bool
@@ -57,6 +71,7 @@ type Result struct {
 	Hash       uint64 // equal for equal runs
 	Events     uint64
 	Reach      Reach
+	Size       int // the most that a core kept after any step, if the protocol can tell
 }
 
 // Reach counts what must not be rare in a test's runs: it proves that they get there.
@@ -65,6 +80,7 @@ type Reach struct {
 	Repeated    int // deliveries that a restarted process made again
 	Lost        int // messages that their sender took with it
 	Checkpoints int
+	Marks       Marks
 }
 
 // sent is a message that was multicast.
@@ -91,6 +107,10 @@ type run struct {
 	reach      Reach
 	history    check.History
 	violations []check.Violation
+	size       int
+	reactions  int
+	replacing  int // spares that are yet to start
+	replaced   int // spares that were used
 }
 
 // Run multicasts a workload while faults rage, then heals the network and demands that
@@ -124,6 +144,10 @@ func (r *run) play() (err error) {
 	if r.workload.SendersFinish {
 		r.cfg.Faults.MayCrash = r.finished
 	}
+	if r.protocol.Leads != nil {
+		r.cfg.Faults.Leads = r.leads
+	}
+	r.cfg.Faults.Killed = r.killed
 	if r.net, err = New(r.cfg, r.boot); err != nil {
 		return err
 	}
@@ -157,7 +181,13 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 		}
 		r.loseUndelivered(self)
 	}
-	core, err := r.protocol.New(self, r.cfg.Groups, m.position())
+	var core multicast.Core
+	var err error
+	if m.replaces != 0 {
+		core, err = r.protocol.NewSpare(self, m.replaces, r.cfg.Groups, m.position())
+	} else {
+		core, err = r.protocol.New(self, r.cfg.Groups, m.position())
+	}
 	for i := 0; err == nil && i < len(records); i++ {
 		err = core.Replay(records[i])
 	}
@@ -190,6 +220,12 @@ func (r *run) multicastAny() {
 		}
 		return
 	}
+	r.multicastNew()
+}
+
+// multicastNew hands a new message to a random sender.
+func (r *run) multicastNew() {
+	rng, w := r.net.Rand(), &r.workload
 	var dest []multicast.GroupID
 	for _, i := range rng.Perm(len(w.Dest))[:1+rng.IntN(w.MostDest)] {
 		dest = append(dest, w.Dest[i])
@@ -213,10 +249,13 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	if rng.IntN(100) < r.workload.AfterPercent {
 		m.After = r.highest + multicast.Timestamp(rng.IntN(4))
 	}
+	if r.net.percent(r.workload.OrderPercent) {
+		m.Order = multicast.AtomicGlobal
+	}
 	s := &sent{Message: m, at: r.net.Now(), incarnation: r.net.Incarnation(from)}
 	for _, g := range r.cfg.Groups {
 		if m.To(g.ID) {
-			s.of += len(g.Members)
+			s.of += r.net.alive(&g)
 		}
 	}
 	r.sent[m.ID] = s
@@ -228,7 +267,7 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 func (r *run) result() *Result {
 	for _, s := range r.order {
 		r.history.Multicasts = append(r.history.Multicasts, check.Multicast{
-			ID: s.ID, Dest: s.Dest, At: s.at, After: s.After, Lost: s.lost,
+			ID: s.ID, Dest: s.Dest, At: s.at, After: s.After, Order: s.Order, Lost: s.lost,
 		})
 	}
 	for _, id := range r.net.ids {
@@ -236,6 +275,15 @@ func (r *run) result() *Result {
 			r.history.Steps = append(r.history.Steps, check.Step{Process: id, At: at})
 		}
 	}
-	found := slices.Concat(r.violations, check.All(&r.history), check.Genuineness(&r.history))
-	return &Result{History: r.history, Violations: found, Hash: r.net.Hash(), Events: r.net.Events(), Reach: r.reach}
+	found := slices.Concat(r.violations, check.All(&r.history))
+	if r.replaced == 0 { // of a new member all processes hear
+		found = append(found, check.Genuineness(&r.history)...)
+	}
+	if r.workload.OrderPercent > 0 {
+		found = append(found, check.AtomicGlobalOrder(&r.history)...)
+	}
+	r.reach.Marks = r.net.Marks()
+	return &Result{
+		History: r.history, Violations: found, Hash: r.net.Hash(), Events: r.net.Events(), Reach: r.reach, Size: r.size,
+	}
 }

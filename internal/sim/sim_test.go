@@ -70,6 +70,20 @@ func (a *Reach) add(b Reach) {
 	a.Repeated += b.Repeated
 	a.Lost += b.Lost
 	a.Checkpoints += b.Checkpoints
+	for m, count := range b.Marks {
+		a.Marks[m] += count
+	}
+}
+
+// requireMarks demands that the seeds of a test got to each of these situations.
+func (a *Reach) requireMarks(t *testing.T, marks ...Mark) {
+	t.Helper()
+	if *oneSeed != 0 || *seedCount != 0 {
+		return
+	}
+	for _, m := range marks {
+		require.Positive(t, a.Marks[m], "no seed got to %v", m)
+	}
 }
 
 // groups makes groups of these sizes. Numbers of groups and processes have gaps and are not in step.
@@ -136,6 +150,9 @@ func TestConfigNamesTheWrongField(t *testing.T) {
 		"Groups":        func(c *Config) { c.Groups = append(c.Groups, c.Groups[0]) },
 		"LatencyMin":    func(c *Config) { c.LatencyMin = -1 },
 		"LatencyMax":    func(c *Config) { c.LatencyMax = 0 },
+		"Spares":        func(c *Config) { c.Spares = []multicast.ProcessID{1} },
+		"Regions":       func(c *Config) { c.Regions = [][]multicast.ProcessID{{1, 4}} },
+		"LagMax":        func(c *Config) { c.Faults.LagMax = -1 },
 		"Faults: Every": func(c *Config) { c.Faults.Every = 1 },
 	} {
 		cfg := Default()

@@ -131,10 +131,18 @@ type Input struct {
 	Frames   []Frame
 	Proposed []Message // to multicast, in this order; the sender is this process
 	Covered  Position  // the state machine holds all deliveries up to here durably, if not zero
+	Replace  []Replacement
 }
 
+// Replacement asks for a new process in the place of a member of the same group that is gone for
+// ever. Any member may be asked, and more than once. The new process is a member, and the old one is not, from
+// an agreed point of the group's order on.
+type Replacement struct{ Old, New ProcessID }
+
 // Reset empties in for reuse.
-func (in *Input) Reset() { *in = Input{Frames: in.Frames[:0], Proposed: in.Proposed[:0]} }
+func (in *Input) Reset() {
+	*in = Input{Frames: in.Frames[:0], Proposed: in.Proposed[:0], Replace: in.Replace[:0]}
+}
 
 // Output is what one step asks for. There is one gate: Records become durable
 // in order, and only then the rest leaves, in order.
@@ -149,6 +157,9 @@ type Output struct {
 	Deliveries []Delivery
 	// Safe: nothing at or below it will be delivered after these Deliveries.
 	Safe Timestamp
+	// Behind, if not zero: this process needs deliveries up to here that others have forgotten. It
+	// must be given the state of another member (Transferable), and stops delivering until then.
+	Behind Position
 	// Wake asks for a step no later than this on Instant.Mono; 0: only when
 	// something happens.
 	Wake time.Duration
@@ -172,4 +183,17 @@ type Core interface {
 	Replay(record []byte) error
 	// Step consumes in and fills out, which the caller has Reset.
 	Step(in *Input, out *Output)
+}
+
+// Transferable is a Core that can take over the state of another member of its group, when it has
+// been away for too long or is new.
+type Transferable interface {
+	Core
+	// State is what the other needs beside the state machine. It fits to the state machine as it is when all that
+	// has been stepped is durable and applied.
+	State() []byte
+	// Adopt gives the record that must replace all of this process's records once the state machine is
+	// replaced, and the position of that state machine. Then the process starts anew with both.
+	// An error says that this state does not do: take another member's, or the same one's later.
+	Adopt(state []byte) (record []byte, at Position, err error)
 }

@@ -32,7 +32,26 @@ func id(n uint64) multicast.MessageID {
 
 func (s *script) multicast(n uint64, dest ...multicast.GroupID) *script {
 	s.now += time.Second
-	s.Multicasts = append(s.Multicasts, Multicast{ID: id(n), Dest: dest, At: s.now})
+	s.Multicasts = append(s.Multicasts, Multicast{ID: id(n), Dest: dest, At: s.now, Order: multicast.AtomicGlobal})
+	return s
+}
+
+// acyclic: the last message does not ask for atomic global order.
+func (s *script) acyclic() *script {
+	s.Multicasts[len(s.Multicasts)-1].Order = multicast.Acyclic
+	return s
+}
+
+// conflicts are the only ones, between messages that are named in pairs.
+func (s *script) conflicts(pairs ...uint64) *script {
+	s.Conflict = func(a, b multicast.MessageID) bool {
+		for i := 0; i < len(pairs); i += 2 {
+			if x, y := id(pairs[i]), id(pairs[i+1]); a == x && b == y || a == y && b == x {
+				return true
+			}
+		}
+		return false
+	}
 	return s
 }
 
@@ -188,6 +207,58 @@ func TestEachBrokenPropertyIsFoundByItsCheckOnly(t *testing.T) {
 				s.now -= time.Second
 				return s.multicast(8001, 2).deliver(8001, 2, 4, 5, 6).deliver(9001, 7, 4, 5, 6)
 			}(),
+		},
+		"a range query that does not ask": {
+			history: newScript().multicast(9001, 1, 2).acyclic().deliver(9001, 7, 1, 2, 3).
+				multicast(7001, 1).deliver(7001, 8, 1, 2, 3).
+				multicast(8001, 2).deliver(8001, 2, 4, 5, 6).deliver(9001, 7, 4, 5, 6),
+		},
+		"writes to one group count without asking": {
+			history: newScript().multicast(9001, 1, 2).deliver(9001, 7, 1, 2, 3).
+				multicast(8001, 2).acyclic().deliver(8001, 2, 4, 5, 6).deliver(9001, 7, 4, 5, 6),
+			broken: []string{"atomic global order"},
+		},
+		"a message that does not ask stands between two that do": {
+			history: newScript().multicast(9001, 1, 2).deliver(9001, 7, 1, 2, 3).
+				multicast(8001, 2).deliver(8001, 2, 4, 5, 6).
+				multicast(7001, 2, 3).acyclic().deliver(7001, 3, 4, 5, 6, 7, 8, 9).deliver(9001, 7, 4, 5, 6),
+			broken: []string{"atomic global order"},
+			detail: "cycle: 9.1, delivered at process 1 at 2s and so before 8.1, which was multicast at 3s, before 9.1 at process 4",
+		},
+		"the flaw of algorithm 4": { // groups 1, 2, 3 are G, H, K of package skeen
+			history: newScript().multicast(2002, 2, 3).multicast(1001, 1, 2).deliver(1001, 10, 1, 2, 3).
+				multicast(4001, 1).deliver(4001, 11, 1, 2, 3).
+				multicast(3003, 3).deliver(3003, 1, 7, 8, 9).
+				deliver(2002, 9, 4, 5, 6, 7, 8, 9).deliver(1001, 10, 4, 5, 6),
+			broken: []string{"atomic global order"},
+		},
+		"two processes swap two messages that do not conflict": {
+			history: newScript().conflicts(1001, 1003).
+				multicast(1001, 1).multicast(1002, 1).multicast(1003, 1).
+				deliver(1001, 1, 1, 2).deliver(1002, 1, 1, 2).deliver(1002, 1, 3).deliver(1001, 1, 3).
+				deliver(1003, 2, 1, 2, 3),
+		},
+		"two processes swap two messages that conflict, with another one between": {
+			history: newScript().conflicts(1001, 1003).
+				multicast(1001, 1).multicast(1002, 1).multicast(1003, 1).
+				deliver(1001, 1, 1, 2).deliver(1002, 9, 1, 2).deliver(1003, 2, 1, 2, 3).deliver(1002, 9, 3).deliver(1001, 1, 3),
+			broken: []string{"prefix order", "acyclic order", "atomic global order", "timestamps"},
+			detail: "process 3 delivered message 1.1 with final timestamp 1 after message 1.3 with 2",
+		},
+		"a cycle of three groups, where two do not conflict": {
+			history: newScript().conflicts(1001, 4001, 4001, 7001).
+				multicast(1001, 1, 3).multicast(4001, 1, 2).multicast(7001, 2, 3).
+				deliver(1001, 1, 1, 2, 3).deliver(4001, 2, 1, 2, 3).
+				deliver(4001, 2, 4, 5, 6).deliver(7001, 3, 4, 5, 6).
+				deliver(7001, 3, 7, 8, 9).deliver(1001, 1, 7, 8, 9),
+		},
+		"a cycle of three groups, where all conflict that meet": {
+			history: newScript().conflicts(1001, 4001, 4001, 7001, 7001, 1001).
+				multicast(1001, 1, 3).multicast(4001, 1, 2).multicast(7001, 2, 3).
+				deliver(1001, 1, 1, 2, 3).deliver(4001, 2, 1, 2, 3).
+				deliver(4001, 2, 4, 5, 6).deliver(7001, 3, 4, 5, 6).
+				deliver(7001, 3, 7, 8, 9).deliver(1001, 1, 7, 8, 9),
+			broken: []string{"acyclic order", "atomic global order", "timestamps"},
 		},
 		"two final timestamps of one message": {
 			history: newScript().multicast(1001, 1, 2).deliver(1001, 1, 1, 2, 3, 4, 5).deliver(1001, 2, 6),

@@ -10,17 +10,19 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// AcyclicOrder: the union of the delivery orders of all processes has no cycle.
+// AcyclicOrder: the union of the delivery orders of all processes has no cycle. Of a protocol that orders
+// only messages that conflict, the orders are those among these.
 func AcyclicOrder(h *History) []Violation { return newIndex(h).acyclicOrder() }
 
-// AtomicGlobalOrder: the union of the delivery orders with "m' was multicast after m
-// was delivered at some destination" has no cycle (T 5.2.2). After means strictly later: what has the same
+// AtomicGlobalOrder: among the messages that ask for it and those that go to one group only, the union
+// of the delivery orders with "m' was multicast after m was delivered at some destination"
+// has no cycle (T 5.2.2, package multicast). After means strictly later: what has the same
 // time is not ordered by it.
 func AtomicGlobalOrder(h *History) []Violation { return newIndex(h).atomicGlobalOrder() }
 
 func (x *index) acyclicOrder() []Violation {
 	g := make(graph, len(x.messages))
-	x.addOrders(g)
+	x.addOrders(g, func(int) bool { return true })
 	cycle := g.cycle()
 	if cycle == nil {
 		return nil
@@ -28,11 +30,30 @@ func (x *index) acyclicOrder() []Violation {
 	return []Violation{x.explain("acyclic order", cycle, nil)}
 }
 
-// addOrders adds an edge between neighbours in each delivery order, labelled with the process.
-func (x *index) addOrders(g graph) {
+// addOrders adds the delivery order of each process among the messages that count, as edges labelled with the
+// process: from neighbour to neighbour, or between any two that conflict.
+func (x *index) addOrders(g graph, counts func(message int) bool) {
+	var before []int
 	for p, order := range x.order {
-		for i := 1; i < len(order); i++ {
-			g.add(order[i-1].message, order[i].message, p)
+		before = before[:0]
+		for _, d := range order {
+			if !counts(d.message) {
+				continue
+			}
+			if n := len(before); x.Conflict == nil && n > 0 {
+				g.add(before[n-1], d.message, p)
+			} else if x.Conflict != nil {
+				x.addConflicts(g, before, d.message, p)
+			}
+			before = append(before, d.message)
+		}
+	}
+}
+
+func (x *index) addConflicts(g graph, before []int, m, process int) {
+	for _, o := range before {
+		if x.conflict(o, m) {
+			g.add(o, m, process)
 		}
 	}
 }
@@ -47,11 +68,16 @@ type moment struct {
 // realTime labels the edges of real time.
 const realTime = -1
 
+// isGlobal reports whether atomic global order is about a message.
+func (x *index) isGlobal(m int) bool {
+	return x.messages[m].Order == multicast.AtomicGlobal || len(x.messages[m].Dest) == 1
+}
+
 // atomicGlobalOrder adds a chain of nodes to the graph, one for each message's first delivery, in the order
 // of time. A message leads to its moment; a moment leads to the next one; and
 // the last moment before a multicast leads to what was multicast then.
 func (x *index) atomicGlobalOrder() []Violation {
-	moments := x.firstDeliveries()
+	moments := slices.DeleteFunc(x.firstDeliveries(), func(m moment) bool { return !x.isGlobal(m.message) })
 	n := len(x.messages)
 	g := make(graph, n+len(moments))
 	for i, m := range moments {
@@ -65,11 +91,11 @@ func (x *index) atomicGlobalOrder() []Violation {
 		for last+1 < len(moments) && moments[last+1].at < x.messages[m].At {
 			last++
 		}
-		if last >= 0 && x.messages[m].sent {
+		if last >= 0 && x.messages[m].sent && x.isGlobal(m) {
 			g.add(n+last, m, realTime)
 		}
 	}
-	x.addOrders(g)
+	x.addOrders(g, x.isGlobal)
 	cycle := g.cycle()
 	if cycle == nil {
 		return nil

@@ -18,7 +18,8 @@ func Integrity(h *History) []Violation { return newIndex(h).integrity() }
 func Agreement(h *History) []Violation { return newIndex(h).agreement() }
 
 // Timestamps: all processes deliver a message with the same final timestamp, higher than the bound that was
-// asked for, and at each process the pairs of final timestamp and id grow.
+// asked for, and at each process the pairs of final timestamp and id grow from one to any later one that
+// conflicts with it.
 func Timestamps(h *History) []Violation { return newIndex(h).timestamps() }
 
 func (x *index) validity() []Violation {
@@ -132,14 +133,27 @@ func (x *index) timestamps() []Violation {
 				report(f.by, p, fmt.Sprintf("message %v has the final timestamp %d at process %d and %d at process %d",
 					m.ID, f.final, x.Processes[f.by].ID, d.final, x.Processes[p].ID), d.message)
 			}
-			if i > 0 && x.position(order[i-1]).Compare(x.position(d)) >= 0 {
-				before := order[i-1]
+			if before, ok := x.notBelow(order[:i], d); ok {
 				report(p, p, fmt.Sprintf("process %d delivered message %v with final timestamp %d after message %v with %d",
 					x.Processes[p].ID, m.ID, d.final, x.id(before.message), before.final), before.message, d.message)
 			}
 		}
 	}
 	return found
+}
+
+// notBelow gives a delivery among the earlier ones of a process that conflicts with d and has no lower position.
+// If all conflict, it is enough to look at the last.
+func (x *index) notBelow(earlier []delivered, d delivered) (delivered, bool) {
+	for i := len(earlier) - 1; i >= 0; i-- {
+		if x.conflict(earlier[i].message, d.message) && x.position(earlier[i]).Compare(x.position(d)) >= 0 {
+			return earlier[i], true
+		}
+		if x.Conflict == nil {
+			break
+		}
+	}
+	return delivered{}, false
 }
 
 func (x *index) position(d delivered) multicast.Position {

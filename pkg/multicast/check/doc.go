@@ -17,6 +17,9 @@
 // What was delivered by whom decides; nothing is believed because
 // a timestamp says so, except in Timestamps.
 //
+// With History.Conflict, prefix order, acyclic order and the growth of positions are those of a multicast that orders
+// only what conflicts (T 4.4.3).
+//
 // # Cost
 //
 // All checks are linear in the deliveries times the destination groups of a
@@ -25,5 +28,6 @@
 // of the neighbours in these sequences has one, since each is the other's
 // transitive closure. The relation "multicast after delivery" of thesis 5.2.2 has a
 // quadratic number of pairs, too; it is threaded through a chain of the moments of
-// delivery, which has the same closure.
+// delivery, which has the same closure. With History.Conflict there is no way around the pairs: the relation is
+// not transitive.
 package check

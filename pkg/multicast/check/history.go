@@ -17,6 +17,10 @@ type History struct {
 	Multicasts []Multicast // in any order
 	Deliveries []Delivery  // of each process in its delivery order
 	Steps      []Step      // empty if they were not recorded
+	// Conflict says which messages a process must order, for a protocol that orders no others (T
+	// 4.4.3): only two that conflict are related by their deliveries. It is
+	// symmetric and is not asked about a message and itself; nil: all conflict.
+	Conflict func(a, b multicast.MessageID) bool
 }
 
 // Process is one process of the run.
@@ -36,6 +40,7 @@ type Multicast struct {
 	At   time.Duration
 	// After is the lower bound that was asked for (T 4.4.2).
 	After multicast.Timestamp
+	Order multicast.Order
 	// Lost: the sender stopped, even if it came back, before anybody delivered the
 	// message. It need not be delivered any more.
 	Lost bool
@@ -156,6 +161,9 @@ func (x *index) intern(id multicast.MessageID) int {
 	}
 	return n
 }
+
+// conflict reports whether two messages, not the same one, have to be ordered.
+func (x *index) conflict(a, b int) bool { return x.Conflict == nil || x.Conflict(x.id(a), x.id(b)) }
 
 func (x *index) id(message int) multicast.MessageID { return x.messages[message].ID }
 

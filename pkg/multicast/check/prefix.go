@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -14,7 +15,8 @@ import (
 // For two groups g and h (the same one included) only the messages to both matter, in the
 // orders in which the processes of g and h delivered them. The property says exactly that
 // of any two of these sequences one is a prefix of the other: at the first place where they
-// differ, neither process can have delivered the other's message before.
+// differ, neither process can have delivered the other's message before. If not all messages
+// conflict, it is said of any two that do, and checked pair by pair.
 func PrefixOrder(h *History) []Violation { return newIndex(h).prefixOrder() }
 
 // both are two groups, the lower one first.
@@ -40,7 +42,11 @@ func (x *index) prefixOrder() []Violation {
 	slices.SortFunc(pairs, func(a, b both) int { return cmp.Or(cmp.Compare(a.g, b.g), cmp.Compare(a.h, b.h)) })
 	var found []Violation
 	for _, pair := range pairs {
-		found = append(found, x.comparePrefixes(pair, sequences[pair])...)
+		if x.Conflict == nil {
+			found = append(found, x.comparePrefixes(pair, sequences[pair])...)
+		} else {
+			found = append(found, x.compareConflicts(pair, sequences[pair])...)
+		}
 	}
 	return found
 }
@@ -75,15 +81,51 @@ func (x *index) comparePrefixes(pair both, sequences []shared) []Violation {
 			if m == other {
 				continue
 			}
-			p, q := x.Processes[s.process].ID, x.Processes[longest.process].ID
-			found = append(found, Violation{
-				Property: "prefix order", Processes: []multicast.ProcessID{p, q}, Messages: x.ids(m, other),
-				Detail: fmt.Sprintf("messages %v and %v are both for groups %d and %d; process %d delivered %v without %v before it, "+
-					"process %d delivered %v without %v before it",
-					x.id(m), x.id(other), pair.g, pair.h, p, x.id(m), x.id(other), q, x.id(other), x.id(m)),
-			})
+			found = append(found, x.explainPrefix(pair, s.process, m, longest.process, other))
 			break
 		}
 	}
 	return found
+}
+
+// compareConflicts looks at each two messages that conflict: all processes that delivered any of them delivered the
+// same one first.
+func (x *index) compareConflicts(pair both, sequences []shared) []Violation {
+	place := make([]map[int]int, len(sequences)) // of each message, from 1
+	all := map[int]bool{}
+	for i, s := range sequences {
+		place[i] = make(map[int]int, len(s.messages))
+		for at, m := range s.messages {
+			place[i][m] = at + 1
+			all[m] = true
+		}
+	}
+	messages := slices.Sorted(maps.Keys(all))
+	var found []Violation
+	for i, m := range messages {
+		for _, o := range messages[i+1:] {
+			if !x.conflict(m, o) {
+				continue
+			}
+			p := slices.IndexFunc(place, func(at map[int]int) bool { return isFirst(at[m], at[o]) })
+			q := slices.IndexFunc(place, func(at map[int]int) bool { return isFirst(at[o], at[m]) })
+			if p >= 0 && q >= 0 {
+				found = append(found, x.explainPrefix(pair, sequences[p].process, m, sequences[q].process, o))
+			}
+		}
+	}
+	return found
+}
+
+// isFirst reports whether a message at a place was delivered without one at another place before it; 0: never delivered.
+func isFirst(place, other int) bool { return place > 0 && (other == 0 || place < other) }
+
+func (x *index) explainPrefix(pair both, process, m, otherProcess, other int) Violation {
+	p, q := x.Processes[process].ID, x.Processes[otherProcess].ID
+	return Violation{
+		Property: "prefix order", Processes: []multicast.ProcessID{p, q}, Messages: x.ids(m, other),
+		Detail: fmt.Sprintf("messages %v and %v are both for groups %d and %d; process %d delivered %v without %v before it, "+
+			"process %d delivered %v without %v before it",
+			x.id(m), x.id(other), pair.g, pair.h, p, x.id(m), x.id(other), q, x.id(other), x.id(m)),
+	}
 }

@@ -106,7 +106,7 @@ func (x *index) collisions() []bool {
 	for _, m := range sortedByTime(len(x.messages), func(i int) time.Duration { return x.messages[i].At }) {
 		underWay = slices.DeleteFunc(underWay, func(o int) bool { return last[o] <= x.messages[m].At })
 		for _, o := range underWay {
-			if conflict(&x.messages[m], &x.messages[o]) {
+			if shareDest(&x.messages[m], &x.messages[o]) {
 				collides[m], collides[o] = true, true
 			}
 		}
@@ -115,7 +115,7 @@ func (x *index) collisions() []bool {
 	return collides
 }
 
-// conflict reports whether two messages have a destination group in common.
-func conflict(a, b *message) bool {
+// shareDest reports whether two messages have a destination group in common.
+func shareDest(a, b *message) bool {
 	return slices.ContainsFunc(a.Dest, func(g multicast.GroupID) bool { return slices.Contains(b.Dest, g) })
 }

@@ -5,37 +5,49 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-func appendPacket(b []byte, p *packet) []byte {
-	switch p.kind {
-	case kindStart:
-		return appendStart(b, &p.message, p.prev)
-	case kindAck:
-		return appendAck(b, &message{Message: p.message, epoch: p.epoch, ts: p.ts, index: p.index})
-	case kindBump:
-		return appendBump(b, p.epoch, p.ts, p.index)
-	case kindHave:
-		return appendHave(b, p.message.ID)
-	case kindFetch:
-		return appendFetch(b, p.message.ID)
+// samplePackets has every kind.
+func samplePackets() []packet {
+	m := msg(7, both...)
+	at := multicast.Position{Final: 12, ID: m.ID}
+	next := Epoch{Number: 2, Leader: 2}
+	sparse := entryOf(epochG, 9, 300, m)
+	sparse.prev = 5
+	promised := promiseOf(next, epochG, 9, 301)
+	promised.promise.decided = 8
+	state := newStateOf(next, 8, 9, 301)
+	state.newcomers = 1
+	return []packet{
+		startOf(m, 5), entryOf(epochG, 1, 2, m), sparse, ackOf(epochG, 9, 300), frontOf(epochG, 9, 300, at), frontOf(epochG, 9, 300, multicast.Position{}),
+		{kind: kindBump, epoch: epochG, ts: 301, last: 9},
+		{kind: kindHave, message: multicast.Message{ID: m.ID}}, {kind: kindFetch, message: multicast.Message{ID: m.ID}},
+		{kind: kindFetchLog, epoch: epochG, index: 9, length: 8}, {kind: kindCovered, position: at},
+		newEpochOf(next), promised, state, acceptOf(next), {kind: kindPing}, {kind: kindSilent, epoch: next},
+		{kind: kindRoster, group: 1, epoch: next, roster: []multicast.ProcessID{1, 2, 7}},
+		{kind: kindReplace, replacement: multicast.Replacement{Old: 3, New: 7}}, {kind: kindBehind, position: at},
 	}
-	return appendCovered(b, p.position)
 }
 
-func sampleFrame() []byte {
-	m := msg(7, both...)
-	b := appendStart(nil, m, 5)
-	b = append(b, ackOf(m, epochG, 300, 9)...)
-	b = appendBump(b, epochG, 301, 9)
-	b = appendHave(b, m.ID)
-	b = appendFetch(b, m.ID)
-	return appendCovered(b, multicast.Position{Final: 12, ID: m.ID})
+func TestEveryKindIsSampled(t *testing.T) {
+	var kinds [256]bool
+	for _, p := range samplePackets() {
+		kinds[p.kind] = true
+	}
+	for k := range 256 {
+		_, err := decodeFrame([]byte{byte(k), 200, 200}, nil)
+		require.Error(t, err)
+		require.Equal(t, kindStart <= kind(k) && kind(k) <= kindSilent, kinds[k], "kind %d", k)
+	}
 }
 
 func FuzzFrame(f *testing.F) {
-	f.Add(sampleFrame())
+	f.Add(encode(samplePackets()...))
+	for _, p := range samplePackets() {
+		f.Add(encode(p))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		packets, err := decodeFrame(b, nil)
 		if err != nil {
@@ -51,17 +63,19 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzStep feeds arbitrary frames of one peer to a core, which must not break.
+// FuzzStep feeds an arbitrary packet of one peer to a core, which must not break.
 func FuzzStep(f *testing.F) {
-	f.Add(uint32(1), sampleFrame())
-	f.Add(uint32(5), sampleFrame())
+	for _, p := range samplePackets() {
+		f.Add(uint32(1), encode(p))
+		f.Add(uint32(5), encode(p))
+	}
 	f.Fuzz(func(t *testing.T, from uint32, b []byte) {
 		packets, err := decodeFrame(b, nil)
 		if err != nil || len(packets) > 1 {
 			return // several may contradict each other: a process that lies is out of the model
 		}
 		for self := multicast.ProcessID(1); self <= 2; self++ {
-			hear(newCore(t, self), multicast.ProcessID(from), b)
+			newProc(t, self).hear(multicast.ProcessID(from), packets...)
 		}
 	})
 }
@@ -92,30 +106,40 @@ func FuzzReplay(f *testing.F) {
 }
 
 func TestReplayRefuses(t *testing.T) {
-	m := &message{Message: *msg(1, both...), epoch: epochG, ts: 5, index: 1, prev: 0}
+	m := &message{Message: *msg(1, both...), ts: 5, index: 1, prev: 0}
 	entry := func(change func(*message)) []byte {
 		other := *m
 		change(&other)
-		return appendEntry([]byte{recordEntry}, &other)
+		return appendRecord([]byte{recordEntry}, &other)
 	}
-	checkpoint := newCore(t, 3).appendCheckpoint(nil)
+	state := func(e Epoch, from, length uint64, roster ...multicast.ProcessID) []byte {
+		b := varint.AppendUint(varint.AppendUint(appendEpoch([]byte{recordState}, e), from), length)
+		return varint.AppendUint(appendMembers(b, e, roster), uint64(0))
+	}
+	first := entry(func(*message) {})
+	second := Epoch{Number: 2, Leader: 2}
 	for name, records := range map[string][][]byte{
-		"empty":            {{}},
-		"unknown kind":     {{99}},
-		"cut":              {entry(func(*message) {})[:9]},
-		"left over":        {append(entry(func(*message) {}), 0)},
-		"another's epoch":  {entry(func(m *message) { m.epoch = epochH })},
-		"no such group":    {entry(func(m *message) { m.Dest = []multicast.GroupID{1, 9} })},
-		"no such sender":   {entry(func(m *message) { m.ID.Sender = 99 })},
-		"a gap":            {entry(func(m *message) { m.index = 2 })},
-		"twice":            {entry(func(*message) {}), entry(func(m *message) { m.index, m.ts = 2, 6 })},
-		"time goes back":   {entry(func(*message) {}), entry(func(m *message) { m.index, m.ID.Seq = 2, 2 })},
-		"final of nothing": {appendPosition([]byte{recordFinals, 1}, multicast.Position{Final: 9, ID: m.ID})},
-		"final too low":    {entry(func(*message) {}), appendPosition([]byte{recordFinals, 1}, multicast.Position{Final: 4, ID: m.ID})},
-		"another's":        {checkpoint},
+		"empty":               {{}},
+		"unknown kind":        {{99}},
+		"cut":                 {first[:9]},
+		"left over":           {append(entry(func(*message) {}), 0)},
+		"no such group":       {entry(func(m *message) { m.Dest = []multicast.GroupID{1, 9} })},
+		"no such sender":      {entry(func(m *message) { m.ID.Sender = 99 })},
+		"a gap":               {entry(func(m *message) { m.index = 2 })},
+		"twice":               {first, entry(func(m *message) { m.index, m.ts = 2, 6 })},
+		"time goes back":      {first, entry(func(m *message) { m.index, m.ID.Seq = 2, 2 })},
+		"final of nothing":    {appendPosition([]byte{recordFinals, 1}, multicast.Position{Final: 9, ID: m.ID})},
+		"final too low":       {first, appendPosition([]byte{recordFinals, 1}, multicast.Position{Final: 4, ID: m.ID})},
+		"another's log":       {newProc(t, 5).appendCheckpoint(nil)},
+		"another's epoch":     {appendEpoch([]byte{recordPromise}, epochH)},
+		"a promise goes back": {state(second, 0, 0, 1, 2, 3), appendEpoch([]byte{recordPromise}, epochG)},
+		"a state goes back":   {state(second, 0, 0, 1, 2, 3), state(epochG, 0, 0, 1, 2, 3)},
+		"another's members":   {state(second, 0, 0, 1, 2, 4)},
+		"a member twice":      {state(second, 0, 0, 1, 2, 2)},
+		"delivered is cut":    {first, appendPosition([]byte{recordFinals, 1}, multicast.Position{Final: 7, ID: m.ID}), state(second, 0, 0, 1, 2, 3)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCore(t, 1)
+			c := newProc(t, 1)
 			var err error
 			for _, r := range records {
 				require.NoError(t, err)
@@ -130,39 +154,81 @@ func TestConfigValidate(t *testing.T) {
 	group := func(id multicast.GroupID, members ...multicast.ProcessID) multicast.Group {
 		return multicast.Group{ID: id, Members: members}
 	}
+	one := []multicast.Group{group(1, 1)}
 	for want, cfg := range map[string]Config{
-		"Self is process 9":              {Self: 9, Groups: []multicast.Group{group(1, 1)}},
+		"Self is process 0":              {Groups: one},
+		"Self is process 9":              {Self: 9, Groups: one},
+		"Replaces is process 1":          {Self: 1, Groups: one, Replaces: 1},
+		"Replaces is process 8":          {Self: 9, Groups: one, Replaces: 8},
 		"Groups[1].ID is 1 again":        {Self: 1, Groups: []multicast.Group{group(1, 1), group(1, 2)}},
 		"has 0 processes":                {Self: 1, Groups: []multicast.Group{group(1)}},
+		"has 65 processes":               {Self: 1, Groups: []multicast.Group{group(1, make([]multicast.ProcessID, 65)...)}},
 		"has process 0":                  {Self: 1, Groups: []multicast.Group{group(1, 0)}},
 		"process 1 is in groups 1 and 2": {Self: 1, Groups: []multicast.Group{group(1, 1), group(2, 1)}},
-		"FetchAfter is -1ns":             {Self: 1, Groups: []multicast.Group{group(1, 1)}, FetchAfter: -1},
-		"CheckpointMin is -1 bytes":      {Self: 1, Groups: []multicast.Group{group(1, 1)}, CheckpointMin: -1},
+		"SuspectAfter is -1ns":           {Self: 1, Groups: one, SuspectAfter: -1},
+		"FetchAfter is -1ns":             {Self: 1, Groups: one, FetchAfter: -1},
+		"PackDelay is -1ns":              {Self: 1, Groups: one, PackDelay: -1},
+		"Window is -1 messages":          {Self: 1, Groups: one, Window: -1},
+		"Retain is -1 bytes":             {Self: 1, Groups: one, Retain: -1},
+		"CheckpointMin is -1 bytes":      {Self: 1, Groups: one, CheckpointMin: -1},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)
 	}
 }
 
-func TestBadInputIsDroppedAndCounted(t *testing.T) {
-	c := newCore(t, 2)
-	start := appendStart(nil, msg(1, 1), 0)
-	require.Empty(t, hear(c, 5, append(start, 99)).Frames)
-	require.Empty(t, c.messages, "a bad frame has no effect at all")
-	hear(c, 99, start)
-	require.EqualValues(t, 2, c.Stats().BadFrames)
-	hear(c, 5, appendStart(nil, msg(1, 2), 0))
-	hear(c, 5, appendStart(nil, msg(1, 1, 7), 0))
-	hear(c, 5, appendBump(nil, epochG, 4, 0))
-	hear(c, 5, ackOf(msg(1, 1), epochG, 4, 1))
-	require.EqualValues(t, 4, c.Stats().BadPackets)
-	require.Empty(t, c.messages)
+func TestBadFrameHasNoEffectAtAll(t *testing.T) {
+	c := newProc(t, 2)
+	out := c.step(multicast.Input{Frames: []multicast.Frame{{Peer: 5, Data: append(encode(startOf(msg(1, 1), 0)), 99)}}})
+	require.Empty(t, out.Frames)
+	require.EqualValues(t, 1, c.Stats().BadFrames)
+	require.Empty(t, said(t, c.hear(1, entryOf(epochG, 1, 1, msg(1, 1))), 1, kindAck), "START was in the bad frame")
+}
 
-	c = newCore(t, 5)
-	other := *msg(3, 1)
+func TestBadPacketsAreDroppedAndCounted(t *testing.T) {
+	next := Epoch{Number: 2, Leader: 2}
+	nobody := msg(1, 1)
+	nobody.ID.Sender = 99
+	for name, p := range map[string]packet{
+		"START for others":            startOf(msg(1, 2), 0),
+		"START to no group":           startOf(msg(1, 1, 7), 0),
+		"START of nobody":             startOf(nobody, 0),
+		"entry of nobody":             entryOf(epochH, 1, 1, nobody),
+		"entry of our epoch":          entryOf(epochG, 1, 1, msg(1, both...)),
+		"ACK of our epoch":            ackOf(epochG, 1, 1),
+		"BUMP of another group":       bumpOf(epochH, 1),
+		"NEW-EPOCH of another group":  newEpochOf(Epoch{Number: 2, Leader: 5}),
+		"NEW-EPOCH for another":       newEpochOf(next),
+		"NEW-STATE of another leader": newStateOf(next, 0, 0, 1),
+		"PING of another group":       {kind: kindPing},
+		"SILENT of another group":     {kind: kindSilent, epoch: next},
+		"roster of our group":         {kind: kindRoster, group: 1, epoch: next, roster: []multicast.ProcessID{1, 2, 7}},
+		"roster with our member":      {kind: kindRoster, group: 2, epoch: epochH, roster: []multicast.ProcessID{1, 5, 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newProc(t, 2)
+			out := c.hear(5, p)
+			require.Empty(t, out.Frames)
+			require.Empty(t, out.Records)
+			require.EqualValues(t, 1, c.Stats().BadPackets)
+		})
+	}
+}
+
+func TestStrangersAreCounted(t *testing.T) {
+	c := newProc(t, 2)
+	require.Empty(t, c.hear(99, startOf(msg(1, 1), 0)).Frames)
+	require.EqualValues(t, 1, c.Stats().Strangers)
+}
+
+func TestProposalsThatCannotBeMulticast(t *testing.T) {
+	c := newProc(t, 5)
+	other := msg(3, 1)
 	other.ID.Sender = 1
-	for _, m := range []multicast.Message{*msg(2, 1), *msg(2, 1), other, *msg(4), *msg(4, 7), {ID: msg(4).ID, Dest: both, After: maxNumber}} {
-		c.Step(&multicast.Input{Proposed: []multicast.Message{m}}, &multicast.Output{})
+	far := msg(5, 1)
+	far.After = maxNumber
+	for _, m := range []*multicast.Message{msg(2, 1), msg(2, 1), other, msg(4), msg(4, 7), far} {
+		c.cast(m)
 	}
 	require.EqualValues(t, 1, c.Stats().Repeated)
 	require.EqualValues(t, 4, c.Stats().Refused)

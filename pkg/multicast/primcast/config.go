@@ -7,6 +7,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
+// DefaultSuspectAfter is above the longest pauses of a busy machine and the round trips
+// between regions, and lets another primary work within two seconds.
+const DefaultSuspectAfter = 750 * time.Millisecond
+
+// DefaultWindow keeps a sender's part of the memory of its groups small, and their pipelines full.
+const DefaultWindow = 8192
+
+// DefaultRetain is 64 MiB.
+const DefaultRetain = 64 << 20
+
 // DefaultFetchAfter is above the round trip between any two places on Earth.
 const DefaultFetchAfter = time.Second
 
@@ -22,12 +32,36 @@ type Config struct {
 	// Groups are all groups, the same at all processes and after restarts. The first
 	// member of a group leads its initial epoch.
 	Groups []multicast.Group
+	// Replaces is for a process in none of the groups: it is to take the place of this member (multicast.Replacement).
+	Replaces multicast.ProcessID
 	// Delivered is how far the state machine is durable at the start. What is up to here is not
 	// delivered again; what is in T after it is.
 	Delivered multicast.Position
-	// FetchAfter is how long a message may be known by its ACKs only before its
+	// SuspectAfter is for how long a primary that is waited for may say nothing; 0: DefaultSuspectAfter.
+	SuspectAfter time.Duration
+	// Seed of the random part of time-outs.
+	Seed uint64
+	// HybridClock: timestamps follow the wall clock, in microseconds since the Unix epoch, which
+	// lessens the convoy effect between groups that are far apart (T 4.4.1). It needs no synchronized
+	// clocks to be correct. The same at all processes.
+	HybridClock bool
+	// Conflicts, if set, says which messages must be delivered in order; it is symmetric and
+	// deterministic. Those that commute do not wait for each other (T 4.4.3): positions of
+	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up to it,
+	// and what the state machine has beyond is delivered to it again after a restart.
+	Conflicts func(a, b *multicast.Message) bool
+	// Window is how many messages of this process are on the way at most; further ones wait in it. 0:
+	// DefaultWindow.
+	Window int
+	// PackDelay is how long a message may wait for others that it can travel with; 0: not
+	// at all. Under load messages are packed without it.
+	PackDelay time.Duration
+	// FetchAfter is how long a message may be known by its timestamps only before its
 	// content is asked for; 0: DefaultFetchAfter.
 	FetchAfter time.Duration
+	// Retain is how many bytes of delivered messages are kept for members that do not cover them, but a quorum
+	// does; 0: DefaultRetain. Who needs them later must be given the state of another member.
+	Retain int
 	// CheckpointMin is how many bytes of records are written between two
 	// checkpoints at least; 0: DefaultCheckpointMin.
 	CheckpointMin int
@@ -35,8 +69,20 @@ type Config struct {
 
 // Validate says which field is wrong, and what to do about it.
 func (c *Config) Validate() error {
+	if c.SuspectAfter < 0 {
+		return fmt.Errorf("primcast: SuspectAfter is %v: use a positive duration, or 0 for %v", c.SuspectAfter, DefaultSuspectAfter)
+	}
+	if c.Window < 0 {
+		return fmt.Errorf("primcast: Window is %d messages: use a positive number, or 0 for %d", c.Window, DefaultWindow)
+	}
+	if c.PackDelay < 0 {
+		return fmt.Errorf("primcast: PackDelay is %v: use 0 or a positive duration", c.PackDelay)
+	}
 	if c.FetchAfter < 0 {
 		return fmt.Errorf("primcast: FetchAfter is %v: use a positive duration, or 0 for %v", c.FetchAfter, DefaultFetchAfter)
+	}
+	if c.Retain < 0 {
+		return fmt.Errorf("primcast: Retain is %d bytes: use a positive number, or 0 for %d", c.Retain, DefaultRetain)
 	}
 	if c.CheckpointMin < 0 {
 		return fmt.Errorf("primcast: CheckpointMin is %d bytes: use a positive number, or 0 for %d", c.CheckpointMin, DefaultCheckpointMin)
@@ -61,8 +107,19 @@ func (c *Config) Validate() error {
 			groupOf[p] = g.ID
 		}
 	}
-	if _, ok := groupOf[c.Self]; !ok {
+	return c.validateSelf(groupOf)
+}
+
+func (c *Config) validateSelf(groupOf map[multicast.ProcessID]multicast.GroupID) error {
+	_, isMember := groupOf[c.Self]
+	_, replaces := groupOf[c.Replaces]
+	switch {
+	case c.Self == 0:
+		return fmt.Errorf("primcast: Self is process 0: number processes from 1")
+	case c.Replaces == 0 && !isMember:
 		return fmt.Errorf("primcast: Self is process %d, in none of the %d groups: add it to one", c.Self, len(c.Groups))
+	case c.Replaces != 0 && (isMember || !replaces):
+		return fmt.Errorf("primcast: Replaces is process %d for process %d: name a member, for a process that is none", c.Replaces, c.Self)
 	}
 	return nil
 }

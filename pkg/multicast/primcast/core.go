@@ -10,39 +10,65 @@ import (
 
 // Core is one process of PrimCast. It has one owner.
 type Core struct {
-	self   *peer
-	own    *group // of self
-	peers  map[multicast.ProcessID]*peer
-	groups map[multicast.GroupID]*group
-	order  []*peer // all processes, as configured: the order in which frames leave
+	self     *peer
+	own      *group // of self
+	peers    map[multicast.ProcessID]*peer
+	groups   map[multicast.GroupID]*group
+	order    []*peer // all processes, as configured: the order in which frames leave
+	groupIDs []multicast.GroupID
 
 	// The variables of lines 2-8.
-	messages map[multicast.MessageID]*message // M, and T: those that are logged, by index
+	messages map[multicast.MessageID]*message // M, but for what the ledgers hold
 	done     numbers                          // D
+	t        sequence                         // T
 	clock    multicast.Timestamp
 	current  Epoch // E_cur
 	promised Epoch // E_prom, never before current
 	state    State
 
-	last     uint64              // index of the last entry of T
-	lastTS   multicast.Timestamp // its timestamp
-	accepted []*message          // proposals of the primary after last, whose content is not here yet
-	fresh    []*message          // started since the last step: perhaps proposable
+	accepted   []*message // proposals of the primary after T, whose content is not here yet
+	fresh      []*message // started since the last step: perhaps proposable
+	unproposed int        // messages that are started and not proposed here
 
-	pending       queue // proposed and not delivered
-	quorumClock   multicast.Timestamp
-	limit         multicast.Timestamp // final timestamps up to here are deliverable (lines 28, 29)
-	clocksChanged bool
-	delivered     multicast.Position // the last delivery
-	durable       multicast.Position // deliveries up to here were durable at the start
-	unnoted       []*message         // delivered, but their final-ts is not in the log yet
+	pending   queue              // proposed and not delivered
+	ordered   bool               // some message asked for atomic global order
+	delivered multicast.Position // the last delivery
+	durable   multicast.Position // deliveries up to here were durable at the start
+	unnoted   []*message         // delivered, but their final-ts is not in the log yet
 
-	outbox     outbox
-	missing    []missing // in the order of due
-	fetchAfter time.Duration
+	// The change to the present epoch, and the oracle.
+	campaign     campaign
+	incoming     incoming
+	accepts      uint64                  // a bit for each member that accepted E_cur
+	newcomers    uint64                  // a bit for each member that is new in E_cur
+	replacements []multicast.Replacement // that are asked for
+	replaceAt    time.Duration
+	highest      Epoch // that was heard of
+	stateSince   time.Duration
+	progress     time.Duration // of the change
+	leaderHeard  time.Duration
+	watchSince   time.Duration // -1: the primary is not watched
+	watchUntil   time.Duration
+	nextPing     time.Duration
+	lostSince    time.Duration // a member follows an epoch that came to nothing; 0: none does
+	jitter       time.Duration
+	backoff      int
+	random       uint64
 
+	behind  multicast.Position // see multicast.Output
+	outbox  outbox
+	missing []missing // in the order of due
+
+	suspectAfter, fetchAfter, packDelay time.Duration
+	window                              int
+	hybrid                              bool
+	conflicts                           func(a, b *multicast.Message) bool
+
+	retain  int
+	config  Config
 	log     journal
 	now     time.Duration
+	wall    int64
 	packets []packet // scratch
 	checked checked
 	stats   Stats
@@ -54,11 +80,15 @@ const maxScratch = 1 << 20
 // Stats are counts since the start, for metrics and tests.
 type Stats struct {
 	BadFrames  uint64 // dropped: malformed, or from nobody known
+	Strangers  uint64 // packets of processes that are in no group, as far as is known
+	LeftBehind uint64 // times that members that are away were left behind
 	BadPackets uint64 // dropped: not for this process, or naming what does not exist
 	Refused    uint64 // proposals that cannot be multicast
 	Repeated   uint64 // proposals with a number that was used before
-	Gaps       uint64 // what the primary said after something that did not arrive; it says it again
+	Gaps       uint64 // times that part of a T did not arrive and was asked for
 	Fetched    uint64 // contents asked for
+	Campaigns  uint64 // epochs that this process wanted to lead
+	Epochs     uint64 // epochs entered
 	Entries    int    // now in T
 	Pending    int    // of them, proposed and not delivered
 	Bytes      int    // of the live state in the log, about
@@ -82,78 +112,98 @@ func New(cfg Config) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{
-		peers:      map[multicast.ProcessID]*peer{},
-		groups:     map[multicast.GroupID]*group{},
-		messages:   map[multicast.MessageID]*message{},
-		done:       numbers{},
-		outbox:     outbox{sent: map[multicast.MessageID]*sent{}},
-		durable:    cfg.Delivered,
-		delivered:  cfg.Delivered,
-		fetchAfter: cmp.Or(cfg.FetchAfter, DefaultFetchAfter),
-		log:        journal{checkpointMin: cmp.Or(cfg.CheckpointMin, DefaultCheckpointMin)},
+		peers:        map[multicast.ProcessID]*peer{},
+		groups:       map[multicast.GroupID]*group{},
+		messages:     map[multicast.MessageID]*message{},
+		done:         numbers{},
+		outbox:       outbox{sent: map[multicast.MessageID]*sent{}},
+		durable:      cfg.Delivered,
+		delivered:    cfg.Delivered,
+		suspectAfter: cmp.Or(cfg.SuspectAfter, DefaultSuspectAfter),
+		fetchAfter:   cmp.Or(cfg.FetchAfter, DefaultFetchAfter),
+		packDelay:    cfg.PackDelay,
+		window:       cmp.Or(cfg.Window, DefaultWindow),
+		hybrid:       cfg.HybridClock,
+		conflicts:    cfg.Conflicts,
+		retain:       cmp.Or(cfg.Retain, DefaultRetain),
+		config:       cfg,
+		random:       cfg.Seed ^ uint64(cfg.Self)<<32,
+		watchSince:   -1,
+		log:          journal{checkpointMin: cmp.Or(cfg.CheckpointMin, DefaultCheckpointMin), stride: clockStride},
+	}
+	if c.hybrid {
+		c.log.stride = hybridStride
 	}
 	for _, g := range cfg.Groups {
 		c.addGroup(&g)
 	}
-	c.self = c.peers[cfg.Self]
+	c.self = c.peer(cfg.Self)
+	if cfg.Replaces != 0 {
+		c.self.group = c.peers[cfg.Replaces].group
+	}
 	c.own = c.self.group
-	c.enter(Epoch{Number: 1, Leader: c.own.members[0].id})
+	for _, g := range cfg.Groups {
+		c.groups[g.ID].epoch = Epoch{Number: 1, Leader: g.Members[0]}
+	}
+	c.current = c.own.epoch
+	c.promised, c.highest = c.current, c.current
+	c.draw()
 	return c, nil
 }
 
 func (c *Core) addGroup(config *multicast.Group) {
 	g := &group{id: config.ID, quorum: config.Quorum()}
 	for i, id := range config.Members {
-		q := &peer{id: id, group: g, member: i}
+		q := c.peer(id)
+		q.group, q.member = g, i
 		g.members = append(g.members, q)
-		c.peers[id] = q
-		c.order = append(c.order, q)
 	}
 	c.groups[g.id] = g
+	c.groupIDs = append(c.groupIDs, g.id)
 }
-
-// enter starts an epoch (lines 6-8).
-func (c *Core) enter(e Epoch) {
-	c.current, c.promised, c.state = e, e, Follower
-	if e.Leader == c.self.id {
-		c.state = Primary
-	}
-}
-
-// leader is leader(E_cur).
-func (c *Core) leader() *peer { return c.peers[c.current.Leader] }
 
 // Step implements multicast.Core.
 func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
-	c.now = in.Now.Mono
+	c.now, c.wall = in.Now.Mono, in.Now.Wall
 	if !c.log.begun {
 		c.begin()
 	}
 	for i := range in.Frames {
 		c.receive(&in.Frames[i])
 	}
-	for i := range in.Proposed {
-		c.multicast(&in.Proposed[i])
+	for _, r := range in.Replace {
+		c.replaceMember(r)
 	}
+	c.accept(in.Proposed, out)
+	c.pursueReplacements(out)
+	c.watch(out)
 	c.propose()
 	c.deliver(out)
+	if c.outbox.packAt == 0 && len(c.outbox.held) > 0 && c.outbox.open < c.window {
+		c.wake(out, c.now) // deliveries have opened the window
+	}
 	c.fetch(out)
 	c.cover(in.Covered)
-	c.sayClock()
+	c.leaveBehind()
+	c.acknowledge()
 	c.flush(out)
 	c.flushLog(out)
-	out.Safe = c.safe()
+	out.Safe, out.Behind = c.safe(), c.behind
 	c.check(out.Safe)
+}
+
+// wake asks for a step no later than at a time.
+func (c *Core) wake(out *multicast.Output, at time.Duration) {
+	if out.Wake == 0 || at < out.Wake {
+		out.Wake = max(at, 1)
+	}
 }
 
 // receive takes in a frame, or the start of a link. A frame is taken as a whole or not at all.
 func (c *Core) receive(f *multicast.Frame) {
-	q := c.peers[f.Peer]
-	if q == nil {
-		c.stats.BadFrames++
-		return
-	}
+	q := c.peer(f.Peer)
 	if len(f.Data) == 0 {
+		q.linked = true
 		c.startLink(q)
 		return
 	}
@@ -164,15 +214,23 @@ func (c *Core) receive(f *multicast.Frame) {
 		for i := range c.packets {
 			c.handle(q, &c.packets[i])
 		}
+		c.more(q)
 	}
 	clear(c.packets)
 }
 
 // handle routes a packet from q.
 func (c *Core) handle(q *peer, p *packet) {
+	if q.group == nil && p.kind != kindRoster {
+		c.stats.Strangers++
+		return
+	}
+	c.hearLeader(q, p)
 	switch p.kind {
 	case kindStart:
 		c.start(q, p)
+	case kindEntry:
+		c.entry(q, p)
 	case kindAck:
 		c.ack(q, p)
 	case kindBump:
@@ -181,8 +239,28 @@ func (c *Core) handle(q *peer, p *packet) {
 		c.have(q, p.message.ID)
 	case kindFetch:
 		c.answer(q, p.message.ID)
+	case kindFetchLog:
+		c.fetchLog(q, p)
 	case kindCovered:
 		c.covers(q, p.position)
+	case kindNewEpoch:
+		c.newEpoch(q, p.epoch)
+	case kindPromise:
+		c.promisedBy(q, p)
+	case kindNewState:
+		c.newState(q, p)
+	case kindAccept:
+		c.acceptedBy(q, p.epoch)
+	case kindRoster:
+		c.hearRoster(q, p)
+	case kindReplace:
+		c.replaceMember(p.replacement)
+	case kindBehind:
+		c.behindHeard(p.position)
+	case kindPing:
+		c.pinged(q)
+	case kindSilent:
+		c.silentHeard(q, p.epoch)
 	}
 }
 

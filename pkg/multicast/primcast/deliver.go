@@ -1,6 +1,8 @@
 package primcast
 
 import (
+	"slices"
+
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -16,36 +18,86 @@ import (
 func (c *Core) pend(m *message) {
 	m.bound = max(m.bound, m.ts)
 	c.pending.push(m)
+	c.moved(m)
 }
 
-// deliver is lines 53-56. Line 30 lets only the lowest of the pending messages pass.
-func (c *Core) deliver(out *multicast.Output) {
-	c.updateLimit()
-	for len(c.pending) > 0 {
-		m := c.pending[0]
-		if !m.decided || m.bound > c.limit { // lines 27-29
-			return
-		}
-		invariant.Check(m.logged, "a message is delivered before it is in T (I5)")
-		c.pending.pop()
-		if at := m.position(); at.Compare(c.durable) > 0 {
-			if at.Compare(c.delivered) <= 0 {
-				invariant.Check(false, "%v is delivered after %v (I3)", at, c.delivered)
-			}
-			c.delivered = at
-			out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
-		}
-		if len(m.Dest) > 1 {
-			c.unnoted = append(c.unnoted, m)
-		}
-		c.finish(m)
+// unpend takes a proposal back that is not in the T of a new epoch.
+func (c *Core) unpend(m *message) {
+	c.pending.remove(m)
+	m.index, m.ts, m.bound, m.decided = 0, 0, 0, false
+	c.learned(m)
+	if m.started {
+		c.unproposed++
+	} else if m.mentions == 0 && len(m.locals) == 0 {
+		delete(c.messages, m.ID)
 	}
+}
+
+// deliver is lines 53-56. Line 30 lets only the lowest of the pending messages pass, or those that
+// commute with all below them (T 4.4.3).
+func (c *Core) deliver(out *multicast.Output) {
+	if !c.active() {
+		return // the T of this epoch may come to nothing
+	}
+	c.updateLimit(c.own)
+	for len(c.pending) > 0 && c.deliverable(c.pending[0]) {
+		c.deliverOne(c.pending[0], out)
+	}
+	if c.conflicts != nil && len(c.pending) > 1 {
+		c.deliverCommuting(out)
+	}
+}
+
+// deliverable is lines 27-29, and what Order adds.
+func (c *Core) deliverable(m *message) bool {
+	return m.decided && m.bound <= c.own.limit && (m.Order != multicast.AtomicGlobal || c.allReady(m))
+}
+
+// deliverCommuting delivers what does not conflict with any pending message below it.
+func (c *Core) deliverCommuting(out *multicast.Output) {
+	waiting := slices.SortedFunc(slices.Values(c.pending), func(a, b *message) int {
+		return a.position().Compare(b.position())
+	})
+	for i, m := range waiting {
+		if !c.deliverable(m) || m.Order == multicast.AtomicGlobal {
+			continue
+		}
+		if !slices.ContainsFunc(waiting[:i], func(other *message) bool {
+			return !other.delivered && (!other.started || c.conflicts(&other.Message, &m.Message))
+		}) {
+			c.deliverOne(m, out)
+		}
+	}
+}
+
+func (c *Core) deliverOne(m *message, out *multicast.Output) {
+	if !m.logged {
+		invariant.Check(false, "message %v is delivered before it is in T (I5)", m.ID)
+	}
+	c.pending.remove(m)
+	if at := m.position(); at.Compare(c.durable) > 0 {
+		if at.Compare(c.delivered) <= 0 && c.conflicts == nil {
+			invariant.Check(false, "%v is delivered after %v (I3)", at, c.delivered)
+		}
+		if at.Compare(c.delivered) > 0 {
+			c.delivered = at
+		}
+		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
+	}
+	if len(m.Dest) > 1 {
+		c.unnoted = append(c.unnoted, m)
+	}
+	c.finish(m)
+	c.moved(m)
 }
 
 // finish is line 55. What the message holds is kept until no process needs it (trim.go).
 func (c *Core) finish(m *message) {
 	m.delivered = true
-	m.tallies = nil
+	m.locals = nil
+	if m.own {
+		c.outbox.open--
+	}
 	c.done.add(m.ID, m.prev)
 	c.keep(m)
 }
@@ -54,8 +106,9 @@ func (c *Core) finish(m *message) {
 // above min-clock(leader) or above quorum-clock; a pending one is not
 // delivered below its bound.
 func (c *Core) safe() multicast.Timestamp {
+	limit := c.own.limit
 	if len(c.pending) > 0 {
-		return min(c.limit, c.pending[0].bound-1)
+		limit = min(limit, c.pending[0].bound-1)
 	}
-	return c.limit
+	return max(limit, c.checked.safe)
 }

@@ -1,83 +1,144 @@
 // Package primcast is PrimCast, the genuine atomic multicast of the thesis "Scaling Strongly
 // Consistent Replicated Systems", chapter 4: each destination delivers after three
-// communication steps. Comments name the lines of its Algorithms 1 and 2. The
-// state of Algorithm 3 (epochs, promises) is in the types; primaries do not change yet: a group whose
-// primary is down waits until it is back.
+// communication steps, and a group changes its primary when that is silent. Comments name the lines of its
+// Algorithms 1 to 3.
 //
 // # In short
 //
 // The sender sends START(m), with the content, to all processes of m.dest (propose.go). In each
-// destination group the primary appends m with the next timestamp of its clock to its log T, and
-// sends an ACK to all of m.dest; its followers do the same when they hear it (ack.go). A
-// quorum of ACKs decides the group's local timestamp; the highest local timestamp is
-// the final one. ACKs of other groups push clocks forward, and a BUMP tells the own group
-// so (bump.go). A process delivers m once the primary's and a quorum's clocks are at the final
-// timestamp and no other message can come before (deliver.go).
+// destination group the primary appends m with the next timestamp of its clock to its log T, and tells
+// all of m.dest; its followers append it too, and each process acknowledges its T to all that
+// it concerns (ledger.go). A quorum decides the group's local timestamp; the highest local timestamp is
+// the final one. Timestamps of other groups push clocks forward (limits.go). A process delivers m once
+// the primary's and a quorum's clocks are at the final timestamp and no other message can come before
+// (deliver.go). When a quorum hears nothing from its primary (oracle.go), one of them
+// starts an epoch with the most up-to-date T of a quorum (epoch.go), perhaps with other members (roster.go).
+//
+//	lines 1-8     core.go New          31-32  propose.go multicast    57-60  epoch.go startCampaign
+//	9-14          state.go localTS     33-34  start                   61-64  newEpoch
+//	15-18         limits.go            35-39  propose                 65-69  promisedBy, gatherState
+//	19-25         deliver.go pend      40-45  ownEntry, follow        70-74  newState, install
+//	26-30         deliverable          46-50  ledger.go entry         75-78  acceptedBy
+//	                                   51-52  limits.go bump          79-81  activate
+//	                                   53-56  deliver
 //
 // # Invariants
 //
 //	I1  The clock never goes back, and what was said of it is in the log: not even by a restart.
-//	I2  T grows by one index at a time with ascending timestamps; a follower's T is a prefix of the
-//	    primary's (Lemma 2).
-//	I3  Positions of deliveries ascend strictly (Lemma 7), over restarts too.
+//	I2  In an epoch T grows by one index at a time with ascending timestamps; a follower's T is a prefix
+//	    of the primary's (Lemma 2).
+//	I3  Positions of deliveries ascend strictly (Lemma 7), over restarts too; with Conflicts, those of
+//	    messages that conflict.
 //	I4  E_cur <= E_prom.
 //	I5  min-clock(primary) is ts only if all its proposals up to ts are known. What is
 //	    delivered is in T, durably.
 //	I6  A local timestamp that a quorum acknowledged never changes (Lemma 4).
 //	I7  Output.Safe never goes back, and each delivery is above all Safes before it.
+//	I8  T is replaced only after what a quorum has acknowledged (Lemma 3).
+//
+// # Acknowledgements are state
+//
+// The paper's ACK names a message, its T entry and its epoch. Ours says how long T is: in one epoch
+// T only grows, so that the newest ACK of a process, ⟨E_cur, length, clock⟩, stands for all its
+// ACKs before, for its BUMPs, and for a heartbeat. Only the primary names entries ⟨E_cur, index, m, ts⟩, to those
+// that they concern. Who hears of a length that it has no entries for asks for them: the primary, or, if that
+// does not answer, the other members in turn. A quorum must have acknowledged an entry in
+// one and the same E_cur, which is stricter than line 10 (there the epoch is the entry's own); that
+// costs nothing, since all acknowledge all of T when an epoch begins (lines 79-81).
+//
+// A process that has promised to an epoch and is not in it acknowledges nothing; it says its clock with E_prom
+// (BUMP), and what it said does not count in lower epochs (line 16).
+//
+// # Where the paper is silent, or else
+//
+//   - Line 42 takes an entry from the primary only as a FOLLOWER, and there is no second chance: one that
+//     overtakes the last ACCEPT of another process would be lost. Here the entry itself proves that a quorum has
+//     accepted the epoch.
+//   - PROMISE and NEW-STATE carry the length of T, and only what the receiver lacks follows. By Lemma 3 and
+//     Lemma 2 that is what is after its T if it is in the epoch of T_max, else after what it knows to
+//     be decided.
+//   - Safe timestamps hold only while the process follows an active epoch (line 53): the T of an epoch that was installed
+//     and never accepted by a quorum is no base for line 28.
+//   - A process that promised to an epoch that came to nothing would be out for ever; the primary that works
+//     starts a higher epoch to bring it back.
 //
 // # Crashes and links
 //
 // The paper's processes stop for ever; its r-multicast is reliable and FIFO. Ours come back with
 // their log, and links restart, losing what was on the way (multicast.Frame).
 //
-//   - Durability before speech. An entry of T is recorded with its content before it is
-//     acknowledged. It implies the clock. A BUMP has no entry: the log holds a ceiling, ahead
-//     of the clock by a stride, and a restarted clock begins at the ceiling. So most BUMPs
-//     cost no write, and no promise, ACK or BUMP goes below an earlier one.
-//   - When a link starts, each side says again what the other may need: START of own messages that the
-//     other did not acknowledge, the ACKs of T in the order of T, the clock, and how far it is
-//     covered. All handlers are idempotent: an ACK is a bit, a clock a maximum, START known or
-//     not.
-//   - ACKs carry the index in T, and BUMPs the last index. A follower takes the primary's next
-//     index only; after a gap it hears neither ACK nor clock of the primary until the
-//     link's start fills the gap. This keeps I2 and I5 (Lemma 6, third case) without trust in links.
-//   - Process and link restarts are all there is: replaying, each process stands where its last
-//     durable step left it, as if its messages since had been slow.
+//   - Durability before speech. Promises, the T of a new epoch, and each entry, with its content, are recorded
+//     before anything that follows from them is said. The clock has a ceiling in the log, ahead by a stride,
+//     and a restarted clock begins at the ceiling. So no promise, ACK or BUMP goes below an earlier one.
+//   - When a link starts, each side says again where it stands: own messages that the other does not cover, NEW-EPOCH,
+//     PROMISE or ACCEPT, its ACK, and how far it is covered. All handlers are idempotent.
+//   - A follower takes the primary's next index only; after a gap it counts neither length nor clock of the
+//     primary until the gap is filled. This keeps I2 and I5 (Lemma 6, third case) without trust in links.
+//   - A restarted process stands where its last durable step left it, as if its messages since had been slow. It
+//     is active again once a quorum's ACCEPTs, or any ACK of its epoch, tell that the epoch is.
 //
 // # The content travels once
 //
-// ACKs hold an id, not m. A follower keeps the primary's proposals in order (Core.accepted) and appends,
+// Entries hold an id, not m. A follower keeps the primary's proposals in order (Core.accepted) and appends,
 // and acknowledges, each once its START is here too. Proposals that wait count as T in line 30.
-// While START is missing, m.dest is unknown, and line 21 alone bounds min-ts: nothing that the
-// primary proposed later is delivered before, and so what is delivered is in T. Three steps suffice as before: START leaves the sender for all at once,
-// one step before a primary's ACK can arrive, and lines 40-45 wait for the later of the two.
+// Three steps suffice as before: START leaves the sender for all at once,
+// one step before a primary's entry can arrive.
 //
 // Line 47 makes START(m) known to whoever hears a remote ACK, so that m survives its sender. Here
-// START comes from the sender, which repeats it when a link starts. If the sender crashed before,
-// START is fetched (fetch.go): whoever acknowledged m has it in T, and keeps it until this
-// process covers it. An own message is not recorded at its sender: it survives the sender's
-// crash once a primary has it in T, and none of its destinations delivers it otherwise. Reply to
-// clients after delivery.
+// START comes from the sender, which repeats it when a link starts. If the sender crashed, content is fetched from
+// those whose T has m (fetch.go), and who has it gives it to a primary that does not propose it (oracle.go
+// relay). An own message is not recorded at its sender: it survives the sender's crash once a primary has it in T,
+// and none of its destinations delivers it otherwise. Reply to clients after delivery.
 //
 // # What is forgotten
 //
 // A process tells, on frames that it sends anyway, up to which position its state machine is durable
-// (Input.Covered). When all members of all groups in m.dest cover m, no process can need its
-// content, its ACKs or its START again, and it leaves M and T (trim.go). A process that
-// restarts can need ACKs for an entry that it has delivered before, to know that it did; hence final
+// (Input.Covered). When all members of all groups in m.dest cover m, no process can need it again,
+// and it leaves M and T (trim.go). Members that are away do not hold this up for ever: beyond Config.Retain they are left
+// behind, and take over the state of another member when they return (transfer.go). A process that
+// restarts can need the timestamps of an entry that it has delivered before, to know that it did; hence final
 // timestamps of messages to several groups are recorded, without a write of their
 // own, before coverage is told.
 //
 // What remains of a delivered message is its number in D (done.go). D is exact. It is small
 // because a sender numbers its messages in ascending order over its whole life, restarts included, and
-// START names the number sent to the group before. A process that is down for long makes its groups
-// keep what it does not cover.
+// START names the number sent to the group before.
 //
 // The log shrinks by checkpoints: a record of the live state that replaces all before it (journal.go).
 //
+// # Atomic global order in three steps
+//
+// Line 28 and 29 hold for the own group only, so a message may be delivered here while another of its destinations can still
+// put one before it (T 5.4.3). For a message m that asks for it, line 27 gets a conjunct: for each other group
+// h of m.dest, with E the latest epoch of h known here,
+//
+//	(a) a quorum of h has said, in epochs up to E, clocks at or past final-ts(m);
+//	(b) the primary of E has said a clock at or past final-ts(m), and with it that it has delivered all that
+//	    precedes m in h and does not come to this group (its front).
+//
+// All destinations say clocks and fronts to all of m.dest when m moves them, which is in the step
+// in which BUMPs are sent: without other messages, three steps remain.
+//
+// Claim: when a process p of group g delivers m, each message x that precedes m in the order and shares a group h with it has
+// been delivered by some process. If x comes to g, p itself delivers it before m (Lemma 7). Else consider the
+// local timestamp of x in h, which is below final-ts(m), and the epoch E' in which h decides it. E' > E: its primary starts
+// above the clocks of some process of each quorum (line 68), against (a). E' <= E: x is in the T of E's primary
+// when it says its clock (Lemma 3, or since it proposes above its clock), so that by (b) it has delivered x.
+//
+// Now take a cycle of the relation in package multicast's documentation, in which each message asks or goes to one group only, with
+// y before z in real time somewhere in it. The messages that lead by delivery orders to y were, by the claim and induction
+// (for a message to one group it is Lemma 7), delivered, and so multicast, before y was delivered
+// anywhere, and hence before z was multicast. Around the cycle this puts a multicast before itself. Without real time
+// there is no cycle (Proposition 6).
+//
+// The thesis asks for less: that clocks of all of m.dest are past final-ts(m) (5.3.2 (iii)). That excludes
+// cycles of two messages only; package skeen has the counterexample, and the simulator finds it. No
+// message blocks itself: of all undelivered ones, the lowest has nothing to wait for. But waiting spreads over groups
+// that overlap in part, so there is no bound on the steps under load.
+//
 // # Genuineness
 //
-// Only the sender and m.dest take steps for m (Proposition 1): ACKs go to m.dest, BUMPs to the
-// own group, HAVE to a sender outside of m.dest. There are no heartbeats.
+// Only the sender and m.dest take steps for m (Proposition 1): entries and ACKs go to m.dest, clocks to the
+// own group, HAVE to a sender outside of m.dest. The oracle speaks only in a group in which
+// some message waits, and a change of members is told to all.
 package primcast

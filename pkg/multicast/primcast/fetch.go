@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// missing is a message that was learned from an ACK, without its content.
+// missing is a message that was learned from an entry of T, without its content.
 type missing struct {
 	id  multicast.MessageID
 	due time.Duration // then its content is asked for
@@ -17,44 +17,65 @@ func (c *Core) expect(id multicast.MessageID) {
 	c.missing = append(c.missing, missing{id: id, due: c.now + c.fetchAfter})
 }
 
-// fetch asks for the contents that are overdue, each from a process that acknowledged the message
-// and so holds it until this one covers it; the next time from another.
+// fetch asks for the contents and entries that are overdue; each time another process of those that have
+// them, so that one that is down or slow starves nobody.
 func (c *Core) fetch(out *multicast.Output) {
 	for len(c.missing) > 0 {
 		first := c.missing[0]
 		m := c.messages[first.id]
 		isMissing := m != nil && !m.started
 		if isMissing && first.due > c.now {
-			out.Wake = first.due
-			return
+			c.wake(out, first.due)
+			break
 		}
 		c.missing = c.missing[1:]
 		if isMissing {
-			holder := m.holder()
+			m.asked++
+			holder := m.told.members[m.asked%len(m.told.members)]
 			holder.frame = appendFetch(holder.frame, m.ID)
 			c.stats.Fetched++
 			c.expect(m.ID)
 		}
 	}
+	for _, id := range c.groupIDs {
+		c.fetchEntries(c.groups[id], out)
+	}
 }
 
-// holder gives the processes that acknowledged m in turn.
-func (m *message) holder() *peer {
-	var holders []*peer
-	for i := range m.tallies {
-		for _, q := range m.tallies[i].group.members {
-			if m.tallies[i].acked&(1<<q.member) != 0 {
-				holders = append(holders, q)
+// fetchEntries asks a member of g for its T if all have spoken for long of what has not come from the primary.
+func (c *Core) fetchEntries(g *group, out *multicast.Output) {
+	if g.behind == 0 {
+		return
+	}
+	if g.behind > c.now {
+		c.wake(out, g.behind)
+		return
+	}
+	g.behind = 0
+	for range g.members {
+		g.asked++
+		if q := g.members[g.asked%len(g.members)]; c.isAhead(q) {
+			g.behind = c.now + c.fetchAfter
+			c.wake(out, g.behind)
+			if !q.fetching {
+				c.gap(q)
+				return
 			}
 		}
 	}
-	m.asked++
-	return holders[m.asked%len(holders)]
 }
 
 // answer sends START(m) to q, which asked for it.
 func (c *Core) answer(q *peer, id multicast.MessageID) {
-	if m := c.messages[id]; m != nil && m.logged && m.To(q.group.id) {
-		c.sendStart(q, &m.Message, 0)
+	m := c.messages[id]
+	if m == nil && c.done.has(id) {
+		c.tellBehind(q)
+	}
+	if m != nil && m.logged && m.To(q.group.id) {
+		prev := uint64(0)
+		if q.group == c.own {
+			prev = m.prev
+		}
+		c.sendStart(q, &m.Message, prev)
 	}
 }

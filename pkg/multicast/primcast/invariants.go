@@ -17,7 +17,7 @@ type checked struct {
 
 // check is what must hold after every step; doc.go numbers it. The arguments of a Check that is made often
 // stand in a branch, so that they are not allocated. Checks next to what they guard: I2 in
-// logEntry, I3 in deliver, I6 in localTS.
+// sequence.append, I3 in deliver, I6 in decide.
 func (c *Core) check(safe multicast.Timestamp) {
 	if c.clock < c.checked.clock || c.current.Compare(c.promised) > 0 || safe < c.checked.safe {
 		invariant.Check(false, "the clock went from %d to %d (I1), or the safe timestamp from %d to %d (I7), or E_cur %v is after E_prom %v (I4)",
@@ -35,12 +35,15 @@ func (c *Core) audit() {
 	for _, q := range c.own.members {
 		invariant.Check(q.said <= c.log.ceiling, "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.said, c.log.ceiling)
 	}
-	entries, waiting := 0, 0
+	entries, waiting, unproposed := 0, 0, 0
 	for id, m := range c.messages {
 		invariant.Check(m.ID == id, "message %v is kept as %v", m.ID, id)
 		if m.logged {
 			entries++
-			invariant.Check(m.started && m.index != 0 && m.index <= c.last, "message %v is entry %d of T, which ends at %d (I2)", id, m.index, c.last)
+			invariant.Check(m.started && m.index != 0 && m.index <= c.t.last() && c.t.at(m.index) == m, "message %v is entry %d of T, which ends at %d (I2)", id, m.index, c.t.last())
+		}
+		if m.started && m.index == 0 {
+			unproposed++
 		}
 		if m.index != 0 && !m.delivered {
 			waiting++
@@ -53,7 +56,8 @@ func (c *Core) audit() {
 	}
 	invariant.Check(entries == c.stats.Entries, "T has %d entries, %d were counted", entries, c.stats.Entries)
 	invariant.Check(waiting == len(c.pending), "%d messages are proposed and not delivered, %d are pending", waiting, len(c.pending))
+	invariant.Check(unproposed == c.unproposed, "%d messages are not proposed, %d were counted", unproposed, c.unproposed)
 	for i, m := range c.accepted {
-		invariant.Check(m.index == c.last+uint64(i)+1, "proposal %d waits in place %d after entry %d (I2)", m.index, i, c.last)
+		invariant.Check(m.index == c.t.last()+uint64(i)+1, "proposal %d waits in place %d after entry %d (I2)", m.index, i, c.t.last())
 	}
 }

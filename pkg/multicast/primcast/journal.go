@@ -1,20 +1,18 @@
 package primcast
 
 import (
-	"cmp"
-	"slices"
-
-	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // The kinds of records.
 const (
-	recordEntry      = 1 + iota // ⟨E, m, ts⟩ joined T: an entry
+	recordEntry      = 1 + iota // ⟨m, ts⟩ joined T: an entry
 	recordClock                 // the clock may have been said up to a ceiling: ts
 	recordFinals                // final timestamps of entries: count, (id, ts)…
 	recordCheckpoint            // the whole live state (appendCheckpoint)
+	recordPromise               // E_prom
+	recordState                 // E_cur, and with it what follows an entry of T (logState)
 )
 
 // checkpointFactor is how many times the live state the records since the last checkpoint
@@ -24,6 +22,7 @@ const checkpointFactor = 2
 // journal is what this process does to its log.
 type journal struct {
 	checkpointMin int
+	stride        multicast.Timestamp
 	begun         bool                // the log was replayed
 	records       [][]byte            // of this step
 	written       int                 // bytes since the last checkpoint
@@ -38,20 +37,41 @@ func (j *journal) record(b []byte) {
 
 // logEntry puts m at the end of T.
 func (c *Core) logEntry(m *message) {
-	if m.index != c.last+1 || m.ts <= c.lastTS {
-		invariant.Check(false, "entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, c.last, c.lastTS)
-	}
 	c.addEntry(m)
-	c.log.record(appendEntry(append(make([]byte, 0, packetSize(&m.Message)), recordEntry), m))
+	c.log.record(appendRecord(append(make([]byte, 0, packetSize(&m.Message)), recordEntry), m))
 }
 
 // addEntry is logEntry without the record.
 func (c *Core) addEntry(m *message) {
 	m.logged = true
-	c.last, c.lastTS = m.index, m.ts
+	c.t.append(m)
 	c.log.ceiling = max(c.log.ceiling, m.ts)
 	c.log.live += packetSize(&m.Message)
 	c.stats.Entries++
+}
+
+// dropEntry takes m, which has left T, out of the account.
+func (c *Core) dropEntry(m *message) {
+	m.logged = false
+	c.log.live -= packetSize(&m.Message)
+	c.stats.Entries--
+}
+
+// logState is one record for the T of a new epoch: a log that ends in the middle of it must not show half of it.
+func (c *Core) logState(from uint64) {
+	var tail []*message
+	for i := max(from, c.t.base) + 1; i <= c.t.last(); i++ {
+		if m := c.t.at(i); m != nil {
+			tail = append(tail, m)
+		}
+	}
+	b := appendEpoch([]byte{recordState}, c.current)
+	b = appendMembers(varint.AppendUint(varint.AppendUint(b, from), c.t.last()), c.own.roster, c.own.ids())
+	b = varint.AppendUint(b, uint64(len(tail)))
+	for _, m := range tail {
+		b = appendRecord(b, m)
+	}
+	c.log.record(b)
 }
 
 // logClock makes sure that a restart does not bring back a clock below the present one.
@@ -59,7 +79,7 @@ func (c *Core) logClock() {
 	if c.clock <= c.log.ceiling {
 		return
 	}
-	c.log.ceiling = c.clock + clockStride
+	c.log.ceiling = c.clock + c.log.stride
 	c.log.record(varint.AppendUint([]byte{recordClock}, c.log.ceiling))
 }
 
@@ -95,42 +115,36 @@ func (c *Core) flushLog(out *multicast.Output) {
 	c.log.records = c.log.records[:0]
 }
 
-func appendEntry(b []byte, m *message) []byte {
-	b = varint.AppendUint(appendEpoch(b, m.epoch), m.index)
-	return appendMessage(varint.AppendUint(varint.AppendUint(b, m.ts), m.prev), &m.Message)
+func appendRecord(b []byte, m *message) []byte {
+	b = varint.AppendUint(varint.AppendUint(b, m.index), m.ts)
+	return appendMessage(varint.AppendUint(b, m.prev), &m.Message)
 }
 
-func readEntry(r *varint.Reader) *message {
-	m := &message{epoch: readEpoch(r), index: r.Uint(maxNumber), ts: readTimestamp(r), prev: r.Uint(maxNumber)}
+func readRecord(r *varint.Reader) *message {
+	m := &message{index: r.Uint(maxNumber), ts: readTimestamp(r), prev: r.Uint(maxNumber)}
 	m.Message, m.started = readMessage(r), true
 	return m
 }
 
 // appendCheckpoint writes the state that all records so far make, less what is forgotten.
 func (c *Core) appendCheckpoint(b []byte) []byte {
-	b = varint.AppendUint(append(b, recordCheckpoint), c.self.id)
-	b = appendEpoch(appendEpoch(b, c.current), c.promised)
-	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, c.log.ceiling), c.last), c.lastTS)
+	b = appendEpoch(appendEpoch(append(b, recordCheckpoint), c.current), c.promised)
+	for _, id := range c.groupIDs {
+		g := c.groups[id]
+		b = appendPosition(appendMembers(b, g.roster, g.ids()), g.forgotten)
+	}
+	b = varint.AppendUint(varint.AppendUint(b, c.log.ceiling), c.t.last())
 	b = c.done.append(b)
 	b = varint.AppendUint(b, uint64(c.stats.Entries))
-	for _, m := range c.entries() {
+	for _, m := range c.t.entries {
+		if m == nil {
+			continue
+		}
 		var final multicast.Timestamp
 		if m.decided {
 			final = m.bound
 		}
-		b = appendEntry(varint.AppendUint(b, final), m)
+		b = appendRecord(varint.AppendUint(b, final), m)
 	}
 	return b
-}
-
-// entries gives T, without what is forgotten.
-func (c *Core) entries() []*message {
-	t := make([]*message, 0, c.stats.Entries)
-	for _, m := range c.messages {
-		if m.logged {
-			t = append(t, m)
-		}
-	}
-	slices.SortFunc(t, func(a, b *message) int { return cmp.Compare(a.index, b.index) })
-	return t
 }

@@ -12,12 +12,23 @@ import (
 type kind uint8
 
 const (
-	kindStart   kind = 1 + iota // ⟨START, m⟩: message, prev
-	kindAck                     // ⟨ACK, m, h, E, ts, q⟩: id, epoch, ts, index in the T of h
-	kindBump                    // ⟨BUMP, E, ts, q⟩: epoch, ts, index of the last entry of T
-	kindHave                    // to the sender of m: q needs no START(m); id
-	kindFetch                   // q knows m by its ACKs only: send it START(m); id
-	kindCovered                 // the state machine of q is durable up to a position
+	kindStart    kind = 1 + iota // ⟨START, m⟩: message, prev
+	kindEntry                    // an entry of the T of h, which concerns the receiver: epoch, index, prev (the one before), ts, id
+	kindAck                      // ⟨ACK, …, q⟩ for all of T: epoch, length, last (that concerns the receiver), clock as ts; and its front
+	kindBump                     // ⟨BUMP, E, ts, q⟩ of a process that follows no primary: epoch, ts, last
+	kindHave                     // to the sender of m: q needs no START(m); id
+	kindFetch                    // q knows m by its timestamps only: send it START(m); id
+	kindFetchLog                 // send q the entries of T after index if you are in epoch, else after length
+	kindCovered                  // the state machine of q is durable up to a position
+	kindNewEpoch                 // ⟨NEW-EPOCH, E⟩
+	kindPromise                  // ⟨PROMISE, E, p, clock, E_cur, length of T⟩, and what q knows to be decided
+	kindNewState                 // ⟨NEW-STATE, E, T', ts⟩: T' is the T of q up to index, then entries up to length, which follow; roster, newcomers
+	kindAccept                   // ⟨ACCEPT, E, p⟩
+	kindPing                     // q waits for the primary
+	kindRoster                   // the members of the group of q: group, epoch, roster
+	kindReplace                  // to the primary: a replacement is asked for
+	kindBehind                   // q may have forgotten what the receiver needs up to a position
+	kindSilent                   // q hears nothing of the primary of the epoch it has promised to
 )
 
 // maxNumber bounds timestamps, sequence and epoch numbers and positions from
@@ -27,26 +38,109 @@ const maxNumber = 1 << 62
 // packet is any of the above; a kind uses the fields that it names.
 type packet struct {
 	kind     kind
+	hasFront bool
 	message  multicast.Message // kindStart; others: ID only
 	prev     uint64
 	epoch    Epoch
 	ts       multicast.Timestamp
 	index    uint64
+	length   uint64
+	last     uint64
 	position multicast.Position
+	promise  *promise
+
+	group       multicast.GroupID
+	roster      []multicast.ProcessID
+	newcomers   uint64
+	replacement multicast.Replacement
 }
 
 func appendStart(b []byte, m *multicast.Message, prev uint64) []byte {
 	return varint.AppendUint(appendMessage(append(b, byte(kindStart)), m), prev)
 }
 
-func appendAck(b []byte, m *message) []byte {
-	b = appendEpoch(appendID(append(b, byte(kindAck)), m.ID), m.epoch)
-	return varint.AppendUint(varint.AppendUint(b, m.ts), m.index)
+func appendEntry(b []byte, e Epoch, prev uint64, m *message) []byte {
+	b = appendEpoch(append(b, byte(kindEntry)), e)
+	b = varint.AppendUint(varint.AppendUint(b, m.index), m.index-prev)
+	return appendID(varint.AppendUint(b, m.ts), m.ID)
 }
 
-func appendBump(b []byte, e Epoch, ts multicast.Timestamp, index uint64) []byte {
+// appendAck acknowledges T to q, says the clock, and for a primary what it has not delivered.
+func (c *Core) appendAck(q *peer) []byte {
+	last := q.group.lastOwn
+	if q.group == c.own {
+		last = c.t.last()
+	}
+	b := appendEpoch(append(q.frame, byte(kindAck)), c.current)
+	b = varint.AppendUint(varint.AppendUint(b, c.t.last()), c.t.last()-last)
+	b = varint.AppendUint(b, c.clock)
+	if !c.ordered || c.state != Primary || q.group == c.own {
+		return append(b, 0)
+	}
+	return appendPosition(append(b, 1), q.group.spoken.position)
+}
+
+func appendBump(b []byte, e Epoch, ts multicast.Timestamp, last uint64) []byte {
 	b = appendEpoch(append(b, byte(kindBump)), e)
-	return varint.AppendUint(varint.AppendUint(b, ts), index)
+	return varint.AppendUint(varint.AppendUint(b, ts), last)
+}
+
+func appendFetchLog(b []byte, e Epoch, known, decided uint64) []byte {
+	b = appendEpoch(append(b, byte(kindFetchLog)), e)
+	return varint.AppendUint(varint.AppendUint(b, known), decided)
+}
+
+func appendNewEpoch(b []byte, e Epoch) []byte { return appendEpochPacket(b, kindNewEpoch, e) }
+
+func appendAccept(b []byte, e Epoch) []byte { return appendEpochPacket(b, kindAccept, e) }
+
+func appendEpochPacket(b []byte, k kind, e Epoch) []byte { return appendEpoch(append(b, byte(k)), e) }
+
+func appendPromise(b []byte, e Epoch, p *promise) []byte {
+	b = appendEpoch(appendEpochPacket(b, kindPromise, e), p.current)
+	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, p.clock), p.length), p.decided)
+	return appendIDs(b, p.roster)
+}
+
+// appendNewState begins the T' of c's epoch for q, whose T is the same up to from.
+func (c *Core) appendNewState(q *peer, from uint64) []byte {
+	b := varint.AppendUint(appendEpochPacket(q.frame, kindNewState, c.current), c.clock)
+	b = varint.AppendUint(varint.AppendUint(b, from), c.t.last())
+	return appendIDs(varint.AppendUint(b, c.newcomers), c.own.ids())
+}
+
+func appendRoster(b []byte, g *group) []byte {
+	return appendMembers(varint.AppendUint(append(b, byte(kindRoster)), g.id), g.roster, g.ids())
+}
+
+func appendMembers(b []byte, e Epoch, ids []multicast.ProcessID) []byte {
+	return appendIDs(appendEpoch(b, e), ids)
+}
+
+func readRoster(r *varint.Reader) (Epoch, []multicast.ProcessID) { return readEpoch(r), readIDs(r) }
+
+func appendIDs(b []byte, ids []multicast.ProcessID) []byte {
+	b = varint.AppendUint(b, uint64(len(ids)))
+	for _, id := range ids {
+		b = varint.AppendUint(b, id)
+	}
+	return b
+}
+
+func readIDs(r *varint.Reader) []multicast.ProcessID {
+	ids := make([]multicast.ProcessID, r.Count())
+	for i := range ids {
+		ids[i] = multicast.ProcessID(r.Uint32())
+	}
+	return ids
+}
+
+func appendReplace(b []byte, r multicast.Replacement) []byte {
+	return varint.AppendUint(varint.AppendUint(append(b, byte(kindReplace)), r.Old), r.New)
+}
+
+func appendBehind(b []byte, p multicast.Position) []byte {
+	return appendPosition(append(b, byte(kindBehind)), p)
 }
 
 func appendHave(b []byte, id multicast.MessageID) []byte {
@@ -76,18 +170,47 @@ func readPacket(r *varint.Reader) packet {
 	switch p.kind {
 	case kindStart:
 		p.message, p.prev = readMessage(r), r.Uint(maxNumber)
-	case kindAck:
-		p.message.ID, p.epoch = readID(r), readEpoch(r)
-		p.ts, p.index = readTimestamp(r), r.Uint(maxNumber)
-		if p.ts == 0 || p.index == 0 {
+	case kindEntry:
+		p.epoch, p.index = readEpoch(r), r.Uint(maxNumber)
+		p.prev, p.ts, p.message.ID = p.index-r.Uint(p.index), readTimestamp(r), readID(r)
+		if p.ts == 0 || p.prev >= p.index {
 			r.Fail()
 		}
+	case kindAck:
+		p.epoch, p.length = readEpoch(r), r.Uint(maxNumber)
+		p.last, p.ts = p.length-r.Uint(p.length), readTimestamp(r)
+		if p.hasFront = r.Uint(1) == 1; p.hasFront {
+			p.position = readPosition(r)
+		}
 	case kindBump:
-		p.epoch, p.ts, p.index = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
+		p.epoch, p.ts, p.last = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
 	case kindHave, kindFetch:
 		p.message.ID = readID(r)
+	case kindFetchLog:
+		p.epoch, p.index, p.length = readEpoch(r), r.Uint(maxNumber), r.Uint(maxNumber)
 	case kindCovered:
 		p.position = readPosition(r)
+	case kindNewEpoch, kindAccept, kindSilent:
+		p.epoch = readEpoch(r)
+	case kindPromise:
+		p.epoch = readEpoch(r)
+		p.promise = &promise{current: readEpoch(r), clock: readTimestamp(r), length: r.Uint(maxNumber)}
+		p.promise.decided = r.Uint(p.promise.length)
+		p.promise.roster = readIDs(r)
+	case kindNewState:
+		p.epoch, p.ts, p.index = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
+		if p.length = r.Uint(maxNumber); p.length < p.index {
+			r.Fail()
+		}
+		p.newcomers, p.roster = r.Uint64(), readIDs(r)
+	case kindRoster:
+		p.group = multicast.GroupID(r.Uint16())
+		p.epoch, p.roster = readRoster(r)
+	case kindReplace:
+		p.replacement = multicast.Replacement{Old: multicast.ProcessID(r.Uint32()), New: multicast.ProcessID(r.Uint32())}
+	case kindBehind:
+		p.position = readPosition(r)
+	case kindPing:
 	default:
 		r.Fail()
 	}
@@ -127,7 +250,7 @@ func appendMessage(b []byte, m *multicast.Message) []byte {
 	for _, g := range m.Dest {
 		b = varint.AppendUint(b, g)
 	}
-	return varint.AppendBytes(varint.AppendUint(b, m.After), m.Payload)
+	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, m.After), m.Order), m.Payload)
 }
 
 func readMessage(r *varint.Reader) multicast.Message {
@@ -135,7 +258,7 @@ func readMessage(r *varint.Reader) multicast.Message {
 	for i := range m.Dest {
 		m.Dest[i] = multicast.GroupID(r.Uint16())
 	}
-	m.After, m.Payload = readTimestamp(r), r.Bytes()
+	m.After, m.Order, m.Payload = readTimestamp(r), multicast.Order(r.Uint8()), r.Bytes()
 	if m.Validate() != nil {
 		r.Fail()
 	}

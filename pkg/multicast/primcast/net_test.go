@@ -31,6 +31,7 @@ type node struct {
 type network struct {
 	t      testing.TB
 	rng    *rand.Rand
+	seed   uint64
 	groups []multicast.Group
 	nodes  []*node // by id-1
 	now    time.Duration
@@ -41,7 +42,7 @@ type network struct {
 }
 
 func newNetwork(t testing.TB, seed uint64, sizes ...int) *network {
-	n := &network{t: t, rng: rand.New(rand.NewPCG(seed, 7)), sent: map[multicast.MessageID]*multicast.Message{}, down: map[multicast.ProcessID]bool{}}
+	n := &network{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), sent: map[multicast.MessageID]*multicast.Message{}, down: map[multicast.ProcessID]bool{}}
 	for i, size := range sizes {
 		g := multicast.Group{ID: multicast.GroupID(i * 3)}
 		for range size {
@@ -58,7 +59,7 @@ func newNetwork(t testing.TB, seed uint64, sizes ...int) *network {
 
 // boot starts a process from its disk: all its links start anew.
 func (n *network) boot(x *node) {
-	cfg := Config{Self: x.id, Groups: n.groups, FetchAfter: 50 * time.Millisecond, CheckpointMin: 600}
+	cfg := Config{Self: x.id, Groups: n.groups, FetchAfter: 50 * time.Millisecond, SuspectAfter: 100 * time.Millisecond, Seed: n.seed, CheckpointMin: 600}
 	x.applied = x.applied[:x.durable]
 	if x.durable > 0 {
 		cfg.Delivered = x.applied[x.durable-1].Position()
@@ -175,9 +176,13 @@ func (n *network) turn() {
 	}
 }
 
-// settle runs until nothing happens any more.
+// settleFor is above what changes of primaries, fetching and what repeats them take.
+const settleFor = 5 * time.Second
+
+// settle runs until nothing happens any more, or for settleFor.
 func (n *network) settle() {
-	for idle := 0; idle < 8; {
+	end := n.now + settleFor
+	for idle := 0; idle < 8 && n.now < end; {
 		idle++
 		var wake time.Duration
 		for _, x := range n.nodes {
@@ -217,7 +222,7 @@ func (n *network) verify() {
 			m := n.sent[d.ID]
 			require.NotNil(n.t, m)
 			require.Equal(n.t, m.Payload, d.Payload)
-			require.True(n.t, m.To(x.core.own.id))
+			require.True(n.t, m.To(x.core.self.group.id))
 			if i > 0 {
 				require.Negative(n.t, x.applied[i-1].Position().Compare(d.Position()))
 			}
@@ -237,7 +242,7 @@ func (n *network) verify() {
 			got[d.ID] = true
 		}
 		for id, is := range must {
-			if is && n.sent[id].To(x.core.own.id) {
+			if is && n.sent[id].To(x.core.self.group.id) {
 				require.True(n.t, got[id], "message %v to %v is not delivered at process %d; %+v", id, n.sent[id].Dest, x.id, x.core.Stats())
 			}
 		}

@@ -2,24 +2,51 @@ package primcast
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
+	"time"
 
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// sent is an own message of which some destination process may not have START yet.
+// sent is an own message to other groups only, of which some destination process may not have
+// START yet. Those to the own group too are in M.
 type sent struct {
 	multicast.Message
-	order   uint64   // of sending
-	prev    []uint64 // for each destination group, the number sent to it before
-	waiting []uint64 // for each destination group, a bit for each member that may not have it
+	prevs []uint64 // for each destination group, the number sent to it before
+	has   []uint64 // for each destination group, a bit for each member that has it
+	open  bool     // in some group, no quorum has it
 }
 
 // outbox is what this process multicasts.
 type outbox struct {
 	sent    map[multicast.MessageID]*sent
-	count   uint64 // of messages so far
 	lastSeq uint64
+	open    int                 // own messages that are on the way
+	held    []multicast.Message // they wait until fewer are on the way, or for others to be packed with
+	packAt  time.Duration       // when what is held for packing leaves; 0: nothing is
+}
+
+// accept takes in what the application multicasts, within the window, after the packing delay.
+func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
+	o := &c.outbox
+	o.held = append(o.held, proposed...)
+	if c.packDelay > 0 && len(o.held) > 0 {
+		if o.packAt == 0 {
+			o.packAt = c.now + c.packDelay
+		}
+		if o.packAt > c.now {
+			c.wake(out, o.packAt)
+			return
+		}
+		o.packAt = 0
+	}
+	n := 0
+	for ; n < len(o.held) && o.open < c.window; n++ {
+		c.multicast(&o.held[n])
+	}
+	o.held = slices.Delete(o.held, 0, n)
 }
 
 // multicast is a-multicast(m), lines 31-32.
@@ -33,17 +60,25 @@ func (c *Core) multicast(m *multicast.Message) {
 		return
 	}
 	c.outbox.lastSeq = m.ID.Seq
-	c.outbox.count++
-	s := &sent{Message: *m, order: c.outbox.count, prev: make([]uint64, len(m.Dest)), waiting: make([]uint64, len(m.Dest))}
-	c.outbox.sent[m.ID] = s
+	c.outbox.open++
+	prevs := make([]uint64, len(m.Dest))
 	for i, id := range m.Dest {
 		g := c.groups[id]
-		s.prev[i], g.lastSeq = g.lastSeq, m.ID.Seq
+		prevs[i], g.lastSeq = g.lastSeq, m.ID.Seq
 		for _, q := range g.members {
-			s.waiting[i] |= 1 << q.member
-			c.sendStart(q, m, s.prev[i])
+			if q != c.self {
+				c.sendStart(q, m, prevs[i])
+			}
 		}
 	}
+	if i := slices.Index(m.Dest, c.own.id); i >= 0 {
+		x := c.newMessage(m.ID)
+		x.own, x.prevs = true, prevs
+		c.begun(x, m, prevs[i])
+		return
+	}
+	s := &sent{Message: *m, prevs: prevs, has: make([]uint64, len(m.Dest)), open: true}
+	c.outbox.sent[m.ID] = s
 }
 
 // allExist reports whether all of dest are groups.
@@ -55,59 +90,87 @@ func (c *Core) sendStart(q *peer, m *multicast.Message, prev uint64) {
 	q.frame = appendStart(grow(q.frame, m), m, prev)
 }
 
-// have notes that q has m: its ACK says so, or HAVE.
+// have notes that q, which is not in the own group, has m.
 func (c *Core) have(q *peer, id multicast.MessageID) {
 	s := c.outbox.sent[id]
 	if s == nil {
 		return
 	}
 	i := slices.Index(s.Dest, q.group.id)
-	if i < 0 {
+	if i < 0 || q.member < 0 {
 		c.stats.BadPackets++
 		return
 	}
-	s.waiting[i] &^= 1 << q.member
-	if !slices.ContainsFunc(s.waiting, func(w uint64) bool { return w != 0 }) {
+	s.has[i] |= 1 << q.member
+	quorums, all := true, true
+	for i, id := range s.Dest {
+		g, has := c.groups[id], bits.OnesCount64(s.has[i])
+		quorums, all = quorums && has >= g.quorum, all && has == len(g.members)
+	}
+	if quorums && s.open {
+		s.open = false
+		c.outbox.open--
+	}
+	if all {
 		delete(c.outbox.sent, id)
 	}
 }
 
 // resend sends q again, in order, the own messages that it may not have.
 func (c *Core) resend(q *peer) {
-	var again []*sent
+	type start struct {
+		*multicast.Message
+		prev uint64
+	}
+	var again []start
 	for _, s := range c.outbox.sent {
-		if i := slices.Index(s.Dest, q.group.id); i >= 0 && s.waiting[i]&(1<<q.member) != 0 {
-			again = append(again, s)
+		if i := slices.Index(s.Dest, q.group.id); i >= 0 && s.has[i]&(1<<q.member) == 0 {
+			again = append(again, start{&s.Message, s.prevs[i]})
 		}
 	}
-	slices.SortFunc(again, func(a, b *sent) int { return cmp.Compare(a.order, b.order) })
+	for _, m := range c.messages {
+		if i := slices.Index(m.Dest, q.group.id); m.own && i >= 0 && (!m.delivered || m.position().Compare(q.covered) > 0) {
+			again = append(again, start{&m.Message, m.prevs[i]})
+		}
+	}
+	slices.SortFunc(again, func(a, b start) int { return cmp.Compare(a.ID.Seq, b.ID.Seq) })
 	for _, s := range again {
-		c.sendStart(q, &s.Message, s.prev[slices.Index(s.Dest, q.group.id)])
+		c.sendStart(q, s.Message, s.prev)
 	}
 }
 
 // start is lines 33-34, for START(m) from its sender or from another that was asked for it.
 func (c *Core) start(q *peer, p *packet) {
-	if !p.message.To(c.own.id) || !c.allExist(p.message.Dest) || c.peers[p.message.ID.Sender] == nil {
+	if !p.message.To(c.own.id) || !c.allExist(p.message.Dest) {
 		c.stats.BadPackets++
 		return
 	}
 	m := c.messages[p.message.ID]
-	if m == nil && c.done.has(p.message.ID) || m != nil && m.logged {
-		if q.id == p.message.ID.Sender {
+	switch {
+	case m == nil && c.done.has(p.message.ID) || m != nil && m.logged:
+		if sender := c.peers[p.message.ID.Sender]; sender == q && !p.message.To(q.group.id) {
 			q.frame = appendHave(q.frame, p.message.ID)
 		}
-		return
+	case m == nil:
+		c.begun(c.newMessage(p.message.ID), &p.message, p.prev)
+	case !m.started:
+		c.begun(m, &p.message, p.prev)
+	case m.prev == 0:
+		m.prev = p.prev
 	}
-	if m == nil {
-		m = c.newMessage(p.message.ID)
-	} else if m.started {
-		return
+}
+
+// begun puts START(m) into M.
+func (c *Core) begun(m *message, start *multicast.Message, prev uint64) {
+	m.Message, m.started, m.prev = *start, true, prev
+	if m.index == 0 {
+		c.unproposed++
+		c.fresh = append(c.fresh, m)
+	} else {
+		c.follow()
 	}
-	m.Message, m.started, m.prev = p.message, true, p.prev
-	c.fresh = append(c.fresh, m)
-	c.follow()
 	c.learned(m)
+	c.moved(m)
 }
 
 func (c *Core) newMessage(id multicast.MessageID) *message {
@@ -121,14 +184,16 @@ func (m *message) proposable(g multicast.GroupID) bool {
 	return m.started && m.index == 0 && m.localTS(g) == 0
 }
 
-// propose is lines 35-39, with the lower bound that the sender may give (T 4.4.2).
+// propose is lines 35-39, with the lower bound that the sender may give (T 4.4.2) and the hybrid
+// clock (T 4.4.1).
 func (c *Core) propose() {
 	for _, m := range c.fresh {
 		if c.state != Primary || !m.proposable(c.own.id) {
 			continue
 		}
-		c.clock = max(c.clock, m.After) + 1 // line 37
-		m.epoch, m.ts, m.index = c.current, c.clock, c.last+1
+		c.clock = max(c.clock, m.After, c.realClock()) + 1 // line 37
+		m.ts, m.index = c.clock, c.t.last()+1
+		c.unproposed--
 		c.pend(m)
 		c.append(m)
 	}
@@ -136,24 +201,93 @@ func (c *Core) propose() {
 	c.fresh = c.fresh[:0]
 }
 
-// append is lines 38-39 and 43-45: m joins T, durably, and is acknowledged.
+// realClock is a microsecond before the wall clock, or nothing if the clock is purely logical.
+func (c *Core) realClock() multicast.Timestamp {
+	if !c.hybrid || c.wall <= 0 {
+		return 0
+	}
+	return multicast.Timestamp(c.wall/int64(time.Microsecond)) - 1
+}
+
+// append is lines 38-39 and 43-45: m joins T, durably, and all of m.dest hears of it.
 func (c *Core) append(m *message) {
 	c.logEntry(m)
 	c.clock = max(c.clock, m.ts) // line 44
 	for _, id := range m.Dest {
-		for _, q := range c.groups[id].members {
-			c.sendAck(q, m)
+		g := c.groups[id]
+		prev := g.lastOwn
+		g.lastOwn = m.index
+		for _, q := range g.members {
+			q.speak = true
+			if c.state == Primary && q != c.self {
+				q.frame = appendEntry(q.frame, c.current, prev, m)
+			}
 		}
 	}
-	if sender := c.peers[m.ID.Sender]; !m.To(sender.group.id) {
+	c.sendHave(m)
+}
+
+// sendHave tells a sender that hears no ACK for m that it is in T.
+func (c *Core) sendHave(m *message) {
+	if sender := c.peer(m.ID.Sender); sender.group != nil && !m.To(sender.group.id) {
 		sender.frame = appendHave(sender.frame, m.ID)
 	}
 }
 
-// sendAck sends the own ACK for m, which is in T. It tells the own group the clock.
-func (c *Core) sendAck(q *peer, m *message) {
-	q.frame = appendAck(q.frame, m)
-	if q.group == c.own {
-		q.said = max(q.said, m.ts)
+// ownEntry is lines 40-45: the primary's next proposal, or one of NEW-STATE.
+func (c *Core) ownEntry(q *peer, p *packet) {
+	if c.incoming.takes(q, p.epoch) {
+		c.stage(q, p)
+		return
 	}
+	if p.epoch != c.current {
+		return
+	}
+	c.heardActive(q, p.epoch)
+	if p.index <= c.known() || c.state != Follower { // line 42
+		return
+	}
+	if p.index != c.known()+1 {
+		c.gap(q)
+		return
+	}
+	m := c.learn(p.message.ID, c.own)
+	if m == nil || m.index != 0 {
+		invariant.Check(false, "message %v is proposed again, as entry %d of T", p.message.ID, p.index)
+	}
+	if m.started {
+		c.unproposed--
+	}
+	m.ts, m.index = p.ts, p.index
+	c.accepted = append(c.accepted, m)
+	c.pend(m)
+	c.follow()
+	c.decideUpTo(c.own)
+}
+
+// follow is lines 43-45 for the proposals, in order, whose content is here.
+func (c *Core) follow() {
+	if c.state != Follower {
+		return
+	}
+	n := 0
+	for n < len(c.accepted) && c.accepted[n].started {
+		c.append(c.accepted[n])
+		n++
+	}
+	c.accepted = slices.Delete(c.accepted, 0, n)
+}
+
+// learn gives the message that an entry in the T of g speaks of; nil if it was delivered and is
+// forgotten. Line 47 adds START(m) to M here; we only expect it (fetch.go).
+func (c *Core) learn(id multicast.MessageID, g *group) *message {
+	m := c.messages[id]
+	if m == nil && !c.done.has(id) {
+		m = c.newMessage(id)
+		c.expect(id)
+	}
+	if m != nil {
+		m.told = g
+	}
+	return m
 }

@@ -18,12 +18,20 @@ func (q *queue) push(m *message) {
 }
 
 func (q *queue) pop() *message {
-	first, last := (*q)[0], len(*q)-1
-	q.swap(0, last)
+	first := (*q)[0]
+	q.remove(first)
+	return first
+}
+
+func (q *queue) remove(m *message) {
+	at, last := m.slot, len(*q)-1
+	q.swap(at, last)
 	(*q)[last] = nil
 	*q = (*q)[:last]
-	q.down(0)
-	return first
+	if at < last {
+		q.down(at)
+		q.up(at)
+	}
 }
 
 // raised restores the order after the position of m went up.
@@ -51,4 +59,15 @@ func (q queue) down(i int) {
 		q.swap(i, child)
 		i = child
 	}
+}
+
+// lowest gives the lowest message under i that is wanted, or best if that is lower.
+func (q queue) lowest(i int, wanted func(*message) bool, best *message) *message {
+	switch {
+	case i >= len(q) || best != nil && best.position().Compare(q[i].position()) <= 0:
+		return best
+	case wanted(q[i]):
+		return q[i]
+	}
+	return q.lowest(2*i+2, wanted, q.lowest(2*i+1, wanted, best))
 }

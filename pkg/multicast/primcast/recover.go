@@ -2,6 +2,7 @@ package primcast
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -22,6 +23,10 @@ func (c *Core) Replay(record []byte) error {
 		err = c.replayFinals(r)
 	case recordCheckpoint:
 		err = c.replayCheckpoint(r)
+	case recordPromise:
+		err = c.replayEpochs(c.current, readEpoch(r))
+	case recordState:
+		err = c.replayState(r)
 	default:
 		err = fmt.Errorf("unknown kind %d", kind)
 	}
@@ -37,20 +42,17 @@ func (c *Core) Replay(record []byte) error {
 
 // replayEntry brings an entry of T back; next: it follows the last one without a gap.
 func (c *Core) replayEntry(r *varint.Reader, next bool) (*message, error) {
-	m := readEntry(r)
+	m := readRecord(r)
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	leader := c.peers[m.epoch.Leader]
 	switch {
-	case leader == nil || leader.group != c.own:
-		return nil, fmt.Errorf("epoch %v of message %v is not one of group %d: is this the log of another process?", m.epoch, m.ID, c.own.id)
-	case c.peers[m.ID.Sender] == nil || !m.To(c.own.id) || !c.allExist(m.Dest):
-		return nil, fmt.Errorf("message %v to groups %v is not of this configuration", m.ID, m.Dest)
+	case !m.To(c.own.id) || !c.allExist(m.Dest):
+		return nil, fmt.Errorf("message %v to groups %v is not of this configuration: is this the log of another process?", m.ID, m.Dest)
 	case c.messages[m.ID] != nil || next && c.done.has(m.ID):
 		return nil, fmt.Errorf("message %v is in T twice", m.ID)
-	case m.index <= c.last || next && m.index != c.last+1 || m.ts <= c.lastTS:
-		return nil, fmt.Errorf("entry %d at %d after entry %d at %d: a record is missing or out of order", m.index, m.ts, c.last, c.lastTS)
+	case m.index <= c.t.last() || next && m.index != c.t.last()+1 || m.ts <= c.t.lastTS:
+		return nil, fmt.Errorf("entry %d at %d after entry %d at %d: a record is missing or out of order", m.index, m.ts, c.t.last(), c.t.lastTS)
 	}
 	c.messages[m.ID] = m
 	c.addEntry(m)
@@ -79,22 +81,79 @@ func (m *message) replayFinal(final multicast.Timestamp) error {
 	return nil
 }
 
+// replayRoster seats the members of a group.
+func (c *Core) replayRoster(r *varint.Reader, g *group) error {
+	e, ids := readRoster(r)
+	switch {
+	case r.Err() != nil || e == g.roster:
+		return r.Err()
+	case e.Compare(g.roster) < 0 || !c.seatable(g, ids):
+		return fmt.Errorf("members %v of group %d in epoch %v, after %v: is this the log of another cluster?", ids, g.id, e, g.roster)
+	}
+	c.seat(g, e, ids)
+	return nil
+}
+
+// replayEpochs sets E_cur and E_prom.
+func (c *Core) replayEpochs(current, promised Epoch) error {
+	if !c.isOwn(current) || !c.isOwn(promised) || promised.Compare(current) < 0 || current.Compare(c.current) < 0 {
+		return fmt.Errorf("epoch %v, promised to %v, after epoch %v: not of group %d", current, promised, c.current, c.own.id)
+	}
+	c.current, c.own.epoch, c.promised, c.highest = current, current, promised, promised
+	return nil
+}
+
+// isOwn reports whether e was led by a process that is or was in the own group.
+func (c *Core) isOwn(e Epoch) bool {
+	q := c.peers[e.Leader]
+	return q != nil && q.group == c.own
+}
+
+// replayState is the T of a new epoch.
+func (c *Core) replayState(r *varint.Reader) error {
+	epoch, from, length := readEpoch(r), r.Uint(maxNumber), r.Uint(maxNumber)
+	if err := c.replayRoster(r, c.own); err != nil {
+		return err
+	}
+	if err := c.replayEpochs(epoch, epoch); err != nil {
+		return err
+	}
+	for _, m := range c.t.cut(from) {
+		if m == nil {
+			continue
+		}
+		if m.decided {
+			return fmt.Errorf("epoch %v: its T has no message %v, which was delivered", epoch, m.ID)
+		}
+		delete(c.messages, m.ID)
+		c.dropEntry(m)
+	}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		if _, err := c.replayEntry(r, false); err != nil {
+			return err
+		}
+	}
+	c.t.pad(length)
+	return nil
+}
+
 // replayCheckpoint replaces all that was replayed so far.
 func (c *Core) replayCheckpoint(r *varint.Reader) error {
-	if self := multicast.ProcessID(r.Uint32()); self != c.self.id {
-		return fmt.Errorf("checkpoint of process %d in the log of process %d", self, c.self.id)
-	}
 	current, promised := readEpoch(r), readEpoch(r)
-	if q := c.peers[current.Leader]; q == nil || q.group != c.own || promised.Compare(current) < 0 {
-		return fmt.Errorf("checkpoint in epoch %v, promised to %v: not of group %d", current, promised, c.own.id)
+	for _, id := range c.groupIDs {
+		if err := c.replayRoster(r, c.groups[id]); err != nil {
+			return err
+		}
+		c.groups[id].forgotten = readPosition(r)
 	}
-	c.enter(current)
-	c.promised = promised
+	if err := c.replayEpochs(current, promised); err != nil {
+		return err
+	}
 	c.messages = map[multicast.MessageID]*message{}
 	c.stats.Entries, c.log.live, c.log.written, c.log.ceiling = 0, 0, 0, readTimestamp(r)
-	last, lastTS := r.Uint(maxNumber), readTimestamp(r)
+	last := r.Uint(maxNumber)
 	c.done = readNumbers(r)
-	c.last, c.lastTS = 0, 0
+	c.t = sequence{}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		final := readTimestamp(r)
 		m, err := c.replayEntry(r, false)
@@ -105,10 +164,10 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 			return err
 		}
 	}
-	if c.last > last || c.lastTS > lastTS {
-		return fmt.Errorf("checkpoint: T ends at entry %d, and entry %d is in it", last, c.last)
+	if c.t.last() > last {
+		return fmt.Errorf("checkpoint: T ends at entry %d, and entry %d is in it", last, c.t.last())
 	}
-	c.last, c.lastTS = last, lastTS
+	c.t.pad(last)
 	return nil
 }
 
@@ -116,34 +175,82 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 // in the state machine is done; the rest of T will be delivered again, or for
 // the first time, once its final timestamps are known again. Where they turn out to
 // be at or below the durable position, the state machine has them.
+//
+// The process does not know whether a quorum follows its epoch, unless it is the first one: ACCEPTs tell, and
+// ACKs (startLink).
 func (c *Core) begin() {
 	c.log.begun = true
 	c.clock = max(c.clock, c.log.ceiling)
-	for _, m := range c.entries() {
+	c.own.decided = c.t.base
+	for i, m := range c.t.entries {
+		if m == nil {
+			c.own.decided = c.t.base + uint64(i) + 1
+			continue
+		}
+		c.concern(m)
+		c.moved(m)
 		if len(m.Dest) == 1 && !m.decided {
 			if at := (multicast.Position{Final: m.ts, ID: m.ID}); at.Compare(c.durable) <= 0 {
 				m.bound, m.decided = m.ts, true
 			}
 		}
-		if m.decided && m.position().Compare(c.durable) <= 0 {
-			c.finish(m)
-		} else {
+		if m.decided {
+			c.own.decided = m.index
+		}
+		if !m.decided || m.position().Compare(c.durable) > 0 {
 			c.pend(m)
 		}
 	}
+	for _, m := range slices.Clone(c.t.entries) {
+		switch {
+		case m == nil:
+		case m.decided && m.position().Compare(c.durable) <= 0:
+			c.finish(m)
+		case m.index <= c.own.decided:
+			c.decide(m, c.own, m.ts)
+		}
+	}
+	c.stateSince, c.progress = c.now, c.now
+	switch leads := c.promised.Leader == c.self.id; {
+	case c.promised.Number == 1 && leads: // line 8
+		c.state = Primary
+	case c.promised.Number == 1:
+		c.state = Follower
+	case leads:
+		c.state = Candidate
+	default:
+		c.state = Promised
+	}
 }
 
-// startLink says to q again what it may need and have lost, or never had:
-// own messages, and ACKs of T in the order of T. The clock follows (sayClock), and the own
-// coverage (flush).
+// startLink says to q again what it may need and have lost, or never had: own messages, where the
+// change of the primary stands, and how far T and the clock are; q asks for what it lacks of T. The own coverage
+// follows (flush).
 func (c *Core) startLink(q *peer) {
-	q.frame, q.told, q.said = q.frame[:0], multicast.Position{}, 0
+	if q.group == nil {
+		return
+	}
+	q.frame, q.told, q.said, q.saidLen, q.fetching = q.frame[:0], multicast.Position{}, 0, 0, false
 	c.resend(q)
-	for _, m := range c.entries() {
-		if m.To(q.group.id) {
-			c.sendAck(q, m)
-		} else if m.ID.Sender == q.id {
+	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0 // genuineness: else there is nothing to say
+	for _, m := range c.t.entries {
+		if m != nil && m.ID.Sender == q.id && !m.To(q.group.id) {
 			q.frame = appendHave(q.frame, m.ID)
 		}
+	}
+	if q.group != c.own || q.member < 0 {
+		c.tellRoster(q)
+		return
+	}
+	if c.promised.Number == 1 {
+		return
+	}
+	if c.promised.Leader == c.self.id {
+		q.frame = appendNewEpoch(q.frame, c.promised)
+	}
+	if c.promised == c.current {
+		q.frame = appendAccept(q.frame, c.current)
+	} else if c.promised.Leader == q.id && c.state == Promised {
+		c.sendPromise(q)
 	}
 }

@@ -3,7 +3,7 @@ package primcast
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -27,7 +27,8 @@ func (e Epoch) String() string { return fmt.Sprintf("%d/%d", e.Number, e.Leader)
 // State is what a process is in its group (line 8).
 type State uint8
 
-// The states. A process is Candidate or Promised only while its group changes its primary.
+// The states. A process is Candidate or Promised while its group changes its primary, as far
+// as it knows.
 const (
 	Follower State = iota
 	Primary
@@ -43,16 +44,35 @@ func (s State) String() string { return stateNames[s] }
 type peer struct {
 	id     multicast.ProcessID
 	group  *group
-	member int // its index in group.members
+	member int  // its index in group.members; -1: it is none, not yet or no more
+	linked bool // the link to it has started
 
-	clock   multicast.Timestamp // min-clock (line 15); of members of the own group
+	acked  Epoch  // E_cur when it acknowledged its T
+	length uint64 // up to this entry
+	last   uint64 // the last one of them that concerns this process
+
+	clock   multicast.Timestamp // min-clock (line 15): said in epochs up to group.epoch
+	later   saidClock           // said in a later one
 	covered multicast.Position  // its state machine holds all deliveries up to here durably
 
+	silent  time.Duration // when it last said that its leader is silent; 0: it does not say so
+	forgone Epoch         // E_prom when it said so
+
 	// Since the link to it started:
-	told multicast.Position  // the own coverage that it was told
-	said multicast.Timestamp // the highest own clock that it was told
+	told     multicast.Position  // the own coverage that it was told
+	said     multicast.Timestamp // the highest own clock that it was told
+	saidLen  uint64              // the own T is acknowledged up to here
+	speak    bool                // it is to be told the own state at the end of the step
+	fetching bool                // it was asked for T, and has not answered yet
 
 	frame []byte // of this step
+}
+
+// saidClock is a clock that was said in an epoch, when T reached last.
+type saidClock struct {
+	epoch Epoch
+	ts    multicast.Timestamp
+	last  uint64
 }
 
 // group is a group with what is known of it.
@@ -61,30 +81,57 @@ type group struct {
 	members []*peer
 	quorum  int
 
-	covered multicast.Position // by every member
-	kept    queue              // delivered messages that are kept until this group covers them
-	lastSeq uint64             // of the last own message to it, in this life of the process
+	ledger
+
+	// The lowest clocks that new local timestamps exceed (limits.go).
+	quorumClock   multicast.Timestamp
+	limit         multicast.Timestamp
+	clocksChanged bool
+
+	// Atomic global order (order.go).
+	front   front              // of its primary
+	spoken  front              // that it was told last of the own group
+	listens bool               // it waits for what this process has to say
+	wanted  multicast.Position // the highest place of a message that it may wait for
+
+	roster    Epoch              // the members are those of this epoch
+	forgotten multicast.Position // up to here messages to it may be forgotten
+	covered   multicast.Position // by every member, or all but those that are left behind
+	kept      queue              // delivered messages that are kept until this group covers them
+	lastSeq   uint64             // of the last own message to it, in this life of the process
+	lastOwn   uint64             // index in the own T of the last entry that concerns it
 }
 
 // message is what M says of a message, and its place in T.
 type message struct {
 	multicast.Message
-	started bool   // START(m) is here; before that only the ID is known
-	prev    uint64 // the sender's previous number to this group; 0: unknown
+	started bool     // START(m) is here; before that only the ID is known
+	own     bool     // this process multicast it, in this life
+	prevs   []uint64 // then: for each destination group, the number sent to it before
+	prev    uint64   // the sender's previous number to this group; 0: unknown
 
 	// The proposal of the own group's primary; index 0: none is known.
 	index  uint64 // in T, from 1
-	epoch  Epoch
 	ts     multicast.Timestamp
 	logged bool // in T; until then the proposal waits for START(m)
 
-	tallies []tally
+	locals  []local             // decided local timestamps
+	first   [2]local            // room for them
 	bound   multicast.Timestamp // see deliver.go; final-ts once that is known
 	decided bool                // final-ts is known: bound
 
 	delivered bool
-	slot      int // in the queue that it is in
-	asked     int // how often START was asked for
+	slot      int    // in the queue that it is in
+	told      *group // whose T named m last
+	stale     bool   // it was not proposed yet at the last ping
+	mentions  int    // ledgers of other groups that name m
+	asked     int    // how often START was asked for
+}
+
+// local is a decided local timestamp.
+type local struct {
+	group multicast.GroupID
+	ts    multicast.Timestamp
 }
 
 // position is where m is delivered, or a lower bound of that.
@@ -92,48 +139,14 @@ func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
-// tally counts the ACKs of a group for one timestamp of one epoch.
-type tally struct {
-	group *group
-	epoch Epoch
-	ts    multicast.Timestamp
-	acked uint64 // a bit for each member
-}
-
-func (t *tally) decided() bool { return bits.OnesCount64(t.acked) >= t.group.quorum }
-
-// count puts the ACK of q into M and reports whether it decided a local timestamp.
-func (m *message) count(q *peer, e Epoch, ts multicast.Timestamp) bool {
-	for i := range m.tallies {
-		t := &m.tallies[i]
-		if t.group != q.group || t.epoch != e {
-			continue
-		}
-		if t.ts != ts {
-			invariant.Check(false, "message %v: %v proposed %d and %d in group %d", m.ID, e, t.ts, ts, t.group.id)
-		}
-		before := t.decided()
-		t.acked |= 1 << q.member
-		return !before && t.decided()
-	}
-	m.tallies = append(m.tallies, tally{group: q.group, epoch: e, ts: ts, acked: 1 << q.member})
-	return m.tallies[len(m.tallies)-1].decided()
-}
-
 // localTS is lines 9-11; 0 is the paper's bottom.
 func (m *message) localTS(g multicast.GroupID) multicast.Timestamp {
-	var local multicast.Timestamp
-	for i := range m.tallies {
-		t := &m.tallies[i]
-		if t.group.id != g || !t.decided() {
-			continue
+	for _, l := range m.locals {
+		if l.group == g {
+			return l.ts
 		}
-		if local != 0 && local != t.ts {
-			invariant.Check(false, "message %v: local timestamps %d and %d in group %d (I6)", m.ID, local, t.ts, g)
-		}
-		local = t.ts
 	}
-	return local
+	return 0
 }
 
 // finalTS is lines 12-14; 0 is the paper's bottom.
@@ -150,4 +163,46 @@ func (m *message) finalTS() multicast.Timestamp {
 		final = max(final, local)
 	}
 	return final
+}
+
+// decide makes ts the local timestamp of m in g: a quorum acknowledged it (line 10).
+func (c *Core) decide(m *message, g *group, ts multicast.Timestamp) {
+	if m.decided {
+		return
+	}
+	if known := m.localTS(g.id); known != 0 {
+		if known != ts {
+			invariant.Check(false, "message %v: local timestamps %d and %d in group %d (I6)", m.ID, known, ts, g.id)
+		}
+		return
+	}
+	if m.locals == nil {
+		m.locals = m.first[:0]
+	}
+	m.locals = append(m.locals, local{group: g.id, ts: ts})
+	c.learned(m)
+}
+
+// learned updates the place of m after a local timestamp was decided or START came.
+func (c *Core) learned(m *message) {
+	if m.decided {
+		return
+	}
+	final := m.finalTS()
+	m.decided = final != 0
+	bound := max(m.bound, final)
+	if m.started {
+		for _, l := range m.locals {
+			if m.To(l.group) {
+				bound = max(bound, l.ts)
+			}
+		}
+	}
+	if bound != m.bound {
+		m.bound = bound
+		if m.index != 0 {
+			c.pending.raised(m)
+			c.moved(m)
+		}
+	}
 }

@@ -11,8 +11,8 @@ import (
 // timestamps, for what is not delivered again yet after a restart.
 func (c *Core) cover(p multicast.Position) {
 	c.logFinals()
-	if len(c.unnoted) > 0 && c.unnoted[0].position().Compare(p) <= 0 ||
-		len(c.pending) > 0 && c.pending[0].position().Compare(p) <= 0 {
+	isBelow := func(m *message) bool { return m.position().Compare(p) <= 0 }
+	if len(c.pending) > 0 && isBelow(c.pending[0]) || slices.ContainsFunc(c.unnoted, isBelow) {
 		return
 	}
 	c.covers(c.self, p)
@@ -24,8 +24,28 @@ func (c *Core) covers(q *peer, p multicast.Position) {
 		return
 	}
 	q.covered = p
-	g := q.group
-	g.covered = slices.MinFunc(g.members, func(a, b *peer) int { return a.covered.Compare(b.covered) }).covered
+	if q.member >= 0 {
+		c.coveredUpTo(q.group, q.group.coveredBy(len(q.group.members)))
+	}
+}
+
+// coveredBy is up to where that many members cover all.
+func (g *group) coveredBy(count int) multicast.Position {
+	var array [maxMembers]multicast.Position
+	covered := array[:0]
+	for _, q := range g.members {
+		covered = append(covered, q.covered)
+	}
+	slices.SortFunc(covered, multicast.Position.Compare)
+	return covered[len(covered)-count]
+}
+
+// coveredUpTo lets go of what the group does not need.
+func (c *Core) coveredUpTo(g *group, p multicast.Position) {
+	if p.Compare(g.covered) <= 0 {
+		return
+	}
+	g.covered = p
 	for len(g.kept) > 0 && g.kept[0].position().Compare(g.covered) <= 0 {
 		c.keep(g.kept.pop())
 	}
@@ -40,8 +60,12 @@ func (c *Core) keep(m *message) {
 			return
 		}
 	}
+	for _, id := range m.Dest {
+		if g := c.groups[id]; m.position().Compare(g.forgotten) > 0 {
+			g.forgotten = m.position()
+		}
+	}
 	delete(c.messages, m.ID)
-	delete(c.outbox.sent, m.ID)
-	c.stats.Entries--
-	c.log.live -= packetSize(&m.Message)
+	c.t.forget(m.index)
+	c.dropEntry(m)
 }

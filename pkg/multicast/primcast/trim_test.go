@@ -58,20 +58,27 @@ func TestDeadMemberBlocksNothing(t *testing.T) {
 	}
 }
 
-func TestStartAgainOfForgottenMessageIsAnswered(t *testing.T) {
-	c := newCore(t, 1)
-	c.done.add(msg(1).ID, 0)
-	out := hear(c, 5, appendStart(nil, msg(1, 1), 0))
-	require.Len(t, said(t, out, 5, kindHave), 1)
-	require.Empty(t, c.messages)
-	require.Empty(t, out.Records)
-
-	sender := newCore(t, 5)
-	sender.Step(&multicast.Input{Proposed: []multicast.Message{*msg(1, 1)}}, &multicast.Output{})
-	require.Len(t, said(t, hear(sender, 1, nil), 1, kindStart), 1, "the link starts again")
+func TestStartAgainOfDeliveredMessageIsAnswered(t *testing.T) {
+	sender := newProc(t, 5)
+	sender.cast(msg(1, 1))
+	again := sender.said(sender.hear(1), 1, kindStart) // the link starts again
 	for p := multicast.ProcessID(1); p <= 3; p++ {
-		hear(sender, p, appendHave(nil, msg(1).ID))
+		sender.hear(p, packet{kind: kindHave, message: multicast.Message{ID: msg(1).ID}})
 	}
 	require.Empty(t, sender.outbox.sent)
-	require.Empty(t, said(t, hear(sender, 1, nil), 1, kindStart))
+	require.Empty(t, said(t, sender.hear(1), 1, kindStart))
+
+	c := newProc(t, 1)
+	out := c.loopback(c.hear(5, startOf(msg(1, 1), 0)))
+	out = c.hear(2, ackOf(epochG, 1, 1))
+	require.Equal(t, []uint64{1}, delivered(out))
+	at := out.Deliveries[0].Position()
+	c.step(multicast.Input{Covered: at})
+	for p := multicast.ProcessID(2); p <= 3; p++ {
+		c.hear(p, packet{kind: kindCovered, position: at})
+	}
+	require.Zero(t, c.Stats().Entries, "all cover it")
+	out = c.hear(5, again)
+	c.said(out, 5, kindHave)
+	require.Empty(t, out.Records)
 }

@@ -5,30 +5,45 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// said is one message of the protocol: START if start is set, else LOCAL-TS.
+// said is one message of the protocol: START if start is set, else ACK or LOCAL-TS.
 type said struct {
 	id    multicast.MessageID
 	start *multicast.Message
-	ts    multicast.Timestamp
+	ack   bool
+	ts    multicast.Timestamp // of LOCAL-TS
 }
 
 const (
 	kindStart   = 1
 	kindLocalTS = 2
+	kindAck     = 3
 )
 
 func (s said) append(b []byte) []byte {
-	if s.start == nil {
-		b = varint.AppendUint(append(b, kindLocalTS), s.id.Sender)
-		return varint.AppendUint(varint.AppendUint(b, s.id.Seq), s.ts)
+	kind := byte(kindLocalTS)
+	if s.start != nil {
+		kind = kindStart
+	} else if s.ack {
+		kind = kindAck
 	}
-	b = varint.AppendUint(append(b, kindStart), s.id.Sender)
+	b = varint.AppendUint(append(b, kind), s.id.Sender)
 	b = varint.AppendUint(b, s.id.Seq)
-	b = varint.AppendUint(b, uint64(len(s.start.Dest)))
-	for _, g := range s.start.Dest {
+	switch kind {
+	case kindStart:
+		return appendStart(b, s.start)
+	case kindLocalTS:
+		return varint.AppendUint(b, s.ts)
+	}
+	return b
+}
+
+func appendStart(b []byte, m *multicast.Message) []byte {
+	b = varint.AppendUint(b, uint64(len(m.Dest)))
+	for _, g := range m.Dest {
 		b = varint.AppendUint(b, g)
 	}
-	return varint.AppendBytes(varint.AppendUint(b, s.start.After), s.start.Payload)
+	b = append(varint.AppendUint(b, m.After), byte(m.Order))
+	return varint.AppendBytes(b, m.Payload)
 }
 
 // decode gives what a frame says, one message at a time, up to the first that is malformed.
@@ -42,6 +57,8 @@ func decode(frame []byte, handle func(said)) error {
 			s.start = readStart(s.id, r)
 		case kindLocalTS:
 			s.ts = multicast.Timestamp(r.Uint64())
+		case kindAck:
+			s.ack = true
 		default:
 			r.Fail()
 		}
@@ -58,7 +75,8 @@ func readStart(id multicast.MessageID, r *varint.Reader) *multicast.Message {
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		m.Dest = append(m.Dest, multicast.GroupID(r.Uint16()))
 	}
-	m.After, m.Payload = multicast.Timestamp(r.Uint64()), r.Bytes()
+	m.After, m.Order = multicast.Timestamp(r.Uint64()), multicast.Order(r.Uint8())
+	m.Payload = r.Bytes()
 	if m.Validate() != nil {
 		r.Fail()
 	}

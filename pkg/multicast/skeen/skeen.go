@@ -1,24 +1,3 @@
-// Package skeen is Skeen's atomic multicast: thesis Algorithm 4 without the parts in gray. It is the
-// smallest correct core, the worked example of package multicast.
-//
-// It tolerates no failures. A group is one process; links must never restart once they have
-// started; nothing is recorded, so that a process that ends cannot come back: Replay
-// always gives an error. Nor does it keep atomic global order (T 5.3.1, figure 5.3).
-//
-// A process gives each message a local timestamp from its logical clock and sends it to all
-// destinations; the highest one is the final timestamp, and messages are delivered in the order of
-// (final timestamp, id). Algorithm 4 breaks ties by partition, which
-// makes timestamps pairs; ids do the same and are what package multicast orders by.
-// Collision-free latency is two communication steps, failure-free latency four.
-//
-// Invariants:
-//
-//	I1  clock is at least every local timestamp given here and every final timestamp known here,
-//	    so that what comes later is ordered behind both.
-//	I2  the local timestamp of a message that is not delivered is a lower bound of its final
-//	    timestamp: no other message is delivered that could be ordered behind it.
-//	I3  high[s] is the highest number of sender s that was given a local timestamp; senders number
-//	    their messages upwards and links are FIFO, so what is at or below it is not new.
 package skeen
 
 import (
@@ -29,10 +8,25 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
+// Acknowledge is when a process acknowledges a message of several groups that asks for atomic global order.
+type Acknowledge uint8
+
+const (
+	// Never: no message may ask for it.
+	Never Acknowledge = iota
+	// Decided: when its final timestamp is known, which is Algorithm 4 as printed. It does not keep
+	// atomic global order, and is here to show this.
+	Decided
+	// InOrder: when, in addition, all that precede it here and ask are acknowledged by all their destinations, or
+	// go to all of its destinations.
+	InOrder
+)
+
 // Config of one process.
 type Config struct {
-	Self   multicast.ProcessID
-	Groups []multicast.Group // all groups, of one process each
+	Self        multicast.ProcessID
+	Groups      []multicast.Group // all groups, of one process each
+	Acknowledge Acknowledge       // the same at all processes
 }
 
 // Stats counts what came in and was dropped.
@@ -48,6 +42,9 @@ type pending struct {
 	from  map[multicast.ProcessID]multicast.Timestamp
 	bound multicast.Timestamp // local[m], then final[m]
 	final bool
+
+	acked    []multicast.ProcessID // have acknowledged it
+	ackedOwn bool                  // we have said ACK
 }
 
 func (p *pending) position() multicast.Position {
@@ -59,6 +56,7 @@ type Core struct {
 	self    multicast.ProcessID
 	group   multicast.GroupID
 	process map[multicast.GroupID]multicast.ProcessID
+	when    Acknowledge
 
 	clock   multicast.Timestamp // line 1
 	pending map[multicast.MessageID]*pending
@@ -75,9 +73,13 @@ var _ multicast.Core = (*Core)(nil)
 func New(cfg Config) (*Core, error) {
 	c := &Core{
 		self:    cfg.Self,
+		when:    cfg.Acknowledge,
 		process: map[multicast.GroupID]multicast.ProcessID{},
 		pending: map[multicast.MessageID]*pending{},
 		high:    map[multicast.ProcessID]uint64{},
+	}
+	if cfg.Acknowledge > InOrder {
+		return nil, fmt.Errorf("skeen: Acknowledge: %d is unknown: use Never, Decided or InOrder", cfg.Acknowledge)
 	}
 	member := false
 	for _, g := range cfg.Groups {
@@ -123,8 +125,8 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 
 // multicast is lines 6-7.
 func (c *Core) multicast(m *multicast.Message) {
-	ok := m.Validate() == nil && m.ID.Sender == c.self && c.exist(m.Dest)
-	invariant.Check(ok, "process %d proposes message %v to %v", c.self, m.ID, m.Dest)
+	ok := m.Validate() == nil && m.ID.Sender == c.self && c.exist(m.Dest) && c.offers(m.Order)
+	invariant.Check(ok, "process %d proposes message %v to %v with order %d", c.self, m.ID, m.Dest, m.Order)
 	c.send(m.Dest, said{id: m.ID, start: m})
 }
 
@@ -133,17 +135,22 @@ func (c *Core) exist(dest []multicast.GroupID) bool {
 	return !slices.ContainsFunc(dest, func(g multicast.GroupID) bool { return c.process[g] == 0 })
 }
 
+func (c *Core) offers(o multicast.Order) bool { return o == multicast.Acyclic || c.when != Never }
+
 func (c *Core) handle(from multicast.ProcessID, s said) {
-	if s.start != nil {
+	switch {
+	case s.start != nil:
 		c.onStart(from, s.start)
-	} else {
+	case s.ack:
+		c.onAck(from, s.id)
+	default:
 		c.onLocalTS(from, s)
 	}
 }
 
 // onStart is lines 8-11.
 func (c *Core) onStart(from multicast.ProcessID, m *multicast.Message) {
-	if from != m.ID.Sender || !m.To(c.group) || !c.exist(m.Dest) {
+	if from != m.ID.Sender || !m.To(c.group) || !c.exist(m.Dest) || !c.offers(m.Order) {
 		c.stats.Malformed++
 		return
 	}
@@ -196,15 +203,24 @@ func (c *Core) decide(p *pending) {
 	}
 	p.bound, p.final = final, true // line 13
 	c.clock = max(c.clock, final)  // line 14
+	if c.when == Decided && p.asks() {
+		c.acknowledge(p)
+	}
 }
 
-// tryDeliver is lines 20-26: a message is delivered if it is final and ordered before the
-// bound of every other one.
+// tryDeliver is lines 20-26: a message is delivered if it is final, ordered before the
+// bound of every other one, and acknowledged if it asks for that.
 func (c *Core) tryDeliver(out *multicast.Output) {
 	slices.SortFunc(c.local, func(a, b *pending) int { return a.position().Compare(b.position()) })
+	if c.when == InOrder {
+		c.acknowledgeInOrder()
+	}
 	n := 0
 	for ; n < len(c.local) && c.local[n].final; n++ {
 		p := c.local[n]
+		if p.asks() && !c.isAcked(p) {
+			break
+		}
 		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: *p.start, Final: p.bound})
 		delete(c.pending, p.id) // line 25
 	}

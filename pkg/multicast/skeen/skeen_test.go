@@ -22,13 +22,15 @@ type net struct {
 	safe      map[multicast.ProcessID]multicast.Timestamp
 }
 
-func newNet(t *testing.T) *net {
+func newNet(t *testing.T) *net { return newNetWith(t, Never) }
+
+func newNetWith(t *testing.T, when Acknowledge) *net {
 	n := &net{
 		t: t, cores: map[multicast.ProcessID]*Core{}, links: map[[2]multicast.ProcessID][][]byte{},
 		delivered: map[multicast.ProcessID][]multicast.Delivery{}, safe: map[multicast.ProcessID]multicast.Timestamp{},
 	}
 	for _, g := range groups {
-		c, err := New(Config{Self: g.Members[0], Groups: groups})
+		c, err := New(Config{Self: g.Members[0], Groups: groups, Acknowledge: when})
 		require.NoError(t, err)
 		n.cores[g.Members[0]] = c
 	}
@@ -60,6 +62,21 @@ func (n *net) carry(p, q multicast.ProcessID) {
 	data := n.links[pair][0]
 	n.links[pair] = n.links[pair][1:]
 	n.step(q, multicast.Input{Frames: []multicast.Frame{{Peer: p, Data: data}}})
+}
+
+// carryAll lets everything arrive, link by link, until nothing is on the way.
+func (n *net) carryAll() {
+	for more := true; more; {
+		more = false
+		for p := multicast.ProcessID(1); p <= 3; p++ {
+			for q := multicast.ProcessID(1); q <= 3; q++ {
+				for len(n.links[[2]multicast.ProcessID{p, q}]) > 0 {
+					n.carry(p, q)
+					more = true
+				}
+			}
+		}
+	}
 }
 
 // order gives what p delivered, as (sender, final).
@@ -159,6 +176,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	}
 	for name, frame := range map[string][]byte{
 		"unknown kind":           {9, 1, 1, 1},
+		"unknown order":          append(start(2, 1)[:6], 7, 0),
 		"cut short":              start(2, 1)[:4],
 		"of another sender":      start(3, 1),
 		"to others":              start(2, 2),
@@ -177,12 +195,14 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 func TestConfigAndReplay(t *testing.T) {
 	_, err := New(Config{Self: 1, Groups: []multicast.Group{{ID: 7, Members: []multicast.ProcessID{1, 2}}}})
 	require.ErrorContains(t, err, "group 7 has 2 members")
+	_, err = New(Config{Self: 1, Groups: groups, Acknowledge: InOrder + 1})
+	require.ErrorContains(t, err, "Acknowledge: 3 is unknown")
 	_, err = New(Config{Self: 9, Groups: groups})
 	require.ErrorContains(t, err, "process 9 is in none of the groups")
 	c, err := New(Config{Self: 1, Groups: groups})
 	require.NoError(t, err)
 	require.ErrorContains(t, c.Replay(nil), "tolerates no failures")
-	require.PanicsWithError(t, "invariant broken: process 1 proposes message 1.1 to [9]", func() {
+	require.PanicsWithError(t, "invariant broken: process 1 proposes message 1.1 to [9] with order 0", func() {
 		var out multicast.Output
 		c.Step(&multicast.Input{Proposed: []multicast.Message{{ID: multicast.MessageID{Sender: 1, Seq: 1}, Dest: []multicast.GroupID{9}}}}, &out)
 	})
@@ -190,7 +210,7 @@ func TestConfigAndReplay(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	m := &multicast.Message{ID: multicast.MessageID{Sender: 2, Seq: 1}, Dest: []multicast.GroupID{1, 3}, Payload: []byte("x"), After: 7}
-	f.Add(said{id: m.ID, start: m}.append(said{id: m.ID, ts: 300}.append(nil)))
+	f.Add(said{id: m.ID, start: m}.append(said{id: m.ID, ts: 300}.append(said{id: m.ID, ack: true}.append(nil))))
 	f.Add([]byte{kindStart, 2, 1, 200, 1})
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var all []said

@@ -1,0 +1,39 @@
+package sim
+
+// Mark names a situation that is rare and worth a run: a test that runs many seeds
+// demands that they got there.
+type Mark uint8
+
+// The marks.
+const (
+	Torn        Mark = iota // some of the records of a step became durable, and not all
+	Unsent                  // the records of a step became durable, and its frames never left
+	CutFrames               // frames were on the way when their link was cut
+	CutOneWay               // a link was cut in one direction
+	CutRegion               // a whole region was cut off
+	CutSurvived             // both ends of a cut link lived until it was mended
+	CutRestart              // a process started while a link of its own was cut
+	Late                    // a frame took longer because its link lagged
+	Killed                  // a process stopped for ever
+	KilledMost              // a group lost as many processes as it can
+	Chased                  // a leader was stopped, and the next one soon after it
+	Replaced                // a spare was started for a process that had been killed
+	Transferred             // a process took over the state of another
+	markCount
+)
+
+var markNames = [markCount]string{
+	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
+	"late", "killed", "killed-most", "chased", "replaced", "transferred",
+}
+
+// String gives the name that traces show.
+func (m Mark) String() string { return markNames[m] }
+
+// Marks counts how often each situation was reached.
+type Marks [markCount]int
+
+// Marks gives what the run has reached.
+func (n *Network) Marks() Marks { return n.marks }
+
+func (n *Network) mark(m Mark) { n.marks[m]++ }

@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// primCastCuts draws a run in which links lose frames beside all else, and whole regions are away.
+func primCastCuts(seed uint64) (Config, Workload, Protocol) {
+	cfg, w, p := primCastRun(seed)
+	rng := rand.New(rand.NewPCG(seed, 9))
+	f := &cfg.Faults
+	f.Cut, f.Lag, f.LagMax = 1+rng.IntN(3), rng.IntN(3), time.Duration(1+rng.IntN(3000))*time.Millisecond
+	cfg.Regions = make([][]multicast.ProcessID, 3)
+	for _, g := range cfg.Groups {
+		for i, p := range g.Members {
+			cfg.Regions[i%3] = append(cfg.Regions[i%3], p)
+		}
+	}
+	return cfg, w, p
+}
+
+// TestPrimCastCuts: links go down and lose frames, lag by seconds, and leaders stop one after the other.
+func TestPrimCastCuts(t *testing.T) {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
+		cfg, w, p := primCastCuts(seed)
+		cfg.Faults.Chase = 1
+		w.SendersFinish = seed%2 == 0
+		return judge(cfg, w, p, &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	reach.requireMarks(t, Torn, Unsent, CutFrames, CutOneWay, CutRegion, CutSurvived, CutRestart, Late, Chased)
+}
+
+// TestPrimCastKilled: a minority of each group stops for ever. What it leaves behind cannot be forgotten until
+// it is replaced, so nothing is said about cores at rest.
+func TestPrimCastKilled(t *testing.T) {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
+		cfg, w, p := primCastCuts(seed)
+		cfg.Faults.Kill = 2
+		p.AtRest = nil
+		return judge(cfg, w, p, &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	reach.requireMarks(t, Killed, KilledMost)
+	if *oneSeed == 0 && *seedCount == 0 {
+		require.Greater(t, reach.Marks[Killed], 100)
+	}
+}
+
+// TestPrimCastTransfers: what is kept for members that are away is little, so that they must often be given the
+// state of another.
+func TestPrimCastTransfers(t *testing.T) {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
+		cfg, w, _ := primCastCuts(seed)
+		w.Messages *= 2
+		cfg.Faults.Crash++
+		return judge(cfg, w, primCastWith(everything(seed)), &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	reach.requireMarks(t, Transferred)
+}
+
+// TestPrimCastEverything: all faults and all extensions at once, and the killed are replaced.
+func TestPrimCastEverything(t *testing.T) {
+	var reach Reach
+	seeds(t, 1000, func(seed uint64) error {
+		cfg, w, _ := primCastCuts(seed)
+		rng := rand.New(rand.NewPCG(seed, 10))
+		cfg.Faults.Kill, cfg.Faults.Chase = 1+rng.IntN(2), rng.IntN(2)
+		cfg.Spares = []multicast.ProcessID{1001, 1003, 1005}
+		w.SendersFinish = seed%2 == 0
+		w.OrderPercent, w.Reactions, w.ReactPercent = 50*rng.IntN(3), 20, 20
+		p := primCastWith(everything(seed))
+		p.AtRest = nil // who was killed and not replaced keeps others from forgetting
+		return judge(cfg, w, p, &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	reach.requireMarks(t, Killed, Replaced, Transferred, Chased)
+}
+
+// everything draws the extensions of a protocol.
+func everything(seed uint64) primcast.Config {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	return primcast.Config{
+		FetchAfter: 20 * time.Millisecond, SuspectAfter: 50 * time.Millisecond, Seed: seed,
+		CheckpointMin: 1 << (6 + rng.IntN(12)), Retain: 1 << (7 + rng.IntN(6)), Window: 1 + rng.IntN(50),
+		HybridClock: rng.IntN(2) == 0, PackDelay: time.Duration(rng.IntN(2)*rng.IntN(10)) * time.Millisecond,
+	}
+}

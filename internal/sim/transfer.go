@@ -1,0 +1,76 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// transferLater gives a process whose core is behind the state of another member of its group, after the time
+// that this takes.
+func (r *run) transferLater(p multicast.ProcessID) {
+	m := r.machines[p]
+	if m.transferring {
+		return
+	}
+	m.transferring = true
+	incarnation := r.net.Incarnation(p)
+	r.net.Schedule(r.net.Now()+r.between(r.cfg.LatencyMin, 2*r.cfg.LatencyMax), func() {
+		m.transferring = false
+		if !r.net.processes[p].runs(incarnation) {
+			return
+		}
+		if !r.transfer(p) {
+			r.transferLater(p)
+		}
+	})
+}
+
+// transfer asks the other members in turn.
+func (r *run) transfer(p multicast.ProcessID) bool {
+	to := r.net.Node(p).(*coreNode).core.(multicast.Transferable)
+	for _, i := range r.net.Rand().Perm(len(r.net.ids)) {
+		donor := r.net.processes[r.net.ids[i]]
+		if donor.id == p || !donor.up || donor.disk.busy() || r.groupOf(donor.id) != r.groupOf(p) {
+			continue
+		}
+		node := donor.node.(*coreNode)
+		record, at, err := to.Adopt(node.core.(multicast.Transferable).State())
+		if err == nil {
+			r.adopt(p, node.machine, record, at)
+			return true
+		}
+	}
+	return false
+}
+
+// groupOf also knows of spares.
+func (r *run) groupOf(p multicast.ProcessID) multicast.GroupID {
+	if m := r.machines[p]; m != nil && m.replaces != 0 {
+		return r.groupOf(m.replaces)
+	}
+	return r.net.groupOf(p).ID
+}
+
+// adopt replaces the log and the state machine of a process by those of another, and restarts it.
+func (r *run) adopt(id multicast.ProcessID, donor *machine, record []byte, at multicast.Position) {
+	r.net.mark(Transferred)
+	p, m := r.net.processes[id], r.machines[id]
+	p.stop()
+	p.disk.records = [][]byte{slices.Clone(record)}
+	for i, d := range donor.history[:donor.applied] {
+		if i < len(m.history) {
+			if m.history[i] != d {
+				r.violate("transfer", id, d.ID, "process %d has %v where process %d has %v", id, m.history[i], donor.self, d)
+			}
+			continue
+		}
+		m.history = append(m.history, d)
+		r.transferred(id, d)
+	}
+	m.durable = donor.applied
+	if m.position() != at {
+		r.violate("transfer", id, at.ID, "process %d says it has delivered up to %v, and its state machine has %v", donor.self, at, m.position())
+	}
+	p.restart()
+}

@@ -1,0 +1,311 @@
+package primcast
+
+import (
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// ledger is what a process knows of the T of a group: that of the own group, and of others the entries
+// that concern this process. Within an epoch T only grows (Lemma 2), so that a
+// process acknowledges all of it by its length, and the newest ACK stands for all before it.
+type ledger struct {
+	epoch   Epoch         // whose T it is; of the own group: E_cur
+	entries []entry       // of another group: known and not decided, in their order
+	known   uint64        // of another group: all entries up to here are known
+	decided uint64        // a quorum has acknowledged all up to here
+	behind  time.Duration // when some member that is ahead is asked for its T; 0: none is
+	asked   int
+	scratch []uint64 // for decideUpTo
+}
+
+// entry is ⟨E, m, ts⟩ at its index in the T of another group.
+type entry struct {
+	index   uint64
+	ts      multicast.Timestamp
+	message *message // nil: delivered and forgotten
+}
+
+// knownOf is up to where the entries of g that concern this process are known.
+func (c *Core) knownOf(g *group) uint64 {
+	if g == c.own {
+		return c.known()
+	}
+	return g.known
+}
+
+// known is the index of the last proposal of the primary that is known here.
+func (c *Core) known() uint64 { return c.t.last() + uint64(len(c.accepted)) }
+
+// entry is when an entry of the T of q's group arrives: lines 40-45 for the own group, lines
+// 46-49 for others.
+func (c *Core) entry(q *peer, p *packet) {
+	if !q.group.leads(p.epoch) {
+		c.stats.BadPackets++
+		return
+	}
+	if q.group == c.own {
+		c.ownEntry(q, p)
+		return
+	}
+	g := q.group
+	switch order := p.epoch.Compare(g.epoch); {
+	case order < 0:
+		return
+	case order > 0:
+		if p.prev > g.decided {
+			c.gap(q)
+			return
+		}
+		c.turn(g, p.epoch)
+	}
+	if p.prev > g.known {
+		c.gap(q)
+		return
+	}
+	if p.index <= g.known {
+		return
+	}
+	m := c.learn(p.message.ID, g)
+	if m != nil {
+		m.mentions++
+	}
+	g.entries = append(g.entries, entry{index: p.index, ts: p.ts, message: m})
+	g.known = p.index
+	c.clock = max(c.clock, p.ts) // lines 48-49; line 50 is in speak
+	if m != nil {
+		c.moved(m)
+	}
+	c.decideUpTo(g)
+}
+
+// turn follows another group into an epoch. What a quorum acknowledged is in its T too (Lemma 3), the rest
+// need not be.
+func (c *Core) turn(g *group, e Epoch) {
+	for _, x := range g.entries {
+		c.unmention(x.message)
+	}
+	g.entries, g.known, g.epoch, g.front = g.entries[:0], g.decided, e, front{}
+	c.enterClocks(g)
+}
+
+// unmention forgets a message of which nothing is left but its id.
+func (c *Core) unmention(m *message) {
+	if m == nil {
+		return
+	}
+	m.mentions--
+	if m.mentions == 0 && !m.started && m.index == 0 && len(m.locals) == 0 {
+		delete(c.messages, m.ID)
+	}
+}
+
+// isAhead reports whether q's T has what is not known here, and can be fetched from it.
+func (c *Core) isAhead(q *peer) bool {
+	switch order := q.acked.Compare(q.group.epoch); {
+	case order < 0, order > 0 && q.group == c.own:
+		return false // the own group's T comes with NEW-STATE then
+	case order > 0:
+		return true
+	}
+	return q.last > c.knownOf(q.group)
+}
+
+// expectEntries: q's ACK speaks of entries that are not known here. The primary has sent them
+// before, so they are lost; with others, the primary's are perhaps on the way.
+func (c *Core) expectEntries(q *peer) {
+	if q.id == q.acked.Leader {
+		c.gap(q)
+	} else if q.group.behind == 0 {
+		q.group.behind = c.now + c.fetchAfter
+	}
+}
+
+// gap: something of q's T is missing here; q is asked for it, once.
+func (c *Core) gap(q *peer) {
+	if q.fetching || q == c.self {
+		return
+	}
+	c.stats.Gaps++
+	q.fetching = true
+	q.frame = appendFetchLog(q.frame, q.group.epoch, c.knownOf(q.group), q.group.decided)
+}
+
+// fetchLog answers q with T beyond what it knows; content goes to the own group only, others have
+// it from the sender.
+func (c *Core) fetchLog(q *peer, p *packet) {
+	if p.epoch.Compare(c.current) > 0 {
+		return // it knows more
+	}
+	from := p.length // decided there, and so the same here
+	if p.epoch == c.current {
+		from = p.index
+	}
+	c.stream(q, from)
+	q.speak = true
+}
+
+// maxStream bounds the bytes of one answer; who is still behind then asks again.
+const maxStream = 4 << 20
+
+// stream sends q the entries of T after from that concern it.
+func (c *Core) stream(q *peer, from uint64) {
+	c.tellBehind(q)
+	prev, size := from, len(q.frame)
+	for i := max(from, c.t.base) + 1; i <= c.t.last(); i++ {
+		m := c.t.at(i)
+		if m == nil || !m.To(q.group.id) {
+			continue
+		}
+		if q.group == c.own {
+			c.sendStart(q, &m.Message, m.prev)
+		}
+		q.frame = appendEntry(q.frame, c.current, prev, m)
+		prev = i
+		if len(q.frame)-size > maxStream {
+			return
+		}
+	}
+}
+
+// ack is when r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
+// r-deliver(⟨BUMP, E, ts, q⟩): lines 40-41, 46-47, 51-52.
+func (c *Core) ack(q *peer, p *packet) {
+	g := q.group
+	if !g.leads(p.epoch) {
+		c.stats.BadPackets++
+		return
+	}
+	if p.epoch.Compare(q.acked) < 0 {
+		return
+	}
+	if g == c.own {
+		c.heardActive(q, p.epoch)
+	}
+	q.acked, q.length, q.last, q.fetching = p.epoch, p.length, p.last, false
+	if g != c.own && p.epoch.Compare(g.epoch) > 0 && p.last <= g.decided {
+		c.turn(g, p.epoch) // nothing after that concerns this process
+	}
+	if c.isAhead(q) {
+		c.expectEntries(q)
+	}
+	c.heard(q, saidClock{epoch: p.epoch, ts: p.ts, last: p.last})
+	if q.id == p.epoch.Leader {
+		c.hearFront(q, p)
+	}
+	c.decideUpTo(g)
+}
+
+// decideUpTo advances what a quorum of one epoch acknowledges of the T of g.
+func (c *Core) decideUpTo(g *group) {
+	g.scratch = g.scratch[:0]
+	for _, q := range g.members {
+		if q.acked == g.epoch {
+			g.scratch = append(g.scratch, q.length)
+		}
+	}
+	if len(g.scratch) < g.quorum {
+		return
+	}
+	slices.Sort(g.scratch)
+	upTo := min(g.scratch[len(g.scratch)-g.quorum], c.knownOf(g))
+	if upTo <= g.decided {
+		return
+	}
+	if g == c.own {
+		for i := max(g.decided, c.t.base) + 1; i <= upTo; i++ {
+			if m := c.proposal(i); m != nil {
+				c.decide(m, g, m.ts)
+			}
+		}
+	}
+	n := 0
+	for ; n < len(g.entries) && g.entries[n].index <= upTo; n++ {
+		if x := &g.entries[n]; x.message != nil {
+			x.message.mentions--
+			c.decide(x.message, g, x.ts)
+		}
+	}
+	g.entries = slices.Delete(g.entries, 0, n)
+	g.decided = upTo
+}
+
+// proposal is what the own group's primary proposed at an index that is known here.
+func (c *Core) proposal(index uint64) *message {
+	if index <= c.t.last() {
+		return c.t.at(index)
+	}
+	return c.accepted[index-c.t.last()-1]
+}
+
+// leads reports whether e is an epoch of g.
+func (g *group) leads(e Epoch) bool {
+	return slices.ContainsFunc(g.members, func(q *peer) bool { return q.id == e.Leader })
+}
+
+// sequence is T of the own group, durably: entries base+1 to last. What is forgotten is nil.
+type sequence struct {
+	base    uint64
+	entries []*message
+	lastTS  multicast.Timestamp
+}
+
+func (t *sequence) last() uint64 { return t.base + uint64(len(t.entries)) }
+
+// at gives an entry, nil if it is forgotten. The index is not above last.
+func (t *sequence) at(index uint64) *message {
+	if index <= t.base {
+		return nil
+	}
+	return t.entries[index-t.base-1]
+}
+
+// append puts m at its index, which is above last; what is between is forgotten.
+func (t *sequence) append(m *message) {
+	if m.index <= t.last() || m.ts <= t.lastTS {
+		invariant.Check(false, "entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, t.last(), t.lastTS)
+	}
+	t.pad(m.index - 1)
+	t.entries = append(t.entries, m)
+	t.lastTS = m.ts
+}
+
+// pad makes all up to an index forgotten, if it is not there.
+func (t *sequence) pad(index uint64) {
+	if len(t.entries) == 0 {
+		t.base = max(t.base, index)
+	}
+	for t.last() < index {
+		t.entries = append(t.entries, nil)
+	}
+}
+
+// forget drops an entry.
+func (t *sequence) forget(index uint64) {
+	t.entries[index-t.base-1] = nil
+	n := 0
+	for n < len(t.entries) && t.entries[n] == nil {
+		n++
+	}
+	t.entries, t.base = t.entries[n:], t.base+uint64(n)
+}
+
+// cut drops all after an index, and gives what was there.
+func (t *sequence) cut(index uint64) []*message {
+	index = max(index, t.base)
+	if index >= t.last() {
+		return nil
+	}
+	tail := slices.Clone(t.entries[index-t.base:])
+	clear(t.entries[index-t.base:])
+	t.entries = t.entries[:index-t.base]
+	t.lastTS = 0
+	for i := len(t.entries) - 1; i >= 0 && t.lastTS == 0; i-- {
+		if t.entries[i] != nil {
+			t.lastTS = t.entries[i].ts
+		}
+	}
+	return tail
+}

@@ -1,0 +1,106 @@
+package primcast
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// clockStride is how far the ceiling in the log is ahead of a clock that is about to be said:
+// one record in so many timestamps, and a restarted clock jumps by at most that. Hybrid
+// timestamps are microseconds.
+const (
+	clockStride  = 1 << 12
+	hybridStride = 1 << 20
+)
+
+// heard raises min-clock(q), lines 15-16. The primary's clock counts once all its proposals up to
+// it are known: line 22 needs that (I5).
+func (c *Core) heard(q *peer, s saidClock) {
+	g := q.group
+	if s.epoch.Compare(g.epoch) > 0 {
+		q.later = s
+		return
+	}
+	if q.id == g.epoch.Leader && s.last > c.knownOf(g) {
+		return
+	}
+	if s.ts > q.clock {
+		q.clock = s.ts
+		g.clocksChanged = true
+	}
+}
+
+// bump is when r-deliver(⟨BUMP, E, ts, q⟩), lines 51-52, from a process that follows no primary.
+func (c *Core) bump(q *peer, p *packet) {
+	if q.group != c.own {
+		c.stats.BadPackets++
+		return
+	}
+	c.highest = maxEpoch(c.highest, p.epoch)
+	q.fetching = false
+	c.heard(q, saidClock{epoch: p.epoch, ts: p.ts, last: p.last})
+}
+
+// proposed is up to where the T of E_prom is known to go: a primary that has restarted says its clock before
+// it is active again.
+func (c *Core) proposed() uint64 {
+	if c.current != c.promised {
+		return 0
+	}
+	return c.t.last()
+}
+
+// enterClocks counts, in a new epoch of g, what was said in it already.
+func (c *Core) enterClocks(g *group) {
+	g.clocksChanged = true
+	for _, q := range g.members {
+		if later := q.later; later.ts != 0 {
+			q.later = saidClock{}
+			c.heard(q, later)
+		}
+	}
+}
+
+// updateLimit computes quorum-clock (lines 17-18) and what it and line 28 let pass. Neither a new
+// primary nor anything in its T is below an earlier limit: it has been in a quorum.
+func (c *Core) updateLimit(g *group) {
+	if !g.clocksChanged {
+		return
+	}
+	g.clocksChanged = false
+	var array [maxMembers]multicast.Timestamp
+	clocks := array[:0]
+	var leader multicast.Timestamp
+	for _, q := range g.members {
+		clocks = append(clocks, q.clock)
+		if q.id == g.epoch.Leader {
+			leader = q.clock
+		}
+	}
+	slices.Sort(clocks)
+	g.quorumClock = clocks[len(clocks)-g.quorum]
+	g.limit = max(g.limit, min(leader, g.quorumClock))
+}
+
+// acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together: who waits for
+// it is told, after the log has it.
+func (c *Core) acknowledge() {
+	c.speakFront()
+	for _, q := range c.order {
+		if q.group == c.own && (q.said < c.clock || q.saidLen < c.t.last()) {
+			q.speak = true
+		}
+		if !q.speak {
+			continue
+		}
+		q.speak = false
+		c.logClock()
+		q.said, q.saidLen = c.clock, c.t.last()
+		if c.active() {
+			q.frame = c.appendAck(q)
+		} else if q.group == c.own {
+			q.frame = appendBump(q.frame, c.promised, c.clock, c.proposed())
+		}
+	}
+}

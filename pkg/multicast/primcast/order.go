@@ -1,0 +1,85 @@
+package primcast
+
+import (
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// front is what the primary of a group said last: its clock, and below which position it then had delivered all
+// that does not come to this group too. Position zero: all.
+type front struct {
+	ts       multicast.Timestamp
+	position multicast.Position
+}
+
+// passed reports whether what precedes m in the group, and this process does not deliver itself, was delivered.
+func (f *front) passed(at multicast.Position) bool {
+	return f.ts >= at.Final && (f.position == multicast.Position{} || f.position.Compare(at) > 0)
+}
+
+// hearFront takes in what a primary says.
+func (c *Core) hearFront(q *peer, p *packet) {
+	if q.group != c.own && p.hasFront && p.epoch == q.group.epoch && p.ts >= q.group.front.ts {
+		q.group.front = front{ts: p.ts, position: p.position}
+	}
+}
+
+// allReady reports whether at each other destination group nothing can come before m any more, and what does has
+// been delivered, there or here.
+func (c *Core) allReady(m *message) bool {
+	for _, id := range m.Dest {
+		g := c.groups[id]
+		if g == c.own {
+			continue
+		}
+		c.updateLimit(g)
+		if m.bound > g.quorumClock || !g.front.passed(m.position()) {
+			return false
+		}
+	}
+	return true
+}
+
+// moved: m may wait at other destinations for what has happened here. They are told at the end of the step.
+func (c *Core) moved(m *message) {
+	if m.Order != multicast.AtomicGlobal || len(m.Dest) < 2 {
+		return
+	}
+	c.ordered = true
+	for _, id := range m.Dest {
+		if g := c.groups[id]; g != c.own {
+			g.listens = true
+			if at := m.position(); at.Compare(g.wanted) > 0 {
+				g.wanted = at
+			}
+		}
+	}
+}
+
+// speakFront tells the groups that listen, and those that wait for the own group's front to pass.
+func (c *Core) speakFront() {
+	if !c.ordered {
+		return
+	}
+	for _, id := range c.groupIDs {
+		g := c.groups[id]
+		if g == c.own || g.wanted == (multicast.Position{}) {
+			continue
+		}
+		next := front{ts: c.clock, position: c.frontFor(id)}
+		if g.listens || c.state == Primary && next.position != g.spoken.position && !g.spoken.passed(g.wanted) {
+			for _, q := range g.members {
+				q.speak = true
+			}
+		}
+		g.listens, g.spoken = false, next
+	}
+}
+
+// frontFor is the lowest position that a pending message may take that does not go to g; zero: there is none.
+func (c *Core) frontFor(g multicast.GroupID) multicast.Position {
+	var lowest multicast.Position
+	if m := c.pending.lowest(0, func(m *message) bool { return !m.To(g) }, nil); m != nil {
+		lowest = m.position()
+	}
+	return lowest
+}

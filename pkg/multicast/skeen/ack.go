@@ -1,0 +1,59 @@
+package skeen
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// asks reports whether p, whose START has come, waits for acknowledgements.
+func (p *pending) asks() bool {
+	return p.start.Order == multicast.AtomicGlobal && len(p.start.Dest) > 1
+}
+
+// acknowledge is line 16, once.
+func (c *Core) acknowledge(p *pending) {
+	if !p.ackedOwn {
+		p.ackedOwn = true
+		c.send(p.start.Dest, said{id: p.id, ack: true})
+	}
+}
+
+// acknowledgeInOrder keeps I4, along what is not delivered in its order.
+func (c *Core) acknowledgeInOrder() {
+	var open []*pending // they ask, and not all have acknowledged them
+	for _, p := range c.local {
+		if !p.asks() {
+			continue
+		}
+		if p.final && !slices.ContainsFunc(open, func(o *pending) bool { return !o.goesWith(p) }) {
+			c.acknowledge(p)
+		}
+		if !p.final || !c.isAcked(p) {
+			open = append(open, p)
+		}
+	}
+}
+
+// goesWith reports whether o goes to all destinations of p.
+func (o *pending) goesWith(p *pending) bool {
+	return !slices.ContainsFunc(p.start.Dest, func(g multicast.GroupID) bool { return !o.start.To(g) })
+}
+
+// onAck is lines 17-18. ACK never overtakes START, as its sender has our LOCAL-TS, and never comes
+// after the delivery, which needs it.
+func (c *Core) onAck(from multicast.ProcessID, id multicast.MessageID) {
+	p := c.pending[id]
+	if p == nil || p.start == nil || slices.Contains(p.acked, from) {
+		c.stats.Repeated++
+		return
+	}
+	p.acked = append(p.acked, from)
+}
+
+// isAcked reports whether all destinations have acknowledged p.
+func (c *Core) isAcked(p *pending) bool {
+	return !slices.ContainsFunc(p.start.Dest, func(g multicast.GroupID) bool {
+		return !slices.Contains(p.acked, c.process[g])
+	})
+}
