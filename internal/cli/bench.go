@@ -24,7 +24,7 @@ func newBench(logging *logFlags) *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchMicro(logging))
+	cmd.AddCommand(newBenchMicro(logging), newBenchMulticast(), newBenchProcesses())
 	return cmd
 }
 

@@ -37,6 +37,11 @@ func TestWrongInput(t *testing.T) {
 		"wan":        {[]string{"dev", "--data-dir", dir, "--wan", "--transport", "grpc"}, exitFailure, "without the gRPC transport"},
 		"bench":      {[]string{"bench", "micro", "--clients", "0"}, exitInput, "give at least 1"},
 		"output":     {[]string{"bench", "micro", "-o", "xml"}, exitInput, "give table or json"},
+		"scenario":   {[]string{"bench", "multicast", "--scenario", "moon"}, exitInput, "give some of lan, colocated, distributed"},
+		"protocol":   {[]string{"bench", "multicast", "--protocols", "paxos"}, exitInput, "give some of primcast"},
+		"dest":       {[]string{"bench", "multicast", "--destinations", "9"}, exitInput, "give 1 to 8"},
+		"load":       {[]string{"bench", "multicast", "--outstanding", "0"}, exitInput, "give numbers above 0"},
+		"format":     {[]string{"bench", "multicast", "-o", "xml"}, exitInput, "give table or json"},
 	} {
 		var out, err bytes.Buffer
 		require.Equal(t, c.code, Main(c.args, &out, &err), "%s: %s", name, &err)
@@ -46,7 +51,7 @@ func TestWrongInput(t *testing.T) {
 }
 
 func TestHelpHasAnExample(t *testing.T) {
-	for _, args := range [][]string{{"dev", "--help"}, {"bench", "micro", "--help"}} {
+	for _, args := range [][]string{{"dev", "--help"}, {"bench", "micro", "--help"}, {"bench", "multicast", "--help"}} {
 		var out, err bytes.Buffer
 		require.Equal(t, exitOK, Main(args, &out, &err))
 		require.Contains(t, out.String(), "Examples:\n  globalfs ")
@@ -66,4 +71,17 @@ func TestBenchMicro(t *testing.T) {
 	code := Main([]string{"bench", "micro", "--through", "client", "--clients", "2", "--duration", "20ms", "--data-dir", t.TempDir(), "-o", "json"}, &out, &err)
 	require.Equal(t, exitOK, code, err.String())
 	require.Contains(t, out.String(), `"operation": "create 1 KB"`)
+}
+
+// One measurement, with what it leaves behind; progress does not mix with the result.
+func TestBenchMulticast(t *testing.T) {
+	var out, err bytes.Buffer
+	dir := t.TempDir()
+	code := Main([]string{"bench", "multicast", "--quick", "--scenario", "lan", "--protocols", "primcast", "-o", "json", "--out", dir}, &out, &err)
+	require.Equal(t, exitOK, code, err.String())
+	require.Contains(t, err.String(), "lan, 2 destinations, 32 outstanding, primcast")
+	written, readErr := os.ReadFile(filepath.Join(dir, "results.json"))
+	require.NoError(t, readErr)
+	require.Equal(t, string(written), out.String())
+	require.FileExists(t, filepath.Join(dir, "figure-4.2-lan-2.svg"))
 }

@@ -26,6 +26,10 @@ var floors = map[string]int{
 	"internal/meta":          1,
 	"internal/block/ring":    1,
 
+	"bench/baseline/paxos": 1,
+
+	"bench/baseline/...": 2,
+
 	"internal/replica": 3,
 
 	"internal/wire":    4,
@@ -41,9 +45,12 @@ var floors = map[string]int{
 
 	"internal/server": 7,
 	"internal/mount":  7,
+	"bench/figures":   7,
 
 	"internal/dev":   8,
 	"internal/bench": 8,
+	"bench/ordering": 8,
+	"bench/process":  8,
 
 	"internal/cli": 9,
 	"cmd/globalfs": 10,
@@ -71,7 +78,8 @@ var owners = map[string][]string{
 	"google.golang.org/grpc":       {"internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":   {"internal/transport", "internal/wire"},
 	"golang.org/x/sync":            {"internal/block", "internal/client", "internal/dev", "internal/server"},
-	"golang.org/x/sys":             {"internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
+	"golang.org/x/sys":             {"bench/ordering", "internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
+	"gonum.org/v1/plot":            {"bench/figures"},
 	"github.com/stretchr/testify":  {}, // tests
 }
 

@@ -1,0 +1,251 @@
+package multiring
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Defaults of a Config, for a local network.
+const (
+	DefaultLambda = 1_000_000
+	DefaultDelta  = time.Millisecond
+	DefaultM      = 1
+)
+
+// Config of one process. Zero values stand for the defaults.
+type Config struct {
+	Self   multicast.ProcessID
+	Groups []multicast.Group // all groups; the global ring goes through them in this order
+	// Lambda is how many slots the global ring has a second at least, up to a billion: more than any group can order.
+	Lambda int
+	// Delta is how often it skips. In a wide area network 10 ms are enough.
+	Delta time.Duration
+	// M is how many slots of a ring the merge takes at a time, up to a million. It is the same everywhere.
+	M int
+}
+
+// Stats are counts since the start.
+type Stats struct {
+	Malformed uint64 // frames dropped from a place on: malformed, or saying what cannot be
+	Refused   uint64 // proposals that cannot be multicast
+	Repeated  uint64 // proposals with a number that was used before
+	Waiting   int    // values not delivered
+}
+
+// maxSlot keeps places in the merge within range.
+const maxSlot = maxNumber / 4
+
+// maxScratch is how large a frame's buffer may be to be used again.
+const maxScratch = 1 << 20
+
+// peer is another process, or this one.
+type peer struct {
+	id    multicast.ProcessID
+	up    bool   // the link has started: until then frames gather
+	frame []byte // of this step
+	high  uint64 // the highest number that a coordinator has ordered of it
+}
+
+// Core is one process. It has one owner.
+type Core struct {
+	self   *peer
+	peers  map[multicast.ProcessID]*peer
+	order  []*peer // all processes, as configured
+	route  router
+	group  *ring
+	global *ring // nil if there is one group only
+	merge  merge
+
+	lambda   uint64
+	delta    time.Duration
+	started  time.Duration // when the first step was
+	tickAt   time.Duration // when the global coordinator skips next; 0: before the first step
+	sequence uint64        // the highest number proposed here
+	scratch  []byte
+	stats    Stats
+}
+
+var _ multicast.Core = (*Core)(nil)
+
+// New makes a process.
+func New(cfg Config) (*Core, error) {
+	if cfg.Lambda < 0 || cfg.Lambda > 1e9 || cfg.Delta < 0 || cfg.M < 0 || cfg.M > 1e6 {
+		return nil, fmt.Errorf("multiring: Lambda %d, Delta %v, M %d: use 0 to 1e9, 0 or more, 0 to 1e6", cfg.Lambda, cfg.Delta, cfg.M)
+	}
+	c := &Core{
+		peers:  map[multicast.ProcessID]*peer{},
+		route:  router{coordinators: map[multicast.GroupID]*peer{}, known: map[string]*route{}},
+		merge:  merge(cmp.Or(cfg.M, DefaultM)),
+		lambda: uint64(cmp.Or(cfg.Lambda, DefaultLambda)),
+		delta:  cmp.Or(cfg.Delta, DefaultDelta),
+	}
+	for i := range cfg.Groups {
+		if err := c.addGroup(&cfg.Groups[i], cfg.Self); err != nil {
+			return nil, err
+		}
+	}
+	if c.self == nil {
+		return nil, fmt.Errorf("multiring: Self: process %d is in none of the groups", cfg.Self)
+	}
+	c.self.up, c.route.global = true, c.order[0]
+	if len(cfg.Groups) > 1 {
+		c.global = newRing(globalRank, c.order, c.self)
+	}
+	return c, nil
+}
+
+func (c *Core) addGroup(config *multicast.Group, self multicast.ProcessID) error {
+	if len(config.Members) == 0 || c.route.coordinators[config.ID] != nil {
+		return fmt.Errorf("multiring: Groups: group %d has no members or stands twice", config.ID)
+	}
+	first := len(c.order)
+	for _, id := range config.Members {
+		if id == 0 || c.peers[id] != nil {
+			return fmt.Errorf("multiring: Groups: process %d of group %d is 0 or stands twice", id, config.ID)
+		}
+		q := &peer{id: id}
+		c.peers[id] = q
+		c.order = append(c.order, q)
+	}
+	members := c.order[first:]
+	c.route.coordinators[config.ID] = members[0]
+	if q := c.peers[self]; q != nil && c.self == nil {
+		c.self, c.route.own = q, config.ID
+		c.group = newRing(groupRank, members, q)
+	}
+	return nil
+}
+
+// Replay implements multicast.Core: it always fails, as nothing is ever recorded.
+func (c *Core) Replay([]byte) error {
+	return fmt.Errorf("multiring: process %d cannot restart: it has no recovery", c.self.id)
+}
+
+// Stats gives the counts so far.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.Waiting = len(c.group.values.all) - c.group.values.head
+	if c.global != nil {
+		s.Waiting += len(c.global.values.all) - c.global.values.head
+	}
+	return s
+}
+
+// Step implements multicast.Core.
+func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
+	for i := range in.Frames {
+		c.receive(&in.Frames[i])
+	}
+	for i := range in.Proposed {
+		c.multicast(&in.Proposed[i])
+	}
+	if c.global != nil {
+		c.fill(in.Now.Mono, out)
+		c.global.pass()
+	}
+	c.group.pass()
+	c.deliver(out)
+	c.flush(out)
+}
+
+// multicast hands a message to the coordinator of its ring.
+func (c *Core) multicast(m *multicast.Message) {
+	if m.ID.Sender != c.self.id {
+		invariant.Check(false, "process %d proposes message %v", c.self.id, m.ID)
+	}
+	x := c.route.to(m.Dest)
+	if x == nil || m.Order != multicast.Acyclic || m.ID.Seq > maxNumber || m.After > maxSlot {
+		c.stats.Refused++
+		return
+	}
+	if m.ID.Seq <= c.sequence {
+		c.stats.Repeated++
+		return
+	}
+	c.sequence = m.ID.Seq
+	p := packet{kind: kindPropose, id: m.ID, route: x.encoded, after: m.After, payload: m.Payload}
+	if x.coordinator == c.self {
+		c.propose(c.self, &p)
+	} else {
+		x.coordinator.frame = p.append(x.coordinator.frame)
+	}
+}
+
+// fill skips: the global ring keeps up with time, and a group's ring with the global one.
+func (c *Core) fill(now time.Duration, out *multicast.Output) {
+	if c.global.index == 0 {
+		if c.tickAt == 0 {
+			c.started, c.tickAt = now, now+c.delta
+		}
+		if now >= c.tickAt {
+			c.tickAt = now + c.delta
+			if at := min(c.slots(now-c.started), maxSlot); at > c.global.accepted {
+				c.skipTo(c.global, at)
+			}
+		}
+		out.Wake = c.tickAt
+	}
+	if at := min(c.merge.beside(c.global.decided), maxSlot); c.group.index == 0 && at > c.group.accepted {
+		c.skipTo(c.group, at)
+	}
+}
+
+// slots is Lambda times a time.
+func (c *Core) slots(d time.Duration) uint64 {
+	return uint64(d/time.Second)*c.lambda + uint64(d%time.Second)*c.lambda/uint64(time.Second)
+}
+
+// receive takes in a frame up to the first packet that is malformed, or the start of a link.
+func (c *Core) receive(f *multicast.Frame) {
+	q := c.peers[f.Peer]
+	if q == nil {
+		c.stats.Malformed++
+		return
+	}
+	if len(f.Data) == 0 {
+		q.up = true
+		return
+	}
+	r := varint.NewReader(f.Data)
+	for r.Len() > 0 {
+		from := len(f.Data) - r.Len()
+		var p packet
+		if p.read(r); r.Err() != nil || !c.handle(q, &p, f.Data[from:len(f.Data)-r.Len()]) {
+			c.stats.Malformed++
+			return
+		}
+	}
+}
+
+// handle routes a packet from q; false if it cannot be.
+func (c *Core) handle(q *peer, p *packet, encoded []byte) bool {
+	switch p.kind {
+	case kindPropose:
+		return c.propose(q, p)
+	case kindValue:
+		return c.value(q, p, encoded)
+	case kindSkip:
+		return c.skip(q, p, encoded)
+	default:
+		return c.decide(q, p)
+	}
+}
+
+// flush hands over the frames of this step. What is for a peer whose link has not started waits for it.
+func (c *Core) flush(out *multicast.Output) {
+	for _, q := range c.order {
+		if len(q.frame) == 0 || !q.up {
+			continue
+		}
+		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame)})
+		if q.frame = q.frame[:0]; cap(q.frame) > maxScratch {
+			q.frame = nil
+		}
+	}
+}

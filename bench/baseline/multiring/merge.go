@@ -1,0 +1,93 @@
+package multiring
+
+import "github.com/globalfs/globalfs/pkg/multicast"
+
+// The ranks of the rings of a process, in the order of the merge.
+const (
+	groupRank  = 0
+	globalRank = 1
+	ranks      = 2
+)
+
+// merge is the round robin over the rings, so many slots each.
+type merge uint64
+
+// final is the place of a slot of a ring in the merge, counted from 1.
+func (m merge) final(rank uint8, slot uint64) multicast.Timestamp {
+	every := uint64(m)
+	return multicast.Timestamp(slot/every*every*ranks + uint64(rank)*every + slot%every + 1)
+}
+
+// after is the first slot of a ring whose place is higher than a timestamp.
+func (m merge) after(rank uint8, ts multicast.Timestamp) uint64 {
+	every, before := uint64(m), uint64(rank)*uint64(m)
+	round, place := uint64(ts)/(every*ranks), uint64(ts)%(every*ranks)
+	return round*every + min(max(place, before)-before, every)
+}
+
+// beside is the number of slots that a group's ring needs, so that nothing in the first slots of
+// the global ring waits for it.
+func (m merge) beside(slots uint64) uint64 {
+	every := uint64(m)
+	return (slots + every - 1) / every * every
+}
+
+// deliver hands over what is below the frontiers of all rings.
+func (c *Core) deliver(out *multicast.Output) {
+	limit := c.merge.final(groupRank, c.group.decided)
+	if c.global != nil {
+		limit = min(limit, c.merge.final(globalRank, c.global.decided))
+	}
+	for {
+		r := c.group
+		first := r.values.first()
+		if c.global != nil {
+			if other := c.global.values.first(); first == nil || other != nil && other.final < first.final {
+				r, first = c.global, other
+			}
+		}
+		if first == nil || first.final >= limit {
+			break
+		}
+		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: first.Message, Final: first.final})
+		r.values.pop()
+	}
+	out.Safe = limit - 1
+}
+
+// value is a message in its slot.
+type value struct {
+	multicast.Message
+	final multicast.Timestamp
+}
+
+// values are those of one ring that wait for their delivery, in the order of slots.
+type values struct {
+	all  []value
+	head int // of all, those before are gone
+}
+
+// push makes room at the end. What it gives is valid until the next call.
+func (v *values) push() *value {
+	v.all = append(v.all, value{})
+	return &v.all[len(v.all)-1]
+}
+
+// first is the oldest value, or nil.
+func (v *values) first() *value {
+	if v.head == len(v.all) {
+		return nil
+	}
+	return &v.all[v.head]
+}
+
+// pop drops the oldest value. When half of the space is unused, the rest moves down.
+func (v *values) pop() {
+	v.all[v.head] = value{}
+	v.head++
+	if 2*v.head >= len(v.all) {
+		n := copy(v.all, v.all[v.head:])
+		clear(v.all[n:])
+		v.all, v.head = v.all[:n], 0
+	}
+}

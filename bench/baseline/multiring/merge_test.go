@@ -1,0 +1,60 @@
+package multiring
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// TestMerge walks the round robin: M slots of one ring, M of the other.
+func TestMerge(t *testing.T) {
+	for every := range uint64(5) {
+		m := merge(every + 1)
+		var next [ranks]uint64
+		for ts := multicast.Timestamp(1); ts < 200; ts++ {
+			rank := uint8((uint64(ts) - 1) / uint64(m) % ranks)
+			require.Equal(t, ts, m.final(rank, next[rank]), "M %d, ring %d, slot %d", m, rank, next[rank])
+			next[rank]++
+			for rank := range uint8(ranks) {
+				require.Equal(t, next[rank], m.after(rank, ts), "M %d, ring %d: the first slot after %d", m, rank, ts)
+			}
+		}
+	}
+}
+
+// TestBeside: with so many slots of a group's ring nothing in the first slots of the global ring waits, and
+// with fewer something does.
+func TestBeside(t *testing.T) {
+	for every := range uint64(5) {
+		m := merge(every + 1)
+		require.Zero(t, m.beside(0))
+		for slots := uint64(1); slots < 50; slots++ {
+			last := m.final(globalRank, slots-1)
+			require.Greater(t, m.final(groupRank, m.beside(slots)), last, "M %d, %d slots", m, slots)
+			require.Less(t, m.final(groupRank, m.beside(slots)-1), last, "M %d, %d slots", m, slots)
+		}
+	}
+}
+
+func TestValuesAreAQueue(t *testing.T) {
+	var v values
+	next, last := multicast.Timestamp(1), multicast.Timestamp(0)
+	for i := range 1000 {
+		for range i % 7 {
+			last++
+			v.push().final = last
+		}
+		for range i % 5 {
+			if f := v.first(); f != nil {
+				require.Equal(t, next, f.final)
+				next++
+				v.pop()
+			} else {
+				require.Greater(t, next, last)
+			}
+		}
+	}
+	require.LessOrEqual(t, len(v.all), 2*int(last-next+1)+1)
+}

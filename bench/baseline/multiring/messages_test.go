@@ -1,0 +1,190 @@
+package multiring
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+var twoGroups = []multicast.Group{
+	{ID: 1, Members: []multicast.ProcessID{1, 2, 3}}, {ID: 300, Members: []multicast.ProcessID{4, 5, 6}},
+}
+
+func newCore(t testing.TB, self multicast.ProcessID) *Core {
+	c, err := New(Config{Self: self, Groups: twoGroups})
+	require.NoError(t, err)
+	return c
+}
+
+func encoded(dest ...multicast.GroupID) (b []byte) {
+	for _, g := range dest {
+		b = varint.AppendUint(b, g)
+	}
+	return b
+}
+
+func frame(all ...packet) (b []byte) {
+	for i := range all {
+		b = all[i].append(b)
+	}
+	return b
+}
+
+func receive(c *Core, from multicast.ProcessID, data []byte) (out multicast.Output) {
+	c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: from}, {Peer: from, Data: data}}}, &out)
+	return out
+}
+
+func TestBadFramesAreDroppedAndCounted(t *testing.T) {
+	id := multicast.MessageID{Sender: 4, Seq: 1}
+	one, both := encoded(1), encoded(1, 300)
+	for name, c := range map[string]struct {
+		self, from multicast.ProcessID
+		data       []byte
+	}{
+		"unknown kind":                  {1, 4, []byte{9, 1, 1}},
+		"unknown ring":                  {2, 1, []byte{byte(kindDecided), 2, 0}},
+		"cut short":                     {1, 4, frame(packet{kind: kindPropose, id: id, route: both})[:4]},
+		"from nobody":                   {1, 9, frame(packet{kind: kindPropose, id: id, route: both})},
+		"PROPOSE to another ring":       {1, 4, frame(packet{kind: kindPropose, id: id, route: encoded(300)})},
+		"PROPOSE to no coordinator":     {2, 4, frame(packet{kind: kindPropose, id: id, route: one})},
+		"PROPOSE of another sender":     {1, 5, frame(packet{kind: kindPropose, id: id, route: both})},
+		"PROPOSE to an unknown group":   {1, 4, frame(packet{kind: kindPropose, id: id, route: encoded(2)})},
+		"PROPOSE to a group twice":      {1, 4, frame(packet{kind: kindPropose, id: id, route: encoded(1, 1)})},
+		"PROPOSE to nobody":             {1, 4, frame(packet{kind: kindPropose, id: id})},
+		"PROPOSE after the end":         {1, 4, frame(packet{kind: kindPropose, id: id, route: one, after: maxNumber})},
+		"VALUE against the ring":        {2, 3, frame(packet{kind: kindValue, id: id, route: one})},
+		"VALUE in the wrong ring":       {2, 1, frame(packet{kind: kindValue, rank: globalRank, id: id, route: one})},
+		"VALUE with a hole":             {2, 1, frame(packet{kind: kindValue, slot: 1, id: id, route: one})},
+		"VALUE to the coordinator":      {1, 3, frame(packet{kind: kindValue, id: id, route: one})},
+		"SKIP with a hole":              {2, 1, frame(packet{kind: kindSkip, slot: 1, count: 1})},
+		"SKIP past the end":             {2, 1, frame(packet{kind: kindSkip, count: maxNumber})},
+		"SKIP to the coordinator":       {1, 3, frame(packet{kind: kindSkip, count: 1})},
+		"DECIDED of what is not there":  {1, 3, frame(packet{kind: kindDecided, slot: 1})},
+		"DECIDED to one that must know": {2, 1, frame(packet{kind: kindDecided})},
+		"a number that is too high":     {1, 3, frame(packet{kind: kindDecided, slot: maxNumber + 1})},
+	} {
+		core := newCore(t, c.self)
+		require.Empty(t, receive(core, c.from, c.data).Deliveries, name)
+		require.NotZero(t, core.Stats().Malformed, name)
+	}
+}
+
+// TestARound follows a message through the ring of a group that is alone.
+func TestARound(t *testing.T) {
+	var cores []*Core
+	for _, p := range twoGroups[0].Members {
+		c, err := New(Config{Self: p, Groups: twoGroups[:1]})
+		require.NoError(t, err)
+		cores = append(cores, c)
+	}
+	first, second, third := cores[0], cores[1], cores[2]
+	receive(first, 3, nil)
+	receive(second, 3, nil)
+	receive(third, 1, nil)
+	propose := frame(packet{kind: kindPropose, id: multicast.MessageID{Sender: 2, Seq: 1}, route: encoded(1), after: 41, payload: []byte("x")})
+	out := receive(first, 2, propose)
+	require.Empty(t, out.Deliveries)
+	require.Len(t, out.Frames, 1)
+	require.EqualValues(t, 2, out.Frames[0].Peer)
+	value := out.Frames[0].Data
+
+	out = receive(second, 1, value)
+	require.Len(t, out.Deliveries, 1, "two votes of three")
+	require.EqualValues(t, 43, out.Deliveries[0].Final, "places above 41 in the group's ring are odd: M is 1")
+	require.EqualValues(t, 44, out.Safe)
+	require.Equal(t, []multicast.Frame{{Peer: 3, Data: value}}, out.Frames)
+
+	out = receive(third, 2, value)
+	require.Len(t, out.Deliveries, 1)
+	require.Len(t, out.Frames, 1)
+	decided := frame(packet{kind: kindDecided, slot: 22})
+	require.Equal(t, []multicast.Frame{{Peer: 1, Data: decided}}, out.Frames)
+
+	out = receive(first, 3, decided)
+	require.Len(t, out.Deliveries, 1)
+	require.Empty(t, out.Frames, "the second knows by its own vote")
+	receive(first, 2, propose)
+	require.EqualValues(t, 1, first.Stats().Malformed, "a number that was used")
+}
+
+func TestConfigReplayAndProposals(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"group 7 has no members":  {Self: 1, Groups: []multicast.Group{{ID: 7}}},
+		"group 7 has no members ": {Self: 1, Groups: []multicast.Group{{ID: 7, Members: []multicast.ProcessID{1}}, {ID: 7, Members: []multicast.ProcessID{2}}}},
+		"process 1 of group 8":    {Self: 1, Groups: []multicast.Group{{ID: 7, Members: []multicast.ProcessID{1}}, {ID: 8, Members: []multicast.ProcessID{1}}}},
+		"Self: process 1":         {Self: 1, Groups: []multicast.Group{{ID: 7, Members: []multicast.ProcessID{2}}}},
+		"Lambda -1":               {Self: 1, Groups: twoGroups, Lambda: -1},
+		"Delta -1ns":              {Self: 1, Groups: twoGroups, Delta: -1},
+		"M 1000001":               {Self: 1, Groups: twoGroups, M: 1_000_001},
+	} {
+		_, err := New(cfg)
+		require.ErrorContains(t, err, want)
+	}
+	c := newCore(t, 1)
+	require.ErrorContains(t, c.Replay(nil), "no recovery")
+	propose := func(m multicast.Message) Stats {
+		var out multicast.Output
+		c.Step(&multicast.Input{Proposed: []multicast.Message{m}}, &out)
+		require.Empty(t, out.Frames, "links have not started")
+		return c.Stats()
+	}
+	one := multicast.Message{ID: multicast.MessageID{Sender: 1, Seq: 1}, Dest: []multicast.GroupID{1}}
+	require.EqualValues(t, 1, propose(multicast.Message{ID: one.ID}).Refused)
+	require.EqualValues(t, 2, propose(multicast.Message{ID: one.ID, Dest: one.Dest, Order: multicast.AtomicGlobal}).Refused)
+	require.EqualValues(t, 3, propose(multicast.Message{ID: one.ID, Dest: one.Dest, After: maxSlot + 1}).Refused)
+	require.Equal(t, 1, propose(one).Waiting)
+	require.EqualValues(t, 1, propose(one).Repeated)
+	require.PanicsWithError(t, "invariant broken: process 1 proposes message 2.1", func() {
+		propose(multicast.Message{ID: multicast.MessageID{Sender: 2, Seq: 1}})
+	})
+	var out multicast.Output
+	c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: 2}}}, &out)
+	require.Len(t, out.Frames, 1, "what waited for the link")
+	require.Equal(t, DefaultDelta, out.Wake)
+}
+
+func seeds(f *testing.F) {
+	id := multicast.MessageID{Sender: 4, Seq: 300}
+	f.Add(frame(packet{kind: kindPropose, id: id, route: encoded(1, 300), after: 5, payload: []byte("x")}, packet{kind: kindPropose, id: id, route: encoded(1)}))
+	f.Add(frame(packet{kind: kindValue, id: id, route: encoded(1), payload: []byte("x")}, packet{kind: kindSkip, slot: 1, count: 300}))
+	f.Add(frame(packet{kind: kindSkip, rank: 1, count: 7}, packet{kind: kindDecided, rank: 1, slot: 7}))
+	f.Add([]byte{byte(kindPropose), 4, 1, 200, 1})
+}
+
+func FuzzCodec(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var all []packet
+		for r := varint.NewReader(data); r.Len() > 0; {
+			var p packet
+			if p.read(r); r.Err() != nil {
+				return
+			}
+			all = append(all, p)
+		}
+		r := varint.NewReader(frame(all...))
+		for i := range all {
+			var p packet
+			p.read(r)
+			require.Equal(t, all[i], p)
+		}
+		require.NoError(t, r.Done())
+	})
+}
+
+// FuzzStep: whatever comes from any process stops neither a coordinator nor another one.
+func FuzzStep(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, self := range []multicast.ProcessID{1, 2, 4} {
+			c := newCore(t, self)
+			for from := range multicast.ProcessID(7) {
+				receive(c, from+1, data)
+			}
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package multiring
+
+import "github.com/globalfs/globalfs/pkg/multicast"
+
+// ring is a ring as one of its members sees it.
+type ring struct {
+	rank     uint8
+	members  int
+	index    int   // of this process; the coordinator has 0
+	next     *peer // along the ring; nil if there is nobody else
+	previous *peer
+	quorum   int
+
+	accepted uint64 // slots voted for here: all below
+	decided  uint64 // slots known to be decided: all below
+	said     uint64 // of decided, what was passed on
+	values   values
+}
+
+// newRing places a process on a ring; nil if it is no member.
+func newRing(rank uint8, members []*peer, self *peer) *ring {
+	n := len(members)
+	for i, q := range members {
+		if q == self {
+			r := &ring{rank: rank, members: n, index: i, quorum: n/2 + 1}
+			if n > 1 {
+				r.next, r.previous = members[(i+1)%n], members[(i+n-1)%n]
+			}
+			return r
+		}
+	}
+	return nil
+}
+
+// take votes for slots that came along the ring, or that the coordinator has just filled, and sends them on.
+func (r *ring) take(slots uint64, packet []byte) {
+	r.accepted += slots
+	if r.index+1 >= r.quorum {
+		r.decided = r.accepted
+	}
+	if r.index+1 < r.members {
+		r.next.frame = append(r.next.frame, packet...)
+	}
+}
+
+// pass tells the next member what is decided, if it does not know by its own vote.
+func (r *ring) pass() {
+	if r.said == r.decided || r.next == nil || (r.index+1)%r.members+1 >= r.quorum {
+		return
+	}
+	r.said = r.decided
+	p := packet{kind: kindDecided, rank: r.rank, slot: r.decided}
+	r.next.frame = p.append(r.next.frame)
+}
+
+// ringOf gives the ring of this process that a packet is about, if it came along it.
+func (c *Core) ringOf(q *peer, p *packet) *ring {
+	r := c.group
+	if p.rank == globalRank {
+		r = c.global
+	}
+	if r == nil || r.previous != q {
+		return nil
+	}
+	return r
+}
+
+// propose orders a message, at the coordinator of its ring.
+func (c *Core) propose(q *peer, p *packet) bool {
+	x := c.route.find(p.route)
+	if x == nil || x.coordinator != c.self || q.id != p.id.Sender || p.id.Seq <= q.high {
+		return false
+	}
+	r := c.group
+	if x.rank == globalRank {
+		r = c.global
+	}
+	if at := c.merge.after(r.rank, p.after); at > maxSlot {
+		return false
+	} else if at > r.accepted {
+		c.skipTo(r, at)
+	}
+	q.high = p.id.Seq
+	p.kind, p.rank, p.slot = kindValue, r.rank, r.accepted
+	c.scratch = p.append(c.scratch[:0])
+	c.keep(r, x, p)
+	r.take(1, c.scratch)
+	return true
+}
+
+// value takes in a value that came along a ring.
+func (c *Core) value(q *peer, p *packet, encoded []byte) bool {
+	r, x := c.ringOf(q, p), c.route.find(p.route)
+	if r == nil || x == nil || x.rank != r.rank || r.index == 0 || p.slot != r.accepted || p.slot >= maxSlot {
+		return false
+	}
+	c.keep(r, x, p)
+	r.take(1, encoded)
+	return true
+}
+
+// keep holds a value until its delivery, if it is for this process.
+func (c *Core) keep(r *ring, x *route, p *packet) {
+	if !x.own {
+		return
+	}
+	v := r.values.push()
+	v.Message = multicast.Message{ID: p.id, Dest: x.dest, After: p.after, Payload: p.payload}
+	v.final = c.merge.final(r.rank, p.slot)
+}
+
+// skipTo fills slots up to one that stays free, at the coordinator.
+func (c *Core) skipTo(r *ring, slot uint64) {
+	p := packet{kind: kindSkip, rank: r.rank, slot: r.accepted, count: slot - r.accepted}
+	c.scratch = p.append(c.scratch[:0])
+	r.take(p.count, c.scratch)
+}
+
+// skip takes in a skip that came along a ring.
+func (c *Core) skip(q *peer, p *packet, encoded []byte) bool {
+	r := c.ringOf(q, p)
+	if r == nil || r.index == 0 || p.slot != r.accepted || p.count > maxSlot-p.slot {
+		return false
+	}
+	r.take(p.count, encoded)
+	return true
+}
+
+// decide takes in a decision that came along a ring.
+func (c *Core) decide(q *peer, p *packet) bool {
+	r := c.ringOf(q, p)
+	if r == nil || r.index+1 >= r.quorum || p.slot > r.accepted || p.slot < r.decided {
+		return false
+	}
+	r.decided = p.slot
+	return true
+}

@@ -1,0 +1,104 @@
+package ordering
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/globalfs/globalfs/bench/baseline/classic"
+	"github.com/globalfs/globalfs/bench/baseline/fastcast"
+	"github.com/globalfs/globalfs/bench/baseline/multiring"
+	"github.com/globalfs/globalfs/bench/baseline/paxos"
+	"github.com/globalfs/globalfs/bench/baseline/whitebox"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// Protocol is one to measure.
+type Protocol struct {
+	Name  string
+	Title string
+	// New makes the core of a process.
+	New func(s *setting) (multicast.Core, error)
+	// Order is what its messages ask for.
+	Order multicast.Order
+}
+
+// setting is what a protocol may know of where it runs.
+type setting struct {
+	self      multicast.ProcessID
+	groups    []multicast.Group
+	roundTrip time.Duration // the longest
+}
+
+// Protocols gives all, in the order in which tables and legends show them.
+func Protocols() []Protocol {
+	return []Protocol{
+		{Name: "primcast", Title: "PrimCast", New: newPrimCast(false)},
+		{Name: "primcast-hc", Title: "PrimCast HC", New: newPrimCast(true)},
+		{
+			Name: "primcast-linearizable", Title: "PrimCast, linearizable", New: newPrimCast(false),
+			Order: multicast.AtomicGlobal,
+		},
+		{
+			Name: "whitebox", Title: "White-Box",
+			New: func(s *setting) (multicast.Core, error) {
+				return whitebox.New(whitebox.Config{Self: s.self, Groups: s.groups})
+			},
+		},
+		{
+			Name: "fastcast", Title: "FastCast",
+			New: func(s *setting) (multicast.Core, error) {
+				return fastcast.New(paxos.Config{Self: s.self, Groups: s.groups})
+			},
+		},
+		{
+			Name: "classic", Title: "Skeen over Paxos",
+			New: func(s *setting) (multicast.Core, error) {
+				return classic.New(paxos.Config{Self: s.self, Groups: s.groups})
+			},
+		},
+		{Name: "multiring", Title: "Multi-Ring Paxos", New: newMultiRing},
+	}
+}
+
+func newPrimCast(hybridClock bool) func(s *setting) (multicast.Core, error) {
+	return func(s *setting) (multicast.Core, error) {
+		return primcast.New(primcast.Config{Self: s.self, Groups: s.groups, HybridClock: hybridClock, Seed: uint64(s.self)})
+	}
+}
+
+// newMultiRing skips every millisecond in a LAN, as its prototype does, and every 10 ms in a WAN. The rate is above what
+// a group orders here, and so does not limit it.
+func newMultiRing(s *setting) (multicast.Core, error) {
+	delta := min(max(s.roundTrip/10, time.Millisecond), 10*time.Millisecond)
+	return multiring.New(multiring.Config{Self: s.self, Groups: s.groups, Lambda: 1_000_000, Delta: delta, M: 1})
+}
+
+// Named gives the protocols with these names, in their own order.
+func Named(names []string) ([]Protocol, error) {
+	return pick("protocol", names, Protocols(), func(p *Protocol) string { return p.Name })
+}
+
+// ScenariosNamed gives the scenarios with these names, in their own order.
+func ScenariosNamed(names []string) ([]Scenario, error) {
+	return pick("scenario", names, Scenarios(), func(s *Scenario) string { return s.Name })
+}
+
+// pick gives those of all that are named; no names: all.
+func pick[T any](what string, names []string, all []T, name func(*T) string) ([]T, error) {
+	var known []string
+	for i := range all {
+		known = append(known, name(&all[i]))
+	}
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("there is no %s %q: give some of %s", what, n, strings.Join(known, ", "))
+		}
+	}
+	if len(names) == 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(t T) bool { return !slices.Contains(names, name(&t)) }), nil
+}
