@@ -160,13 +160,14 @@ func appendCovered(b []byte, p multicast.Position) []byte {
 func decodeFrame(b []byte, into []packet) ([]packet, error) {
 	r := varint.NewReader(b)
 	for r.Len() > 0 {
-		into = append(into, readPacket(r))
+		into = append(into, packet{})
+		readPacket(r, &into[len(into)-1])
 	}
 	return into, r.Done()
 }
 
-func readPacket(r *varint.Reader) packet {
-	p := packet{kind: kind(r.Uint8())}
+func readPacket(r *varint.Reader, p *packet) {
+	p.kind = kind(r.Uint8())
 	switch p.kind {
 	case kindStart:
 		p.message, p.prev = readMessage(r), r.Uint(maxNumber)
@@ -214,7 +215,6 @@ func readPacket(r *varint.Reader) packet {
 	default:
 		r.Fail()
 	}
-	return p
 }
 
 func appendID(b []byte, id multicast.MessageID) []byte {
