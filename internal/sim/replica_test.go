@@ -95,7 +95,7 @@ func replicaRun(seed uint64) *replicas {
 	cfg.LatencyMax, cfg.Jitter, cfg.DiskMax, cfg.Skew = 30*time.Millisecond, 5*time.Millisecond, 5*time.Millisecond, time.Second
 	cfg.Faults = Faults{
 		Every: 300 * time.Millisecond, Longest: 200 * time.Millisecond,
-		Pause: 2, Stall: 2, Reset: 1, SlowDisk: 1, Jump: 1, Crash: 2, CrashAll: 1,
+		Pause: 2, Stall: 2, Reset: 1, SlowDisk: 1, Jump: 1, Crash: 2, CrashAll: 1, Cut: 1, Lag: 1, Chase: 1, LagMax: time.Second,
 		LossPercent: 5, RepeatPercent: 5,
 	}
 	r := &replicas{groups: cfg.Groups, disks: map[multicast.ProcessID]*stored{}}
@@ -137,7 +137,7 @@ func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records []
 	if err != nil {
 		return nil, err
 	}
-	core, err := primcast.New(primcast.Config{Self: self, Groups: r.groups, Delivered: position})
+	core, err := primcast.New(primcast.Config{Self: self, Groups: r.groups, Delivered: position, SuspectAfter: 100 * time.Millisecond})
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,10 @@ func (c *Core) gatherState() {
 	if best.current == c.current {
 		from = c.t.last()
 	}
-	c.incoming = incoming{source: source, epoch: best.current, from: from, known: from, asked: from, length: best.length, clock: c.campaign.clock, roster: c.nextRoster()}
+	c.incoming = incoming{
+		source: source, epoch: best.current, from: from, known: from, asked: from, length: best.length,
+		clock: c.campaign.clock, roster: c.nextRoster(),
+	}
 	if source != c.self {
 		source.frame = appendFetchLog(source.frame, best.current, from, from)
 	} else {
@@ -171,9 +174,9 @@ type incoming struct {
 	length uint64 // known must get here
 	clock  multicast.Timestamp
 	staged []staged
-	roster []multicast.ProcessID
-	// In a T' from the primary: who is new, a bit for each.
-	newcomers uint64
+
+	roster    []multicast.ProcessID // of the epoch that begins
+	newcomers uint64                // a bit for each who is new in it; a candidate finds out itself
 }
 
 type staged struct {
@@ -194,7 +197,10 @@ func (c *Core) newState(q *peer, p *packet) {
 		return
 	}
 	c.progress = c.now
-	c.incoming = incoming{source: q, epoch: p.epoch, from: p.index, known: p.index, asked: p.index, length: p.length, clock: p.ts, roster: p.roster, newcomers: p.newcomers}
+	c.incoming = incoming{
+		source: q, epoch: p.epoch, from: p.index, known: p.index, asked: p.index, length: p.length,
+		clock: p.ts, roster: p.roster, newcomers: p.newcomers,
+	}
 	c.install()
 }
 

@@ -67,7 +67,7 @@ func (c *Core) logState(from uint64) {
 	}
 	b := appendEpoch([]byte{recordState}, c.current)
 	b = appendMembers(varint.AppendUint(varint.AppendUint(b, from), c.t.last()), c.own.roster, c.own.ids())
-	b = varint.AppendUint(b, uint64(len(tail)))
+	b = varint.AppendUint(varint.AppendUint(b, c.newcomers), uint64(len(tail)))
 	for _, m := range tail {
 		b = appendRecord(b, m)
 	}
@@ -129,6 +129,7 @@ func readRecord(r *varint.Reader) *message {
 // appendCheckpoint writes the state that all records so far make, less what is forgotten.
 func (c *Core) appendCheckpoint(b []byte) []byte {
 	b = appendEpoch(appendEpoch(append(b, recordCheckpoint), c.current), c.promised)
+	b = varint.AppendUint(b, c.newcomers)
 	for _, id := range c.groupIDs {
 		g := c.groups[id]
 		b = appendPosition(appendMembers(b, g.roster, g.ids()), g.forgotten)

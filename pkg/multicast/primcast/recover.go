@@ -115,6 +115,7 @@ func (c *Core) replayState(r *varint.Reader) error {
 	if err := c.replayRoster(r, c.own); err != nil {
 		return err
 	}
+	c.newcomers = r.Uint64()
 	if err := c.replayEpochs(epoch, epoch); err != nil {
 		return err
 	}
@@ -140,6 +141,7 @@ func (c *Core) replayState(r *varint.Reader) error {
 // replayCheckpoint replaces all that was replayed so far.
 func (c *Core) replayCheckpoint(r *varint.Reader) error {
 	current, promised := readEpoch(r), readEpoch(r)
+	c.newcomers = r.Uint64()
 	for _, id := range c.groupIDs {
 		if err := c.replayRoster(r, c.groups[id]); err != nil {
 			return err
