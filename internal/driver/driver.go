@@ -1,4 +1,4 @@
-// Package driver runs a replica for real: the only loop around a core. A turn gathers
+// Package driver runs a node (a replica, or whatever else is around a core) for real: the only loop around a core. A turn gathers
 // everything that is ready (frames, requests, the time), steps once, makes the records
 // durable, and only then lets frames leave, applies deliveries and answers (DESIGN section 3, STYLE
 // section 5). Packing and group commit follow from that: what arrives during a turn is the
@@ -45,13 +45,24 @@ type Log interface {
 	Append(records [][]byte, checkpoint bool) error
 }
 
-// Driver runs one replica.
+// Node is what a driver runs: a core with its state machine. Only the driver's goroutine calls it.
+type Node interface {
+	// Step consumes in and fills out, which the driver has reset.
+	Step(in *replica.Input, out *replica.Output)
+	// Apply executes deliveries that passed the gate of their step, in order, and gives the answers that
+	// follow; after each step, also without deliveries. An error stops the driver.
+	Apply(deliveries []multicast.Delivery) (replies []replica.Call, err error)
+	// Wake is when the next step is needed, on Instant.Mono; 0: only when something happens.
+	Wake() time.Duration
+}
+
+// Driver runs one node.
 type Driver struct {
-	self    multicast.ProcessID
-	replica *replica.Replica
-	links   transport.Links
-	log     Log
-	clock   Clock
+	self  multicast.ProcessID
+	node  Node
+	links transport.Links
+	log   Log
+	clock Clock
 
 	ready chan struct{} // capacity 1: requests are there
 
@@ -63,9 +74,9 @@ type Driver struct {
 }
 
 // New makes a driver; Run starts it. It owns links from now on.
-func New(self multicast.ProcessID, r *replica.Replica, links transport.Links, log Log, clock Clock) *Driver {
+func New(self multicast.ProcessID, node Node, links transport.Links, log Log, clock Clock) *Driver {
 	return &Driver{
-		self: self, replica: r, links: links, log: log, clock: clock,
+		self: self, node: node, links: links, log: log, clock: clock,
 		ready:   make(chan struct{}, 1),
 		waiting: map[uint64]chan []byte{},
 	}
@@ -159,28 +170,29 @@ func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) erro
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	own := []multicast.Frame{{Peer: d.self}} // the link to itself starts, too
+	due := true
 	for {
 		in.Input.Reset()
 		clear(in.Requests)
 		in.Requests = in.Requests[:0]
 		in.Frames = append(in.Frames, own...)
 		own = own[:0]
-		if !d.gather(ctx, &in, frames, timer) {
+		if !d.gather(ctx, &in, frames, timer, due) {
 			return nil
 		}
 		out.Reset()
-		d.replica.Step(&in, &out)
+		d.node.Step(&in, &out)
 		var err error
 		if own, err = d.release(&out, own); err != nil {
 			return err
 		}
-		d.schedule(timer, out.Wake)
+		due = d.schedule(timer, out.Wake)
 	}
 }
 
-// gather takes all that is ready; if nothing is, it waits. False: ctx ended.
-func (d *Driver) gather(ctx context.Context, in *replica.Input, frames <-chan []multicast.Frame, timer *time.Timer) bool {
-	if len(in.Frames) == 0 {
+// gather takes all that is ready; if nothing is, and no turn is due, it waits. False: ctx ended.
+func (d *Driver) gather(ctx context.Context, in *replica.Input, frames <-chan []multicast.Frame, timer *time.Timer, due bool) bool {
+	if len(in.Frames) == 0 && !due {
 		select {
 		case batch := <-frames:
 			in.Frames = append(in.Frames, batch...)
@@ -225,7 +237,7 @@ func (d *Driver) release(out *replica.Output, own []multicast.Frame) ([]multicas
 			return own, fmt.Errorf("link to process %d: %w", f.Peer, err)
 		} // after a backlog the link restarts, and the core says again what is needed
 	}
-	replies, err := d.replica.Apply(out.Deliveries)
+	replies, err := d.node.Apply(out.Deliveries)
 	if err != nil {
 		return own, err
 	}
@@ -233,17 +245,21 @@ func (d *Driver) release(out *replica.Output, own []multicast.Frame) ([]multicas
 	return own, nil
 }
 
-// schedule sets the timer for whichever wants the next turn first.
-func (d *Driver) schedule(timer *time.Timer, core time.Duration) {
-	wake := d.replica.Wake()
+// schedule sets the timer for whichever wants the next turn first. True: it is due already.
+func (d *Driver) schedule(timer *time.Timer, core time.Duration) (due bool) {
+	wake := d.node.Wake()
 	if wake == 0 || core != 0 && core < wake {
 		wake = core
 	}
 	if wake == 0 {
 		timer.Stop()
-		return
+		return false
 	}
-	timer.Reset(max(0, wake-d.clock.Now().Mono))
+	in := wake - d.clock.Now().Mono
+	if in > 0 {
+		timer.Reset(in)
+	}
+	return in <= 0
 }
 
 func (d *Driver) answer(replies []replica.Call) {

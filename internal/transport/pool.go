@@ -20,8 +20,14 @@ import (
 )
 
 const (
-	// maxMessage bounds a batch: batchBytes, one frame more, and what goes around them.
-	maxMessage = MaxFrame + 4*batchBytes
+	// envelope is more than what goes around the frames of a batch, and around a call.
+	envelope = 1 << 20
+	// maxMessage bounds a batch: batchBytes or a single longer frame, and what goes around them.
+	maxMessage = MaxFrame + batchBytes + envelope
+	// flowWindow is what a stream, and a connection, may have sent and gRPC not handed over: as much as
+	// gRPC's own estimate would reach at most. Fixed, it spares the pings of that estimate, which would go with every
+	// batch of a link that is not busy.
+	flowWindow = 16 << 20
 	// A connection on which nothing is heard for quietTime is probed, and broken if
 	// there is no answer in probeTime.
 	quietTime, probeTime = 10 * time.Second, 5 * time.Second
@@ -110,13 +116,15 @@ func (p *pool) conn(address string) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(p.cfg.dial),
 		grpc.WithNoProxy(),
+		grpc.WithStaticStreamWindowSize(flowWindow),
+		grpc.WithStaticConnWindowSize(flowWindow),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: probeTime,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietTime, Timeout: probeTime, PermitWithoutStream: true}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxCall+batchBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxCall+envelope)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("connection to %s: %w", address, err)

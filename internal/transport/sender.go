@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// batchBytes is how much leaves in one write, unless a single frame is longer.
-	batchBytes = 1 << 20
+	// batchBytes is how much leaves in one write, unless a single frame is longer. It fits, with what goes
+	// around it, into the 32 KiB buffers of gRPC, whose next larger ones are 1 MiB and cleared for each use.
+	batchBytes = 28 << 10
 	// tellEvery is how often every link says where it stands. That finds peers that
 	// have restarted, or begun to listen, without a word, and acknowledges what
 	// no packet has.
