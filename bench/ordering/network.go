@@ -54,7 +54,7 @@ func newNetwork(b build) (*network, error) {
 		n.meter = m
 	}
 	for i, at := range b.places {
-		core, err := b.protocol.New(&setting{self: multicast.ProcessID(i + 1), groups: b.groups, roundTrip: b.scenario.longest()})
+		core, err := b.protocol.New(&setting{self: multicast.ProcessID(i + 1), groups: b.groups, places: b.places, scenario: b.scenario})
 		if err != nil {
 			return nil, err
 		}

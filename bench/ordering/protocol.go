@@ -1,6 +1,7 @@
 package ordering
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,18 +28,50 @@ type Protocol struct {
 
 // setting is what a protocol may know of where it runs.
 type setting struct {
-	self      multicast.ProcessID
-	groups    []multicast.Group
-	roundTrip time.Duration // the longest
+	self     multicast.ProcessID
+	groups   []multicast.Group
+	places   []place // of process i+1 at i
+	scenario *Scenario
+}
+
+// ring goes from the first process to the nearest one that it has not been at, and so on: through one region,
+// then the next. Those at the same distance are taken by number.
+func (s *setting) ring() []multicast.ProcessID {
+	left := make([]multicast.ProcessID, len(s.places))
+	for i := range left {
+		left[i] = multicast.ProcessID(i + 1)
+	}
+	var ring []multicast.ProcessID
+	for at := left[0]; len(left) > 0; {
+		next := slices.MinFunc(left, func(p, q multicast.ProcessID) int {
+			return cmp.Or(cmp.Compare(s.between(at, p), s.between(at, q)), cmp.Compare(p, q))
+		})
+		left = slices.DeleteFunc(left, func(p multicast.ProcessID) bool { return p == next })
+		ring, at = append(ring, next), next
+	}
+	return ring
+}
+
+// between is the round trip between two processes; of one to itself it is 0.
+func (s *setting) between(p, q multicast.ProcessID) time.Duration {
+	if p == q {
+		return 0
+	}
+	return s.scenario.roundTrip(s.places[p-1], s.places[q-1])
 }
 
 // Protocols gives all, in the order in which tables and legends show them.
 func Protocols() []Protocol {
 	return []Protocol{
-		{Name: "primcast", Title: "PrimCast", New: newPrimCast(false)},
-		{Name: "primcast-hc", Title: "PrimCast HC", New: newPrimCast(true)},
+		{Name: "primcast", Title: "PrimCast", New: newPrimCast(primcast.Config{})},
+		{Name: "primcast-hc", Title: "PrimCast HC", New: newPrimCast(primcast.Config{HybridClock: true})},
 		{
-			Name: "primcast-linearizable", Title: "PrimCast, linearizable", New: newPrimCast(false),
+			Name: "primcast-linearizable", Title: "PrimCast, linearizable", New: newPrimCast(primcast.Config{}),
+			Order: multicast.AtomicGlobal,
+		},
+		{
+			Name: "primcast-hc-linearizable", Title: "PrimCast HC, linearizable by clocks",
+			New:   newPrimCast(primcast.Config{HybridClock: true, ClockError: time.Millisecond}),
 			Order: multicast.AtomicGlobal,
 		},
 		{
@@ -63,17 +96,18 @@ func Protocols() []Protocol {
 	}
 }
 
-func newPrimCast(hybridClock bool) func(s *setting) (multicast.Core, error) {
+func newPrimCast(cfg primcast.Config) func(s *setting) (multicast.Core, error) {
 	return func(s *setting) (multicast.Core, error) {
-		return primcast.New(primcast.Config{Self: s.self, Groups: s.groups, HybridClock: hybridClock, Seed: uint64(s.self)})
+		cfg.Self, cfg.Groups, cfg.Seed = s.self, s.groups, uint64(s.self)
+		return primcast.New(cfg)
 	}
 }
 
 // newMultiRing skips every millisecond in a LAN, as its prototype does, and every 10 ms in a WAN. The rate is above what
 // a group orders here, and so does not limit it.
 func newMultiRing(s *setting) (multicast.Core, error) {
-	delta := min(max(s.roundTrip/10, time.Millisecond), 10*time.Millisecond)
-	return multiring.New(multiring.Config{Self: s.self, Groups: s.groups, Lambda: 1_000_000, Delta: delta, M: 1})
+	delta := min(max(s.scenario.longest()/10, time.Millisecond), 10*time.Millisecond)
+	return multiring.New(multiring.Config{Self: s.self, Groups: s.groups, Ring: s.ring(), Lambda: 1_000_000, Delta: delta, M: 1})
 }
 
 // Named gives the protocols with these names, in their own order.

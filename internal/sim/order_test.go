@@ -9,6 +9,7 @@ import (
 
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/check"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 	"github.com/globalfs/globalfs/pkg/multicast/skeen"
 )
 
@@ -159,4 +160,42 @@ func TestPrimCastKeepsAtomicGlobalOrderOverCrashes(t *testing.T) {
 		w.OrderPercent = 50 + 50*int(seed%2)
 		return judge(cfg, w, p, &reach)
 	})
+}
+
+// byClocks lets messages wait for clocks that are off by up to an error, with all faults.
+func byClocks(seed uint64, clockError time.Duration) (Config, Workload, Protocol) {
+	cfg, w, _ := primCastRun(seed)
+	cfg.Skew, cfg.Faults.Jump = time.Duration(1+seed%20)*time.Millisecond, 2
+	w.OrderPercent, w.Reactions, w.ReactPercent, w.SendersFinish = 100, 40, 30, true
+	if clockError == 0 {
+		clockError = cfg.Skew
+	}
+	return cfg, w, primCastWith(primcast.Config{
+		FetchAfter: 20 * time.Millisecond, SuspectAfter: 50 * time.Millisecond, HybridClock: true, ClockError: clockError,
+	})
+}
+
+// TestPrimCastKeepsAtomicGlobalOrderByClocks that are no farther off than it was told.
+func TestPrimCastKeepsAtomicGlobalOrderByClocks(t *testing.T) {
+	var reach Reach
+	seeds(t, 500, func(seed uint64) error {
+		cfg, w, p := byClocks(seed, 0)
+		return judge(cfg, w, p, &reach)
+	})
+}
+
+// TestClocksOutOfBoundsBreakAtomicGlobalOrder, and nothing else.
+func TestClocksOutOfBoundsBreakAtomicGlobalOrder(t *testing.T) {
+	broken := 0
+	for seed := uint64(1); seed <= 300; seed++ {
+		cfg, w, p := byClocks(seed, time.Nanosecond)
+		r, err := Run(cfg, w, p)
+		require.NoError(t, err)
+		for _, v := range r.Violations {
+			require.Equal(t, "atomic global order", v.Property, "seed %d: %v", seed, v)
+			broken++
+		}
+	}
+	require.Positive(t, broken)
+	t.Logf("%d of 300 seeds break it", broken)
 }

@@ -21,7 +21,10 @@ const (
 // Config of one process. Zero values stand for the defaults.
 type Config struct {
 	Self   multicast.ProcessID
-	Groups []multicast.Group // all groups; the global ring goes through them in this order
+	Groups []multicast.Group
+	// Ring is the order in which the global ring goes through all processes; the first one coordinates. Those that are near each
+	// other should stand together. Nil: group after group. It is the same everywhere.
+	Ring []multicast.ProcessID
 	// Lambda is how many slots the global ring has a second at least, up to a billion: more than any group can order.
 	Lambda int
 	// Delta is how often it skips. In a wide area network 10 ms are enough.
@@ -35,7 +38,7 @@ type Stats struct {
 	Malformed uint64 // frames dropped from a place on: malformed, or saying what cannot be
 	Refused   uint64 // proposals that cannot be multicast
 	Repeated  uint64 // proposals with a number that was used before
-	Waiting   int    // values not delivered
+	Waiting   int    // values not delivered, and at a coordinator messages that wait for a slot
 }
 
 // maxSlot keeps places in the merge within range.
@@ -56,7 +59,7 @@ type peer struct {
 type Core struct {
 	self   *peer
 	peers  map[multicast.ProcessID]*peer
-	order  []*peer // all processes, as configured
+	all    []*peer // all processes, group after group
 	route  router
 	group  *ring
 	global *ring // nil if there is one group only
@@ -93,27 +96,50 @@ func New(cfg Config) (*Core, error) {
 	if c.self == nil {
 		return nil, fmt.Errorf("multiring: Self: process %d is in none of the groups", cfg.Self)
 	}
-	c.self.up, c.route.global = true, c.order[0]
+	global, err := c.globalOrder(cfg.Ring)
+	if err != nil {
+		return nil, err
+	}
+	c.self.up, c.route.global = true, global[0]
 	if len(cfg.Groups) > 1 {
-		c.global = newRing(globalRank, c.order, c.self)
+		c.global = newRing(globalRank, global, c.self)
 	}
 	return c, nil
+}
+
+// globalOrder gives the members of the global ring.
+func (c *Core) globalOrder(ring []multicast.ProcessID) ([]*peer, error) {
+	if ring == nil {
+		return c.all, nil
+	}
+	order := make([]*peer, 0, len(ring))
+	for _, id := range ring {
+		q := c.peers[id]
+		if q == nil || slices.Contains(order, q) {
+			return nil, fmt.Errorf("multiring: Ring: process %d is in none of the groups or stands twice", id)
+		}
+		order = append(order, q)
+	}
+	if len(order) < len(c.all) {
+		return nil, fmt.Errorf("multiring: Ring: %d of %d processes are missing", len(c.all)-len(order), len(c.all))
+	}
+	return order, nil
 }
 
 func (c *Core) addGroup(config *multicast.Group, self multicast.ProcessID) error {
 	if len(config.Members) == 0 || c.route.coordinators[config.ID] != nil {
 		return fmt.Errorf("multiring: Groups: group %d has no members or stands twice", config.ID)
 	}
-	first := len(c.order)
+	first := len(c.all)
 	for _, id := range config.Members {
 		if id == 0 || c.peers[id] != nil {
 			return fmt.Errorf("multiring: Groups: process %d of group %d is 0 or stands twice", id, config.ID)
 		}
 		q := &peer{id: id}
 		c.peers[id] = q
-		c.order = append(c.order, q)
+		c.all = append(c.all, q)
 	}
-	members := c.order[first:]
+	members := c.all[first:]
 	c.route.coordinators[config.ID] = members[0]
 	if q := c.peers[self]; q != nil && c.self == nil {
 		c.self, c.route.own = q, config.ID
@@ -130,9 +156,9 @@ func (c *Core) Replay([]byte) error {
 // Stats gives the counts so far.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.Waiting = len(c.group.values.all) - c.group.values.head
+	s.Waiting = c.group.values.len() + c.group.proposed.len()
 	if c.global != nil {
-		s.Waiting += len(c.global.values.all) - c.global.values.head
+		s.Waiting += c.global.values.len() + c.global.proposed.len()
 	}
 	return s
 }
@@ -145,11 +171,16 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	for i := range in.Proposed {
 		c.multicast(&in.Proposed[i])
 	}
+	ordered := c.order(c.group)
 	if c.global != nil {
+		ordered = c.order(c.global) && ordered
 		c.fill(in.Now.Mono, out)
 		c.global.pass()
 	}
 	c.group.pass()
+	if !ordered {
+		out.Wake = in.Now.Mono
+	}
 	c.deliver(out)
 	c.flush(out)
 }
@@ -239,7 +270,7 @@ func (c *Core) handle(q *peer, p *packet, encoded []byte) bool {
 
 // flush hands over the frames of this step. What is for a peer whose link has not started waits for it.
 func (c *Core) flush(out *multicast.Output) {
-	for _, q := range c.order {
+	for _, q := range c.all {
 		if len(q.frame) == 0 || !q.up {
 			continue
 		}

@@ -61,33 +61,37 @@ type value struct {
 	final multicast.Timestamp
 }
 
-// values are those of one ring that wait for their delivery, in the order of slots.
-type values struct {
-	all  []value
+// fifo holds things in the order in which they were put in.
+type fifo[T any] struct {
+	all  []T
 	head int // of all, those before are gone
 }
 
 // push makes room at the end. What it gives is valid until the next call.
-func (v *values) push() *value {
-	v.all = append(v.all, value{})
-	return &v.all[len(v.all)-1]
+func (f *fifo[T]) push() *T {
+	var zero T
+	f.all = append(f.all, zero)
+	return &f.all[len(f.all)-1]
 }
 
-// first is the oldest value, or nil.
-func (v *values) first() *value {
-	if v.head == len(v.all) {
+// first is the oldest one, or nil.
+func (f *fifo[T]) first() *T {
+	if f.head == len(f.all) {
 		return nil
 	}
-	return &v.all[v.head]
+	return &f.all[f.head]
 }
 
-// pop drops the oldest value. When half of the space is unused, the rest moves down.
-func (v *values) pop() {
-	v.all[v.head] = value{}
-	v.head++
-	if 2*v.head >= len(v.all) {
-		n := copy(v.all, v.all[v.head:])
-		clear(v.all[n:])
-		v.all, v.head = v.all[:n], 0
+// pop drops the oldest one. When half of the space is unused, the rest moves down.
+func (f *fifo[T]) pop() {
+	var zero T
+	f.all[f.head] = zero
+	f.head++
+	if 2*f.head >= len(f.all) {
+		n := copy(f.all, f.all[f.head:])
+		clear(f.all[n:])
+		f.all, f.head = f.all[:n], 0
 	}
 }
+
+func (f *fifo[T]) len() int { return len(f.all) - f.head }

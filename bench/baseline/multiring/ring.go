@@ -14,8 +14,20 @@ type ring struct {
 	accepted uint64 // slots voted for here: all below
 	decided  uint64 // slots known to be decided: all below
 	said     uint64 // of decided, what was passed on
-	values   values
+	values   fifo[value] // in the order of their slots
+	proposed fifo[proposal]
 }
+
+// proposal is a message that waits for a slot at the coordinator.
+type proposal struct {
+	packet
+	route *route
+}
+
+// maxStep is how many bytes of values a coordinator puts into slots in one step, or one value if that is larger. A process sends a frame
+// on when it has all of it: what many clients propose at once would else go around as one frame, with all links
+// but one idle.
+const maxStep = 16 << 10
 
 // newRing places a process on a ring; nil if it is no member.
 func newRing(rank uint8, members []*peer, self *peer) *ring {
@@ -65,7 +77,7 @@ func (c *Core) ringOf(q *peer, p *packet) *ring {
 	return r
 }
 
-// propose orders a message, at the coordinator of its ring.
+// propose takes in a message, at the coordinator of its ring.
 func (c *Core) propose(q *peer, p *packet) bool {
 	x := c.route.find(p.route)
 	if x == nil || x.coordinator != c.self || q.id != p.id.Sender || p.id.Seq <= q.high {
@@ -75,16 +87,32 @@ func (c *Core) propose(q *peer, p *packet) bool {
 	if x.rank == globalRank {
 		r = c.global
 	}
-	if at := c.merge.after(r.rank, p.after); at > maxSlot {
+	if c.merge.after(r.rank, p.after) > maxSlot {
 		return false
-	} else if at > r.accepted {
-		c.skipTo(r, at)
 	}
 	q.high = p.id.Seq
-	p.kind, p.rank, p.slot = kindValue, r.rank, r.accepted
-	c.scratch = p.append(c.scratch[:0])
-	c.keep(r, x, p)
-	r.take(1, c.scratch)
+	*r.proposed.push() = proposal{*p, x}
+	return true
+}
+
+// order gives slots to what was proposed; false if some of it is left for the next step.
+func (c *Core) order(r *ring) bool {
+	size := 0
+	for next := r.proposed.first(); next != nil; next = r.proposed.first() {
+		if size > 0 && size+len(next.payload) > maxStep {
+			return false
+		}
+		if at := c.merge.after(r.rank, next.after); at > r.accepted {
+			c.skipTo(r, at)
+		}
+		p := next.packet
+		p.kind, p.rank, p.slot = kindValue, r.rank, r.accepted
+		c.scratch = p.append(c.scratch[:0])
+		size += len(c.scratch)
+		c.keep(r, next.route, &p)
+		r.take(1, c.scratch)
+		r.proposed.pop()
+	}
 	return true
 }
 

@@ -31,5 +31,6 @@
 //	    comes behind it, so a final message at the top is next.
 //	I3  a sender numbers upwards and links are FIFO: STARTs come in the order of numbers. What is at or below the highest
 //	    one (peer.high) and not kept has been forgotten.
-//	I4  a message is delivered only after all packets and commands that name it have come.
+//	I4  a message is delivered only after all packets and commands that name it have come, but for a HARD that
+//	    another member of the same group has said before.
 package paxos

@@ -44,13 +44,16 @@ func (c *Member) start(q *peer, p *packet) bool {
 	return true
 }
 
+// hear takes in a timestamp of another group. Whoever says HARD second may find the message delivered and forgotten.
 func (c *Member) hear(q *peer, p *packet) bool {
-	m := c.known(p.id)
-	if m == nil || q.group == c.own || q != q.group.leader() {
+	if c.peers[p.id.Sender] == nil || q.group == c.own || p.kind == Soft && q != q.group.leader() {
 		return false
 	}
-	c.rules.Hear(q.group, m, p.kind, p.ts)
-	return true
+	if m := c.known(p.id); m != nil {
+		c.rules.Hear(q.group, m, p.kind, p.ts)
+		return true
+	}
+	return p.kind == Hard
 }
 
 // known gives a message that is known or may still come; nil if it was forgotten.
@@ -178,6 +181,18 @@ func (c *Member) TellLeaders(kind Kind, m *Message, ts multicast.Timestamp) {
 	for _, g := range m.route.groups {
 		if g != c.own {
 			q := g.leader()
+			q.frame = p.append(q.frame)
+		}
+	}
+}
+
+// TellCounterparts sends a timestamp of m to the processes of its other destination groups that have the same place
+// among their members as this one.
+func (c *Member) TellCounterparts(kind Kind, m *Message, ts multicast.Timestamp) {
+	p := packet{kind: kind, id: m.ID, ts: ts}
+	for _, g := range m.route.groups {
+		if g != c.own && c.self.index < len(g.members) {
+			q := g.members[c.self.index]
 			q.frame = p.append(q.frame)
 		}
 	}

@@ -16,7 +16,7 @@ const (
 	kindForget                    // by leaders, to their followers: all up to a position is delivered everywhere
 
 	Soft     // packet by leaders: the local timestamp of a message before it is decided
-	Hard     // packet by leaders: the local timestamp of a message as it was decided
+	Hard     // packet: the local timestamp of a message as it was decided
 	Assign   // command: give a message a local timestamp, above its After
 	SyncSoft // command: the optimistic final timestamp of a message
 	Final    // command: the final timestamp of a message

@@ -114,7 +114,7 @@ func TestReplayRefuses(t *testing.T) {
 	}
 	state := func(e Epoch, from, length uint64, roster ...multicast.ProcessID) []byte {
 		b := varint.AppendUint(varint.AppendUint(appendEpoch([]byte{recordState}, e), from), length)
-		return varint.AppendUint(appendMembers(b, e, roster), uint64(0))
+		return varint.AppendUint(varint.AppendUint(appendMembers(b, e, roster), uint64(0)), uint64(0))
 	}
 	first := entry(func(*message) {})
 	second := Epoch{Number: 2, Leader: 2}

@@ -45,6 +45,11 @@ type Config struct {
 	// lessens the convoy effect between groups that are far apart (T 4.4.1). It needs no synchronized
 	// clocks to be correct. The same at all processes.
 	HybridClock bool
+	// ClockError, with HybridClock, is how far any process's wall clock is from true time at most. Messages that ask for
+	// atomic global order then wait until their timestamp is past everywhere, and for no other
+	// message (order.go). A clock that is farther off breaks their order, and nothing else. 0: the order
+	// does not depend on clocks. The same at all processes.
+	ClockError time.Duration
 	// Conflicts, if set, says which messages must be delivered in order; it is symmetric and
 	// deterministic. Those that commute do not wait for each other (T 4.4.3): positions of
 	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up to it,
@@ -71,6 +76,9 @@ type Config struct {
 func (c *Config) Validate() error {
 	if c.SuspectAfter < 0 {
 		return fmt.Errorf("primcast: SuspectAfter is %v: use a positive duration, or 0 for %v", c.SuspectAfter, DefaultSuspectAfter)
+	}
+	if c.ClockError < 0 || c.ClockError > 0 && !c.HybridClock {
+		return fmt.Errorf("primcast: ClockError is %v: use a positive duration together with HybridClock, or 0", c.ClockError)
 	}
 	if c.Window < 0 {
 		return fmt.Errorf("primcast: Window is %d messages: use a positive number, or 0 for %d", c.Window, DefaultWindow)

@@ -59,10 +59,10 @@ type Core struct {
 	outbox  outbox
 	missing []missing // in the order of due
 
-	suspectAfter, fetchAfter, packDelay time.Duration
-	window                              int
-	hybrid                              bool
-	conflicts                           func(a, b *multicast.Message) bool
+	suspectAfter, fetchAfter, packDelay, clockError time.Duration
+	window                                          int
+	hybrid                                          bool
+	conflicts                                       func(a, b *multicast.Message) bool
 
 	retain  int
 	config  Config
@@ -124,6 +124,7 @@ func New(cfg Config) (*Core, error) {
 		packDelay:    cfg.PackDelay,
 		window:       cmp.Or(cfg.Window, DefaultWindow),
 		hybrid:       cfg.HybridClock,
+		clockError:   cfg.ClockError,
 		conflicts:    cfg.Conflicts,
 		retain:       cmp.Or(cfg.Retain, DefaultRetain),
 		config:       cfg,

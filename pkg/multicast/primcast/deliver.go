@@ -40,7 +40,7 @@ func (c *Core) deliver(out *multicast.Output) {
 		return // the T of this epoch may come to nothing
 	}
 	c.updateLimit(c.own)
-	for len(c.pending) > 0 && c.deliverable(c.pending[0]) {
+	for len(c.pending) > 0 && c.deliverable(c.pending[0]) && c.isPast(c.pending[0], out) {
 		c.deliverOne(c.pending[0], out)
 	}
 	if c.conflicts != nil && len(c.pending) > 1 {
@@ -50,7 +50,7 @@ func (c *Core) deliver(out *multicast.Output) {
 
 // deliverable is lines 27-29, and what Order adds.
 func (c *Core) deliverable(m *message) bool {
-	return m.decided && m.bound <= c.own.limit && (m.Order != multicast.AtomicGlobal || c.allReady(m))
+	return m.decided && m.bound <= c.own.limit && (m.Order != multicast.AtomicGlobal || c.clockError > 0 || c.allReady(m))
 }
 
 // deliverCommuting delivers what does not conflict with any pending message below it.

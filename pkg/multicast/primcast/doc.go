@@ -136,6 +136,14 @@
 // message blocks itself: of all undelivered ones, the lowest has nothing to wait for. But waiting spreads over groups
 // that overlap in part, so there is no bound on the steps under load.
 //
+// With hybrid clocks that are at most e off (Config.ClockError) there is another way, without a message more and without
+// waiting for others: m is delivered when the own clock is more than 2e past final-ts(m). True time is then more
+// than e past it, and every primary's clock past it: whatever is multicast from now on gets a
+// higher timestamp (line 37 with T 4.4.1). All edges of the relation then go up in timestamp, so it has no cycle. (A message to
+// one group that does not ask, and is delivered early, is no exception: on a path to it the last message to several
+// groups asked, and was delivered before it by the same process.) In a WAN e is below a step, and the timestamp
+// past when it is known: three steps remain, under load too.
+//
 // # Genuineness
 //
 // Only the sender and m.dest take steps for m (Proposition 1): entries and ACKs go to m.dest, clocks to the

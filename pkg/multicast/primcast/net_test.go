@@ -177,7 +177,7 @@ func (n *network) turn() {
 }
 
 // settleFor is above what changes of primaries, fetching and what repeats them take.
-const settleFor = 5 * time.Second
+const settleFor = 2 * time.Second
 
 // settle runs until nothing happens any more, or for settleFor.
 func (n *network) settle() {

@@ -1,7 +1,6 @@
 package primcast
 
-// queue holds messages by their position, the lowest first. A message is in one queue
-// at a time.
+// queue holds messages by their position, the lowest first.
 type queue []*message
 
 func (q queue) less(i, j int) bool { return q[i].position().Compare(q[j].position()) < 0 }

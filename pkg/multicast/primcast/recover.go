@@ -203,14 +203,19 @@ func (c *Core) begin() {
 			c.pend(m)
 		}
 	}
-	for _, m := range slices.Clone(c.t.entries) {
+	var done []*message
+	for _, m := range c.t.entries {
 		switch {
 		case m == nil:
 		case m.decided && m.position().Compare(c.durable) <= 0:
-			c.finish(m)
+			done = append(done, m)
 		case m.index <= c.own.decided:
 			c.decide(m, c.own, m.ts)
 		}
+	}
+	slices.SortFunc(done, func(a, b *message) int { return a.position().Compare(b.position()) })
+	for _, m := range done {
+		c.finish(m)
 	}
 	c.stateSince, c.progress = c.now, c.now
 	switch leads := c.promised.Leader == c.self.id; {

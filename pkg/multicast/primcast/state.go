@@ -97,7 +97,7 @@ type group struct {
 	roster    Epoch              // the members are those of this epoch
 	forgotten multicast.Position // up to here messages to it may be forgotten
 	covered   multicast.Position // by every member, or all but those that are left behind
-	kept      queue              // delivered messages that are kept until this group covers them
+	kept      []*message         // delivered messages that it does not cover, in their order
 	lastSeq   uint64             // of the last own message to it, in this life of the process
 	lastOwn   uint64             // index in the own T of the last entry that concerns it
 }
@@ -121,7 +121,8 @@ type message struct {
 	decided bool                // final-ts is known: bound
 
 	delivered bool
-	slot      int    // in the queue that it is in
+	slot      int    // among the pending ones, until it is delivered
+	keepers   int    // groups that do not cover it, then
 	told      *group // whose T named m last
 	stale     bool   // it was not proposed yet at the last ping
 	mentions  int    // ledgers of other groups that name m

@@ -46,20 +46,33 @@ func (c *Core) coveredUpTo(g *group, p multicast.Position) {
 		return
 	}
 	g.covered = p
-	for len(g.kept) > 0 && g.kept[0].position().Compare(g.covered) <= 0 {
-		c.keep(g.kept.pop())
+	n := 0
+	for ; n < len(g.kept) && g.kept[n].position().Compare(p) <= 0; n++ {
+		m := g.kept[n]
+		if m.keepers--; m.keepers == 0 {
+			c.forget(m)
+		}
 	}
+	clear(g.kept[:n])
+	g.kept = g.kept[n:]
 }
 
-// keep puts a delivered message to one of its destination groups that does not cover it;
-// if there is none, nobody needs it any more.
+// keep holds a delivered message until all its destination groups cover it. Deliveries ascend, so that each
+// group's come off in order; with Conflicts some wait for an earlier one.
 func (c *Core) keep(m *message) {
 	for _, id := range m.Dest {
 		if g := c.groups[id]; m.position().Compare(g.covered) > 0 {
-			g.kept.push(m)
-			return
+			g.kept = append(g.kept, m)
+			m.keepers++
 		}
 	}
+	if m.keepers == 0 {
+		c.forget(m)
+	}
+}
+
+// forget drops a message that nobody needs any more.
+func (c *Core) forget(m *message) {
 	for _, id := range m.Dest {
 		if g := c.groups[id]; m.position().Compare(g.forgotten) > 0 {
 			g.forgotten = m.position()

@@ -1,0 +1,109 @@
+package primcast
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+var second, third = Epoch{Number: 2, Leader: 2}, Epoch{Number: 3, Leader: 3}
+
+// promised is process 3, which has a message to both groups in T and has then promised to process 2.
+func promised(t *testing.T) (*proc, *multicast.Output) {
+	c := newProc(t, 3)
+	c.hear(5, startOf(msg(1, both...), 0))
+	c.hear(1, entryOf(epochG, 1, 4, msg(1, both...)))
+	return c, c.hear(2, newEpochOf(second))
+}
+
+func TestAlg3Line61LowerEpochIsRefused(t *testing.T) {
+	c, _ := promised(t)
+	out := c.hear(1, newEpochOf(Epoch{Number: 2, Leader: 1}))
+	require.Empty(t, said(t, out, 1, kindPromise))
+	require.Empty(t, out.Records)
+	require.Equal(t, second, c.said(out, 1, kindBump).epoch, "it learns of the higher one")
+}
+
+func TestAlg3Line64PromiseTellsTheStateDurably(t *testing.T) {
+	c, out := promised(t)
+	require.Equal(t, Promised, c.Stats().State, "line 62")
+	require.Equal(t, promiseOf(second, epochG, 1, 4), c.said(out, 2, kindPromise))
+	require.NotEmpty(t, out.Records)
+	again := c.restart(multicast.Position{})
+	again.hear(2, newEpochOf(second))
+	require.Equal(t, Promised, again.Stats().State)
+	require.Empty(t, said(t, again.hear(1, newEpochOf(Epoch{Number: 2, Leader: 1})), 1, kindPromise))
+}
+
+// TestAlg3PromisedAcknowledgesNothingBefore: its clock goes up, and its BUMPs carry E_prom (lines 42, 50).
+func TestAlg3PromisedAcknowledgesNothingBefore(t *testing.T) {
+	c, _ := promised(t)
+	c.hear(5, startOf(msg(2, 1), 0))
+	out := c.hear(1, entryOf(epochG, 2, 5, msg(2, 1)), ackOf(epochG, 2, 5))
+	require.Empty(t, out.Records)
+	require.Empty(t, said(t, out, 1, kindAck))
+	out = c.hear(4, entryOf(epochH, 1, 9, msg(1, both...)))
+	require.Equal(t, second, c.said(out, 1, kindBump).epoch)
+	require.EqualValues(t, 9, c.said(out, 1, kindBump).ts)
+	require.Empty(t, said(t, out, 1, kindAck))
+}
+
+func TestAlg3Line53PromisedDeliversNothing(t *testing.T) {
+	c := newProc(t, 3)
+	c.hear(5, startOf(msg(1, 1), 0))
+	own := c.hear(1, entryOf(epochG, 1, 4, msg(1, 1)), ackOf(epochG, 1, 4))
+	c.hear(2, newEpochOf(second))
+	require.Empty(t, c.loopback(own).Deliveries)
+}
+
+func TestAlg3Line70To81NewState(t *testing.T) {
+	c, _ := promised(t)
+	require.Empty(t, c.hear(1, newStateOf(Epoch{Number: 1, Leader: 1}, 0, 0, 7)).Records, "not of E_prom")
+	out := c.hear(2, newStateOf(second, 1, 1, 30))
+	require.EqualValues(t, 30, c.Stats().Clock, "line 73")
+	require.Equal(t, second, c.Stats().Current, "line 72")
+	c.said(out, 1, kindAccept)
+	require.Empty(t, said(t, out, 4, kindAck), "no quorum is there yet")
+	c.hear(2, acceptOf(second))
+	out = c.hear(1, acceptOf(second))
+	require.Equal(t, Follower, c.Stats().State, "line 77")
+	require.Equal(t, ackOf(second, 1, 30), c.said(out, 4, kindAck), "line 81")
+}
+
+// TestAlg3EntriesThatNoQuorumHasAreDropped: T' lacks entry 1; the message is proposed again later.
+func TestAlg3EntriesThatNoQuorumHasAreDropped(t *testing.T) {
+	c, _ := promised(t)
+	c.hear(2, newStateOf(second, 0, 0, 30))
+	require.Zero(t, c.Stats().Entries)
+	require.Zero(t, c.Stats().Pending)
+	c.hear(2, acceptOf(second))
+	c.hear(1, acceptOf(second))
+	out := c.hear(2, entryOf(second, 1, 31, msg(1, both...)))
+	require.Equal(t, ackOf(second, 1, 31), c.said(out, 4, kindAck))
+	require.EqualValues(t, 1, c.restart(multicast.Position{}).Stats().Entries)
+}
+
+// TestAlg3ProposalThatOvertakesAccepts: line 42 would lose it.
+func TestAlg3ProposalThatOvertakesAccepts(t *testing.T) {
+	c, _ := promised(t)
+	c.hear(2, newStateOf(second, 1, 1, 30))
+	c.hear(5, startOf(msg(2, 1), 0))
+	out := c.hear(2, entryOf(second, 2, 31, msg(2, 1)))
+	require.Equal(t, Follower, c.Stats().State)
+	require.Equal(t, ackOf(second, 2, 31), c.said(out, 1, kindAck))
+}
+
+// TestAlg3RestartBetweenRecords: whatever of the log is durable makes a legal state.
+func TestAlg3RestartBetweenRecords(t *testing.T) {
+	c, _ := promised(t)
+	c.hear(2, newStateOf(second, 0, 0, 30))
+	records := c.records
+	for n := range len(records) + 1 {
+		c.records = records[:n]
+		again := c.restart(multicast.Position{})
+		again.step(multicast.Input{})
+		again.hear(3, newEpochOf(third))
+	}
+}
