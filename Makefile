@@ -71,7 +71,7 @@ soak: deps fuzz ## the random tests for long (SEEDS=100000 simulations, SOAK=5m 
 
 .PHONY: fuzz
 fuzz: ## every fuzz target (FUZZ=1m each)
-	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' cmd internal pkg | xargs -n1 dirname | sort -u); do \
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' bench cmd internal pkg | xargs -n1 dirname | sort -u); do \
 		for target in $$(go test -list '^Fuzz' ./$$dir | grep '^Fuzz'); do \
 			echo "$$dir $$target"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) ./$$dir; \

@@ -176,13 +176,9 @@ func (n *network) turn() {
 	}
 }
 
-// settleFor is above what changes of primaries, fetching and what repeats them take.
-const settleFor = 2 * time.Second
-
-// settle runs until nothing happens any more, or for settleFor.
+// settle runs until nothing happens any more.
 func (n *network) settle() {
-	end := n.now + settleFor
-	for idle := 0; idle < 8 && n.now < end; {
+	for idle := 0; idle < 8; {
 		idle++
 		var wake time.Duration
 		for _, x := range n.nodes {

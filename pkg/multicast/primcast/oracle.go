@@ -19,10 +19,11 @@ const (
 	maxBackoff        = 3 // a campaign that fails is repeated up to 2^3 times as late
 )
 
-// watches reports whether this process waits for its primary.
-func (c *Core) watches() bool {
-	return len(c.pending) > 0 || c.unproposed > 0 || !c.active() || c.watchUntil > c.now
-}
+// waits reports whether this process waits for its primary.
+func (c *Core) waits() bool { return len(c.pending) > 0 || c.unproposed > 0 || !c.active() }
+
+// watches reports whether this process, or another not long ago, waits for the primary.
+func (c *Core) watches() bool { return c.waits() || c.watchUntil > c.now }
 
 // silence is for how long the primary, or the change to it, has not moved.
 func (c *Core) silence() time.Duration {
@@ -60,7 +61,7 @@ func (c *Core) watch(out *multicast.Output) {
 			case q == c.self:
 			case suspects:
 				q.frame = appendEpochPacket(q.frame, kindSilent, c.promised)
-			case silence >= c.suspectAfter/pingsPerSuspicion:
+			case silence >= c.suspectAfter/pingsPerSuspicion && (c.waits() || q.id == c.promised.Leader):
 				q.frame = append(q.frame, byte(kindPing))
 			}
 		}

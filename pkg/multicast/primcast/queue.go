@@ -16,12 +16,6 @@ func (q *queue) push(m *message) {
 	q.up(m.slot)
 }
 
-func (q *queue) pop() *message {
-	first := (*q)[0]
-	q.remove(first)
-	return first
-}
-
 func (q *queue) remove(m *message) {
 	at, last := m.slot, len(*q)-1
 	q.swap(at, last)

@@ -69,8 +69,8 @@ func TestStartAgainOfDeliveredMessageIsAnswered(t *testing.T) {
 	require.Empty(t, said(t, sender.hear(1), 1, kindStart))
 
 	c := newProc(t, 1)
-	out := c.loopback(c.hear(5, startOf(msg(1, 1), 0)))
-	out = c.hear(2, ackOf(epochG, 1, 1))
+	c.loopback(c.hear(5, startOf(msg(1, 1), 0)))
+	out := c.hear(2, ackOf(epochG, 1, 1))
 	require.Equal(t, []uint64{1}, delivered(out))
 	at := out.Deliveries[0].Position()
 	c.step(multicast.Input{Covered: at})
