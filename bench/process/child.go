@@ -93,7 +93,7 @@ func (c *child) ask(ctx context.Context, o order) error {
 // kill ends the child as a crash does.
 func (c *child) kill() {
 	_ = c.command.Process.Kill() // fails only if it has ended
-	c.reap()
+	_ = c.reap()                 // the end of a killed process is no news
 }
 
 // stop ends the child in order, or else as a crash does.
@@ -155,6 +155,7 @@ func (k *cluster) listen(ctx context.Context, p multicast.ProcessID, incarnation
 	}
 	c, err := spawn(k.cfg, spec{
 		Self: p, Groups: k.groups, Incarnation: incarnation, Address: address, Dir: dir, Durability: k.cfg.Durability,
+		Window: k.cfg.Window, PackDelay: k.cfg.PackDelay,
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"sync"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -27,6 +28,8 @@ type spec struct {
 	Address     string // 127.0.0.1:0 at the first start
 	Dir         string
 	Durability  wal.Durability
+	Window      int
+	PackDelay   time.Duration
 }
 
 // hello is the first line that a child writes; its second input are the addresses of all.
@@ -119,6 +122,7 @@ func (s *spec) node(log *wal.Log) (*node, error) {
 	n.restored, n.covered = n.ledger.Position, n.ledger.Position
 	core, err := primcast.New(primcast.Config{
 		Self: s.Self, Groups: s.Groups, Delivered: n.restored, Seed: uint64(s.Self)<<32 | s.Incarnation,
+		Window: s.Window, PackDelay: s.PackDelay,
 	})
 	if err != nil {
 		return nil, err

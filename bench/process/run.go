@@ -65,7 +65,9 @@ type Config struct {
 	Messages    uint64        // run until so many are completed; 0: for Duration
 	Duration    time.Duration // of the measurement
 	Warmup      time.Duration
-	Payload     int // bytes
+	Payload     int           // bytes
+	Window      int           // see primcast.Config
+	PackDelay   time.Duration // see primcast.Config
 	Durability  wal.Durability
 	Dir         string        // where the replicas keep their logs; "": a temporary directory
 	Profile     string        // directory for a CPU profile of each replica; "": none

@@ -14,6 +14,7 @@ import (
 
 	"github.com/globalfs/globalfs/bench/process"
 	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
 // processFlags are those of `bench processes`.
@@ -47,6 +48,8 @@ messages in the same order, each once.`,
 	flags.DurationVar(&c.Warmup, "warmup", 2*time.Second, "before each measurement")
 	flags.Uint64Var(&c.Messages, "messages", 0, "measure until so many are delivered, instead of for a time")
 	flags.IntVar(&c.Payload, "payload", 64, "bytes of each message")
+	flags.IntVar(&c.Window, "window", primcast.DefaultWindow, "messages of one sender under way; further ones wait")
+	flags.DurationVar(&c.PackDelay, "pack-delay", 0, "how long a message may wait for others to travel with")
 	flags.StringVar(&f.durability, "durability", "memory", "what an acknowledgement survives: nothing (memory), the death of the process (os) or a power loss (sync)")
 	flags.StringVar(&c.Dir, "data-dir", "", "where the replicas keep their logs, deleted at the end (default: the temporary directory)")
 	flags.StringVar(&c.Profile, "profile", "", "directory for a CPU profile of each replica")
@@ -133,6 +136,8 @@ func (f *processFlags) prepare() error {
 		return inputError{fmt.Errorf("--duration %v: give a positive duration", f.config.Duration)}
 	case f.config.Warmup < 0:
 		return inputError{fmt.Errorf("--warmup %v: give 0 or a positive duration", f.config.Warmup)}
+	case f.config.Window < 1 || f.config.PackDelay < 0:
+		return inputError{fmt.Errorf("--window %d, --pack-delay %v: give 1 or more, and 0 or more", f.config.Window, f.config.PackDelay)}
 	case f.config.Payload < 0 || f.config.Payload > 1<<20:
 		return inputError{fmt.Errorf("--payload %d: give 0 to %d bytes", f.config.Payload, 1<<20)}
 	case f.output != "table" && f.output != "json":

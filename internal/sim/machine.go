@@ -27,6 +27,9 @@ type machine struct {
 
 // position is how far the durable part goes.
 func (m *machine) position() multicast.Position {
+	if m.run.protocol.Conflicts != nil {
+		return m.covered()
+	}
 	if m.durable == 0 {
 		return multicast.Position{}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,9 @@ type Protocol struct {
 	Leads func(core multicast.Core) bool
 	// Size, if set, is how much a core keeps, in any unit. It is asked after each step: make it quick.
 	Size func(core multicast.Core) int
+	// Conflicts, if set, says which messages the cores order; those that commute they need not (T 4.4.3). It is
+	// symmetric. Faults must not restart processes.
+	Conflicts func(a, b *multicast.Message) bool
 	// Replace, if set, begins the replacement of a process that was killed by a spare
 	// that has just started, some time after the kill, while faults go on.
 	Replace func(n *Network, dead, spare multicast.ProcessID)
@@ -118,7 +122,7 @@ type run struct {
 // they need no more. The error is about the arguments, or says that a core would not start
 // from its records.
 func Run(cfg Config, w Workload, p Protocol) (*Result, error) {
-	if err := w.Validate(); err != nil {
+	if err := errors.Join(w.Validate(), p.validateConflicts(&cfg)); err != nil {
 		return nil, err
 	}
 	r := &run{
@@ -126,6 +130,9 @@ func Run(cfg Config, w Workload, p Protocol) (*Result, error) {
 		machines: map[multicast.ProcessID]*machine{},
 		sent:     map[multicast.MessageID]*sent{},
 		seq:      map[multicast.ProcessID]uint64{},
+	}
+	if p.Conflicts != nil {
+		r.history.Conflict = r.conflict
 	}
 	for _, g := range cfg.Groups {
 		for _, p := range g.Members {

@@ -179,7 +179,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	}
 	c.group.pass()
 	if !ordered {
-		out.Wake = in.Now.Mono
+		out.Wake = in.Now.Mono + 1 // at once
 	}
 	c.deliver(out)
 	c.flush(out)

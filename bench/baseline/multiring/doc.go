@@ -15,6 +15,9 @@
 // decided, and so do those after it; the last one passes the decision on (DECIDED), and it goes round to those
 // before. Links are FIFO and slots are voted in order, so a decision is one number.
 //
+// The global ring costs a delay a hop, so Config.Ring lets it cross each region once. All values cross each of its links, and
+// a coordinator orders a limited number of bytes in a step (maxStep), so that they do so at the same time.
+//
 // # The merge
 //
 // A process takes M slots of its group's ring, M of the global ring, and so on. A ring that has

@@ -38,8 +38,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-func TestValuesAreAQueue(t *testing.T) {
-	var v values
+func TestFIFO(t *testing.T) {
+	var v fifo[value]
 	next, last := multicast.Timestamp(1), multicast.Timestamp(0)
 	for i := range 1000 {
 		for range i % 7 {

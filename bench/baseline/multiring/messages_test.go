@@ -120,6 +120,9 @@ func TestConfigReplayAndProposals(t *testing.T) {
 		"Lambda -1":               {Self: 1, Groups: twoGroups, Lambda: -1},
 		"Delta -1ns":              {Self: 1, Groups: twoGroups, Delta: -1},
 		"M 1000001":               {Self: 1, Groups: twoGroups, M: 1_000_001},
+		"Ring: process 2":         {Self: 1, Groups: twoGroups, Ring: []multicast.ProcessID{1, 2, 3, 4, 5, 6, 2}},
+		"Ring: process 7":         {Self: 1, Groups: twoGroups, Ring: []multicast.ProcessID{7}},
+		"Ring: 4 of 6":            {Self: 1, Groups: twoGroups, Ring: []multicast.ProcessID{5, 1}},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)
@@ -145,6 +148,41 @@ func TestConfigReplayAndProposals(t *testing.T) {
 	c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: 2}}}, &out)
 	require.Len(t, out.Frames, 1, "what waited for the link")
 	require.Equal(t, DefaultDelta, out.Wake)
+}
+
+// TestManyProposals: a coordinator orders some of them in a step, in their order, and the rest in the next ones.
+func TestManyProposals(t *testing.T) {
+	c := newCore(t, 1)
+	receive(c, 2, nil)
+	var all []packet
+	for seq := range uint64(10) {
+		id := multicast.MessageID{Sender: 4, Seq: seq + 1}
+		all = append(all, packet{kind: kindPropose, id: id, route: encoded(1, 300), payload: make([]byte, maxStep/4)})
+	}
+	all[9].payload = make([]byte, 2*maxStep) // alone
+	in := multicast.Input{Frames: []multicast.Frame{{Peer: 4}, {Peer: 4, Data: frame(all...)}}}
+	var sizes []int
+	for {
+		var out multicast.Output
+		c.Step(&in, &out)
+		before := len(sizes)
+		for _, f := range out.Frames {
+			if f.Peer == 2 {
+				sizes = append(sizes, len(f.Data))
+			}
+		}
+		if out.Wake != in.Now.Mono+1 {
+			break
+		}
+		require.Len(t, sizes, before+1)
+		in = multicast.Input{Now: multicast.Instant{Mono: out.Wake}}
+	}
+	require.Len(t, sizes, 4)
+	for _, size := range sizes[:3] {
+		require.LessOrEqual(t, size, maxStep+100)
+	}
+	require.Greater(t, sizes[3], 2*maxStep)
+	require.EqualValues(t, 10, c.global.accepted)
 }
 
 func seeds(f *testing.F) {

@@ -11,9 +11,9 @@ type ring struct {
 	previous *peer
 	quorum   int
 
-	accepted uint64 // slots voted for here: all below
-	decided  uint64 // slots known to be decided: all below
-	said     uint64 // of decided, what was passed on
+	accepted uint64      // slots voted for here: all below
+	decided  uint64      // slots known to be decided: all below
+	said     uint64      // of decided, what was passed on
 	values   fifo[value] // in the order of their slots
 	proposed fifo[proposal]
 }

@@ -73,6 +73,10 @@ func draw(seed uint64) (sim.Config, sim.Workload, multiring.Config) {
 	ring := multiring.Config{
 		Lambda: []int{300, 2000, 0}[rng.IntN(3)], Delta: time.Duration(5+rng.IntN(20)) * time.Millisecond, M: rng.IntN(4),
 	}
+	if rng.IntN(2) == 0 {
+		ring.Ring = slices.Clone(w.Senders) // everybody
+		rng.Shuffle(len(ring.Ring), func(i, j int) { ring.Ring[i], ring.Ring[j] = ring.Ring[j], ring.Ring[i] })
+	}
 	return cfg, w, ring
 }
 

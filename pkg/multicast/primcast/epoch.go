@@ -205,7 +205,7 @@ func (c *Core) newState(q *peer, p *packet) {
 }
 
 // stage keeps an entry of the T that comes in.
-func (c *Core) stage(q *peer, p *packet) {
+func (c *Core) stage(p *packet) {
 	in := &c.incoming
 	c.progress = c.now
 	switch {

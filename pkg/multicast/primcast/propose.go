@@ -237,7 +237,7 @@ func (c *Core) sendHave(m *message) {
 // ownEntry is lines 40-45: the primary's next proposal, or one of NEW-STATE.
 func (c *Core) ownEntry(q *peer, p *packet) {
 	if c.incoming.takes(q, p.epoch) {
-		c.stage(q, p)
+		c.stage(p)
 		return
 	}
 	if p.epoch != c.current {

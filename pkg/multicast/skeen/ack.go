@@ -35,9 +35,9 @@ func (c *Core) acknowledgeInOrder() {
 	}
 }
 
-// goesWith reports whether o goes to all destinations of p.
-func (o *pending) goesWith(p *pending) bool {
-	return !slices.ContainsFunc(p.start.Dest, func(g multicast.GroupID) bool { return !o.start.To(g) })
+// goesWith reports whether p goes to all destinations of m.
+func (p *pending) goesWith(m *pending) bool {
+	return !slices.ContainsFunc(m.start.Dest, func(g multicast.GroupID) bool { return !p.start.To(g) })
 }
 
 // onAck is lines 17-18. ACK never overtakes START, as its sender has our LOCAL-TS, and never comes
