@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,11 +42,16 @@ type Cluster struct {
 	cfg     Config
 	unlock  func() error
 	network network
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	servers map[string]*running // by name
 
 	mu   sync.Mutex
 	errs []error
+}
+
+// running is a server that runs.
+type running struct {
+	stop context.CancelFunc
+	done chan struct{} // closed when it has ended
 }
 
 // Start opens the data directory, starts all servers and waits until every partition
@@ -56,13 +63,12 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if cfg.WAN && cfg.GRPC {
 		return nil, errors.New("wide-area delays are added to the links in memory: use them without the gRPC transport")
 	}
-	c := &Cluster{}
+	c := &Cluster{servers: map[string]*running{}}
 	if c.unlock, err = claim(cfg.Dir, &cfg.Spec); err != nil {
 		return nil, err
 	}
 	c.cfg = cfg
-	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.cancel = cancel
+	run := context.WithoutCancel(ctx)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
@@ -91,14 +97,29 @@ func (c *Cluster) startServer(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	c.running.Go(func() {
+	ctx, stop := context.WithCancel(ctx)
+	r := &running{stop: stop, done: make(chan struct{})}
+	c.servers[name] = r
+	go func() {
+		defer close(r.done)
 		if err := s.Run(ctx); err != nil {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.errs = append(c.errs, err)
 		}
-	})
+	}()
 	return nil
+}
+
+// stopServers stops servers, in order that what was acknowledged is on disk, and waits for their end.
+func (c *Cluster) stopServers(names ...string) {
+	for _, name := range names {
+		c.servers[name].stop()
+	}
+	for _, name := range names {
+		<-c.servers[name].done
+		delete(c.servers, name)
+	}
 }
 
 // awaitReady returns once every partition has executed an update.
@@ -142,11 +163,9 @@ func (c *Cluster) Client(region topology.Region) (*Client, error) {
 	return &Client{Client: cl, caller: caller}, nil
 }
 
-// Close stops all servers, in order that what was acknowledged is on disk, and gives
-// the errors that any of them had.
+// Close stops all servers and gives the errors that any of them had.
 func (c *Cluster) Close() error {
-	c.cancel()
-	c.running.Wait()
+	c.stopServers(slices.Collect(maps.Keys(c.servers))...)
 	var err error
 	if c.network != nil {
 		err = c.network.close()

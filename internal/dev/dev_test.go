@@ -126,6 +126,31 @@ func TestReadYourWritesAcrossReplicas(t *testing.T) {
 	}
 }
 
+// A server that leads partitions stops: what is acknowledged stays, and updates go on. It comes back and
+// catches up; then another one stops, so that without the first there would be no majority.
+func TestPrimaryStops(t *testing.T) {
+	for _, grpc := range []bool{false, true} {
+		cfg := testConfig(t.TempDir())
+		cfg.GRPC = grpc
+		c := start(t, cfg)
+		cl := in(t, c, "us-east-1")
+		leads := func(p *topology.Partition) string { return p.Replicas[0].Server }
+		p := c.Plan.Partitions[0]
+		write(t, cl, p.Root(), "before", "1")
+		c.stopServers(leads(&p))
+		begin := time.Now()
+		write(t, cl, p.Root(), "meanwhile", "2")
+		t.Logf("grpc %v: an update after the primary had stopped took %v", grpc, time.Since(begin))
+		require.NoError(t, c.startServer(context.WithoutCancel(t.Context()), leads(&p)))
+		write(t, cl, p.Root(), "after", "3")
+		c.stopServers(p.Replicas[1].Server)
+		write(t, cl, p.Root(), "at last", "4")
+		for name, content := range map[string]string{"before": "1", "meanwhile": "2", "after": "3", "at last": "4"} {
+			require.Equal(t, content, read(t, cl, p.Root(), name))
+		}
+	}
+}
+
 // Message then look: who is told of a change, with the vector of who tells, sees it, also through a
 // third party and in a partition that neither has asked before.
 func TestMessageThenLook(t *testing.T) {

@@ -18,12 +18,11 @@ func last(m *multicast.Message) byte { return m.Payload[len(m.Payload)-1] }
 
 // relations are what messages may conflict with.
 var relations = map[string]func(a, b *multicast.Message) bool{
-	"all":               func(_, _ *multicast.Message) bool { return true },
-	"none":              func(_, _ *multicast.Message) bool { return false },
-	"the same parity":   func(a, b *multicast.Message) bool { return last(a)%2 == last(b)%2 },
-	"even with even":    func(a, b *multicast.Message) bool { return last(a)%2+last(b)%2 == 0 },
-	"a third with all":  func(a, b *multicast.Message) bool { return last(a)%3 == 0 || last(b)%3 == 0 }, // not transitive
-	"the next with one": func(a, b *multicast.Message) bool { return (last(a)-last(b)+1)%5 <= 2 },       // neither
+	"all":              func(_, _ *multicast.Message) bool { return true },
+	"none":             func(_, _ *multicast.Message) bool { return false },
+	"the same parity":  func(a, b *multicast.Message) bool { return last(a)%2 == last(b)%2 },
+	"even with even":   func(a, b *multicast.Message) bool { return last(a)%2+last(b)%2 == 0 },
+	"a third with all": func(a, b *multicast.Message) bool { return last(a)%3 == 0 || last(b)%3 == 0 }, // not transitive
 }
 
 // commuting orders what conflicts.
@@ -52,7 +51,7 @@ func TestPrimCastCommuting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var reach Reach
 			swapped, epochs := 0, uint64(0)
-			seeds(t, 150, func(seed uint64) error {
+			seeds(t, 80, func(seed uint64) error {
 				cfg, w, core := commutingRun(seed)
 				p := commuting(core, conflicts)
 				rest := p.AtRest
@@ -79,7 +78,8 @@ func TestPrimCastCommuting(t *testing.T) {
 			if name == "all" {
 				require.Zero(t, swapped)
 			} else if *oneSeed == 0 && *seedCount == 0 {
-				require.Greater(t, swapped, 1000)
+				require.Greater(t, swapped, 500)
+				require.Greater(t, epochs, uint64(500), "primaries change")
 			}
 		})
 	}
