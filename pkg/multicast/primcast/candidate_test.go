@@ -13,15 +13,22 @@ func candidate(t *testing.T) (*proc, *multicast.Output) {
 	c := newProc(t, 2)
 	c.hear(5, startOf(msg(1, 1), 0))
 	c.hear(1, entryOf(epochG, 1, 4, msg(1, 1)))
+	return c, c.campaigns(3)
+}
+
+// campaigns leaves p alone with others that hear nothing either, until it starts an epoch.
+func (p *proc) campaigns(with ...multicast.ProcessID) *multicast.Output {
 	for range 40 {
-		c.hear(3, packet{kind: kindSilent, epoch: epochG})
-		out := c.after(DefaultSuspectAfter / 4)
-		if c.Stats().State == Candidate {
-			return c, out
+		for _, q := range with {
+			p.hear(q, packet{kind: kindSilent, epoch: p.Stats().Current})
+		}
+		out := p.after(DefaultSuspectAfter / 4)
+		if p.Stats().State == Candidate {
+			return out
 		}
 	}
-	require.Fail(t, "a quorum hears nothing, and nobody starts an epoch")
-	return nil, nil
+	require.Fail(p.tb, "a quorum hears nothing, and nobody starts an epoch")
+	return nil
 }
 
 func TestAlg3Line57QuorumStartsAnEpoch(t *testing.T) {
@@ -70,4 +77,32 @@ func TestAlg3Line65NeedsAQuorum(t *testing.T) {
 	c.loopback(c.loopback(out))
 	require.Equal(t, epochG, c.Stats().Current)
 	require.Empty(t, said(t, c.hear(3, promiseOf(third, epochG, 1, 4)), 3, kindNewState), "for another epoch")
+}
+
+// TestAlg3Line66HighestEpochWins over a longer T of a lower one. What is dropped is proposed
+// again (line 78), in the order of ids.
+func TestAlg3Line66HighestEpochWins(t *testing.T) {
+	c := newProc(t, 2)
+	dropped := []uint64{1, 2, 3, 4, 5, 6, 7, 8}
+	for _, seq := range []uint64{7, 2, 8, 1, 5, 3, 6, 4} {
+		c.hear(5, startOf(msg(seq, 1), 0))
+		index := c.t.last() + 1
+		c.hear(1, entryOf(epochG, index, multicast.Timestamp(index), msg(seq, 1)))
+	}
+	c.loopback(c.loopback(c.campaigns(3)))
+	between := Epoch{Number: 2, Leader: 1}
+	out := c.hear(3, promiseOf(second, between, 1, 4))
+	require.Equal(t, packet{kind: kindFetchLog, epoch: between}, c.said(out, 3, kindFetchLog))
+	out = c.hear(3, startOf(msg(9, 1), 0), entryOf(between, 1, 4, msg(9, 1)))
+	require.Equal(t, second, c.Stats().Current)
+	require.Equal(t, 1, c.Stats().Entries)
+
+	c.loopback(out)
+	out = c.hear(3, acceptOf(second))
+	var again []uint64
+	for i, p := range said(t, out, 3, kindEntry) {
+		again = append(again, p.message.ID.Seq)
+		require.EqualValues(t, i+2, p.index)
+	}
+	require.Equal(t, dropped, again)
 }

@@ -65,13 +65,13 @@ func (c *Core) fetchEntries(g *group, out *multicast.Output) {
 	}
 }
 
-// answer sends START(m) to q, which asked for it.
+// answer sends START(m) to q, which asked for it, and asks again for what is too much for one frame.
 func (c *Core) answer(q *peer, id multicast.MessageID) {
 	m := c.messages[id]
 	if m == nil && c.done.has(id) {
 		c.tellBehind(q)
 	}
-	if m != nil && m.logged && m.To(q.group.id) {
+	if m != nil && m.logged && m.To(q.group.id) && len(q.frame) < maxStream {
 		prev := uint64(0)
 		if q.group == c.own {
 			prev = m.prev

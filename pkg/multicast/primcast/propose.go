@@ -116,26 +116,31 @@ func (c *Core) have(q *peer, id multicast.MessageID) {
 	}
 }
 
-// resend sends q again, in order, the own messages that it may not have.
+// resend sends q again, in order, the own messages that it may not have. A member of the own group gets what
+// is in T together with T (stream). What is in T, here, and too much for one frame, it fetches.
 func (c *Core) resend(q *peer) {
 	type start struct {
 		*multicast.Message
-		prev uint64
+		prev   uint64
+		logged bool
 	}
 	var again []start
 	for _, s := range c.outbox.sent {
 		if i := slices.Index(s.Dest, q.group.id); i >= 0 && s.has[i]&(1<<q.member) == 0 {
-			again = append(again, start{&s.Message, s.prevs[i]})
+			again = append(again, start{&s.Message, s.prevs[i], false})
 		}
 	}
 	for _, m := range c.messages {
-		if i := slices.Index(m.Dest, q.group.id); m.own && i >= 0 && (!m.delivered || m.position().Compare(q.covered) > 0) {
-			again = append(again, start{&m.Message, m.prevs[i]})
+		i := slices.Index(m.Dest, q.group.id)
+		if m.own && i >= 0 && (!m.logged || q.group != c.own && m.position().Compare(q.covered) > 0) {
+			again = append(again, start{&m.Message, m.prevs[i], m.logged})
 		}
 	}
 	slices.SortFunc(again, func(a, b start) int { return cmp.Compare(a.ID.Seq, b.ID.Seq) })
 	for _, s := range again {
-		c.sendStart(q, s.Message, s.prev)
+		if !s.logged || len(q.frame) < maxStream {
+			c.sendStart(q, s.Message, s.prev)
+		}
 	}
 }
 

@@ -1,0 +1,123 @@
+package primcast
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// TestI1ClockDoesNotGoBackBehindABump: what was said of the clock holds after a restart.
+func TestI1ClockDoesNotGoBackBehindABump(t *testing.T) {
+	c, _ := promised(t)
+	bump := c.said(c.hear(4, entryOf(epochH, 1, 30, msg(1, both...))), 1, kindBump)
+	require.EqualValues(t, 30, bump.ts)
+	again := c.restart(multicast.Position{})
+	again.step(multicast.Input{})
+	require.GreaterOrEqual(t, again.Stats().Clock, bump.ts)
+}
+
+// TestI1ClockDoesNotGoBackBehindAPromise: line 68 relies on the clock in a PROMISE.
+func TestI1ClockDoesNotGoBackBehindAPromise(t *testing.T) {
+	c := newProc(t, 3)
+	c.clock = 77
+	promise := c.said(c.hear(2, newEpochOf(second)), 2, kindPromise).promise
+	require.EqualValues(t, 77, promise.clock)
+	again := c.restart(multicast.Position{})
+	again.step(multicast.Input{})
+	require.GreaterOrEqual(t, again.Stats().Clock, promise.clock)
+}
+
+// TestMissingContentHoldsBackLaterProposals: as long as the content of the first is missing, the second
+// is not in T (line 43), though the first turns out to be later.
+func TestMissingContentHoldsBackLaterProposals(t *testing.T) {
+	c := newProc(t, 2)
+	first, second := msg(1, both...), msg(2, 1)
+	c.hear(5, startOf(second, 0))
+	c.hear(1, entryOf(epochG, 1, 1, first), entryOf(epochG, 2, 2, second), ackOf(epochG, 2, 2))
+	c.hear(4, entryOf(epochH, 1, 9, first), ackOf(epochH, 1, 9))
+	c.hear(6, ackOf(epochH, 1, 9))
+	c.hear(3, ackOf(epochG, 2, 8))
+	require.Empty(t, c.hear(1, ackOf(epochG, 2, 8)).Deliveries)
+
+	asked := map[multicast.ProcessID]int{}
+	for range 6 {
+		out := c.after(DefaultFetchAfter)
+		for p := multicast.ProcessID(1); p <= 6; p++ {
+			asked[p] += len(said(t, out, p, kindFetch))
+		}
+	}
+	require.Len(t, asked, 6)
+	require.Equal(t, 6, asked[4]+asked[5]+asked[6], "of h, whose T named it last, each in turn")
+	require.Equal(t, 2, asked[4])
+
+	out := c.hear(6, startOf(first, 0))
+	require.Len(t, out.Records, 2)
+	require.Equal(t, []uint64{2}, delivered(out), "the first is at 9")
+}
+
+// TestCoverageWaitsForFinalTimestamps: what others forget once they hear that it is covered, a
+// process must be able to do without, also after a restart.
+func TestCoverageWaitsForFinalTimestamps(t *testing.T) {
+	c, m := newProc(t, 1), msg(1, both...)
+	c.hear(5, startOf(m, 0))
+	decide := func(c *proc, covered multicast.Position) (deliveries []multicast.Delivery) {
+		for _, q := range []multicast.ProcessID{4, 5, 1, 2} {
+			heard := []packet{ackOf(epochG, 1, 1)}
+			if q > 3 {
+				heard = []packet{entryOf(epochH, 1, 1, m), ackOf(epochH, 1, 1)}
+			}
+			if q == 5 {
+				heard = heard[1:]
+			}
+			deliveries = append(deliveries, c.step(multicast.Input{Covered: covered, Frames: []multicast.Frame{{Peer: q}, {Peer: q, Data: encode(heard...)}}}).Deliveries...)
+		}
+		return deliveries
+	}
+	deliveries := decide(c, multicast.Position{})
+	require.Len(t, deliveries, 1)
+	at := deliveries[0].Position()
+
+	again := c.restart(at)
+	again.step(multicast.Input{Covered: at})
+	require.Zero(t, again.self.covered, "it does not know that the state machine has m")
+	require.Empty(t, decide(again, at), "it was delivered before")
+	require.Zero(t, again.self.covered, "its final timestamp is not recorded")
+
+	out := again.step(multicast.Input{Covered: at, Frames: []multicast.Frame{{Peer: 5, Data: encode(startOf(msg(2, 1), 1))}}})
+	require.Len(t, out.Records, 2)
+	require.Equal(t, at, again.said(out, 2, kindCovered).position)
+
+	third := again.restart(at)
+	third.step(multicast.Input{})
+	require.True(t, third.messages[m.ID].delivered, "without hearing of it")
+	require.False(t, third.messages[msg(2).ID].delivered)
+}
+
+// TestRestartFromCheckpoint: after all of T was forgotten, its indexes go on.
+func TestRestartFromCheckpoint(t *testing.T) {
+	n := newNetwork(t, 5, 3)
+	for round := range 6 {
+		for range 30 {
+			n.propose(n.nodes[n.rng.IntN(3)])
+			n.turn()
+		}
+		n.settle()
+		for _, x := range n.nodes {
+			x.durable = len(x.applied)
+			in := &multicast.Input{Now: multicast.Instant{Mono: n.now}}
+			n.run(x, in)
+			at := x.applied[x.durable-1].Position()
+			for _, y := range n.nodes {
+				in.Frames = []multicast.Frame{{Peer: y.id, Data: appendCovered(nil, at)}}
+				n.run(x, in)
+			}
+			require.Zero(t, x.core.Stats().Entries)
+			x.log = [][]byte{x.core.appendCheckpoint(nil)}
+		}
+		n.boot(n.nodes[round%3])
+	}
+	n.settle()
+	n.verify()
+}
