@@ -274,6 +274,9 @@ func TestRunReplacesTheKilled(t *testing.T) {
 			New: func(multicast.ProcessID, []multicast.Group, multicast.Position) (multicast.Core, error) {
 				return silent{}, nil
 			},
+			NewSpare: func(_, _ multicast.ProcessID, _ []multicast.Group, _ multicast.Position) (multicast.Core, error) {
+				return silent{}, nil
+			},
 			Replace: func(n *Network, dead, spare multicast.ProcessID) {
 				require.False(t, n.Up(dead))
 				require.True(t, n.Up(spare))

@@ -16,11 +16,6 @@
 // group's clock is at or above it once SYNC-SOFT is decided, and m can be delivered: four
 // communication steps after the multicast. A message to one group needs the first consensus only: three.
 //
-// Followers are faster than that. With three members they learn what is decided a step before their leader does, so their counterparts
-// have it in step 3, as they have SYNC-SOFT. And if places stand for regions, it has crossed none: the leaders being in one
-// region, a follower waits for its own leader only (T 4.5.4). A HARD of every member to every process would bring
-// nothing more there, and cost three times the packets; as it is, a follower has each timestamp twice, and the first counts.
-//
 // If it is not, the paper decides the final timestamp by one more consensus (SYNC-HARD). That is left out here, since a
 // fixed leader never guesses wrong: the log decides in the order of its proposals, so its soft clock, which
 // goes through the same ones (I5), is what the group's clock will be. A soft clock that follows what is decided only
@@ -28,6 +23,11 @@
 // longer than the eight steps that the thesis gives as failure-free latency. With this one it is six: only what reaches a leader
 // before the SYNC-SOFT of m is proposed, two steps after m was multicast, can be ordered before m, and takes four. So this
 // is FastCast at its best, as a comparison should be.
+//
+// Followers are faster. With three members they learn what is decided a step before their leader does, so their counterparts
+// have it in step 3, as they have SYNC-SOFT. And if places stand for regions, it has crossed none: the leaders being in one
+// region, a follower waits for its own leader only (T 4.5.4). A HARD of every member to every process would bring
+// nothing more there, and cost three times the packets; as it is, a follower has each timestamp twice, and the first counts.
 //
 // Invariant:
 //

@@ -1,0 +1,37 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// duelRun draws a run in which processes suspect each other for no reason, and those who are suspected go on:
+// patience is about one trip over a link, links lag, and who has promised stops at once. Most epochs come to nothing.
+func duelRun(seed uint64) (Config, Workload, Protocol) {
+	cfg, rng := config(seed, sizes(seed, 2, 3, 3, 3, 5)...)
+	cfg.LatencyMax = 10 * time.Millisecond
+	cfg.Faults = Faults{
+		Every: time.Duration(3+rng.IntN(15)) * time.Millisecond, Longest: 80 * time.Millisecond, LagMax: 60 * time.Millisecond,
+		Pause: 1 + rng.IntN(2), Stall: 1 + rng.IntN(3), Cut: rng.IntN(3), Lag: 1 + rng.IntN(3), Crash: rng.IntN(4),
+	}
+	w := everybody(&cfg, 20+rng.IntN(40), time.Duration(1+rng.IntN(10))*time.Millisecond)
+	return cfg, w, primCastWith(primcast.Config{
+		FetchAfter: 20 * time.Millisecond, SuspectAfter: time.Duration(8+rng.IntN(20)) * time.Millisecond, Seed: seed,
+		CheckpointMin: 1 << (10 + rng.IntN(8)),
+	})
+}
+
+// TestPrimCastDuels: a primary goes on while others promise to the next.
+func TestPrimCastDuels(t *testing.T) {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
+		cfg, w, p := duelRun(seed)
+		if seed%2 == 0 {
+			w.OrderPercent, w.Reactions, w.ReactPercent = 50, 20, 20
+		}
+		return judge(cfg, w, p, &reach)
+	})
+	t.Logf("reached: %+v", reach)
+}
