@@ -47,8 +47,8 @@ vet:
 
 # -count=1: the result depends on files that the test cache does not know of.
 .PHONY: arch
-arch: ## the import rules, the documentation rules and the dependency list
-	go test -count=1 ./test/arch
+arch: ## the import rules, the documentation rules, the dependency list, and that mutants apply
+	go test -count=1 ./test/arch ./test/mutants
 
 .PHONY: unit
 unit: ## all packages but the slow ones on a real mount
@@ -68,6 +68,10 @@ soak: deps fuzz ## the random tests for long (SEEDS=100000 simulations, SOAK=5m 
 	go test -count=1 -timeout 0 ./internal/sim -sim.seeds=$(SEEDS)
 	go test -count=1 -timeout 0 ./internal/dev -run Race -race.duration=$(SOAK)
 	go test -count=1 -timeout 0 ./test/posix -posix.ops=100000
+
+.PHONY: mutants
+mutants: ## protocols with a line broken: the simulator finds each
+	go test -count=1 -v -parallel 2 -timeout 30m ./test/mutants -mutants | grep -v '^==='
 
 .PHONY: fuzz
 fuzz: ## every fuzz target (FUZZ=1m each)

@@ -26,12 +26,35 @@ func duelRun(seed uint64) (Config, Workload, Protocol) {
 // TestPrimCastDuels: a primary goes on while others promise to the next.
 func TestPrimCastDuels(t *testing.T) {
 	var reach Reach
-	seeds(t, 300, func(seed uint64) error {
+	seeds(t, 500, func(seed uint64) error {
 		cfg, w, p := duelRun(seed)
-		if seed%2 == 0 {
-			w.OrderPercent, w.Reactions, w.ReactPercent = 50, 20, 20
-		}
 		return judge(cfg, w, p, &reach)
 	})
 	t.Logf("reached: %+v", reach)
+	reach.requireMarks(t, Unsent, CutFrames, CutSurvived, CutRestart, Late)
+}
+
+// TestPrimCastDuelsKeepAtomicGlobalOrder, though a deposed primary still speaks.
+func TestPrimCastDuelsKeepAtomicGlobalOrder(t *testing.T) {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
+		cfg, w, p := duelRun(seed)
+		cfg.Groups = groups(groupsOf(seed, 3, 4, 3)...)
+		cfg.Gather = 0
+		w = everybody(&cfg, w.Messages, w.Every)
+		w.MostDest, w.OrderPercent, w.Reactions, w.ReactPercent = 2, 100, 60, 40
+		return judge(cfg, w, p, &reach)
+	})
+}
+
+// TestPrimCastDuelsKilled: some who have just asked for promises stop for ever, and a few have promised.
+func TestPrimCastDuelsKilled(t *testing.T) {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
+		cfg, w, p := duelRun(seed)
+		cfg.Faults.Kill = 1
+		p.AtRest = nil // who was killed keeps others from forgetting
+		return judge(cfg, w, p, &reach)
+	})
+	reach.requireMarks(t, Killed, KilledMost)
 }

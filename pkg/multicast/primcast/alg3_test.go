@@ -107,3 +107,15 @@ func TestAlg3RestartBetweenRecords(t *testing.T) {
 		again.hear(3, newEpochOf(third))
 	}
 }
+
+// TestAlg3LinkRestartRepeatsTheChange: whatever of lines 60, 64 and 74 was lost with the link.
+func TestAlg3LinkRestartRepeatsTheChange(t *testing.T) {
+	c, _ := promised(t)
+	require.Equal(t, promiseOf(second, epochG, 1, 4), c.said(c.hear(2), 2, kindPromise))
+	require.Empty(t, said(t, c.hear(1), 1, kindPromise), "it is not for others")
+	c.hear(2, newStateOf(second, 1, 1, 30))
+	require.Equal(t, acceptOf(second), c.said(c.hear(1), 1, kindAccept))
+
+	leader, _ := candidate(t)
+	require.Equal(t, newEpochOf(second), leader.said(leader.hear(1), 1, kindNewEpoch))
+}

@@ -24,6 +24,7 @@ func samplePackets() []packet {
 		startOf(m, 5), entryOf(epochG, 1, 2, m), sparse, ackOf(epochG, 9, 300), frontOf(epochG, 9, 300, at), frontOf(epochG, 9, 300, multicast.Position{}),
 		{kind: kindBump, epoch: epochG, ts: 301, last: 9},
 		{kind: kindHave, message: multicast.Message{ID: m.ID}}, {kind: kindFetch, message: multicast.Message{ID: m.ID}},
+		{kind: kindUpTo, epoch: epochG, prev: 3, index: 7},
 		{kind: kindFetchLog, epoch: epochG, index: 9, length: 8}, {kind: kindCovered, position: at},
 		newEpochOf(next), promised, state, acceptOf(next), {kind: kindPing}, {kind: kindSilent, epoch: next},
 		{kind: kindRoster, group: 1, epoch: next, roster: []multicast.ProcessID{1, 2, 7}},

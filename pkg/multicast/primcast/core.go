@@ -232,6 +232,8 @@ func (c *Core) handle(q *peer, p *packet) {
 		c.start(q, p)
 	case kindEntry:
 		c.entry(q, p)
+	case kindUpTo:
+		c.upTo(q, p)
 	case kindAck:
 		c.ack(q, p)
 	case kindBump:
@@ -255,7 +257,7 @@ func (c *Core) handle(q *peer, p *packet) {
 	case kindRoster:
 		c.hearRoster(q, p)
 	case kindReplace:
-		c.replaceMember(p.replacement)
+		c.hearReplace(q, p.replacement)
 	case kindBehind:
 		c.behindHeard(p.position)
 	case kindPing:

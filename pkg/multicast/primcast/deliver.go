@@ -84,6 +84,7 @@ func (c *Core) deliverOne(m *message, out *multicast.Output) {
 		}
 		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
 	}
+	c.backoff = 0 // the present primary has brought something about
 	if len(m.Dest) > 1 {
 		c.unnoted = append(c.unnoted, m)
 	}

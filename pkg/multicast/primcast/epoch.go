@@ -72,6 +72,10 @@ func (c *Core) newEpoch(q *peer, e Epoch) {
 		c.stats.BadPackets++
 		return
 	}
+	if q.member < 0 {
+		c.tellRoster(q) // it has not heard that it was replaced
+		return
+	}
 	if order := e.Compare(c.promised); order < 0 || order == 0 && c.current == e {
 		q.speak = true // it learns of the higher epoch
 		return
@@ -133,7 +137,7 @@ func (c *Core) gatherState() {
 			best, source = p, q
 		}
 	}
-	if c.state != Candidate || count < c.own.quorum || c.campaign.promises[c.self.id] == nil || c.incoming.source != nil {
+	if c.state != Candidate || c.self.member < 0 || count < c.own.quorum || c.campaign.promises[c.self.id] == nil || c.incoming.source != nil {
 		return
 	}
 	c.campaign.base, c.campaign.length = best.current, best.length
@@ -304,7 +308,7 @@ func (c *Core) replace(from uint64, tail []staged) {
 		c.sendHave(m)
 	}
 	for _, g := range c.groups {
-		g.lastOwn = 0
+		g.lastOwn = g.lastGone
 	}
 	for _, m := range c.t.entries {
 		c.concern(m)
@@ -317,7 +321,8 @@ func (c *Core) concern(m *message) {
 		return
 	}
 	for _, id := range m.Dest {
-		c.groups[id].lastOwn = m.index
+		g := c.groups[id]
+		g.lastOwn = max(g.lastOwn, m.index)
 	}
 }
 
@@ -358,14 +363,12 @@ func (c *Core) activate() {
 		}
 	}
 	c.stats.Epochs++
-	c.stateSince, c.leaderHeard, c.backoff = c.now, c.now, 0
+	c.stateSince, c.leaderHeard = c.now, c.now
 	for _, q := range c.order {
 		if q.member < 0 {
 			continue
 		}
-		if q.group != c.own {
-			c.tellRoster(q)
-		}
+		c.tellRoster(q)
 		if q.group == c.own || q.group.lastOwn != 0 {
 			q.speak = true
 		}

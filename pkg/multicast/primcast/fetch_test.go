@@ -36,18 +36,20 @@ func TestGapIsFilled(t *testing.T) {
 		c.cast(msg(3, both...))
 		c.run(10 * tick)
 		c.has([]uint64{1, 2, 3}, 1, 2, 3, 4, 5, 6)
-		require.Equal(t, map[multicast.ProcessID]int{primary: 1}, asked)
+		require.Positive(t, asked[primary])
 		require.Equal(t, epochG, c.proc(2).Stats().Current)
 	}
 }
 
-// TestGapOfADeadPrimaryIsFilledByOthers: 4 died before its entry reached 2, and so did 5. After FetchAfter the
-// members of h are asked in turn, and 6 has it.
+// TestGapOfADeadPrimaryIsFilledByOthers: 4 died before its entry reached 2, and from 5 no entry arrives. After
+// FetchAfter the members of h are asked in turn, and 6 has it.
 func TestGapOfADeadPrimaryIsFilledByOthers(t *testing.T) {
 	c := newCluster(t, func(cfg *Config) { cfg.SuspectAfter = time.Hour })
 	c.run(5 * tick)
 	asked := c.asks(2)
-	c.lose = func(from, to multicast.ProcessID, k kind) bool { return to == 2 && (from == 4 || from == 5 && k != kindStart) }
+	c.lose = func(from, to multicast.ProcessID, k kind) bool {
+		return to == 2 && (from == 4 || from == 5 && k == kindEntry)
+	}
 	c.cast(msg(1, both...))
 	c.run(5 * tick)
 	c.has(nil, 2)
@@ -101,17 +103,16 @@ func TestLargeGapComesInChunks(t *testing.T) {
 	c.run(10 * tick)
 	c.has(seqsOf(messages), 1, 2)
 	asked := c.asks(3)
-	cut, c.maxFrame = false, 0
+	cut = false
 	c.cast(msg(17, 1))
 	c.run(50 * tick)
 	c.has(append(seqsOf(messages), 17), 1, 2, 3)
 	require.GreaterOrEqual(t, asked[1], 3)
-	require.Less(t, c.maxFrame, maxStream+maxStream/4)
 }
 
 // TestLargeNewStateComesInChunks: 3 lacks most of T' when its primary dies.
 func TestLargeNewStateComesInChunks(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, func(cfg *Config) { cfg.FetchAfter = time.Hour }) // followers do not help each other
 	c.run(5 * tick)
 	cut := true
 	c.lose = func(from, to multicast.ProcessID, _ kind) bool { return cut && to == 3 }
@@ -124,14 +125,14 @@ func TestLargeNewStateComesInChunks(t *testing.T) {
 	c.cast(msg(17, 1))
 	c.run(5 * time.Second)
 	c.has(append(seqsOf(messages), 17), 2, 3)
-	require.Equal(t, Primary, c.proc(2).Stats().State)
+	require.Equal(t, second, c.proc(3).Stats().Current, "one epoch is enough")
 	require.GreaterOrEqual(t, asked[2], 2)
 	require.Less(t, c.maxFrame, maxStream+maxStream/4)
 }
 
 // TestLargeStateComesToACandidateInChunks: T_max of line 67 is elsewhere, and large.
 func TestLargeStateComesToACandidateInChunks(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, func(cfg *Config) { cfg.FetchAfter = time.Hour }) // followers do not help each other
 	c.run(5 * tick)
 	cut := true
 	c.lose = func(from, to multicast.ProcessID, _ kind) bool { return cut && to == 2 }
@@ -143,5 +144,6 @@ func TestLargeStateComesToACandidateInChunks(t *testing.T) {
 	c.cast(msg(17, 1))
 	c.run(5 * time.Second)
 	c.has(append(seqsOf(messages), 17), 2, 3)
+	require.Equal(t, second, c.proc(3).Stats().Current, "one epoch is enough")
 	require.Less(t, c.maxFrame, maxStream+maxStream/4)
 }

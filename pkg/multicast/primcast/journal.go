@@ -133,6 +133,7 @@ func (c *Core) appendCheckpoint(b []byte) []byte {
 	for _, id := range c.groupIDs {
 		g := c.groups[id]
 		b = appendPosition(appendMembers(b, g.roster, g.ids()), g.forgotten)
+		b = varint.AppendUint(b, g.lastGone)
 	}
 	b = varint.AppendUint(varint.AppendUint(b, c.log.ceiling), c.t.last())
 	b = c.done.append(b)

@@ -51,21 +51,7 @@ func (c *Core) entry(q *peer, p *packet) {
 		return
 	}
 	g := q.group
-	switch order := p.epoch.Compare(g.epoch); {
-	case order < 0:
-		return
-	case order > 0:
-		if p.prev > g.decided {
-			c.gap(q)
-			return
-		}
-		c.turn(g, p.epoch)
-	}
-	if p.prev > g.known {
-		c.gap(q)
-		return
-	}
-	if p.index <= g.known {
+	if !c.continues(q, p) || p.index <= g.known {
 		return
 	}
 	m := c.learn(p.message.ID, g)
@@ -79,6 +65,32 @@ func (c *Core) entry(q *peer, p *packet) {
 		c.moved(m)
 	}
 	c.decideUpTo(g)
+}
+
+// continues reports whether what q says of its T follows what is known of it here, if need be in a new epoch.
+func (c *Core) continues(q *peer, p *packet) bool {
+	g := q.group
+	order := p.epoch.Compare(g.epoch)
+	if order < 0 {
+		return false
+	}
+	if order > 0 && p.prev > g.decided || order == 0 && p.prev > g.known {
+		c.gap(q)
+		return false
+	}
+	if order > 0 {
+		c.turn(g, p.epoch)
+	}
+	return true
+}
+
+// upTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is told
+// that it is behind.
+func (c *Core) upTo(q *peer, p *packet) {
+	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p) {
+		q.group.known = max(q.group.known, p.index)
+		c.decideUpTo(q.group)
+	}
 }
 
 // turn follows another group into an epoch. What a quorum acknowledged is in its T too (Lemma 3), the rest
@@ -129,7 +141,7 @@ func (c *Core) gap(q *peer) {
 		return
 	}
 	c.stats.Gaps++
-	q.fetching = true
+	q.fetching, q.asked = true, c.checked.steps
 	q.frame = appendFetchLog(q.frame, q.group.epoch, c.knownOf(q.group), q.group.decided)
 }
 
@@ -168,6 +180,9 @@ func (c *Core) stream(q *peer, from uint64) {
 			return
 		}
 	}
+	if last := q.group.lastOwn; q.group != c.own && last >= prev {
+		q.frame = appendUpTo(q.frame, c.current, prev, last)
+	}
 }
 
 // ack is when r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
@@ -184,7 +199,8 @@ func (c *Core) ack(q *peer, p *packet) {
 	if g == c.own {
 		c.heardActive(q, p.epoch)
 	}
-	q.acked, q.length, q.last, q.fetching = p.epoch, p.length, p.last, false
+	q.acked, q.length, q.last = p.epoch, p.length, p.last
+	q.fetching = q.fetching && q.asked == c.checked.steps // what came with the gap is no answer
 	if g != c.own && p.epoch.Compare(g.epoch) > 0 && p.last <= g.decided {
 		c.turn(g, p.epoch) // nothing after that concerns this process
 	}

@@ -14,6 +14,7 @@ type kind uint8
 const (
 	kindStart    kind = 1 + iota // ⟨START, m⟩: message, prev
 	kindEntry                    // an entry of the T of h, which concerns the receiver: epoch, index, prev (the one before), ts, id
+	kindUpTo                     // the answer to kindFetchLog ends: no entry between prev and index concerns the receiver; epoch
 	kindAck                      // ⟨ACK, …, q⟩ for all of T: epoch, length, last (that concerns the receiver), clock as ts; and its front
 	kindBump                     // ⟨BUMP, E, ts, q⟩ of a process that follows no primary: epoch, ts, last
 	kindHave                     // to the sender of m: q needs no START(m); id
@@ -63,6 +64,11 @@ func appendEntry(b []byte, e Epoch, prev uint64, m *message) []byte {
 	b = appendEpoch(append(b, byte(kindEntry)), e)
 	b = varint.AppendUint(varint.AppendUint(b, m.index), m.index-prev)
 	return appendID(varint.AppendUint(b, m.ts), m.ID)
+}
+
+func appendUpTo(b []byte, e Epoch, prev, index uint64) []byte {
+	b = appendEpoch(append(b, byte(kindUpTo)), e)
+	return varint.AppendUint(varint.AppendUint(b, index), index-prev)
 }
 
 // appendAck acknowledges T to q, says the clock, and for a primary what it has not delivered.
@@ -177,6 +183,9 @@ func readPacket(r *varint.Reader, p *packet) {
 		if p.ts == 0 || p.prev >= p.index {
 			r.Fail()
 		}
+	case kindUpTo:
+		p.epoch, p.index = readEpoch(r), r.Uint(maxNumber)
+		p.prev = p.index - r.Uint(p.index)
 	case kindAck:
 		p.epoch, p.length = readEpoch(r), r.Uint(maxNumber)
 		p.last, p.ts = p.length-r.Uint(p.length), readTimestamp(r)

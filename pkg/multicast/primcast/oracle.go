@@ -150,6 +150,12 @@ func (c *Core) silentHeard(q *peer, e Epoch) {
 	}
 	c.highest = maxEpoch(c.highest, e)
 	q.silent, q.forgone = max(c.now, 1), e
+	if e.Compare(c.promised) < 0 { // it has not heard of what it could follow
+		c.tellRoster(q)
+		if c.promised.Leader == c.self.id {
+			q.frame = appendNewEpoch(q.frame, c.promised)
+		}
+	}
 	c.watchUntil = c.now + 2*c.suspectAfter
 	q.speak = true
 }

@@ -99,7 +99,7 @@ func TestOracleBacksOff(t *testing.T) {
 		took := campaignsAfter(c)
 		factor := time.Duration(1) << min(want-1, maxBackoff)
 		require.GreaterOrEqual(t, took, factor*DefaultSuspectAfter)
-		require.Less(t, took, factor*DefaultSuspectAfter*3/2)
+		require.Less(t, took, factor*DefaultSuspectAfter*2)
 		require.EqualValues(t, want+1, c.promised.Number)
 	}
 }
@@ -160,4 +160,14 @@ func TestDeadPrimaryIsReplaced(t *testing.T) {
 	c.run(5 * time.Second)
 	c.has([]uint64{1}, 1)
 	require.Equal(t, Follower, c.proc(1).Stats().State)
+}
+
+// TestOracleWhoFollowsAgainIsNotSilent: SILENT is taken back by an ACK.
+func TestOracleWhoFollowsAgainIsNotSilent(t *testing.T) {
+	c := waiting(t, 2)
+	for range 40 {
+		c.hear(3, packet{kind: kindSilent, epoch: epochG}, ackOf(epochG, 0, 0))
+		c.after(DefaultSuspectAfter / 4)
+	}
+	require.Equal(t, Follower, c.Stats().State)
 }

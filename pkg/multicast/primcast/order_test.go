@@ -55,3 +55,18 @@ func TestClockErrorNeedsNoFronts(t *testing.T) {
 	c.hear(4, entryOf(epochH, 1, 5, m), ackOf(epochH, 1, 5))
 	require.Equal(t, []uint64{1}, delivered(c.hear(6, ackOf(epochH, 1, 5))))
 }
+
+// TestFrontOfANewPrimaryIsHeardAnew: (b) is about the latest epoch of h. What 4 said of itself is not true of 5.
+func TestFrontOfANewPrimaryIsHeardAnew(t *testing.T) {
+	next := Epoch{Number: 2, Leader: 5}
+	m := msg(1, both...)
+	m.Order = multicast.AtomicGlobal
+	c := newProc(t, 2)
+	c.hear(5, startOf(m, 0))
+	c.hear(1, entryOf(epochG, 1, 9, m), ackOf(epochG, 1, 9))
+	c.hear(3, ackOf(epochG, 1, 9))
+	c.hear(4, entryOf(epochH, 1, 5, m), frontOf(epochH, 1, 9, multicast.Position{}))
+	c.hear(5, entryOf(next, 1, 5, m), ackOf(next, 1, 9))
+	require.Empty(t, c.hear(6, ackOf(next, 1, 9)).Deliveries)
+	require.Equal(t, []uint64{1}, delivered(c.hear(5, frontOf(next, 1, 9, multicast.Position{}))))
+}

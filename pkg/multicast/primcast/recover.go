@@ -51,6 +51,8 @@ func (c *Core) replayEntry(r *varint.Reader, next bool) (*message, error) {
 		return nil, fmt.Errorf("message %v to groups %v is not of this configuration: is this the log of another process?", m.ID, m.Dest)
 	case c.messages[m.ID] != nil || next && c.done.has(m.ID):
 		return nil, fmt.Errorf("message %v is in T twice", m.ID)
+	case len(c.t.entries) > 0 && m.index > c.t.last()+maxForgotten:
+		return nil, fmt.Errorf("entry %d after entry %d: more than %d forgotten between them", m.index, c.t.last(), maxForgotten)
 	case m.index <= c.t.last() || next && m.index != c.t.last()+1 || m.ts <= c.t.lastTS:
 		return nil, fmt.Errorf("entry %d at %d after entry %d at %d: a record is missing or out of order", m.index, m.ts, c.t.last(), c.t.lastTS)
 	}
@@ -134,7 +136,23 @@ func (c *Core) replayState(r *varint.Reader) error {
 			return err
 		}
 	}
-	c.t.pad(length)
+	return c.replayEnd(r, length)
+}
+
+// maxForgotten bounds the entries between two that are not forgotten, and so the memory that a log or state can ask for.
+const maxForgotten = 1 << 24
+
+// replayEnd is up to where T goes; what is missing at its end is forgotten.
+func (c *Core) replayEnd(r *varint.Reader, last uint64) error {
+	switch {
+	case r.Err() != nil:
+		return r.Err()
+	case c.t.last() > last:
+		return fmt.Errorf("T ends at entry %d, and entry %d is in it", last, c.t.last())
+	case len(c.t.entries) > 0 && last-c.t.last() > maxForgotten:
+		return fmt.Errorf("T ends at entry %d, more than %d after entry %d", last, maxForgotten, c.t.last())
+	}
+	c.t.pad(last)
 	return nil
 }
 
@@ -146,7 +164,9 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 		if err := c.replayRoster(r, c.groups[id]); err != nil {
 			return err
 		}
-		c.groups[id].forgotten = readPosition(r)
+		g := c.groups[id]
+		g.forgotten, g.lastGone = readPosition(r), r.Uint(maxNumber)
+		g.lastOwn = g.lastGone
 	}
 	if err := c.replayEpochs(current, promised); err != nil {
 		return err
@@ -166,11 +186,7 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 			return err
 		}
 	}
-	if c.t.last() > last {
-		return fmt.Errorf("checkpoint: T ends at entry %d, and entry %d is in it", last, c.t.last())
-	}
-	c.t.pad(last)
-	return nil
+	return c.replayEnd(r, last)
 }
 
 // begin takes up the work after the replay. What is known to be delivered and durable
@@ -245,11 +261,8 @@ func (c *Core) startLink(q *peer) {
 			q.frame = appendHave(q.frame, m.ID)
 		}
 	}
-	if q.group != c.own || q.member < 0 {
-		c.tellRoster(q)
-		return
-	}
-	if c.promised.Number == 1 {
+	c.tellRoster(q)
+	if q.group != c.own || q.member < 0 || c.promised.Number == 1 {
 		return
 	}
 	if c.promised.Leader == c.self.id {

@@ -106,7 +106,16 @@ func (c *Core) tellRoster(q *peer) {
 	}
 }
 
-// replace takes in that a member is to be replaced; the primary does it.
+// hearReplace: a member of the own group was asked to have another replaced.
+func (c *Core) hearReplace(q *peer, r multicast.Replacement) {
+	if q.group != c.own || q.member < 0 {
+		c.stats.BadPackets++
+		return
+	}
+	c.replaceMember(r)
+}
+
+// replaceMember takes in that a member is to be replaced; the primary does it.
 func (c *Core) replaceMember(r multicast.Replacement) {
 	if c.replaces(r) && !slices.Contains(c.replacements, r) {
 		c.replacements = append(c.replacements, r)

@@ -64,6 +64,7 @@ type peer struct {
 	saidLen  uint64              // the own T is acknowledged up to here
 	speak    bool                // it is to be told the own state at the end of the step
 	fetching bool                // it was asked for T, and has not answered yet
+	asked    uint64              // the step in which it was
 
 	frame []byte // of this step
 }
@@ -96,6 +97,7 @@ type group struct {
 
 	roster    Epoch              // the members are those of this epoch
 	forgotten multicast.Position // up to here messages to it may be forgotten
+	lastGone  uint64             // index in the own T of the last of them
 	covered   multicast.Position // by every member, or all but those that are left behind
 	kept      []*message         // delivered messages that it does not cover, in their order
 	lastSeq   uint64             // of the last own message to it, in this life of the process

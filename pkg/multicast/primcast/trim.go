@@ -74,7 +74,9 @@ func (c *Core) keep(m *message) {
 // forget drops a message that nobody needs any more.
 func (c *Core) forget(m *message) {
 	for _, id := range m.Dest {
-		if g := c.groups[id]; m.position().Compare(g.forgotten) > 0 {
+		g := c.groups[id]
+		g.lastGone = max(g.lastGone, m.index)
+		if m.position().Compare(g.forgotten) > 0 {
 			g.forgotten = m.position()
 		}
 	}

@@ -88,6 +88,8 @@ func appendPacket(b []byte, p *packet) []byte {
 		return appendHave(b, p.message.ID)
 	case kindFetch:
 		return appendFetch(b, p.message.ID)
+	case kindUpTo:
+		return appendUpTo(b, p.epoch, p.prev, p.index)
 	case kindFetchLog:
 		return appendFetchLog(b, p.epoch, p.index, p.length)
 	case kindCovered:

@@ -1,0 +1,190 @@
+package primcast
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// deliveredOne is a process of g that has delivered a message, at 4, which no state machine covers.
+func deliveredOne(t *testing.T, self multicast.ProcessID, change ...func(*Config)) (*proc, multicast.Position) {
+	c := newProc(t, self, change...)
+	other := 5 - self // of 2 and 3
+	c.hear(5, startOf(msg(1, 1), 0))
+	c.hear(1, entryOf(epochG, 1, 4, msg(1, 1)), ackOf(epochG, 1, 4))
+	out := c.hear(other, ackOf(epochG, 1, 4))
+	require.Equal(t, []uint64{1}, delivered(out))
+	return c, out.Deliveries[0].Position()
+}
+
+// adopted is p with the state of another in the place of all its records.
+func (p *proc) adopted(state []byte) (*proc, multicast.Position) {
+	record, at, err := p.Adopt(state)
+	require.NoError(p.tb, err)
+	p.records = [][]byte{record}
+	return p.restart(at), at
+}
+
+func TestAdoptTakesTheStateOfAnother(t *testing.T) {
+	ahead, at := deliveredOne(t, 3)
+	c := newProc(t, 2)
+	c.hear(3, packet{kind: kindBehind, position: at})
+	again, got := c.adopted(ahead.State())
+	require.Equal(t, at, got)
+	again.step(multicast.Input{Covered: got})
+	require.EqualValues(t, 1, again.t.last())
+	require.Zero(t, again.Stats().Pending)
+	require.Zero(t, again.behind)
+}
+
+// TestAdoptKeepsWhatWasSaid: the own promise and the ceiling of the clock, which are ahead of the other's (I1).
+func TestAdoptKeepsWhatWasSaid(t *testing.T) {
+	ahead, _ := deliveredOne(t, 3)
+	c := newProc(t, 2)
+	c.clock = 9000
+	c.said(c.hear(3, newEpochOf(third)), 3, kindPromise)
+	again, _ := c.adopted(ahead.State())
+	out := again.hear(1, newEpochOf(Epoch{Number: 2, Leader: 1}))
+	require.Empty(t, said(t, out, 1, kindPromise))
+	require.Equal(t, third, again.promised)
+	require.Equal(t, epochG, again.Stats().Current)
+	require.GreaterOrEqual(t, again.Stats().Clock, multicast.Timestamp(9000))
+}
+
+// TestAdoptRefuses what does not contain all that this process may have acknowledged to a quorum, or needs.
+func TestAdoptRefuses(t *testing.T) {
+	ahead, at := deliveredOne(t, 3)
+	short := newProc(t, 2)
+	short.hear(5, startOf(msg(1, 1), 0))
+	short.hear(1, entryOf(epochG, 1, 4, msg(1, 1)))
+	later := promisedAndInstalled(t)
+	for name, adopt := range map[string]func() (*proc, []byte){
+		"a lower epoch": func() (*proc, []byte) { return later, ahead.State() },
+		"a shorter T":   func() (*proc, []byte) { return short, newProc(t, 3).State() },
+		"fewer deliveries": func() (*proc, []byte) {
+			c, _ := deliveredOne(t, 2)
+			return c, short.State()
+		},
+		"less than is needed": func() (*proc, []byte) {
+			c := newProc(t, 2)
+			c.hear(1, packet{kind: kindBehind, position: multicast.Position{Final: at.Final + 1, ID: at.ID}})
+			return c, ahead.State()
+		},
+		"another group's": func() (*proc, []byte) { return newProc(t, 2), newProc(t, 4).State() },
+		"nothing":         func() (*proc, []byte) { return newProc(t, 2), nil },
+		"half of it":      func() (*proc, []byte) { return newProc(t, 2), ahead.State()[:20] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, state := adopt()
+			_, _, err := c.Adopt(state)
+			require.Error(t, err)
+		})
+	}
+}
+
+// promisedAndInstalled is process 3 in the epoch of 2.
+func promisedAndInstalled(t *testing.T) *proc {
+	c, _ := promised(t)
+	c.hear(2, newStateOf(second, 1, 1, 30))
+	require.Equal(t, second, c.Stats().Current)
+	return c
+}
+
+// TestBehindIsSetAndOnlyThen: this process needs what a peer may have forgotten.
+func TestBehindIsSetAndOnlyThen(t *testing.T) {
+	c, at := deliveredOne(t, 2)
+	next := multicast.Position{Final: at.Final + 1, ID: at.ID}
+	require.Zero(t, c.hear(1, packet{kind: kindBehind, position: at}).Behind, "it has delivered that")
+	require.Equal(t, next, c.hear(1, packet{kind: kindBehind, position: next}).Behind)
+	require.Equal(t, next, c.hear(3, packet{kind: kindBehind, position: at}).Behind)
+
+	c = newProc(t, 2)
+	c.hear(5, startOf(msg(1, both...), 0))
+	c.hear(1, entryOf(epochG, 1, 4, msg(1, both...)))
+	again := c.restart(next)
+	require.Equal(t, at, again.hear(1, packet{kind: kindBehind, position: at}).Behind, "how the entry in T was decided may be forgotten")
+}
+
+// TestTellsBehindOnlyWhoIs: a process that asks for T is told what is forgotten if it does not cover that.
+func TestTellsBehindOnlyWhoIs(t *testing.T) {
+	c, at := deliveredOne(t, 2, func(cfg *Config) { cfg.Retain = 1 })
+	covered := packet{kind: kindCovered, position: at}
+	ask := packet{kind: kindFetchLog, epoch: epochG}
+	require.Empty(t, said(t, c.hear(3, ask), 3, kindBehind), "nothing is forgotten")
+	c.hear(1, covered)
+	c.step(multicast.Input{Covered: at})
+	require.Zero(t, c.Stats().Entries)
+	require.Empty(t, said(t, c.hear(1, ask), 1, kindBehind), "it covers that")
+	require.Equal(t, at, c.said(c.hear(3, ask), 3, kindBehind).position)
+	fetch := packet{kind: kindFetch, message: multicast.Message{ID: msg(1).ID}}
+	require.Equal(t, at, c.said(c.hear(3, fetch), 3, kindBehind).position)
+}
+
+// TestLeaveBehind: beyond Retain a quorum's coverage is enough, but never without the own.
+func TestLeaveBehind(t *testing.T) {
+	for name, x := range map[string]struct {
+		retain  int
+		own     bool
+		entries int
+	}{
+		"within Retain":        {retain: 1 << 20, own: true, entries: 1},
+		"beyond":               {retain: 1, own: true, entries: 0},
+		"beyond, but not here": {retain: 1, own: false, entries: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, at := deliveredOne(t, 2, func(cfg *Config) { cfg.Retain = x.retain })
+			c.hear(1, packet{kind: kindCovered, position: at})
+			if x.own {
+				c.step(multicast.Input{Covered: at})
+			} else {
+				c.hear(3, packet{kind: kindCovered, position: at})
+			}
+			require.Equal(t, x.entries, c.Stats().Entries)
+			require.EqualValues(t, 1-x.entries, c.Stats().LeftBehind)
+		})
+	}
+}
+
+// TestReturnsWithTheStateOfAnother: 3 is away, memory stays bounded; then it is told, takes over the state of 2 and
+// goes on.
+func TestReturnsWithTheStateOfAnother(t *testing.T) {
+	const count = 200
+	c := newCluster(t, func(cfg *Config) { cfg.Retain, cfg.CheckpointMin = 4096, 1 })
+	c.run(5 * tick)
+	c.down[3] = true
+	for seq := uint64(1); seq <= count; seq++ {
+		m := msg(seq, both...)
+		m.Payload = make([]byte, 512)
+		c.cast(m)
+		c.run(tick)
+	}
+	c.run(10 * tick)
+	for _, id := range []multicast.ProcessID{1, 2, 4, 5, 6} {
+		require.Less(t, c.proc(id).Stats().Bytes, 16384, "process %d", id)
+		require.Zero(t, c.behind[id])
+	}
+	c.restart(3)
+	c.run(time.Second)
+	require.NotZero(t, c.behind[3])
+	require.Empty(t, c.applied[3])
+
+	c.proc(3).records, c.applied[3] = adoptFrom(t, c.proc(3), c.proc(2)), slices.Clone(c.applied[2])
+	c.restart(3)
+	c.run(time.Second)
+	require.Zero(t, c.behind[3])
+	c.down[2] = true
+	c.cast(msg(count+1, both...))
+	c.run(time.Second)
+	require.Len(t, c.applied[3], count+1)
+	require.Equal(t, c.applied[1], c.applied[3])
+}
+
+func adoptFrom(t *testing.T, p, other *proc) [][]byte {
+	record, _, err := p.Adopt(other.State())
+	require.NoError(t, err)
+	return [][]byte{record}
+}

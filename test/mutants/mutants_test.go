@@ -1,0 +1,153 @@
+package mutants
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var runAll = flag.Bool("mutants", false, "run the simulator on each mutant, for minutes")
+
+// mutant is one patch.
+type mutant struct {
+	name  string
+	patch string   // its absolute path
+	files []string // that it changes, from the root of the module
+	test  string   // of internal/sim, which finds it
+	seeds int      // within so many
+}
+
+var (
+	foundBy  = regexp.MustCompile(`(?m)^Found by: (Test\w+) within (\d+) seeds\.$`)
+	changed  = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`)
+	replayed = regexp.MustCompile(`-sim\.seed=(\d+)`)
+)
+
+// mutants reads all patches.
+func mutants(t *testing.T) (all []mutant) {
+	paths, err := filepath.Glob("*.patch")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(paths), 12)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		found := foundBy.FindSubmatch(text)
+		require.NotNil(t, found, "%s: no line like %q", path, "Found by: TestPrimCastCuts within 100 seeds.")
+		m := mutant{name: strings.TrimSuffix(path, ".patch"), test: string(found[1])}
+		m.patch, err = filepath.Abs(path)
+		require.NoError(t, err)
+		m.seeds, err = strconv.Atoi(string(found[2]))
+		require.NoError(t, err)
+		for _, f := range changed.FindAllSubmatch(text, -1) {
+			m.files = append(m.files, string(f[1]))
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// root is the directory of the module.
+func root(t *testing.T) string {
+	dir, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	return dir
+}
+
+// overlay patches copies of the files, and gives the name of a file that tells the go command to take these.
+func (m *mutant) overlay(t *testing.T) string {
+	dir := t.TempDir()
+	replace := map[string]string{}
+	for _, f := range m.files {
+		original, patched := filepath.Join(root(t), f), filepath.Join(dir, f)
+		text, err := os.ReadFile(original)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(patched), 0o700))
+		require.NoError(t, os.WriteFile(patched, text, 0o600))
+		replace[original] = patched
+	}
+	apply := exec.Command("git", "apply", m.patch)
+	apply.Dir = dir
+	apply.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // no repository around matters
+	said, err := apply.CombinedOutput()
+	require.NoError(t, err, "%s does not apply any more, make it anew:\n%s", m.patch, said)
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	require.NoError(t, err)
+	name := filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(name, text, 0o600))
+	return name
+}
+
+// goCommand runs the go command in the root of the module.
+func goCommand(t *testing.T, args ...string) (output string, err error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root(t)
+	said, err := cmd.CombinedOutput()
+	return string(said), err
+}
+
+// simulate runs a test of the simulator with so many seeds.
+func simulate(t *testing.T, test string, seeds int, flags ...string) (output string, err error) {
+	args := append([]string{"test", "-count=1", "-vet=off", "-timeout=10m"}, flags...)
+	return goCommand(t, append(args, "-run", "^"+test+"$", "./internal/sim", fmt.Sprintf("-sim.seeds=%d", seeds))...)
+}
+
+// TestMutantsCompile: each patch applies to the code as it is, and what comes out is a program.
+func TestMutantsCompile(t *testing.T) {
+	for _, m := range mutants(t) {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"build", "-overlay", m.overlay(t)}
+			for _, f := range m.files {
+				args = append(args, "./"+filepath.Dir(f))
+			}
+			said, err := goCommand(t, args...)
+			require.NoError(t, err, said)
+		})
+	}
+}
+
+// TestMutantsAreFound, each by the test and within the seeds that its patch names.
+func TestMutantsAreFound(t *testing.T) {
+	if !*runAll {
+		t.Skip("it takes minutes: make mutants")
+	}
+	for _, m := range mutants(t) {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			said, err := simulate(t, m.test, m.seeds, "-overlay", m.overlay(t))
+			seed := replayed.FindStringSubmatch(said)
+			require.True(t, err != nil && seed != nil, "%s finds nothing in %d seeds:\n%s", m.test, m.seeds, said)
+			t.Logf("%s: found by %s, seed %s of %d, in %.1f s", m.name, m.test, seed[1], m.seeds, time.Since(start).Seconds())
+		})
+	}
+}
+
+// TestUnbrokenIsNotFound: the same tests pass, with as many seeds, on the code as it is.
+func TestUnbrokenIsNotFound(t *testing.T) {
+	if !*runAll {
+		t.Skip("it takes minutes: make mutants")
+	}
+	most := map[string]int{}
+	for _, m := range mutants(t) {
+		most[m.test] = max(most[m.test], m.seeds)
+	}
+	for test, seeds := range most {
+		t.Run(test, func(t *testing.T) {
+			t.Parallel()
+			said, err := simulate(t, test, seeds)
+			require.NoError(t, err, said)
+			t.Logf("%s: nothing in %d seeds", test, seeds)
+		})
+	}
+}
