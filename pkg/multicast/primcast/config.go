@@ -1,6 +1,7 @@
 package primcast
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -70,6 +71,15 @@ type Config struct {
 	// CheckpointMin is how many bytes of records are written between two
 	// checkpoints at least; 0: DefaultCheckpointMin.
 	CheckpointMin int
+}
+
+// fill puts defaults in the place of what is not set.
+func (c *Config) fill() {
+	c.SuspectAfter = cmp.Or(c.SuspectAfter, DefaultSuspectAfter)
+	c.FetchAfter = cmp.Or(c.FetchAfter, DefaultFetchAfter)
+	c.Window = cmp.Or(c.Window, DefaultWindow)
+	c.Retain = cmp.Or(c.Retain, DefaultRetain)
+	c.CheckpointMin = cmp.Or(c.CheckpointMin, DefaultCheckpointMin)
 }
 
 // Validate says which field is wrong, and what to do about it.

@@ -1,7 +1,6 @@
 package primcast
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -36,36 +35,14 @@ type Core struct {
 	durable   multicast.Position // deliveries up to here were durable at the start
 	unnoted   []*message         // delivered, but their final-ts is not in the log yet
 
-	// The change to the present epoch, and the oracle.
-	campaign     campaign
-	incoming     incoming
-	accepts      uint64                  // a bit for each member that accepted E_cur
-	newcomers    uint64                  // a bit for each member that is new in E_cur
-	replacements []multicast.Replacement // that are asked for
-	replaceAt    time.Duration
-	highest      Epoch // that was heard of
-	stateSince   time.Duration
-	progress     time.Duration // of the change
-	leaderHeard  time.Duration
-	watchSince   time.Duration // -1: the primary is not watched
-	watchUntil   time.Duration
-	nextPing     time.Duration
-	lostSince    time.Duration // a member follows an epoch that came to nothing; 0: none does
-	jitter       time.Duration
-	backoff      int
-	random       uint64
+	change // to the present epoch
+	oracle
 
 	behind  multicast.Position // see multicast.Output
 	outbox  outbox
 	missing []missing // in the order of due
 
-	suspectAfter, fetchAfter, packDelay, clockError time.Duration
-	window                                          int
-	hybrid                                          bool
-	conflicts                                       func(a, b *multicast.Message) bool
-
-	retain  int
-	config  Config
+	config  Config // with the defaults filled in
 	log     journal
 	now     time.Duration
 	wall    int64
@@ -111,28 +88,20 @@ func New(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.fill()
 	c := &Core{
-		peers:        map[multicast.ProcessID]*peer{},
-		groups:       map[multicast.GroupID]*group{},
-		messages:     map[multicast.MessageID]*message{},
-		done:         numbers{},
-		outbox:       outbox{sent: map[multicast.MessageID]*sent{}},
-		durable:      cfg.Delivered,
-		delivered:    cfg.Delivered,
-		suspectAfter: cmp.Or(cfg.SuspectAfter, DefaultSuspectAfter),
-		fetchAfter:   cmp.Or(cfg.FetchAfter, DefaultFetchAfter),
-		packDelay:    cfg.PackDelay,
-		window:       cmp.Or(cfg.Window, DefaultWindow),
-		hybrid:       cfg.HybridClock,
-		clockError:   cfg.ClockError,
-		conflicts:    cfg.Conflicts,
-		retain:       cmp.Or(cfg.Retain, DefaultRetain),
-		config:       cfg,
-		random:       cfg.Seed ^ uint64(cfg.Self)<<32,
-		watchSince:   -1,
-		log:          journal{checkpointMin: cmp.Or(cfg.CheckpointMin, DefaultCheckpointMin), stride: clockStride},
+		peers:     map[multicast.ProcessID]*peer{},
+		groups:    map[multicast.GroupID]*group{},
+		messages:  map[multicast.MessageID]*message{},
+		done:      numbers{},
+		outbox:    outbox{sent: map[multicast.MessageID]*sent{}},
+		durable:   cfg.Delivered,
+		delivered: cfg.Delivered,
+		config:    cfg,
+		oracle:    oracle{watchSince: -1, random: cfg.Seed ^ uint64(cfg.Self)<<32},
+		log:       journal{checkpointMin: cfg.CheckpointMin, stride: clockStride},
 	}
-	if c.hybrid {
+	if cfg.HybridClock {
 		c.log.stride = hybridStride
 	}
 	for _, g := range cfg.Groups {
@@ -180,7 +149,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.watch(out)
 	c.propose()
 	c.deliver(out)
-	if c.outbox.packAt == 0 && len(c.outbox.held) > 0 && c.outbox.open < c.window {
+	if c.outbox.packAt == 0 && len(c.outbox.held) > 0 && c.outbox.open < c.config.Window {
 		c.wake(out, c.now) // deliveries have opened the window
 	}
 	c.fetch(out)

@@ -43,14 +43,14 @@ func (c *Core) deliver(out *multicast.Output) {
 	for len(c.pending) > 0 && c.deliverable(c.pending[0]) && c.isPast(c.pending[0], out) {
 		c.deliverOne(c.pending[0], out)
 	}
-	if c.conflicts != nil && len(c.pending) > 1 {
+	if c.config.Conflicts != nil && len(c.pending) > 1 {
 		c.deliverCommuting(out)
 	}
 }
 
 // deliverable is lines 27-29, and what Order adds.
 func (c *Core) deliverable(m *message) bool {
-	return m.decided && m.bound <= c.own.limit && (m.Order != multicast.AtomicGlobal || c.clockError > 0 || c.allReady(m))
+	return m.decided && m.bound <= c.own.limit && (m.Order != multicast.AtomicGlobal || c.config.ClockError > 0 || c.allReady(m))
 }
 
 // deliverCommuting delivers what does not conflict with any pending message below it.
@@ -63,7 +63,7 @@ func (c *Core) deliverCommuting(out *multicast.Output) {
 			continue
 		}
 		if !slices.ContainsFunc(waiting[:i], func(other *message) bool {
-			return !other.delivered && (!other.started || c.conflicts(&other.Message, &m.Message))
+			return !other.delivered && (!other.started || c.config.Conflicts(&other.Message, &m.Message))
 		}) {
 			c.deliverOne(m, out)
 		}
@@ -76,7 +76,7 @@ func (c *Core) deliverOne(m *message, out *multicast.Output) {
 	}
 	c.pending.remove(m)
 	if at := m.position(); at.Compare(c.durable) > 0 {
-		if at.Compare(c.delivered) <= 0 && c.conflicts == nil {
+		if at.Compare(c.delivered) <= 0 && c.config.Conflicts == nil {
 			invariant.Check(false, "%v is delivered after %v (I3)", at, c.delivered)
 		}
 		if at.Compare(c.delivered) > 0 {

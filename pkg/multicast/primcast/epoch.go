@@ -3,10 +3,24 @@ package primcast
 import (
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
+
+// change is what a process knows of the change to the present epoch, or the next.
+type change struct {
+	campaign     campaign
+	incoming     incoming
+	accepts      uint64                  // a bit for each member that accepted E_cur
+	newcomers    uint64                  // a bit for each member that is new in E_cur
+	replacements []multicast.Replacement // that are asked for
+	replaceAt    time.Duration
+	highest      Epoch         // that was heard of
+	stateSince   time.Duration // when the process promised or became active
+	progress     time.Duration // when the change last moved
+}
 
 // campaign is what a candidate, and then primary, knows of the change to its epoch.
 type campaign struct {

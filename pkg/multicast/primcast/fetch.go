@@ -14,7 +14,7 @@ type missing struct {
 
 // expect waits for START(m) from its sender, which comes unless that crashed.
 func (c *Core) expect(id multicast.MessageID) {
-	c.missing = append(c.missing, missing{id: id, due: c.now + c.fetchAfter})
+	c.missing = append(c.missing, missing{id: id, due: c.now + c.config.FetchAfter})
 }
 
 // fetch asks for the contents and entries that are overdue; each time another process of those that have
@@ -55,7 +55,7 @@ func (c *Core) fetchEntries(g *group, out *multicast.Output) {
 	for range g.members {
 		g.asked++
 		if q := g.members[g.asked%len(g.members)]; c.isAhead(q) {
-			g.behind = c.now + c.fetchAfter
+			g.behind = c.now + c.config.FetchAfter
 			c.wake(out, g.behind)
 			if !q.fetching {
 				c.gap(q)

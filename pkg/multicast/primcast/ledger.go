@@ -131,7 +131,7 @@ func (c *Core) expectEntries(q *peer) {
 	if q.id == q.acked.Leader {
 		c.gap(q)
 	} else if q.group.behind == 0 {
-		q.group.behind = c.now + c.fetchAfter
+		q.group.behind = c.now + c.config.FetchAfter
 	}
 }
 

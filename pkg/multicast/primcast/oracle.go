@@ -7,12 +7,22 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// The leader oracle (DESIGN 4.1). A process that waits for its primary, for a message to be
+// oracle is the leader oracle (DESIGN 4.1). A process that waits for its primary, for a message to be
 // delivered or for an epoch to begin, watches it: it PINGs the group, so that a primary that has nothing to
 // say answers and others watch too. A primary that is silent for SuspectAfter is
 // suspected, and the group is told (SILENT). Only when a quorum follows no working
 // primary does the first of them in the order of members start an epoch. So a process that alone hears
 // nothing unseats nobody, and a group in which nothing waits says nothing.
+type oracle struct {
+	leaderHeard time.Duration
+	watchSince  time.Duration // -1: the primary is not watched
+	watchUntil  time.Duration
+	nextPing    time.Duration
+	lostSince   time.Duration // a member follows an epoch that came to nothing; 0: none does
+	jitter      time.Duration
+	backoff     int
+	random      uint64
+}
 
 const (
 	pingsPerSuspicion = 4
@@ -49,19 +59,19 @@ func (c *Core) watch(out *multicast.Output) {
 	}
 	if c.watchSince < 0 {
 		c.watchSince = c.now
-		c.nextPing = c.now + c.suspectAfter/pingsPerSuspicion
+		c.nextPing = c.now + c.config.SuspectAfter/pingsPerSuspicion
 	}
 	silence := c.silence()
-	suspects := silence >= c.suspectAfter
+	suspects := silence >= c.config.SuspectAfter
 	if c.nextPing <= c.now {
-		c.nextPing = c.now + c.suspectAfter/pingsPerSuspicion
+		c.nextPing = c.now + c.config.SuspectAfter/pingsPerSuspicion
 		c.relay()
 		for _, q := range c.own.members {
 			switch {
 			case q == c.self:
 			case suspects:
 				q.frame = appendEpochPacket(q.frame, kindSilent, c.promised)
-			case silence >= c.suspectAfter/pingsPerSuspicion && (c.waits() || q.id == c.promised.Leader):
+			case silence >= c.config.SuspectAfter/pingsPerSuspicion && (c.waits() || q.id == c.promised.Leader):
 				q.frame = append(q.frame, byte(kindPing))
 			}
 		}
@@ -108,7 +118,7 @@ func (c *Core) patience() time.Duration {
 	if leader := c.peers[c.promised.Leader]; leader != nil && leader.member < rank {
 		rank--
 	}
-	return (c.suspectAfter + time.Duration(rank)*c.suspectAfter/2 + c.jitter) << c.backoff
+	return (c.config.SuspectAfter + time.Duration(rank)*c.config.SuspectAfter/2 + c.jitter) << c.backoff
 }
 
 // draw makes the next jitter, up to half a step between two ranks (splitmix64).
@@ -118,14 +128,14 @@ func (c *Core) draw() {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	z ^= z >> 31
-	c.jitter = time.Duration(z % uint64(c.suspectAfter/4+1))
+	c.jitter = time.Duration(z % uint64(c.config.SuspectAfter/4+1))
 }
 
 // quorumSilent reports whether a quorum has said not long ago that it follows no working primary.
 func (c *Core) quorumSilent() bool {
 	count := 0
 	for _, q := range c.own.members {
-		if q.silent != 0 && c.now-q.silent <= c.suspectAfter {
+		if q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter {
 			count++
 		}
 	}
@@ -138,7 +148,7 @@ func (c *Core) pinged(q *peer) {
 		c.stats.BadPackets++
 		return
 	}
-	c.watchUntil = c.now + 2*c.suspectAfter
+	c.watchUntil = c.now + 2*c.config.SuspectAfter
 	q.speak = true
 }
 
@@ -156,7 +166,7 @@ func (c *Core) silentHeard(q *peer, e Epoch) {
 			q.frame = appendNewEpoch(q.frame, c.promised)
 		}
 	}
-	c.watchUntil = c.now + 2*c.suspectAfter
+	c.watchUntil = c.now + 2*c.config.SuspectAfter
 	q.speak = true
 }
 
@@ -165,7 +175,7 @@ func (c *Core) silentHeard(q *peer, e Epoch) {
 func (c *Core) bringBack(out *multicast.Output) {
 	var lost *peer
 	for _, q := range c.own.members {
-		if q.silent != 0 && c.now-q.silent <= c.suspectAfter && q.forgone.Compare(c.current) > 0 {
+		if q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter && q.forgone.Compare(c.current) > 0 {
 			lost = q
 		}
 	}
@@ -174,12 +184,12 @@ func (c *Core) bringBack(out *multicast.Output) {
 		c.lostSince = 0
 	case c.lostSince == 0:
 		c.lostSince = max(c.now, 1)
-		c.wake(out, c.now+2*c.suspectAfter)
-	case c.now-c.lostSince >= 2*c.suspectAfter:
+		c.wake(out, c.now+2*c.config.SuspectAfter)
+	case c.now-c.lostSince >= 2*c.config.SuspectAfter:
 		c.lostSince = 0
 		c.startCampaign()
 	default:
-		c.wake(out, c.lostSince+2*c.suspectAfter)
+		c.wake(out, c.lostSince+2*c.config.SuspectAfter)
 	}
 }
 

@@ -43,10 +43,10 @@ func (c *Core) allReady(m *message) bool {
 
 // isPast reports whether the timestamp of m, if it asks for the order by clocks, is past at all processes.
 func (c *Core) isPast(m *message, out *multicast.Output) bool {
-	if m.Order != multicast.AtomicGlobal || c.clockError == 0 {
+	if m.Order != multicast.AtomicGlobal || c.config.ClockError == 0 {
 		return true
 	}
-	wait := time.Duration(m.bound)*time.Microsecond + 2*c.clockError - time.Duration(c.wall)
+	wait := time.Duration(m.bound)*time.Microsecond + 2*c.config.ClockError - time.Duration(c.wall)
 	if wait < 0 {
 		return true
 	}
@@ -56,7 +56,7 @@ func (c *Core) isPast(m *message, out *multicast.Output) bool {
 
 // moved: m may wait at other destinations for what has happened here. They are told at the end of the step.
 func (c *Core) moved(m *message) {
-	if m.Order != multicast.AtomicGlobal || len(m.Dest) < 2 || c.clockError > 0 {
+	if m.Order != multicast.AtomicGlobal || len(m.Dest) < 2 || c.config.ClockError > 0 {
 		return
 	}
 	c.ordered = true

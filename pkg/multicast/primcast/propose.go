@@ -32,9 +32,9 @@ type outbox struct {
 func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 	o := &c.outbox
 	o.held = append(o.held, proposed...)
-	if c.packDelay > 0 && len(o.held) > 0 {
+	if c.config.PackDelay > 0 && len(o.held) > 0 {
 		if o.packAt == 0 {
-			o.packAt = c.now + c.packDelay
+			o.packAt = c.now + c.config.PackDelay
 		}
 		if o.packAt > c.now {
 			c.wake(out, o.packAt)
@@ -43,7 +43,7 @@ func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 		o.packAt = 0
 	}
 	n := 0
-	for ; n < len(o.held) && o.open < c.window; n++ {
+	for ; n < len(o.held) && o.open < c.config.Window; n++ {
 		c.multicast(&o.held[n])
 	}
 	o.held = slices.Delete(o.held, 0, n)
@@ -208,7 +208,7 @@ func (c *Core) propose() {
 
 // realClock is a microsecond before the wall clock, or nothing if the clock is purely logical.
 func (c *Core) realClock() multicast.Timestamp {
-	if !c.hybrid || c.wall <= 0 {
+	if !c.config.HybridClock || c.wall <= 0 {
 		return 0
 	}
 	return multicast.Timestamp(c.wall/int64(time.Microsecond)) - 1

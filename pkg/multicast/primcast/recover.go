@@ -148,9 +148,9 @@ func (c *Core) replayEnd(r *varint.Reader, last uint64) error {
 	case r.Err() != nil:
 		return r.Err()
 	case c.t.last() > last:
-		return fmt.Errorf("T ends at entry %d, and entry %d is in it", last, c.t.last())
+		return fmt.Errorf("end of T at entry %d, and entry %d is in it", last, c.t.last())
 	case len(c.t.entries) > 0 && last-c.t.last() > maxForgotten:
-		return fmt.Errorf("T ends at entry %d, more than %d after entry %d", last, maxForgotten, c.t.last())
+		return fmt.Errorf("end of T at entry %d, more than %d after entry %d", last, maxForgotten, c.t.last())
 	}
 	c.t.pad(last)
 	return nil

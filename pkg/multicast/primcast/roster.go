@@ -139,7 +139,7 @@ func (c *Core) pursueReplacements(out *multicast.Output) {
 		c.wake(out, c.replaceAt)
 		return
 	}
-	c.replaceAt = c.now + c.suspectAfter
+	c.replaceAt = c.now + c.config.SuspectAfter
 	c.wake(out, c.replaceAt)
 	switch leader := c.peers[c.current.Leader]; {
 	case c.state == Primary && c.canReplace():

@@ -13,7 +13,7 @@ var _ multicast.Transferable = (*Core)(nil)
 // retain bytes are kept for them. They take over the state of another member when they come back. What the own
 // state machine does not hold durably stays.
 func (c *Core) leaveBehind() {
-	if c.log.live <= c.retain {
+	if c.log.live <= c.config.Retain {
 		return
 	}
 	for _, id := range c.groupIDs {
