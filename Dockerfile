@@ -9,6 +9,7 @@ FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
+COPY bench bench
 COPY cmd cmd
 COPY internal internal
 COPY pkg pkg
