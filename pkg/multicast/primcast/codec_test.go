@@ -196,7 +196,6 @@ func TestBadPacketsAreDroppedAndCounted(t *testing.T) {
 		"NEW-EPOCH of another group":  newEpochOf(Epoch{Number: 2, Leader: 5}),
 		"NEW-EPOCH for another":       newEpochOf(next),
 		"NEW-STATE of another leader": newStateOf(next, 0, 0, 1),
-		"PING of another group":       {kind: kindPing},
 		"SILENT of another group":     {kind: kindSilent, epoch: next},
 		"roster of our group":         {kind: kindRoster, group: 1, epoch: next, roster: []multicast.ProcessID{1, 2, 7}},
 		"roster with our member":      {kind: kindRoster, group: 2, epoch: epochH, roster: []multicast.ProcessID{1, 5, 6}},

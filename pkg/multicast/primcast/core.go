@@ -31,6 +31,7 @@ type Core struct {
 
 	pending   queue              // proposed and not delivered
 	ordered   bool               // some message asked for atomic global order
+	askAt     time.Duration      // when other groups are asked why the lowest must wait; 0: it does not
 	delivered multicast.Position // the last delivery
 	durable   multicast.Position // deliveries up to here were durable at the start
 	unnoted   []*message         // delivered, but their final-ts is not in the log yet
@@ -152,6 +153,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	if c.outbox.packAt == 0 && len(c.outbox.held) > 0 && c.outbox.open < c.config.Window {
 		c.wake(out, c.now) // deliveries have opened the window
 	}
+	c.askOthers(out)
 	c.fetch(out)
 	c.cover(in.Covered)
 	c.leaveBehind()

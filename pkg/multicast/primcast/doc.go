@@ -114,7 +114,8 @@
 //
 //	(a) a quorum of h has said, in epochs up to E, clocks at or past final-ts(m);
 //	(b) the primary of E has said a clock at or past final-ts(m), and with it that it has delivered all that
-//	    precedes m in h and does not come to this group (its front).
+//	    precedes m in h and does not come to this group (its front); or a follower has, with what lines 28 and 29 let
+//	    pass at it in the place of the clock.
 //
 // All destinations say clocks and fronts to all of m.dest when m moves them, which is in the step
 // in which BUMPs are sent: without other messages, three steps remain.

@@ -208,9 +208,7 @@ func (c *Core) ack(q *peer, p *packet) {
 		c.expectEntries(q)
 	}
 	c.heard(q, saidClock{epoch: p.epoch, ts: p.ts, last: p.last})
-	if q.id == p.epoch.Leader {
-		c.hearFront(q, p)
-	}
+	c.hearFront(q, p)
 	c.decideUpTo(g)
 }
 

@@ -47,6 +47,7 @@ type packet struct {
 	index    uint64
 	length   uint64
 	last     uint64
+	frontTS  multicast.Timestamp
 	position multicast.Position
 	promise  *promise
 
@@ -80,10 +81,10 @@ func (c *Core) appendAck(q *peer) []byte {
 	b := appendEpoch(append(q.frame, byte(kindAck)), c.current)
 	b = varint.AppendUint(varint.AppendUint(b, c.t.last()), c.t.last()-last)
 	b = varint.AppendUint(b, c.clock)
-	if !c.ordered || c.state != Primary || q.group == c.own {
+	if !c.ordered || q.group == c.own {
 		return append(b, 0)
 	}
-	return appendPosition(append(b, 1), q.group.spoken.position)
+	return appendPosition(varint.AppendUint(append(b, 1), q.group.spoken.ts), q.group.spoken.position)
 }
 
 func appendBump(b []byte, e Epoch, ts multicast.Timestamp, last uint64) []byte {
@@ -190,7 +191,7 @@ func readPacket(r *varint.Reader, p *packet) {
 		p.epoch, p.length = readEpoch(r), r.Uint(maxNumber)
 		p.last, p.ts = p.length-r.Uint(p.length), readTimestamp(r)
 		if p.hasFront = r.Uint(1) == 1; p.hasFront {
-			p.position = readPosition(r)
+			p.frontTS, p.position = readTimestamp(r), readPosition(r)
 		}
 	case kindBump:
 		p.epoch, p.ts, p.last = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)

@@ -142,12 +142,8 @@ func (c *Core) quorumSilent() bool {
 	return count >= c.own.quorum
 }
 
-// pinged: q waits for the primary.
+// pinged: q waits for the primary, or a process of another group for what this one has not said.
 func (c *Core) pinged(q *peer) {
-	if q.group != c.own {
-		c.stats.BadPackets++
-		return
-	}
 	c.watchUntil = c.now + 2*c.config.SuspectAfter
 	q.speak = true
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// front is what the primary of a group said last: its clock, and below which position it then had delivered all
-// that does not come to this group too. Position zero: all.
+// front is what a member of a group said: up to which timestamp it knows all proposals of the group (the primary: its
+// clock; others: what lines 28 and 29 let pass), and below which position it then had delivered all that does not
+// come to this group too. Position zero: all.
 type front struct {
 	ts       multicast.Timestamp
 	position multicast.Position
@@ -18,11 +19,39 @@ func (f *front) passed(at multicast.Position) bool {
 	return f.ts >= at.Final && (f.position == multicast.Position{} || f.position.Compare(at) > 0)
 }
 
-// hearFront takes in what a primary says.
+// hearFront takes in what a member says. The primary says it in time; the others when they are asked, so that nobody waits for a
+// primary that is gone.
 func (c *Core) hearFront(q *peer, p *packet) {
-	if q.group != c.own && p.hasFront && p.epoch == q.group.epoch && p.ts >= q.group.front.ts {
-		q.group.front = front{ts: p.ts, position: p.position}
+	f := &q.group.front
+	if q.group == c.own || !p.hasFront || p.epoch != q.group.epoch || p.frontTS < f.ts {
+		return
 	}
+	if none := (multicast.Position{}); p.position == none || f.position != none && p.position.Compare(f.position) >= 0 || p.frontTS > f.ts {
+		*f = front{ts: p.frontTS, position: p.position}
+	}
+}
+
+// askOthers: what would be delivered next waits for other groups. They are asked now and then: a primary of theirs may
+// be gone, and all may have delivered m there.
+func (c *Core) askOthers(out *multicast.Output) {
+	if !c.ordered || !c.active() || len(c.pending) == 0 || !c.pending[0].decided || c.pending[0].bound > c.own.limit {
+		c.askAt = 0
+		return
+	}
+	if c.askAt == 0 {
+		c.askAt = c.now + c.config.SuspectAfter/pingsPerSuspicion
+	}
+	if c.askAt <= c.now {
+		c.askAt = c.now + c.config.SuspectAfter/pingsPerSuspicion
+		for _, id := range c.pending[0].Dest {
+			for _, q := range c.groups[id].members {
+				if q.group != c.own {
+					q.frame = append(q.frame, byte(kindPing))
+				}
+			}
+		}
+	}
+	c.wake(out, c.askAt)
 }
 
 // allReady reports whether at each other destination group nothing can come before m any more, and what does has
@@ -80,7 +109,10 @@ func (c *Core) speakFront() {
 		if g == c.own || g.wanted == (multicast.Position{}) {
 			continue
 		}
-		next := front{ts: c.clock, position: c.frontFor(id)}
+		next := front{ts: c.own.limit, position: c.frontFor(id)}
+		if c.state == Primary {
+			next.ts = c.clock
+		}
 		if g.listens || c.state == Primary && next.position != g.spoken.position && !g.spoken.passed(g.wanted) {
 			for _, q := range g.members {
 				q.speak = true

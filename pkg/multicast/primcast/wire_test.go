@@ -42,7 +42,7 @@ func ackOf(e Epoch, length uint64, clock multicast.Timestamp) packet {
 // frontOf is an ACK of a primary that says what it has not delivered.
 func frontOf(e Epoch, length uint64, clock multicast.Timestamp, front multicast.Position) packet {
 	p := ackOf(e, length, clock)
-	p.hasFront, p.position = true, front
+	p.hasFront, p.frontTS, p.position = true, p.ts, front
 	return p
 }
 
@@ -81,7 +81,7 @@ func appendPacket(b []byte, p *packet) []byte {
 		if !p.hasFront {
 			return append(b, 0)
 		}
-		return appendPosition(append(b, 1), p.position)
+		return appendPosition(varint.AppendUint(append(b, 1), p.frontTS), p.position)
 	case kindBump:
 		return appendBump(b, p.epoch, p.ts, p.last)
 	case kindHave:
