@@ -13,7 +13,7 @@ type Core struct {
 	own      *group // of self
 	peers    map[multicast.ProcessID]*peer
 	groups   map[multicast.GroupID]*group
-	order    []*peer // all processes, as configured: the order in which frames leave
+	order    []*peer // all processes, as configured and then as heard of: the order in which frames leave
 	groupIDs []multicast.GroupID
 
 	// The variables of lines 2-8.
@@ -57,7 +57,7 @@ const maxScratch = 1 << 20
 
 // Stats are counts since the start, for metrics and tests.
 type Stats struct {
-	BadFrames  uint64 // dropped: malformed, or from nobody known
+	BadFrames  uint64 // dropped: malformed
 	Strangers  uint64 // packets of processes that are in no group, as far as is known
 	LeftBehind uint64 // times that members that are away were left behind
 	BadPackets uint64 // dropped: not for this process, or naming what does not exist

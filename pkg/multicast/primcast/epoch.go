@@ -81,11 +81,11 @@ func maxEpoch(a, b Epoch) Epoch {
 // newEpoch is lines 61-64. One that was heard before, as links restart, is answered again until this
 // process is in it.
 func (c *Core) newEpoch(q *peer, e Epoch) {
-	c.highest = maxEpoch(c.highest, e)
 	if e.Leader != q.id || q.group != c.own {
 		c.stats.BadPackets++
 		return
 	}
+	c.highest = maxEpoch(c.highest, e)
 	if q.member < 0 {
 		c.tellRoster(q) // it has not heard that it was replaced
 		return
@@ -342,8 +342,12 @@ func (c *Core) concern(m *message) {
 
 // acceptedBy is when an ACCEPT arrives, and lines 75-78.
 func (c *Core) acceptedBy(q *peer, e Epoch) {
+	if q.group != c.own || q.member < 0 {
+		c.stats.BadPackets++
+		return
+	}
 	c.highest = maxEpoch(c.highest, e)
-	if q.group != c.own || e != c.current || c.active() || q.member < 0 {
+	if e != c.current || c.active() {
 		return
 	}
 	c.accepts |= 1 << q.member &^ c.newcomers // R2

@@ -60,7 +60,7 @@ func (c *Core) entry(q *peer, p *packet) {
 	}
 	g.entries = append(g.entries, entry{index: p.index, ts: p.ts, message: m})
 	g.known = p.index
-	c.clock = max(c.clock, p.ts) // lines 48-49; line 50 is in speak
+	c.clock = max(c.clock, p.ts) // lines 48-49; line 50 is acknowledge
 	if m != nil {
 		c.moved(m)
 	}

@@ -189,8 +189,7 @@ func (c *Core) bringBack(out *multicast.Output) {
 	}
 }
 
-// hearLeader notes signs of life of the primary of the present epoch, and what a change of
-// primary waits for.
+// hearLeader notes signs of life of the primary of the present epoch, and who follows one again.
 func (c *Core) hearLeader(q *peer, p *packet) {
 	if q.group != c.own || q == c.self {
 		return
@@ -199,6 +198,6 @@ func (c *Core) hearLeader(q *peer, p *packet) {
 		c.leaderHeard = c.now
 	}
 	if p.kind == kindAck && p.epoch == c.promised {
-		q.silent = 0 // it follows a primary again
+		q.silent = 0
 	}
 }

@@ -234,7 +234,7 @@ func (c *Core) append(m *message) {
 
 // sendHave tells a sender that hears no ACK for m that it is in T.
 func (c *Core) sendHave(m *message) {
-	if sender := c.peer(m.ID.Sender); sender.group != nil && !m.To(sender.group.id) {
+	if sender := c.peers[m.ID.Sender]; sender != nil && sender.group != nil && !m.To(sender.group.id) {
 		sender.frame = appendHave(sender.frame, m.ID)
 	}
 }

@@ -254,6 +254,10 @@ func (c *Core) startLink(q *peer) {
 		return
 	}
 	q.frame, q.told, q.said, q.saidLen, q.fetching = q.frame[:0], multicast.Position{}, 0, 0, false
+	if q.member < 0 { // it was replaced, or is to be a member
+		c.tellRoster(q)
+		return
+	}
 	c.resend(q)
 	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0 // genuineness: else there is nothing to say
 	for _, m := range c.t.entries {
@@ -262,7 +266,7 @@ func (c *Core) startLink(q *peer) {
 		}
 	}
 	c.tellRoster(q)
-	if q.group != c.own || q.member < 0 || c.promised.Number == 1 {
+	if q.group != c.own || c.promised.Number == 1 {
 		return
 	}
 	if c.promised.Leader == c.self.id {

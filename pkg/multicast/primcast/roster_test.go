@@ -229,3 +229,22 @@ func TestRosterIsHeardOnce(t *testing.T) {
 	require.Equal(t, groupH.Members, c.Members(2))
 	require.Nil(t, c.Members(9))
 }
+
+// TestLinkOfARemovedMember: what it may not have is no matter any more.
+func TestLinkOfARemovedMember(t *testing.T) {
+	p := newProc(t, 4)
+	p.cast(&multicast.Message{ID: multicast.MessageID{Sender: 4, Seq: 1}, Dest: []multicast.GroupID{1}})
+	p.hear(1, packet{kind: kindRoster, group: 1, epoch: secondBy(1), roster: changed})
+	require.Empty(t, p.hear(3).Frames)
+	require.Len(t, said(t, p.hear(7), 7, kindStart), 1)
+}
+
+// TestEpochsOfOtherGroupsDoNotCount: they would push the numbers of the own ones.
+func TestEpochsOfOtherGroupsDoNotCount(t *testing.T) {
+	p := newProc(t, 1)
+	far := Epoch{Number: maxNumber, Leader: 4}
+	p.hear(4, newEpochOf(far), acceptOf(far))
+	require.EqualValues(t, 2, p.Stats().BadPackets)
+	p.startCampaign()
+	require.Equal(t, secondBy(1), p.promised)
+}

@@ -90,7 +90,7 @@ type group struct {
 	clocksChanged bool
 
 	// Atomic global order (order.go).
-	front   front              // of its primary
+	front   front              // of its members
 	spoken  front              // that it was told last of the own group
 	listens bool               // it waits for what this process has to say
 	wanted  multicast.Position // the highest place of a message that it may wait for
