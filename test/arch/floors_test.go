@@ -26,9 +26,11 @@ var floors = map[string]int{
 	"internal/meta":          1,
 	"internal/block/ring":    1,
 
-	"bench/baseline/paxos": 1,
+	"bench/baseline/queues": 1,
+	"bench/baseline/routes": 1,
+	"bench/baseline/paxos":  2,
 
-	"bench/baseline/...": 2,
+	"bench/baseline/...": 3,
 
 	"internal/replica": 3,
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/baseline/routes"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -60,10 +61,14 @@ type Core struct {
 	self   *peer
 	peers  map[multicast.ProcessID]*peer
 	all    []*peer // all processes, group after group
-	route  router
-	group  *ring
-	global *ring // nil if there is one group only
-	merge  merge
+	routes routes.Table[route]
+
+	coordinators      map[multicast.GroupID]*peer
+	globalCoordinator *peer
+	ownGroup          multicast.GroupID
+	group             *ring
+	global            *ring // nil if there is one group only
+	merge             merge
 
 	lambda   uint64
 	delta    time.Duration
@@ -82,12 +87,13 @@ func New(cfg Config) (*Core, error) {
 		return nil, fmt.Errorf("multiring: Lambda %d, Delta %v, M %d: use 0 to 1e9, 0 or more, 0 to 1e6", cfg.Lambda, cfg.Delta, cfg.M)
 	}
 	c := &Core{
-		peers:  map[multicast.ProcessID]*peer{},
-		route:  router{coordinators: map[multicast.GroupID]*peer{}, known: map[string]*route{}},
-		merge:  merge(cmp.Or(cfg.M, DefaultM)),
-		lambda: uint64(cmp.Or(cfg.Lambda, DefaultLambda)),
-		delta:  cmp.Or(cfg.Delta, DefaultDelta),
+		peers:        map[multicast.ProcessID]*peer{},
+		coordinators: map[multicast.GroupID]*peer{},
+		merge:        merge(cmp.Or(cfg.M, DefaultM)),
+		lambda:       uint64(cmp.Or(cfg.Lambda, DefaultLambda)),
+		delta:        cmp.Or(cfg.Delta, DefaultDelta),
 	}
+	c.routes.Resolve = c.resolve
 	for i := range cfg.Groups {
 		if err := c.addGroup(&cfg.Groups[i], cfg.Self); err != nil {
 			return nil, err
@@ -100,7 +106,7 @@ func New(cfg Config) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.self.up, c.route.global = true, global[0]
+	c.self.up, c.globalCoordinator = true, global[0]
 	if len(cfg.Groups) > 1 {
 		c.global = newRing(globalRank, global, c.self)
 	}
@@ -127,7 +133,7 @@ func (c *Core) globalOrder(ring []multicast.ProcessID) ([]*peer, error) {
 }
 
 func (c *Core) addGroup(config *multicast.Group, self multicast.ProcessID) error {
-	if len(config.Members) == 0 || c.route.coordinators[config.ID] != nil {
+	if len(config.Members) == 0 || c.coordinators[config.ID] != nil {
 		return fmt.Errorf("multiring: Groups: group %d has no members or stands twice", config.ID)
 	}
 	first := len(c.all)
@@ -140,9 +146,9 @@ func (c *Core) addGroup(config *multicast.Group, self multicast.ProcessID) error
 		c.all = append(c.all, q)
 	}
 	members := c.all[first:]
-	c.route.coordinators[config.ID] = members[0]
+	c.coordinators[config.ID] = members[0]
 	if q := c.peers[self]; q != nil && c.self == nil {
-		c.self, c.route.own = q, config.ID
+		c.self, c.ownGroup = q, config.ID
 		c.group = newRing(groupRank, members, q)
 	}
 	return nil
@@ -156,9 +162,9 @@ func (c *Core) Replay([]byte) error {
 // Stats gives the counts so far.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.Waiting = c.group.values.len() + c.group.proposed.len()
+	s.Waiting = c.group.values.Len() + c.group.proposed.Len()
 	if c.global != nil {
-		s.Waiting += c.global.values.len() + c.global.proposed.len()
+		s.Waiting += c.global.values.Len() + c.global.proposed.Len()
 	}
 	return s
 }
@@ -190,7 +196,7 @@ func (c *Core) multicast(m *multicast.Message) {
 	if m.ID.Sender != c.self.id {
 		invariant.Check(false, "process %d proposes message %v", c.self.id, m.ID)
 	}
-	x := c.route.to(m.Dest)
+	x := c.routes.To(m.Dest)
 	if x == nil || m.Order != multicast.Acyclic || m.ID.Seq > maxNumber || m.After > maxSlot {
 		c.stats.Refused++
 		return

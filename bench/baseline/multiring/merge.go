@@ -40,9 +40,9 @@ func (c *Core) deliver(out *multicast.Output) {
 	}
 	for {
 		r := c.group
-		first := r.values.first()
+		first := r.values.First()
 		if c.global != nil {
-			if other := c.global.values.first(); first == nil || other != nil && other.final < first.final {
+			if other := c.global.values.First(); first == nil || other != nil && other.final < first.final {
 				r, first = c.global, other
 			}
 		}
@@ -50,7 +50,7 @@ func (c *Core) deliver(out *multicast.Output) {
 			break
 		}
 		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: first.Message, Final: first.final})
-		r.values.pop()
+		r.values.Pop()
 	}
 	out.Safe = limit - 1
 }
@@ -60,38 +60,3 @@ type value struct {
 	multicast.Message
 	final multicast.Timestamp
 }
-
-// fifo holds things in the order in which they were put in.
-type fifo[T any] struct {
-	all  []T
-	head int // of all, those before are gone
-}
-
-// push makes room at the end. What it gives is valid until the next call.
-func (f *fifo[T]) push() *T {
-	var zero T
-	f.all = append(f.all, zero)
-	return &f.all[len(f.all)-1]
-}
-
-// first is the oldest one, or nil.
-func (f *fifo[T]) first() *T {
-	if f.head == len(f.all) {
-		return nil
-	}
-	return &f.all[f.head]
-}
-
-// pop drops the oldest one. When half of the space is unused, the rest moves down.
-func (f *fifo[T]) pop() {
-	var zero T
-	f.all[f.head] = zero
-	f.head++
-	if 2*f.head >= len(f.all) {
-		n := copy(f.all, f.all[f.head:])
-		clear(f.all[n:])
-		f.all, f.head = f.all[:n], 0
-	}
-}
-
-func (f *fifo[T]) len() int { return len(f.all) - f.head }

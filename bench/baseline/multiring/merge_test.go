@@ -37,24 +37,3 @@ func TestBeside(t *testing.T) {
 		}
 	}
 }
-
-func TestFIFO(t *testing.T) {
-	var v fifo[value]
-	next, last := multicast.Timestamp(1), multicast.Timestamp(0)
-	for i := range 1000 {
-		for range i % 7 {
-			last++
-			v.push().final = last
-		}
-		for range i % 5 {
-			if f := v.first(); f != nil {
-				require.Equal(t, next, f.final)
-				next++
-				v.pop()
-			} else {
-				require.Greater(t, next, last)
-			}
-		}
-	}
-	require.LessOrEqual(t, len(v.all), 2*int(last-next+1)+1)
-}

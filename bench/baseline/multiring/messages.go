@@ -26,7 +26,7 @@ type packet struct {
 	slot  uint64
 	count uint64
 
-	// The content: the route is the destination groups, encoded (router).
+	// The content: the route is the destination groups, encoded (package routes).
 	id      multicast.MessageID
 	route   []byte
 	after   multicast.Timestamp

@@ -1,6 +1,10 @@
 package multiring
 
-import "github.com/globalfs/globalfs/pkg/multicast"
+import (
+	"github.com/globalfs/globalfs/pkg/multicast"
+
+	"github.com/globalfs/globalfs/bench/baseline/queues"
+)
 
 // ring is a ring as one of its members sees it.
 type ring struct {
@@ -11,11 +15,11 @@ type ring struct {
 	previous *peer
 	quorum   int
 
-	accepted uint64      // slots voted for here: all below
-	decided  uint64      // slots known to be decided: all below
-	said     uint64      // of decided, what was passed on
-	values   fifo[value] // in the order of their slots
-	proposed fifo[proposal]
+	accepted uint64             // slots voted for here: all below
+	decided  uint64             // slots known to be decided: all below
+	said     uint64             // of decided, what was passed on
+	values   queues.FIFO[value] // in the order of their slots
+	proposed queues.FIFO[proposal]
 }
 
 // proposal is a message that waits for a slot at the coordinator.
@@ -79,7 +83,7 @@ func (c *Core) ringOf(q *peer, p *packet) *ring {
 
 // propose takes in a message, at the coordinator of its ring.
 func (c *Core) propose(q *peer, p *packet) bool {
-	x := c.route.find(p.route)
+	x := c.routes.Find(p.route)
 	if x == nil || x.coordinator != c.self || q.id != p.id.Sender || p.id.Seq <= q.high {
 		return false
 	}
@@ -91,14 +95,14 @@ func (c *Core) propose(q *peer, p *packet) bool {
 		return false
 	}
 	q.high = p.id.Seq
-	*r.proposed.push() = proposal{*p, x}
+	*r.proposed.Push() = proposal{*p, x}
 	return true
 }
 
 // order gives slots to what was proposed; false if some of it is left for the next step.
 func (c *Core) order(r *ring) bool {
 	size := 0
-	for next := r.proposed.first(); next != nil; next = r.proposed.first() {
+	for next := r.proposed.First(); next != nil; next = r.proposed.First() {
 		if size > 0 && size+len(next.payload) > maxStep {
 			return false
 		}
@@ -111,14 +115,14 @@ func (c *Core) order(r *ring) bool {
 		size += len(c.scratch)
 		c.keep(r, next.route, &p)
 		r.take(1, c.scratch)
-		r.proposed.pop()
+		r.proposed.Pop()
 	}
 	return true
 }
 
 // value takes in a value that came along a ring.
 func (c *Core) value(q *peer, p *packet, encoded []byte) bool {
-	r, x := c.ringOf(q, p), c.route.find(p.route)
+	r, x := c.ringOf(q, p), c.routes.Find(p.route)
 	if r == nil || x == nil || x.rank != r.rank || r.index == 0 || p.slot != r.accepted || p.slot >= maxSlot {
 		return false
 	}
@@ -132,7 +136,7 @@ func (c *Core) keep(r *ring, x *route, p *packet) {
 	if !x.own {
 		return
 	}
-	v := r.values.push()
+	v := r.values.Push()
 	v.Message = multicast.Message{ID: p.id, Dest: x.dest, After: p.after, Payload: p.payload}
 	v.final = c.merge.final(r.rank, p.slot)
 }

@@ -32,7 +32,7 @@ func (c *Member) forget(q *peer, at multicast.Position) bool {
 	if q != c.own.leader() || c.leads || at.Compare(c.self.delivered) > 0 {
 		return false
 	}
-	for m := c.unforgot.first(); m != nil && m.position().Compare(at) <= 0; m = c.unforgot.first() {
+	for m := c.oldest(); m != nil && m.position().Compare(at) <= 0; m = c.oldest() {
 		c.drop(m)
 	}
 	return true
@@ -40,7 +40,7 @@ func (c *Member) forget(q *peer, at multicast.Position) bool {
 
 // drop forgets the oldest message delivered here.
 func (c *Member) drop(m *Message) {
-	c.unforgot.pop()
+	c.unforgot.Pop()
 	delete(m.sender.messages, m.ID.Seq)
 	c.kept--
 	*m = Message{}
@@ -68,7 +68,7 @@ func (c *Member) forgetDelivered() {
 		}
 	}
 	before := c.forgot
-	for m := c.unforgot.first(); m != nil && m.deliveredByAll(); m = c.unforgot.first() {
+	for m := c.oldest(); m != nil && m.deliveredByAll(); m = c.oldest() {
 		c.forgot = m.position()
 		c.drop(m)
 	}
@@ -116,4 +116,12 @@ func (c *Member) owedTo(q *peer) packet {
 	default:
 		return told(kindDelivered, c.self.delivered)
 	}
+}
+
+// oldest is the message that was delivered first of those that may not be delivered everywhere, or nil.
+func (c *Member) oldest() *Message {
+	if first := c.unforgot.First(); first != nil {
+		return *first
+	}
+	return nil
 }

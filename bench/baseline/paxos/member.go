@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/baseline/queues"
+	"github.com/globalfs/globalfs/bench/baseline/routes"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -62,21 +64,22 @@ type peer struct {
 
 // Member is one process: all of it but the Rules. It has one owner.
 type Member struct {
-	rules Rules
-	self  *peer
-	own   *Group
-	leads bool
-	peers map[multicast.ProcessID]*peer
-	order []*peer // in the order in which frames leave
-	all   []*Group
-	route router
-	log   *Log
+	rules  Rules
+	self   *peer
+	own    *Group
+	leads  bool
+	peers  map[multicast.ProcessID]*peer
+	order  []*peer // in the order in which frames leave
+	all    []*Group
+	routes routes.Table[route]
+	groups map[multicast.GroupID]*Group
+	log    *Log
 
-	clock    multicast.Timestamp // I1
-	kept     int                 // messages of all peers
-	free     []*Message          // for reuse
-	pending  queue               // I2
-	unforgot fifo                // delivered here, perhaps not everywhere, in the order of delivery
+	clock    multicast.Timestamp   // I1
+	kept     int                   // messages of all peers
+	free     []*Message            // for reuse
+	pending  queues.Heap[*Message] // I2
+	unforgot queues.FIFO[*Message] // delivered here, perhaps not everywhere, in the order of delivery
 
 	out     *multicast.Output  // of this step
 	command []byte             // scratch
@@ -89,13 +92,14 @@ type Member struct {
 // NewMember makes a process that follows some rules.
 func NewMember(cfg Config, rules Rules) (*Member, error) {
 	c := &Member{
-		rules: rules,
-		peers: map[multicast.ProcessID]*peer{},
-		route: router{groups: map[multicast.GroupID]*Group{}, known: map[string]*route{}},
+		rules:  rules,
+		peers:  map[multicast.ProcessID]*peer{},
+		groups: map[multicast.GroupID]*Group{},
 	}
 	if len(cfg.Groups) > 64 {
 		return nil, fmt.Errorf("config: Groups: there are %d: use up to 64", len(cfg.Groups))
 	}
+	c.routes.Resolve = c.resolve
 	for i := range cfg.Groups {
 		if err := c.addGroup(&cfg.Groups[i]); err != nil {
 			return nil, err
@@ -105,13 +109,13 @@ func NewMember(cfg Config, rules Rules) (*Member, error) {
 		return nil, fmt.Errorf("config: Self: process %d is in none of the groups", cfg.Self)
 	}
 	c.own = c.self.group
-	c.leads, c.route.own = c.self.index == 0, c.own
+	c.leads = c.self.index == 0
 	c.log = NewLog(c.self.index, len(c.own.members))
 	return c, nil
 }
 
 func (c *Member) addGroup(config *multicast.Group) error {
-	if len(config.Members) == 0 || c.route.groups[config.ID] != nil {
+	if len(config.Members) == 0 || c.groups[config.ID] != nil {
 		return fmt.Errorf("config: Groups: group %d has no members, or stands twice", config.ID)
 	}
 	g := &Group{bit: 1 << len(c.all)}
@@ -125,7 +129,7 @@ func (c *Member) addGroup(config *multicast.Group) error {
 		c.order = append(c.order, q)
 	}
 	c.all = append(c.all, g)
-	c.route.groups[config.ID] = g
+	c.groups[config.ID] = g
 	return nil
 }
 

@@ -39,6 +39,12 @@ func (m *Message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
+// Before implements queues.Item.
+func (m *Message) Before(other *Message) bool { return m.position().Compare(other.position()) < 0 }
+
+// Slot implements queues.Item.
+func (m *Message) Slot() *int { return &m.slot }
+
 // deliveredByAll reports whether all destination groups have delivered m, which is delivered here.
 func (m *Message) deliveredByAll() bool {
 	at := m.position()

@@ -7,7 +7,7 @@ import (
 
 // multicast sends START to all destinations.
 func (c *Member) multicast(m *multicast.Message) {
-	to := c.route.to(m.Dest)
+	to := c.routes.To(m.Dest)
 	if m.ID.Sender != c.self.id || m.Order != multicast.Acyclic || to == nil || m.ID.Seq > maxNumber || m.After > maxNumber {
 		c.stats.Refused++
 		return
@@ -33,7 +33,7 @@ func (c *Member) multicast(m *multicast.Message) {
 
 // start takes the content of a message in.
 func (c *Member) start(q *peer, p *packet) bool {
-	to := c.route.find(p.route)
+	to := c.routes.Find(p.route)
 	if to == nil || !to.own || p.id.Sender != q.id || p.id.Seq <= q.high {
 		return false
 	}
@@ -109,7 +109,7 @@ func (c *Member) decided(p *packet) bool {
 	case Assign:
 		c.clock = max(c.clock, p.ts) + 1
 		m.bound, p.ts = c.clock, c.clock
-		c.pending.push(m)
+		c.pending.Push(m)
 	case SyncSoft, Final:
 		c.clock = max(c.clock, p.ts)
 	default:
@@ -149,11 +149,11 @@ func (c *Member) sayAccepted() {
 // deliver hands over what is final and before all else that has a local timestamp.
 func (c *Member) deliver() {
 	for len(c.pending) > 0 && c.pending[0].final && c.pending[0].Started() {
-		m := c.pending.pop()
+		m := c.pending.Pop()
 		c.out.Deliveries = append(c.out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
 		m.delivered = true
 		c.self.delivered = m.position()
-		c.unforgot.push(m)
+		*c.unforgot.Push() = m
 		for _, g := range m.route.groups {
 			g.shared = m.position()
 		}
@@ -219,5 +219,5 @@ func (c *Member) Commit(m *Message, ts multicast.Timestamp) {
 		return
 	}
 	m.bound, m.final = ts, true
-	c.pending.raised(m)
+	c.pending.Raised(m)
 }

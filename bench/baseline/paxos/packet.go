@@ -32,7 +32,7 @@ type packet struct {
 	id      multicast.MessageID
 	ts      multicast.Timestamp // or after
 	number  uint64              // of an instance
-	route   []byte              // the destination groups, encoded (router)
+	route   []byte              // the destination groups, encoded (package routes)
 	payload []byte              // or commands
 }
 

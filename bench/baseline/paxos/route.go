@@ -1,11 +1,8 @@
 package paxos
 
-import (
-	"github.com/globalfs/globalfs/internal/varint"
-	"github.com/globalfs/globalfs/pkg/multicast"
-)
+import "github.com/globalfs/globalfs/pkg/multicast"
 
-// route is a set of destination groups, resolved once for all messages that go there.
+// route is a set of destination groups.
 type route struct {
 	encoded []byte
 	dest    []multicast.GroupID
@@ -14,57 +11,17 @@ type route struct {
 	own     bool   // the own group is one of them
 }
 
-// maxRoutes bounds how many routes are kept. The possible ones are more than
-// there are messages, those in use are few.
-const maxRoutes = 1 << 12
-
-// router finds routes by their encoding: the group ids as varints.
-type router struct {
-	groups  map[multicast.GroupID]*Group
-	own     *Group
-	known   map[string]*route
-	scratch []byte
-}
-
-// to gives the route to dest, nil if there is none.
-func (x *router) to(dest []multicast.GroupID) *route {
-	x.scratch = x.scratch[:0]
-	for _, g := range dest {
-		x.scratch = varint.AppendUint(x.scratch, g)
-	}
-	return x.find(x.scratch)
-}
-
-// find gives the route that is encoded, nil if its groups are not known, sorted and unique.
-func (x *router) find(encoded []byte) *route {
-	if r := x.known[string(encoded)]; r != nil {
-		return r
-	}
-	found := x.resolve(encoded)
-	if found != nil {
-		if len(x.known) >= maxRoutes {
-			clear(x.known)
-		}
-		x.known[string(encoded)] = found
-	}
-	return found
-}
-
-func (x *router) resolve(encoded []byte) *route {
-	found := &route{encoded: append([]byte(nil), encoded...)}
-	r := varint.NewReader(encoded)
-	for r.Len() > 0 {
-		id := multicast.GroupID(r.Uint16())
-		g, n := x.groups[id], len(found.dest)
-		if r.Err() != nil || g == nil || n > 0 && found.dest[n-1] >= id {
+// resolve makes a route, nil if a group is not known.
+func (c *Member) resolve(encoded []byte, dest []multicast.GroupID) *route {
+	r := &route{encoded: encoded, dest: dest}
+	for _, id := range dest {
+		g := c.groups[id]
+		if g == nil {
 			return nil
 		}
-		found.own = found.own || g == x.own
-		found.bits |= g.bit
-		found.dest, found.groups = append(found.dest, id), append(found.groups, g)
+		r.own = r.own || g == c.own
+		r.bits |= g.bit
+		r.groups = append(r.groups, g)
 	}
-	if len(found.dest) == 0 {
-		return nil
-	}
-	return found
+	return r
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/bench/baseline/queues"
+	"github.com/globalfs/globalfs/bench/baseline/routes"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -52,18 +54,19 @@ type peer struct {
 
 // Core is one process. It has one owner.
 type Core struct {
-	self  *peer
-	own   *group
-	leads bool
-	peers map[multicast.ProcessID]*peer
-	order []*peer // in the order in which frames leave
-	route router
+	self   *peer
+	own    *group
+	leads  bool
+	peers  map[multicast.ProcessID]*peer
+	order  []*peer // in the order in which frames leave
+	routes routes.Table[route]
+	groups map[multicast.GroupID]*group
 
 	clock    multicast.Timestamp
 	messages map[multicast.MessageID]*message
-	free     []*message // for reuse
-	pending  queue      // I2; at a leader
-	unforgot fifo       // delivered here, perhaps not everywhere, in the order of delivery
+	free     []*message            // for reuse
+	pending  queues.Heap[*message] // I2; at a leader
+	unforgot queues.FIFO[*message] // delivered here, perhaps not everywhere, in the order of delivery
 
 	out      *multicast.Output   // of this step
 	safe     multicast.Timestamp // at a follower
@@ -81,8 +84,9 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{
 		peers:    map[multicast.ProcessID]*peer{},
 		messages: map[multicast.MessageID]*message{},
-		route:    router{groups: map[multicast.GroupID]*group{}, known: map[string]*route{}},
+		groups:   map[multicast.GroupID]*group{},
 	}
+	c.routes.Resolve = c.resolve
 	for i := range cfg.Groups {
 		if err := c.addGroup(&cfg.Groups[i]); err != nil {
 			return nil, err
@@ -92,12 +96,12 @@ func New(cfg Config) (*Core, error) {
 		return nil, fmt.Errorf("whitebox: Self: process %d is in none of the groups", cfg.Self)
 	}
 	c.own, c.self.up = c.self.group, true
-	c.leads, c.route.own = c.own.leader == c.self, c.own
+	c.leads = c.own.leader == c.self
 	return c, nil
 }
 
 func (c *Core) addGroup(config *multicast.Group) error {
-	if n := len(config.Members); n == 0 || n > 64 || c.route.groups[config.ID] != nil {
+	if n := len(config.Members); n == 0 || n > 64 || c.groups[config.ID] != nil {
 		return fmt.Errorf("whitebox: Groups: group %d has %d members, or stands twice: use 1 to 64, once", config.ID, n)
 	}
 	g := &group{quorum: config.Quorum()}
@@ -111,7 +115,7 @@ func (c *Core) addGroup(config *multicast.Group) error {
 		c.order = append(c.order, q)
 	}
 	g.leader = g.members[0]
-	c.route.groups[config.ID] = g
+	c.groups[config.ID] = g
 	return nil
 }
 

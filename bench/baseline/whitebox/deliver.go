@@ -5,7 +5,7 @@ import "github.com/globalfs/globalfs/pkg/multicast"
 // deliverCommitted is the end of the fourth step, at a leader.
 func (c *Core) deliverCommitted() {
 	for len(c.pending) > 0 && c.pending[0].committed {
-		m := c.pending.pop()
+		m := c.pending.Pop()
 		p := packet{kind: kindDeliver, id: m.ID, ts: m.final}
 		for _, q := range c.own.members {
 			if q != c.self {
@@ -37,7 +37,7 @@ func (c *Core) delivered(m *message) {
 	c.out.Deliveries = append(c.out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.final})
 	m.delivered = true
 	c.self.delivered = m.position()
-	c.unforgot.push(m)
+	*c.unforgot.Push() = m
 	for _, g := range m.route.groups {
 		g.leader.owed = true
 	}

@@ -19,7 +19,7 @@ func (c *Core) forget(q *peer, p multicast.Position) bool {
 	if q != c.own.leader || c.leads || p.Compare(c.self.delivered) > 0 {
 		return false
 	}
-	for m := c.unforgot.first(); m != nil && m.position().Compare(p) <= 0; m = c.unforgot.first() {
+	for m := c.oldest(); m != nil && m.position().Compare(p) <= 0; m = c.oldest() {
 		c.drop(m)
 	}
 	return true
@@ -30,7 +30,7 @@ const maxFree = 1 << 12
 
 // drop forgets the oldest message delivered here.
 func (c *Core) drop(m *message) {
-	c.unforgot.pop()
+	c.unforgot.Pop()
 	delete(c.messages, m.ID)
 	*m = message{}
 	if len(c.free) < maxFree {
@@ -45,7 +45,7 @@ func (c *Core) forgetDelivered() {
 		return
 	}
 	c.news = false
-	for _, g := range c.route.groups { // in any order: each for itself
+	for _, g := range c.groups { // in any order: each for itself
 		g.delivered = g.members[0].delivered
 		for _, q := range g.members[1:] {
 			if q.delivered.Compare(g.delivered) < 0 {
@@ -54,7 +54,7 @@ func (c *Core) forgetDelivered() {
 		}
 	}
 	before := c.told
-	for m := c.unforgot.first(); m != nil && m.deliveredByAll(); m = c.unforgot.first() {
+	for m := c.oldest(); m != nil && m.deliveredByAll(); m = c.oldest() {
 		c.told = m.position()
 		c.drop(m)
 	}
@@ -106,4 +106,12 @@ func (c *Core) tell(now time.Duration) {
 
 func delivered(k kind, p multicast.Position) *packet {
 	return &packet{kind: k, id: p.ID, ts: p.Final}
+}
+
+// oldest is the message that was delivered first of those that may not be delivered everywhere, or nil.
+func (c *Core) oldest() *message {
+	if first := c.unforgot.First(); first != nil {
+		return *first
+	}
+	return nil
 }

@@ -26,7 +26,7 @@ type packet struct {
 	kind    kind
 	id      multicast.MessageID
 	ts      multicast.Timestamp // local or final; of a position
-	route   []byte              // the destination groups, encoded (router)
+	route   []byte              // the destination groups, encoded (package routes)
 	after   multicast.Timestamp
 	payload []byte
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/bench/baseline/routes"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -135,9 +136,9 @@ func TestRoutesAreBounded(t *testing.T) {
 				dest = append(dest, g)
 			}
 		}
-		require.Equal(t, dest, c.route.to(dest).dest)
+		require.Equal(t, dest, c.routes.To(dest).dest)
 	}
-	require.LessOrEqual(t, len(c.route.known), maxRoutes)
+	require.LessOrEqual(t, c.routes.Len(), routes.Most)
 }
 
 func seeds(f *testing.F) {

@@ -32,12 +32,18 @@ func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
+// Before implements queues.Item.
+func (m *message) Before(other *message) bool { return m.position().Compare(other.position()) < 0 }
+
+// Slot implements queues.Item.
+func (m *message) Slot() *int { return &m.slot }
+
 // multicast is the first step, at the sender.
 func (c *Core) multicast(m *multicast.Message) {
 	if m.ID.Sender != c.self.id {
 		c.broken("proposes", m.ID)
 	}
-	r := c.route.to(m.Dest)
+	r := c.routes.To(m.Dest)
 	if r == nil || m.Order != multicast.Acyclic || m.ID.Seq > maxNumber || m.After > maxNumber {
 		c.stats.Refused++
 		return
@@ -76,7 +82,7 @@ func (c *Core) start(q *peer, p *packet) bool {
 	q.high = p.id.Seq
 	c.clock = max(c.clock, m.After) + 1 // After: T 4.4.2
 	m.bound = c.clock
-	c.pending.push(m)
+	c.pending.Push(m)
 	accept := packet{kind: kindAccept, id: m.ID, route: m.route.encoded, after: m.After, payload: m.Payload, ts: c.clock}
 	for _, g := range m.route.groups {
 		for _, q := range g.members {
@@ -95,7 +101,7 @@ func (c *Core) known(p *packet) *message {
 	if m := c.messages[p.id]; m != nil {
 		return m
 	}
-	r := c.route.find(p.route)
+	r := c.routes.Find(p.route)
 	if r == nil || r.own < 0 || c.peers[p.id.Sender] == nil {
 		return nil
 	}
@@ -200,7 +206,7 @@ func (c *Core) count(m *message, index int, q *peer) {
 			c.broken("commits against I1 or I2", m.ID)
 		}
 		m.committed, m.bound = true, m.final
-		c.pending.raised(m)
+		c.pending.Raised(m)
 	}
 }
 
