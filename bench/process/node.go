@@ -2,10 +2,12 @@ package process
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/driver"
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -130,8 +132,9 @@ func (n *node) deliver(d *multicast.Delivery, now time.Duration) {
 // answer obeys a command and gives the state.
 func (n *node) answer(b []byte) []byte {
 	var c command
+	violations := n.ledger.Violations
 	if err := json.Unmarshal(b, &c); err != nil {
-		return nil
+		violations = append(slices.Clone(violations), fmt.Sprintf("command %q: %v", b, err))
 	}
 	if c.Load != nil {
 		n.load = *c.Load
@@ -141,7 +144,7 @@ func (n *node) answer(b []byte) []byte {
 		n.latency, n.gap, n.last = histogram{}, 0, n.now
 	}
 	s := state{
-		Count: n.ledger.Count, Digest: n.ledger.Digest, Violations: n.ledger.Violations,
+		Count: n.ledger.Count, Digest: n.ledger.Digest, Violations: violations,
 		Senders:   map[multicast.ProcessID]uint64{},
 		Submitted: n.submitted, Completed: n.completed,
 		Latency: n.latency.sparse(), Gap: max(n.gap, n.now-n.last),
@@ -150,8 +153,6 @@ func (n *node) answer(b []byte) []byte {
 		s.Senders[id] = sender.Count
 	}
 	reply, err := json.Marshal(s)
-	if err != nil {
-		return nil
-	}
+	invariant.Check(err == nil, "state: %v", err)
 	return reply
 }

@@ -151,11 +151,11 @@ func obey(ctx context.Context, d *driver.Driver, orders *json.Decoder, answers *
 		}
 		if o.Profile != "" {
 			f, err := os.Create(o.Profile)
-			if err == nil {
-				err = pprof.StartCPUProfile(f)
-			}
 			if err != nil {
 				return err
+			}
+			if err := pprof.StartCPUProfile(f); err != nil {
+				return errors.Join(err, f.Close())
 			}
 			profile = f
 		}

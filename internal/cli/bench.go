@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -136,9 +135,7 @@ func (f *microFlags) places(ctx context.Context, cluster *dev.Cluster, cfg dev.C
 
 func printMeasurements(out io.Writer, format string, rows []bench.Measurement) error {
 	if format == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(rows)
+		return printJSON(out, rows)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "operation\tplace\tclients\tops/s\tp50 us\tp95 us\tp99 us\tmax us\t")

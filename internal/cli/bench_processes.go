@@ -122,7 +122,7 @@ func (f *processFlags) run(cmd *cobra.Command) error {
 // prepare checks the flags and completes the configuration.
 func (f *processFlags) prepare() error {
 	for _, s := range f.shapes {
-		if !slices.Contains([]string{"a", "b", "c"}, s) {
+		if !slices.ContainsFunc(process.Shapes(), func(shape process.Shape) bool { return shape.Name == s }) {
 			return inputError{fmt.Errorf("--shape %q: give a, b or c", s)}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package driver runs a node (a replica, or whatever else is around a core) for real: the only loop around a core. A turn gathers
-// everything that is ready (frames, requests, the time), steps once, makes the records
+// Package driver runs a node, such as a replica, for real: the only loop around a core. A turn
+// gathers everything that is ready (frames, requests, the time), steps once, makes the records
 // durable, and only then lets frames leave, applies deliveries and answers (DESIGN section 3, STYLE
 // section 5). Packing and group commit follow from that: what arrives during a turn is the
 // next one's batch.
