@@ -42,6 +42,28 @@ func TestWrongInput(t *testing.T) {
 		"dest":       {[]string{"bench", "multicast", "--destinations", "9"}, exitInput, "give 1 to 8"},
 		"load":       {[]string{"bench", "multicast", "--outstanding", "0"}, exitInput, "give numbers above 0"},
 		"format":     {[]string{"bench", "multicast", "-o", "xml"}, exitInput, "give table or json"},
+
+		"where":         {[]string{"where"}, exitUsage, "give the PATH"},
+		"where output":  {[]string{"where", "-o", "xml", dir}, exitInput, "give text or json"},
+		"where not":     {[]string{"where", "-o", "text", dir}, exitFailure, "not on a GlobalFS mount"},
+		"where none":    {[]string{"where", filepath.Join(dir, "none")}, exitFailure, "no such file"},
+		"place nothing": {[]string{"place", dir}, exitUsage, "give one of --region"},
+		"place twice":   {[]string{"place", "--region", "r", "--clear", dir}, exitUsage, "give one of --region"},
+		"place path":    {[]string{"place", "--region", "r"}, exitUsage, "takes one PATH"},
+		"place no move": {[]string{"place", "--clear", "--no-move", dir}, exitUsage, "go with --region"},
+		"place wait":    {[]string{"place", "--region", "r", "--no-move", "--wait", dir}, exitUsage, "nothing else moves"},
+		"place not":     {[]string{"place", "--region", "r", dir}, exitFailure, "not on a GlobalFS mount"},
+		"place mkdir":   {[]string{"place", "--region", "r", "--mkdir", filepath.Join(dir, "a/b")}, exitFailure, "not on a GlobalFS mount"},
+		"place none":    {[]string{"place", "--region", "r", filepath.Join(dir, "none")}, exitFailure, "--mkdir makes it"},
+		"place file":    {[]string{"place", "--region", "r", typo}, exitFailure, "not a directory"},
+		"place list":    {[]string{"place", "--list", dir}, exitFailure, "not on a GlobalFS mount"},
+		"place pause":   {[]string{"place", "--pause", dir}, exitFailure, "not on a GlobalFS mount"},
+		"place waits":   {[]string{"place", "--wait", dir}, exitFailure, "not on a GlobalFS mount"},
+		"token":         {[]string{"token", "a", "b"}, exitUsage, "takes one PATH"},
+		"token not":     {[]string{"token", dir}, exitFailure, "not on a GlobalFS mount"},
+		"wait":          {[]string{"wait"}, exitUsage, "takes a TOKEN"},
+		"wait timeout":  {[]string{"wait", "--timeout", "0s", "token"}, exitInput, "give a positive duration"},
+		"wait not":      {[]string{"wait", "token", dir}, exitFailure, "not on a GlobalFS mount"},
 	} {
 		var out, err bytes.Buffer
 		require.Equal(t, c.code, Main(c.args, &out, &err), "%s: %s", name, &err)
@@ -51,7 +73,10 @@ func TestWrongInput(t *testing.T) {
 }
 
 func TestHelpHasAnExample(t *testing.T) {
-	for _, args := range [][]string{{"dev", "--help"}, {"bench", "micro", "--help"}, {"bench", "multicast", "--help"}} {
+	for _, args := range [][]string{
+		{"dev", "--help"}, {"bench", "micro", "--help"}, {"bench", "multicast", "--help"},
+		{"where", "--help"}, {"place", "--help"}, {"token", "--help"}, {"wait", "--help"},
+	} {
 		var out, err bytes.Buffer
 		require.Equal(t, exitOK, Main(args, &out, &err))
 		require.Contains(t, out.String(), "Examples:\n  globalfs ")

@@ -24,6 +24,8 @@ type clusterFlags struct {
 	transport   string
 	durability  string
 	timeout     time.Duration
+
+	linearizable bool
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {
@@ -50,7 +52,7 @@ func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Conf
 	if err != nil {
 		return dev.Config{}, inputError{err}
 	}
-	cfg := dev.Config{Spec: spec, Dir: f.dir, WAN: f.wan, Timeout: f.timeout, Logger: logger}
+	cfg := dev.Config{Spec: spec, Dir: f.dir, WAN: f.wan, Linearizable: f.linearizable, Timeout: f.timeout, Logger: logger}
 	switch f.transport {
 	case "inprocess":
 	case "grpc":

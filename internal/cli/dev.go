@@ -54,6 +54,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	if err != nil {
 		dir = ""
 	}
+	cmd.Flags().BoolVar(&cluster.linearizable, "linearizable", false, "what is read through a mount is as new as all that ended before anywhere; reads ask a majority then, and the kernel believes nothing")
 	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "where the cluster keeps its data")
 	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
 	cmd.Flags().StringVar(&profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
@@ -139,7 +140,11 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err != nil {
 		return nil, err
 	}
-	m, err := mount.New(mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger})
+	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger}
+	if cfg.Linearizable {
+		kernel.CacheTime = -1 // what it believed could be old
+	}
+	m, err := mount.New(kernel)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

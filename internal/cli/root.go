@@ -34,6 +34,14 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// statusError ends the program with a code that only its command has.
+type statusError struct {
+	error
+	code int
+}
+
+func (e statusError) Unwrap() error { return e.error }
+
 // Main runs the program and gives its exit code. The first SIGINT or SIGTERM ends a command in
 // order; a second one ends the process as it stands.
 func Main(args []string, stdout, stderr io.Writer) int {
@@ -51,11 +59,14 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "globalfs: %v\n", err)
 	var input inputError
 	var usage usageError
+	var status statusError
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &input):
 		return exitInput
+	case errors.As(err, &status):
+		return status.code
 	}
 	return exitFailure
 }
@@ -82,7 +93,7 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())}
 	})
 	logging.register(root, stderr)
-	root.AddCommand(newDev(&logging), newBench(&logging))
+	root.AddCommand(newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck())
 	return root
 }
 

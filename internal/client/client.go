@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -27,10 +28,13 @@ type Config struct {
 	// Blocks gives the store of a partition's blocks: what is put is in all its regions.
 	Blocks func(partition uint16) block.Store
 	// Usage gives the bytes of disk of the region's storage, all copies counted. Nil: unknown.
-	Usage   func(ctx context.Context) (total, free uint64, err error)
-	Timeout time.Duration // of one operation
-	Renew   time.Duration // between renewals of sessions: well below the lease of the replicas
-	Logger  *slog.Logger  // nil: slog.Default()
+	Usage func(ctx context.Context) (total, free uint64, err error)
+	// Linearizable makes every operation see all that ended before it began anywhere (T 3.4.1), at the
+	// price of a quorum for each read. Otherwise reads are causally consistent.
+	Linearizable bool
+	Timeout      time.Duration // of one operation
+	Renew        time.Duration // between renewals of sessions: well below the lease of the replicas
+	Logger       *slog.Logger  // nil: slog.Default()
 }
 
 // Defaults of Config.
@@ -64,6 +68,12 @@ type Client struct {
 	vector     vectorClock
 	events     events
 
+	located *recent[posix.Ino, uint16]    // inodes that are, or were believed to be, away from home
+	foreign *recent[Name, posix.Ino]      // what names name in another partition
+	rules   *recent[posix.Ino, meta.Rule] // of directories that have one
+
+	bringing chan struct{} // holds a token for each block on its way after its file
+
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -83,7 +93,12 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	c := &Client{cfg: cfg, events: newEvents(cfg.Logger)}
+	c := &Client{
+		cfg: cfg, events: newEvents(cfg.Logger),
+		located: newRecent[posix.Ino, uint16](maxLocations),
+		foreign: newRecent[Name, posix.Ino](maxForeign),
+		rules:   newRecent[posix.Ino, meta.Rule](maxRules), bringing: make(chan struct{}, parallel),
+	}
 	c.vector.max = len(cfg.Cluster.Partitions)
 	for i := range cfg.Cluster.Partitions {
 		c.partitions = append(c.partitions, newPartition(&cfg, &cfg.Cluster.Partitions[i]))
@@ -112,14 +127,6 @@ func (c *Client) Close() error {
 
 // Cluster gives the cluster that the client was made for.
 func (c *Client) Cluster() *topology.Cluster { return c.cfg.Cluster }
-
-// home gives the partition of an inode: ESTALE if the cluster has none.
-func (c *Client) home(ino posix.Ino) (*partition, error) {
-	if i := int(ino.Partition()); i < len(c.partitions) {
-		return c.partitions[i], nil
-	}
-	return nil, posix.ESTALE
-}
 
 // operation bounds one operation (C6).
 func (c *Client) operation(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -2,13 +2,14 @@ package client
 
 import (
 	"context"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 )
 
-// query answers a read-only command from one replica of the partition of cmd.Ino.
+// query answers a read-only command from one replica of the partition where cmd.Ino is.
 func (c *Client) query(ctx context.Context, cmd *meta.Command) (meta.Result, error) {
 	ctx, cancel := c.operation(ctx)
 	defer cancel()
@@ -18,48 +19,106 @@ func (c *Client) query(ctx context.Context, cmd *meta.Command) (meta.Result, err
 
 // ask is query inside an operation.
 func (c *Client) ask(ctx context.Context, cmd *meta.Command) (meta.Result, error) {
-	r, _, err := c.askAt(ctx, cmd)
-	return r, err
+	a, err := c.askAt(ctx, cmd)
+	return a.Result, err
 }
 
-// askAt also gives the vector of the replica when it answered.
-func (c *Client) askAt(ctx context.Context, cmd *meta.Command) (meta.Result, replica.Vector, error) {
-	p, err := c.home(cmd.Ino)
+// answer is a result with where it is from.
+type answer struct {
+	meta.Result
+	partition *partition
+	seen      replica.Vector // of the replica when it answered
+}
+
+// askAt is ask for those who must know who answered.
+func (c *Client) askAt(ctx context.Context, cmd *meta.Command) (answer, error) {
+	s, err := c.search(cmd.Ino)
 	if err != nil {
-		return meta.Result{}, nil, err
+		return answer{}, err
 	}
+	for {
+		a, err := c.askIn(ctx, s.p, cmd)
+		if again, err := s.goesOn(ctx, &a.Result, err); !again {
+			return a, err
+		}
+	}
+}
+
+// askIn asks one partition, wherever cmd.Ino is.
+func (c *Client) askIn(ctx context.Context, p *partition, cmd *meta.Command) (answer, error) {
 	command := cmd.Append(nil)
-	reply, _, err := c.exchange(ctx, p, reading, func() replica.Request {
-		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot(), Command: command}
+	class := reading
+	if c.cfg.Linearizable {
+		class = ordering // a quorum says what is newest
+	}
+	reply, _, err := c.exchange(ctx, p, class, func() replica.Request {
+		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot(), Fresh: c.cfg.Linearizable, Command: command}
 	})
 	if err != nil {
-		return meta.Result{}, nil, err
+		return answer{}, err
 	}
 	r, err := c.result(p, &reply)
-	return r, reply.Vector, err
+	return answer{Result: r, partition: p, seen: reply.Vector}, err
 }
 
-// update executes cmd in the partition of the inode at.
-func (c *Client) update(ctx context.Context, at posix.Ino, cmd *meta.Command) (meta.Result, error) {
+// update executes cmd in the partition where ino is.
+func (c *Client) update(ctx context.Context, ino posix.Ino, cmd *meta.Command) (meta.Result, error) {
 	ctx, cancel := c.operation(ctx)
 	defer cancel()
-	r, err := c.apply(ctx, at, cmd)
+	r, err := c.apply(ctx, ino, cmd)
 	return r, c.outcome(err)
 }
 
 // apply is update inside an operation.
-func (c *Client) apply(ctx context.Context, at posix.Ino, cmd *meta.Command) (meta.Result, error) {
-	p, err := c.home(at)
+func (c *Client) apply(ctx context.Context, ino posix.Ino, cmd *meta.Command) (meta.Result, error) {
+	return c.applyAt(ctx, ino, func(*partition) (*meta.Command, error) { return cmd, nil })
+}
+
+// applyAt is apply of a command that depends on the partition: build makes it for the one that is tried.
+func (c *Client) applyAt(ctx context.Context, ino posix.Ino, build func(p *partition) (*meta.Command, error)) (meta.Result, error) {
+	s, err := c.search(ino)
 	if err != nil {
 		return meta.Result{}, err
 	}
-	command := cmd.Append(nil)
+	for {
+		cmd, err := build(s.p)
+		if err != nil {
+			return meta.Result{}, err
+		}
+		r, err := c.applyIn(ctx, parties{ask: s.p}, cmd)
+		if again, err := s.goesOn(ctx, &r, err); !again {
+			return r, err
+		}
+	}
+}
+
+// parties is where an update goes.
+type parties struct {
+	ask  *partition // has the session, and answers
+	dest []uint16   // all partitions, sorted; none: ask alone
+
+	known *meta.Result // not nil: nothing is to be sent, this is the answer
+}
+
+// among gives the parties of an update that ask answers and that concerns partitions.
+func among(ask *partition, partitions ...uint16) parties {
+	slices.Sort(partitions)
+	partitions = slices.Compact(partitions)
+	if len(partitions) == 1 {
+		return parties{ask: ask}
+	}
+	return parties{ask: ask, dest: partitions}
+}
+
+// applyIn executes cmd in the given partitions, wherever its inodes are.
+func (c *Client) applyIn(ctx context.Context, to parties, cmd *meta.Command) (meta.Result, error) {
+	p, command := to.ask, cmd.Append(nil)
 	for {
 		s, err := c.session(ctx, p)
 		if err != nil {
 			return meta.Result{}, err
 		}
-		reply, doubt, err := c.multicast(ctx, p, s, command)
+		reply, doubt, err := c.multicast(ctx, to, s, command)
 		if err != nil {
 			return meta.Result{}, err
 		}
@@ -77,7 +136,7 @@ func (c *Client) apply(ctx context.Context, at posix.Ino, cmd *meta.Command) (me
 
 // multicast sends an update under a number of s until it is answered. From here on only the deadline
 // of ctx counts (C6): what was sent once may be executed.
-func (c *Client) multicast(ctx context.Context, p *partition, s *session, command []byte) (replica.Reply, bool, error) {
+func (c *Client) multicast(ctx context.Context, to parties, s *session, command []byte) (replica.Reply, bool, error) {
 	seq, err := s.begin(ctx)
 	if err != nil {
 		return replica.Reply{}, false, err
@@ -86,10 +145,10 @@ func (c *Client) multicast(ctx context.Context, p *partition, s *session, comman
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(c.life, deadline)
 	defer cancel()
-	return c.exchange(ctx, p, ordering, func() replica.Request {
+	return c.exchange(ctx, to.ask, ordering, func() replica.Request {
 		return replica.Request{
-			Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(),
-			Vector: c.vector.snapshot(), Command: command,
+			Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(),
+			Dest: to.dest, Fresh: c.cfg.Linearizable && len(to.dest) > 0, Command: command,
 		}
 	})
 }

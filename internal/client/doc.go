@@ -9,16 +9,29 @@
 //	    replica carries the same (session, number). ETIMEDOUT, and EIO after the loss of
 //	    a session, mean that it may or may not have been executed.
 //	C3  Reads are causally consistent: each request carries the vector of all answers
-//	    seen before, and a replica answers once it is as new (T 3.4.1). Observe
-//	    adopts the vector of another client.
-//	C4  Blocks are stored in all regions of the partition before the write that names
-//	    them is multicast (T 3.4.2). When Write returns, the write is as durable as the
+//	    seen before, and a replica answers once it is as new (T 3.4.1). Observe and Wait
+//	    adopt the vector of another client. With Config.Linearizable a read sees all that
+//	    ended anywhere before it began.
+//	C4  Blocks are stored in all regions of the partition where the file is before the write
+//	    that names them is multicast (T 3.4.2). When Write returns, the write is as durable as the
 //	    deployment makes it: there is nothing left for an fsync to do.
 //	C5  An inode that is open is not reaped when its last name goes, as long as the
 //	    session lives.
 //	C6  Every operation ends within Config.Timeout. The end of a caller's context ends
 //	    a query at once; it ends an update with EINTR only as long as nothing was
 //	    multicast, after that the outcome is awaited.
+//	C7  An operation may concern any number of partitions: it is executed in all of them or in
+//	    none. One that concerns a partition that cannot be reached ends with ETIMEDOUT, and
+//	    is not in the way of others. EXDEV is never given.
+//
+// # Where an inode is
+//
+// The number of an inode says where it was made, its home. It may live elsewhere: the client asks
+// where it believes it to be (at), which it learns from names, answers and redirections; home always knows. An inode
+// that is nowhere gives ESTALE: only home's word counts. What is open is told to the home, wherever the inode is. Updates of names
+// go to the partition of the directory, alone or, if what is named is elsewhere, together
+// with all others concerned (settle.go). EREMOTE says that a command met something that is elsewhere, or that another command is
+// just changing: nothing was done, and the client looks and tries again.
 //
 // # Why C5 holds
 //
@@ -31,7 +44,8 @@
 //
 // # Limits
 //
-// Inodes stay in the partition that made them, so Link and Rename over two partitions give
-// EXDEV. If a session expires (the client was cut off for longer than the lease), inodes that it
+// A directory that is renamed into another partition stays where it is, with what is below it; a file with one name moves. Its
+// blocks stay where they were written until they are read or a mover brings them: while that partition is out of reach,
+// what was not brought cannot be read. If a session expires (the client was cut off for longer than the lease), inodes that it
 // held open without a name may be gone: ESTALE.
 package client

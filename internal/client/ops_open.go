@@ -11,23 +11,33 @@ import (
 // Create makes the regular file at, and opens it. flags: meta.Exclusive; without it a file that is
 // there is opened, and cut with meta.Truncate. Permissions of one that is there are not looked at.
 func (c *Client) Create(ctx context.Context, cred posix.Cred, at Name, mode posix.Mode, flags uint32) (posix.Attr, error) {
-	p, err := c.home(at.Dir)
-	if err != nil {
-		return posix.Attr{}, err
-	}
-	told := p.told()
+	told := c.told()
 	attr, err := c.make(ctx, &meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: posix.TypeRegular | mode.Perm(), Flags: flags})
+	if err != nil {
+		return attr, err
+	}
+	p, err := c.home(attr.Ino)
 	if err != nil {
 		return attr, err
 	}
 	if _, err := p.hold(attr.Ino); err != nil {
 		return attr, err
 	}
-	if p.told() == told {
+	if p.session() != nil && p.told() == told[p.id] {
 		return attr, nil
 	}
-	// A renewal without the new inode went out meanwhile.
+	// It is new to the partition, which has no session of this client, or a renewal without it went out meanwhile.
+	c.awaitSession(ctx, p)
 	return c.present(ctx, p, attr.Ino)
+}
+
+// told counts for each partition how often its replicas were told what is open.
+func (c *Client) told() []uint64 {
+	told := make([]uint64, len(c.partitions))
+	for i, p := range c.partitions {
+		told[i] = p.told()
+	}
+	return told
 }
 
 // sessionPatience bounds how long an open waits for a session. Without one the file can be read all

@@ -109,7 +109,7 @@ func (p *partition) holdsAny() bool {
 // OpenPartition opens the client's session in a partition, if it has none. It returns once a quorum
 // of the partition has ordered it: the partition takes updates.
 func (c *Client) OpenPartition(ctx context.Context, partition uint16) error {
-	p, err := c.home(posix.MakeIno(partition, 1))
+	p, err := c.partition(partition)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -43,23 +45,19 @@ func (c *Client) Read(ctx context.Context, ino posix.Ino, into []byte, offset ui
 }
 
 func (c *Client) readWindow(ctx context.Context, ino posix.Ino, into []byte, offset uint64) (int, error) {
-	p, err := c.home(ino)
-	if err != nil {
-		return 0, err
-	}
 	for try := 1; ; try++ {
-		r, err := c.ask(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: uint64(len(into))})
+		r, err := c.askAt(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: uint64(len(into))})
 		if err != nil || offset >= r.Attr.Size {
 			return 0, err
 		}
 		n := int(min(uint64(len(into)), r.Attr.Size-offset))
-		err = p.fill(ctx, into[:n], offset, r.Extents)
+		err = c.fill(ctx, r.partition, into[:n], offset, r.Extents)
 		switch {
 		case err == nil:
 			return n, nil
 		case !errors.Is(err, block.ErrNotFound) || try == maxRereads:
 			if ctx.Err() == nil {
-				c.events.warn("read block", "a block cannot be read: check the storage servers of the partition's regions", "partition", p.id, "inode", ino, "error", err)
+				c.events.warn("read block", "a block cannot be read: check the storage servers of the partition's regions", "partition", r.partition.id, "inode", ino, "error", err)
 			}
 			return 0, err
 		}
@@ -69,7 +67,7 @@ func (c *Client) readWindow(ctx context.Context, ino posix.Ino, into []byte, off
 
 // fill puts the content of extents, which lie in the range at offset in order, in their places, and
 // zeros between them. into may hold anything before.
-func (p *partition) fill(ctx context.Context, into []byte, offset uint64, extents []meta.Extent) error {
+func (c *Client) fill(ctx context.Context, p *partition, into []byte, offset uint64, extents []meta.Extent) error {
 	var blocks []meta.Extent
 	at := offset
 	for _, e := range extents {
@@ -87,19 +85,19 @@ func (p *partition) fill(ctx context.Context, into []byte, offset uint64, extent
 	clear(into[at-offset:])
 	place := func(e *meta.Extent) []byte { return into[e.Offset-offset:][:e.Length] }
 	if len(blocks) == 1 {
-		return p.get(ctx, &blocks[0], place(&blocks[0]))
+		return c.get(ctx, p, &blocks[0], place(&blocks[0]))
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range blocks {
-		g.Go(func() error { return p.get(ctx, &blocks[i], place(&blocks[i])) })
+		g.Go(func() error { return c.get(ctx, p, &blocks[i], place(&blocks[i])) })
 	}
 	return g.Wait()
 }
 
 // get reads the bytes of e. A block that has no others goes straight into its place.
-func (p *partition) get(ctx context.Context, e *meta.Extent, into []byte) error {
-	data, err := p.blocks.Get(ctx, e.Block, into[:0:len(into)])
+func (c *Client) get(ctx context.Context, p *partition, e *meta.Extent, into []byte) error {
+	data, err := c.fetch(ctx, p, e.Block, into)
 	if err != nil {
 		return err
 	}
@@ -110,4 +108,50 @@ func (p *partition) get(ctx context.Context, e *meta.Extent, into []byte) error 
 		copy(into, data)
 	}
 	return nil
+}
+
+// fetch gives a block of a file that is in p. One that came from elsewhere is put into p's store for the next
+// reader (T 3.8).
+func (c *Client) fetch(ctx context.Context, p *partition, id posix.BlockID, into []byte) ([]byte, error) {
+	data, from, err := c.readBlock(ctx, p, id, into)
+	if err == nil && from != p {
+		c.bring(p, id, data)
+	}
+	return data, err
+}
+
+// readBlock reads a block of a file that is in p: from p's store or, if that does not have it yet, from that of the
+// partition where the file was when the block was written.
+func (c *Client) readBlock(ctx context.Context, p *partition, id posix.BlockID, into []byte) (data []byte, from *partition, err error) {
+	data, err = p.blocks.Get(ctx, id, into[:0:len(into)])
+	if !errors.Is(err, block.ErrNotFound) {
+		return data, p, err
+	}
+	from, unknown := c.partition(writtenIn(id))
+	if unknown != nil || from == p {
+		return nil, p, err
+	}
+	data, err = from.blocks.Get(ctx, id, into[:0:len(into)])
+	return data, from, err
+}
+
+// writtenIn gives the partition that a block's file was in when it was written.
+func writtenIn(id posix.BlockID) uint16 { return binary.BigEndian.Uint16(id[:2]) }
+
+// bring puts a block into the store of p in the background, unless enough is on its way already: reading goes on without it.
+func (c *Client) bring(p *partition, id posix.BlockID, data []byte) {
+	select {
+	case c.bringing <- struct{}{}:
+	default:
+		return
+	}
+	data = slices.Clone(data)
+	c.running.Go(func() {
+		defer func() { <-c.bringing }()
+		ctx, cancel := c.operation(c.life)
+		defer cancel()
+		if err := p.blocks.Put(ctx, id, data); err != nil {
+			c.events.logger.Debug("a block of a file that has moved could not be brought to it: readers fetch it from where it is", "partition", p.id, "block", id, "error", err)
+		}
+	})
 }

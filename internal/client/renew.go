@@ -65,7 +65,7 @@ func (c *Client) renew(ctx context.Context, p *partition, s *session) error {
 // lost drops a session that the replicas do not know any more.
 func (c *Client) lost(p *partition, s *session) {
 	if p.forget(s) {
-		c.events.logger.Warn("a session expired: this client was cut off from a partition for longer than the lease; files that were removed while open here may be gone",
+		c.events.logger.Warn("a session expired: this client was cut off from a partition for longer than the lease; the locks it had on files are lost, and files that were removed while open here may be gone",
 			"partition", p.id, "path", p.path)
 	}
 }

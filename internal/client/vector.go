@@ -1,9 +1,14 @@
 package client
 
 import (
+	"context"
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 )
 
@@ -30,8 +35,8 @@ func (v *vectorClock) snapshot() replica.Vector {
 	return slices.Clone(v.seen)
 }
 
-// of gives one counter.
-func (v *vectorClock) of(partition uint16) uint64 {
+// of gives what was seen of one partition.
+func (v *vectorClock) of(partition uint16) replica.Seen {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.seen.Of(partition)
@@ -44,6 +49,55 @@ func (c *Client) Vector() replica.Vector { return c.vector.snapshot() }
 // is visible to every operation that begins after Observe.
 func (c *Client) Observe(v replica.Vector) { c.vector.merge(v) }
 
-// Seen gives the client's counter of one partition: as long as it does not change, what
-// was read from there before is what would be read again, as far as this client can know.
-func (c *Client) Seen(partition uint16) uint64 { return c.vector.of(partition) }
+// Version tells contents of a directory apart: as long as it is the one that ReadDir gave, this client knows of no later
+// update of the partition where the directory is. It means nothing else.
+func (c *Client) Version(dir posix.Ino) uint64 {
+	p, err := c.at(dir)
+	if err != nil {
+		return 0
+	}
+	return version(p, c.vector.of(p.id))
+}
+
+// version makes one number of what was seen of a partition. Numbers of different partitions differ: a
+// directory may move.
+func version(p *partition, seen replica.Seen) uint64 {
+	const spread = 0x9e3779b97f4a7c15 // so that the one does not undo the other
+	return (seen.Count<<16 | uint64(p.id)) ^ uint64(seen.Cross.Final)*spread
+}
+
+// Token gives what the client has seen as text: who waits for it anywhere reads nothing older.
+func (c *Client) Token() string { return c.Vector().Token() }
+
+// Wait returns once all that is read through this client is at least as new as the token. EINVAL if
+// it is none of this cluster's.
+func (c *Client) Wait(ctx context.Context, token string) error {
+	v, err := replica.ParseToken(token)
+	if err != nil || len(v) > len(c.partitions) {
+		return posix.EINVAL
+	}
+	ctx, cancel := c.operation(ctx)
+	defer cancel()
+	g, waiting := errgroup.WithContext(ctx)
+	for i, seen := range v {
+		if seen == (replica.Seen{}) {
+			continue
+		}
+		g.Go(func() error { return c.await(waiting, c.partitions[i], v) })
+	}
+	if err := g.Wait(); err != nil {
+		return c.outcome(err)
+	}
+	c.Observe(v) // only now: a token that nobody ever reaches must not hold up all that is read later
+	return nil
+}
+
+// await returns once a replica of p has seen v.
+func (c *Client) await(ctx context.Context, p *partition, v replica.Vector) error {
+	ask := meta.Command{Op: meta.OpStatFS, Ino: posix.MakeIno(p.id, posix.Root.Counter())}
+	command := ask.Append(nil)
+	_, _, err := c.exchange(ctx, p, reading, func() replica.Request {
+		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot().Merge(v), Command: command}
+	})
+	return err
+}

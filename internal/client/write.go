@@ -75,23 +75,23 @@ func (c *Client) writePart(ctx context.Context, cred posix.Cred, w *Write) (meta
 	}
 	if w.Offset <= maxInline && uint64(len(w.Data)) <= maxInline-w.Offset {
 		cmd.Data = w.Data
-	} else {
-		blocks, err := c.putBlocks(ctx, w.Ino, w.Data)
-		if err != nil {
-			return meta.Result{}, err
-		}
-		cmd.Blocks = blocks
+		return c.apply(ctx, w.Ino, &cmd)
 	}
-	return c.apply(ctx, w.Ino, &cmd)
+	var stored *partition
+	return c.applyAt(ctx, w.Ino, func(p *partition) (*meta.Command, error) {
+		if p == stored {
+			return &cmd, nil
+		}
+		var err error
+		cmd.Blocks, err = c.putBlocks(ctx, p, w.Data)
+		stored = p
+		return &cmd, err
+	})
 }
 
-// putBlocks stores data as blocks of the partition of ino. Each has an id that was never used before:
-// what a failed write leaves is garbage, never a wrong block.
-func (c *Client) putBlocks(ctx context.Context, ino posix.Ino, data []byte) ([]meta.Block, error) {
-	p, err := c.home(ino)
-	if err != nil {
-		return nil, err
-	}
+// putBlocks stores data as blocks of p. Each has an id that was never used before: what a failed write leaves is
+// garbage, never a wrong block.
+func (c *Client) putBlocks(ctx context.Context, p *partition, data []byte) ([]meta.Block, error) {
 	s, err := c.session(ctx, p)
 	if err != nil {
 		return nil, err

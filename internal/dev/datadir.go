@@ -27,6 +27,9 @@ func DefaultDir() (string, error) {
 	return filepath.Join(state, "globalfs", "dev"), nil
 }
 
+// specFile says for which cluster the data directory was made, and what has happened to it since.
+const specFile = "cluster.yaml"
+
 // claim makes dir this process's: it takes its lock, checks that what is in it was made for the
 // same cluster, and sets when and by whom that was created. The caller calls unlock when all is closed.
 func claim(dir string, spec *topology.Spec) (unlock func() error, err error) {
@@ -40,10 +43,19 @@ func claim(dir string, spec *topology.Spec) (unlock func() error, err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s is in use by another globalfs: stop it, or name another with --data-dir", dir), lock.Close())
 	}
-	if err := checkSpec(filepath.Join(dir, "cluster.yaml"), spec); err != nil {
+	if err := checkSpec(filepath.Join(dir, specFile), spec); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock.Close, nil
+}
+
+// noteStarted notes that all servers have been started, if it is the first time.
+func noteStarted(dir string, spec *topology.Spec) error {
+	if spec.Started {
+		return nil
+	}
+	spec.Started = true
+	return os.WriteFile(filepath.Join(dir, specFile), spec.YAML(), 0o600)
 }
 
 // checkSpec compares spec with the one that the data was made for, or notes it.
@@ -61,7 +73,7 @@ func checkSpec(path string, spec *topology.Spec) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	spec.Created, spec.Owner = was.Created, was.Owner
+	spec.Created, spec.Owner, spec.Started, spec.Replaced = was.Created, was.Owner, was.Started, was.Replaced
 	if !reflect.DeepEqual(was, *spec) {
 		return fmt.Errorf("%s says that the data was made for another cluster:\n%sthis run asks for:\n%suse the same flags, or another --data-dir", path, text, spec.YAML())
 	}

@@ -32,7 +32,10 @@ type Config struct {
 	WAN        bool   // add the delays between the regions; not with GRPC
 	Durability wal.Durability
 	Timeout    time.Duration // of one file system operation; 0: the client's default
+	Retain     int           // bytes of commands that a replica keeps for others that are away; 0: the default
 	Logger     *slog.Logger
+
+	Linearizable bool // clients read what is as new as all that ended before anywhere
 }
 
 // Cluster is a running embedded cluster.
@@ -43,6 +46,7 @@ type Cluster struct {
 	unlock  func() error
 	network network
 	servers map[string]*running // by name
+	movers  movers
 
 	mu   sync.Mutex
 	errs []error
@@ -74,7 +78,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	if c.Plan, err = cfg.Spec.Plan(); err != nil {
+	if c.Plan, err = replaceLost(cfg.Dir, &c.cfg.Spec, cfg.Durability, cfg.Logger); err != nil {
 		return nil, err
 	}
 	if c.network, err = c.openNetwork(); err != nil {
@@ -85,12 +89,19 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
-	return c, c.awaitReady(ctx)
+	if err := c.awaitReady(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.startMovers(run); err != nil {
+		return nil, err
+	}
+	return c, noteStarted(cfg.Dir, &c.cfg.Spec)
 }
 
 func (c *Cluster) startServer(ctx context.Context, name string) error {
 	s, err := server.Start(server.Config{
 		Cluster: c.Plan, Name: name, Dir: filepath.Join(c.cfg.Dir, name), Durability: c.cfg.Durability,
+		Retain:   c.cfg.Retain,
 		Endpoint: func(p multicast.ProcessID) transport.Endpoint { return c.network.endpoint(name, p) },
 		Logger:   c.cfg.Logger,
 	})
@@ -154,8 +165,8 @@ func (c *Cluster) Client(region topology.Region) (*Client, error) {
 	}
 	cl, err := client.New(client.Config{
 		Cluster: c.Plan, Region: region, Caller: caller, Usage: stores.usage,
-		Blocks:  func(p uint16) block.Store { return stores.partitions[p] },
-		Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
+		Blocks:       func(p uint16) block.Store { return stores.partitions[p] },
+		Linearizable: c.cfg.Linearizable, Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
 	})
 	if err != nil {
 		return nil, errors.Join(err, caller.Close())
@@ -165,10 +176,10 @@ func (c *Cluster) Client(region topology.Region) (*Client, error) {
 
 // Close stops all servers and gives the errors that any of them had.
 func (c *Cluster) Close() error {
+	err := c.movers.stop()
 	c.stopServers(slices.Collect(maps.Keys(c.servers))...)
-	var err error
 	if c.network != nil {
-		err = c.network.close()
+		err = errors.Join(err, c.network.close())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

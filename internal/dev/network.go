@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,17 @@ func eachProcess(plan *topology.Cluster, do func(server string, p multicast.Proc
 	}
 }
 
+// Cut cuts regions off: nothing gets between them, with the clients in them, and the others any more, until another Cut.
+// Without regions it heals the network. Only links in memory can be cut.
+func (c *Cluster) Cut(regions ...topology.Region) error {
+	m, ok := c.network.(*memory)
+	if !ok {
+		return errors.New("only links in memory can be cut: use them without the gRPC transport")
+	}
+	m.cut(slices.Clone(regions))
+	return nil
+}
+
 // firstClient is the first process id of a client; servers' processes are numbered from 1.
 const firstClient multicast.ProcessID = 1 << 24
 
@@ -77,11 +89,24 @@ func (m *memory) endpoint(_ string, p multicast.ProcessID) transport.Endpoint {
 
 func (m *memory) client(region topology.Region) caller {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	id := m.nextClient
 	m.nextClient++
 	m.regions[id] = region
+	m.mu.Unlock()
 	return m.local.Endpoint(id)
+}
+
+// cut parts the processes in some regions from those in all others.
+func (m *memory) cut(off []topology.Region) {
+	if len(off) == 0 {
+		m.local.Cut(nil)
+		return
+	}
+	m.local.Cut(func(a, b multicast.ProcessID) bool {
+		m.mu.RLock()
+		defer m.mu.RUnlock()
+		return slices.Contains(off, m.regions[a]) != slices.Contains(off, m.regions[b])
+	})
 }
 
 func (m *memory) close() error { return m.local.Close() }

@@ -23,6 +23,10 @@ import (
 // update has had or will have effect is unknown.
 var ErrStopped = errors.New("replica stopped")
 
+// ErrBehind ends Run where the others of the group have forgotten what this process still needs: it must be given the state
+// of one of them.
+var ErrBehind = errors.New("replica is behind what the others of its group keep")
+
 // Clock is what the driver reads once a turn. Everything else uses package time; this
 // exists because one machine has one clock and a cluster has many.
 type Clock interface{ Now() multicast.Instant }
@@ -65,12 +69,16 @@ type Driver struct {
 	clock Clock
 
 	ready chan struct{} // capacity 1: requests are there
+	over  chan struct{} // closed when it has stopped
 
 	mu       sync.Mutex
 	requests []replica.Call
-	waiting  map[uint64]chan []byte
-	token    uint64
-	stopped  bool
+	between  []func()
+
+	withdrawn []uint64 // taken along with the next turn
+	waiting   map[uint64]chan []byte
+	token     uint64
+	stopped   bool
 }
 
 // New makes a driver; Run starts it. It owns links from now on.
@@ -78,6 +86,7 @@ func New(self multicast.ProcessID, node Node, links transport.Links, log Log, cl
 	return &Driver{
 		self: self, node: node, links: links, log: log, clock: clock,
 		ready:   make(chan struct{}, 1),
+		over:    make(chan struct{}),
 		waiting: map[uint64]chan []byte{},
 	}
 }
@@ -108,8 +117,34 @@ func (d *Driver) Handle(ctx context.Context, request []byte) ([]byte, error) {
 	case <-ctx.Done():
 		d.mu.Lock()
 		delete(d.waiting, token)
+		d.withdrawn = append(d.withdrawn, token)
 		d.mu.Unlock()
 		return nil, ctx.Err()
+	}
+}
+
+// Between has f called between two turns, when all that was stepped is durable and applied, and returns after it. f
+// should be short: it holds up the replica.
+func (d *Driver) Between(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	d.mu.Lock()
+	if d.stopped {
+		d.mu.Unlock()
+		return ErrStopped
+	}
+	d.between = append(d.between, func() { defer close(done); f() })
+	d.mu.Unlock()
+	select {
+	case d.ready <- struct{}{}:
+	default:
+	}
+	select {
+	case <-done:
+		return nil
+	case <-d.over:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -186,6 +221,9 @@ func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) erro
 		if own, err = d.release(&out, own); err != nil {
 			return err
 		}
+		if out.Behind != (multicast.Position{}) {
+			return fmt.Errorf("%w: up to %v", ErrBehind, out.Behind)
+		}
 		due = d.schedule(timer, out.Wake)
 	}
 }
@@ -216,7 +254,14 @@ func (d *Driver) gather(ctx context.Context, in *replica.Input, frames <-chan []
 	in.Requests = append(in.Requests, d.requests...)
 	clear(d.requests)
 	d.requests = d.requests[:0]
+	in.Withdrawn = append(in.Withdrawn[:0], d.withdrawn...)
+	d.withdrawn = d.withdrawn[:0]
+	between := d.between
+	d.between = nil
 	d.mu.Unlock()
+	for _, f := range between {
+		f()
+	}
 	in.Now = d.clock.Now()
 	return ctx.Err() == nil
 }
@@ -281,6 +326,7 @@ func (d *Driver) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopped = true
+	close(d.over)
 	for token, answer := range d.waiting {
 		close(answer)
 		delete(d.waiting, token)

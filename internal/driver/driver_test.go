@@ -32,14 +32,17 @@ func (l *memoryLog) Append(records [][]byte, _ bool) error {
 }
 
 // alone makes the driver of a partition with one replica, around a core.
-func alone(t *testing.T, log Log, wrap func(multicast.Core) multicast.Core) *Driver {
+func alone(t *testing.T, log Log, wrap func(replica.Core) replica.Core) *Driver {
 	t.Helper()
-	core, err := primcast.New(primcast.Config{Self: 1, Groups: []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}}})
+	groups := []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}}
+	local, err := primcast.New(primcast.Config{Self: 1, Groups: groups})
+	require.NoError(t, err)
+	cross, err := primcast.New(primcast.Config{Self: 1, Groups: groups})
 	require.NoError(t, err)
 	keys := kv.NewMemory()
 	machine, err := meta.New(keys, meta.Config{})
 	require.NoError(t, err)
-	r, err := replica.New(replica.Config{Self: 1, Incarnation: 1}, wrap(core), keys, machine)
+	r, err := replica.New(replica.Config{Self: 1, Groups: groups, Incarnation: 1}, wrap(local), cross, keys, machine)
 	require.NoError(t, err)
 	network := transport.NewLocal(nil)
 	t.Cleanup(func() { require.NoError(t, network.Close()) })
@@ -48,7 +51,7 @@ func alone(t *testing.T, log Log, wrap func(multicast.Core) multicast.Core) *Dri
 	return New(1, r, links, log, NewSystemClock())
 }
 
-func same(c multicast.Core) multicast.Core { return c }
+func same(c replica.Core) replica.Core { return c }
 
 func open(session uint64) []byte {
 	return (&replica.Request{Kind: replica.OpenSession, Session: session}).Append(nil)
@@ -95,7 +98,7 @@ func TestLogFails(t *testing.T) {
 }
 
 // brokenCore breaks an invariant with its first proposal.
-type brokenCore struct{ multicast.Core }
+type brokenCore struct{ replica.Core }
 
 func (c brokenCore) Step(in *multicast.Input, out *multicast.Output) {
 	invariant.Check(len(in.Proposed) == 0, "evidence %d", len(in.Proposed))
@@ -103,7 +106,7 @@ func (c brokenCore) Step(in *multicast.Input, out *multicast.Output) {
 }
 
 func TestBrokenInvariantStopsTheReplicaWithItsEvidence(t *testing.T) {
-	d := alone(t, &memoryLog{}, func(c multicast.Core) multicast.Core { return brokenCore{c} })
+	d := alone(t, &memoryLog{}, func(c replica.Core) replica.Core { return brokenCore{c} })
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
 	_, err := d.Handle(t.Context(), open(1))

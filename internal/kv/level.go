@@ -105,7 +105,11 @@ func (l *level) get(key []byte) ([]byte, error) {
 }
 
 func (l *level) scan(from, to []byte, yield func(key, value []byte) bool) error {
-	it := l.db.NewIterator(&util.Range{Start: from, Limit: to}, nil)
+	return scanLevel(l.db, &util.Range{Start: from, Limit: to}, yield)
+}
+
+func scanLevel(db leveldb.Reader, within *util.Range, yield func(key, value []byte) bool) error {
+	it := db.NewIterator(within, nil)
 	defer it.Release()
 	for it.Next() {
 		value := it.Value()

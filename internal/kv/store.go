@@ -15,6 +15,8 @@ type base interface {
 	scan(from, to []byte, yield func(key, value []byte) bool) error
 	// write makes the pending entries one batch.
 	write(pending *table, sync bool) error
+	// view gives the committed entries as they are now.
+	view() (*View, error)
 	close() error
 }
 

@@ -8,35 +8,55 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Check reads all of the stored metadata and says in which places it contradicts the invariants in the
-// package comment; nothing if it is sound. It needs memory for every inode, entry and block.
+// Check reads all of the stored metadata of one partition and says in which places it contradicts the invariants in the
+// package comment; nothing if it is sound. It needs memory for every inode, entry and block. What only several
+// partitions together can contradict is CheckAll's.
 func Check(keys Keys) []string {
+	c, ok := checkPartition(keys)
+	if ok {
+		c.totals()
+	}
+	return c.problems
+}
+
+// checkPartition looks at each key.
+func checkPartition(keys Keys) (*checker, bool) {
 	c := &checker{
-		inodes:  map[posix.Ino]*checked{},
-		blocks:  map[posix.BlockID]uint64{},
-		dropped: map[uint64]posix.BlockID{},
+		inodes:      map[posix.Ino]*checked{},
+		blocks:      map[posix.BlockID]uint64{},
+		dropped:     map[uint64]posix.BlockID{},
+		forwardings: map[posix.Ino]uint16{},
+		undecided:   map[posix.Ino]bool{},
+		lockChecks:  lockChecks{locks: map[string]bool{}},
 	}
 	b := keys.Get(stateKey)
 	if b == nil {
-		return []string{"there is no state"}
+		c.report("there is no state")
+		return c, false
 	}
 	var err error
 	if c.partition, c.state, err = decodeState(b); err != nil {
-		return []string{err.Error()}
+		c.report("%v", err)
+		return c, false
 	}
 	for _, pass := range []struct {
 		prefix byte
 		length int // of the key, at least
 		look   func(key, value []byte)
 	}{
+		{prefixForwarding, 9, c.forwarding},
+		{prefixUndecided, 9, c.undecidedCommand},
+		{prefixPost, 9, c.post},
 		{prefixInode, 9, c.inode},
 		{prefixDirent, 10, c.dirent},
 		{prefixCookie, 17, c.cookie},
 		{prefixExtent, 17, c.extent},
 		{prefixXattr, 10, c.xattr},
 		{prefixOrphan, 9, c.orphan},
+		{prefixRule, 9, c.rule},
 		{prefixDropped, 9, c.drop},
 		{prefixBlock, 17, c.block},
+		{prefixLock, lockKeyLength, c.fileLock},
 	} {
 		for key, value := range keys.Scan([]byte{pass.prefix}, []byte{pass.prefix + 1}) {
 			if len(key) < pass.length {
@@ -46,8 +66,7 @@ func Check(keys Keys) []string {
 			pass.look(key, value)
 		}
 	}
-	c.totals()
-	return c.problems
+	return c, true
 }
 
 // checked is an inode and what was counted for it.
@@ -65,12 +84,15 @@ type checked struct {
 }
 
 type checker struct {
-	partition uint16
-	state     state
-	inodes    map[posix.Ino]*checked
-	blocks    map[posix.BlockID]uint64 // references found
-	dropped   map[uint64]posix.BlockID
-	problems  []string
+	partition   uint16
+	state       state
+	inodes      map[posix.Ino]*checked
+	blocks      map[posix.BlockID]uint64 // references found
+	dropped     map[uint64]posix.BlockID
+	forwardings map[posix.Ino]uint16
+	undecided   map[posix.Ino]bool // undecided commands are about it
+	lockChecks
+	problems []string
 }
 
 func (c *checker) report(format string, args ...any) {
@@ -83,8 +105,11 @@ func (c *checker) inode(key, value []byte) {
 		c.report("%v", err)
 		return
 	}
-	if n.Ino.Partition() != c.partition || n.Ino.Counter() == 0 || n.Ino.Counter() > c.state.last {
+	if n.Ino.Partition() == c.partition && (n.Ino.Counter() == 0 || n.Ino.Counter() > c.state.last) {
 		c.report("inode %d was never made: the newest of partition %d is %d", n.Ino, c.partition, c.state.last)
+	}
+	if at, forwarded := c.forwardings[n.Ino]; forwarded {
+		c.report("inode %d is here and forwarded to partition %d", n.Ino, at)
 	}
 	c.inodes[n.Ino] = &checked{inode: n, byName: map[string]entry{}}
 }
@@ -101,10 +126,10 @@ func (c *checker) dirent(key, value []byte) {
 	if e.kind == posix.TypeDir {
 		dir.subdirs++
 	}
-	if e.ino.Partition() != c.partition {
+	n := c.inodes[e.ino]
+	if n == nil && c.isElsewhere(e.ino) {
 		return
 	}
-	n := c.inodes[e.ino]
 	if n == nil || n.Mode.Type() != e.kind {
 		c.report("entry %q of %d: inode %d of type %o is not there", name, dir.Ino, e.ino, e.kind)
 		return
@@ -112,6 +137,46 @@ func (c *checker) dirent(key, value []byte) {
 	n.links++
 	if n.Mode.IsDir() && n.parent != dir.Ino {
 		c.report("directory %d: its parent is %d, but %d names it", n.Ino, n.parent, dir.Ino)
+	}
+}
+
+// isElsewhere reports whether an inode that is not here may be in another partition.
+func (c *checker) isElsewhere(ino posix.Ino) bool {
+	_, forwarded := c.forwardings[ino]
+	return forwarded || ino.Partition() != c.partition
+}
+
+func (c *checker) forwarding(key, value []byte) {
+	ino := inoOf(key)
+	at, err := decodeForwarding(value)
+	if err != nil || ino.Partition() != c.partition || at == c.partition || isRoot(ino) {
+		c.report("forwarding of %d to partition %d (%v)", ino, at, err)
+	}
+	c.forwardings[ino] = at
+}
+
+func (c *checker) undecidedCommand(key, value []byte) {
+	u, err := decodeUndecided(value)
+	if err != nil {
+		c.report("undecided command %d: %v", inoOf(key), err)
+		return
+	}
+	for _, ino := range u.names {
+		c.undecided[ino] = true
+	}
+}
+
+func (c *checker) post(key, value []byte) {
+	number := uint64(inoOf(key))
+	if _, err := decodePost(number, value); err != nil || number > c.state.posted {
+		c.report("post %d, of %d: %v", number, c.state.posted, err)
+	}
+}
+
+func (c *checker) rule(key, value []byte) {
+	n := c.inodes[inoOf(key)]
+	if _, err := DecodeRule(value); err != nil || n == nil || !n.Mode.IsDir() {
+		c.report("rule of %d: it does not decode (%v), or there is no such directory", inoOf(key), err)
 	}
 }
 
@@ -158,13 +223,17 @@ func (c *checker) xattr(key, _ []byte) {
 }
 
 func (c *checker) orphan(key, value []byte) {
-	n := c.inodes[inoOf(key)]
+	ino := inoOf(key)
+	n := c.inodes[ino]
+	_, forwarded := c.forwardings[ino]
 	r := varint.NewReader(value)
-	if r.Uint64(); n == nil || r.Done() != nil {
-		c.report("orphan %d: there is no such inode, or its record does not decode", inoOf(key))
+	if r.Uint64(); n == nil && !forwarded || r.Done() != nil {
+		c.report("orphan %d: there is no such inode, or its record does not decode", ino)
 		return
 	}
-	n.orphan = true
+	if n != nil {
+		n.orphan = true
+	}
 }
 
 func (c *checker) drop(key, value []byte) {
@@ -193,6 +262,7 @@ func (c *checker) block(key, value []byte) {
 
 // totals checks what can be said once all keys were seen.
 func (c *checker) totals() {
+	c.fileLockTotals()
 	var bytes uint64
 	inos := make([]posix.Ino, 0, len(c.inodes))
 	for ino := range c.inodes {
@@ -206,7 +276,7 @@ func (c *checker) totals() {
 		if n.Bytes != n.bytes || n.inode.names != n.names {
 			c.report("inode %d says %d bytes and %d of xattr names: there are %d and %d", ino, n.Bytes, n.inode.names, n.bytes, n.names)
 		}
-		if n.orphan != (n.Nlink == 0) {
+		if n.orphan != (n.Nlink == 0) && !(n.orphan && c.undecided[ino]) {
 			c.report("inode %d: %d links, orphan: %t", ino, n.Nlink, n.orphan)
 		}
 	}
@@ -218,40 +288,51 @@ func (c *checker) totals() {
 	}
 }
 
-// links checks what names n, and what n names.
+// links checks what names n, as far as it is here, and what n names.
 func (c *checker) links(n *checked) {
 	if len(n.byName) > 0 {
 		c.report("directory %d: %d entries have no cookie", n.Ino, len(n.byName))
 	}
-	want := n.links
-	if n.Mode.IsDir() {
-		want = 2 + n.subdirs
-		if n.Nlink == 0 {
-			want = 0
+	if !n.Mode.IsDir() {
+		if n.links > uint64(n.Nlink) {
+			c.report("inode %d: %d links, should be %d", n.Ino, n.Nlink, n.links)
 		}
-		if (n.links == 1) != (n.Nlink > 0 && !isRoot(n.Ino)) {
-			c.report("directory %d: %d entries name it", n.Ino, n.links)
-		}
-		if n.Size != n.entries || n.Nlink == 0 && n.entries > 0 {
-			c.report("directory %d says %d entries with %d links: %d are there", n.Ino, n.Size, n.Nlink, n.entries)
-		}
-		if n.Nlink > 0 && !c.rooted(n) {
-			c.report("directory %d is not below the root", n.Ino)
-		}
+		return
+	}
+	want := 2 + n.subdirs
+	if n.Nlink == 0 {
+		want = 0
 	}
 	if uint64(n.Nlink) != want {
 		c.report("inode %d: %d links, should be %d", n.Ino, n.Nlink, want)
+	}
+	names := uint64(0)
+	if n.Nlink > 0 && !isRoot(n.Ino) && c.inodes[n.parent] != nil {
+		names = 1
+	}
+	if n.links != names {
+		c.report("directory %d: %d entries name it", n.Ino, n.links)
+	}
+	if n.Size != n.entries || n.Nlink == 0 && n.entries > 0 {
+		c.report("directory %d says %d entries with %d links: %d are there", n.Ino, n.Size, n.Nlink, n.entries)
+	}
+	if n.Nlink > 0 && !c.rooted(n) {
+		c.report("directory %d is not below the root", n.Ino)
 	}
 }
 
 func isRoot(ino posix.Ino) bool { return ino.Counter() == 1 }
 
-// rooted reports whether the parents of n lead to the root, and remembers those that do.
+// rooted reports whether the parents of n lead to the root or to another partition, and remembers those that do.
 func (c *checker) rooted(n *checked) bool {
 	var path []*checked
 	for !isRoot(n.Ino) && !n.rooted {
 		path = append(path, n)
-		if n = c.inodes[n.parent]; n == nil || len(path) > len(c.inodes) {
+		parent := c.inodes[n.parent]
+		if parent == nil && c.isElsewhere(n.parent) {
+			break
+		}
+		if n = parent; n == nil || len(path) > len(c.inodes) {
 			return false
 		}
 	}

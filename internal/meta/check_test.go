@@ -70,7 +70,7 @@ func TestCheckFindsContradictions(t *testing.T) {
 	}
 	literal := (&Extent{Data: []byte("12345")}).encode()
 	for want, breakIt := range map[string]func(keys *kv.Store){
-		"2 links, should be 1":              change(3, func(n *inode) { n.Nlink = 2 }),
+		"0 links, should be 1":              change(3, func(n *inode) { n.Nlink = 0 }),
 		"3 links, should be 2":              change(2, func(n *inode) { n.Nlink = 3 }),
 		"says 9 entries":                    change(2, func(n *inode) { n.Size = 9 }),
 		"its parent is 77":                  change(2, func(n *inode) { n.parent = 77 }),
@@ -82,7 +82,7 @@ func TestCheckFindsContradictions(t *testing.T) {
 		"inode 5: 0 links, orphan: false":   func(keys *kv.Store) { keys.Delete(orphanKey(5)) },
 		"the one before ends at 7":          func(keys *kv.Store) { keys.Set(placeKey(prefixExtent, 3, 8), literal) },
 		"inode 900 was never made":          func(keys *kv.Store) { keys.Set(inodeKey(900), keys.Get(inodeKey(5))) },
-		"\"b/d\" has no entry like it":      func(keys *kv.Store) { keys.Set(placeKey(prefixCookie, 2, 3), []byte("\x03\x00b/d")) },
+		"\"b/d\" has no entry like it":      func(keys *kv.Store) { keys.Set(placeKey(prefixCookie, 2, 3), []byte("\x03\x00\x00b/d")) },
 		"is too short":                      func(keys *kv.Store) { keys.Set([]byte{prefixExtent, 1}, nil) },
 		"there is no state":                 func(keys *kv.Store) { keys.Delete(stateKey) },
 		"1 references are stored, 2 extents": func(keys *kv.Store) {

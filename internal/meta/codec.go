@@ -32,7 +32,36 @@ func (c *Command) Append(b []byte) []byte {
 		b = append(b, k.ID[:]...)
 		b = varint.AppendUint(b, k.Length)
 	}
+	if c.isPlain() {
+		return b
+	}
+	b = varint.AppendUint(b, c.Child)
+	b = varint.AppendUint(b, c.NewChild)
+	b = varint.AppendUint(b, c.Target)
+	b = appendInos(b, c.Chain)
+	b = appendInos(b, c.Back)
+	b = varint.AppendUint(b, c.Owner)
+	return varint.AppendUint(b, c.PID)
+}
+
+// isPlain reports whether none of the fields is set that only some commands have.
+func (c *Command) isPlain() bool {
+	return c.Child == 0 && c.NewChild == 0 && c.Target == 0 && c.Owner == 0 && c.PID == 0 && len(c.Chain) == 0 && len(c.Back) == 0
+}
+
+func appendInos(b []byte, inos []posix.Ino) []byte {
+	b = varint.AppendUint(b, uint64(len(inos)))
+	for _, i := range inos {
+		b = varint.AppendUint(b, i)
+	}
 	return b
+}
+
+func readInos(r *varint.Reader) (inos []posix.Ino) {
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		inos = append(inos, posix.Ino(r.Uint64()))
+	}
+	return inos
 }
 
 // DecodeCommand reads a command; its slices alias b.
@@ -63,6 +92,11 @@ func DecodeCommand(b []byte) (Command, error) {
 			k.Length = r.Uint32()
 			c.Blocks = append(c.Blocks, k)
 		}
+	}
+	if r.Len() > 0 {
+		c.Child, c.NewChild, c.Target = posix.Ino(r.Uint64()), posix.Ino(r.Uint64()), r.Uint16()
+		c.Chain, c.Back = readInos(r), readInos(r)
+		c.Owner, c.PID = r.Uint64(), r.Uint32()
 	}
 	if err := r.Done(); err != nil {
 		return Command{}, fmt.Errorf("command: %w", err)
@@ -104,6 +138,7 @@ func (r *Result) Append(b []byte) []byte {
 		b = varint.AppendBytes(b, e.Name)
 		b = varint.AppendUint(b, e.Cookie)
 		b = appendAttr(b, &e.Attr)
+		b = varint.AppendUint(b, e.At)
 	}
 	b = varint.AppendUint(b, uint64(len(r.Extents)))
 	for i := range r.Extents {
@@ -125,7 +160,7 @@ func DecodeResult(b []byte) (Result, error) {
 	r := varint.NewReader(b)
 	res := Result{Code: posix.Code(r.Uint8()), Attr: readAttr(r), Data: r.Bytes()}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		res.Entries = append(res.Entries, Entry{Name: r.String(), Cookie: r.Uint64(), Attr: readAttr(r)})
+		res.Entries = append(res.Entries, Entry{Name: r.String(), Cookie: r.Uint64(), Attr: readAttr(r), At: r.Uint16()})
 	}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		e := Extent{Offset: r.Uint64(), Length: r.Uint64(), Data: r.Bytes()}

@@ -19,6 +19,12 @@ const (
 	OpFallocate                 // Ino Offset Length Flags: Fallocate* -> Attr
 	OpSetXattr                  // Ino Name Data Flags: XattrCreate, XattrReplace
 	OpRemoveXattr               // Ino Name
+	OpMove                      // Child Target -> Attr: the inode with all it holds goes to partition Target; its number and names stay
+	OpPlace                     // Ino=directory Data=an encoded Rule: where what is made in it goes, and the table of partition 0; Target Flags: PlaceMove -> what is there is to be moved to Target
+	OpTask                      // Ino Length=inodes moved so far Flags: TaskPause, TaskResume, TaskDone: tells of a task
+	OpLock                      // Ino Offset Length (0: to the end) Owner PID Flags: LockWrite, LockUnlock, LockFlock -> EAGAIN if others hold it; goes to the home of the inode
+	OpGone                      // Child Target: to the home of an inode: it has no name any more, at Target (Outbox)
+	OpReleased                  // Child: to where an inode is: nobody holds it open (Outbox)
 	opUpdateEnd
 )
 
@@ -32,6 +38,12 @@ const (
 	OpListXattr                // Ino -> Data: names, each ended by a NUL
 	OpExtents                  // Ino Offset Length -> Attr, Extents that overlap the range, in order, clipped to it; gaps are holes
 	OpStatFS                   // -> Number=inodes in use, Number2=bytes in use
+	OpRule                     // Ino=directory -> Attr, Data=its encoded Rule, which says nothing if it has none
+	OpRules                    // Ino=row after which to start, Length=max rows, at most MaxRows -> Data=encoded Placements, Number=how many; of partition 0
+	OpTasks                    // Ino=task after which to start, Length=max tasks, at most MaxRows -> Data=encoded Tasks, Number=how many
+	OpScan                     // Data=key after which to start, Length=max bytes -> Data=encoded Pairs: the keys of meta as they are stored; none at the end
+	OpGetLock                  // Ino Offset Length Owner Flags as of Lock -> Data=the first FileLock of another owner that is in the way; none if it would be granted
+	OpChain                    // Ino=directory -> Attr.Ino=the first directory above it that is in another partition, 0 if there is none up to the root; Number=its partition, as far as known
 	opQueryEnd
 )
 
@@ -53,6 +65,13 @@ const (
 	FallocateKeepSize                    // Fallocate: do not grow the file
 	XattrCreate                          // SetXattr: EEXIST if it exists
 	XattrReplace                         // SetXattr: ENODATA if it does not
+	PlaceMove                            // Place: also what is there already
+	TaskPause                            // Task: stop for now
+	TaskResume                           // Task: go on
+	TaskDone                             // Task: nothing is left to do
+	LockWrite                            // Lock: exclusive; without it shared
+	LockUnlock                           // Lock: let the range go
+	LockFlock                            // Lock: the whole file, apart from the ranges of fcntl
 )
 
 // Fields of Command.Attr that SetAttr sets. Unset times are left alone; SetMtimeNow and
@@ -90,6 +109,18 @@ type Command struct {
 	Length    uint64
 	Data      []byte
 	Blocks    []Block
+
+	// Of commands over several partitions: what the client has found. An operation that finds it otherwise
+	// gives EREMOTE and changes nothing.
+	Child    posix.Ino   // what Name names; of Link and Move the inode itself. 0: in one partition only
+	NewChild posix.Ino   // what NewName names, 0 if nothing does
+	Target   uint16      // partition in which a new inode is made, or to which one moves
+	Chain    []posix.Ino // Rename of a directory: NewParent, and each directory above it whose child on the way is in another partition
+	Back     []posix.Ino // the same from Ino, when NewName is a directory that is exchanged
+
+	Owner   uint64 // of Lock: tells the owners of a session apart
+	PID     uint32 // of Lock: shown to who asks
+	Session uint64 // of the client that asks: set by the replica, not part of the encoding
 }
 
 // Block is a piece of new content: the first Length bytes of a block. The pieces of a
@@ -114,9 +145,11 @@ type Entry struct {
 	Name   string
 	Cookie uint64     // where ReadDir goes on after this entry; grows; stable while the entry exists
 	Attr   posix.Attr // only Ino and the type in Mode if the inode is in another partition
+	At     uint16     // partition where the inode is, as far as this one knows
 }
 
-// Result is the answer to a Command.
+// Result is the answer to a Command. With EREMOTE, Number is the partition where what is missing here
+// is, as far as this one knows, and Attr.Ino its inode. Lookup gives Number in the same sense always.
 type Result struct {
 	Code    posix.Code
 	Attr    posix.Attr

@@ -4,36 +4,57 @@
 // the same bytes.
 //
 // Semantics are those of Linux; permissions are checked by the client's kernel. An operation that fails changes
-// nothing. An inode number that is not in use here gives ESTALE, also one of another partition; link and
-// rename give EXDEV for such. An entry may name the root directory of another partition (Birth): it can be
-// looked up and listed, and is otherwise in the way (EBUSY). atime changes only by SetAttr, as
-// in the thesis.
+// nothing. atime changes only by SetAttr, as in the thesis.
+//
+// # Where inodes are
+//
+// An inode keeps its number, and with it its home partition, for ever. It lives there, or elsewhere, and then its home has a
+// forwarding. Any entry may name any inode; of one that is not here it has a hint of where it was. A partition that is asked
+// for an inode that is not there answers EREMOTE and where it is if it is the home, and ESTALE otherwise: the home then
+// knows. The root directories of partitions (Birth) never move and are otherwise in the way (EBUSY).
+//
+// A command that meets an inode elsewhere gives EREMOTE with that inode; it must be multicast to all the partitions it
+// concerns (thesis section 3.5.3). Each executes it by Prepare, which gives a vote, and Decide, which has all votes. A
+// command whose inode and number of EREMOTE are its own has met what another, undecided one holds, and is to be tried
+// again later.
+//
+// The last name of an inode away from home is told to its home by a post (Outbox), since there is known who holds
+// it open; another post tells back when nobody does.
 //
 // # Keys
 //
 // Numbers in keys are big endian and of 8 bytes; values are varints (package varint) unless said.
 //
-//	0x01                  format, partition, newest inode, inodes, bytes, blocks dropped, newest in the queue
+//	0x01                  format, partition, newest inode, inodes, bytes, blocks dropped, newest in the queue, newest post
 //	0x02 ino              inode (inode.go)
-//	0x03 dir name         ino, type, cookie
-//	0x04 dir cookie       ino, type, name: the same entry for ReadDir
+//	0x03 dir name         ino, type, hint of its partition, cookie
+//	0x04 dir cookie       ino, type, hint, name: the same entry for ReadDir
 //	0x05 ino end          0, content: a literal extent; or 1, block, length, skip. The key has the
 //	                      offset of its end, so that a forward scan finds what overlaps a range
 //	0x06 ino name         an xattr's value
 //	0x07 ino              an orphan: the counter of the update that took the last name
 //	0x08 block            references, place in the queue if there are none
 //	0x09 place            block: the queue of dropped blocks, in the order in which they were dropped
+//	0x0a ino              the partition of an inode of this home that lives elsewhere
+//	0x0b number           an undecided command, its parties, the vote given, what it holds
+//	0x0c number           a post: partition, command
+//	0x0d ino              a directory's rule (place.go)
+//	0x0e ino              a row of the table of placements
+//	0x0f ino              a task (task.go)
+//	0x10                  locks on files (lock.go)
 //
 // # Invariants
 //
-// Check verifies all of them on a stored state.
+// Check verifies all of them on a stored state of one partition, as far as it can tell; CheckAll on all.
 //
-//	I1  an entry names an inode of this partition that is there and of the type that the entry
-//	    says, or the root directory of another partition.
-//	I2  nlink is the number of entries that name the inode; of a directory 2 plus its
+//	I1  an entry names an inode that is here and of the type that the entry says, or one elsewhere: that is
+//	    one of another home, or with a forwarding. What is forwarded is not here.
+//	I2  nlink is the number of entries that name the inode, in all partitions; of a directory 2 plus its
 //	    subdirectories, 0 once it is removed. Size of a directory is the number of its entries.
-//	I3  a directory has exactly one name, in its parent, and the parents lead to the root.
-//	I4  an inode has no link if and only if it is an orphan. A removed directory is empty and stays so.
+//	I3  a directory has exactly one name, in its parent, and the parents lead to a root, through
+//	    whichever partitions.
+//	I4  an inode has no link if and only if it is an orphan, where it is and, as soon as that is told, at
+//	    home. A removed directory is empty and stays so.
 //	I5  each entry is stored by name and by cookie alike; cookies of a directory only grow, from 3 on
 //	    (1 and 2 are left to "." and ".."), and an entry keeps its own, also when it
 //	    comes to name another inode.

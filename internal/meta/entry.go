@@ -18,13 +18,28 @@ type entry struct {
 	ino    posix.Ino
 	kind   posix.Mode // type bits
 	cookie uint64
+	at     uint16 // partition where the inode was when this was written; it may have moved since
 }
 
 // attr is all that is known of an entry without its inode.
 func (e *entry) attr() posix.Attr { return posix.Attr{Ino: e.ino, Mode: e.kind} }
 
-// foreign reports whether e names an inode of another partition.
-func (m *Machine) foreign(e *entry) bool { return e.ino.Partition() != m.cfg.Partition }
+// foreign reports whether the inode that e names is stored in another partition, whichever its home is.
+func (m *Machine) foreign(e *entry) bool { return m.keys.Get(inodeKey(e.ino)) == nil }
+
+// where gives the partition of the inode that e names, as far as this one knows.
+func (m *Machine) where(e *entry) uint16 {
+	if !m.foreign(e) {
+		return m.cfg.Partition
+	}
+	if e.ino.Partition() == m.cfg.Partition {
+		return m.believed(e.ino)
+	}
+	if e.at != m.cfg.Partition {
+		return e.at
+	}
+	return e.ino.Partition() // it was here and has left: its home knows
+}
 
 // entry finds a name.
 func (m *Machine) entry(dir posix.Ino, name string) (entry, bool) {
@@ -37,34 +52,27 @@ func (m *Machine) entry(dir posix.Ino, name string) (entry, bool) {
 	return e, true
 }
 
-// child reads the inode that an entry of this partition names.
-func (m *Machine) child(e *entry) (inode, posix.Code) {
-	n, code := m.inode(e.ino)
-	if code == posix.ESTALE {
-		return n, posix.EIO // I1 is broken, or the store
-	}
-	return n, code
-}
-
-// addEntry adds a name to dir, which the caller saves.
-func (m *Machine) addEntry(dir *inode, name string, ino posix.Ino, kind posix.Mode) {
+// addEntry adds the name e to dir, which the caller saves.
+func (m *Machine) addEntry(dir *inode, e entry) {
 	dir.cookie++
 	dir.Size++
-	if kind == posix.TypeDir {
+	if e.kind == posix.TypeDir {
 		dir.Nlink++
 	}
-	m.setEntry(dir.Ino, entry{name, ino, kind, dir.cookie})
+	e.cookie = dir.cookie
+	m.setEntry(dir.Ino, &e)
 }
 
-// replaceEntry makes the name old of dir name another inode; its cookie stays.
-func (m *Machine) replaceEntry(dir *inode, old entry, ino posix.Ino, kind posix.Mode) {
+// replaceEntry makes the name old of dir name what now names; name and cookie stay.
+func (m *Machine) replaceEntry(dir *inode, old, now entry) {
 	if old.kind == posix.TypeDir {
 		dir.Nlink--
 	}
-	if kind == posix.TypeDir {
+	if now.kind == posix.TypeDir {
 		dir.Nlink++
 	}
-	m.setEntry(dir.Ino, entry{old.name, ino, kind, old.cookie})
+	now.name, now.cookie = old.name, old.cookie
+	m.setEntry(dir.Ino, &now)
 }
 
 // removeEntry removes a name from dir, which the caller saves.
@@ -77,25 +85,29 @@ func (m *Machine) removeEntry(dir *inode, e entry) {
 	m.keys.Delete(placeKey(prefixCookie, dir.Ino, e.cookie))
 }
 
-func (m *Machine) setEntry(dir posix.Ino, e entry) {
-	b := make([]byte, 0, 24+len(e.name))
+func (m *Machine) setEntry(dir posix.Ino, e *entry) {
+	b := e.common(28)
+	m.keys.Set(nameKey(prefixDirent, dir, e.name), varint.AppendUint(b, e.cookie))
+	m.keys.Set(placeKey(prefixCookie, dir, e.cookie), append(b, e.name...))
+}
+
+// common encodes what is in both values of an entry, with room for more.
+func (e *entry) common(room int) []byte {
+	b := make([]byte, 0, room+len(e.name))
 	b = varint.AppendUint(b, e.ino)
 	b = varint.AppendUint(b, e.kind)
-	n := len(b)
-	b = varint.AppendUint(b, e.cookie)
-	m.keys.Set(nameKey(prefixDirent, dir, e.name), b)
-	m.keys.Set(placeKey(prefixCookie, dir, e.cookie), append(b[:n], e.name...))
+	return varint.AppendUint(b, e.at)
 }
 
 func decodeDirent(name string, b []byte) (entry, error) {
 	r := varint.NewReader(b)
-	e := entry{name: name, ino: posix.Ino(r.Uint64()), kind: posix.Mode(r.Uint32()), cookie: r.Uint64()}
+	e := entry{name: name, ino: posix.Ino(r.Uint64()), kind: posix.Mode(r.Uint32()), at: r.Uint16(), cookie: r.Uint64()}
 	return e, r.Done()
 }
 
 func decodeCookie(cookie uint64, b []byte) (entry, error) {
 	r := varint.NewReader(b)
-	e := entry{ino: posix.Ino(r.Uint64()), kind: posix.Mode(r.Uint32()), name: string(r.Rest()), cookie: cookie}
+	e := entry{ino: posix.Ino(r.Uint64()), kind: posix.Mode(r.Uint32()), at: r.Uint16(), name: string(r.Rest()), cookie: cookie}
 	return e, r.Err()
 }
 
@@ -115,7 +127,7 @@ func checkName(name string) posix.Code {
 
 func isDots(name string) bool { return name == "." || name == ".." }
 
-// parentOf reads the directory of an operation and checks the name in it.
+// parentOf reads the directory of a lookup and checks the name in it.
 func (m *Machine) parentOf(dir posix.Ino, name string) (inode, posix.Code) {
 	n, code := m.directory(dir)
 	if code == posix.OK {

@@ -62,10 +62,14 @@ func decodeInode(ino posix.Ino, b []byte) (inode, error) {
 	return n, nil
 }
 
-// inode reads an inode: ESTALE if there is none, or it is another partition's.
+// inode reads an inode. It gives EREMOTE for one whose home is here and that lives elsewhere, and ESTALE for
+// all others that are not here: their home knows more.
 func (m *Machine) inode(ino posix.Ino) (inode, posix.Code) {
 	b := m.keys.Get(inodeKey(ino))
 	if b == nil {
+		if _, away := m.forwarding(ino); away {
+			return inode{}, posix.EREMOTE
+		}
 		return inode{}, posix.ESTALE
 	}
 	n, err := decodeInode(ino, b)

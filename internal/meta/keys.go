@@ -33,7 +33,20 @@ const (
 	prefixOrphan
 	prefixBlock
 	prefixDropped
+	prefixForwarding
+	prefixUndecided
+	prefixPost
 )
+
+// Of placement.
+const (
+	prefixRule      byte = 0x0d
+	prefixPlacement byte = 0x0e
+	prefixTask      byte = 0x0f
+)
+
+// Of locks on files: lock.go.
+const prefixLock byte = 0x10
 
 var stateKey = []byte{prefixState}
 
@@ -43,6 +56,8 @@ func numberKey(prefix byte, n uint64) []byte {
 
 func inodeKey(ino posix.Ino) []byte  { return numberKey(prefixInode, uint64(ino)) }
 func orphanKey(ino posix.Ino) []byte { return numberKey(prefixOrphan, uint64(ino)) }
+
+func forwardingKey(ino posix.Ino) []byte { return numberKey(prefixForwarding, uint64(ino)) }
 
 // nameKey is the key of a dirent or an xattr.
 func nameKey(prefix byte, ino posix.Ino, name string) []byte {

@@ -4,109 +4,111 @@ import "github.com/globalfs/globalfs/internal/posix"
 
 // link gives an inode another name.
 func (m *Machine) link(c *Command) Result {
-	if c.Ino.Partition() != m.cfg.Partition || c.NewParent.Partition() != m.cfg.Partition {
-		return failed(posix.EXDEV)
+	s := m.look(c)
+	if code := s.checkLink(c); code != posix.OK {
+		return m.refuse(c, &s, code)
 	}
-	n, code := m.inode(c.Ino)
-	if code != posix.OK {
-		return failed(code)
+	return m.applyLink(c, &s)
+}
+
+func (s *scene) checkLink(c *Command) posix.Code {
+	if s.moved.code != posix.OK {
+		return s.moved.code
 	}
-	dir, code := m.parentOf(c.NewParent, c.NewName)
-	if code != posix.OK {
-		return failed(code)
+	if code := s.to.directory(c.NewName); code != posix.OK {
+		return code
 	}
-	_, exists := m.entry(dir.Ino, c.NewName)
 	switch {
-	case exists || isDots(c.NewName):
-		return failed(posix.EEXIST)
-	case n.Mode.IsDir():
-		return failed(posix.EPERM)
-	case n.Nlink == 0:
-		return failed(posix.ENOENT)
-	case n.Nlink >= posix.MaxLinks:
-		return failed(posix.EMLINK)
+	case s.target.ino != 0 || isDots(c.NewName):
+		return posix.EEXIST
+	case s.moved.Mode.IsDir():
+		return posix.EPERM
+	case s.moved.Nlink == 0:
+		return posix.ENOENT
+	case s.moved.Nlink >= posix.MaxLinks:
+		return posix.EMLINK
 	}
-	m.addEntry(&dir, c.NewName, n.Ino, n.Mode.Type())
-	dir.modified(c.Time)
+	return posix.OK
+}
+
+func (m *Machine) applyLink(c *Command, s *scene) Result {
+	dir, n := &s.to.inode, &s.moved.inode
+	if s.to.in(m.cfg.Partition) {
+		m.addEntry(dir, entry{name: c.NewName, ino: n.Ino, kind: n.Mode.Type(), at: s.moved.at})
+		dir.modified(c.Time)
+		m.save(dir)
+	}
 	n.Nlink++
 	n.Ctime = c.Time
-	m.save(&dir)
-	m.save(&n)
+	if s.moved.in(m.cfg.Partition) {
+		m.save(n)
+	}
 	return Result{Attr: n.Attr}
 }
 
-// unlink removes a name of what is not a directory.
-func (m *Machine) unlink(c *Command, counter uint64) Result {
-	dir, code := m.parentOf(c.Ino, c.Name)
-	if code != posix.OK {
-		return failed(code)
+// remove is unlink, which removes a name of what is not a directory, and rmdir, which removes an empty directory.
+func (m *Machine) remove(c *Command, counter uint64) Result {
+	s := m.look(c)
+	if code := s.checkRemove(c); code != posix.OK {
+		return m.refuse(c, &s, code)
 	}
-	e, found := m.entry(dir.Ino, c.Name)
-	switch {
-	case isDots(c.Name):
-		return failed(posix.EISDIR)
-	case !found:
-		return failed(posix.ENOENT)
-	case m.foreign(&e):
-		return failed(posix.EBUSY)
-	case e.kind == posix.TypeDir:
-		return failed(posix.EISDIR)
-	}
-	n, code := m.child(&e)
-	if code != posix.OK {
-		return failed(code)
-	}
-	return m.remove(c, &dir, e, &n, counter)
+	return m.applyRemove(c, &s, counter)
 }
 
-// rmdir removes an empty directory.
-func (m *Machine) rmdir(c *Command, counter uint64) Result {
-	dir, code := m.parentOf(c.Ino, c.Name)
-	if code != posix.OK {
-		return failed(code)
+func (s *scene) checkRemove(c *Command) posix.Code {
+	if code := s.from.directory(c.Name); code != posix.OK {
+		return code
 	}
-	e, found := m.entry(dir.Ino, c.Name)
+	unlink, isDir := c.Op == OpUnlink, s.source.kind == posix.TypeDir
 	switch {
+	case unlink && isDots(c.Name):
+		return posix.EISDIR
 	case c.Name == ".":
-		return failed(posix.EINVAL)
+		return posix.EINVAL
 	case c.Name == "..":
-		return failed(posix.ENOTEMPTY)
-	case !found:
-		return failed(posix.ENOENT)
-	case m.foreign(&e):
-		return failed(posix.EBUSY)
-	case e.kind != posix.TypeDir:
-		return failed(posix.ENOTDIR)
+		return posix.ENOTEMPTY
+	case s.source.ino == 0:
+		return posix.ENOENT
+	case isRoot(s.source.ino):
+		return posix.EBUSY
+	case unlink && isDir:
+		return posix.EISDIR
+	case !unlink && !isDir:
+		return posix.ENOTDIR
+	case c.Child != 0 && c.Child != s.source.ino:
+		return posix.EREMOTE
+	case s.moved.code != posix.OK:
+		return s.moved.code
+	case !unlink && s.moved.Size > 0:
+		return posix.ENOTEMPTY
 	}
-	n, code := m.child(&e)
-	if code != posix.OK {
-		return failed(code)
-	}
-	if n.Size > 0 {
-		return failed(posix.ENOTEMPTY)
-	}
-	return m.remove(c, &dir, e, &n, counter)
+	return posix.OK
 }
 
-// remove takes the name e of n out of dir.
-func (m *Machine) remove(c *Command, dir *inode, e entry, n *inode, counter uint64) Result {
-	m.removeEntry(dir, e)
-	dir.modified(c.Time)
-	m.save(dir)
-	m.dropLink(n, c.Time, counter)
-	return Result{Attr: n.Attr}
+// applyRemove takes the name out of its directory, and a link from the inode.
+func (m *Machine) applyRemove(c *Command, s *scene, counter uint64) Result {
+	if dir := &s.from.inode; s.from.in(m.cfg.Partition) {
+		m.removeEntry(dir, s.source)
+		dir.modified(c.Time)
+		m.save(dir)
+	}
+	m.dropLink(&s.moved, c.Time, counter)
+	return Result{Attr: s.moved.Attr}
 }
 
-// dropLink takes a link from n, all of them from a directory, and saves it. Without
+// dropLink takes a link from n, all of them from a directory, and saves it if it is here. Without
 // links it becomes an orphan.
-func (m *Machine) dropLink(n *inode, t posix.Time, counter uint64) {
+func (m *Machine) dropLink(n *sight, t posix.Time, counter uint64) {
 	n.Nlink--
 	if n.Mode.IsDir() {
 		n.Nlink = 0
 	}
 	n.Ctime = t
+	if !n.in(m.cfg.Partition) {
+		return
+	}
 	if n.Nlink == 0 {
 		m.addOrphan(n.Ino, counter)
 	}
-	m.save(n)
+	m.save(&n.inode)
 }

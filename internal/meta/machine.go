@@ -27,10 +27,14 @@ type Machine struct {
 	keys  Keys
 	state state
 	saved state // as stored
+
+	undecided map[uint64]*undecided
+	holds     holds
+	posts     int // in the outbox
 }
 
 // formatVersion of the keys.
-const formatVersion = 1
+const formatVersion = 2
 
 // state is what the partition counts.
 type state struct {
@@ -39,13 +43,18 @@ type state struct {
 	bytes   uint64 // held by their extents
 	dropped uint64 // blocks in the queue
 	queued  uint64 // number of the newest block in the queue
+	posted  uint64 // number of the newest post
 }
 
 // New opens the metadata in keys, and makes the root directory if there is none. It fails if keys hold
 // another partition's, or those of another version. After a Restore into keys, a new
 // Machine must be made.
 func New(keys Keys, cfg Config) (*Machine, error) {
-	m := &Machine{cfg: cfg, keys: keys}
+	m := &Machine{
+		cfg: cfg, keys: keys,
+		undecided: map[uint64]*undecided{},
+		holds:     holds{names: map[heldName]int{}, inodes: map[posix.Ino]heldInode{}},
+	}
 	b := keys.Get(stateKey)
 	if b == nil {
 		return m, m.birth()
@@ -58,7 +67,8 @@ func New(keys Keys, cfg Config) (*Machine, error) {
 		return nil, fmt.Errorf("the store holds partition %d, not %d", partition, cfg.Partition)
 	}
 	m.state, m.saved = s, s
-	return m, nil
+	m.countPosts()
+	return m, m.loadUndecided()
 }
 
 // birth makes the root directory and the entries of Genesis.
@@ -79,7 +89,7 @@ func (m *Machine) birth() error {
 		if _, found := m.entry(root.Ino, b.Name); found {
 			return fmt.Errorf("genesis of partition %d: two entries %q", m.cfg.Partition, b.Name)
 		}
-		m.addEntry(&root, b.Name, b.Ino, posix.TypeDir)
+		m.addEntry(&root, entry{name: b.Name, ino: b.Ino, kind: posix.TypeDir, at: b.Ino.Partition()})
 	}
 	m.state = state{last: 1, inodes: 1}
 	m.save(&root)
@@ -98,6 +108,7 @@ func (m *Machine) saveState() {
 	b = varint.AppendUint(b, m.state.bytes)
 	b = varint.AppendUint(b, m.state.dropped)
 	b = varint.AppendUint(b, m.state.queued)
+	b = varint.AppendUint(b, m.state.posted)
 	m.keys.Set(stateKey, b)
 	m.saved = m.state
 }
@@ -108,7 +119,7 @@ func decodeState(b []byte) (partition uint16, s state, err error) {
 		return 0, s, fmt.Errorf("stored metadata: format %d, this version reads %d", v, formatVersion)
 	}
 	partition = r.Uint16()
-	s = state{last: r.Uint64(), inodes: r.Uint64(), bytes: r.Uint64(), dropped: r.Uint64(), queued: r.Uint64()}
+	s = state{last: r.Uint64(), inodes: r.Uint64(), bytes: r.Uint64(), dropped: r.Uint64(), queued: r.Uint64(), posted: r.Uint64()}
 	if err := r.Done(); err != nil {
 		return 0, s, fmt.Errorf("stored metadata: counters: %w", err)
 	}
@@ -119,7 +130,10 @@ func decodeState(b []byte) (partition uint16, s state, err error) {
 // of the partition; an inode that loses its last link remembers it. What fails
 // has changed nothing.
 func (m *Machine) Apply(c *Command, counter uint64) Result {
-	r := m.apply(c, counter)
+	if ino, blocked := m.blocked(c); blocked {
+		return elsewhere(ino, m.cfg.Partition) // nowhere else: the client comes back
+	}
+	r := m.located(c, m.apply(c, counter))
 	m.saveState()
 	return r
 }
@@ -130,10 +144,8 @@ func (m *Machine) apply(c *Command, counter uint64) Result {
 		return m.mknod(c)
 	case OpLink:
 		return m.link(c)
-	case OpUnlink:
-		return m.unlink(c, counter)
-	case OpRmdir:
-		return m.rmdir(c, counter)
+	case OpUnlink, OpRmdir:
+		return m.remove(c, counter)
 	case OpRename:
 		return m.rename(c, counter)
 	case OpSetAttr:
@@ -146,12 +158,26 @@ func (m *Machine) apply(c *Command, counter uint64) Result {
 		return m.setXattr(c)
 	case OpRemoveXattr:
 		return m.removeXattr(c)
+	case OpMove:
+		return m.moveHere(c)
+	case OpGone:
+		return m.gone(c, counter)
+	case OpReleased:
+		return m.released(c)
+	case OpLock:
+		return m.lockFile(c)
+	case OpPlace:
+		return m.place(c)
+	case OpTask:
+		return m.updateTask(c)
 	}
 	return failed(posix.EINVAL)
 }
 
 // Query answers a query, which has been through DecodeCommand.
-func (m *Machine) Query(c *Command) Result {
+func (m *Machine) Query(c *Command) Result { return m.located(c, m.query(c)) }
+
+func (m *Machine) query(c *Command) Result {
 	switch c.Op {
 	case OpLookup:
 		return m.lookup(c)
@@ -167,8 +193,20 @@ func (m *Machine) Query(c *Command) Result {
 		return m.listXattr(c)
 	case OpExtents:
 		return m.extents(c)
+	case OpGetLock:
+		return m.fileLocked(c)
+	case OpChain:
+		return m.chain(c)
 	case OpStatFS:
 		return Result{Number: m.state.inodes, Number2: m.state.bytes}
+	case OpRule:
+		return m.ruleOf(c)
+	case OpRules:
+		return m.rules(c)
+	case OpTasks:
+		return m.tasks(c)
+	case OpScan:
+		return m.scan(c)
 	}
 	return failed(posix.EINVAL)
 }

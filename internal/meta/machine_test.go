@@ -58,6 +58,12 @@ func (f *fs) fails(code posix.Code, c meta.Command) {
 	require.Equal(f.t, meta.Result{Code: code}, f.do(c))
 }
 
+// remote is a command that needs an inode of another partition.
+func (f *fs) remote(ino posix.Ino, at uint64, c meta.Command) {
+	f.t.Helper()
+	require.Equal(f.t, meta.Result{Code: posix.EREMOTE, Attr: posix.Attr{Ino: ino}, Number: at}, f.do(c))
+}
+
 func (f *fs) make(dir posix.Ino, name string, mode posix.Mode) posix.Ino {
 	f.t.Helper()
 	return f.must(meta.Command{Op: meta.OpMknod, Ino: dir, Name: name, Mode: mode, Flags: meta.Exclusive}).Ino
@@ -93,7 +99,7 @@ func TestNewRefuses(t *testing.T) {
 	keys.Set([]byte{1}, []byte{99})
 	_, err = meta.New(keys, meta.Config{Partition: 4})
 	require.ErrorContains(t, err, "format 99")
-	keys.Set([]byte{1}, []byte{1, 4})
+	keys.Set([]byte{1}, []byte{2, 4})
 	_, err = meta.New(keys, meta.Config{Partition: 4})
 	require.ErrorContains(t, err, "malformed")
 
@@ -115,7 +121,7 @@ func TestBirth(t *testing.T) {
 	west := posix.Attr{Ino: posix.MakeIno(1, 1), Mode: posix.TypeDir}
 	require.Equal(t, west, f.must(meta.Command{Op: meta.OpLookup, Ino: posix.Root, Name: "us-west-2"}))
 	r := f.do(meta.Command{Op: meta.OpReadDir, Ino: posix.Root, Length: 9})
-	require.Equal(t, []meta.Entry{{Name: "us-west-2", Cookie: 3, Attr: west}}, r.Entries)
+	require.Equal(t, []meta.Entry{{Name: "us-west-2", Cookie: 3, Attr: west, At: 1}}, r.Entries)
 
 	local, err := meta.New(kv.NewMemory(), meta.Config{Partition: 1})
 	require.NoError(t, err)
@@ -132,8 +138,8 @@ func TestForeignEntriesAreBusy(t *testing.T) {
 	f.fails(posix.EBUSY, meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "us-west-2", NewParent: dir, NewName: "x"})
 	f.fails(posix.EBUSY, meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "dir", NewParent: posix.Root, NewName: "us-west-2"})
 	f.fails(posix.EBUSY, meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "dir", NewParent: posix.Root, NewName: "us-west-2", Flags: meta.RenameExchange})
-	f.fails(posix.EXDEV, meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "dir", NewParent: posix.MakeIno(1, 1), NewName: "x"})
-	f.fails(posix.EXDEV, meta.Command{Op: meta.OpLink, Ino: posix.MakeIno(1, 7), NewParent: posix.Root, NewName: "x"})
+	f.remote(posix.MakeIno(1, 1), 1, meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "dir", NewParent: posix.MakeIno(1, 1), NewName: "x"})
+	f.remote(posix.MakeIno(1, 7), 1, meta.Command{Op: meta.OpLink, Ino: posix.MakeIno(1, 7), NewParent: posix.Root, NewName: "x"})
 	f.fails(posix.ESTALE, meta.Command{Op: meta.OpMknod, Ino: posix.MakeIno(1, 1), Name: "x"})
 	f.fails(posix.EISDIR, meta.Command{Op: meta.OpMknod, Ino: posix.Root, Name: "us-west-2"})
 }

@@ -8,31 +8,61 @@ import (
 
 // mknod makes an inode of any type with its first name, or opens the regular file that has it.
 func (m *Machine) mknod(c *Command) Result {
-	dir, code := m.parentOf(c.Ino, c.Name)
-	if code != posix.OK {
-		return failed(code)
+	s := m.look(c)
+	n, code := s.checkMknod(c)
+	switch {
+	case code != posix.OK:
+		return m.refuse(c, &s, code)
+	case s.source.ino != 0:
+		return m.open(c, &s.source)
+	case s.place != m.cfg.Partition:
+		return Result{Code: posix.EREMOTE, Number: uint64(s.place)}
+	}
+	n.Ino = m.freshNumber()
+	m.named(c, &s, &n, m.cfg.Partition)
+	m.born(&n)
+	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition)}
+}
+
+// freshNumber gives a number that no inode ever had.
+func (m *Machine) freshNumber() posix.Ino {
+	m.state.last++
+	return posix.MakeIno(m.cfg.Partition, m.state.last)
+}
+
+// named enters a new inode in its directory.
+func (m *Machine) named(c *Command, s *scene, n *inode, at uint16) {
+	dir := &s.from.inode
+	m.addEntry(dir, entry{name: c.Name, ino: n.Ino, kind: n.Mode.Type(), at: at})
+	dir.modified(c.Time)
+	m.save(dir)
+}
+
+// born stores a new inode.
+func (m *Machine) born(n *inode) {
+	m.state.inodes++
+	m.save(n)
+}
+
+// checkMknod gives the inode that c asks for, without its number, or says what is in the way. What has the
+// name already may be opened.
+func (s *scene) checkMknod(c *Command) (inode, posix.Code) {
+	if code := s.from.directory(c.Name); code != posix.OK {
+		return inode{}, code
 	}
 	if isDots(c.Name) {
-		return failed(posix.EEXIST)
+		return inode{}, posix.EEXIST
 	}
-	n, code := newInode(c, &dir)
-	if code != posix.OK {
-		return failed(code)
+	n, code := newInode(c, &s.from.inode)
+	switch {
+	case code != posix.OK:
+		return n, code
+	case s.source.ino != 0:
+		return n, checkOpen(c, &n, &s.source)
+	case n.Mode.IsDir() && s.from.Nlink >= posix.MaxLinks:
+		return n, posix.EMLINK
 	}
-	if e, found := m.entry(dir.Ino, c.Name); found {
-		return m.open(c, &n, &e)
-	}
-	if n.Mode.IsDir() && dir.Nlink >= posix.MaxLinks {
-		return failed(posix.EMLINK)
-	}
-	m.state.last++
-	m.state.inodes++
-	n.Ino = posix.MakeIno(m.cfg.Partition, m.state.last)
-	m.addEntry(&dir, c.Name, n.Ino, n.Mode.Type())
-	dir.modified(c.Time)
-	m.save(&dir)
-	m.save(&n)
-	return Result{Attr: n.Attr}
+	return n, posix.OK
 }
 
 // newInode is the inode that c asks for, without its number.
@@ -75,24 +105,33 @@ func checkTarget(target string) posix.Code {
 	return posix.OK
 }
 
-// open answers a mknod of wanted where e has the name already.
-func (m *Machine) open(c *Command, wanted *inode, e *entry) Result {
+// checkOpen says whether a mknod of wanted may open e, which has the name already.
+func checkOpen(c *Command, wanted *inode, e *entry) posix.Code {
 	switch {
 	case c.Flags&Exclusive != 0 || !wanted.Mode.IsRegular():
-		return failed(posix.EEXIST)
+		return posix.EEXIST
 	case e.kind == posix.TypeDir:
-		return failed(posix.EISDIR)
+		return posix.EISDIR
 	case e.kind != posix.TypeRegular:
-		return failed(posix.EEXIST)
+		return posix.EEXIST
 	}
-	n, code := m.child(e)
-	if code != posix.OK {
-		return failed(code)
+	return posix.OK
+}
+
+// open answers a mknod where e has the name already. A file in another partition the client must open there, and cut.
+func (m *Machine) open(c *Command, e *entry) Result {
+	n := m.see(e.ino, e)
+	switch n.code {
+	case posix.OK:
+	case posix.EREMOTE:
+		return Result{Attr: e.attr(), Number: uint64(m.where(e))}
+	default:
+		return failed(n.code)
 	}
 	if c.Flags&Truncate != 0 {
-		m.resize(&n, 0)
+		m.resize(&n.inode, 0)
 		n.modified(c.Time)
-		m.save(&n)
+		m.save(&n.inode)
 	}
-	return Result{Attr: n.Attr}
+	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition)}
 }

@@ -7,23 +7,33 @@ import (
 )
 
 // Orphan is an inode without a name: it can still be read and written by who holds it open,
-// until it is reaped.
+// until it is reaped. Who holds it open is known at its home. If it lives elsewhere, its home has a record of it too, is told by
+// OpGone, and tells by OpReleased.
 type Orphan struct {
 	Ino     posix.Ino
-	Counter uint64 // of the update that took the last name
+	Counter uint64 // of the update that took the last name, or told of it
 }
 
+// addOrphan notes that an inode that is here has lost its last name.
 func (m *Machine) addOrphan(ino posix.Ino, counter uint64) {
+	m.recordOrphan(ino, counter)
+	if home := ino.Partition(); home != m.cfg.Partition {
+		m.post(home, &Command{Op: OpGone, Child: ino, Target: m.cfg.Partition})
+	}
+}
+
+func (m *Machine) recordOrphan(ino posix.Ino, counter uint64) {
 	m.keys.Set(orphanKey(ino), varint.AppendUint(nil, counter))
 }
 
-// Orphans gives at most limit orphans with numbers above after, in their order.
+// Orphans gives at most limit orphans whose home is here, wherever they live, with numbers above after, in their order.
 func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 	var found []Orphan
-	if after+1 == 0 {
+	first, end := posix.MakeIno(m.cfg.Partition, 0), posix.MakeIno(m.cfg.Partition, 1<<posix.CounterBits-1)
+	if after >= end {
 		return nil
 	}
-	for key, value := range m.keys.Scan(orphanKey(after+1), []byte{prefixOrphan + 1}) {
+	for key, value := range m.keys.Scan(orphanKey(max(first, after+1)), orphanKey(end)) {
 		if len(found) == limit {
 			break
 		}
@@ -35,23 +45,35 @@ func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 	return found
 }
 
-// Reap removes an orphan for good and drops its blocks; it does nothing if ino is none. Like Apply, every replica
-// must do it at the same place of the order.
+// Reap lets an orphan go for good: its blocks are dropped, here or by a post where it lives. It does nothing if ino is
+// none. Like Apply, every replica must do it at the same place of the order.
 func (m *Machine) Reap(ino posix.Ino) {
-	n, code := m.inode(ino)
-	if code != posix.OK || n.Nlink != 0 {
+	if ino.Partition() != m.cfg.Partition || m.keys.Get(orphanKey(ino)) == nil || m.speaks(ino) {
 		return
 	}
+	if at, away := m.forwarding(ino); away {
+		m.keys.Delete(orphanKey(ino))
+		m.keys.Delete(forwardingKey(ino))
+		m.endFileLocks(ino)
+		m.post(at, &Command{Op: OpReleased, Child: ino})
+		m.saveState()
+		return
+	}
+	if n, code := m.inode(ino); code == posix.OK && n.Nlink == 0 {
+		m.endFileLocks(ino)
+		m.destroy(&n)
+		m.saveState()
+	}
+}
+
+// destroy removes an inode without links, and drops its blocks.
+func (m *Machine) destroy(n *inode) {
 	if n.Mode.IsRegular() {
-		m.resize(&n, 0)
+		m.resize(n, 0)
 	}
-	if n.names > 0 {
-		for key := range m.keys.Scan(numberKey(prefixXattr, uint64(ino)), after(prefixXattr, ino)) {
-			m.keys.Delete(key)
-		}
-	}
-	m.keys.Delete(orphanKey(ino))
-	m.keys.Delete(inodeKey(ino))
+	m.deleteXattrs(n)
+	m.keys.Delete(ruleKey(n.Ino))
+	m.keys.Delete(orphanKey(n.Ino))
+	m.keys.Delete(inodeKey(n.Ino))
 	m.state.inodes--
-	m.saveState()
 }

@@ -16,26 +16,29 @@ func (m *Machine) lookup(c *Command) Result {
 	var e entry
 	switch c.Name {
 	case ".":
-		return Result{Attr: dir.Attr}
+		return Result{Attr: dir.Attr, Number: uint64(m.cfg.Partition)}
 	case "..":
-		e = entry{ino: dir.parent, kind: posix.TypeDir}
+		e = entry{ino: dir.parent, kind: posix.TypeDir, at: dir.parent.Partition()}
 	default:
 		var found bool
 		if e, found = m.entry(dir.Ino, c.Name); !found {
 			return failed(posix.ENOENT)
 		}
 	}
-	a, code := m.attrOf(&e)
-	return Result{Code: code, Attr: a}
+	a, at, code := m.attrOf(&e)
+	if code != posix.OK {
+		return failed(code)
+	}
+	return Result{Attr: a, Number: uint64(at)}
 }
 
-// attrOf gives the attributes of what an entry names, as far as they are here.
-func (m *Machine) attrOf(e *entry) (posix.Attr, posix.Code) {
-	if m.foreign(e) {
-		return e.attr(), posix.OK
+// attrOf gives the attributes of what an entry names, as far as they are here, and where it is.
+func (m *Machine) attrOf(e *entry) (posix.Attr, uint16, posix.Code) {
+	n := m.see(e.ino, e)
+	if n.code == posix.EREMOTE {
+		return e.attr(), m.where(e), posix.OK
 	}
-	n, code := m.child(e)
-	return n.Attr, code
+	return n.Attr, n.at, n.code
 }
 
 func (m *Machine) getAttr(c *Command) Result {
@@ -70,11 +73,11 @@ func (m *Machine) readDir(c *Command) Result {
 		}
 		e, err := decodeCookie(placeOf(key), value)
 		invariant.Check(err == nil, "stored entry %d of %d: %v", placeOf(key), dir.Ino, err)
-		a, code := m.attrOf(&e)
+		a, at, code := m.attrOf(&e)
 		if code != posix.OK {
 			return failed(code)
 		}
-		r.Entries = append(r.Entries, Entry{Name: e.name, Cookie: e.cookie, Attr: a})
+		r.Entries = append(r.Entries, Entry{Name: e.name, Cookie: e.cookie, Attr: a, At: at})
 	}
 	return r
 }

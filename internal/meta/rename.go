@@ -2,115 +2,116 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// renaming is a rename that was found possible.
-type renaming struct {
-	from, to *inode // the directories; the same pointer if they are one
-	source   entry
-	target   entry // if replaces
-	replaces bool
-	moved    inode // what source names
-	replaced inode // what target names
-}
-
 // rename moves a name, replaces what has the new one, or swaps the two.
 func (m *Machine) rename(c *Command, counter uint64) Result {
-	r, code := m.planRename(c)
-	if code != posix.OK {
-		return failed(code)
-	}
-	if r.replaces && r.moved.Ino == r.replaced.Ino {
-		return Result{Attr: r.moved.Attr} // two names of one file: both stay
-	}
-	switch {
-	case c.Flags&RenameExchange != 0:
-		m.exchange(r, c.Time)
-	case r.replaces:
-		m.removeEntry(r.from, r.source)
-		m.replaceEntry(r.to, r.target, r.moved.Ino, r.source.kind)
-		m.dropLink(&r.replaced, c.Time, counter)
-	default:
-		m.removeEntry(r.from, r.source)
-		m.addEntry(r.to, c.NewName, r.moved.Ino, r.source.kind)
-	}
-	m.arrive(&r.moved, r.to, c.Time)
-	r.from.modified(c.Time)
-	r.to.modified(c.Time)
-	m.save(r.from)
-	if r.to != r.from {
-		m.save(r.to)
-	}
-	return Result{Attr: r.moved.Attr}
-}
-
-// exchange swaps the two names; the caller does the rest for moved and the directories.
-func (m *Machine) exchange(r *renaming, t posix.Time) {
-	m.replaceEntry(r.from, r.source, r.replaced.Ino, r.target.kind)
-	m.replaceEntry(r.to, r.target, r.moved.Ino, r.source.kind)
-	m.arrive(&r.replaced, r.from, t)
-}
-
-// arrive saves n, which has a new name in dir.
-func (m *Machine) arrive(n, dir *inode, t posix.Time) {
-	if n.Mode.IsDir() {
-		n.parent = dir.Ino
-	}
-	n.Ctime = t
-	m.save(n)
-}
-
-// planRename reads all that a rename touches and refuses it in the order in which Linux does.
-func (m *Machine) planRename(c *Command) (*renaming, posix.Code) {
-	const both = RenameExchange | RenameNoReplace
-	if c.Flags&both == both {
-		return nil, posix.EINVAL
-	}
-	r, code := m.renameDirs(c)
-	if code != posix.OK {
-		return nil, code
-	}
-	var found bool
-	if r.source, found = m.entry(r.from.Ino, c.Name); !found {
-		return nil, posix.ENOENT
-	}
-	r.target, r.replaces = m.entry(r.to.Ino, c.NewName)
-	switch {
-	case r.replaces && c.Flags&RenameNoReplace != 0:
-		return nil, posix.EEXIST
-	case !r.replaces && c.Flags&RenameExchange != 0:
-		return nil, posix.ENOENT
-	case m.foreign(&r.source) || r.replaces && m.foreign(&r.target):
-		return nil, posix.EBUSY
-	}
-	if r.moved, code = m.child(&r.source); code != posix.OK {
-		return nil, code
-	}
-	if r.replaces {
-		if r.replaced, code = m.child(&r.target); code != posix.OK {
-			return nil, code
+	s := m.look(c)
+	if s.needsWays(c) {
+		for _, dir := range []posix.Ino{c.Ino, c.NewParent} {
+			w, _ := m.walk(dir, s.source.ino, s.target.ino)
+			s.ways = append(s.ways, w)
 		}
 	}
-	if code := m.checkLoops(r, c.Flags); code != posix.OK {
-		return nil, code
+	if code := s.checkRename(c); code != posix.OK {
+		return m.refuse(c, &s, code)
 	}
-	return r, r.checkTypes(c.Flags)
+	return m.applyRename(c, &s, s.moved.at, counter)
 }
 
-// renameDirs reads the directories of a rename and checks the names.
-func (m *Machine) renameDirs(c *Command) (*renaming, posix.Code) {
-	if c.Ino.Partition() != m.cfg.Partition || c.NewParent.Partition() != m.cfg.Partition {
-		return nil, posix.EXDEV
+// sameFile reports whether both names are of one file: both stay then.
+func (s *scene) sameFile() bool { return s.target.ino == s.source.ino }
+
+// applyRename does what of a rename is to be done here; the inode moved is in partition at afterwards.
+func (m *Machine) applyRename(c *Command, s *scene, at uint16, counter uint64) Result {
+	if s.sameFile() {
+		return Result{Attr: s.moved.Attr}
 	}
-	from, code := m.parentOf(c.Ino, c.Name)
-	if code != posix.OK {
-		return nil, code
+	from, to := &s.from.inode, &s.to.inode
+	if c.Ino == c.NewParent {
+		to = from
 	}
-	r := &renaming{from: &from, to: &from}
-	if c.NewParent == c.Ino {
-		code = checkName(c.NewName)
-	} else {
-		r.to = new(inode)
-		*r.to, code = m.parentOf(c.NewParent, c.NewName)
+	exchange := c.Flags&RenameExchange != 0
+	if s.from.in(m.cfg.Partition) {
+		if exchange {
+			m.replaceEntry(from, s.source, entry{ino: s.target.ino, kind: s.target.kind, at: s.replaced.at})
+		} else {
+			m.removeEntry(from, s.source)
+		}
+		from.modified(c.Time)
 	}
+	if s.to.in(m.cfg.Partition) {
+		now := entry{name: c.NewName, ino: s.source.ino, kind: s.source.kind, at: at}
+		if s.target.ino != 0 {
+			m.replaceEntry(to, s.target, now)
+		} else {
+			m.addEntry(to, now)
+		}
+		to.modified(c.Time)
+		m.save(to)
+	}
+	if s.from.in(m.cfg.Partition) && from != to {
+		m.save(from)
+	}
+	switch {
+	case exchange:
+		m.arrive(&s.replaced, from.Ino, c.Time)
+	case s.target.ino != 0:
+		m.dropLink(&s.replaced, c.Time, counter)
+	}
+	m.arrive(&s.moved, to.Ino, c.Time)
+	return Result{Attr: s.moved.Attr}
+}
+
+// arrive gives n a new name in dir, and saves it if it is here.
+func (m *Machine) arrive(n *sight, dir posix.Ino, t posix.Time) {
+	if n.Mode.IsDir() {
+		n.parent = dir
+	}
+	n.Ctime = t
+	if n.in(m.cfg.Partition) {
+		m.save(&n.inode)
+	}
+}
+
+// checkRename refuses a rename in the order in which Linux does.
+func (s *scene) checkRename(c *Command) posix.Code {
+	const both = RenameExchange | RenameNoReplace
+	if c.Flags&both == both {
+		return posix.EINVAL
+	}
+	if code := s.checkDirs(c); code != posix.OK {
+		return code
+	}
+	replaces := s.target.ino != 0
+	switch {
+	case s.source.ino == 0:
+		return posix.ENOENT
+	case replaces && c.Flags&RenameNoReplace != 0:
+		return posix.EEXIST
+	case !replaces && c.Flags&RenameExchange != 0:
+		return posix.ENOENT
+	case isRoot(s.source.ino) || isRoot(s.target.ino):
+		return posix.EBUSY
+	case c.Child != 0 && (c.Child != s.source.ino || c.NewChild != s.target.ino):
+		return posix.EREMOTE
+	case s.moved.code != posix.OK:
+		return s.moved.code
+	case replaces && s.replaced.code != posix.OK:
+		return s.replaced.code
+	case s.sameFile():
+		return posix.OK
+	}
+	if code := s.checkLoops(c); code != posix.OK {
+		return code
+	}
+	return s.checkTypes(c)
+}
+
+// checkDirs checks the directories of a rename and the names.
+func (s *scene) checkDirs(c *Command) posix.Code {
+	if code := s.from.directory(c.Name); code != posix.OK {
+		return code
+	}
+	code := s.to.directory(c.NewName)
 	switch {
 	case code != posix.OK:
 	case isDots(c.Name):
@@ -120,62 +121,62 @@ func (m *Machine) renameDirs(c *Command) (*renaming, posix.Code) {
 	case isDots(c.NewName):
 		code = posix.EBUSY
 	}
-	return r, code
+	return code
 }
 
-// checkLoops refuses to move a directory below itself, and to replace a directory by what is in it.
-func (m *Machine) checkLoops(r *renaming, flags uint32) posix.Code {
-	if r.from == r.to {
+// needsWays reports whether a rename could make a loop.
+func (s *scene) needsWays(c *Command) bool {
+	return c.Ino != c.NewParent && (s.source.kind == posix.TypeDir || s.target.kind == posix.TypeDir)
+}
+
+// checkLoops refuses to move a directory below itself, and to replace a directory by what is in it. It gives EREMOTE
+// if the ways up that are known do not tell. A directory that is replaced need not be
+// looked for above: it would not be empty.
+func (s *scene) checkLoops(c *Command) posix.Code {
+	if c.Ino == c.NewParent {
 		return posix.OK
 	}
-	if r.moved.Mode.IsDir() && m.isAbove(r.moved.Ino, r.to) {
-		return posix.EINVAL
-	}
-	if r.replaces && r.replaced.Mode.IsDir() && m.isAbove(r.replaced.Ino, r.from) {
-		if flags&RenameExchange != 0 {
+	if s.source.kind == posix.TypeDir {
+		switch below, known := s.ways.below(c.NewParent, c.Ino, passesMoved); {
+		case below:
 			return posix.EINVAL
+		case !known:
+			return posix.EREMOTE
 		}
-		return posix.ENOTEMPTY
+	}
+	if s.target.kind == posix.TypeDir {
+		exchange := c.Flags&RenameExchange != 0
+		switch below, known := s.ways.below(c.Ino, c.NewParent, passesReplaced); {
+		case below && exchange:
+			return posix.EINVAL
+		case below:
+			return posix.ENOTEMPTY
+		case !known && exchange:
+			return posix.EREMOTE
+		}
 	}
 	return posix.OK
 }
 
-// isAbove reports whether dir is n or an ancestor of it in this partition.
-func (m *Machine) isAbove(dir posix.Ino, n *inode) bool {
-	for ino, parent := n.Ino, n.parent; ; {
-		if ino == dir {
-			return true
-		}
-		if parent == ino || parent.Partition() != m.cfg.Partition {
-			return false
-		}
-		up, code := m.inode(parent)
-		if code != posix.OK {
-			return false
-		}
-		ino, parent = up.Ino, up.parent
-	}
-}
-
 // checkTypes refuses to replace a directory by a file, a file by a directory, or a directory that
 // holds something.
-func (r *renaming) checkTypes(flags uint32) posix.Code {
-	exchange := flags&RenameExchange != 0
-	toDir := r.replaces && r.replaced.Mode.IsDir()
-	if r.replaces && !exchange && r.moved.Ino != r.replaced.Ino {
+func (s *scene) checkTypes(c *Command) posix.Code {
+	exchange := c.Flags&RenameExchange != 0
+	isDir, toDir := s.source.kind == posix.TypeDir, s.target.kind == posix.TypeDir
+	if s.target.ino != 0 && !exchange {
 		switch {
-		case r.moved.Mode.IsDir() && !toDir:
+		case isDir && !toDir:
 			return posix.ENOTDIR
-		case !r.moved.Mode.IsDir() && toDir:
+		case !isDir && toDir:
 			return posix.EISDIR
-		case toDir && r.replaced.Size > 0:
+		case toDir && s.replaced.Size > 0:
 			return posix.ENOTEMPTY
 		}
 	}
-	if r.from == r.to || r.moved.Mode.IsDir() == toDir {
+	if c.Ino == c.NewParent || isDir == toDir {
 		return posix.OK
 	}
-	if r.moved.Mode.IsDir() && r.to.Nlink >= posix.MaxLinks || exchange && toDir && r.from.Nlink >= posix.MaxLinks {
+	if isDir && s.to.Nlink >= posix.MaxLinks || exchange && toDir && s.from.Nlink >= posix.MaxLinks {
 		return posix.EMLINK
 	}
 	return posix.OK

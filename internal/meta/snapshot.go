@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"iter"
 )
 
 // A snapshot is a line that names the format, the keys in order, each with its value, an empty
@@ -24,8 +25,13 @@ const (
 // ErrBadSnapshot is what Restore gives for input that Snapshot did not write.
 var ErrBadSnapshot = errors.New("bad snapshot")
 
-// Snapshot writes all keys, also those that are not meta's.
-func Snapshot(keys Keys, w io.Writer) error {
+// Scanner is what Snapshot reads: a Keys, or a view of one.
+type Scanner interface {
+	Scan(from, to []byte) iter.Seq2[[]byte, []byte]
+}
+
+// Snapshot writes all keys, also those that are not meta's. Who has the keys must ask them for an error of theirs.
+func Snapshot(keys Scanner, w io.Writer) error {
 	sum := sha256.New()
 	out := bufio.NewWriter(io.MultiWriter(w, sum))
 	_, err := out.WriteString(snapshotHeader)

@@ -90,3 +90,12 @@ func (m *Machine) listXattr(c *Command) Result {
 	}
 	return r
 }
+
+func (m *Machine) deleteXattrs(n *inode) {
+	if n.names == 0 {
+		return
+	}
+	for key := range m.keys.Scan(numberKey(prefixXattr, uint64(n.Ino)), after(prefixXattr, n.Ino)) {
+		m.keys.Delete(key)
+	}
+}

@@ -54,7 +54,7 @@ type listing struct {
 	mu      sync.Mutex
 	after   uint64       // GUARDED_BY mu; cookie before the first of entries
 	entries []meta.Entry // GUARDED_BY mu; fewer than pageEntries: the directory ends with them
-	counter uint64       // GUARDED_BY mu; of the partition, when it was read
+	version uint64       // GUARDED_BY mu; of the directory, as this client knew it when it was read
 	read    time.Time    // GUARDED_BY mu; zero: never
 }
 
@@ -64,17 +64,17 @@ func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	age := time.Since(l.read)
-	if age < f.cacheTime && l.counter == f.client.Seen(dir.Partition()) {
+	if age < f.cacheTime && l.version == f.client.Version(dir) {
 		if rest, ok := l.rest(cookie); ok {
 			return rest, age, nil
 		}
 	}
 	began := time.Now()
-	entries, counter, err := f.client.ReadDir(ctx, dir, cookie, pageEntries)
+	entries, version, err := f.client.ReadDir(ctx, dir, cookie, pageEntries)
 	if err != nil {
 		return nil, 0, err
 	}
-	l.after, l.entries, l.counter, l.read = cookie, entries, counter, began
+	l.after, l.entries, l.version, l.read = cookie, entries, version, began
 	return entries, time.Since(began), nil
 }
 

@@ -15,12 +15,16 @@
 //   - A file that was removed can be used until the last close.
 //   - Permissions are checked by the kernel (default_permissions) against attributes that may be
 //     CacheTime old. Set-id bits go when others write (the kernel asks for it in the request).
+//   - Locks of flock and fcntl (also of open file descriptions) hold among all mounts. They go with the last close
+//     or the process, and with the mount's session if the mount dies. What was written under a lock is read
+//     under it, whatever the kernel has cached.
 //   - A system call that cannot be served fails within the client's timeout, mostly with ETIMEDOUT;
 //     nothing hangs for ever.
 //
 // # What it cannot
 //
-//   - flock and fcntl locks hold among the processes of one mount only.
+//   - A lock of a directory (flock) holds among the processes of one mount only: the kernel does not ask. A deadlock of
+//     processes that wait for each other's locks is not found (no EDEADLK).
 //   - POSIX ACLs, security labels and file capabilities are refused with EOPNOTSUPP: a name that
 //     could be set but had no effect would be worse. Only user and trusted attributes are kept.
 //   - set-user-id programs and device files have no effect (nosuid, nodev), as on any FUSE mount:
@@ -32,7 +36,14 @@
 // The kernel tells of every signal of a waiting process, SIGCHLD or a profiler's too. A request that
 // reads is given up with EINTR when it has not been answered some time after that; programs do
 // not expect EINTR from files, so mostly they must not see it. A request that changes
-// something is never given up: it may have been ordered.
+// something is never given up: it may have been ordered. Who waits for a lock gets every signal at once, as on a
+// local disk.
+//
+// # Serving a mount to oneself
+//
+// Each close asks the mount, since locks end then. A process that serves a mount should therefore not start
+// others while it has files of that mount open: the child closes them before it runs, until then a thread of the Go runtime
+// stands still, and a collection of garbage that begins just then waits for it, and the close for the collection.
 //
 // # Stale nodes
 //

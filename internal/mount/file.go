@@ -19,6 +19,7 @@ func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, o
 	if errors.Is(err, posix.EEXIST) && in.Flags&unix.O_EXCL == 0 {
 		err = posix.ESTALE
 	}
+	out.Fh = f.files.Add(1)
 	return f.made(&out.EntryOut, a, err)
 }
 
@@ -30,6 +31,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	if err != nil {
 		return status(err)
 	}
+	out.Fh = f.files.Add(1)
 	if in.Flags&unix.O_TRUNC != 0 {
 		return f.truncate(in)
 	}
@@ -67,11 +69,9 @@ func (f *fileSystem) truncate(in *fuse.OpenIn) fuse.Status {
 }
 
 func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	f.endFileLocks(ino(&in.InHeader), in.Fh)
 	f.client.Release(ino(&in.InHeader))
 }
-
-// Flush is asked for at each close. Nothing is left to write then: ENOSYS tells the kernel not to ask again.
-func (f *fileSystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
 // Forget says that the kernel has no pages of a node any more.
 func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node)) }

@@ -3,6 +3,8 @@ package mount
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -22,6 +24,9 @@ type fileSystem struct {
 	versions versions
 	listings listings
 	retries  retries
+	locks    locks
+	files    atomic.Uint64 // opened so far: numbers their handles
+	checking sync.Mutex    // held during an fsck
 }
 
 func newFileSystem(cfg *Config) *fileSystem {
@@ -32,6 +37,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 		versions:      versions{opened: map[posix.Ino]version{}},
 		listings:      listings{open: map[uint64]*listing{}},
 		retries:       retries{refused: map[uint32]time.Time{}},
+		locks:         newLocks(),
 	}
 }
 

@@ -87,6 +87,7 @@ func options(logger *slog.Logger) *fuse.MountOptions {
 		DirectMount:   root, // without fusermount3; with it if that fails
 		MaxWrite:      maxRequest,
 		MaxBackground: maxBackground,
+		EnableLocks:   true,
 		// Nothing is spliced: contents come from the network.
 		DisableSplice: true,
 		// Not CAP_ATOMIC_O_TRUNC: it would cut a running program before ETXTBSY is checked.

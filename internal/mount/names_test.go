@@ -34,8 +34,12 @@ func TestHardLinksAndRename(t *testing.T) {
 	require.NoError(t, rename("c", "d", unix.RENAME_EXCHANGE))
 	require.Equal(t, "A", m.read(t, "d"))
 	require.Equal(t, "C", m.read(t, "c"))
-	require.ErrorIs(t, rename("c", "us-east-1/c", 0), unix.EXDEV)
-	require.ErrorIs(t, os.Link(m.path("c"), m.path("us-east-1/c")), unix.EXDEV)
+	number := m.stat(t, "c").Ino
+	require.NoError(t, rename("c", "us-east-1/c", 0))
+	require.NoError(t, os.Link(m.path("us-east-1/c"), m.path("e")))
+	require.Equal(t, "C", m.read(t, "e"))
+	require.Equal(t, number, m.stat(t, "us-east-1/c").Ino)
+	require.EqualValues(t, 2, m.stat(t, "e").Nlink)
 }
 
 func TestLargeDirectory(t *testing.T) {

@@ -25,12 +25,16 @@ func copyOut(dest, value []byte) (uint32, fuse.Status) {
 }
 
 func (f *fileSystem) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
-	if !kept(name) {
-		return 0, status(posix.EOPNOTSUPP) // ls asks for ACLs of every file: no need to ask anybody
-	}
 	ctx, end := reading(cancel)
 	defer end()
-	value, err := f.client.GetXattr(ctx, ino(header), name)
+	var value []byte
+	err := error(posix.EOPNOTSUPP) // ls asks for ACLs of every file: no need to ask anybody
+	switch {
+	case kept(name):
+		value, err = f.client.GetXattr(ctx, ino(header), name)
+	case isControl(name):
+		value, err = f.getControl(ctx, header, name)
+	}
 	if err != nil {
 		return 0, status(err)
 	}
@@ -47,8 +51,15 @@ func (f *fileSystem) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, de
 	return copyOut(dest, names)
 }
 
-func (f *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
-	if !kept(name) {
+func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
+	switch {
+	case name == XattrWait:
+		ctx, end := reading(cancel)
+		defer end()
+		return status(f.wait(ctx, string(data)))
+	case isControl(name):
+		return status(f.setControl(changing(), &in.InHeader, name, data))
+	case !kept(name):
 		return status(posix.EOPNOTSUPP)
 	}
 	var flags uint32
@@ -62,7 +73,10 @@ func (f *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, name strin
 }
 
 func (f *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	if !kept(name) {
+	switch {
+	case name == XattrRegion || name == XattrPlace:
+		return status(f.setControl(changing(), header, name, nil))
+	case !kept(name):
 		return status(posix.EOPNOTSUPP)
 	}
 	return status(f.client.RemoveXattr(changing(), cred(header), ino(header), name))

@@ -36,6 +36,10 @@ const (
 	EINTR
 	EBADF
 	ENXIO
+	EAGAIN
+	EDEADLK
+	ENOLCK
+	EREMOTE // never leaves a client: the command must go to other partitions, or be tried again
 	codeEnd
 )
 
@@ -73,6 +77,10 @@ var codes = [codeEnd]struct {
 	EINTR:        {4, "EINTR", "interrupted"},
 	EBADF:        {9, "EBADF", "bad file descriptor"},
 	ENXIO:        {6, "ENXIO", "no such data or hole"},
+	EAGAIN:       {11, "EAGAIN", "resource temporarily unavailable"},
+	EDEADLK:      {35, "EDEADLK", "resource deadlock avoided"},
+	ENOLCK:       {37, "ENOLCK", "no locks available"},
+	EREMOTE:      {66, "EREMOTE", "object is in another partition"},
 }
 
 // Valid reports whether c is a code that this version knows.

@@ -26,7 +26,11 @@ const maxReap = 512
 // stop; nothing was answered.
 func (r *Replica) Apply(deliveries []multicast.Delivery) (replies []Call, err error) {
 	for i := range deliveries {
-		replies = r.deliver(&deliveries[i], replies)
+		if d := &deliveries[i]; len(d.Dest) > 1 {
+			r.queueRelay(d)
+		} else {
+			replies = r.deliver(d, replies)
+		}
 	}
 	if len(deliveries) > 0 {
 		r.savePosition()
@@ -43,7 +47,10 @@ func (r *Replica) Apply(deliveries []multicast.Delivery) (replies []Call, err er
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	if sync {
-		r.sinceSync, r.syncAt, r.covered = 0, 0, r.position
+		r.sinceSync, r.syncAt, r.covered, r.crossed = 0, 0, r.position, r.relayed
+	}
+	if len(r.behind) > 0 {
+		r.pursueNow()
 	}
 	return r.unpark(replies), r.keys.Err()
 }
@@ -54,29 +61,39 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []Call) []Call {
 		return replies
 	}
 	r.position = d.Position()
-	r.vector[r.cfg.Partition]++
+	r.vector[r.cfg.Partition].Count++
+	r.orderedAt = r.now.Mono
 	mine := r.pending[d.ID]
-	delete(r.pending, d.ID)
-	if mine != nil && r.byUpdate[mine.update] == mine {
-		delete(r.byUpdate, mine.update)
+	if mine != nil {
+		r.forgetPending(d.ID, mine, r.pending)
 	}
 	e, err := decodeEnvelope(d.Payload)
 	if err != nil {
 		return replies // a proposer of another version: counted, without effect, at each replica alike
 	}
 	r.time = max(r.time, e.Time)
-	status, result := r.effect(&e, mine != nil)
+	switch e.Kind {
+	case envelopeRelay:
+		return r.executeRelay(&e.Relay, replies)
+	case envelopeDecide:
+		return r.decide(&e, replies)
+	case envelopeForget:
+		r.forget(e.Forget)
+		return replies
+	case envelopeBarrier:
+		r.passBarrier(d.ID)
+		return replies
+	}
+	outcome, result := r.effect(&e, mine != nil)
 	if mine != nil {
-		for _, token := range mine.tokens {
-			replies = append(replies, r.reply(token, status, result))
-		}
+		replies = r.answerAll(mine.tokens, outcome, result, replies)
 	}
 	return replies
 }
 
 // effect executes what was ordered.
-func (r *Replica) effect(e *envelope, mine bool) (Status, []byte) {
-	if e.Request == nil {
+func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
+	if e.Kind != envelopeRequest {
 		if s := r.sessions[e.Expire.Session]; s != nil && s.renewals == e.Expire.Renewals {
 			r.endSession(s)
 		}
@@ -87,11 +104,7 @@ func (r *Replica) effect(e *envelope, mine bool) (Status, []byte) {
 	if err != nil {
 		return Refused, []byte(err.Error())
 	}
-	for p, n := range q.Vector {
-		if p < len(r.vector) && p != int(r.cfg.Partition) {
-			r.vector[p] = max(r.vector[p], n)
-		}
-	}
+	r.observe(q.Vector)
 	if q.Kind == OpenSession {
 		r.openSession(&q)
 		return Answered, nil
@@ -112,8 +125,15 @@ func (r *Replica) effect(e *envelope, mine bool) (Status, []byte) {
 	return Answered, nil
 }
 
+// observe takes in what a client has seen of other partitions (T 3.4.1).
+func (r *Replica) observe(seen Vector) {
+	own := r.vector[r.cfg.Partition]
+	r.vector = r.vector.Merge(seen[:min(len(seen), len(r.vector))])
+	r.vector[r.cfg.Partition] = own
+}
+
 // applyUpdate executes an update once (I2).
-func (r *Replica) applyUpdate(s *session, q *Request, at posix.Time) (Status, []byte) {
+func (r *Replica) applyUpdate(s *session, q *Request, at posix.Time) (Outcome, []byte) {
 	if answer, ok := s.answers[q.Seq]; ok {
 		return Answered, answer
 	}
@@ -124,10 +144,10 @@ func (r *Replica) applyUpdate(s *session, q *Request, at posix.Time) (Status, []
 	if err != nil || !c.Op.IsUpdate() {
 		return Refused, []byte(fmt.Sprintf("update: %v", err))
 	}
-	c.Time = at
+	c.Time, c.Session = at, s.id
 	result := r.machine.Apply(&c, r.counter())
 	answer := result.Append(nil)
-	r.rememberAnswer(s, q, answer)
+	r.rememberAnswer(s, q.Seq, q.Done, answer)
 	return Answered, answer
 }
 
@@ -163,44 +183,53 @@ func (r *Replica) reap(mine bool) {
 
 // savePosition stores what I1 speaks of.
 func (r *Replica) savePosition() {
-	b := varint.AppendUint(nil, r.position.Final)
-	b = varint.AppendUint(b, r.position.ID.Sender)
-	b = varint.AppendUint(b, r.position.ID.Seq)
+	b := appendPosition(appendPosition(nil, r.position), r.relayed)
+	b = varint.AppendUint(b, r.crossings)
 	b = varint.AppendInt(b, int64(r.time))
 	r.keys.Set(positionKey, appendVector(b, r.vector))
 }
 
-// Position reads how far the state in keys has come: what a core made for it must
-// deliver from there on.
-func Position(keys meta.Keys) (multicast.Position, error) {
-	p, _, _, err := loadPosition(keys)
-	return p, err
+// progress is how far the state of a replica has come.
+type progress struct {
+	local, relayed multicast.Position
+	crossings      uint64
+	time           posix.Time
+	vector         Vector
 }
 
-func loadPosition(keys meta.Keys) (p multicast.Position, at posix.Time, v Vector, err error) {
+// Positions reads how far the state in keys has come in the order of the partition, and in the one between partitions: what
+// cores made for it must deliver from there on.
+func Positions(keys meta.Keys) (local, cross multicast.Position, err error) {
+	p, err := loadPosition(keys)
+	return p.local, p.relayed, err
+}
+
+func loadPosition(keys meta.Keys) (p progress, err error) {
 	b := keys.Get(positionKey)
 	if b == nil {
-		return p, 0, nil, nil
+		return p, nil
 	}
 	rd := varint.NewReader(b)
-	p.Final = multicast.Timestamp(rd.Uint64())
-	p.ID = multicast.MessageID{Sender: multicast.ProcessID(rd.Uint32()), Seq: rd.Uint64()}
-	at, v = posix.Time(rd.Int()), readVector(rd)
+	p.local, p.relayed, p.crossings = readPosition(rd), readPosition(rd), rd.Uint64()
+	p.time, p.vector = posix.Time(rd.Int()), readVector(rd)
 	if err := rd.Done(); err != nil {
-		return p, at, v, fmt.Errorf("stored position: %w", err)
+		return p, fmt.Errorf("stored position: %w", err)
 	}
-	return p, at, v, nil
+	return p, nil
 }
 
 // load reads position and sessions from the store.
 func (r *Replica) load() error {
-	p, at, v, err := loadPosition(r.keys)
+	p, err := loadPosition(r.keys)
 	if err != nil {
 		return err
 	}
-	r.position, r.time = p, at
-	r.vector = make(Vector, max(int(r.cfg.Partition)+1, len(v), r.cfg.Partitions))
-	copy(r.vector, v)
+	r.position, r.relayed, r.crossings, r.time = p.local, p.relayed, p.crossings, p.time
+	r.vector = make(Vector, max(int(r.cfg.Partition)+1, len(p.vector), len(r.cfg.Groups)))
+	copy(r.vector, p.vector)
+	if err := r.loadCoordinated(); err != nil {
+		return err
+	}
 	if err := r.loadSessions(); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -17,6 +18,7 @@ const (
 	OpenSession                  // make Session known; repeating it is harmless
 	RenewSession                 // Session lives on, and holds the inodes in Held open
 	CloseSession                 // Session ends; what it held is let go
+	AskStatus                    // Result is an encoded Status; answered at once, also by a replica that is cut off
 	kindEnd
 )
 
@@ -27,29 +29,6 @@ const MaxHeld = 1 << 16
 // or answered out of order.
 const MaxOutstanding = 1024
 
-// Vector has a counter a partition: how many commands of it were seen, by index
-// of the partition. Missing entries are 0 (T 3.4.1).
-type Vector []uint64
-
-// Of gives the counter of partition p.
-func (v Vector) Of(p uint16) uint64 {
-	if int(p) < len(v) {
-		return v[p]
-	}
-	return 0
-}
-
-// Merge returns the pointwise maximum of v and other, in v if it is large enough.
-func (v Vector) Merge(other Vector) Vector {
-	for len(v) < len(other) {
-		v = append(v, 0)
-	}
-	for i, n := range other {
-		v[i] = max(v[i], n)
-	}
-	return v
-}
-
 // Request is what a client asks a replica of one partition.
 type Request struct {
 	Kind    Kind
@@ -57,6 +36,8 @@ type Request struct {
 	Seq     uint64      // of an Update: numbers the session's updates to this partition from 1
 	Done    uint64      // all updates up to here were answered: their answers may be forgotten
 	Vector  Vector      // what the client has seen
+	Dest    []uint16    // of an Update of several partitions: all of them, sorted, the one that is asked included
+	Fresh   bool        // of a Query: as of a time after it was asked (linearizable)
 	Held    []posix.Ino // of RenewSession
 	Command []byte      // an encoded meta.Command; Query and Update
 }
@@ -72,6 +53,10 @@ func (r *Request) Append(b []byte) []byte {
 	for _, i := range r.Held {
 		b = varint.AppendUint(b, i)
 	}
+	b = varint.AppendUint(b, uint64(len(r.Dest))<<1|fresh(r.Fresh))
+	for _, p := range r.Dest {
+		b = varint.AppendUint(b, p)
+	}
 	return varint.AppendBytes(b, r.Command)
 }
 
@@ -86,6 +71,11 @@ func DecodeRequest(b []byte) (Request, error) {
 	for ; n > 0 && r.Err() == nil; n-- {
 		q.Held = append(q.Held, posix.Ino(r.Uint64()))
 	}
+	flags := r.Uint64()
+	q.Fresh = flags&1 != 0
+	for n := flags >> 1; n > 0 && r.Err() == nil; n-- {
+		q.Dest = append(q.Dest, r.Uint16())
+	}
 	q.Command = r.Bytes()
 	if err := r.Done(); err != nil {
 		return Request{}, fmt.Errorf("request: %w", err)
@@ -93,29 +83,38 @@ func DecodeRequest(b []byte) (Request, error) {
 	switch {
 	case q.Kind == 0 || q.Kind >= kindEnd:
 		return Request{}, fmt.Errorf("request: unknown kind %d", q.Kind)
-	case q.Kind != Query && q.Session == 0:
+	case q.Kind != Query && q.Kind != AskStatus && q.Session == 0:
 		return Request{}, fmt.Errorf("request: no session")
 	case q.Kind == Update && (q.Seq <= q.Done || q.Seq-q.Done > MaxOutstanding):
 		return Request{}, fmt.Errorf("request: update %d with all up to %d done: at most %d may be outstanding", q.Seq, q.Done, MaxOutstanding)
+	case len(q.Dest) == 1 || len(q.Dest) > 0 && (q.Kind != Update || !slices.IsSorted(q.Dest) || len(slices.Compact(slices.Clone(q.Dest))) != len(q.Dest)):
+		return Request{}, fmt.Errorf("request: destinations %v: only an update may have several, sorted", q.Dest)
 	}
 	return q, nil
 }
 
-// Status says whether Reply.Result is the outcome.
-type Status uint8
+func fresh(is bool) uint64 {
+	if is {
+		return 1
+	}
+	return 0
+}
 
-// The statuses, numbered for ever.
+// Outcome says whether Reply.Result is an answer.
+type Outcome uint8
+
+// The outcomes, numbered for ever.
 const (
-	Answered       Status = iota // Result holds the outcome
-	UnknownSession               // the session ended or never was: open a new one; open files and locks of the old one are gone
-	Overloaded                   // not executed: try again later or elsewhere
-	Refused                      // not executed: the request is malformed, Result says why
+	Answered       Outcome = iota // Result holds the outcome
+	UnknownSession                // the session ended or never was: open a new one; open files and locks of the old one are gone
+	Overloaded                    // not executed: try again later or elsewhere
+	Refused                       // not executed: the request is malformed, Result says why
 	statusEnd
 )
 
 // Reply answers a Request.
 type Reply struct {
-	Status Status
+	Status Outcome
 	Vector Vector // the replica's, for the client to merge
 	Result []byte // an encoded meta.Result, or a text if Refused
 }
@@ -130,25 +129,9 @@ func (r *Reply) Append(b []byte) []byte {
 // DecodeReply reads a reply; Result aliases b.
 func DecodeReply(b []byte) (Reply, error) {
 	r := varint.NewReader(b)
-	p := Reply{Status: Status(r.Uint(uint64(statusEnd - 1))), Vector: readVector(r), Result: r.Bytes()}
+	p := Reply{Status: Outcome(r.Uint(uint64(statusEnd - 1))), Vector: readVector(r), Result: r.Bytes()}
 	if err := r.Done(); err != nil {
 		return Reply{}, fmt.Errorf("reply: %w", err)
 	}
 	return p, nil
-}
-
-func appendVector(b []byte, v Vector) []byte {
-	b = varint.AppendUint(b, uint64(len(v)))
-	for _, n := range v {
-		b = varint.AppendUint(b, n)
-	}
-	return b
-}
-
-func readVector(r *varint.Reader) Vector {
-	var v Vector
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		v = append(v, r.Uint64())
-	}
-	return v
 }

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/invariant"
@@ -23,7 +24,7 @@ type Keys interface {
 // Config of a replica.
 type Config struct {
 	Partition   uint16
-	Partitions  int // in the cluster: entries of the vector
+	Groups      []multicast.Group // of all partitions, by their ids, as they were born
 	Self        multicast.ProcessID
 	Index       int           // of Self in its group: staggers what any replica may do
 	Incarnation uint64        // grows with every start of the process; below 2^31
@@ -46,7 +47,8 @@ type Call struct {
 // Input of a step: what the multicast core gets, and requests.
 type Input struct {
 	multicast.Input
-	Requests []Call
+	Requests  []Call
+	Withdrawn []uint64 // tokens of requests that nobody waits for any more
 }
 
 // Output of a step: what the multicast core asks for, and answers that need no gate.
@@ -65,26 +67,51 @@ func (out *Output) Reset() {
 // Replica is one replica of one partition. It has one owner.
 type Replica struct {
 	cfg     Config
-	core    multicast.Core
+	cores   cores
 	keys    Keys
 	machine *meta.Machine
 
-	position multicast.Position // of the last delivery applied
-	time     posix.Time         // highest time of the order
-	vector   Vector             // [Partition] is the counter of I1
-	sessions map[uint64]*session
+	position  multicast.Position // of the last delivery of the partition's order applied
+	relayed   place              // the last message of the order between partitions executed
+	crossings uint64             // commands of several partitions, so far
+	time      posix.Time         // highest time of the order
+	vector    Vector             // [Partition].Count is the counter of I1
+	sessions  map[uint64]*session
+	commands  []*coordinated // in the order of their places
+	byPlace   map[place]*coordinated
 
-	now       multicast.Instant
-	seq       uint64
-	pending   map[multicast.MessageID]*pending
-	byUpdate  map[updateKey]*pending
-	parked    []parked
-	proposals []multicast.Message
+	now      multicast.Instant
+	seq      uint64
+	pending  map[multicast.MessageID]*pending // in the partition's order
+	crossing map[multicast.MessageID]*pending // in the order between partitions
+	byUpdate map[updateKey]*pending
+	parked   []parked
+	barriers map[multicast.MessageID][]parked
+	fresh    []parked // for the next barrier
+	late     []Call   // answers for the next step
+
+	relays       []waiting
+	relayTold    place // the last one that this replica has proposed as the leader
+	relayRetryAt time.Duration
+	postedUpTo   uint64
+	postRetryAt  time.Duration
+	early        map[place]map[uint16]heard
+	earlyBytes   int
+	asks         uint64
+	heard        map[multicast.ProcessID]time.Duration
+	outside      []waitingUpdate // for a quorum of its parties to be in reach
+	behind       []waitingUpdate // for what its client has seen to be decided here
+	pingAt       time.Duration
+	replace      []multicast.Replacement // that are not seen to be done, oldest first
+	replaceAt    time.Duration
+	pursueAt     time.Duration // Mono; 0: nothing to do for commands of several partitions
 
 	followUp  bool // more inodes can be reaped
 	sinceSync int
 	syncAt    time.Duration      // Mono; 0: nothing to sync
 	covered   multicast.Position // durable
+	crossed   place              // of relayed, durable
+	orderedAt time.Duration      // when a delivery was applied last
 	expireAt  time.Duration      // next look at the leases
 }
 
@@ -96,9 +123,10 @@ type pending struct {
 
 type updateKey struct{ session, seq uint64 }
 
-// New makes a replica over its core and its store, which hold what they held when the process ended.
-// core must have been made to deliver everything after Position(keys).
-func New(cfg Config, core multicast.Core, keys Keys, machine *meta.Machine) (*Replica, error) {
+// New makes a replica over its cores and its store, which hold what they held when the process ended: local is the core
+// of the partition's own order, of a single group; cross that of the order between partitions. They must have been made to deliver
+// everything after Positions(keys).
+func New(cfg Config, local, cross Core, keys Keys, machine *meta.Machine) (*Replica, error) {
 	if cfg.Lease == 0 {
 		cfg.Lease = DefaultLease
 	}
@@ -109,11 +137,17 @@ func New(cfg Config, core multicast.Core, keys Keys, machine *meta.Machine) (*Re
 		return nil, fmt.Errorf("replica: incarnation %d: must be below 2^31", cfg.Incarnation)
 	}
 	r := &Replica{
-		cfg: cfg, core: core, keys: keys, machine: machine,
+		cfg: cfg, keys: keys, machine: machine,
+		cores:    cores{local: local, cross: cross, frames: map[multicast.ProcessID][]byte{}},
 		seq:      cfg.Incarnation << 32,
 		sessions: map[uint64]*session{},
+		byPlace:  map[place]*coordinated{},
 		pending:  map[multicast.MessageID]*pending{},
+		crossing: map[multicast.MessageID]*pending{},
 		byUpdate: map[updateKey]*pending{},
+		barriers: map[multicast.MessageID][]parked{},
+		early:    map[place]map[uint16]heard{},
+		heard:    map[multicast.ProcessID]time.Duration{},
 	}
 	if err := r.load(); err != nil {
 		return nil, err
@@ -123,25 +157,40 @@ func New(cfg Config, core multicast.Core, keys Keys, machine *meta.Machine) (*Re
 	if err := keys.Commit(true); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	r.covered = r.position
+	r.covered, r.crossed = r.position, r.relayed
 	return r, nil
 }
 
 // Vector gives the replica's vector; the caller must not change it.
 func (r *Replica) Vector() Vector { return r.vector }
 
+// members gives the replicas of a partition; none if there is no such partition.
+func (r *Replica) members(partition uint16) []multicast.ProcessID {
+	return r.cores.cross.Members(multicast.GroupID(partition))
+}
+
 // Step takes requests in, lets the multicast core take its step and answers
 // what can be answered at once.
 func (r *Replica) Step(in *Input, out *Output) {
 	r.now = in.Now
-	r.proposals = r.proposals[:0]
+	r.cores.split(&in.Input, r.hear)
+	for _, f := range in.Frames {
+		if len(f.Data) > 0 {
+			r.heardFrom(f.Peer)
+		}
+	}
+	r.resume(out)
 	for _, call := range in.Requests {
 		r.request(call, out)
 	}
+	r.withdraw(in.Withdrawn)
 	r.expireSilent()
-	in.Proposed = append(in.Proposed, r.proposals...)
-	in.Covered = r.covered
-	r.core.Step(&in.Input, &out.Output)
+	r.raiseBarrier()
+	r.pursue()
+	out.Replies = append(out.Replies, r.late...)
+	r.late = r.late[:0]
+	r.cores.localIn.Covered, r.cores.crossIn.Covered = r.covered, r.crossed
+	r.cores.step(&out.Output)
 }
 
 // Wake is when the next step is needed for the replica's own sake, on
@@ -150,7 +199,7 @@ func (r *Replica) Wake() time.Duration {
 	if r.followUp {
 		return max(r.now.Mono, 1)
 	}
-	return earliest(r.syncAt, r.expireAt)
+	return earliest(r.syncAt, r.expireAt, r.pursueAt)
 }
 
 // request routes one request.
@@ -171,9 +220,25 @@ func (r *Replica) request(call Call, out *Output) {
 		r.query(call.Token, q, out)
 	case Update:
 		r.update(call, q, out)
+	case AskStatus:
+		s := r.status()
+		out.Replies = append(out.Replies, r.reply(call.Token, Answered, s.Append(nil)))
 	default:
 		r.propose(call, updateKey{}, out)
 	}
+}
+
+func (r *Replica) status() Status {
+	s := Status{
+		Partition: r.cfg.Partition, Self: r.cfg.Self, Leads: r.cores.local.Leads(),
+		Applied: r.counter(), Age: r.now.Mono - r.orderedAt,
+	}
+	for _, c := range r.commands {
+		if !c.decided {
+			s.Undecided++
+		}
+	}
+	return s
 }
 
 // checkOperation looks at what would otherwise be found only at delivery.
@@ -202,7 +267,71 @@ func (r *Replica) update(call Call, q Request, out *Output) {
 		p.tokens = append(p.tokens, call.Token)
 		return
 	}
-	r.propose(call, key, out)
+	waiting := waitingUpdate{call: call, key: key, query: q, since: r.now.Mono}
+	switch c := r.undecided(key); {
+	case c != nil:
+		c.tokens = append(c.tokens, call.Token)
+	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0 && len(r.behind) < r.cfg.MaxPending:
+		r.behind = append(r.behind, waiting)
+	case len(q.Dest) == 0:
+		r.propose(call, key, out)
+	case !slices.Contains(q.Dest, r.cfg.Partition):
+		r.refuse(call.Token, fmt.Errorf("update of partitions %v: partition %d is asked, and is none of them", q.Dest, r.cfg.Partition), out)
+	case len(r.crossing)+len(r.outside) >= r.cfg.MaxPending:
+		out.Replies = append(out.Replies, r.reply(call.Token, Overloaded, nil))
+	default:
+		r.outside = append(r.outside, waiting)
+	}
+}
+
+// waitingUpdate is an update that is not proposed yet.
+type waitingUpdate struct {
+	call  Call
+	key   updateKey
+	query Request
+	since time.Duration
+}
+
+// resume proposes updates whose clients have seen commands of several partitions that are now decided here: an update comes
+// after what its client has seen. (All else that the client has seen of this partition is before it in the order anyway.)
+func (r *Replica) resume(out *Output) {
+	if len(r.behind) == 0 {
+		return
+	}
+	waiting := r.behind
+	r.behind = nil
+	for i := range waiting {
+		r.update(waiting[i].call, waiting[i].query, out)
+	}
+}
+
+// withdraw drops what was not proposed yet and nobody waits for: who was told that it failed must not see it happen.
+func (r *Replica) withdraw(tokens []uint64) {
+	if len(tokens) == 0 {
+		return
+	}
+	dropped := func(w waitingUpdate) bool { return slices.Contains(tokens, w.call.Token) }
+	r.outside = slices.DeleteFunc(r.outside, dropped)
+	r.behind = slices.DeleteFunc(r.behind, dropped)
+}
+
+// proposeCommand multicasts an update of several partitions to them.
+func (r *Replica) proposeCommand(call Call, key updateKey, q *Request) {
+	if p := r.byUpdate[key]; p != nil {
+		p.tokens = append(p.tokens, call.Token)
+		return
+	}
+	p := &pending{tokens: []uint64{call.Token}, update: key}
+	r.crossing[r.send(q.Dest, envelope{Kind: envelopeCommand, From: r.cfg.Partition, Request: call.Data})] = p
+	r.byUpdate[key] = p
+}
+
+// forgetPending drops a proposal that was delivered.
+func (r *Replica) forgetPending(id multicast.MessageID, p *pending, from map[multicast.MessageID]*pending) {
+	delete(from, id)
+	if r.byUpdate[p.update] == p {
+		delete(r.byUpdate, p.update)
+	}
 }
 
 // propose multicasts a request to the partition's group.
@@ -212,7 +341,7 @@ func (r *Replica) propose(call Call, key updateKey, out *Output) {
 		return
 	}
 	p := &pending{tokens: []uint64{call.Token}, update: key}
-	r.pending[r.multicast(envelope{Time: posix.Time(r.now.Wall), Request: call.Data})] = p
+	r.pending[r.multicast(envelope{Kind: envelopeRequest, Request: call.Data})] = p
 	if key != (updateKey{}) {
 		r.byUpdate[key] = p
 	}
@@ -221,12 +350,13 @@ func (r *Replica) propose(call Call, key updateKey, out *Output) {
 // multicast hands an envelope to the core in this step.
 func (r *Replica) multicast(e envelope) multicast.MessageID {
 	r.seq++
+	e.Time = posix.Time(r.now.Wall)
 	m := multicast.Message{
 		ID:      multicast.MessageID{Sender: r.cfg.Self, Seq: r.seq},
 		Dest:    []multicast.GroupID{multicast.GroupID(r.cfg.Partition)},
 		Payload: e.encode(),
 	}
-	r.proposals = append(r.proposals, m)
+	r.cores.localIn.Proposed = append(r.cores.localIn.Proposed, m)
 	return m.ID
 }
 
@@ -234,28 +364,36 @@ func (r *Replica) refuse(token uint64, err error, out *Output) {
 	out.Replies = append(out.Replies, r.reply(token, Refused, []byte(err.Error())))
 }
 
-func (r *Replica) reply(token uint64, s Status, result []byte) Call {
+func (r *Replica) reply(token uint64, s Outcome, result []byte) Call {
 	p := Reply{Status: s, Vector: r.vector, Result: result}
 	return Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+32))}
 }
 
 // counter is how many deliveries were applied.
-func (r *Replica) counter() uint64 { return r.vector[r.cfg.Partition] }
+func (r *Replica) counter() uint64 { return r.vector[r.cfg.Partition].Count }
 
 // parked is a query of a client that has seen more than this replica.
 type parked struct {
 	token uint64
-	until uint64
+	until Seen
 	query Request
 }
 
+// seen is what queries can be answered with now.
+func (r *Replica) seen() Seen { return Seen{Count: r.counter(), Cross: r.decidedUpTo()} }
+
 // query executes a query, or parks it until this replica has caught up with the client (T 3.4.1).
 func (r *Replica) query(token uint64, q Request, out *Output) {
-	if until := q.Vector.Of(r.cfg.Partition); until > r.counter() {
-		if len(r.parked) >= r.cfg.MaxPending {
-			out.Replies = append(out.Replies, r.reply(token, Overloaded, nil))
-			return
-		}
+	until := q.Vector.Of(r.cfg.Partition)
+	covers := r.seen().Covers(until)
+	switch {
+	case (q.Fresh || !covers) && len(r.parked)+len(r.fresh) >= r.cfg.MaxPending:
+		out.Replies = append(out.Replies, r.reply(token, Overloaded, nil))
+		return
+	case q.Fresh:
+		r.fresh = append(r.fresh, parked{token: token, until: until, query: q})
+		return
+	case !covers:
 		r.parked = append(r.parked, parked{token: token, until: until, query: q})
 		return
 	}
@@ -269,6 +407,7 @@ func (r *Replica) query(token uint64, q Request, out *Output) {
 func (r *Replica) execute(token uint64, q *Request) (Call, bool) {
 	c, err := meta.DecodeCommand(q.Command)
 	invariant.Check(err == nil, "a query that was checked does not decode: %v", err)
+	c.Session = q.Session
 	result := r.machine.Query(&c)
 	if r.keys.Err() != nil {
 		return Call{}, false
@@ -278,9 +417,12 @@ func (r *Replica) execute(token uint64, q *Request) (Call, bool) {
 
 // unpark executes the queries that waited for what has now been applied.
 func (r *Replica) unpark(replies []Call) []Call {
-	waiting := r.parked[:0]
+	if len(r.parked) == 0 {
+		return replies
+	}
+	seen, waiting := r.seen(), r.parked[:0]
 	for _, p := range r.parked {
-		if p.until > r.counter() {
+		if !seen.Covers(p.until) {
 			waiting = append(waiting, p)
 		} else if answer, ok := r.execute(p.token, &p.query); ok {
 			replies = append(replies, answer)

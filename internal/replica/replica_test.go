@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -16,6 +17,17 @@ import (
 type orderer struct{ last multicast.Timestamp }
 
 func (o *orderer) Replay([]byte) error { return nil }
+func (o *orderer) Checkpoint() []byte  { return nil }
+func (o *orderer) Leads() bool         { return true }
+func (o *orderer) Members(g multicast.GroupID) []multicast.ProcessID {
+	return twoGroups[g].Members
+}
+
+func (o *orderer) State() []byte { return nil }
+
+func (o *orderer) Adopt([]byte) ([]byte, multicast.Position, error) {
+	return nil, multicast.Position{}, errors.New("there is nobody else")
+}
 
 func (o *orderer) Step(in *multicast.Input, out *multicast.Output) {
 	for _, m := range in.Proposed {
@@ -24,20 +36,24 @@ func (o *orderer) Step(in *multicast.Input, out *multicast.Output) {
 	}
 }
 
+var twoGroups = []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}, {ID: 1, Members: []multicast.ProcessID{2}}}
+
 // fixture is one replica of partition 0, and its clock.
 type fixture struct {
-	t    *testing.T
-	core *orderer
-	keys *kv.Store
+	t     *testing.T
+	core  *orderer
+	cross *orderer
+	keys  *kv.Store
 	*Replica
-	mono  time.Duration
-	token uint64
-	hold  bool // keep deliveries back
-	kept  []multicast.Delivery
+	mono        time.Duration
+	token       uint64
+	incarnation uint64
+	hold        bool // keep deliveries back
+	kept        []multicast.Delivery
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, core: &orderer{}, keys: kv.NewMemory()}
+	f := &fixture{t: t, core: &orderer{}, cross: &orderer{}, keys: kv.NewMemory()}
 	f.restart()
 	return f
 }
@@ -45,7 +61,7 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) restart() {
 	machine, err := meta.New(f.keys, meta.Config{})
 	require.NoError(f.t, err)
-	f.Replica, err = New(Config{Self: 1, Partitions: 2, Incarnation: 1, MaxPending: 3}, f.core, f.keys, machine)
+	f.Replica, err = New(Config{Self: 1, Groups: twoGroups, Incarnation: 1, MaxPending: 3}, f.core, f.cross, f.keys, machine)
 	require.NoError(f.t, err)
 }
 
@@ -155,7 +171,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 func TestAQueryWaitsForWhatItsClientHasSeen(t *testing.T) {
 	f := newFixture(t)
 	q := getAttr(posix.Root)
-	q.Vector = Vector{2}
+	q.Vector = counts(2)
 	require.Empty(t, f.step(q))
 	parked := f.token
 	f.open(1)
@@ -194,7 +210,7 @@ func TestReaping(t *testing.T) {
 	f.open(2)
 	_, made := f.do(1, 1, mknod("a"))
 	renew := func(session uint64, seen uint64, held ...posix.Ino) {
-		require.Equal(t, Answered, f.one(Request{Kind: RenewSession, Session: session, Vector: Vector{seen}, Held: held}).Status)
+		require.Equal(t, Answered, f.one(Request{Kind: RenewSession, Session: session, Vector: counts(seen), Held: held}).Status)
 	}
 	stale := f.counter()
 	_, _ = f.do(1, 2, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"})

@@ -49,20 +49,21 @@ func (r *Replica) openSession(q *Request) {
 	if r.sessions[q.Session] != nil {
 		return
 	}
-	s := &session{id: q.Session, seen: q.Vector.Of(r.cfg.Partition), answers: map[uint64][]byte{}}
+	s := &session{id: q.Session, seen: q.Vector.Of(r.cfg.Partition).Count, answers: map[uint64][]byte{}}
 	r.sessions[s.id] = s
 	r.saveSession(s)
 }
 
 func (r *Replica) renewSession(s *session, q *Request) {
 	s.renewals++
-	s.seen = max(s.seen, q.Vector.Of(r.cfg.Partition))
+	s.seen = max(s.seen, q.Vector.Of(r.cfg.Partition).Count)
 	s.held = slices.Clone(q.Held)
 	r.saveSession(s)
 }
 
 func (r *Replica) endSession(s *session) {
 	delete(r.sessions, s.id)
+	r.machine.EndSession(s.id)
 	r.keys.Delete(sessionKey(s.id))
 	for seq := range s.answers {
 		r.keys.Delete(answerKey(s.id, seq))
@@ -81,18 +82,18 @@ func (r *Replica) saveSession(s *session) {
 	r.startLease(s)
 }
 
-// rememberAnswer keeps the answer to q and forgets those that q says are done.
+// rememberAnswer keeps the answer to update seq and forgets those that its client says are done.
 // The highest done is stored beside the answer with the highest number, which stays.
-func (r *Replica) rememberAnswer(s *session, q *Request, answer []byte) {
-	for seq := s.done + 1; seq <= q.Done; seq++ {
+func (r *Replica) rememberAnswer(s *session, seq, done uint64, answer []byte) {
+	for seq := s.done + 1; seq <= done; seq++ {
 		if _, ok := s.answers[seq]; ok {
 			delete(s.answers, seq)
 			r.keys.Delete(answerKey(s.id, seq))
 		}
 	}
-	s.done = max(s.done, q.Done)
-	s.answers[q.Seq] = answer
-	r.keys.Set(answerKey(s.id, q.Seq), varint.AppendBytes(varint.AppendUint(nil, s.done), answer))
+	s.done = max(s.done, done)
+	s.answers[seq] = answer
+	r.keys.Set(answerKey(s.id, seq), varint.AppendBytes(varint.AppendUint(nil, s.done), answer))
 }
 
 // loadSessions reads the sessions back; their leases begin anew.
@@ -138,7 +139,7 @@ func (r *Replica) startLease(s *session) {
 func (r *Replica) expireSilent() {
 	if r.followUp {
 		r.followUp = false
-		r.multicast(envelope{Time: posix.Time(r.now.Wall), Reap: true})
+		r.multicast(envelope{Kind: envelopeReap})
 	}
 	if r.expireAt == 0 || r.now.Mono < r.expireAt {
 		return
@@ -152,7 +153,7 @@ func (r *Replica) expireSilent() {
 	for _, id := range ids {
 		s := r.sessions[id]
 		if r.now.Mono >= s.deadline {
-			r.multicast(envelope{Time: posix.Time(r.now.Wall), Expire: expiry{Session: id, Renewals: s.renewals}})
+			r.multicast(envelope{Kind: envelopeExpire, Expire: expiry{Session: id, Renewals: s.renewals}})
 			s.deadline = r.now.Mono + r.cfg.Lease // once more if this one is lost
 		}
 		r.expireAt = earliest(r.expireAt, s.deadline)

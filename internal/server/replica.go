@@ -1,9 +1,9 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 
 	"github.com/globalfs/globalfs/internal/driver"
@@ -12,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
@@ -20,14 +21,23 @@ import (
 // hosted is a replica on this server with what it owns.
 type hosted struct {
 	partition uint16
+	index     int // among the replicas of the partition
 	process   multicast.ProcessID
+	endpoint  transport.Endpoint
 	keys      *kv.Store
 	log       *wal.Log
+	replica   *replica.Replica
 	driver    *driver.Driver
+	exports   exports
 }
 
+// close ends network access first, so that nothing is asked of a store that is closed.
 func (h *hosted) close() error {
 	var errs []error
+	if h.endpoint != nil {
+		errs = append(errs, h.endpoint.Close())
+	}
+	h.exports.close()
 	if h.log != nil {
 		errs = append(errs, h.log.Close())
 	}
@@ -37,11 +47,35 @@ func (h *hosted) close() error {
 	return errors.Join(errs...)
 }
 
-// startReplica brings the n-th replica of p back to where it was, and answers calls to it.
-func (s *Server) startReplica(p *topology.Partition, n int, incarnation uint64) (err error) {
-	h := &hosted{partition: p.ID, process: p.Replicas[n].Process}
-	s.replicas = append(s.replicas, h)
+// run drives a replica until ctx ends or it fails. One that is behind takes over the state of another and starts anew.
+func (s *Server) run(ctx context.Context, h *hosted) error {
+	for {
+		err := h.driver.Run(ctx)
+		if !errors.Is(err, driver.ErrBehind) {
+			return err
+		}
+		if err := s.catchUp(ctx, h); err != nil {
+			return nil // only the end of ctx ends it
+		}
+		if err := h.close(); err != nil {
+			return err
+		}
+		incarnation, err := s.nextIncarnation()
+		if err != nil {
+			return err
+		}
+		*h = hosted{partition: h.partition, index: h.index, process: h.process}
+		if err := s.startReplica(h, incarnation); err != nil {
+			return err
+		}
+	}
+}
+
+// startReplica brings a replica back to where it was, and answers calls to it.
+func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
+	p, n := &s.cfg.Cluster.Partitions[h.partition], h.index
 	dir := filepath.Join(s.cfg.Dir, fmt.Sprintf("partition-%d", p.ID))
+	h.exports = exports{dir: dir, open: map[uint64]*export{}}
 	if h.keys, err = s.openKeys(filepath.Join(dir, "state")); err != nil {
 		return err
 	}
@@ -52,7 +86,7 @@ func (s *Server) startReplica(p *topology.Partition, n int, incarnation uint64) 
 		s.cfg.Logger.Warn("write-ahead log: cut a record that was not completely written before the last stop; nothing acknowledged was in it",
 			"server", s.cfg.Name, "partition", p.ID, "bytes", cut)
 	}
-	core, err := s.recoverCore(h, incarnation)
+	local, cross, err := s.recoverCores(h, incarnation)
 	if err != nil {
 		return err
 	}
@@ -64,19 +98,22 @@ func (s *Server) startReplica(p *topology.Partition, n int, incarnation uint64) 
 	if err != nil {
 		return err
 	}
-	r, err := replica.New(replica.Config{
-		Partition: p.ID, Partitions: len(s.cfg.Cluster.Partitions), Self: h.process, Index: n, Incarnation: incarnation,
-	}, core, h.keys, machine)
+	h.replica, err = replica.New(replica.Config{
+		Partition: p.ID, Groups: s.cfg.Cluster.Groups(), Self: h.process, Index: n, Incarnation: incarnation,
+	}, local, cross, h.keys, machine)
 	if err != nil {
 		return err
 	}
-	endpoint := s.endpoint(h.process)
-	links, err := endpoint.Links(incarnation)
+	for _, replacement := range s.cfg.Cluster.Replacements(p) {
+		h.replica.Replace(replacement)
+	}
+	h.endpoint = s.cfg.Endpoint(h.process)
+	links, err := h.endpoint.Links(incarnation)
 	if err != nil {
 		return err
 	}
-	h.driver = driver.New(h.process, r, links, h.log, driver.NewSystemClock())
-	endpoint.Serve(h.driver.Handle)
+	h.driver = driver.New(h.process, h.replica, links, h.log, driver.NewSystemClock())
+	h.endpoint.Serve(s.serve(h))
 	return nil
 }
 
@@ -88,29 +125,37 @@ func (s *Server) openKeys(dir string) (*kv.Store, error) {
 	return kv.Open(dir, kv.Options{})
 }
 
-// recoverCore replays the log over the store: what the store does not hold will be delivered
+// recoverCores replays the log over the store: what the store does not hold will be delivered
 // again.
-func (s *Server) recoverCore(h *hosted, incarnation uint64) (*primcast.Core, error) {
-	position, err := replica.Position(h.keys)
+func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *primcast.Core, err error) {
+	position, relayed, err := replica.Positions(h.keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	core, err := primcast.New(primcast.Config{
-		Self: h.process, Groups: s.cfg.Cluster.Groups(), Delivered: position, Seed: incarnation,
-		Retain: math.MaxInt, // a replica cannot take over the state of another yet
-	})
-	if err != nil {
-		return nil, err
+	groups := s.cfg.Cluster.Groups()
+	cfg := primcast.Config{
+		Self: h.process, Groups: groups[h.partition : h.partition+1], Delivered: position, Seed: incarnation,
+		Retain: s.cfg.Retain,
+	}
+	if seat := s.cfg.Cluster.Partitions[h.partition].Replicas[h.index].Seat; seat != h.process {
+		cfg.Replaces = seat
+	}
+	if local, err = primcast.New(cfg); err != nil {
+		return nil, nil, err
+	}
+	cfg.Groups, cfg.Delivered = groups, relayed
+	if cross, err = primcast.New(cfg); err != nil {
+		return nil, nil, err
 	}
 	for record, err := range h.log.Replay() {
 		if err != nil {
-			return nil, fmt.Errorf("write-ahead log: %w", err)
+			return nil, nil, fmt.Errorf("write-ahead log: %w", err)
 		}
-		if err := core.Replay(record); err != nil {
-			return nil, fmt.Errorf("write-ahead log: %w", err)
+		if err := replica.Replay(local, cross, record); err != nil {
+			return nil, nil, fmt.Errorf("write-ahead log: %w", err)
 		}
 	}
-	return core, nil
+	return local, cross, nil
 }
 
 // genesis is what the root directory of p holds at birth.

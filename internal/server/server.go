@@ -31,6 +31,9 @@ type Config struct {
 	Name       string // of the server in Cluster
 	Dir        string // where it keeps its data; made if it is missing
 	Durability wal.Durability
+	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over its
+	// state when they come back. 0: primcast.DefaultRetain, for each of the two orders.
+	Retain int
 	// Endpoint gives the access to the network of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
 	Logger   *slog.Logger
@@ -38,10 +41,11 @@ type Config struct {
 
 // Server runs until its context ends or one of its replicas fails.
 type Server struct {
-	cfg       Config
-	replicas  []*hosted
-	storage   *block.Segments
-	endpoints []transport.Endpoint
+	cfg      Config
+	replicas []*hosted
+	starting sync.Mutex // guards the file of the incarnation
+	storage  *block.Segments
+	endpoint transport.Endpoint // of the storage node
 }
 
 // Start opens everything that the server holds and begins to answer. On an error nothing is
@@ -60,7 +64,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	incarnation, err := nextIncarnation(filepath.Join(cfg.Dir, "incarnation"))
+	incarnation, err := s.nextIncarnation()
 	if err != nil {
 		return nil, err
 	}
@@ -70,19 +74,28 @@ func Start(cfg Config) (_ *Server, err error) {
 	for i := range cfg.Cluster.Partitions {
 		p := &cfg.Cluster.Partitions[i]
 		for n, r := range p.Replicas {
-			if r.Server == cfg.Name {
-				if err := s.startReplica(p, n, incarnation); err != nil {
-					return nil, fmt.Errorf("replica of partition %d: %w", p.ID, err)
-				}
+			if r.Server != cfg.Name {
+				continue
+			}
+			h := &hosted{partition: p.ID, index: n, process: r.Process}
+			s.replicas = append(s.replicas, h)
+			if err := s.startReplica(h, incarnation); err != nil {
+				return nil, fmt.Errorf("replica of partition %d: %w", p.ID, err)
 			}
 		}
 	}
 	return s, nil
 }
 
+func (s *Server) nextIncarnation() (uint64, error) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	return nextIncarnation(filepath.Join(s.cfg.Dir, "incarnation"))
+}
+
 // startStorage opens the storage node and answers calls to it.
 func (s *Server) startStorage(self *topology.Server) (err error) {
-	endpoint := s.endpoint(self.Storage)
+	s.endpoint = s.cfg.Endpoint(self.Storage)
 	disk := block.DefaultConfig(filepath.Join(s.cfg.Dir, "blocks"))
 	disk.NoSync = s.cfg.Durability != wal.Sync
 	if s.storage, err = block.OpenSegments(disk); err != nil {
@@ -94,12 +107,12 @@ func (s *Server) startStorage(self *topology.Server) (err error) {
 	}
 	node, err := block.NewNode(block.NodeConfig{
 		Self: self.Storage, Ring: members, Copies: s.cfg.Cluster.Copies, Disk: s.storage,
-		Peers: endpoint, CallTimeout: blockTimeout, Log: s.cfg.Logger,
+		Peers: s.endpoint, CallTimeout: blockTimeout, Log: s.cfg.Logger,
 	})
 	if err != nil {
 		return err
 	}
-	endpoint.Serve(node.Handle)
+	s.endpoint.Serve(node.Handle)
 	return nil
 }
 
@@ -112,13 +125,6 @@ func (s *Server) ring(region topology.Region) (*ring.Ring, error) {
 	return ring.New(members)
 }
 
-// endpoint opens the network for a process; close closes it.
-func (s *Server) endpoint(process multicast.ProcessID) transport.Endpoint {
-	e := s.cfg.Endpoint(process)
-	s.endpoints = append(s.endpoints, e)
-	return e
-}
-
 // Run drives the replicas until ctx ends, then closes everything. A replica that fails is
 // logged and stops, its neighbours go on; Run gives the errors of all.
 func (s *Server) Run(ctx context.Context) error {
@@ -126,7 +132,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for i, r := range s.replicas {
 		running.Go(func() {
-			if err := r.driver.Run(ctx); err != nil {
+			if err := s.run(ctx, r); err != nil {
 				errs[i] = fmt.Errorf("server %s: replica %d of partition %d stopped: %w", s.cfg.Name, r.process, r.partition, err)
 				s.cfg.Logger.Error("replica stopped: its partition goes on with the others; restart this server once the cause is gone",
 					"server", s.cfg.Name, "partition", r.partition, "process", r.process, "error", err)
@@ -141,8 +147,8 @@ func (s *Server) Run(ctx context.Context) error {
 // close ends network access first, so that nothing is asked of a store that is closed.
 func (s *Server) close() error {
 	var errs []error
-	for _, e := range s.endpoints {
-		errs = append(errs, e.Close())
+	if s.endpoint != nil {
+		errs = append(errs, s.endpoint.Close())
 	}
 	for _, r := range s.replicas {
 		errs = append(errs, r.close())

@@ -118,42 +118,62 @@ func replicaRun(seed uint64) *replicas {
 
 // boot starts a replica over what its disk holds.
 func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (Node, error) {
-	partition := uint16(self-1) / 3
 	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), incarnation))
 	if disk == nil {
 		disk = &stored{keys: kv.NewMemory()}
 		r.disks[self] = disk
-	} else if disk.saved != nil && rng.IntN(2) == 0 {
-		disk.keys = kv.NewMemory()
-		if err := meta.Restore(disk.keys, bytes.NewReader(disk.saved)); err != nil {
-			return nil, err
-		}
-		if err := disk.keys.Commit(true); err != nil {
-			return nil, err
-		}
+	} else if err := disk.crash(rng); err != nil {
+		return nil, err
 	}
 	keys := lossyKeys{Store: disk.keys, disk: disk, rng: rng}
-	position, err := replica.Position(keys)
+	local, cross, err := replicaCores(self, r.groups, keys, records)
 	if err != nil {
 		return nil, err
 	}
-	core, err := primcast.New(primcast.Config{Self: self, Groups: r.groups, Delivered: position, SuspectAfter: 100 * time.Millisecond})
-	if err != nil {
-		return nil, err
-	}
-	for _, record := range records {
-		if err := core.Replay(record); err != nil {
-			return nil, err
-		}
-	}
+	partition := uint16(self-1) / 3
 	machine, err := meta.New(keys, meta.Config{Partition: partition})
 	if err != nil {
 		return nil, err
 	}
 	made, err := replica.New(replica.Config{
-		Partition: partition, Partitions: 2, Self: self, Index: int(self-1) % 3, Incarnation: incarnation,
-	}, core, keys, machine)
+		Partition: partition, Groups: r.groups, Self: self, Index: int(self-1) % 3, Incarnation: incarnation,
+	}, local, cross, keys, machine)
 	return replicaNode{made}, err
+}
+
+// crash loses what was not synced, or not.
+func (d *stored) crash(rng *rand.Rand) error {
+	if d.saved == nil || rng.IntN(2) != 0 {
+		return nil
+	}
+	d.keys = kv.NewMemory()
+	if err := meta.Restore(d.keys, bytes.NewReader(d.saved)); err != nil {
+		return err
+	}
+	return d.keys.Commit(true)
+}
+
+// replicaCores makes the two cores of a replica: of the order of its partition, and of the one between
+// partitions.
+func replicaCores(self multicast.ProcessID, groups []multicast.Group, keys meta.Keys, records [][]byte) (local, cross *primcast.Core, err error) {
+	ownAt, crossAt, err := replica.Positions(keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := primcast.Config{Self: self, Groups: groups[(self-1)/3:][:1], Delivered: ownAt, SuspectAfter: 100 * time.Millisecond}
+	if local, err = primcast.New(cfg); err != nil {
+		return nil, nil, err
+	}
+	cfg.Groups, cfg.Delivered = groups, crossAt
+	if cross, err = primcast.New(cfg); err != nil {
+		return nil, nil, err
+	}
+	for _, record := range records {
+		if err := replica.Replay(local, cross, record); err != nil {
+			return nil, nil, err
+		}
+	}
+	return local, cross, nil
 }
 
 // simClient does one operation after the other, in both partitions, like internal/client does.
@@ -227,8 +247,8 @@ func (c *simClient) look(p uint16) {
 	asked := c.vector.Of(p)
 	c.ask(p, replica.Request{Kind: replica.Query, Command: command.Append(nil)}, func(reply replica.Reply) {
 		m, err := meta.DecodeResult(reply.Result)
-		if err != nil || m.Code != posix.OK || reply.Vector.Of(p) < asked {
-			c.fail("reads partition %d at %d, asked for %d: %v %v", p, reply.Vector.Of(p), asked, m.Code, err)
+		if err != nil || m.Code != posix.OK || !reply.Vector.Of(p).Covers(asked) {
+			c.fail("reads partition %d at %v, asked for %v: %v %v", p, reply.Vector.Of(p), asked, m.Code, err)
 			return
 		}
 		text := contents(m)

@@ -27,6 +27,11 @@ type Spec struct {
 	Copies int `yaml:"copies"`
 	// Created is when the cluster was born: the times of its first directories.
 	Created time.Time `yaml:"created,omitempty"`
+	// Started says that all servers have been started before.
+	Started bool `yaml:"started,omitempty"`
+	// Replaced are the processes that took the place of others whose disks were lost, oldest first: written by the
+	// program, not by people.
+	Replaced []Replacement `yaml:"replaced,omitempty"`
 	// Owner has the first directories: who may write there and let others in.
 	Owner Owner `yaml:"owner,omitempty"`
 }
@@ -48,7 +53,7 @@ func ParseSpec(text []byte) (Spec, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies, created, owner)",
+		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies, created, started, replaced, owner)",
 			strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type topology.Spec", "").Replace(err.Error()))
 	}
 	return s, s.Validate()
@@ -86,7 +91,7 @@ func (s *Spec) Plan() (*Cluster, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Regions: s.Regions, Copies: s.Copies, Created: s.Created, Owner: s.Owner}
+	c := &Cluster{Regions: s.Regions, Copies: s.Copies, Created: s.Created, Owner: s.Owner, Replaced: s.Replaced}
 	next := multicast.ProcessID(1)
 	take := func() multicast.ProcessID { next++; return next - 1 }
 	for _, r := range s.Regions {
@@ -97,7 +102,8 @@ func (s *Spec) Plan() (*Cluster, error) {
 	}
 	replica := func(region, n int) Replica {
 		server := c.Servers[region*s.Datacenters+n%s.Datacenters]
-		return Replica{Process: take(), Server: server.Name, Region: server.Region}
+		seat := take()
+		return Replica{Process: c.holder(seat), Seat: seat, Server: server.Name, Region: server.Region}
 	}
 	global := Partition{Path: "/"}
 	for i := range max(s.Replicas, len(s.Regions)|1) {
@@ -112,6 +118,35 @@ func (s *Spec) Plan() (*Cluster, error) {
 		c.Partitions = append(c.Partitions, p)
 	}
 	return c, c.Validate()
+}
+
+// holder gives the process that is in the place of one that the group was born with.
+func (c *Cluster) holder(p multicast.ProcessID) multicast.ProcessID {
+	for _, r := range c.Replaced {
+		if r.Old == p {
+			p = r.New
+		}
+	}
+	return p
+}
+
+// Replace notes that a process is to take the place of another one in c, which was planned from s, and gives the number of
+// the new one.
+func (s *Spec) Replace(c *Cluster, old multicast.ProcessID) multicast.ProcessID {
+	last := old
+	for _, server := range c.Servers {
+		last = max(last, server.Storage)
+	}
+	for _, p := range c.Partitions {
+		for _, r := range p.Replicas {
+			last = max(last, r.Process, r.Seat)
+		}
+	}
+	for _, r := range s.Replaced {
+		last = max(last, r.New)
+	}
+	s.Replaced = append(s.Replaced, Replacement{Old: old, New: last + 1})
+	return last + 1
 }
 
 // YAML gives s as ParseSpec reads it.

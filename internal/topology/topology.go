@@ -25,8 +25,16 @@ type Server struct {
 // Replica is a member of a partition's group.
 type Replica struct {
 	Process multicast.ProcessID
-	Server  string
-	Region  Region
+	// Seat is the process that the group was born with in this place: Process, unless that one was replaced.
+	Seat   multicast.ProcessID
+	Server string
+	Region Region
+}
+
+// Replacement is a process that takes the place of one whose disk is gone for ever.
+type Replacement struct {
+	Old multicast.ProcessID `yaml:"old"`
+	New multicast.ProcessID `yaml:"new"`
 }
 
 // Partition is a shard of the metadata and the multicast group of its replicas.
@@ -37,11 +45,12 @@ type Partition struct {
 	Replicas []Replica
 }
 
-// Group is the multicast group of p: it has the same number.
+// Group is the multicast group of p as it was born: it has the same number. Who has taken whose place
+// since, the members tell each other.
 func (p *Partition) Group() multicast.Group {
 	g := multicast.Group{ID: multicast.GroupID(p.ID)}
 	for _, r := range p.Replicas {
-		g.Members = append(g.Members, r.Process)
+		g.Members = append(g.Members, r.Seat)
 	}
 	return g
 }
@@ -65,9 +74,10 @@ type Cluster struct {
 	Regions    []Region
 	Servers    []Server
 	Partitions []Partition // by id, from 0
-	Copies     int         // of a block in a region
-	Created    time.Time   // the times of the first directories; zero: 1970
-	Owner      Owner       // of the first directories
+	Replaced   []Replacement
+	Copies     int       // of a block in a region
+	Created    time.Time // the times of the first directories; zero: 1970
+	Owner      Owner     // of the first directories
 }
 
 // Of gives the partition that keeps inode i, nil if there is none.
@@ -85,6 +95,28 @@ func (c *Cluster) Groups() []multicast.Group {
 		groups = append(groups, c.Partitions[i].Group())
 	}
 	return groups
+}
+
+// Replacements lists those in p, oldest first.
+func (c *Cluster) Replacements(p *Partition) (all []multicast.Replacement) {
+	for _, r := range c.Replaced {
+		for _, member := range p.Replicas {
+			if c.seat(r.New) == member.Seat {
+				all = append(all, multicast.Replacement(r))
+			}
+		}
+	}
+	return all
+}
+
+// seat gives the process that p, or who it replaces, was born as.
+func (c *Cluster) seat(p multicast.ProcessID) multicast.ProcessID {
+	for i := len(c.Replaced) - 1; i >= 0; i-- {
+		if c.Replaced[i].New == p {
+			p = c.Replaced[i].Old
+		}
+	}
+	return p
 }
 
 // Storage lists the servers of region r: its storage ring.

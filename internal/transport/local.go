@@ -21,7 +21,8 @@ type Local struct {
 	links        map[multicast.ProcessID]*localLinks // the open ones
 	incarnations map[multicast.ProcessID]uint64      // the last of each process
 	pairs        map[pairKey]*localPair
-	flight       *flight // frames that are under way
+	flight       *flight                             // frames that are under way
+	apart        func(a, b multicast.ProcessID) bool // nil: nothing is cut
 }
 
 // NewLocal makes a network in which a frame, a request or a reply takes delay(from, to), which must
@@ -114,18 +115,16 @@ func (e *localEndpoint) ask(ctx context.Context, to multicast.ProcessID, request
 
 // travel waits for the delay between two processes.
 func (l *Local) travel(ctx context.Context, from, to multicast.ProcessID) error {
-	d := l.between(from, to)
-	if d <= 0 {
-		return nil
+	if d := l.between(from, to); d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return l.pass(ctx, from, to)
 }
 
 func (l *Local) between(from, to multicast.ProcessID) time.Duration {

@@ -15,7 +15,7 @@ func keyOf(a, b multicast.ProcessID) pairKey { return pairKey{min(a, b), max(a, 
 
 // localPair is the link between two processes.
 //
-// INVARIANT: on implies that the links of both are open.
+// INVARIANT: on implies that the links of both are open, and that the two are not cut from each other.
 type localPair struct {
 	pairKey
 	on      bool
@@ -63,7 +63,7 @@ func (l *Local) pair(a, b multicast.ProcessID) *localPair {
 // start begins the link of p from nothing, if both are there. l.mu is held.
 func (l *Local) start(p *localPair) {
 	low, high := l.links[p.low], l.links[p.high]
-	if low == nil || high == nil {
+	if low == nil || high == nil || l.isCut(p.low, p.high) {
 		return
 	}
 	p.on = true

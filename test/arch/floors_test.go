@@ -44,9 +44,11 @@ var floors = map[string]int{
 
 	"internal/driver": 6,
 	"internal/client": 6,
+	"internal/fsck":   6,
 
 	"internal/server": 7,
 	"internal/mount":  7,
+	"internal/mover":  7,
 	"bench/figures":   7,
 
 	"internal/dev":   8,
@@ -79,7 +81,7 @@ var owners = map[string][]string{
 	"go.yaml.in/yaml/v3":           {"internal/topology"},
 	"google.golang.org/grpc":       {"internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":   {"internal/transport", "internal/wire"},
-	"golang.org/x/sync":            {"internal/block", "internal/client", "internal/dev", "internal/server"},
+	"golang.org/x/sync":            {"internal/block", "internal/client", "internal/dev", "internal/fsck", "internal/mover", "internal/server"},
 	"golang.org/x/sys":             {"bench/ordering", "internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
 	"gonum.org/v1/plot":            {"bench/figures"},
 	"github.com/stretchr/testify":  {}, // tests

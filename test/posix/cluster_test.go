@@ -205,11 +205,17 @@ func mounted(t *testing.T, dir string) bool {
 // command runs a program with a time limit and gives what it printed.
 func command(t *testing.T, dir, name string, args ...string) (string, error) {
 	t.Helper()
+	return commandWith(t, nil, dir, name, args...)
+}
+
+// commandWith is command with more variables in the environment.
+func commandWith(t *testing.T, env []string, dir, name string, args ...string) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "NO_COLOR=1", "LC_ALL=C")
+	cmd.Env = append(append(os.Environ(), "NO_COLOR=1", "LC_ALL=C"), env...)
 	cmd.WaitDelay = time.Second // for grandchildren that keep its output open
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
@@ -232,13 +238,17 @@ func tester(t *testing.T, name string) string {
 	return ""
 }
 
-// partitions are where a file's metadata can live: a test of semantics runs in each.
+// partitions are where a file's metadata can live: a test of semantics runs in each, and in a directory whose
+// files are in several.
 func partitions(t *testing.T, c *cluster, test func(t *testing.T, dir string)) {
-	for name, path := range map[string]string{"local": near, "global": "."} {
+	for name, path := range map[string]string{"local": near, "global": ".", "spread": "."} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp(c.in(near, path), "t")
 			require.NoError(t, err)
 			require.NoError(t, os.Chmod(dir, 0o755))
+			if name == "spread" {
+				spread(t, dir)
+			}
 			test(t, dir)
 		})
 	}

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -49,17 +53,71 @@ punch_hole = 1
 
 // TestFsx changes a file at random and compares each read with what must be there.
 func TestFsx(t *testing.T) {
-	program := tester(t, "fsx")
 	c := startCluster(t)
 	for name, weights := range map[string]string{"plain": fsxPlain, "mapped": fsxMapped} {
-		config := filepath.Join(t.TempDir(), "fsx.toml")
-		require.NoError(t, os.WriteFile(config, []byte(weights), 0o644))
 		t.Run(name, func(t *testing.T) {
 			partitions(t, c, func(t *testing.T, dir string) {
-				out, err := command(t, dir, program, "-f", config, "-N", fmt.Sprint(*fsxOps), "-S", fmt.Sprint(*fsxSeed),
-					"-P", t.TempDir(), filepath.Join(dir, "file"))
-				require.NoError(t, err, "%s", lastLines(out, 40))
+				file := filepath.Join(dir, "file")
+				if strings.HasSuffix(t.Name(), "/spread") {
+					file = foreignFile(t, dir)
+				}
+				fsx(t, weights, file)
 			})
 		})
 	}
+}
+
+// TestFsxMoves: nobody who uses a file sees that it is moved from partition to partition, and its directory with it.
+func TestFsxMoves(t *testing.T) {
+	c := startCluster(t)
+	for name, weights := range map[string]string{"plain": fsxPlain, "mapped": fsxMapped} {
+		t.Run(name, func(t *testing.T) {
+			dir := c.in(near, "moves-"+name)
+			require.NoError(t, os.Mkdir(dir, 0o755))
+			file := filepath.Join(dir, "file")
+			require.NoError(t, os.WriteFile(file, nil, 0o644))
+			ended := make(chan struct{})
+			moves := make(chan int)
+			go func() { moves <- moveAround(t, dir, file, ended) }()
+			fsx(t, weights, file)
+			close(ended)
+			n := <-moves
+			t.Logf("moved %d times", n)
+			require.Positive(t, n)
+		})
+	}
+}
+
+// moveAround has a directory moved from region to region until done, and counts how often the file in it has arrived.
+func moveAround(t *testing.T, dir, file string, done <-chan struct{}) (moves int) {
+	regions := []string{near, "global", far}
+	for i := 0; ; i++ {
+		target := regions[i%len(regions)]
+		if !assert.NoError(t, unix.Setxattr(dir, "globalfs.region", []byte(target), 0)) {
+			return moves
+		}
+		for there := false; !there; {
+			select {
+			case <-done:
+				return moves
+			case <-time.After(look):
+			}
+			region, err := readRegion(file)
+			if !assert.NoError(t, err) {
+				return moves
+			}
+			there = region == target
+		}
+		moves++
+	}
+}
+
+// fsx runs the tester on a file.
+func fsx(t *testing.T, weights, file string) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "fsx.toml")
+	require.NoError(t, os.WriteFile(config, []byte(weights), 0o644))
+	out, err := command(t, filepath.Dir(file), tester(t, "fsx"), "-f", config, "-N", fmt.Sprint(*fsxOps), "-S", fmt.Sprint(*fsxSeed),
+		"-P", t.TempDir(), file)
+	require.NoError(t, err, "%s", lastLines(out, 40))
 }

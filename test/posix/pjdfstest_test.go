@@ -13,13 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPjdfstest runs all of pjdfstest in a local and in the global partition.
+// TestPjdfstest runs all of pjdfstest in a local and in the global partition, and where all names of a directory
+// are spread over partitions.
 func TestPjdfstest(t *testing.T) {
 	program := tester(t, "pjdfstest")
 	known := knownFailures(t)
 	c := startCluster(t)
 	partitions(t, c, func(t *testing.T, dir string) {
-		out, err := command(t, dir, program, "-c", pjdfstestConfig(t), "-p", dir)
+		var env []string
+		if strings.HasSuffix(t.Name(), "/spread") {
+			env = spreadAll(t)
+		}
+		out, err := commandWith(t, env, dir, program, "-c", pjdfstestConfig(t), "-p", dir)
 		summary := regexp.MustCompile(`(?m)^Summary:.*`).FindString(out)
 		require.NotEmpty(t, summary, "pjdfstest did not come to its end: %v\n%s", err, lastLines(out, 40))
 		t.Log(summary)

@@ -1,12 +1,11 @@
 // Package clienttest is a cluster in one object, for tests of what stands on a client: the real
-// replicas (internal/replica, internal/meta, internal/kv) over a multicast that is a list,
-// and blocks in memory. Replicas can be cut off, made mute or made to lag. It has no goroutine
-// and no clock but package time, so it also lives in a synctest bubble.
+// replicas (internal/replica, internal/meta, internal/kv) over orders that are lists, one for each partition and one
+// between them, and blocks in memory. Replicas can be cut off, made mute or made to lag. It has no clock but package
+// time, and no goroutine but that of its timer, so it also lives in a synctest bubble.
 package clienttest
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -31,8 +30,8 @@ type Fault int
 // The faults.
 const (
 	None    Fault = iota
-	Down          // calls fail at once and are not executed
-	Silent        // calls are not executed and not answered
+	Down          // calls fail at once and are not executed; what other replicas tell it is lost
+	Silent        // calls are not executed and not answered; what other replicas tell it is lost
 	Mute          // calls are executed and not answered
 	Lagging       // it answers, but what is ordered does not reach it
 	Busy          // it answers Overloaded
@@ -49,25 +48,45 @@ type Network struct {
 	start time.Time
 
 	mu      sync.Mutex
+	groups  []*group                        // GUARDED_BY mu; by partition
 	members map[multicast.ProcessID]*member // GUARDED_BY mu
+	cross   list                            // GUARDED_BY mu; the order between partitions
 	calls   map[multicast.ProcessID]int     // GUARDED_BY mu
 	called  *sync.Cond                      // on mu
 	token   uint64                          // GUARDED_BY mu
+	wake    *time.Timer                     // GUARDED_BY mu; for what replicas want to do later
+	stopped bool                            // GUARDED_BY mu
+	delay   time.Duration                   // GUARDED_BY mu; of frames between replicas
 }
 
-// member is a replica and its part of the list.
+// member is a replica and what reaches it.
 type member struct {
+	network *Network
 	process multicast.ProcessID
 	group   *group
+	keys    *kv.Store
 	replica *replica.Replica
-	passed  int // of group.order
 	fault   Fault
+	inbox   []letter // in the order of due
 	waiting map[uint64]chan []byte
 }
 
-// group is the order of one partition.
+// letter is a frame on its way.
+type letter struct {
+	due time.Duration
+	multicast.Frame
+}
+
+// lives reports whether others can reach m.
+func (m *member) lives() bool { return m.fault != Down && m.fault != Silent }
+
+// follows reports whether what is ordered reaches m.
+func (m *member) follows() bool { return m.fault == None || m.fault == Mute || m.fault == Busy }
+
+// group is a partition and its order.
 type group struct {
-	order   []multicast.Delivery
+	id      multicast.GroupID
+	order   list
 	members []*member
 }
 
@@ -81,21 +100,31 @@ func New(t testing.TB, spec topology.Spec, lease time.Duration) *Network {
 	}
 	n.called = sync.NewCond(&n.mu)
 	for i := range plan.Partitions {
-		p, g := &plan.Partitions[i], &group{}
-		for index, r := range p.Replicas {
-			m := &member{process: r.Process, group: g, waiting: map[uint64]chan []byte{}}
-			keys := kv.NewMemory()
-			machine, err := meta.New(keys, meta.Config{Partition: p.ID, Genesis: births(plan, p), Time: 1})
-			require.NoError(t, err)
-			m.replica, err = replica.New(replica.Config{
-				Partition: p.ID, Partitions: len(plan.Partitions), Self: r.Process, Index: index, Lease: lease,
-			}, m, keys, machine)
-			require.NoError(t, err)
-			g.members = append(g.members, m)
-			n.members[r.Process] = m
+		p := &plan.Partitions[i]
+		g := &group{id: multicast.GroupID(p.ID)}
+		n.groups = append(n.groups, g)
+		for index := range p.Replicas {
+			g.members = append(g.members, n.newMember(t, p, index, lease))
 		}
 	}
+	t.Cleanup(n.stop)
 	return n
+}
+
+// newMember makes a replica of p, the last of the groups.
+func (n *Network) newMember(t testing.TB, p *topology.Partition, index int, lease time.Duration) *member {
+	m := &member{
+		network: n, process: p.Replicas[index].Process, group: n.groups[p.ID], keys: kv.NewMemory(),
+		waiting: map[uint64]chan []byte{},
+	}
+	machine, err := meta.New(m.keys, meta.Config{Partition: p.ID, Genesis: births(n.Plan, p), Time: 1})
+	require.NoError(t, err)
+	cfg := replica.Config{Partition: p.ID, Groups: n.Plan.Groups(), Self: m.process, Index: index, Lease: lease}
+	local, cross := &order{member: m, list: &m.group.order}, &order{member: m, list: &n.cross}
+	m.replica, err = replica.New(cfg, local, cross, m.keys, machine)
+	require.NoError(t, err)
+	n.members[m.process] = m
+	return m
 }
 
 func births(plan *topology.Cluster, p *topology.Partition) (births []meta.Birth) {
@@ -125,20 +154,6 @@ func (n *Network) Client(t testing.TB, region topology.Region) *client.Client {
 	return c
 }
 
-// Replay implements multicast.Core; nothing is ever recorded.
-func (m *member) Replay([]byte) error { return errors.New("no log") }
-
-// Step implements multicast.Core: the order is that of the proposals.
-func (m *member) Step(in *multicast.Input, out *multicast.Output) {
-	for _, p := range in.Proposed {
-		m.group.order = append(m.group.order, multicast.Delivery{Message: p, Final: multicast.Timestamp(len(m.group.order) + 1)})
-	}
-	if m.fault == None || m.fault == Mute {
-		out.Deliveries = append(out.Deliveries, m.group.order[m.passed:]...)
-		m.passed = len(m.group.order)
-	}
-}
-
 // Fail gives all replicas on a process, or on all processes of a partition, a fault.
 func (n *Network) Fail(fault Fault, processes ...multicast.ProcessID) {
 	n.mu.Lock()
@@ -147,6 +162,14 @@ func (n *Network) Fail(fault Fault, processes ...multicast.ProcessID) {
 		n.members[p].fault = fault
 	}
 	n.turn()
+}
+
+// Delay makes what replicas tell each other take a while: commands of several partitions then stay undecided
+// for as long. It must not shrink while any is under way.
+func (n *Network) Delay(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delay = d
 }
 
 // Processes gives the replicas of a partition as a client in region asks them, as far as
@@ -186,7 +209,7 @@ func (n *Network) sum(processes []multicast.ProcessID) (sum int) {
 func (n *Network) Ordered(partition uint16) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.members[n.Plan.Partitions[partition].Replicas[0].Process].group.order)
+	return len(n.groups[partition].order)
 }
 
 // Tick lets all replicas look at the time: leases end by it.
@@ -236,40 +259,85 @@ func (n *Network) take(to multicast.ProcessID, request []byte) (answer chan []by
 	return answer, nil
 }
 
-// turn lets every replica that is not cut off take a step.
+// turn lets the replicas that are not cut off take steps until they have nothing more to do now.
 func (n *Network) turn() {
-	for i := range n.Plan.Partitions {
-		for _, m := range n.members[n.Plan.Partitions[i].Replicas[0].Process].group.members {
-			if m.fault != Down && m.fault != Silent {
-				n.step(m)
+	for busy := true; busy; {
+		busy = false
+		for _, g := range n.groups {
+			for _, m := range g.members {
+				if m.lives() && n.step(m) {
+					busy = true
+				}
 			}
 		}
+	}
+	n.setTimer()
+}
+
+// now is the time on the replicas' clocks.
+func (n *Network) now() time.Duration { return time.Since(n.start) + 1 }
+
+// step lets m take a step, and reports whether it did anything or wants to.
+func (n *Network) step(m *member, requests ...replica.Call) (busy bool) {
+	in := replica.Input{Requests: requests}
+	in.Now = multicast.Instant{Mono: n.now(), Wall: time.Now().UnixNano()}
+	for len(m.inbox) > 0 && m.inbox[0].due <= in.Now.Mono {
+		in.Frames, m.inbox = append(in.Frames, m.inbox[0].Frame), m.inbox[1:]
+	}
+	var out replica.Output
+	m.replica.Step(&in, &out)
+	for _, f := range out.Frames {
+		if to := n.members[f.Peer]; to != nil && to.lives() {
+			to.inbox = append(to.inbox, letter{in.Now.Mono + n.delay, multicast.Frame{Peer: m.process, Data: f.Data}})
+		}
+	}
+	late, err := m.replica.Apply(out.Deliveries)
+	if err != nil {
+		panic(err) // a store in memory does not fail
+	}
+	for _, reply := range append(out.Replies, late...) {
+		if answer := m.waiting[reply.Token]; answer != nil {
+			answer <- reply.Data
+			delete(m.waiting, reply.Token)
+		}
+	}
+	wake := m.wake()
+	return len(out.Frames)+len(out.Deliveries) > 0 || wake != 0 && wake <= in.Now.Mono
+}
+
+// wake is when m has something to do, 0 if it has not.
+func (m *member) wake() time.Duration {
+	wake := m.replica.Wake()
+	if len(m.inbox) > 0 && (wake == 0 || m.inbox[0].due < wake) {
+		return m.inbox[0].due
+	}
+	return wake
+}
+
+// setTimer arranges the next turn for what replicas want to do later. The caller holds mu.
+func (n *Network) setTimer() {
+	var next time.Duration
+	for _, m := range n.members {
+		if wake := m.wake(); m.lives() && wake != 0 && (next == 0 || wake < next) {
+			next = wake
+		}
+	}
+	if n.wake != nil {
+		n.wake.Stop()
+	}
+	if next != 0 && !n.stopped {
+		n.wake = time.AfterFunc(next-n.now(), n.Tick)
 	}
 }
 
-// step gives requests to m until it has nothing more to say.
-func (n *Network) step(m *member, requests ...replica.Call) {
-	for {
-		since := time.Since(n.start)
-		in := replica.Input{Requests: requests}
-		in.Now = multicast.Instant{Mono: since + 1, Wall: time.Now().UnixNano()}
-		var out replica.Output
-		m.replica.Step(&in, &out)
-		late, err := m.replica.Apply(out.Deliveries)
-		if err != nil {
-			panic(err) // a store in memory does not fail
-		}
-		for _, reply := range append(out.Replies, late...) {
-			if answer := m.waiting[reply.Token]; answer != nil {
-				answer <- reply.Data
-				delete(m.waiting, reply.Token)
-			}
-		}
-		if len(out.Deliveries) == 0 {
-			return
-		}
-		requests = nil
+// stop lets time pass without the replicas.
+func (n *Network) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.wake != nil {
+		n.wake.Stop()
 	}
+	n.stopped = true
 }
 
 // Root is a credential that may do everything.

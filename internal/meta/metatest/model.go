@@ -32,14 +32,20 @@ type node struct {
 // NewModel is a partition at birth.
 func NewModel(cfg meta.Config, blocks map[posix.BlockID][]byte) *Model {
 	m := &Model{partition: cfg.Partition, newest: 1, nodes: map[posix.Ino]*node{}, blocks: blocks, lost: map[posix.Ino]uint64{}}
-	root := &node{names: map[string]posix.Ino{}, xattrs: map[string]string{}, parent: posix.Root}
-	root.Ino, root.Mode = posix.MakeIno(cfg.Partition, 1), posix.TypeDir|0o755
-	root.Atime, root.Mtime, root.Ctime = cfg.Time, cfg.Time, cfg.Time
+	root := m.addRoot(posix.MakeIno(cfg.Partition, 1), cfg.Time)
 	for _, b := range cfg.Genesis {
 		root.names[b.Name] = b.Ino
 	}
-	m.nodes[root.Ino] = root
 	return m
+}
+
+// addRoot adds the root directory of a partition.
+func (m *Model) addRoot(ino posix.Ino, t posix.Time) *node {
+	root := &node{names: map[string]posix.Ino{}, xattrs: map[string]string{}, parent: posix.Root}
+	root.Ino, root.Mode = ino, posix.TypeDir|0o755
+	root.Atime, root.Mtime, root.Ctime = t, t, t
+	m.nodes[ino] = root
+	return root
 }
 
 // stat computes what stat shows: links are counted by looking at every directory.
@@ -227,9 +233,6 @@ func (m *Model) mknod(c *meta.Command) (posix.Ino, posix.Code) {
 }
 
 func (m *Model) link(c *meta.Command) posix.Code {
-	if c.Ino.Partition() != m.partition || c.NewParent.Partition() != m.partition {
-		return posix.EXDEV
-	}
 	n := m.nodes[c.Ino]
 	if n == nil {
 		return posix.ESTALE
@@ -270,7 +273,7 @@ func (m *Model) remove(c *meta.Command, counter uint64) (posix.Ino, posix.Code) 
 		return 0, posix.ENOTEMPTY
 	case !ok:
 		return 0, posix.ENOENT
-	case ino.Partition() != m.partition:
+	case isRoot(ino):
 		return 0, posix.EBUSY
 	case !rmdir && m.isDir(ino):
 		return 0, posix.EISDIR
@@ -284,9 +287,12 @@ func (m *Model) remove(c *meta.Command, counter uint64) (posix.Ino, posix.Code) 
 	return ino, posix.OK
 }
 
+// isRoot reports whether ino is the root directory of a partition.
+func isRoot(ino posix.Ino) bool { return ino.Counter() == 1 }
+
 // inside reports whether dir is ino or below it.
 func (m *Model) inside(dir *node, ino posix.Ino) bool {
-	for dir.Ino != ino && dir.Ino.Counter() != 1 {
+	for dir.Ino != ino && !isRoot(dir.Ino) {
 		dir = m.nodes[dir.parent]
 	}
 	return dir.Ino == ino
@@ -296,9 +302,6 @@ func (m *Model) rename(c *meta.Command, counter uint64) (posix.Ino, posix.Code) 
 	noReplace, exchange := c.Flags&meta.RenameNoReplace != 0, c.Flags&meta.RenameExchange != 0
 	if noReplace && exchange {
 		return 0, posix.EINVAL
-	}
-	if c.Ino.Partition() != m.partition || c.NewParent.Partition() != m.partition {
-		return 0, posix.EXDEV
 	}
 	from, code := m.dirAndName(c.Ino, c.Name)
 	if code != posix.OK {
@@ -324,7 +327,7 @@ func (m *Model) rename(c *meta.Command, counter uint64) (posix.Ino, posix.Code) 
 		return 0, posix.EEXIST
 	case !exists && exchange:
 		return 0, posix.ENOENT
-	case source.Partition() != m.partition, exists && target.Partition() != m.partition:
+	case isRoot(source), exists && isRoot(target):
 		return 0, posix.EBUSY
 	case from != to && m.isDir(source) && m.inside(to, source):
 		return 0, posix.EINVAL

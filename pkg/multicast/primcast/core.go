@@ -83,6 +83,9 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
+// Leads reports whether this process is the primary of its group, as far as it knows.
+func (c *Core) Leads() bool { return c.state == Primary }
+
 // New makes a process in the initial epoch of its group (lines 1-8). Replay then brings
 // a restarted one back to where it was.
 func New(cfg Config) (*Core, error) {

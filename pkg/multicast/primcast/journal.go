@@ -99,15 +99,20 @@ func (c *Core) logFinals() {
 	c.unnoted = c.unnoted[:0]
 }
 
+// Checkpoint gives a record that stands for all that were handed over before, those of the step just taken
+// included. A log that several cores share is cut by the checkpoints of all of them.
+func (c *Core) Checkpoint() []byte {
+	c.log.written = 0
+	clear(c.unnoted)
+	c.unnoted = c.unnoted[:0]
+	return c.appendCheckpoint(make([]byte, 0, c.log.live+8*c.done.spans()))
+}
+
 // flushLog hands over the records of this step, or a checkpoint in their place.
 func (c *Core) flushLog(out *multicast.Output) {
-	live := c.log.live + 8*c.done.spans()
-	if c.log.written > max(c.log.checkpointMin, checkpointFactor*live) {
+	if c.log.written > max(c.log.checkpointMin, checkpointFactor*(c.log.live+8*c.done.spans())) {
 		clear(c.log.records)
-		c.log.records = append(c.log.records[:0], c.appendCheckpoint(make([]byte, 0, live)))
-		c.log.written = 0
-		clear(c.unnoted)
-		c.unnoted = c.unnoted[:0]
+		c.log.records = append(c.log.records[:0], c.Checkpoint())
 		out.Checkpoint = true
 	}
 	out.Records = append(out.Records, c.log.records...)

@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// World is a running cluster with a client in each of its regions.
+type World struct {
+	Regions []topology.Region // the client in the first one is who measures
+	Clients map[topology.Region]*client.Client
+	Cut     func(regions ...topology.Region) error // cuts regions off; without any it heals
+}
+
+// RegionsConfig says how long Regions measures.
+type RegionsConfig struct {
+	Duration time.Duration // of each operation over the network between regions
+	Slice    time.Duration // of each local operation, once in each condition and cycle
+	Cycles   int           // over all conditions
+	Progress func(string)  // is told what is being measured
+}
+
+// Conditions that local operations are measured in.
+const (
+	undisturbed   = "alone"
+	besideRenames = "beside renames"
+	besideCut     = "another region cut"
+)
+
+// RegionsRow is what one client sees of one operation in a cluster of so many regions.
+type RegionsRow struct {
+	Regions   int             `json:"regions"`
+	Client    topology.Region `json:"client"` // where it is
+	Condition string          `json:"condition"`
+	Measurement
+	// Ratio50 and Ratio95 are to the same operation alone, in other conditions.
+	Ratio50 float64 `json:"p50_ratio,omitempty"`
+	Ratio95 float64 `json:"p95_ratio,omitempty"`
+}
+
+// Regions measures one cluster: local operations in the first region, alone, beside renames between two regions and while
+// another region is cut off; then, from the first region and from the one farthest from it, global operations and those of
+// two partitions.
+func Regions(ctx context.Context, cfg RegionsConfig, w *World) ([]RegionsRow, error) {
+	near, err := w.post(ctx, w.Regions[0])
+	if err != nil {
+		return nil, err
+	}
+	rows, err := w.local(ctx, &cfg, near)
+	if err != nil {
+		return rows, err
+	}
+	posts := []*post{near}
+	if far := w.farthest(); far != near.region {
+		post, err := w.post(ctx, far)
+		if err != nil {
+			return rows, err
+		}
+		posts = append(posts, post)
+	}
+	wide, err := w.wide(ctx, &cfg, posts)
+	return append(rows, wide...), err
+}
+
+// farthest gives the region with the longest way from the first one.
+func (w *World) farthest() topology.Region {
+	return slices.MaxFunc(w.Regions, func(a, b topology.Region) int {
+		return int(topology.Delay(w.Regions[0], a) - topology.Delay(w.Regions[0], b))
+	})
+}
+
+// condition is something that goes on beside a measurement: begin starts it, and end ends it.
+type condition struct {
+	name  string
+	begin func(ctx context.Context) (end func() error, err error)
+}
+
+// local measures what stays in the region of p. Conditions take turns in short slices, so that what else the machine does
+// meets all of them alike.
+func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post) ([]RegionsRow, error) {
+	acts, err := p.localActs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conditions := []condition{{undisturbed, func(context.Context) (func() error, error) { return nothing, nil }}}
+	if len(w.Regions) > 1 {
+		renames, err := w.renames(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		conditions = append(conditions, condition{besideRenames, renames}, condition{besideCut, w.cutFarthest})
+	}
+	latencies := make([][][]time.Duration, len(conditions)) // by condition and act
+	for i := range latencies {
+		latencies[i] = make([][]time.Duration, len(acts))
+	}
+	for cycle := range cfg.Cycles {
+		for i, c := range conditions {
+			cfg.Progress(fmt.Sprintf("%d regions: local operations, %s (%d of %d)", len(w.Regions), c.name, cycle+1, cfg.Cycles))
+			if err := w.slice(ctx, cfg, &c, acts, latencies[i]); err != nil {
+				return nil, fmt.Errorf("local operations, %s: %w", c.name, err)
+			}
+		}
+	}
+	var rows []RegionsRow
+	for a := range acts {
+		alone := len(rows)
+		for i, c := range conditions {
+			row := w.row(p, c.name, acts[a].name, "local", latencies[i][a])
+			if i > 0 {
+				row.Ratio50, row.Ratio95 = row.P50/rows[alone].P50, row.P95/rows[alone].P95
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// slice measures each act for a while in one condition.
+func (w *World) slice(ctx context.Context, cfg *RegionsConfig, c *condition, acts []act, into [][]time.Duration) (err error) {
+	end, err := c.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	for i, a := range acts {
+		more, err := repeat(ctx, func(int) error { return a.step(ctx) }, cfg.Slice)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+		into[i] = append(into[i], more...)
+	}
+	return nil
+}
+
+// wide measures what goes over the network between the regions. It keeps no machine busy: clients in several
+// regions measure at the same time.
+func (w *World) wide(ctx context.Context, cfg *RegionsConfig, posts []*post) ([]RegionsRow, error) {
+	perPost := make([][]RegionsRow, len(posts))
+	errs := make([]error, len(posts))
+	var all sync.WaitGroup
+	for i, p := range posts {
+		all.Go(func() { perPost[i], errs[i] = w.wideFrom(ctx, cfg, p) })
+	}
+	all.Wait()
+	return slices.Concat(perPost...), errors.Join(errs...)
+}
+
+func (w *World) wideFrom(ctx context.Context, cfg *RegionsConfig, p *post) (rows []RegionsRow, err error) {
+	global, err := p.globalActs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	between, err := p.betweenActs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for place, acts := range [][]act{global, between} {
+		for _, a := range acts {
+			name := []string{"global", "two partitions"}[place]
+			cfg.Progress(fmt.Sprintf("%d regions: %s, %s, from %s", len(w.Regions), a.name, name, p.region))
+			latencies, err := repeat(ctx, func(int) error { return a.step(ctx) }, cfg.Duration)
+			if err != nil {
+				return rows, fmt.Errorf("%s, %s, from %s: %w", a.name, name, p.region, err)
+			}
+			rows = append(rows, w.row(p, undisturbed, a.name, name, latencies))
+		}
+	}
+	return rows, ctx.Err()
+}
+
+func (w *World) row(p *post, condition, op, place string, latencies []time.Duration) RegionsRow {
+	var total time.Duration
+	for _, l := range latencies {
+		total += l
+	}
+	return RegionsRow{
+		Regions: len(w.Regions), Client: p.region, Condition: condition,
+		Measurement: summarize(op, place, 1, latencies, total),
+	}
+}

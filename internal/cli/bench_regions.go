@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/wal"
+)
+
+// thesisRegions are those of the thesis' deployments: the first 1, 3, 6 and 9 of them.
+var thesisRegions = []topology.Region{
+	"us-west-2", "us-east-1", "eu-west-1", "us-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-1", "ap-southeast-2", "sa-east-1",
+}
+
+type regionsFlags struct {
+	counts   []int
+	duration time.Duration
+	slice    time.Duration
+	cycles   int
+	output   string
+}
+
+func newBenchRegions(logging *logFlags) *cobra.Command {
+	var f regionsFlags
+	cmd := &cobra.Command{
+		Use:   "regions",
+		Short: "Latencies with 1 to 9 regions: local, global, and between two partitions",
+		Long: `regions starts embedded clusters of the regions of the thesis (section 3.6.1), in memory and with the delays between
+the regions, and measures what one client in the first region sees: local operations, also beside a client that
+renames between two regions without pause, and while another region is cut off; global ones; and those of two
+partitions. The last two are also measured by a client in the region farthest from the first.`,
+		Example: `  globalfs bench regions
+  globalfs bench regions --regions-counts 3 --duration 10s --output json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
+	}
+	flags := cmd.Flags()
+	flags.IntSliceVar(&f.counts, "regions-counts", []int{1, 3, 6, 9}, "numbers of regions, each a cluster of its own: 1 to 9")
+	flags.DurationVar(&f.duration, "duration", 3*time.Second, "of each operation over the network between regions")
+	flags.DurationVar(&f.slice, "slice", 300*time.Millisecond, "of each local operation, once in each condition and cycle")
+	flags.IntVar(&f.cycles, "cycles", 4, "over the conditions that local operations are measured in")
+	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func (f *regionsFlags) validate() error {
+	for _, n := range f.counts {
+		if n < 1 || n > len(thesisRegions) {
+			return fmt.Errorf("--regions-counts %d: give 1 to %d", n, len(thesisRegions))
+		}
+	}
+	switch {
+	case f.duration <= 0:
+		return fmt.Errorf("--duration %v: give a positive duration", f.duration)
+	case f.slice <= 0:
+		return fmt.Errorf("--slice %v: give a positive duration", f.slice)
+	case f.cycles < 1:
+		return fmt.Errorf("--cycles %d: give at least 1", f.cycles)
+	case f.output != "table" && f.output != "json":
+		return fmt.Errorf("--output %q: give table or json", f.output)
+	}
+	return nil
+}
+
+func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
+	if err := f.validate(); err != nil {
+		return inputError{err}
+	}
+	logger, err := logging.logger()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "globalfs-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	var rows []bench.RegionsRow
+	for i, n := range f.counts {
+		cfg := dev.Config{
+			Spec: topology.DefaultSpec(), Dir: filepath.Join(work, fmt.Sprint(i)), WAN: true,
+			Durability: wal.Memory, Timeout: client.DefaultTimeout, Logger: logger,
+		}
+		cfg.Spec.Regions = thesisRegions[:n]
+		more, err := f.measure(cmd.Context(), cfg, func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) })
+		if err != nil {
+			return fmt.Errorf("%d regions: %w", n, err)
+		}
+		rows = append(rows, more...)
+	}
+	if f.output == "json" {
+		return printJSON(cmd.OutOrStdout(), rows)
+	}
+	return printRegions(cmd.OutOrStdout(), rows)
+}
+
+// measure runs one cluster.
+func (f *regionsFlags) measure(ctx context.Context, cfg dev.Config, progress func(string)) (rows []bench.RegionsRow, err error) {
+	cluster, err := dev.Start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	w := &bench.World{Regions: cfg.Spec.Regions, Clients: map[topology.Region]*client.Client{}, Cut: cluster.Cut}
+	for _, r := range w.Regions {
+		c, err := cluster.Client(r)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		w.Clients[r] = c.Client
+	}
+	return bench.Regions(ctx, bench.RegionsConfig{Duration: f.duration, Slice: f.slice, Cycles: f.cycles, Progress: progress}, w)
+}
+
+func printRegions(out io.Writer, rows []bench.RegionsRow) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "regions\tclient\toperation\tplace\tcondition\tops/s\tp50 us\tp95 us\tp50 ratio\tp95 ratio\t")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%s\t%s\t\n",
+			r.Regions, r.Client, r.Operation, r.Place, r.Condition, r.PerSecond, r.P50, r.P95, ratio(r.Ratio50), ratio(r.Ratio95))
+	}
+	return w.Flush()
+}
+
+// ratio is empty where there is nothing to compare with.
+func ratio(r float64) string {
+	if r == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", r)
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// The commands about a mounted tree ask the mount, by the attributes that it shows of each file (internal/mount,
+// control.go): they need no address and no configuration, and may do what their user may.
+
+// patiently makes a system call on a mount, which may take as long as the mount's timeout. When ctx ends it is left
+// alone: the kernel gives it up when this process ends.
+func patiently(ctx context.Context, call func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		for {
+			err := call()
+			if !errors.Is(err, syscall.EINTR) || ctx.Err() != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// readControl reads an attribute of path; errors are those of the system.
+func readControl(ctx context.Context, path, name string) ([]byte, error) {
+	value := make([]byte, posix.MaxXattr)
+	var n int
+	err := patiently(ctx, func() (err error) {
+		n, err = syscall.Getxattr(path, name, value)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return value[:n], nil
+}
+
+// getControl reads an attribute that everything on a mount has.
+func getControl(ctx context.Context, path, name string) ([]byte, error) {
+	value, err := readControl(ctx, path, name)
+	return value, explain(path, err)
+}
+
+// getJSON is getControl of one that is JSON.
+func getJSON(ctx context.Context, path, name string, into any) error {
+	value, err := getControl(ctx, path, name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(value, into); err != nil {
+		return fmt.Errorf("%s: %s: %w: this command and the mount are probably of different versions", path, name, err)
+	}
+	return nil
+}
+
+// setControl writes an attribute of path.
+func setControl(ctx context.Context, path, name string, value []byte) error {
+	err := patiently(ctx, func() error { return syscall.Setxattr(path, name, value, 0) })
+	return explain(path, err)
+}
+
+// explain says of a path what went wrong, and what to do where that is known.
+func explain(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENODATA):
+		return fmt.Errorf("%s: not on a GlobalFS mount: 'findmnt -t fuse.globalfs' lists those of this machine", path)
+	case errors.Is(err, syscall.ENOTCONN):
+		return fmt.Errorf("%s: the program of this mount has died: remove it with 'umount -l', and start it again", path)
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return fmt.Errorf("%s: %w: a majority of the partition's replicas does not answer: check that the servers run and can be reached", path, err)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// checkOutput is of the flag of commands that print for people or for scripts.
+func checkOutput(format string) error {
+	if format != "text" && format != "json" {
+		return inputError{fmt.Errorf("--output %q: give text or json", format)}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/fsck"
+	"github.com/globalfs/globalfs/internal/mount"
+)
+
+// Exit codes of `globalfs fsck`, as fsck(8) has them.
+const (
+	exitProblems = 4 // the file system has errors
+	exitUnable   = 8 // it could not be checked
+)
+
+// checkedBlocks is how many blocks of each partition are looked for without --blocks.
+const checkedBlocks = 1000
+
+// fsckFlags are those of `fsck`.
+type fsckFlags struct {
+	dir    string
+	blocks bool
+	output string
+}
+
+func newFsck() *cobra.Command {
+	var f fsckFlags
+	cmd := &cobra.Command{
+		Use:   "fsck (MOUNTPOINT | --data-dir DIR)",
+		Short: "Check that all metadata is consistent and that the blocks are there",
+		Long: `fsck checks the metadata of every partition, what partitions say of each other, and that blocks can be read:
+1000 of each partition, or all with --blocks. It changes nothing.
+
+With a MOUNTPOINT it checks a running cluster, through that mount, and reports what it finds twice in a row: what others
+change meanwhile is no error; blocks that the mount has in its cache count as there. With --data-dir it checks all replicas of a cluster that has stopped; what it finds while
+commands of several partitions were under way is told, and is no error either: start the cluster and check again.
+
+Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
+		Example: `  globalfs fsck ~/globalfs
+  globalfs fsck --blocks --data-dir ~/.local/state/globalfs/dev
+  globalfs fsck -o json ~/globalfs | jq -r '.problems[].what'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) <= 1 && (len(args) == 1) != cmd.Flags().Changed("data-dir") {
+				return nil
+			}
+			return usageError{errors.New("fsck: give one MOUNTPOINT, or --data-dir DIR of a cluster that has stopped")}
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(f.output); err != nil {
+				return err
+			}
+			return f.run(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&f.dir, "data-dir", "", "the data directory of a cluster that has stopped")
+	cmd.Flags().BoolVar(&f.blocks, "blocks", false, "look for all blocks, not only for some")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (f *fsckFlags) run(cmd *cobra.Command, args []string) error {
+	n := newNarrator(cmd.ErrOrStderr())
+	report, err := f.check(cmd.Context(), args, n.say)
+	n.stop()
+	if err != nil {
+		return statusError{err, exitUnable}
+	}
+	if f.output == "json" {
+		err = printJSON(cmd.OutOrStdout(), report)
+	} else {
+		err = printReport(cmd.OutOrStdout(), &report)
+	}
+	if err == nil && !report.Sound() {
+		return statusError{errors.New("the file system has errors"), exitProblems}
+	}
+	return err
+}
+
+// check makes the report.
+func (f *fsckFlags) check(ctx context.Context, args []string, say func(string)) (report fsck.Report, err error) {
+	if len(args) == 0 {
+		o := fsck.Options{Blocks: checkedBlocks, Progress: say}
+		if f.blocks {
+			o.Blocks = fsck.AllBlocks
+		}
+		return fsck.Offline(ctx, f.dir, o)
+	}
+	name := mount.XattrFsck
+	if f.blocks {
+		name = mount.XattrFsckBlocks
+	}
+	say("the cluster is being checked through " + args[0])
+	err = getJSON(ctx, args[0], name, &report)
+	if errors.Is(err, unix.EBUSY) {
+		err = fmt.Errorf("%s: somebody checks the cluster through this mount now: wait for its end", args[0])
+	}
+	return report, err
+}
+
+func printReport(out io.Writer, r *fsck.Report) error {
+	for _, p := range r.Problems {
+		fmt.Fprintln(out, p)
+	}
+	if r.LeftOut > 0 {
+		fmt.Fprintf(out, "and %d more\n", r.LeftOut)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(out, "note: %s\n", n)
+	}
+	if len(r.Problems) > 0 || len(r.Notes) > 0 {
+		fmt.Fprintln(out)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "partition\treplicas\tinodes\tentries\tblocks\tof them looked for\t")
+	for _, p := range r.Partitions {
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t\n", p.ID, p.Replicas, p.Inodes, p.Entries, p.Blocks, p.Read)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if r.Sound() {
+		fmt.Fprintln(out, "clean")
+	}
+	return nil
+}
+
+// narrateAfter is how long a check may take in silence, and how often it says then what it does.
+const narrateAfter = 2 * time.Second
+
+// narrator tells from time to time what a check is doing.
+type narrator struct {
+	doing atomic.Value // string
+	quit  chan struct{}
+	ended chan struct{}
+}
+
+func newNarrator(out io.Writer) *narrator {
+	n := &narrator{quit: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(n.ended)
+		began := time.Now()
+		ticker := time.NewTicker(narrateAfter)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-n.quit:
+				return
+			case <-ticker.C:
+			}
+			if what, ok := n.doing.Load().(string); ok {
+				fmt.Fprintf(out, "%v: %s\n", time.Since(began).Round(time.Second), what)
+			}
+		}
+	}()
+	return n
+}
+
+func (n *narrator) say(what string) { n.doing.Store(what) }
+
+// stop returns when nothing more is told.
+func (n *narrator) stop() {
+	close(n.quit)
+	<-n.ended
+}

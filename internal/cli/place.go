@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/spf13/cobra"
+)
+
+// placeFlags say what is to be done: one of region, spread, clear, list, pause and resume, or wait alone.
+type placeFlags struct {
+	region string
+	spread []string
+	clear  bool
+	list   bool
+	pause  bool
+	resume bool
+
+	noMove bool
+	mkdir  bool
+	wait   bool
+	output string
+}
+
+func newPlace() *cobra.Command {
+	var f placeFlags
+	cmd := &cobra.Command{
+		Use:   "place PATH",
+		Short: "Say in which region a directory and what is made in it is kept",
+		Long: `place gives a directory of a mounted tree a region: what is made in it from now on is kept there, and so is, in time, what
+is there already, unless --no-move says otherwise. It goes on in the background, while everything in it
+can be used, and inode numbers stay as they are. Only the owner of the directory, or root, may place it.`,
+		Example: `  globalfs place --region eu-west-1 --wait ~/globalfs/projects/eu
+  globalfs place --region global ~/globalfs/shared
+  globalfs place --spread us-west-2,us-east-1,eu-west-1 --mkdir ~/globalfs/scratch
+  globalfs place --list ~/globalfs
+  globalfs place --pause ~/globalfs/projects/eu`,
+		Args: func(_ *cobra.Command, args []string) error { return f.check(args) },
+		RunE: f.run,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.region, "region", "", "keep the directory in this region, or in all of them: global")
+	flags.StringSliceVar(&f.spread, "spread", nil, "spread new entries over these regions, by their names")
+	flags.BoolVar(&f.clear, "clear", false, "remove the rule: new entries are kept where the directory is; nothing moves")
+	flags.BoolVar(&f.list, "list", false, "list the placed directories, and the moves, of the whole tree that PATH (default: the working directory) is on")
+	flags.BoolVar(&f.pause, "pause", false, "stop the move of the directory for now")
+	flags.BoolVar(&f.resume, "resume", false, "go on with the move of the directory")
+	flags.BoolVar(&f.noMove, "no-move", false, "leave what is there already where it is")
+	flags.BoolVar(&f.mkdir, "mkdir", false, "make the directory, and those above it, if it is missing")
+	flags.BoolVar(&f.wait, "wait", false, "show the progress of the move until it is done; Ctrl-C ends the command, not the move")
+	flags.StringVarP(&f.output, "output", "o", "text", "of --list: text or json")
+	return cmd
+}
+
+// check refuses what does not go together.
+func (f *placeFlags) check(args []string) error {
+	places := f.region != "" || len(f.spread) > 0
+	actions := 0
+	for _, asked := range []bool{f.region != "", len(f.spread) > 0, f.clear, f.list, f.pause, f.resume} {
+		if asked {
+			actions++
+		}
+	}
+	switch {
+	case actions > 1 || actions == 0 && !f.wait:
+		return usageError{errors.New("place: give one of --region, --spread, --clear, --list, --pause, --resume and --wait; see 'globalfs place --help'")}
+	case f.list && len(args) > 1 || !f.list && len(args) != 1:
+		return usageError{fmt.Errorf("place takes one PATH, got %q", args)}
+	case f.noMove && !places, f.mkdir && !places:
+		return usageError{errors.New("place: --no-move and --mkdir go with --region or --spread")}
+	case f.wait && (f.noMove || f.clear || f.list || f.pause):
+		return usageError{errors.New("place: --wait goes with --region, --spread or --resume, or alone: nothing else moves anything")}
+	}
+	return nil
+}
+
+func (f *placeFlags) run(cmd *cobra.Command, args []string) error {
+	if err := checkOutput(f.output); err != nil {
+		return err
+	}
+	ctx, path := cmd.Context(), pathOr(args)
+	var err error
+	switch {
+	case f.list:
+		return listPlacements(ctx, path, f.output, cmd.OutOrStdout())
+	case f.pause:
+		err = setTask(ctx, path, mount.TaskPause)
+	case f.resume:
+		err = setTask(ctx, path, mount.TaskResume)
+	case f.clear || f.region != "" || len(f.spread) > 0:
+		err = f.place(ctx, path)
+	}
+	if err != nil || !f.wait {
+		return err
+	}
+	return awaitMove(ctx, path, cmd.OutOrStdout())
+}
+
+// place makes the directory if that is wanted, and places it.
+func (f *placeFlags) place(ctx context.Context, path string) error {
+	wanted := mount.Place{Move: !f.noMove && !f.clear, Rule: mount.Rule{Region: topology.Region(f.region)}}
+	for _, r := range f.spread {
+		wanted.Spread = append(wanted.Spread, topology.Region(r))
+	}
+	if err := makeDirectory(ctx, path, f.mkdir); err != nil {
+		return err
+	}
+	if err := checkRegions(ctx, path, wanted.Rule); err != nil {
+		return err
+	}
+	value, err := json.Marshal(wanted)
+	if err != nil {
+		return err
+	}
+	return mayPlace(setControl(ctx, path, mount.XattrPlace, value))
+}
+
+// checkRegions refuses regions that the tree does not have.
+func checkRegions(ctx context.Context, path string, rule mount.Rule) error {
+	var regions []topology.Region
+	if err := getJSON(ctx, path, mount.XattrRegions, &regions); err != nil {
+		return err
+	}
+	for _, r := range append([]topology.Region{rule.Region}, rule.Spread...) {
+		if r != "" && r != mount.Global && !slices.Contains(regions, r) {
+			return inputError{fmt.Errorf("there is no region %q: give %s or %s", r, join(regions), mount.Global)}
+		}
+	}
+	return nil
+}
+
+// setTask stops a move or lets it go on.
+func setTask(ctx context.Context, path, value string) error {
+	if _, err := getControl(ctx, path, mount.XattrRegion); err != nil {
+		return err
+	}
+	err := patiently(ctx, func() error { return syscall.Setxattr(path, mount.XattrTask, []byte(value), 0) })
+	if errors.Is(err, syscall.ENODATA) {
+		return fmt.Errorf("%s: nothing is being moved; 'globalfs place --list' shows what is", path)
+	}
+	return mayPlace(explain(path, err))
+}
+
+// mayPlace explains what only the owner may do.
+func mayPlace(err error) error {
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("%w: only the owner of the directory, or root, may place it", err)
+	}
+	return err
+}

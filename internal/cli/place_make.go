@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/globalfs/globalfs/internal/mount"
+)
+
+// makeDirectory makes path and the directories above it if it is missing, and that is wanted. Nothing is made
+// elsewhere than on a mount.
+func makeDirectory(ctx context.Context, path string, wanted bool) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s: not a directory: place the one that it is in", path)
+	case err == nil || !errors.Is(err, fs.ErrNotExist):
+		return err
+	case !wanted:
+		return fmt.Errorf("%s: no such directory: --mkdir makes it", path)
+	}
+	above, err := existing(path)
+	if err != nil {
+		return err
+	}
+	if _, err := getControl(ctx, above, mount.XattrRegion); err != nil {
+		return err
+	}
+	return os.MkdirAll(path, 0o777)
+}
+
+// existing gives the nearest directory above path that is there.
+func existing(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	for {
+		path = filepath.Dir(path)
+		_, err := os.Stat(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return path, err
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/spf13/cobra"
+)
+
+func newToken() *cobra.Command {
+	return &cobra.Command{
+		Use:   "token [PATH]",
+		Short: "Print what a mount has seen, for 'globalfs wait' on another one",
+		Long: `token prints a short text that stands for all that the mount at PATH (default: the working directory) has written and
+seen until now. Who waits for it at another mount, with 'globalfs wait', sees all of that afterwards.`,
+		Example: `  globalfs token /mnt/oregon
+  ssh ireland globalfs wait "$(globalfs token /mnt/oregon)" /mnt/globalfs`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("token takes one PATH, got %q", args)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			token, err := getControl(cmd.Context(), pathOr(args), mount.XattrToken)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", token)
+			return err
+		},
+	}
+}
+
+func newWait() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait TOKEN [PATH]",
+		Short: "Wait until a mount shows all that a token stands for",
+		Long: `wait returns when the mount at PATH (default: the working directory) shows all that TOKEN stands for: 'globalfs token'
+has printed it on another mount. It needs permission to write at PATH, and a second more than the servers do, for
+what the kernel remembers.`,
+		Example: `  globalfs wait BAECBwA /mnt/globalfs && make -C /mnt/globalfs/project
+  globalfs wait --timeout 5s "$TOKEN"`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usageError{fmt.Errorf("wait takes a TOKEN and at most one PATH, got %q", args)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout <= 0 {
+				return inputError{fmt.Errorf("--timeout %v: give a positive duration such as 30s", timeout)}
+			}
+			return waitFor(cmd.Context(), pathOr(args[1:]), args[0], timeout)
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "then the command fails")
+	return cmd
+}
+
+// pathOr gives the PATH of a command, or the working directory.
+func pathOr(args []string) string {
+	if len(args) == 0 {
+		return "."
+	}
+	return args[0]
+}
+
+// waitFor waits for a token, longer than one operation of the mount may take if need be.
+func waitFor(ctx context.Context, path, token string, timeout time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		err := setControl(waiting, path, mount.XattrWait, []byte(token))
+		switch {
+		case ctx.Err() != nil:
+			return errors.New("wait: interrupted")
+		case errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("%s: not there within %v: give more --timeout, or check with 'globalfs where' which replicas answer", path, timeout)
+		case errors.Is(err, syscall.EINVAL):
+			return inputError{fmt.Errorf("token %q: not one that 'globalfs token' has printed for this tree", token)}
+		case errors.Is(err, syscall.EACCES):
+			return fmt.Errorf("%w: name a PATH of this mount where you may write", err)
+		case !errors.Is(err, syscall.ETIMEDOUT):
+			return err
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/spf13/cobra"
+)
+
+func newWhere() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "where PATH...",
+		Short: "Show where files and directories are kept, and why",
+		Long: `where shows, for each PATH on a mounted tree, the region and the partition that keep it, the servers of
+its replicas, which of them leads, why it is there, the rule for what is made in it, and how far a move has come.`,
+		Example: `  globalfs where ~/globalfs/projects
+  globalfs where --output json ~/globalfs/projects/* | jq -r '.[] | .region + " " + .path'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("where: give the PATH of a file or directory on a mounted tree")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			found, err := whereAll(cmd.Context(), args)
+			if output == "json" {
+				return errors.Join(err, printJSON(cmd.OutOrStdout(), found))
+			}
+			return errors.Join(err, printWhere(cmd.OutOrStdout(), found))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// located is where a path is.
+type located struct {
+	Path string `json:"path"`
+	mount.Where
+}
+
+// whereAll asks for all paths: one that cannot be had does not hide the others.
+func whereAll(ctx context.Context, paths []string) ([]located, error) {
+	found := []located{} // [] in JSON
+	var errs []error
+	for _, path := range paths {
+		l := located{Path: path}
+		if err := getJSON(ctx, path, mount.XattrWhere, &l.Where); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found = append(found, l)
+	}
+	return found, errors.Join(errs...)
+}
+
+func printWhere(out io.Writer, found []located) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, l := range found {
+		fmt.Fprintln(w, l.Path)
+		fmt.Fprintf(w, "  region\t%s (partition %d)\n", l.Region, l.Partition)
+		fmt.Fprintf(w, "  why\t%s\n", l.Why)
+		fmt.Fprintf(w, "  replicas\t%s\n", servers(&l.Where))
+		fmt.Fprintf(w, "  inode\t%d\n", l.Inode)
+		if l.Rule != nil {
+			fmt.Fprintf(w, "  rule\t%s\n", describeRule(l.Rule))
+		}
+		if l.Task != nil {
+			fmt.Fprintf(w, "  moving\t%s\n", progress(l.Task))
+		}
+	}
+	return w.Flush()
+}
+
+// servers names those of the replicas, the one that leads marked.
+func servers(w *mount.Where) string {
+	names := make([]string, len(w.Replicas))
+	for i, r := range w.Replicas {
+		names[i] = r.Server
+		if r.Server == w.Leader {
+			names[i] += " (leads)"
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func describeRule(r *mount.Rule) string {
+	if len(r.Spread) > 0 {
+		return "new entries are spread over " + join(r.Spread)
+	}
+	return fmt.Sprintf("new entries go to %s", r.Region)
+}
+
+// progress says how far a move has come.
+func progress(t *mount.Task) string {
+	text := fmt.Sprintf("to %s: %d inodes moved so far", t.Target, t.Moved)
+	if t.Paused {
+		text += "; paused"
+	}
+	return text
+}
+
+func join(regions []topology.Region) string {
+	names := make([]string, len(regions))
+	for i, r := range regions {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,48 @@
+package clienttest
+
+import (
+	"bytes"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/meta"
+)
+
+// settling is how long Check lets commands of several partitions and what follows from them come to their end.
+const settling = 20 * time.Second
+
+// Check requires that the metadata of each partition and of all together is sound, and that all replicas of a partition hold the
+// same. No replica may have a fault, no operation be under way, and it must be in a bubble.
+func (n *Network) Check(t testing.TB) {
+	t.Helper()
+	time.Sleep(settling) // fake time
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.turn()
+	stores := make([]meta.Keys, len(n.groups))
+	for i, g := range n.groups {
+		stores[i] = g.members[0].keys
+		require.Empty(t, meta.Check(stores[i]), "partition %d", i)
+		for _, m := range g.members[1:] {
+			require.True(t, same(stores[i], m.keys), "two replicas of partition %d differ", i)
+		}
+	}
+	require.Empty(t, meta.CheckAll(stores))
+}
+
+// same reports whether two stores hold the same.
+func same(a, b meta.Keys) bool {
+	next, stop := iter.Pull2(b.Scan(nil, []byte{0xff}))
+	defer stop()
+	for k, v := range a.Scan(nil, []byte{0xff}) {
+		otherKey, otherValue, ok := next()
+		if !ok || !bytes.Equal(k, otherKey) || !bytes.Equal(v, otherValue) {
+			return false
+		}
+	}
+	_, _, more := next()
+	return !more
+}

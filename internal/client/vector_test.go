@@ -1,0 +1,75 @@
+package client_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+)
+
+// Who waits for a token sees what was seen before it was given, in all partitions.
+func TestTokens(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		writer, reader, ctx := n.Client(t, west), n.Client(t, east), t.Context()
+		f := create(t, writer, local(n, 1), "f").Ino
+		create(t, writer, local(n, 2), "g")
+		require.NoError(t, reader.Wait(ctx, reader.Token()), "nothing was seen, nothing is waited for")
+		write(t, writer, f, 0, []byte("x"))
+		rename(t, writer, at(local(n, 1), "f"), at(local(n, 2), "h"))
+		token := writer.Token()
+		n.Fail(clienttest.Lagging, n.Processes(2, east)[0])
+		require.NoError(t, reader.Wait(ctx, token))
+		require.Equal(t, f, lookup(t, reader, local(n, 2), "h"))
+		require.Zero(t, lookup(t, reader, local(n, 1), "f"))
+
+		for _, bad := range []string{"?", "AAAA", make(replica.Vector, 9).Token()} {
+			require.Equal(t, posix.EINVAL, reader.Wait(ctx, bad))
+		}
+		ahead := make(replica.Vector, 2)
+		ahead[1].Count = 1 << 40
+		start := time.Now()
+		require.Equal(t, posix.ETIMEDOUT, reader.Wait(ctx, ahead.Token()))
+		require.Equal(t, client.DefaultTimeout, time.Since(start))
+	})
+}
+
+// The age of what is read grows where nothing can be ordered.
+func TestStale(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, east)
+		create(t, c, posix.Root, "f")
+		near := n.Processes(0, east)
+		n.Fail(clienttest.Lagging, near[0])
+		n.Fail(clienttest.Silent, near[1:]...)
+		time.Sleep(90 * time.Second) // fake time
+		age, err := c.Stale(t.Context(), posix.Root)
+		require.NoError(t, err)
+		require.InDelta(t, 90*time.Second, age, float64(client.DefaultRenew+time.Second))
+	})
+}
+
+// Of a linearizable client's reads none is older than what anybody was told before.
+func TestLinearizable(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		writer := n.Client(t, west)
+		cfg := n.Config(east)
+		cfg.Linearizable = true
+		reader, err := client.New(cfg)
+		require.NoError(t, err)
+		defer reader.Close()
+		f := create(t, writer, posix.Root, "f").Ino
+		n.Fail(clienttest.Lagging, n.Processes(0, east)[0])
+		write(t, writer, f, 0, []byte("x"))
+		require.Equal(t, "x", string(read(t, reader, f, 0, 1)))
+		rename(t, reader, at(posix.Root, "f"), at(local(n, 1), "f"))
+		require.Equal(t, f, lookup(t, reader, local(n, 1), "f"))
+		require.Zero(t, lookup(t, reader, posix.Root, "f"))
+		n.Fail(clienttest.None, n.Processes(0, east)...)
+		n.Check(t)
+	})
+}

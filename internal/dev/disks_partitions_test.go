@@ -1,0 +1,165 @@
+package dev
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// plant makes a directory that has one of everything: files here and in other partitions, names of files elsewhere, big
+// files, small ones.
+func (w *world) plant(t *testing.T, c *Client, at client.Name) posix.Ino {
+	t.Helper()
+	ctx := t.Context()
+	dir, err := c.Mkdir(ctx, posix.Cred{}, at, 0o755)
+	require.NoError(t, err)
+	spread, err := c.Mkdir(ctx, posix.Cred{}, client.Name{Dir: dir.Ino, Name: "spread"}, 0o755)
+	require.NoError(t, err)
+	require.NoError(t, c.Place(ctx, posix.Cred{}, spread.Ino, client.Placement{Spread: []topology.Region{client.Global, west, east, ireland}}))
+	for i := range 20 {
+		name := fmt.Sprint("f", i)
+		write(t, c, dir.Ino, name, strings.Repeat(name, i*i))
+		a := write(t, c, spread.Ino, name, strings.Repeat(name, i*10_000))
+		_, err := c.Link(ctx, posix.Cred{}, a.Ino, client.Name{Dir: dir.Ino, Name: "link-" + name})
+		require.NoError(t, err)
+		from, to := client.Name{Dir: dir.Ino, Name: name}, client.Name{Dir: spread.Ino, Name: "moved-" + name}
+		if i%3 == 0 {
+			require.NoError(t, c.Rename(ctx, posix.Cred{}, from, to, 0))
+		}
+	}
+	return dir.Ino
+}
+
+// work is a client that updates a directory in each way there is: in one partition, in two by their rule, in two by a
+// rename to and fro, by links and removals.
+func (w *world) work(ctx context.Context, c *Client, dirs []posix.Ino, rounds int) error {
+	for i := range rounds {
+		dir, other := dirs[i%len(dirs)], dirs[(i+1)%len(dirs)]
+		a, err := c.Create(ctx, posix.Cred{}, client.Name{Dir: dir, Name: fmt.Sprint("a", i)}, 0o644, 0)
+		if err != nil {
+			return fmt.Errorf("create %d: %w", i, err)
+		}
+		c.Release(a.Ino)
+		if _, err := c.Write(ctx, posix.Cred{}, client.Write{Ino: a.Ino, Data: bytes.Repeat([]byte("w"), 1000)}); err != nil {
+			return fmt.Errorf("write %d: %w", i, err)
+		}
+		if err := c.Rename(ctx, posix.Cred{}, client.Name{Dir: dir, Name: fmt.Sprint("a", i)}, client.Name{Dir: other, Name: fmt.Sprint("b", i)}, 0); err != nil {
+			return fmt.Errorf("rename %d: %w", i, err)
+		}
+		if _, err := c.Link(ctx, posix.Cred{}, a.Ino, client.Name{Dir: dir, Name: fmt.Sprint("c", i)}); err != nil {
+			return fmt.Errorf("link %d: %w", i, err)
+		}
+		if i%2 == 0 {
+			if err := c.Unlink(ctx, posix.Cred{}, client.Name{Dir: other, Name: fmt.Sprint("b", i)}); err != nil {
+				return fmt.Errorf("unlink %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// workAll has clients in all regions work, each in directories of its own in all partitions, one of them with a rule that spreads.
+func (w *world) workAll(t *testing.T, name string, rounds int) {
+	t.Helper()
+	var all errgroup.Group
+	for region, c := range w.clients {
+		all.Go(func() error {
+			var dirs []posix.Ino
+			for _, p := range w.Plan.Partitions {
+				at := client.Name{Dir: p.Root(), Name: fmt.Sprintf("%s-of-%s", name, region)}
+				a, err := c.Mkdir(t.Context(), posix.Cred{}, at, 0o755)
+				if err != nil {
+					return fmt.Errorf("client in %s: mkdir in %d: %w", region, p.ID, err)
+				}
+				dirs = append(dirs, a.Ino)
+			}
+			rule := client.Placement{Spread: []topology.Region{west, east, ireland}}
+			if err := c.Place(t.Context(), posix.Cred{}, dirs[0], rule); err != nil {
+				return fmt.Errorf("client in %s: place: %w", region, err)
+			}
+			if err := w.work(t.Context(), c, dirs, rounds); err != nil {
+				return fmt.Errorf("client in %s: %w", region, err)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, all.Wait())
+}
+
+// A server comes back without its disk: others take the place of its replicas and take over the state, while
+// clients go on. Everything is there, on the new replicas too.
+func TestDiskGone(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	w := openWorld(t, cfg)
+	w.plant(t, w.clients[west], client.Name{Dir: posix.Root, Name: "planted"})
+	w.plant(t, w.clients[west], client.Name{Dir: w.roots[west], Name: "planted"})
+	w.workAll(t, "before", 5)
+	want := w.census(t, w.clients[west], posix.Root)
+	require.NoError(t, w.close())
+	lost := w.Plan.Partitions[0].Replicas[0].Server
+	require.NoError(t, os.RemoveAll(filepath.Join(cfg.Dir, lost)))
+
+	w = openWorld(t, cfg)
+	require.NotEmpty(t, w.Plan.Replaced)
+	w.workAll(t, "after", 20)
+	got := w.census(t, w.clients[ireland], posix.Root)
+	for name, line := range want {
+		if _, root := w.roots[topology.Region(name[1:])]; !root { // more is in the roots now
+			require.Equal(t, line, got[name], name)
+		}
+	}
+	w.stopAlike(t)
+}
+
+// A server is away for longer than the others keep what it misses: it takes over their state when it is
+// back, while updates go on, and is then as they are.
+func TestAwayForLong(t *testing.T) {
+	var logged lockedText
+	cfg := testConfig(t.TempDir())
+	cfg.Retain = 16 << 10
+	cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+	w := openWorld(t, cfg)
+	w.workAll(t, "before", 2)
+	away := w.Plan.Partitions[2].Replicas[0].Server
+	require.Equal(t, away, w.Plan.Partitions[0].Replicas[1].Server)
+	w.stopServers(away)
+	w.workAll(t, "without", 150)
+	require.NoError(t, w.startServer(context.WithoutCancel(t.Context()), away))
+	w.workAll(t, "back", 20)
+	w.stopAlike(t)
+	for _, partition := range []int{0, 2} {
+		require.Contains(t, logged.String(),
+			fmt.Sprintf("taken over the state of another\" server=%s partition=%d", away, partition))
+	}
+}
+
+// lockedText collects what is logged.
+type lockedText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

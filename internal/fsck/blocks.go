@@ -1,0 +1,59 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// parallel bounds the blocks that are looked for at a time.
+const parallel = 16
+
+// finder says what is wrong with a block: nothing if it can be read.
+type finder func(ctx context.Context, id posix.BlockID) (wrong string, err error)
+
+// blocks looks for the blocks of a partition, or for as many as o wants, evenly spread.
+func (r *Report) blocks(ctx context.Context, o *Options, p *Partition, keys meta.Keys, find finder) error {
+	wanted := min(uint64(max(0, o.Blocks)), p.Blocks)
+	if wanted == 0 {
+		return nil
+	}
+	o.say("looking for %d of %d blocks of partition %d", wanted, p.Blocks, p.ID)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	var mu sync.Mutex
+	var bad []string // GUARDED_BY mu
+	var n uint64
+	for id, ino := range meta.Held(keys) {
+		n++
+		if n*wanted/p.Blocks == (n-1)*wanted/p.Blocks {
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		p.Read++
+		g.Go(func() error {
+			wrong, err := find(ctx, id)
+			switch {
+			case err != nil:
+				return fmt.Errorf("block %v of inode %d in partition %d: %w", id, ino, p.ID, err)
+			case wrong != "":
+				mu.Lock()
+				defer mu.Unlock()
+				bad = append(bad, fmt.Sprintf("block %v of inode %d: %s", id, ino, wrong))
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	slices.Sort(bad)
+	r.add(partitionName(p.ID), bad...)
+	return err
+}

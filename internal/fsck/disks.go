@@ -1,0 +1,95 @@
+package fsck
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// disks are the storage nodes of a cluster that has stopped.
+type disks map[topology.Region][]*block.Segments
+
+// blocks looks on the disks for what the stores of all partitions name.
+func (c *offline) blocks(ctx context.Context, o *Options, newest []meta.Keys) (err error) {
+	d := disks{}
+	defer func() { err = errors.Join(err, d.close()) }()
+	for _, s := range c.plan.Servers {
+		dir := filepath.Join(c.dir, s.Name, "blocks")
+		if _, err := os.Stat(dir); err != nil {
+			c.report.add("storage of "+s.Name, fmt.Sprintf("there is none: %v", err))
+			continue
+		}
+		store, err := block.OpenSegments(block.DefaultConfig(dir))
+		if err != nil {
+			c.report.add("storage of "+s.Name, err.Error())
+			continue
+		}
+		d[s.Region] = append(d[s.Region], store)
+	}
+	for i, keys := range newest {
+		find := func(ctx context.Context, id posix.BlockID) (string, error) { return d.find(ctx, c.plan, uint16(i), id) }
+		if err := c.report.blocks(ctx, o, &c.report.Partitions[i], keys, find); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find says in which regions a block is not that should have it. One that came with a file from another partition may
+// also be where it was written.
+func (d disks) find(ctx context.Context, plan *topology.Cluster, partition uint16, id posix.BlockID) (string, error) {
+	var without []string
+	regions := plan.Partitions[partition].Regions()
+	for _, r := range regions {
+		has, err := d.has(ctx, r, id)
+		if err != nil {
+			return "", err
+		}
+		if !has {
+			without = append(without, string(r))
+		}
+	}
+	if len(without) == 0 {
+		return "", nil
+	}
+	if writer := binary.BigEndian.Uint16(id[:]); writer != partition && int(writer) < len(plan.Partitions) {
+		for _, r := range plan.Partitions[writer].Regions() {
+			if has, err := d.has(ctx, r, id); has || err != nil {
+				return "", err
+			}
+		}
+	}
+	return "there is no good copy in " + strings.Join(without, ", "), nil
+}
+
+func (d disks) has(ctx context.Context, region topology.Region, id posix.BlockID) (bool, error) {
+	for _, store := range d[region] {
+		_, err := store.Get(ctx, id, nil)
+		switch {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, block.ErrNotFound) && !errors.Is(err, block.ErrCorrupt):
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (d disks) close() error {
+	var errs []error
+	for _, region := range d {
+		for _, store := range region {
+			errs = append(errs, store.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

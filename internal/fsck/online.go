@@ -1,0 +1,159 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+)
+
+// Source is a running cluster, as a client sees it.
+type Source interface {
+	// Scan gives a page of the keys of a partition behind after, and how new the replica is that gave
+	// it; no pairs at the end.
+	Scan(ctx context.Context, partition uint16, after []byte) ([]meta.Pair, replica.Seen, error)
+	// HasBlock reports whether a block of a partition can be read.
+	HasBlock(ctx context.Context, partition uint16, id posix.BlockID) (bool, error)
+}
+
+// Options of a check.
+type Options struct {
+	Partitions int // of the cluster; Offline knows by itself
+	// Blocks are looked for, in each partition, at most: spread evenly. 0: none.
+	Blocks int
+	// Progress is told what is being done; nil: nobody.
+	Progress func(what string)
+}
+
+// AllBlocks is as many blocks as there are.
+const AllBlocks = int(^uint(0) >> 1)
+
+func (o *Options) say(format string, args ...any) {
+	if o.Progress != nil {
+		o.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// How a live cluster is looked at.
+const (
+	maxLooks  = 4 // at most; two that agree are enough
+	maxCopies = 3 // tries for a copy of a partition that nobody changed meanwhile
+	settle    = time.Second
+)
+
+// Online checks a running cluster. The error is one of asking it; a Report comes with no error only.
+func Online(ctx context.Context, source Source, o Options) (Report, error) {
+	found, err := look(ctx, source, &o)
+	if err != nil {
+		return Report{}, err
+	}
+	for n := 1; n < maxLooks && len(found.Problems) > 0; n++ {
+		o.say("%d findings: looking again whether they stay", len(found.Problems))
+		if err := pause(ctx, settle); err != nil {
+			return Report{}, err
+		}
+		again, err := look(ctx, source, &o)
+		if err != nil {
+			return Report{}, err
+		}
+		if stayed := both(found.Problems, again.Problems); len(stayed) > 0 || n == maxLooks-1 {
+			again.Problems = stayed
+			return again, nil
+		}
+		found = again
+	}
+	return found, nil
+}
+
+// both gives those of after that are also in before.
+func both(before, after []Problem) []Problem {
+	return slices.DeleteFunc(slices.Clone(after), func(p Problem) bool {
+		return !slices.ContainsFunc(before, func(q Problem) bool { return p.Where == q.Where && p.What == q.What })
+	})
+}
+
+// look checks the cluster once.
+func look(ctx context.Context, source Source, o *Options) (Report, error) {
+	r := Report{Problems: []Problem{}}
+	var stores []meta.Keys
+	for id := range uint16(o.Partitions) {
+		o.say("fetching and checking partition %d", id)
+		keys, torn, err := fetch(ctx, source, id)
+		if err != nil {
+			return r, fmt.Errorf("partition %d: %w", id, err)
+		}
+		if torn {
+			r.Notes = append(r.Notes, fmt.Sprintf("partition %d was changed all the time while it was read", id))
+		}
+		stores = append(stores, keys)
+		r.Partitions = append(r.Partitions, count(id, keys, 1))
+		r.add(partitionName(id), meta.Check(keys)...)
+	}
+	o.say("checking what partitions say of each other")
+	r.across(stores)
+	for id, keys := range stores {
+		has := func(ctx context.Context, block posix.BlockID) (string, error) {
+			found, err := source.HasBlock(ctx, uint16(id), block)
+			if err != nil || found {
+				return "", err
+			}
+			return "no region has a good copy", nil
+		}
+		if err := r.blocks(ctx, o, &r.Partitions[id], keys, has); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// fetch copies the keys of a partition. torn: commands were executed meanwhile, at each try.
+func fetch(ctx context.Context, source Source, partition uint16) (keys *kv.Store, torn bool, err error) {
+	for range maxCopies {
+		if keys, torn, err = fetchOnce(ctx, source, partition); err != nil || !torn {
+			break
+		}
+	}
+	return keys, torn, err
+}
+
+func fetchOnce(ctx context.Context, source Source, partition uint16) (keys *kv.Store, torn bool, err error) {
+	keys = kv.NewMemory()
+	var first replica.Seen
+	var after []byte
+	for page := 0; ; page++ {
+		pairs, seen, err := source.Scan(ctx, partition, after)
+		if err != nil {
+			return nil, false, err
+		}
+		if page == 0 {
+			first = seen
+		}
+		torn = torn || seen != first
+		if len(pairs) == 0 {
+			return keys, torn, keys.Err()
+		}
+		for _, p := range pairs {
+			keys.Set(p.Key, p.Value)
+		}
+		if err := keys.Commit(false); err != nil {
+			return nil, false, err
+		}
+		after = pairs[len(pairs)-1].Key
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,63 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// View is what a store held when it was made. Another goroutine may read it while the owner of the store goes on.
+type View struct {
+	scan  func(yield func(key, value []byte) bool) error
+	close func()
+	err   error
+}
+
+// View gives the store as of the last Commit; there must be no writes since. The caller closes it, before the store.
+func (s *Store) View() (*View, error) {
+	switch {
+	case s.err != nil:
+		return nil, s.err
+	case len(s.pending.runs) > 0:
+		return nil, errors.New("view: the store has writes that are not committed")
+	}
+	return s.base.view()
+}
+
+// Scan yields all keys in order, with their values; both are valid until the next step.
+func (v *View) Scan(_, _ []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		if v.err == nil {
+			v.err = v.scan(yield)
+		}
+	}
+}
+
+// Err gives the error that ended a Scan early.
+func (v *View) Err() error { return v.err }
+
+// Close lets the view go.
+func (v *View) Close() { v.close() }
+
+func (m *memory) view() (*View, error) {
+	frozen := &memory{}
+	for _, run := range m.table.runs {
+		frozen.table.runs = append(frozen.table.runs, slices.Clone(run))
+	}
+	return &View{
+		scan:  func(yield func(key, value []byte) bool) error { return frozen.scan(nil, nil, yield) },
+		close: func() {},
+	}, nil
+}
+
+func (l *level) view() (*View, error) {
+	snapshot, err := l.db.GetSnapshot()
+	if err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	return &View{
+		scan:  func(yield func(key, value []byte) bool) error { return scanLevel(snapshot, nil, yield) },
+		close: snapshot.Release,
+	}, nil
+}

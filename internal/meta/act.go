@@ -1,0 +1,105 @@
+package meta
+
+import (
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// moveHere answers a Move in one partition: nothing is to be done if the inode is where it should be.
+func (m *Machine) moveHere(c *Command) Result {
+	n, code := m.inode(c.Child)
+	switch {
+	case code == posix.EREMOTE:
+		return elsewhere(c.Child, m.believed(c.Child))
+	case code != posix.OK:
+		return failed(code)
+	case c.Target != m.cfg.Partition:
+		return elsewhere(c.Child, m.cfg.Partition)
+	}
+	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition)}
+}
+
+// act does the part of this partition.
+func (m *Machine) act(c *Command, o *outcome, counter uint64) Result {
+	c.Time = o.time
+	s, here := o.scene, m.cfg.Partition
+	for _, n := range []*sight{&s.from, &s.to, &s.moved, &s.replaced} {
+		if n.in(here) {
+			var code posix.Code
+			n.inode, code = m.inode(n.Ino)
+			invariant.Check(code == posix.OK, "inode %d was held and is gone: %v", n.Ino, code)
+		}
+	}
+	r := Result{Number: uint64(s.moved.at)}
+	switch c.Op {
+	case OpMknod:
+		return m.actMknod(c, o)
+	case OpLink:
+		r.Attr = m.applyLink(c, s).Attr
+	case OpUnlink, OpRmdir:
+		r.Attr = m.applyRemove(c, s, counter).Attr
+	case OpRename:
+		return m.actRename(c, o, counter)
+	case OpMove:
+		r.Attr = s.moved.Attr
+		if o.moving != nil {
+			m.relocate(c, o.moving, s.moved.in(here))
+			r.Number = uint64(c.Target)
+		}
+	case OpPlace:
+		if s.from.in(here) {
+			m.placeHere(c)
+		}
+		if here == tablePartition {
+			m.placeTable(c)
+		}
+		return Result{Attr: s.from.Attr, Number: uint64(s.from.at)}
+	}
+	return r
+}
+
+func (m *Machine) actMknod(c *Command, o *outcome) Result {
+	s := o.scene
+	if o.opened {
+		return Result{Attr: s.source.attr(), Number: uint64(s.source.at)}
+	}
+	if s.from.in(m.cfg.Partition) {
+		m.named(c, s, &o.fresh, c.Target)
+	}
+	if c.Target == m.cfg.Partition {
+		m.born(&o.fresh)
+	}
+	return Result{Attr: o.fresh.Attr, Number: uint64(c.Target)}
+}
+
+func (m *Machine) actRename(c *Command, o *outcome, counter uint64) Result {
+	s, at := o.scene, o.scene.moved.at
+	wasHere := s.moved.in(m.cfg.Partition)
+	if o.moving != nil {
+		at = c.Target
+		o.moving.inode.Ctime = c.Time
+		m.relocate(c, o.moving, wasHere)
+		s.moved.at = at
+		s.moved.inode = o.moving.inode
+	}
+	r := m.applyRename(c, s, at, counter)
+	if o.task && wasHere {
+		if _, own := m.rule(c.Child); !own {
+			m.addTask(c.Child, c.Target)
+		}
+	}
+	r.Number = uint64(at)
+	return r
+}
+
+// relocate does what is to be done here when an inode goes to c.Target: where it leaves, where it arrives and at
+// its home.
+func (m *Machine) relocate(c *Command, x *exported, leaves bool) {
+	if leaves {
+		m.depart(x)
+	}
+	if c.Target == m.cfg.Partition {
+		m.settle(x)
+	}
+	m.forward(x.inode.Ino, c.Target)
+}

@@ -1,0 +1,55 @@
+package meta
+
+import (
+	"iter"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Census is how much there is of what.
+type Census struct {
+	Inodes  uint64
+	Entries uint64
+	Blocks  uint64 // those in the queue not counted
+}
+
+// Count counts what is stored, damaged or not.
+func Count(keys Keys) (c Census) {
+	for range keys.Scan([]byte{prefixInode}, []byte{prefixInode + 1}) {
+		c.Inodes++
+	}
+	for range keys.Scan([]byte{prefixDirent}, []byte{prefixDirent + 1}) {
+		c.Entries++
+	}
+	for _, value := range keys.Scan([]byte{prefixBlock}, []byte{prefixBlock + 1}) {
+		if k, err := decodeBlock(value); err == nil && k.references > 0 {
+			c.Blocks++
+		}
+	}
+	return c
+}
+
+// Held gives each block that is in use, in the order of ids, with an inode that has
+// a part of it: 0 if only its record says so. It needs memory for all blocks.
+func Held(keys Keys) iter.Seq2[posix.BlockID, posix.Ino] {
+	return func(yield func(posix.BlockID, posix.Ino) bool) {
+		owners := map[posix.BlockID]posix.Ino{}
+		for key, value := range keys.Scan([]byte{prefixExtent}, []byte{prefixExtent + 1}) {
+			if len(key) != 17 {
+				continue
+			}
+			if e, err := decodeExtent(placeOf(key), value); err == nil && e.Data == nil {
+				owners[e.Block] = inoOf(key)
+			}
+		}
+		for key, value := range keys.Scan([]byte{prefixBlock}, []byte{prefixBlock + 1}) {
+			k, err := decodeBlock(value)
+			if len(key) != 17 || err != nil || k.references == 0 {
+				continue
+			}
+			if id := posix.BlockID(key[1:]); !yield(id, owners[id]) {
+				return
+			}
+		}
+	}
+}

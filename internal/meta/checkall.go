@@ -1,0 +1,389 @@
+package meta
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// CheckAll says in which places the partitions contradict each other; nothing if they make one sound tree.
+// stores[i] has the metadata of partition i, all of them at a moment at which no command over several
+// partitions is undecided; what does not decode is Check's to tell. It reads each store once for each
+// kind of key, and needs memory for every inode, and for every block that is in a queue of dropped ones.
+//
+// Of stores that were read while the file system was in use it tells also what was only under way. That goes by:
+// what is told of two readings, one after the other, is wrong.
+func CheckAll(stores []Keys) []string {
+	c := &forestChecker{
+		stores:    stores,
+		inodes:    map[posix.Ino]*placed{},
+		forwarded: map[posix.Ino]bool{},
+		orphans:   map[posix.Ino]bool{},
+		gone:      map[posix.Ino]bool{},
+		released:  map[posix.Ino]bool{},
+	}
+	if c.states(); len(c.problems) > 0 {
+		return c.problems // the others would all follow from these
+	}
+	for p := range stores {
+		c.readInodes(p)
+		c.readPosts(p)
+	}
+	for p := range stores {
+		c.readForwardings(p)
+		c.readOrphans(p)
+	}
+	for p := range stores {
+		c.readEntries(p)
+	}
+	inos := slices.Sorted(maps.Keys(c.inodes))
+	for _, ino := range inos {
+		c.home(c.inodes[ino])
+		c.links(c.inodes[ino])
+	}
+	for _, ino := range inos {
+		c.climb(c.inodes[ino])
+	}
+	c.checkRules()
+	c.checkBlocks()
+	slices.Sort(c.problems)
+	return slices.Compact(c.problems)
+}
+
+// Undecided counts the commands over several partitions that are prepared and not decided in one of them. CheckAll
+// needs a moment without any.
+func Undecided(keys Keys) (count int) {
+	for range keys.Scan([]byte{prefixUndecided}, []byte{prefixUndecided + 1}) {
+		count++
+	}
+	return count
+}
+
+// placed is an inode, and what was found of it in all partitions.
+type placed struct {
+	ino    posix.Ino
+	at     uint16
+	kind   posix.Mode
+	nlink  uint32
+	links  uint32    // entries that name it
+	parent posix.Ino // of a directory
+	climb  climb
+}
+
+// climb says what is known of the way up from a directory.
+type climb uint8
+
+const (
+	unclimbed climb = iota
+	climbing        // it is being followed
+	climbed         // it leads to the root, or a problem was told
+)
+
+type forestChecker struct {
+	stores    []Keys
+	newest    []uint64 // counter of the newest inode of each partition
+	inodes    map[posix.Ino]*placed
+	forwarded map[posix.Ino]bool // their homes say where they are
+	orphans   map[posix.Ino]bool // those that their homes know
+	gone      map[posix.Ino]bool // on the way home: has no name any more
+	released  map[posix.Ino]bool // on the way from home: nobody holds it
+	problems  []string
+}
+
+func (c *forestChecker) report(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+}
+
+// kind yields the keys of a kind in partition p that are long enough to be read.
+func (c *forestChecker) kind(p int, prefix byte, length int) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for key, value := range c.stores[p].Scan([]byte{prefix}, []byte{prefix + 1}) {
+			if len(key) >= length && !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// states makes sure that each store is what it is taken for.
+func (c *forestChecker) states() {
+	c.newest = make([]uint64, len(c.stores))
+	for p, keys := range c.stores {
+		b := keys.Get(stateKey)
+		if b == nil {
+			c.report("partition %d: there is no state", p)
+			continue
+		}
+		partition, s, err := decodeState(b)
+		switch {
+		case err != nil:
+			c.report("partition %d: %v", p, err)
+		case int(partition) != p:
+			c.report("partition %d: what is stored for it is partition %d", p, partition)
+		}
+		c.newest[p] = s.last
+	}
+}
+
+func (c *forestChecker) readInodes(p int) {
+	for key, value := range c.kind(p, prefixInode, 9) {
+		n, err := decodeInode(inoOf(key), value)
+		if err != nil {
+			continue
+		}
+		if other := c.inodes[n.Ino]; other != nil {
+			c.report("inode %d is in partition %d and in partition %d", n.Ino, other.at, p)
+			continue
+		}
+		c.inodes[n.Ino] = &placed{ino: n.Ino, at: uint16(p), kind: n.Mode.Type(), nlink: n.Nlink, parent: n.parent}
+	}
+}
+
+// readPosts notes which inodes are in the course of being given up.
+func (c *forestChecker) readPosts(p int) {
+	for key, value := range c.kind(p, prefixPost, 9) {
+		post, err := decodePost(uint64(inoOf(key)), value)
+		if err != nil {
+			c.report("post %d of partition %d does not decode: %v", inoOf(key), p, err)
+			continue
+		}
+		switch post.Command.Op {
+		case OpGone:
+			c.gone[post.Command.Child] = true
+		case OpReleased:
+			c.released[post.Command.Child] = true
+		}
+	}
+}
+
+func (c *forestChecker) readForwardings(p int) {
+	for key, value := range c.kind(p, prefixForwarding, 9) {
+		ino, n := inoOf(key), c.inodes[inoOf(key)]
+		at, err := decodeForwarding(value)
+		switch {
+		case err != nil:
+			continue
+		case int(ino.Partition()) != p:
+			c.report("inode %d: partition %d has a forwarding for it, but is not its home", ino, p)
+			continue
+		case n == nil:
+			c.report("inode %d: its home, partition %d, says that it is in partition %d, but it is nowhere", ino, p, at)
+		case int(n.at) == p:
+			c.report("inode %d is at home, in partition %d, which says that it is in partition %d", ino, p, at)
+		case n.at != at:
+			c.report("inode %d is in partition %d: its home, partition %d, says that it is in partition %d", ino, n.at, p, at)
+		}
+		c.forwarded[ino] = true
+	}
+}
+
+func (c *forestChecker) readOrphans(p int) {
+	for key := range c.kind(p, prefixOrphan, 9) {
+		ino := inoOf(key)
+		if int(ino.Partition()) != p {
+			continue // home has one too, which counts
+		}
+		c.orphans[ino] = true
+		if n := c.inodes[ino]; n != nil && n.nlink > 0 {
+			c.report("inode %d in partition %d has %d links: its home, partition %d, takes it for an orphan", ino, n.at, n.nlink, p)
+		}
+	}
+}
+
+func (c *forestChecker) readEntries(p int) {
+	for key, value := range c.kind(p, prefixDirent, 10) {
+		dir, name := inoOf(key), string(key[9:])
+		e, err := decodeDirent(name, value)
+		if err != nil {
+			continue
+		}
+		n := c.inodes[e.ino]
+		if n == nil {
+			c.report("entry %q of directory %d in partition %d names inode %d, which is nowhere", name, dir, p, e.ino)
+			continue
+		}
+		n.links++
+		switch {
+		case n.kind != e.kind:
+			c.report("entry %q of directory %d in partition %d names inode %d as %s: in partition %d it is %s",
+				name, dir, p, e.ino, kindName(e.kind), n.at, kindName(n.kind))
+		case n.kind == posix.TypeDir && n.parent != dir:
+			c.report("directory %d in partition %d says that it is in directory %d, but it is entry %q of directory %d in partition %d",
+				n.ino, n.at, n.parent, name, dir, p)
+		}
+	}
+}
+
+// home checks that the home of n knows where it is, and that it has no name.
+func (c *forestChecker) home(n *placed) {
+	home := n.ino.Partition()
+	if int(home) >= len(c.newest) || n.ino.Counter() == 0 || n.ino.Counter() > c.newest[home] {
+		c.report("inode %d in partition %d was never made by its home, partition %d", n.ino, n.at, home)
+		return
+	}
+	if n.at == home {
+		return
+	}
+	if !c.forwarded[n.ino] && !c.released[n.ino] {
+		c.report("inode %d is in partition %d: its home, partition %d, does not say so", n.ino, n.at, home)
+	}
+	if n.nlink == 0 && !c.orphans[n.ino] && !c.gone[n.ino] && !c.released[n.ino] {
+		c.report("inode %d in partition %d has no links: its home, partition %d, does not know, and nobody tells it", n.ino, n.at, home)
+	}
+}
+
+// links checks how many entries name n. The links of a directory are names in it too, and so Check's to tell.
+func (c *forestChecker) links(n *placed) {
+	switch {
+	case n.kind != posix.TypeDir:
+		if n.links != n.nlink {
+			c.report("inode %d in partition %d has %d links: %d entries name it", n.ino, n.at, n.nlink, n.links)
+		}
+	case isRoot(n.ino) && n.links <= 1: // that of partition 0 has no name, the others may have one
+	case n.nlink > 0 && n.links != 1, n.nlink == 0 && n.links != 0:
+		c.report("directory %d in partition %d has %d links: %d entries name it", n.ino, n.at, n.nlink, n.links)
+	}
+}
+
+// climb follows the parents of a directory to one that is known to be below the root.
+func (c *forestChecker) climb(n *placed) {
+	var path []*placed
+	for n.kind == posix.TypeDir && n.nlink > 0 && !isRoot(n.ino) && n.climb == unclimbed {
+		n.climb = climbing
+		path = append(path, n)
+		up := c.inodes[n.parent]
+		switch {
+		case up == nil:
+			c.report("directory %d in partition %d: directory %d, where it should be, is nowhere", n.ino, n.at, n.parent)
+		case up.kind != posix.TypeDir || up.nlink == 0:
+			c.report("directory %d in partition %d: inode %d, where it should be, is no directory any more in partition %d", n.ino, n.at, up.ino, up.at)
+		case up.climb == climbing:
+			c.reportCycle(path[slices.Index(path, up):])
+		default:
+			n = up
+		}
+	}
+	for _, p := range path {
+		p.climb = climbed
+	}
+}
+
+// reportCycle tells of directories each of which is in the next one.
+func (c *forestChecker) reportCycle(cycle []*placed) {
+	slices.SortFunc(cycle, func(a, b *placed) int { return cmp.Compare(a.ino, b.ino) })
+	var b strings.Builder
+	for i, n := range cycle {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%d in partition %d", n.ino, n.at)
+	}
+	c.report("directories that are inside each other, cut off from the root: %s", b.String())
+}
+
+// checkRules compares the rules that stand beside directories with the table of partition 0. A row of a
+// directory that is no more harms nobody.
+func (c *forestChecker) checkRules() {
+	table := c.readTable()
+	for p := range c.stores {
+		for key, value := range c.kind(p, prefixRule, 9) {
+			dir := inoOf(key)
+			if c.checkRule(p, dir, value, table[dir]) {
+				delete(table, dir)
+			}
+		}
+		for key, value := range c.kind(p, prefixTask, 9) {
+			if _, err := decodeTask(inoOf(key), value); err != nil {
+				c.report("task of directory %d in partition %d does not decode: %v", inoOf(key), p, err)
+			}
+		}
+	}
+	for dir := range table {
+		if n := c.inodes[dir]; n != nil && n.nlink > 0 {
+			c.report("directory %d in partition %d does not have the rule that is in the table of partition %d", dir, n.at, tablePartition)
+		}
+	}
+}
+
+// readTable gives the encoded rules of the table.
+func (c *forestChecker) readTable() map[posix.Ino][]byte {
+	table := map[posix.Ino][]byte{}
+	for p := range c.stores {
+		for key, value := range c.kind(p, prefixPlacement, 9) {
+			row, err := decodePlacement(inoOf(key), value)
+			switch {
+			case err != nil:
+				c.report("placement of directory %d in partition %d does not decode: %v", inoOf(key), p, err)
+			case p != tablePartition:
+				c.report("placement of directory %d is in partition %d, not in the table of partition %d", row.Dir, p, tablePartition)
+			default:
+				table[row.Dir] = row.Rule.Append(nil)
+			}
+		}
+	}
+	return table
+}
+
+// checkRule looks at the rule beside dir in partition p; row is the one in the table, nil if there is none. It reports
+// whether dir is in p.
+func (c *forestChecker) checkRule(p int, dir posix.Ino, rule, row []byte) bool {
+	n := c.inodes[dir]
+	switch _, err := DecodeRule(rule); {
+	case err != nil:
+		c.report("rule of directory %d in partition %d does not decode: %v", dir, p, err)
+	case n == nil || int(n.at) != p || n.kind != posix.TypeDir:
+		c.report("partition %d has a rule for directory %d, which is not there", p, dir)
+		return false
+	case n.nlink == 0: // nothing is made in it any more
+	case row == nil:
+		c.report("directory %d in partition %d has a rule that is not in the table of partition %d", dir, p, tablePartition)
+	case !bytes.Equal(row, rule):
+		c.report("directory %d in partition %d has another rule than the table of partition %d", dir, p, tablePartition)
+	}
+	return true
+}
+
+// checkBlocks looks for blocks that one partition takes for dropped, so that they may be deleted, while another
+// one needs them.
+func (c *forestChecker) checkBlocks() {
+	dropped := map[posix.BlockID]int{}
+	for p := range c.stores {
+		for _, value := range c.kind(p, prefixDropped, 9) {
+			if len(value) == len(posix.BlockID{}) {
+				dropped[posix.BlockID(value)] = p
+			}
+		}
+	}
+	if len(dropped) == 0 {
+		return
+	}
+	for p := range c.stores {
+		for key, value := range c.kind(p, prefixExtent, 17) {
+			e, err := decodeExtent(placeOf(key), value)
+			if err != nil || e.Data != nil {
+				continue
+			}
+			if q, found := dropped[e.Block]; found && q != p { // in one partition it is Check's to tell
+				c.report("block %v is held by inode %d in partition %d, but partition %d has dropped it", e.Block, inoOf(key), p, q)
+			}
+		}
+	}
+}
+
+func kindName(kind posix.Mode) string {
+	switch kind {
+	case posix.TypeDir:
+		return "a directory"
+	case posix.TypeRegular:
+		return "a file"
+	case posix.TypeSymlink:
+		return "a symbolic link"
+	}
+	return fmt.Sprintf("a special file (%o)", kind)
+}

@@ -1,0 +1,166 @@
+package meta
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// MaxExport bounds the encoding of an inode that moves to another partition with all that it holds: it travels in
+// a vote.
+const MaxExport = 4 << 20
+
+// exported is an inode with all that it holds. Its blocks stay in the block store; who has
+// their references changes.
+type exported struct {
+	inode   inode
+	xattrs  []xattr
+	extents []Extent
+	entries []entry
+	rule    []byte
+}
+
+type xattr struct {
+	name  string
+	value []byte
+}
+
+// export encodes n. It gives nil if that takes more than MaxExport, or a block is in another file too: the
+// partition then cannot let go of it.
+func (m *Machine) export(n *inode) []byte {
+	b := varint.AppendUint(nil, n.Ino)
+	b = varint.AppendBytes(b, n.encode())
+	b = varint.AppendBytes(b, m.keys.Get(ruleKey(n.Ino)))
+	held := map[posix.BlockID]uint64{}
+	for _, prefix := range []byte{prefixXattr, prefixExtent, prefixCookie} {
+		count, items := uint64(0), []byte(nil)
+		for key, value := range m.keys.Scan(numberKey(prefix, uint64(n.Ino)), after(prefix, n.Ino)) {
+			count++
+			switch prefix {
+			case prefixXattr:
+				items = varint.AppendBytes(items, key[9:])
+			case prefixExtent:
+				items = varint.AppendUint(items, placeOf(key))
+				if e := mustDecodeExtent(n.Ino, placeOf(key), value); e.Data == nil {
+					held[e.Block]++
+				}
+			case prefixCookie:
+				value = m.exportEntry(n.Ino, placeOf(key), value)
+				items = varint.AppendUint(items, placeOf(key))
+			}
+			items = varint.AppendBytes(items, value)
+			if len(b)+len(items) > MaxExport {
+				return nil
+			}
+		}
+		b = append(varint.AppendUint(b, count), items...)
+	}
+	for id, references := range held {
+		if k, err := decodeBlock(m.keys.Get(blockKey(id))); err != nil || k.references != references {
+			return nil
+		}
+	}
+	return b
+}
+
+// exportEntry gives the value of a cookie with what is known here of where the inode is.
+func (m *Machine) exportEntry(dir posix.Ino, cookie uint64, value []byte) []byte {
+	e, err := decodeCookie(cookie, value)
+	invariant.Check(err == nil, "stored entry %d of %d: %v", cookie, dir, err)
+	e.at = m.where(&e)
+	return append(e.common(20), e.name...)
+}
+
+// decodeExport reads what export encoded; slices alias b.
+func decodeExport(b []byte) (*exported, error) {
+	r := varint.NewReader(b)
+	x := &exported{}
+	ino, stored := posix.Ino(r.Uint64()), r.Bytes()
+	x.rule = r.Bytes()
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		x.xattrs = append(x.xattrs, xattr{r.String(), r.Bytes()})
+	}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		e, err := decodeExtent(r.Uint64(), r.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("export of %d: extent: %w", ino, err)
+		}
+		x.extents = append(x.extents, e)
+	}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		e, err := decodeCookie(r.Uint64(), r.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("export of %d: entry: %w", ino, err)
+		}
+		x.entries = append(x.entries, e)
+	}
+	if err := r.Done(); err != nil {
+		return nil, fmt.Errorf("export of %d: %w", ino, err)
+	}
+	var err error
+	if x.inode, err = decodeInode(ino, stored); err != nil {
+		return nil, err
+	}
+	if len(x.rule) > 0 {
+		if _, err = DecodeRule(x.rule); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// depart removes what x holds from this partition. Blocks that nothing else here holds are forgotten, not
+// dropped: they are needed where x goes.
+func (m *Machine) depart(x *exported) {
+	n := x.inode
+	for i := range x.extents {
+		m.deleteExtent(&n, &x.extents[i])
+		if x.extents[i].Data == nil {
+			m.forget(x.extents[i].Block)
+		}
+	}
+	for i := range x.entries {
+		m.keys.Delete(nameKey(prefixDirent, n.Ino, x.entries[i].name))
+		m.keys.Delete(placeKey(prefixCookie, n.Ino, x.entries[i].cookie))
+	}
+	m.deleteXattrs(&n)
+	m.keys.Delete(ruleKey(n.Ino))
+	m.keys.Delete(inodeKey(n.Ino))
+	m.state.inodes--
+}
+
+// forget takes a reference from a block without dropping it.
+func (m *Machine) forget(id posix.BlockID) {
+	k, err := decodeBlock(m.keys.Get(blockKey(id)))
+	invariant.Check(err == nil && k.references > 0, "stored block %v: %d references (%v)", id, k.references, err)
+	if k.references--; k.references == 0 {
+		m.keys.Delete(blockKey(id))
+		return
+	}
+	m.keys.Set(blockKey(id), k.encode())
+}
+
+// settle stores x in this partition.
+func (m *Machine) settle(x *exported) {
+	n := x.inode
+	n.Bytes = 0
+	for i := range x.extents {
+		m.setExtent(&n, &x.extents[i])
+		if x.extents[i].Data == nil {
+			m.reference(x.extents[i].Block, 1)
+		}
+	}
+	for i := range x.entries {
+		m.setEntry(n.Ino, &x.entries[i])
+	}
+	for i := range x.xattrs {
+		m.keys.Set(nameKey(prefixXattr, n.Ino, x.xattrs[i].name), x.xattrs[i].value)
+	}
+	if len(x.rule) > 0 {
+		m.keys.Set(ruleKey(n.Ino), bytes.Clone(x.rule))
+	}
+	m.born(&n)
+}

@@ -1,0 +1,269 @@
+package meta
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// MaxFileLocks bounds the locks on one inode, of each of the two kinds: ENOLCK. Every update of them looks at all.
+const MaxFileLocks = 4096
+
+// FileLock is a lock on the bytes from Start to End, both included. Those of flock and those of fcntl do not
+// see each other; within a kind, locks of different owners that overlap are all shared, and those of one owner do not
+// overlap, nor touch if they are of one mode.
+//
+// Locks are state of the home partition of an inode, wherever the inode lives: that is where sessions hold
+// it open. They end with the session, or with the inode. A lock that others hold is refused; waiting for it is the
+// client's business. Each is stored twice, to be found by inode and by session, in front of 0x10 and with numbers of 8 bytes:
+//
+//	0 ino kind session owner start   end, exclusive, pid
+//	1 session ino kind owner start   nothing
+type FileLock struct {
+	Session uint64
+	Owner   uint64 // tells those of a session apart
+	PID     uint32 // who asked for it
+	Flock   bool   // flock's kind; otherwise fcntl's
+	Write   bool   // exclusive; otherwise shared
+	Start   uint64
+	End     uint64
+}
+
+const (
+	lockByIno     byte = 0
+	lockBySession byte = 1
+)
+
+// lastByte of a file that a lock can name: OFFSET_MAX of the kernel.
+const lastByte = math.MaxInt64
+
+// lockFile executes OpLock, as F_SETLK does: the range is set to the wanted mode, or to none, whatever the
+// owner held of it before.
+func (m *Machine) lockFile(c *Command) Result {
+	want, code := m.wantedLock(c)
+	if code != posix.OK {
+		return failed(code)
+	}
+	unlock := c.Flags&LockUnlock != 0
+	held := m.fileLocks(c.Ino, want.Flock)
+	var own []FileLock
+	for i := range held {
+		switch {
+		case held[i].sameOwner(&want):
+			own = append(own, held[i])
+		case !unlock && held[i].conflicts(&want):
+			return failed(posix.EAGAIN)
+		}
+	}
+	gone, made := setRange(own, want, unlock)
+	if more := len(made) - len(gone); more > 0 && len(held)+more > MaxFileLocks {
+		return failed(posix.ENOLCK)
+	}
+	for i := range gone {
+		m.deleteFileLock(c.Ino, &gone[i])
+	}
+	for i := range made {
+		m.putFileLock(c.Ino, &made[i])
+	}
+	return Result{}
+}
+
+// fileLocked answers OpGetLock: Data is the first lock, by its start, that the wanted one must wait for.
+func (m *Machine) fileLocked(c *Command) Result {
+	want, code := m.wantedLock(c)
+	if code == posix.OK && c.Flags&LockUnlock != 0 {
+		code = posix.EINVAL
+	}
+	if code != posix.OK {
+		return failed(code)
+	}
+	var first *FileLock
+	held := m.fileLocks(c.Ino, want.Flock)
+	for i := range held {
+		l := &held[i]
+		if !l.sameOwner(&want) && l.conflicts(&want) && (first == nil || l.Start < first.Start) {
+			first = l
+		}
+	}
+	if first == nil {
+		return Result{}
+	}
+	return Result{Data: first.append(nil)}
+}
+
+// wantedLock reads what a command asks for. A length of 0 means all that follows, as in fcntl.
+func (m *Machine) wantedLock(c *Command) (FileLock, posix.Code) {
+	l := FileLock{
+		Session: c.Session, Owner: c.Owner, PID: c.PID,
+		Flock: c.Flags&LockFlock != 0, Write: c.Flags&LockWrite != 0,
+		Start: c.Offset, End: lastByte,
+	}
+	if c.Ino.Partition() != m.cfg.Partition || c.Ino.Counter() == 0 || c.Ino.Counter() > m.state.last {
+		return l, posix.ESTALE
+	}
+	if l.Flock {
+		l.Start = 0
+		return l, posix.OK
+	}
+	if l.Start > lastByte || c.Length > lastByte-l.Start+1 {
+		return l, posix.EINVAL
+	}
+	if c.Length > 0 {
+		l.End = l.Start + c.Length - 1
+	}
+	return l, posix.OK
+}
+
+func (l *FileLock) sameOwner(other *FileLock) bool {
+	return l.Session == other.Session && l.Owner == other.Owner
+}
+
+// conflicts reports whether two owners cannot have l and other at a time.
+func (l *FileLock) conflicts(other *FileLock) bool {
+	return l.Start <= other.End && other.Start <= l.End && (l.Write || other.Write)
+}
+
+// setRange gives what ends and what begins when an owner, who holds own, is given want, or nothing where
+// want is.
+func setRange(own []FileLock, want FileLock, unlock bool) (gone, made []FileLock) {
+	start, end := want.Start, want.End
+	for _, l := range own {
+		switch {
+		case !unlock && l.Write == want.Write && l.Start <= end+1 && start <= l.End+1:
+			want.Start, want.End = min(want.Start, l.Start), max(want.End, l.End)
+		case l.Start > end || start > l.End:
+			continue
+		default:
+			before, behind := l, l
+			if before.End = start - 1; l.Start < start {
+				made = append(made, before)
+			}
+			if behind.Start = end + 1; l.End > end {
+				made = append(made, behind)
+			}
+		}
+		gone = append(gone, l)
+	}
+	if !unlock {
+		made = append(made, want)
+	}
+	return gone, made
+}
+
+// EndSession lets go of the locks of a client whose session ended. Like Apply, every replica must do it at the same
+// place of the order.
+func (m *Machine) EndSession(session uint64) {
+	prefix := binary.BigEndian.AppendUint64([]byte{prefixLock, lockBySession}, session)
+	for key := range m.keys.Scan(prefix, keyAfter(prefix)) {
+		m.keys.Delete(swapLockKey(key))
+		m.keys.Delete(key)
+	}
+}
+
+// endFileLocks lets go of all locks on an inode that is no more.
+func (m *Machine) endFileLocks(ino posix.Ino) {
+	prefix := binary.BigEndian.AppendUint64([]byte{prefixLock, lockByIno}, uint64(ino))
+	for key := range m.keys.Scan(prefix, keyAfter(prefix)) {
+		m.keys.Delete(swapLockKey(key))
+		m.keys.Delete(key)
+	}
+}
+
+// fileLocks gives the locks of a kind on an inode: by session, owner and start.
+func (m *Machine) fileLocks(ino posix.Ino, flock bool) (locks []FileLock) {
+	prefix := append(binary.BigEndian.AppendUint64([]byte{prefixLock, lockByIno}, uint64(ino)), kindOf(flock))
+	for key, value := range m.keys.Scan(prefix, keyAfter(prefix)) {
+		r := varint.NewReader(value)
+		l := readFileLock(key, r)
+		invariant.Check(r.Done() == nil, "stored lock %x: %v", key, r.Err())
+		locks = append(locks, l)
+	}
+	return locks
+}
+
+// readFileLock reads a lock from its key by inode and its value.
+func readFileLock(key []byte, r *varint.Reader) FileLock {
+	return FileLock{
+		Session: binary.BigEndian.Uint64(key[11:]), Owner: binary.BigEndian.Uint64(key[19:]), Start: binary.BigEndian.Uint64(key[27:]),
+		Flock: key[10] != 0, End: r.Uint64(), Write: r.Uint(1) != 0, PID: r.Uint32(),
+	}
+}
+
+func (m *Machine) putFileLock(ino posix.Ino, l *FileLock) {
+	b := varint.AppendUint(nil, l.End)
+	b = varint.AppendUint(b, kindOf(l.Write))
+	key := lockKey(ino, l)
+	m.keys.Set(key, varint.AppendUint(b, l.PID))
+	m.keys.Set(swapLockKey(key), nil)
+}
+
+func (m *Machine) deleteFileLock(ino posix.Ino, l *FileLock) {
+	key := lockKey(ino, l)
+	m.keys.Delete(key)
+	m.keys.Delete(swapLockKey(key))
+}
+
+// lockKeyLength is that of both keys of a lock.
+const lockKeyLength = 2 + 8 + 1 + 8 + 8 + 8
+
+func lockKey(ino posix.Ino, l *FileLock) []byte {
+	k := append(make([]byte, 0, lockKeyLength), prefixLock, lockByIno)
+	k = binary.BigEndian.AppendUint64(k, uint64(ino))
+	k = append(k, kindOf(l.Flock))
+	k = binary.BigEndian.AppendUint64(k, l.Session)
+	k = binary.BigEndian.AppendUint64(k, l.Owner)
+	return binary.BigEndian.AppendUint64(k, l.Start)
+}
+
+// swapLockKey gives the other key of the same lock.
+func swapLockKey(key []byte) []byte {
+	k := append(make([]byte, 0, lockKeyLength), prefixLock, 1-key[1])
+	if key[1] == lockByIno {
+		k = append(k, key[11:19]...) // session
+		k = append(k, key[2:11]...)  // ino kind
+	} else {
+		k = append(k, key[10:19]...) // ino kind
+		k = append(k, key[2:10]...)  // session
+	}
+	return append(k, key[19:]...)
+}
+
+func kindOf(set bool) uint8 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// keyAfter is the first key behind all that begin with prefix, which is not all ones.
+func keyAfter(prefix []byte) []byte {
+	k := append([]byte(nil), prefix...)
+	for i := len(k) - 1; ; i-- {
+		if k[i]++; k[i] != 0 {
+			return k[:i+1]
+		}
+	}
+}
+
+func (l *FileLock) append(b []byte) []byte {
+	b = varint.AppendUint(b, l.Session)
+	b = varint.AppendUint(b, l.Owner)
+	b = varint.AppendUint(b, l.PID)
+	b = varint.AppendUint(b, kindOf(l.Flock))
+	b = varint.AppendUint(b, kindOf(l.Write))
+	b = varint.AppendUint(b, l.Start)
+	return varint.AppendUint(b, l.End)
+}
+
+// DecodeFileLock reads the lock that OpGetLock gives.
+func DecodeFileLock(b []byte) (FileLock, error) {
+	r := varint.NewReader(b)
+	l := FileLock{
+		Session: r.Uint64(), Owner: r.Uint64(), PID: r.Uint32(),
+		Flock: r.Uint(1) != 0, Write: r.Uint(1) != 0, Start: r.Uint64(), End: r.Uint64(),
+	}
+	return l, r.Done()
+}

@@ -1,0 +1,380 @@
+package metatest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// What a client does: it tries a command in the partition of its directory or inode, and if what it is about is not all
+// there, looks where the rest is, and sends it to all of them.
+
+// pair notes that an inode of the model is one of the partitions'.
+func (c *cluster) pair(known, real posix.Ino) { c.real[known], c.known[real] = real, known }
+
+// realOf gives the number in the partitions: one that is not in use for one that the model does not have.
+func (c *cluster) realOf(known posix.Ino) posix.Ino {
+	if known == 0 {
+		return 0
+	}
+	if real, ok := c.real[known]; ok {
+		return real
+	}
+	return posix.MakeIno(known.Partition()%partitionCount, 1<<40)
+}
+
+// translated is u with the numbers of the partitions.
+func (c *cluster) translated(u *meta.Command) meta.Command {
+	t := *u
+	t.Ino, t.NewParent, t.Child = c.realOf(u.Ino), c.realOf(u.NewParent), c.realOf(u.Child)
+	return t
+}
+
+// locate finds the partition of an inode: its home if it is nowhere.
+func (c *cluster) locate(ino posix.Ino) (at uint16, found bool) {
+	home := ino.Partition()
+	r := c.partitions[home].replicas[0].Query(&meta.Command{Op: meta.OpGetAttr, Ino: ino})
+	if r.Code != posix.EREMOTE {
+		return home, r.Code == posix.OK
+	}
+	at = uint16(r.Number)
+	r = c.partitions[at].replicas[0].Query(&meta.Command{Op: meta.OpGetAttr, Ino: ino})
+	return at, r.Code == posix.OK
+}
+
+// query asks in the partition of c.Ino.
+func (c *cluster) query(q meta.Command) meta.Result {
+	at, _ := c.locate(q.Ino)
+	return c.partitions[at].replicas[c.pick(replicaCount)].Query(&q)
+}
+
+// Query answers as the one tree: in the numbers of the model, and with all attributes.
+func (c *cluster) Query(q *meta.Command) meta.Result {
+	if q.Op == meta.OpStatFS {
+		return c.statFS()
+	}
+	r := c.query(c.translated(q))
+	for i := range r.Entries {
+		c.complete(&r.Entries[i].Attr)
+	}
+	c.complete(&r.Attr)
+	return r
+}
+
+// complete reads the attributes of an inode that is not where it was asked for.
+func (c *cluster) complete(a *posix.Attr) {
+	if a.Ino == 0 {
+		return
+	}
+	if a.Nlink == 0 {
+		kind := a.Mode.Type()
+		if *a = c.query(meta.Command{Op: meta.OpGetAttr, Ino: a.Ino}).Attr; a.Mode.Type() != kind {
+			*a = posix.Attr{} // no inode of the model
+		}
+	}
+	a.Ino = c.known[a.Ino]
+}
+
+func (c *cluster) statFS() (sum meta.Result) {
+	for _, p := range c.partitions {
+		r := p.replicas[0].Query(&meta.Command{Op: meta.OpStatFS})
+		sum.Number, sum.Number2 = sum.Number+r.Number, sum.Number2+r.Number2
+	}
+	return sum
+}
+
+// ask compares the answer to a query. Undecided commands are not to be seen.
+func (c *cluster) ask() error {
+	switch c.pick(4) {
+	case 0:
+		return c.model.sameDir(c, c.dir(), uint64(1+c.pick(5)))
+	case 1:
+		return c.model.sameContent(c, c.ino(posix.TypeRegular), c.offset(), c.offset())
+	}
+	q := c.generator.query()
+	if q.Op == meta.OpStatFS {
+		return nil // what was reaped may still be there
+	}
+	got, want := c.Query(q), c.model.Query(q)
+	if got.Code != want.Code || got.Attr != want.Attr || string(got.Data) != string(want.Data) {
+		return fmt.Errorf("%+v: %+v, want %+v", q, got, want)
+	}
+	return nil
+}
+
+// begin tries u in one partition, and then starts it in all that it needs.
+func (c *cluster) begin(u *meta.Command) error {
+	if u.Op == meta.OpSetAttr && c.inTheWay(u.Ino) {
+		return nil // the order of times would show that something else goes on
+	}
+	t := c.translated(u)
+	if !c.exist(&t) {
+		return c.stale(u)
+	}
+	at, _ := c.locate(answering(&t))
+	r, err := c.partitions[at].apply(&t)
+	switch {
+	case err != nil:
+		return err
+	case r.Code != posix.EREMOTE:
+		c.disturb()
+		return c.answered(u, r, false)
+	}
+	parties := c.plan(&t, at)
+	if len(parties) == 1 {
+		c.again = append(c.again, u)
+		return nil
+	}
+	c.ordered++
+	x := &pending{number: c.ordered, asked: u, command: t, parties: parties, last: parties[c.pick(len(parties))]}
+	c.undecided = append(c.undecided, x)
+	for _, party := range parties {
+		c.partitions[party].relayed = append(c.partitions[party].relayed, x)
+	}
+	return nil
+}
+
+// answering gives the inode whose partition is asked.
+func answering(t *meta.Command) posix.Ino {
+	switch t.Op {
+	case meta.OpLink:
+		return t.NewParent
+	case meta.OpMove:
+		return t.Child
+	}
+	return t.Ino
+}
+
+// amid executes a command in one of the partitions that have decided x, which the others have not.
+func (c *cluster) amid(x *pending, decided []uint16) error {
+	u := c.command()
+	switch c.pick(3) {
+	case 0:
+		u = &meta.Command{Op: meta.OpUnlink, Time: c.time} // what has just come to its place
+		c.collide(u, x)
+	case 1:
+		c.collide(u, x)
+	}
+	if u.Op == meta.OpSetAttr && c.inTheWay(u.Ino) {
+		return nil
+	}
+	t := c.translated(u)
+	at, found := c.locate(answering(&t))
+	if !found || !slices.Contains(decided, at) || !c.exist(&t) {
+		return nil
+	}
+	r, err := c.partitions[at].apply(&t)
+	if err != nil || r.Code == posix.EREMOTE || t.Op == meta.OpMknod && r.Code == posix.OK && r.Attr.Nlink == 0 {
+		return err
+	}
+	c.disturb()
+	return c.answered(u, r, false)
+}
+
+func (c *cluster) disturb() {
+	for _, x := range c.undecided {
+		x.disturbed = true
+	}
+}
+
+// inTheWay reports whether an undecided command is about an inode of the model.
+func (c *cluster) inTheWay(ino posix.Ino) bool {
+	return slices.ContainsFunc(c.undecided, func(x *pending) bool {
+		return ino == x.asked.Ino || ino == x.asked.NewParent || c.real[ino] == x.command.Child || c.real[ino] == x.command.NewChild
+	})
+}
+
+// exist reports whether all inodes that t was given are somewhere. A client that does not find one does not send t.
+func (c *cluster) exist(t *meta.Command) bool {
+	for _, ino := range []posix.Ino{t.Ino, t.NewParent, t.Child} {
+		if _, found := c.locate(ino); ino != 0 && !found {
+			return false
+		}
+	}
+	return true
+}
+
+// stale makes sure that the model, too, refuses a command on an inode that is nowhere, if maybe for another reason.
+func (c *cluster) stale(u *meta.Command) error {
+	if u.Op == meta.OpMove || u.Op == meta.OpPlace {
+		return nil
+	}
+	c.counter++
+	if r := c.model.Apply(u, c.counter); r.Code == posix.OK {
+		return fmt.Errorf("%+v: an inode is nowhere, the model gives %+v", u, r)
+	}
+	return nil
+}
+
+// plan looks for what t is about, notes it in t, and gives the partitions that must take part; the one that answers, at, first.
+func (c *cluster) plan(t *meta.Command, at uint16) []uint16 {
+	parties := []uint16{at}
+	with := func(p uint16) {
+		if !slices.Contains(parties, p) {
+			parties = append(parties, p)
+		}
+	}
+	where := func(ino posix.Ino) {
+		if ino != 0 {
+			p, _ := c.locate(ino)
+			with(p)
+		}
+	}
+	switch t.Op {
+	case meta.OpMknod:
+		t.Target = c.target(t.Ino, at, t.Name)
+		with(t.Target)
+	case meta.OpLink:
+		t.Child = t.Ino
+		where(t.Child)
+	case meta.OpUnlink, meta.OpRmdir:
+		t.Child = c.child(t.Ino, t.Name)
+		where(t.Child)
+	case meta.OpRename:
+		c.planRename(t, with, where)
+	case meta.OpMove:
+		with(t.Target)
+		with(t.Child.Partition())
+	case meta.OpPlace:
+		with(0)
+	}
+	return parties
+}
+
+func (c *cluster) planRename(t *meta.Command, with func(uint16), where func(posix.Ino)) {
+	to, _ := c.locate(t.NewParent)
+	with(to)
+	t.Child, t.NewChild, t.Target = c.child(t.Ino, t.Name), c.child(t.NewParent, t.NewName), c.target(t.NewParent, to, t.NewName)
+	where(t.Child)
+	where(t.NewChild)
+	if t.Child == 0 {
+		return
+	}
+	with(t.Target)
+	with(t.Child.Partition())
+	if t.Ino == t.NewParent {
+		return
+	}
+	if c.isDirectory(t.Child) {
+		t.Chain = c.chain(t.NewParent)
+	}
+	if t.Flags&meta.RenameExchange != 0 && c.isDirectory(t.NewChild) {
+		t.Back = c.chain(t.Ino)
+	}
+	for _, dir := range slices.Concat(t.Chain, t.Back) {
+		where(dir)
+	}
+}
+
+// target gives the partition where the rule of dir, which is in partition at, wants what is called name.
+func (c *cluster) target(dir posix.Ino, at uint16, name string) uint16 {
+	rule, err := meta.DecodeRule(c.query(meta.Command{Op: meta.OpRule, Ino: dir}).Data)
+	if err != nil {
+		return at
+	}
+	return rule.Place(at, name)
+}
+
+// child gives what has a name, 0 if nothing has.
+func (c *cluster) child(dir posix.Ino, name string) posix.Ino {
+	if name == "." || name == ".." {
+		return 0
+	}
+	return c.query(meta.Command{Op: meta.OpLookup, Ino: dir, Name: name}).Attr.Ino
+}
+
+func (c *cluster) isDirectory(ino posix.Ino) bool {
+	return ino != 0 && c.query(meta.Command{Op: meta.OpGetAttr, Ino: ino}).Attr.Mode.IsDir()
+}
+
+// chain gives dir and the directories above it at which its way up enters another partition.
+func (c *cluster) chain(dir posix.Ino) (chain []posix.Ino) {
+	for dir != 0 && len(chain) < 100 {
+		chain = append(chain, dir)
+		dir = c.query(meta.Command{Op: meta.OpChain, Ino: dir}).Attr.Ino
+	}
+	return chain
+}
+
+// answered compares an answer with the model's. If disturbed, other commands were executed while u was undecided,
+// so that its Attr may be older.
+func (c *cluster) answered(u *meta.Command, r meta.Result, disturbed bool) error {
+	switch u.Op {
+	case meta.OpMove:
+		return c.moved(u, r, disturbed)
+	case meta.OpPlace:
+		if _, want := c.model.dir(u.Ino); r.Code != want {
+			return fmt.Errorf("%+v: %v, want %v", u, r.Code, want)
+		}
+		return nil
+	}
+	if u.Op == meta.OpMknod && r.Code == posix.OK && r.Attr.Nlink == 0 {
+		var err error
+		if r, err = c.open(u, r.Attr.Ino); err != nil {
+			return err
+		}
+		if r.Code == posix.EREMOTE {
+			c.again = append(c.again, u)
+			return nil
+		}
+	}
+	c.counter++
+	want := c.model.Apply(u, c.counter)
+	if _, known := c.real[want.Attr.Ino]; u.Op == meta.OpMknod && want.Code == posix.OK && !known {
+		if _, known := c.known[r.Attr.Ino]; known {
+			return fmt.Errorf("%+v: inode %d is in use", u, r.Attr.Ino)
+		}
+		c.pair(want.Attr.Ino, r.Attr.Ino)
+	}
+	if r.Code != posix.OK {
+		r.Attr = posix.Attr{}
+	}
+	return c.compare(u, r, want, disturbed)
+}
+
+func (c *cluster) compare(u *meta.Command, r, want meta.Result, disturbed bool) error {
+	r.Attr.Ino = c.known[r.Attr.Ino]
+	same := r.Attr == want.Attr
+	if disturbed {
+		same = r.Attr.Ino == want.Attr.Ino && r.Attr.Mode.Type() == want.Attr.Mode.Type()
+	}
+	if u.Op == meta.OpRename && r.Code == posix.EISDIR && want.Code == posix.ENOTEMPTY {
+		return nil // both are true of a directory above: over partitions nobody looks for it
+	}
+	if r.Code != want.Code || !same || u.Op == meta.OpWrite && r.Number != want.Number {
+		return fmt.Errorf("%+v: %+v, want %+v", u, r, want)
+	}
+	return nil
+}
+
+// open does what is left of a mknod that found a file in another partition.
+func (c *cluster) open(u *meta.Command, ino posix.Ino) (meta.Result, error) {
+	at, _ := c.locate(ino)
+	p := c.partitions[at]
+	if u.Flags&meta.Truncate != 0 {
+		return p.apply(&meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: meta.SetSize, Time: u.Time, Cred: u.Cred})
+	}
+	return p.replicas[0].Query(&meta.Command{Op: meta.OpGetAttr, Ino: ino}), nil
+}
+
+// moved looks at the answer to a Move, which the tree does not show.
+func (c *cluster) moved(u *meta.Command, r meta.Result, disturbed bool) error {
+	n := c.model.nodes[u.Child]
+	_, lost := c.model.lost[u.Child]
+	var want meta.Result
+	switch {
+	case r.Code == posix.OK && !disturbed && !lost:
+		want.Attr = c.model.stat(u.Child)
+	case r.Code == posix.OK:
+		return nil
+	case u.Child.Counter() == 1:
+		want.Code = posix.EBUSY
+	case lost:
+		want.Code = posix.ENOENT
+	case n.Mode.IsRegular():
+		want.Code = posix.EFBIG // or a block of it is in another file
+	}
+	return c.compare(u, r, want, false)
+}

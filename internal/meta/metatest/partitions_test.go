@@ -1,0 +1,27 @@
+package metatest
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 16, "runs over several partitions")
+	first = flag.Uint64("seed", 0, "the first of them")
+)
+
+func TestPartitionsAreTheModel(t *testing.T) {
+	for seed := *first; seed < *first+*seeds; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			reach, err := RunPartitions(fromSeed(seed, 60000), memory)
+			require.NoError(t, err)
+			t.Logf("%+v", reach)
+			require.Positive(t, reach.Decided, "commands over several partitions")
+			require.Positive(t, reach.Refused, "commands that met others")
+		})
+	}
+}

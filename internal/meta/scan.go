@@ -1,0 +1,48 @@
+package meta
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// MaxScan bounds the bytes of keys and values that one OpScan gives, except that one pair always fits.
+const MaxScan = 1 << 20
+
+// keysEnd is the first key that is not meta's.
+var keysEnd = []byte{0x40}
+
+// Pair is a key as it is stored, and its value.
+type Pair struct{ Key, Value []byte }
+
+// scan gives a page of what is stored, for a check from afar.
+func (m *Machine) scan(c *Command) Result {
+	size := min(c.Length, MaxScan)
+	var from []byte // of all keys
+	if len(c.Data) > 0 {
+		from = append(bytes.Clone(c.Data), 0) // the next key there could be
+	}
+	var r Result
+	for key, value := range m.keys.Scan(from, keysEnd) {
+		if len(r.Data) > 0 && uint64(len(r.Data)+len(key)+len(value)) > size {
+			break
+		}
+		r.Data = varint.AppendBytes(r.Data, key)
+		r.Data = varint.AppendBytes(r.Data, value)
+		r.Number++
+	}
+	return r
+}
+
+// DecodeScan reads what OpScan gave in Result.Data; the pairs alias b. The key of the last one is where the next OpScan goes on.
+func DecodeScan(b []byte) (page []Pair, err error) {
+	r := varint.NewReader(b)
+	for r.Len() > 0 {
+		page = append(page, Pair{Key: r.Bytes(), Value: r.Bytes()})
+	}
+	if err := r.Err(); err != nil {
+		return nil, fmt.Errorf("scanned keys: %w", err)
+	}
+	return page, nil
+}

@@ -1,0 +1,105 @@
+package meta
+
+import (
+	"iter"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// A Task stays in the partition where it was given, also when its directory has gone: who works on it asks there.
+
+func taskKey(dir posix.Ino) []byte { return numberKey(prefixTask, uint64(dir)) }
+
+// task gives the task of a directory, if there is one here.
+func (m *Machine) task(dir posix.Ino) (Task, bool) {
+	b := m.keys.Get(taskKey(dir))
+	if b == nil {
+		return Task{}, false
+	}
+	t, err := decodeTask(dir, b)
+	invariant.Check(err == nil, "stored task of %d: %v", dir, err)
+	return t, true
+}
+
+// addTask notes that what is below dir is to move to partition target. It takes the place of an older task of dir.
+func (m *Machine) addTask(dir posix.Ino, target uint16) {
+	m.setTask(&Task{Dir: dir, Target: target})
+}
+
+func (m *Machine) setTask(t *Task) { m.keys.Set(taskKey(t.Dir), t.encode()) }
+
+// updateTask is how an operator stops or resumes a task, and how the mover tells how far it is.
+func (m *Machine) updateTask(c *Command) Result {
+	t, found := m.task(c.Ino)
+	if !found {
+		return failed(posix.ENOENT)
+	}
+	switch c.Flags {
+	case 0:
+	case TaskPause:
+		t.Paused = true
+	case TaskResume:
+		t.Paused = false
+	case TaskDone:
+		m.keys.Delete(taskKey(t.Dir))
+		return Result{}
+	default:
+		return failed(posix.EINVAL)
+	}
+	t.Moved = max(t.Moved, c.Length) // an operator does not know, and says 0
+	m.setTask(&t)
+	return Result{}
+}
+
+// tasks gives a page of the tasks.
+func (m *Machine) tasks(c *Command) Result {
+	var page []Task
+	for key, value := range m.rowsAfter(prefixTask, c) {
+		t, err := decodeTask(inoOf(key), value)
+		invariant.Check(err == nil, "stored task of %d: %v", inoOf(key), err)
+		page = append(page, t)
+	}
+	return Result{Data: AppendTasks(nil, page), Number: uint64(len(page))}
+}
+
+// rowsAfter scans the keys of prefix behind the one of c.Ino, at most as many as c.Length says; 0 is all
+// that an answer may hold.
+func (m *Machine) rowsAfter(prefix byte, c *Command) iter.Seq2[[]byte, []byte] {
+	left := min(c.Length, MaxRows)
+	if left == 0 {
+		left = MaxRows
+	}
+	return func(yield func(key, value []byte) bool) {
+		for key, value := range m.keys.Scan(after(prefix, c.Ino), []byte{prefix + 1}) {
+			if left == 0 || !yield(key, value) {
+				return
+			}
+			left--
+		}
+	}
+}
+
+func (t *Task) encode() []byte {
+	b := varint.AppendUint(nil, t.Target)
+	b = varint.AppendUint(b, t.Moved)
+	return appendBool(b, t.Paused)
+}
+
+func decodeTask(dir posix.Ino, b []byte) (Task, error) {
+	r := varint.NewReader(b)
+	t := readTask(r, dir)
+	return t, r.Done()
+}
+
+func readTask(r *varint.Reader, dir posix.Ino) Task {
+	return Task{Dir: dir, Target: r.Uint16(), Moved: r.Uint64(), Paused: r.Uint(1) == 1}
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}

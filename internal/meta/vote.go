@@ -1,0 +1,138 @@
+package meta
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// vote is what one partition has to say of a command over several: what of its scene is there. It does not judge: all
+// partitions come to the same end from the same votes.
+type vote struct {
+	partition uint16
+	refused   bool         // something is held by another command
+	time      posix.Time   // of the command here
+	seen      []posix.Attr // inodes that the command names
+	source    entry        // without the names
+	target    entry
+	place     uint16
+	fresh     posix.Ino // a number for a new inode
+	ways      ways
+	export    []byte // the inode that moves, and all that it holds
+}
+
+// inode finds one that the vote has seen.
+func (v *vote) inode(ino posix.Ino) (sight, bool) {
+	for i := range v.seen {
+		if v.seen[i].Ino == ino {
+			return sight{inode: inode{Attr: v.seen[i]}, at: v.partition}, true
+		}
+	}
+	return sight{}, false
+}
+
+func (v *vote) encode() []byte {
+	b := varint.AppendUint(nil, v.partition)
+	refused := uint8(0)
+	if v.refused {
+		refused = 1
+	}
+	b = varint.AppendUint(b, refused)
+	b = varint.AppendInt(b, int64(v.time))
+	b = varint.AppendUint(b, uint64(len(v.seen)))
+	for i := range v.seen {
+		b = appendAttr(b, &v.seen[i])
+	}
+	for _, e := range []*entry{&v.source, &v.target} {
+		b = varint.AppendUint(b, e.ino)
+		b = varint.AppendUint(b, e.kind)
+		b = varint.AppendUint(b, e.at)
+		b = varint.AppendUint(b, e.cookie)
+	}
+	b = varint.AppendUint(b, v.place)
+	b = varint.AppendUint(b, v.fresh)
+	b = varint.AppendUint(b, uint64(len(v.ways)))
+	for i := range v.ways {
+		w := &v.ways[i]
+		b = varint.AppendUint(b, w.start)
+		b = varint.AppendUint(b, w.top)
+		b = varint.AppendUint(b, w.next)
+		b = varint.AppendUint(b, w.passes)
+	}
+	return varint.AppendBytes(b, v.export)
+}
+
+func decodeVote(b []byte) (vote, error) {
+	r := varint.NewReader(b)
+	v := vote{partition: r.Uint16(), refused: r.Uint(1) == 1, time: posix.Time(r.Int())}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		v.seen = append(v.seen, readAttr(r))
+	}
+	for _, e := range []*entry{&v.source, &v.target} {
+		e.ino, e.kind, e.at, e.cookie = posix.Ino(r.Uint64()), posix.Mode(r.Uint32()), r.Uint16(), r.Uint64()
+	}
+	v.place, v.fresh = r.Uint16(), posix.Ino(r.Uint64())
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		v.ways = append(v.ways, way{
+			start: posix.Ino(r.Uint64()), top: posix.Ino(r.Uint64()), next: posix.Ino(r.Uint64()), passes: r.Uint8(),
+		})
+	}
+	v.export = r.Bytes()
+	if err := r.Done(); err != nil {
+		return vote{}, fmt.Errorf("vote: %w", err)
+	}
+	return v, nil
+}
+
+// decodeVotes reads one vote of each of the parties, in the order of partitions. It reports whether that is what they are,
+// and nobody refuses.
+func decodeVotes(encoded [][]byte, parties []uint16) ([]vote, bool) {
+	if len(encoded) != len(parties) {
+		return nil, false
+	}
+	votes := make([]vote, len(encoded))
+	for i, b := range encoded {
+		var err error
+		if votes[i], err = decodeVote(b); err != nil || votes[i].refused {
+			return nil, false
+		}
+	}
+	slices.SortFunc(votes, func(a, b vote) int { return cmp.Compare(a.partition, b.partition) })
+	for i := range votes {
+		if !slices.Contains(parties, votes[i].partition) || i > 0 && votes[i].partition == votes[i-1].partition {
+			return nil, false
+		}
+	}
+	return votes, true
+}
+
+// gather puts the scene of c together.
+func gather(c *Command, votes []vote) *scene {
+	missing := sight{code: posix.EREMOTE}
+	s := &scene{from: missing, to: missing, moved: missing, replaced: missing}
+	k := c.cast()
+	for i := range votes {
+		v := &votes[i]
+		for _, x := range []struct {
+			ino  posix.Ino
+			into *sight
+		}{{k.from, &s.from}, {k.to, &s.to}, {k.moved, &s.moved}, {k.replaced, &s.replaced}} {
+			if seen, ok := v.inode(x.ino); ok && x.ino != 0 {
+				*x.into = seen
+			}
+		}
+		if s.from.in(v.partition) {
+			s.source, s.place = v.source, v.place
+			s.source.name = c.Name
+		}
+		if s.to.in(v.partition) {
+			s.target = v.target
+			s.target.name = c.NewName
+		}
+		s.ways = append(s.ways, v.ways...)
+	}
+	return s
+}

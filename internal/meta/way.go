@@ -1,0 +1,90 @@
+package meta
+
+import "github.com/globalfs/globalfs/internal/posix"
+
+// way is how the parents lead up from a directory, as far as one partition has them. Parents are true also when they are
+// in another partition, so the ways of all partitions together show whether a directory is below another one.
+type way struct {
+	start  posix.Ino
+	top    posix.Ino // the last directory that is here
+	next   posix.Ino // its parent, in another partition; 0 at the root of a partition, which is in no cycle
+	passes uint8     // what is on the way, start included
+}
+
+const (
+	passesMoved uint8 = 1 << iota
+	passesReplaced
+)
+
+type ways []way
+
+// walk goes up from a directory that is here, and gives the directories that it saw too.
+func (m *Machine) walk(start, moved, replaced posix.Ino) (w way, walked []posix.Ino) {
+	w = way{start: start, top: start, next: start}
+	for {
+		n, code := m.inode(w.next)
+		if code != posix.OK || !n.Mode.IsDir() {
+			return w, walked
+		}
+		walked = append(walked, n.Ino)
+		if n.Ino == moved {
+			w.passes |= passesMoved
+		}
+		if n.Ino == replaced {
+			w.passes |= passesReplaced
+		}
+		w.top, w.next = n.Ino, n.parent
+		if isRoot(n.Ino) {
+			w.next = 0
+			return w, walked
+		}
+	}
+}
+
+func (w ways) from(ino posix.Ino) *way {
+	for i := range w {
+		if w[i].start == ino {
+			return &w[i]
+		}
+	}
+	return nil
+}
+
+// pass reports whether the way up from start passes what, if that can be known.
+func (w ways) pass(start posix.Ino, what uint8) (passes, known bool) {
+	for range w {
+		x := w.from(start)
+		switch {
+		case x == nil:
+			return false, false
+		case x.passes&what != 0:
+			return true, true
+		case x.next == 0:
+			return false, true
+		}
+		start = x.next
+	}
+	return false, false
+}
+
+// below reports whether to is what, or below it, where what is below from. If the ways up from both meet in a
+// partition they tell without the rest.
+func (w ways) below(to, from posix.Ino, what uint8) (below, known bool) {
+	if below, known = w.pass(to, what); known {
+		return below, true
+	}
+	a, b := w.from(from), w.from(to)
+	return false, a != nil && b != nil && a.top == b.top && a.next == b.next
+}
+
+// chain answers OpChain.
+func (m *Machine) chain(c *Command) Result {
+	if _, code := m.directory(c.Ino); code != posix.OK {
+		return failed(code)
+	}
+	w, _ := m.walk(c.Ino, 0, 0)
+	if w.next == 0 {
+		return Result{}
+	}
+	return Result{Attr: posix.Attr{Ino: w.next, Mode: posix.TypeDir}, Number: uint64(m.believed(w.next))}
+}

@@ -1,0 +1,207 @@
+package mount
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// isControl reports whether an attribute is about where things are, not one that somebody keeps there.
+func isControl(name string) bool { return strings.HasPrefix(name, "globalfs.") }
+
+// getControl gives what a mount says of an inode: EOPNOTSUPP if there is no such attribute to read.
+func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name string) ([]byte, error) {
+	switch list, after, err := pageOf(name); {
+	case err != nil:
+		return nil, err
+	case list == XattrTasks:
+		return f.tasks(ctx, h, after)
+	case list == XattrPlacements:
+		return f.placements(ctx, h, after)
+	}
+	switch name {
+	case XattrToken:
+		return []byte(f.client.Token()), nil
+	case XattrRegions:
+		return json.Marshal(f.client.Cluster().Regions)
+	case XattrStale:
+		age, err := f.client.Stale(ctx, ino(h))
+		return strconv.AppendInt(nil, inMilliseconds(age), 10), err
+	case XattrFsck, XattrFsckBlocks:
+		return f.fsck(ctx, name == XattrFsckBlocks)
+	case XattrTask:
+		t, err := f.taskOf(ctx, ino(h))
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(t)
+	case XattrRegion:
+		_, at, err := f.client.Where(ctx, ino(h))
+		return []byte(f.region(at)), err
+	case XattrWhere, XattrPlace:
+		w, err := f.where(ctx, ino(h))
+		if err != nil {
+			return nil, err
+		}
+		return w.attribute(name)
+	}
+	return nil, posix.EOPNOTSUPP
+}
+
+// attribute gives the one that is asked for, out of what is known together.
+func (w *Where) attribute(name string) ([]byte, error) {
+	switch {
+	case name == XattrPlace && w.Rule != nil:
+		return json.Marshal(w.Rule)
+	case name == XattrWhere:
+		return json.Marshal(w)
+	}
+	return nil, posix.ENODATA
+}
+
+// inMilliseconds rounds up: what is read is not older than what is said.
+func inMilliseconds(age time.Duration) int64 {
+	return int64((age + time.Millisecond - 1) / time.Millisecond)
+}
+
+func (f *fileSystem) where(ctx context.Context, i posix.Ino) (*Where, error) {
+	l, err := f.client.Locate(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	w := &Where{
+		Inode: uint64(i), Partition: l.Partition, Region: f.region(l.Partition), Why: l.Why, Rule: f.rule(&l.Rule),
+	}
+	for _, r := range l.Replicas {
+		w.Replicas = append(w.Replicas, Replica{Process: uint32(r.Process), Server: r.Server, Region: r.Region})
+		if r.Process == l.Leader {
+			w.Leader = r.Server
+		}
+	}
+	switch {
+	case l.Task != nil:
+		w.Task = new(f.task(l.Task))
+	case l.Partition != i.Partition():
+		// A directory goes ahead of what is in it: its task may still be where it was. Another region that is out of reach
+		// must not hide what is known of this one.
+		ctx, end := context.WithTimeout(ctx, farPatience)
+		defer end()
+		w.Task, _ = f.taskOf(ctx, i)
+	}
+	return w, nil
+}
+
+// farPatience bounds how long XattrWhere looks for a task in other partitions.
+const farPatience = 2 * time.Second
+
+// taskOf finds the task of a directory in whichever partition has it: ENODATA if there is none.
+func (f *fileSystem) taskOf(ctx context.Context, dir posix.Ino) (*Task, error) {
+	all, err := f.client.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(t client.PartitionTask) bool { return t.Dir == dir })
+	if at < 0 {
+		return nil, posix.ENODATA
+	}
+	return new(f.task(&all[at].Task)), nil
+}
+
+// region names what a partition is replicated in.
+func (f *fileSystem) region(partition uint16) topology.Region {
+	partitions := f.client.Cluster().Partitions
+	if int(partition) < len(partitions) && partitions[partition].Region != "" {
+		return partitions[partition].Region
+	}
+	return Global
+}
+
+// rule gives nil if r says nothing.
+func (f *fileSystem) rule(r *meta.Rule) *Rule {
+	switch len(r.Spread) {
+	case 0:
+		return nil
+	case 1:
+		return &Rule{Region: f.region(r.Spread[0])}
+	}
+	var rule Rule
+	for _, p := range r.Spread {
+		rule.Spread = append(rule.Spread, f.region(p))
+	}
+	return &rule
+}
+
+func (f *fileSystem) task(t *meta.Task) Task {
+	return Task{Inode: uint64(t.Dir), Target: f.region(t.Target), Moved: t.Moved, Paused: t.Paused}
+}
+
+// pageOf undoes PageOf.
+func pageOf(name string) (list string, after int, err error) {
+	for _, list := range []string{XattrTasks, XattrPlacements} {
+		rest, ok := strings.CutPrefix(name, list+".")
+		if !ok {
+			continue
+		}
+		if after, err = strconv.Atoi(rest); err != nil || after < 0 {
+			return "", 0, posix.EOPNOTSUPP
+		}
+		return list, after, nil
+	}
+	return name, 0, nil
+}
+
+func (f *fileSystem) tasks(ctx context.Context, h *fuse.InHeader, after int) ([]byte, error) {
+	all, err := f.client.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b client.PartitionTask) int { return compareInos(a.Dir, b.Dir) })
+	return page(all, after, func(t *client.PartitionTask) Task {
+		said := f.task(&t.Task)
+		said.Path = f.pathFor(ctx, h, t.Dir)
+		return said
+	})
+}
+
+func (f *fileSystem) placements(ctx context.Context, h *fuse.InHeader, after int) ([]byte, error) {
+	all, err := f.client.Placements(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return page(all, after, func(p *meta.Placement) Placement {
+		said := Placement{Inode: uint64(p.Dir), Path: f.pathFor(ctx, h, p.Dir), Target: f.region(p.Target)}
+		if rule := f.rule(&p.Rule); rule != nil {
+			said.Rule = *rule
+		}
+		return said
+	})
+}
+
+// page gives a JSON list of what comes after the first so many of all, as much as fits into an attribute.
+func page[From, To any](all []From, after int, say func(*From) To) ([]byte, error) {
+	text := []byte{'['}
+	for i := min(after, len(all)); i < len(all); i++ {
+		row, err := json.Marshal(say(&all[i]))
+		if err != nil {
+			return nil, err
+		}
+		if len(text)+len(row)+len(",]") > posix.MaxXattr {
+			break
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(text, row...)
+	}
+	return append(text, ']'), nil
+}

@@ -1,0 +1,148 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// GetLk is F_GETLK.
+func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+	ctx, end := reading(cancel)
+	defer end()
+	by, held, err := f.client.Locked(ctx, lockRequest(in))
+	if err != nil {
+		return status(err)
+	}
+	out.Lk = in.Lk
+	out.Lk.Typ = unix.F_UNLCK
+	if held {
+		out.Lk = fuse.FileLock{Start: by.Start, End: by.End, Typ: unix.F_RDLCK, Pid: by.PID}
+		if by.Write {
+			out.Lk.Typ = unix.F_WRLCK
+		}
+	}
+	return fuse.OK
+}
+
+// SetLk is F_SETLK, and flock with LOCK_NB or LOCK_UN. A lock of a file that was just closed here is not in the way.
+func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	return f.lock(cancel, in, func(ctx context.Context, r client.LockRequest) error {
+		err := f.client.Lock(ctx, r)
+		if errors.Is(err, posix.EAGAIN) && f.locks.closed(ctx, r.Ino) {
+			if err := f.locks.settled(ctx, r.Ino); err != nil {
+				return err
+			}
+			err = f.client.Lock(ctx, r)
+		}
+		return err
+	})
+}
+
+// SetLkw is F_SETLKW, and flock. Its process must get every signal at once: it may never get the lock.
+func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	return f.lock(cancel, in, f.client.LockWait)
+}
+
+func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(context.Context, client.LockRequest) error) fuse.Status {
+	ctx, end := until(cancel)
+	defer end()
+	r := lockRequest(in)
+	h := holder{file: in.Fh, owner: r.Owner, flock: r.Flock}
+	if r.Unlock {
+		return status(f.unlock(r, h))
+	}
+	if err := f.locks.settled(ctx, r.Ino); err != nil {
+		return status(err)
+	}
+	attempt := f.locks.begin(r.Ino, h)
+	err := ask(ctx, r)
+	f.locks.end(r.Ino, h, attempt, err)
+	if err == nil {
+		// What others wrote under the lock is seen under it: attributes are asked for anew, and pages go if they
+		// have changed.
+		f.server.InodeNotify(in.NodeId, -1, 0)
+	}
+	return status(err)
+}
+
+// unlock is not given up: the program believes that it has let go.
+func (f *fileSystem) unlock(r client.LockRequest, h holder) error {
+	before := f.locks.quiet(r.Ino, h)
+	err := f.client.Lock(changing(), r)
+	if err == nil && (r.Flock || r.Start == 0 && r.End >= lastByte) {
+		f.locks.forget(r.Ino, h, before)
+	}
+	return err
+}
+
+// lastByte of a file that a lock can name.
+const lastByte = 1<<63 - 1
+
+// lockRequest is what the kernel asks for. The owner of a flock is the open file; the kernel would name it by its address,
+// which it uses again before it has told us that the file is closed.
+func lockRequest(in *fuse.LkIn) client.LockRequest {
+	r := client.LockRequest{
+		Ino: ino(&in.InHeader), Owner: in.Owner, PID: in.Lk.Pid, Start: in.Lk.Start, End: in.Lk.End,
+		Write: in.Lk.Typ == unix.F_WRLCK, Unlock: in.Lk.Typ == unix.F_UNLCK, Flock: in.LkFlags&fuse.LK_FLOCK != 0,
+	}
+	if r.Flock {
+		r.Owner = in.Fh
+	}
+	return r
+}
+
+// until is a context that ends when cancel is closed. The caller calls end.
+func until(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
+	ctx, end = context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-cancel:
+			end()
+		}
+	}()
+	return ctx, end
+}
+
+// Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then, whichever
+// descriptor they were taken through. There is nothing else to do.
+func (f *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	f.locks.flush(ino(&in.InHeader), in.Fh)
+	f.endLocks(ino(&in.InHeader), f.locks.ofProcess(ino(&in.InHeader), in.LockOwner))
+	return fuse.OK
+}
+
+// endFileLocks lets go of what was locked through an open file at its last close: flocks, which the file itself owns, and open
+// file description locks, for which the kernel asks at no time.
+func (f *fileSystem) endFileLocks(ino posix.Ino, file uint64) {
+	f.endLocks(ino, f.locks.ofFile(ino, file))
+}
+
+// endLocks lets go of all locks of some holders. It returns after one timeout of the client, but goes on
+// until it has succeeded: nobody else would do it as long as this mount lives.
+func (f *fileSystem) endLocks(ino posix.Ino, holders []holder) {
+	var all sync.WaitGroup
+	for _, h := range holders {
+		r := client.LockRequest{Ino: ino, Owner: h.owner, End: lastByte, Unlock: true, Flock: h.flock}
+		settle := f.locks.ending(ino)
+		all.Go(func() {
+			if !errors.Is(f.unlock(r, h), posix.ETIMEDOUT) {
+				settle()
+				return
+			}
+			go func() {
+				defer settle()
+				for errors.Is(f.unlock(r, h), posix.ETIMEDOUT) {
+				}
+			}()
+		})
+	}
+	all.Wait()
+}

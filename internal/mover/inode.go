@@ -1,0 +1,88 @@
+package mover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// maxLeft bounds how many inodes one walk leaves to the next because of errors: with more, it is not about
+// the inodes.
+const maxLeft = 16
+
+// maxMoves bounds how often one file is moved for one task. A file with names in two subtrees has two tasks that pull: after so
+// many moves it stays where it is, or both would never end.
+const maxMoves = 3
+
+// errPulled is of a file that another task moves elsewhere again and again.
+var errPulled = errors.New("it also has a name in a subtree that moves elsewhere")
+
+// settle brings one inode to target, if it is not there. What is wrong with this inode only is noted, and no error.
+func (w *work) settle(ctx context.Context, ino posix.Ino, target uint16) error {
+	err := w.move(ctx, ino, target)
+	switch {
+	case err == nil || isGone(err):
+		return nil
+	case ctx.Err() != nil || errors.Is(err, posix.ETIMEDOUT):
+		return err // the next one would take as long
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !errors.Is(err, errPulled) && !errors.Is(err, posix.E2BIG) && !errors.Is(err, posix.EFBIG):
+		w.left = append(w.left, fmt.Errorf("inode %d: %w", ino, err))
+		if len(w.left) > maxLeft {
+			return errors.Join(w.left...)
+		}
+	case !w.stuck[ino]:
+		w.stuck[ino] = true
+		w.mover.cfg.Logger.Warn("mover: an inode stays where it is", "inode", ino, "target", target, "reason", err)
+	}
+	return nil
+}
+
+// move moves one inode, if it is not there.
+func (w *work) move(ctx context.Context, ino posix.Ino, target uint16) error {
+	c := w.mover.cfg.Client
+	attr, at, err := c.Where(ctx, ino)
+	if err != nil || at == target {
+		return err
+	}
+	if !attr.Mode.IsDir() && attr.Nlink > 1 && w.pulled(ino) {
+		return errPulled
+	}
+	if err := w.mover.pace.wait(ctx); err != nil {
+		return err
+	}
+	if attr.Mode.IsRegular() && attr.Bytes > 0 {
+		if err := w.copy(ctx, ino, target); err != nil {
+			return err
+		}
+	}
+	if _, err := c.Move(ctx, ino, target); err != nil {
+		return err
+	}
+	w.moved.Add(1)
+	return nil
+}
+
+// pulled counts the moves of a file with several names, and reports whether it has had enough of them.
+func (w *work) pulled(ino posix.Ino) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.moves[ino]++
+	return w.moves[ino] > maxMoves
+}
+
+// copy copies the blocks of a file, when it is its turn.
+func (w *work) copy(ctx context.Context, ino posix.Ino, target uint16) error {
+	select {
+	case w.mover.copying <- struct{}{}:
+		defer func() { <-w.mover.copying }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return w.mover.cfg.Client.CopyBlocks(ctx, ino, target)
+}

@@ -1,0 +1,65 @@
+package mover
+
+import (
+	"context"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// learn reads what decides where a walk goes, and ends a task that has no reason any more.
+func (w *work) learn(ctx context.Context) error {
+	c := w.mover.cfg.Client
+	placements, err := c.Placements(ctx)
+	if err != nil {
+		return err
+	}
+	w.placed, w.others = map[posix.Ino]meta.Placement{}, map[posix.Ino]taskID{}
+	for _, p := range placements {
+		w.placed[p.Dir] = p
+	}
+	for _, p := range c.Cluster().Partitions {
+		tasks, err := c.PartitionTasks(ctx, p.ID)
+		if err != nil {
+			w.mover.cfg.Logger.Debug("mover: the tasks of a partition cannot be read: going on without", "partition", p.ID, "error", err)
+		}
+		for _, t := range tasks {
+			w.others[t.Dir] = taskID{p.ID, t.Dir}
+		}
+	}
+	valid, err := w.valid(ctx)
+	if err != nil || valid {
+		return err
+	}
+	w.mover.cfg.Logger.Info("mover: a subtree stays: since it was to be moved, its directory was placed or renamed elsewhere",
+		"dir", w.task.Dir, "target", w.task.Target, "moved", w.moved.Load())
+	if err := w.set(ctx, w.id, meta.TaskDone, w.moved.Load()); err != nil {
+		return err
+	}
+	return errOver
+}
+
+// valid reports whether the directory of the task is still to be at its target: because it was placed there or,
+// if it was not placed, because the directory that it is in is there, or sends its children there. Of two tasks
+// that several renames left in several partitions, one is.
+func (w *work) valid(ctx context.Context) (bool, error) {
+	if p, ok := w.placed[w.task.Dir]; ok {
+		return p.Target == w.task.Target, nil
+	}
+	at, rule, err := w.above(ctx)
+	if isGone(err) {
+		return false, nil
+	}
+	return at == w.task.Target || slices.Contains(rule.Spread, w.task.Target), err
+}
+
+// above says where the directory above that of the task is, and what rule it has.
+func (w *work) above(ctx context.Context) (uint16, meta.Rule, error) {
+	parent, err := w.mover.cfg.Client.Lookup(ctx, w.task.Dir, "..")
+	if err != nil {
+		return 0, meta.Rule{}, err
+	}
+	_, at, err := w.mover.cfg.Client.Where(ctx, parent.Ino)
+	return at, w.placed[parent.Ino].Rule, err
+}

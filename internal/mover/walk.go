@@ -1,0 +1,127 @@
+package mover
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// page is how many entries of a directory are taken at a time: what a walk holds in memory for each
+// level that it is deep.
+const page = 128
+
+// walk goes through a subtree once, depth first.
+type walk struct {
+	*work
+	directoriesOnly bool
+	levels          []level
+}
+
+// level is a directory that a walk is in.
+type level struct {
+	dir    posix.Ino
+	target uint16
+	rule   meta.Rule // of dir: where it sends its children; says nothing for most
+	cookie uint64    // of the last entry taken
+	ended  bool
+	below  []below // directories among the entries taken, to go into
+}
+
+type below struct {
+	dir    posix.Ino
+	target uint16
+}
+
+// run walks.
+func (w *walk) run(ctx context.Context) error {
+	top := level{dir: w.task.Dir, target: w.task.Target, rule: w.placed[w.task.Dir].Rule}
+	if !isRoot(top.dir) {
+		if err := w.settle(ctx, top.dir, top.target); err != nil {
+			return err
+		}
+	}
+	w.levels = []level{top}
+	for len(w.levels) > 0 {
+		at := &w.levels[len(w.levels)-1]
+		switch last := len(at.below) - 1; {
+		case last >= 0:
+			next := at.below[last]
+			at.below = at.below[:last]
+			w.levels = append(w.levels, level{dir: next.dir, target: next.target})
+		case at.ended:
+			w.levels = w.levels[:len(w.levels)-1]
+		default:
+			if err := w.step(ctx, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step takes the next entries of a directory.
+func (w *walk) step(ctx context.Context, at *level) error {
+	entries, _, err := w.mover.cfg.Client.ReadDir(ctx, at.dir, at.cookie, page)
+	if isGone(err) || errors.Is(err, posix.ENOTDIR) {
+		at.ended = true // with what was in it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		at.ended = true
+		return nil
+	}
+	at.cookie = entries[len(entries)-1].Cookie
+	g, moving := errgroup.WithContext(ctx)
+	g.SetLimit(w.mover.cfg.Parallel)
+	for i := range entries {
+		e := &entries[i]
+		target := at.rule.Place(at.target, e.Name)
+		if e.Attr.Mode.IsDir() {
+			enters, err := w.enters(ctx, e.Attr.Ino)
+			if err != nil {
+				return errors.Join(err, g.Wait())
+			}
+			if !enters {
+				continue
+			}
+			at.below = append(at.below, below{e.Attr.Ino, target})
+		}
+		if w.directoriesOnly && !e.Attr.Mode.IsDir() || isAt(e, target) {
+			continue
+		}
+		g.Go(func() error { return w.settle(moving, e.Attr.Ino, target) })
+	}
+	return g.Wait()
+}
+
+// enters reports whether a directory and what is below it is this task's.
+func (w *walk) enters(ctx context.Context, dir posix.Ino) (bool, error) {
+	if _, placed := w.placed[dir]; placed || isRoot(dir) {
+		return false, nil
+	}
+	if other, found := w.others[dir]; found && other != w.id {
+		// Two tasks with two targets would never end.
+		err := w.set(ctx, other, meta.TaskDone, 0)
+		if err != nil && !errors.Is(err, errOver) {
+			return false, err
+		}
+		delete(w.others, dir)
+	}
+	return true, nil
+}
+
+// isAt reports whether an entry says for sure that its inode is in a partition. With all attributes it is in that of
+// the directory; otherwise where it is may have changed.
+func isAt(e *meta.Entry, partition uint16) bool { return e.Attr.Nlink > 0 && e.At == partition }
+
+func isRoot(dir posix.Ino) bool { return dir.Counter() == posix.Root.Counter() }
+
+// isGone reports whether err says that an inode does not exist any more.
+func isGone(err error) bool { return errors.Is(err, posix.ESTALE) || errors.Is(err, posix.ENOENT) }

@@ -1,0 +1,171 @@
+package mover
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// tellEvery is how often the partition is told how far the work is, and asked whether it is to go on.
+const tellEvery = 2 * time.Second
+
+// Pauses after a failure, the first and the longest.
+const (
+	firstPause = time.Second
+	maxPause   = time.Minute
+)
+
+// work is what is being done for one task.
+type work struct {
+	mover *Mover
+	id    taskID
+	task  meta.Task
+
+	moved  atomic.Uint64                // inodes, by all who worked on the task
+	told   uint64                       // of moved
+	placed map[posix.Ino]meta.Placement // all, when the walk began
+	others map[posix.Ino]taskID         // tasks, of all partitions that answered when the walk began
+
+	mu    sync.Mutex
+	stuck map[posix.Ino]bool // GUARDED_BY mu; those that stay where they are
+	moves map[posix.Ino]int  // GUARDED_BY mu; of files with several names
+	left  []error            // GUARDED_BY mu; why this walk leaves inodes to the next
+}
+
+func newWork(m *Mover, id taskID, t meta.Task) *work {
+	w := &work{mover: m, id: id, task: t, stuck: map[posix.Ino]bool{}, moves: map[posix.Ino]int{}, told: t.Moved}
+	w.moved.Store(t.Moved)
+	return w
+}
+
+// errOver ends the work on a task that is done, paused, changed or somebody else's.
+var errOver = errors.New("the task is over")
+
+// run works on the task until it is over or ctx ends.
+func (w *work) run(ctx context.Context) {
+	wait := firstPause
+	for directoriesOnly := true; ; {
+		before := w.moved.Load()
+		err := w.walk(ctx, directoriesOnly)
+		if err == nil && !directoriesOnly && w.moved.Load() == before {
+			err = w.finish(ctx)
+		}
+		switch {
+		case errors.Is(err, errOver) || ctx.Err() != nil:
+			return
+		case err == nil:
+			directoriesOnly, wait = false, firstPause
+			continue
+		case w.moved.Load() > before:
+			wait = firstPause
+		}
+		w.mover.cfg.Logger.Warn("mover: a subtree cannot be moved on: trying again; check that replicas and storage servers of both partitions run, and their free space",
+			"dir", w.task.Dir, "target", w.task.Target, "moved", w.moved.Load(), "error", err, "pause", wait)
+		if sleep(ctx, wait) != nil {
+			return
+		}
+		wait = min(2*wait, maxPause)
+	}
+}
+
+// walk goes through the whole subtree once, when there is a slot for it. It fails if it had to leave something.
+func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
+	select {
+	case w.mover.slots <- struct{}{}:
+		defer func() { <-w.mover.slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w.left = nil
+	if err := w.look(ctx); err != nil {
+		return err
+	}
+	if err := w.learn(ctx); err != nil {
+		return err
+	}
+	walking, stop := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		stop(w.watch(walking))
+	}()
+	err := (&walk{work: w, directoriesOnly: directoriesOnly}).run(walking)
+	if err != nil && walking.Err() != nil {
+		err = context.Cause(walking)
+	}
+	stop(nil)
+	<-watched
+	return errors.Join(append(w.left, err, w.tell(ctx))...)
+}
+
+// watch tells how far the work is from time to time, until ctx ends or the work should.
+func (w *work) watch(ctx context.Context) error {
+	for {
+		if err := sleep(ctx, tellEvery); err != nil {
+			return err
+		}
+		if err := w.tell(ctx); err != nil {
+			return err
+		}
+		if err := w.look(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// look sees whether the task is still what it was: errOver if not.
+func (w *work) look(ctx context.Context) error {
+	if !w.mover.cfg.Mine(w.id.partition) {
+		return errOver
+	}
+	tasks, err := w.mover.cfg.Client.PartitionTasks(ctx, w.id.partition)
+	if err != nil {
+		return err
+	}
+	now := slices.IndexFunc(tasks, func(t meta.Task) bool { return t.Dir == w.task.Dir })
+	if now < 0 || tasks[now].Paused || tasks[now].Target != w.task.Target {
+		return errOver
+	}
+	return nil
+}
+
+// tell tells how far the work is, if that has changed.
+func (w *work) tell(ctx context.Context) error {
+	moved := w.moved.Load()
+	if moved == w.told {
+		return nil
+	}
+	if err := w.set(ctx, w.id, 0, moved); err != nil {
+		return err
+	}
+	w.told = moved
+	return nil
+}
+
+// finish ends the task, which has nothing left to move.
+func (w *work) finish(ctx context.Context) error {
+	if err := w.look(ctx); err != nil {
+		return err
+	}
+	moved := w.moved.Load()
+	if err := w.set(ctx, w.id, meta.TaskDone, moved); err != nil {
+		return err
+	}
+	w.mover.cfg.Logger.Info("mover: a subtree is where it should be", "dir", w.task.Dir, "partition", w.task.Target, "moved", moved, "stuck", len(w.stuck))
+	return errOver
+}
+
+// set changes a task: errOver if there is none any more.
+func (w *work) set(ctx context.Context, id taskID, flags uint32, moved uint64) error {
+	err := w.mover.cfg.Client.SetTask(ctx, id.partition, id.dir, flags, moved)
+	if errors.Is(err, posix.ENOENT) {
+		return errOver
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+package replica
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// coordinated is a command of several partitions that was relayed here and that some party may still ask about. What
+// stands above the gap is replicated state.
+type coordinated struct {
+	number  uint64
+	at      place
+	prev    place // the one relayed before
+	parties []uint16
+	asked   uint16 // the partition that answers the client
+	session uint64
+	seq     uint64
+	done    uint64
+	vote    []byte // of this partition
+	decided bool
+
+	votes    map[uint16][]byte // of the others, as far as heard
+	past     map[uint16]bool   // others that have decided
+	tokens   []uint64          // clients that wait for the outcome at this replica
+	told     bool              // the others were told what this partition has to say
+	proposed bool              // a decision
+	retryAt  time.Duration
+}
+
+const coordinatedPrefix = byte(0x43)
+
+func coordinatedKey(number uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{coordinatedPrefix}, number)
+}
+
+func (r *Replica) saveCoordinated(c *coordinated) {
+	b := appendPosition(appendPosition(nil, c.at), c.prev)
+	b = appendPartitions(b, c.parties)
+	b = varint.AppendUint(b, c.asked)
+	b = varint.AppendUint(b, c.session)
+	b = varint.AppendUint(b, c.seq)
+	b = varint.AppendUint(b, c.done)
+	b = varint.AppendBytes(b, c.vote)
+	r.keys.Set(coordinatedKey(c.number), varint.AppendUint(b, flag(c.decided)))
+}
+
+func (r *Replica) loadCoordinated() error {
+	for k, v := range r.keys.Scan([]byte{coordinatedPrefix}, []byte{coordinatedPrefix + 1}) {
+		rd := varint.NewReader(v)
+		c := &coordinated{
+			at: readPosition(rd), prev: readPosition(rd), parties: readPartitions(rd), asked: rd.Uint16(),
+			session: rd.Uint64(), seq: rd.Uint64(), done: rd.Uint64(), vote: slices.Clone(rd.Bytes()), decided: rd.Uint(1) != 0,
+		}
+		if rd.Done() != nil || len(k) != 9 {
+			return fmt.Errorf("stored command of several partitions %x: %w", k, varint.ErrMalformed)
+		}
+		c.number = binary.BigEndian.Uint64(k[1:])
+		r.remember(c)
+	}
+	return nil
+}
+
+func (r *Replica) remember(c *coordinated) {
+	c.votes, c.past = map[uint16][]byte{}, map[uint16]bool{}
+	for from, heard := range r.early[c.at] {
+		r.heardVote(c, from, heard)
+	}
+	delete(r.early, c.at)
+	r.commands = append(r.commands, c)
+	r.byPlace[c.at] = c
+}
+
+// decidedUpTo is the place in the order between partitions up to which all is decided here.
+func (r *Replica) decidedUpTo() place {
+	for _, c := range r.commands {
+		if !c.decided {
+			return c.prev
+		}
+	}
+	return r.relayed
+}
+
+// prepare executes a relayed client's command as far as this partition can alone: it votes.
+func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
+	q, err := DecodeRequest(e.Request)
+	if err != nil || q.Kind != Update {
+		return replies // a proposer of another version: without effect, at each party alike
+	}
+	r.observe(q.Vector)
+	r.crossings++
+	c := &coordinated{
+		number: r.crossings, at: d.At, prev: d.Prev, parties: slices.Clone(d.Dest), asked: e.From,
+		session: q.Session, seq: q.Seq, done: q.Done,
+	}
+	if p := r.crossing[d.At.ID]; p != nil {
+		c.tokens = p.tokens
+		r.forgetPending(d.At.ID, p, r.crossing)
+	}
+	outcome := Answered
+	if c.asked == r.cfg.Partition {
+		outcome, replies = r.admit(c, replies)
+	}
+	c.vote = []byte{byte(outcome)}
+	if outcome == Answered {
+		command, err := meta.DecodeCommand(q.Command)
+		if err != nil {
+			command = meta.Command{} // no operation: refused by each party
+		}
+		command.Time, command.Session = e.Time, q.Session
+		c.vote = append(c.vote, r.machine.Prepare(c.number, &command, c.parties)...)
+	} else {
+		c.decided = true
+	}
+	r.remember(c)
+	r.saveCoordinated(c)
+	r.pursueNow()
+	return replies
+}
+
+// admit looks whether the session allows the command, here where its answer is kept. A repeated one is
+// refused, and who waits for it waits for the first.
+func (r *Replica) admit(c *coordinated, replies []Call) (Outcome, []Call) {
+	s := r.sessions[c.session]
+	if s == nil {
+		return UnknownSession, r.answerAll(c.tokens, UnknownSession, nil, replies)
+	}
+	if answer, ok := s.answers[c.seq]; ok {
+		return Refused, r.answerAll(c.tokens, Answered, answer, replies)
+	}
+	if c.seq <= s.done {
+		return Refused, r.answerAll(c.tokens, Refused, []byte("update: the client has said that it has the answer"), replies)
+	}
+	if first := r.undecided(updateKey{c.session, c.seq}); first != nil {
+		first.tokens = append(first.tokens, c.tokens...)
+		return Refused, replies
+	}
+	return Answered, replies
+}
+
+// undecided finds the command that executes an update, if it waits for its decision.
+func (r *Replica) undecided(key updateKey) *coordinated {
+	for _, c := range r.commands {
+		if !c.decided && c.asked == r.cfg.Partition && (updateKey{c.session, c.seq}) == key {
+			return c
+		}
+	}
+	return nil
+}
+
+// decide ends an undecided command with the votes of all parties.
+func (r *Replica) decide(e *envelope, replies []Call) []Call {
+	c := r.byPlace[e.At]
+	if c == nil || c.decided || len(e.Votes) != len(c.parties) {
+		return replies // a second decision
+	}
+	outcome, votes := Answered, make([][]byte, 0, len(e.Votes))
+	for _, v := range e.Votes {
+		if len(v) == 0 || Outcome(v[0]) != Answered {
+			outcome = Refused
+			break
+		}
+		votes = append(votes, v[1:])
+	}
+	if outcome != Answered {
+		votes = nil
+	}
+	result := r.machine.Decide(c.number, votes, r.counter())
+	invariant.Check(outcome == Answered || result.Code == posix.EREMOTE, "command %v: a party refused it, and it ended with %v", c.at, result.Code)
+	c.decided = true
+	c.votes = nil
+	for _, p := range c.parties {
+		r.sawCross(p, c.at)
+	}
+	if c.asked == r.cfg.Partition {
+		answer := result.Append(nil)
+		if s := r.sessions[c.session]; s != nil {
+			r.rememberAnswer(s, c.seq, c.done, answer)
+		}
+		replies = r.answerAll(c.tokens, Answered, answer, replies)
+		c.tokens = nil
+	}
+	r.saveCoordinated(c)
+	c.told, c.retryAt = false, 0
+	r.pursueNow()
+	return replies
+}
+
+// forget drops commands that all parties have decided.
+func (r *Replica) forget(places []place) {
+	for _, at := range places {
+		c := r.byPlace[at]
+		if c == nil || !c.decided {
+			continue
+		}
+		delete(r.byPlace, at)
+		r.commands = slices.DeleteFunc(r.commands, func(o *coordinated) bool { return o == c })
+		r.keys.Delete(coordinatedKey(c.number))
+	}
+}
+
+func (r *Replica) answerAll(tokens []uint64, s Outcome, result []byte, replies []Call) []Call {
+	for _, token := range tokens {
+		replies = append(replies, r.reply(token, s, result))
+	}
+	return replies
+}

@@ -1,0 +1,29 @@
+package replica
+
+import "github.com/globalfs/globalfs/pkg/multicast"
+
+// A fresh query is linearizable: it sees every update that was answered anywhere before it was asked. A barrier in the
+// partition's order comes after all that was executed there before; and a command of several partitions was
+// answered only after all of them had prepared it. So what must be seen is executed up to the barrier,
+// or prepared and then decided. Updates need nothing more to be linearizable: one that conflicts with a command of several
+// partitions meets what that holds until it is decided. So atomic global order (T chapter 5), which gives the same to
+// replicas that do not vote, is not asked for.
+
+// raiseBarrier proposes one barrier for all fresh queries of this step.
+func (r *Replica) raiseBarrier() {
+	if len(r.fresh) == 0 {
+		return
+	}
+	r.barriers[r.multicast(envelope{Kind: envelopeBarrier})] = r.fresh
+	r.fresh = nil
+}
+
+// passBarrier lets the queries go that waited for a barrier, once what came before it is decided.
+func (r *Replica) passBarrier(id multicast.MessageID) {
+	behind := Seen{Count: r.counter(), Cross: r.relayed}
+	for _, p := range r.barriers[id] {
+		p.until = Vector{behind}.Merge(Vector{p.until})[0]
+		r.parked = append(r.parked, p)
+	}
+	delete(r.barriers, id)
+}

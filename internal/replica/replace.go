@@ -1,0 +1,43 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// replaceAgain is how often the cores are asked for a replacement until it is done.
+const replaceAgain = time.Second
+
+// Replace has a process take the place of a member of the partition's group, in both orders, if it has not yet. What is
+// replaced again later stands before that.
+func (r *Replica) Replace(p multicast.Replacement) {
+	r.replace = append(r.replace, p)
+	r.pursueNow()
+}
+
+// pursueReplacements asks for those that are not done. A chain goes on as its members come in.
+func (r *Replica) pursueReplacements() {
+	if len(r.replace) == 0 {
+		return
+	}
+	group := multicast.GroupID(r.cfg.Partition)
+	local, cross := r.cores.local.Members(group), r.cores.cross.Members(group)
+	var gone []multicast.ProcessID // replaced by one that is a member now
+	for i := len(r.replace) - 1; i >= 0; i-- {
+		p := r.replace[i]
+		if slices.Contains(gone, p.New) || slices.Contains(local, p.New) && slices.Contains(cross, p.New) {
+			gone = append(gone, p.Old)
+			r.replace = slices.Delete(r.replace, i, i+1)
+		}
+	}
+	if r.now.Mono >= r.replaceAt {
+		r.replaceAt = r.now.Mono + replaceAgain
+		r.cores.localIn.Replace = append(r.cores.localIn.Replace, r.replace...)
+		r.cores.crossIn.Replace = append(r.cores.crossIn.Replace, r.replace...)
+	}
+	if len(r.replace) > 0 {
+		r.pursueBy(r.replaceAt)
+	}
+}

@@ -1,0 +1,286 @@
+package replica
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// between is the order between partitions of a test: a list, of which each partition takes its part.
+type between struct{ list []multicast.Delivery }
+
+// part is one replica's core in it.
+type part struct {
+	orderer
+	order  *between
+	group  multicast.GroupID
+	passed int
+}
+
+func (p *part) Step(in *multicast.Input, out *multicast.Output) {
+	for _, m := range in.Proposed {
+		p.order.list = append(p.order.list, multicast.Delivery{Message: m, Final: multicast.Timestamp(len(p.order.list) + 1)})
+	}
+	for ; p.passed < len(p.order.list); p.passed++ {
+		if d := p.order.list[p.passed]; d.To(p.group) {
+			out.Deliveries = append(out.Deliveries, d)
+		}
+	}
+}
+
+// several is two partitions of one replica each, which talk in frames that a test may drop.
+type several struct {
+	t     *testing.T
+	order between
+	nodes [2]*fixture
+	cut   bool                 // frames are lost
+	wire  [2][]multicast.Frame // to be received
+	got   map[uint64]Reply     // by token
+}
+
+func newSeveral(t *testing.T) *several {
+	s := &several{t: t, got: map[uint64]Reply{}}
+	for i := range s.nodes {
+		s.nodes[i] = &fixture{t: t, core: &orderer{}, keys: kv.NewMemory()}
+		s.restart(i)
+	}
+	for i := range s.nodes {
+		s.ask(i, Request{Kind: OpenSession, Session: 7})
+	}
+	return s
+}
+
+// restart makes the replica of partition i anew over its store.
+func (s *several) restart(i int) {
+	f := s.nodes[i]
+	machine, err := meta.New(f.keys, meta.Config{Partition: uint16(i)})
+	require.NoError(s.t, err)
+	_, relayed, err := Positions(f.keys)
+	require.NoError(s.t, err)
+	f.Replica, err = New(Config{Partition: uint16(i), Self: multicast.ProcessID(i + 1), Groups: twoGroups, Incarnation: 1 + f.incarnation},
+		f.core, &part{order: &s.order, group: multicast.GroupID(i), passed: int(relayed.Final)}, f.keys, machine)
+	f.incarnation++
+	require.NoError(s.t, err)
+}
+
+// turn steps partition i once, with requests.
+func (s *several) turn(i int, requests ...Call) {
+	f := s.nodes[i]
+	in := Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono + 1, Wall: 1e18}, Frames: s.wire[i]}, Requests: requests}
+	s.wire[i] = nil
+	var out Output
+	f.Step(&in, &out)
+	replies, err := f.Apply(out.Deliveries)
+	require.NoError(s.t, err)
+	for _, c := range append(out.Replies, replies...) {
+		s.got[c.Token], err = DecodeReply(c.Data)
+		require.NoError(s.t, err)
+	}
+	for _, frame := range out.Frames {
+		if !s.cut {
+			s.wire[frame.Peer-1] = append(s.wire[frame.Peer-1], multicast.Frame{Peer: f.cfg.Self, Data: frame.Data})
+		}
+	}
+}
+
+// settle steps both until nothing more happens.
+func (s *several) settle() {
+	for range 30 {
+		s.turn(0)
+		s.turn(1)
+	}
+}
+
+// sleep lets time pass for both.
+func (s *several) sleep(d time.Duration) {
+	for _, f := range s.nodes {
+		f.mono += d
+	}
+	s.settle()
+}
+
+func (s *several) send(i int, q Request) (token uint64) {
+	s.nodes[0].token++
+	s.turn(i, Call{Token: s.nodes[0].token, Data: q.Append(nil)})
+	return s.nodes[0].token
+}
+
+func (s *several) ask(i int, q Request) Reply {
+	s.t.Helper()
+	token := s.send(i, q)
+	s.settle()
+	require.Contains(s.t, s.got, token, "not answered")
+	return s.got[token]
+}
+
+func result(t *testing.T, p Reply) meta.Result {
+	t.Helper()
+	require.Equal(t, Answered, p.Status, "%s", p.Result)
+	m, err := meta.DecodeResult(p.Result)
+	require.NoError(t, err)
+	return m
+}
+
+// file makes a file in the root of partition 0.
+func (s *several) file(name string, seq uint64) posix.Ino {
+	c := mknod(name)
+	m := result(s.t, s.ask(0, Request{Kind: Update, Session: 7, Seq: seq, Done: seq - 1, Command: c.Append(nil)}))
+	require.Equal(s.t, posix.OK, m.Code)
+	return m.Attr.Ino
+}
+
+// rename moves a file from partition 0 to partition 1.
+func rename(name string, ino posix.Ino, seq uint64) Request {
+	c := meta.Command{
+		Op: meta.OpRename, Ino: posix.Root, Name: name, NewParent: posix.MakeIno(1, 1), NewName: name, Child: ino, Target: 1,
+	}
+	return Request{Kind: Update, Session: 7, Seq: seq, Done: seq - 1, Dest: []uint16{0, 1}, Command: c.Append(nil)}
+}
+
+func lookup(dir posix.Ino, name string) Request {
+	c := meta.Command{Op: meta.OpLookup, Ino: dir, Name: name}
+	return Request{Kind: Query, Command: c.Append(nil)}
+}
+
+func (s *several) isAt(partition int, name string) {
+	s.t.Helper()
+	for i := range s.nodes {
+		want := posix.ENOENT
+		if i == partition {
+			want = posix.OK
+		}
+		m := result(s.t, s.ask(i, lookup(posix.MakeIno(uint16(i), 1), name)))
+		require.Equal(s.t, want, m.Code, "%s in partition %d", name, i)
+	}
+}
+
+func TestACommandOfTwoPartitions(t *testing.T) {
+	s := newSeveral(t)
+	p := s.ask(0, rename("a", s.file("a", 1), 2))
+	require.Equal(t, posix.OK, result(t, p).Code)
+	require.NotZero(t, p.Vector.Of(1).Cross, "who has the answer knows that it concerns the other partition")
+	s.isAt(1, "a")
+	s.sleep(time.Second)
+	for _, f := range s.nodes {
+		require.Empty(t, dump(f.keys, coordinatedPrefix), "all are past it and have forgotten it")
+		require.Empty(t, f.commands)
+	}
+}
+
+// I2: the answer is remembered where the client asks, and a repeated command has no second effect.
+func TestACommandOfTwoPartitionsIsExecutedOnce(t *testing.T) {
+	s := newSeveral(t)
+	q := rename("a", s.file("a", 1), 2)
+	first := s.ask(0, q)
+	s.restart(0)
+	require.Equal(t, first.Result, s.ask(0, q).Result)
+	s.file("a", 3)
+	s.isAtBoth("a")
+	// The same update, proposed twice before either was ordered: two messages.
+	twice := rename("b", s.file("b", 4), 5)
+	tokens := []uint64{s.send(0, twice), s.send(0, twice)}
+	s.settle()
+	for _, token := range tokens {
+		require.Equal(t, posix.OK, result(t, s.got[token]).Code)
+	}
+	s.isAt(1, "b")
+}
+
+func (s *several) isAtBoth(name string) {
+	for i := range s.nodes {
+		require.Equal(s.t, posix.OK, result(s.t, s.ask(i, lookup(posix.MakeIno(uint16(i), 1), name))).Code)
+	}
+}
+
+func TestACommandOfAnUnknownSessionHasNoEffect(t *testing.T) {
+	s := newSeveral(t)
+	q := rename("a", s.file("a", 1), 2)
+	q.Session = 8
+	require.Equal(t, UnknownSession, s.ask(0, q).Status)
+	s.isAt(0, "a")
+	s.sleep(time.Second)
+	require.Empty(t, s.nodes[1].commands)
+}
+
+// T 3.4.3: votes that were lost are asked for again, also by who has restarted meanwhile, and what is undecided holds its names.
+func TestVotesAreAskedForAgain(t *testing.T) {
+	s := newSeveral(t)
+	ino := s.file("a", 1)
+	s.ask(0, rename("none", 5, 2)) // both have heard each other
+	s.cut = true
+	token := s.send(0, rename("a", ino, 3))
+	s.settle()
+	require.NotContains(t, s.got, token)
+	s.restart(0)
+	s.restart(1)
+	s.settle()
+	c := meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"}
+	held := s.ask(0, Request{Kind: Update, Session: 7, Seq: 4, Done: 2, Command: c.Append(nil)})
+	require.Equal(t, posix.EREMOTE, result(t, held).Code)
+	other := mknod("other")
+	require.Equal(t, posix.OK, result(t, s.ask(0, Request{Kind: Update, Session: 7, Seq: 5, Done: 2, Command: other.Append(nil)})).Code)
+	s.cut = false
+	s.sleep(2 * leaveToLeader)
+	s.isAt(1, "a")
+	require.Equal(t, posix.OK, result(t, s.ask(0, rename("a", ino, 3))).Code, "its answer is there")
+}
+
+// A query of somebody who has seen a command of two partitions waits until it is decided.
+func TestAQueryWaitsForADecision(t *testing.T) {
+	s := newSeveral(t)
+	ino := s.file("a", 1)
+	s.ask(0, rename("none", 5, 2))
+	s.cut = true
+	s.send(0, rename("a", ino, 3))
+	s.settle()
+	at := s.nodes[1].relayed
+	require.NotZero(t, at)
+	q := lookup(posix.MakeIno(1, 1), "a")
+	require.Equal(t, posix.ENOENT, result(t, s.ask(1, q)).Code, "nobody knows of it yet")
+	q.Vector = Vector{{}, {Cross: at}}
+	waits := s.send(1, q)
+	fresh := s.send(1, Request{Kind: Query, Fresh: true, Command: q.Command})
+	s.settle()
+	require.NotContains(t, s.got, waits)
+	require.NotContains(t, s.got, fresh)
+	s.cut = false
+	s.sleep(2 * leaveToLeader)
+	require.Equal(t, posix.OK, result(t, s.got[waits]).Code)
+	require.Equal(t, posix.OK, result(t, s.got[fresh]).Code)
+}
+
+// What touches a partition that is out of reach stays outside of the order, and is given up.
+func TestOutOfReach(t *testing.T) {
+	s := newSeveral(t)
+	ino := s.file("a", 1)
+	s.sleep(2 * inReach)
+	s.cut = true
+	token := s.send(0, rename("a", ino, 2))
+	s.sleep(reachPatience / 2)
+	require.NotContains(t, s.got, token)
+	s.sleep(reachPatience)
+	require.Equal(t, Overloaded, s.got[token].Status)
+	require.Empty(t, s.order.list)
+	s.cut = false
+	require.Equal(t, posix.OK, result(t, s.ask(0, rename("a", ino, 2))).Code)
+}
+
+func TestWhatIsNotAVoteIsDropped(t *testing.T) {
+	s := newSeveral(t)
+	f := s.nodes[0]
+	for _, section := range [][]byte{{}, {byte(messageVote)}, {byte(messageVote), 9, 1, 1, 1, 0, 0}, {byte(messageAsk), 1}, {99}} {
+		f.hear(2, section)
+	}
+	frame := []byte{byte(ofReplica), 200, 1}
+	s.wire[0] = append(s.wire[0], multicast.Frame{Peer: 2, Data: frame}, multicast.Frame{Peer: 2, Data: []byte{77, 1, 1}})
+	s.turn(0)
+	require.EqualValues(t, 2, f.cores.badFrames)
+	require.True(t, slices.Equal(f.commands, nil))
+}

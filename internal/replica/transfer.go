@@ -1,0 +1,72 @@
+package replica
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// A replica that was away for longer than the others keep for it, or whose disk is gone, takes over the state of
+// another one of its partition: what both cores need, and the store (DESIGN 4.1, T 3.4.3).
+
+// maxCoreState bounds what a forged length can make Adopt allocate, in bytes.
+const maxCoreState = 1 << 30
+
+// ErrNotNewer is what Adopt gives for a state that does not help: another replica's, or the same one's
+// later, may.
+var ErrNotNewer = errors.New("this state does not do")
+
+// CoreStates gives what another replica needs beside the store as it is now. All that was stepped must be durable and
+// applied.
+func (r *Replica) CoreStates() []byte {
+	b := varint.AppendBytes(nil, r.cores.local.State())
+	return varint.AppendBytes(b, r.cores.cross.State())
+}
+
+// Export writes a state for Adopt: states as CoreStates gave them, and the store as it was at that time.
+func Export(w io.Writer, states []byte, store meta.Scanner) error {
+	if _, err := w.Write(append(binary.AppendUvarint(nil, uint64(len(states))), states...)); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return meta.Snapshot(store, w)
+}
+
+// Adopt replaces the store by that of another replica and gives the record that must replace the write-ahead log, as a
+// checkpoint. Then the process must start anew. After an error nothing has changed.
+func (r *Replica) Adopt(state io.Reader) (record []byte, err error) {
+	in := bufio.NewReader(state)
+	n, err := binary.ReadUvarint(in)
+	if err != nil || n > maxCoreState {
+		return nil, fmt.Errorf("adopt: states of %d bytes: %w", n, errors.Join(err, varint.ErrMalformed))
+	}
+	states := new(bytes.Buffer)
+	if _, err := io.CopyN(states, in, int64(n)); err != nil {
+		return nil, fmt.Errorf("adopt: %w", err)
+	}
+	rd := varint.NewReader(states.Bytes())
+	localState, crossState := rd.Bytes(), rd.Bytes()
+	if err := rd.Done(); err != nil {
+		return nil, fmt.Errorf("adopt: %w", err)
+	}
+	local, _, err := r.cores.local.Adopt(localState)
+	if err != nil {
+		return nil, fmt.Errorf("%w: order of the partition: %w", ErrNotNewer, err)
+	}
+	cross, _, err := r.cores.cross.Adopt(crossState)
+	if err != nil {
+		return nil, fmt.Errorf("%w: order between partitions: %w", ErrNotNewer, err)
+	}
+	if err := meta.Restore(r.keys, in); err != nil {
+		return nil, err
+	}
+	if err := r.keys.Commit(true); err != nil {
+		return nil, fmt.Errorf("adopt: store: %w", err)
+	}
+	return append(varint.AppendBytes([]byte{byte(ofBoth)}, local), cross...), nil
+}

@@ -1,0 +1,288 @@
+package sim
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+)
+
+// treeClient does one operation after the other, as internal/client does: it looks where things are, asks one
+// partition if it can, several if it must, and tries again when what it met was locked or had moved.
+//
+// What it does is written as straight code that runs as a coroutine of the network: it stands still while an
+// answer is on the way.
+type treeClient struct {
+	run     *tree
+	id      int
+	session uint64
+	vector  replica.Vector
+	seq     []uint64             // of the last update, by partition
+	where   map[posix.Ino]uint16 // what is not at its home
+	dirs    []posix.Ino          // that it has met
+	files   []posix.Ino
+	held    []posix.Ino // files that it holds open
+
+	resume   func() (struct{}, bool)
+	yield    func(struct{}) bool
+	ready    bool // its sessions are open
+	worked   bool // it is through with its operations
+	finished bool
+}
+
+func newTreeClient(r *tree, id int) *treeClient {
+	c := &treeClient{
+		run: r, id: id, session: uint64(100 + id), seq: make([]uint64, len(treeGroups)), where: map[posix.Ino]uint16{},
+	}
+	for p := range treeGroups {
+		c.dirs = append(c.dirs, posix.MakeIno(uint16(p), 1))
+	}
+	c.resume, _ = iter.Pull(func(yield func(struct{}) bool) {
+		c.yield = yield
+		c.live()
+		c.finished = true
+	})
+	r.net.Schedule(time.Duration(id)*time.Millisecond, c.goOn)
+	return c
+}
+
+func (c *treeClient) goOn() { c.resume() }
+
+// await stands still until what start has begun calls c.goOn.
+func (c *treeClient) await(start func()) {
+	start()
+	c.yield(struct{}{})
+}
+
+func (c *treeClient) pause(d time.Duration) {
+	c.await(func() { c.run.net.Schedule(c.run.net.Now()+d, c.goOn) })
+}
+
+// backOff waits longer with each try, and never twice the same.
+func (c *treeClient) backOff(try int) {
+	most := 10 * time.Millisecond << min(try, 6)
+	c.pause(c.run.net.between(most/2, most))
+}
+
+// stop notes what is wrong and stands still for ever: the run ends.
+func (c *treeClient) stop(format string, args ...any) {
+	c.run.fail("client %d: "+format, append([]any{c.id}, args...)...)
+	for {
+		c.await(func() {})
+	}
+}
+
+func (c *treeClient) pick(n int) int { return c.run.net.Rand().IntN(n) }
+
+// call sends a request to some replica of a partition, and after a while to another one, until one answers.
+// It gives the event of the last try.
+func (c *treeClient) call(p uint16, q replica.Request) (replica.Reply, int) {
+	for {
+		asked := c.run.history.add(happening{kind: asks, client: c.id, partition: p})
+		q.Vector = slices.Clone(c.vector)
+		var answer []byte
+		var ok bool
+		to := treeGroups[p].Members[c.pick(3)]
+		patience := c.run.net.between(100*time.Millisecond, 1500*time.Millisecond)
+		c.await(func() {
+			c.run.net.Call(to, q.Append(nil), patience, func(b []byte, arrived bool) {
+				answer, ok = b, arrived
+				c.resume()
+			})
+		})
+		if !ok {
+			continue
+		}
+		reply, err := replica.DecodeReply(answer)
+		switch {
+		case err == nil && reply.Status == replica.Overloaded:
+			c.backOff(3)
+			continue
+		case err != nil || reply.Status != replica.Answered:
+			c.stop("request %+v to partition %d: status %d %q %v", q, p, reply.Status, reply.Result, err)
+		}
+		c.vector = c.vector.Merge(reply.Vector)
+		return reply, asked
+	}
+}
+
+// query asks one partition, and notes the answer for the judge.
+func (c *treeClient) query(p uint16, command meta.Command) meta.Result {
+	reply, asked := c.call(p, replica.Request{Kind: replica.Query, Fresh: c.run.linear, Command: command.Append(nil)})
+	m, err := meta.DecodeResult(reply.Result)
+	if err != nil {
+		c.stop("query %+v of partition %d: %v", command, p, err)
+	}
+	c.run.history.add(happening{
+		kind: reads, client: c.id, partition: p, count: reply.Vector.Of(p).Count, asked: asked, command: command, result: m,
+	})
+	return m
+}
+
+// update sends an update to one partition, with those of several in dest, until it is answered.
+func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta.Result {
+	dest = slices.Compact(slices.Sorted(slices.Values(dest)))
+	if len(dest) < 2 {
+		dest = nil
+	}
+	h := &c.run.history
+	u := &change{number: len(h.changes) + 1, client: c.id, dest: dest, asked: p}
+	command.Cred.UID = uint32(u.number)
+	u.command = command
+	h.changes = append(h.changes, u)
+	c.seq[p]++
+	h.bySeq[updateName{p, c.session, c.seq[p]}] = u
+	h.add(happening{kind: issues, client: c.id, change: u})
+	u.issued = h.clock
+	reply, asked := c.call(p, replica.Request{
+		Kind: replica.Update, Session: c.session, Seq: c.seq[p], Done: c.seq[p] - 1,
+		Dest: dest, Fresh: c.run.linear && dest != nil, Command: command.Append(nil),
+	})
+	var err error
+	if u.result, err = meta.DecodeResult(reply.Result); err != nil {
+		c.stop("update %+v of partition %d: %v", command, p, err)
+	}
+	if dest == nil && u.result.Code == posix.EREMOTE && command.Op == meta.OpWrite && uint16(u.result.Number) == p {
+		c.run.reach[refusedByLock]++
+	}
+	h.add(happening{kind: learns, client: c.id, change: u, partition: p, count: reply.Vector.Of(p).Count, asked: asked})
+	u.answered = h.clock
+	return u.result
+}
+
+// at is where an inode is, as far as the client knows.
+func (c *treeClient) at(ino posix.Ino) uint16 {
+	if p, ok := c.where[ino]; ok {
+		return p
+	}
+	return ino.Partition()
+}
+
+func (c *treeClient) learn(ino posix.Ino, p uint16) {
+	delete(c.where, ino)
+	if int(p) < len(treeGroups) && p != ino.Partition() {
+		c.where[ino] = p
+	}
+}
+
+// askAbout sends a query to where its inode is; ESTALE if it is nowhere.
+func (c *treeClient) askAbout(command meta.Command) meta.Result {
+	for try := 0; ; try++ {
+		p := c.at(command.Ino)
+		m := c.query(p, command)
+		switch {
+		case m.Code == posix.EREMOTE && m.Attr.Ino == command.Ino:
+			c.learn(command.Ino, uint16(m.Number))
+		case m.Code == posix.ESTALE && p != command.Ino.Partition():
+			c.learn(command.Ino, command.Ino.Partition())
+		default:
+			return m
+		}
+		if try > 0 {
+			c.backOff(try)
+		}
+	}
+}
+
+// locate finds where an inode is; false if there is none any more.
+func (c *treeClient) locate(ino posix.Ino) (posix.Attr, bool) {
+	m := c.askAbout(meta.Command{Op: meta.OpGetAttr, Ino: ino})
+	if m.Code != posix.OK && m.Code != posix.ESTALE {
+		c.stop("stat of %d: %v", ino, m.Code)
+	}
+	return m.Attr, m.Code == posix.OK
+}
+
+// lookup finds a name; 0 if nothing has it, or dir is gone.
+func (c *treeClient) lookup(dir posix.Ino, name string) (ino posix.Ino, ok bool) {
+	m := c.askAbout(meta.Command{Op: meta.OpLookup, Ino: dir, Name: name})
+	switch m.Code {
+	case posix.OK:
+		if m.Attr.Nlink == 0 {
+			c.learn(m.Attr.Ino, uint16(m.Number))
+		} else {
+			c.learn(m.Attr.Ino, c.at(dir))
+		}
+		c.meet(m.Attr)
+		return m.Attr.Ino, true
+	case posix.ENOENT:
+		return 0, true
+	case posix.ESTALE:
+		c.forget(dir)
+		return 0, false
+	}
+	c.stop("lookup of %q in %d: %v", name, dir, m.Code)
+	return 0, false
+}
+
+// meet remembers an inode for later operations.
+func (c *treeClient) meet(a posix.Attr) {
+	if a.Mode.IsDir() {
+		c.dirs = remember(c.dirs, a.Ino)
+	} else {
+		c.files = remember(c.files, a.Ino)
+	}
+}
+
+func remember(all []posix.Ino, ino posix.Ino) []posix.Ino {
+	if !slices.Contains(all, ino) {
+		all = append(all, ino)
+	}
+	return all
+}
+
+func (c *treeClient) forget(ino posix.Ino) {
+	delete(c.where, ino)
+	if ino.Counter() != 1 {
+		c.dirs = slices.DeleteFunc(c.dirs, func(i posix.Ino) bool { return i == ino })
+	}
+	c.files = slices.DeleteFunc(c.files, func(i posix.Ino) bool { return i == ino })
+}
+
+// ruleOf gives the partition where a child of dir is made under a name.
+func (c *treeClient) ruleOf(dir posix.Ino, name string) uint16 {
+	m := c.askAbout(meta.Command{Op: meta.OpRule, Ino: dir})
+	rule, err := meta.DecodeRule(m.Data)
+	if m.Code != posix.OK || err != nil {
+		return c.at(dir)
+	}
+	return rule.Place(c.at(dir), name)
+}
+
+// renew tells all partitions what is held open.
+func (c *treeClient) renew() {
+	for p := range treeGroups {
+		q := replica.Request{Kind: replica.RenewSession, Session: c.session}
+		for _, ino := range c.held {
+			if int(ino.Partition()) == p {
+				q.Held = append(q.Held, ino)
+			}
+		}
+		c.exchange(uint16(p), q)
+	}
+}
+
+// exchange sends a request about the session.
+func (c *treeClient) exchange(p uint16, q replica.Request) {
+	reply, asked := c.call(p, q)
+	c.run.history.add(happening{kind: learns, client: c.id, partition: p, count: reply.Vector.Of(p).Count, asked: asked})
+}
+
+// tell gives another client all that this one has seen: "message, then look".
+func (c *treeClient) tell(other *treeClient) {
+	if other == c {
+		return
+	}
+	c.run.history.add(happening{kind: passes, client: c.id, other: other.id})
+	other.vector = other.vector.Merge(slices.Clone(c.vector))
+	other.dirs = append(other.dirs[:0:0], other.dirs...)
+	for _, ino := range c.dirs {
+		other.dirs = remember(other.dirs, ino)
+	}
+	for _, ino := range c.files {
+		other.files = remember(other.files, ino)
+	}
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"encoding/binary"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// history is what was observed of a run. Its clock counts observations.
+type history struct {
+	clock   int
+	changes []*change // by number
+	events  []happening
+	bySeq   map[updateName]*change
+	byPlace map[multicast.Position]*crossing
+}
+
+func newHistory() history {
+	return history{bySeq: map[updateName]*change{}, byPlace: map[multicast.Position]*crossing{}}
+}
+
+func (h *history) tick() int {
+	h.clock++
+	return h.clock
+}
+
+// updateName is how replicas know an update: the partition that was asked, the session and its number.
+type updateName struct {
+	partition    uint16
+	session, seq uint64
+}
+
+// change is an update that a client sent.
+type change struct {
+	number   int
+	client   int
+	command  meta.Command
+	dest     []uint16 // nil: the one that was asked alone
+	asked    uint16
+	issued   int // when
+	answered int
+	result   meta.Result
+	count    uint64    // in the order of the partition that was asked, when it took effect
+	at       int       // when that was first seen
+	crossing *crossing // with several partitions
+}
+
+// crossing is a place in the order between partitions: when each party was first seen to decide what is there.
+type crossing struct {
+	at    int
+	count map[uint16]uint64 // in each party's own order
+}
+
+// effect gives the place of u in the order of a partition, if it had effect there.
+func (u *change) effect(partition uint16) (count uint64, ok bool) {
+	if u.crossing != nil {
+		count, ok = u.crossing.count[partition]
+		return count, ok
+	}
+	return u.count, u.asked == partition
+}
+
+// first is when u was first seen to take effect at any partition. By then it had all its locks, and conflicting updates
+// before it have let them go: in the order of these times, updates that conflict stand as
+// each partition executed them, and each one between its being issued and answered.
+func (u *change) first() int {
+	if u.crossing != nil {
+		return u.crossing.at
+	}
+	return u.at
+}
+
+// eventKind says what a happening is.
+type eventKind uint8
+
+const (
+	issues eventKind = iota // client sends an update
+	asks                    // client sends a query
+	learns                  // an answer: client has seen partition up to count
+	reads                   // an answer to a query: learns, and the result must be right
+	passes                  // client tells other all that it knows
+)
+
+// happening is something that a client did. A read points to its asks.
+type happening struct {
+	kind      eventKind
+	clock     int
+	client    int
+	other     int
+	change    *change
+	partition uint16
+	count     uint64
+	asked     int // the event, of learns and reads
+	command   meta.Command
+	result    meta.Result
+}
+
+func (h *history) add(e happening) int {
+	e.clock = h.tick()
+	h.events = append(h.events, e)
+	return len(h.events) - 1
+}
+
+// observedKeys is the store of a replica; it notes when updates take effect, by what the replica stores of them.
+type observedKeys struct {
+	lossyKeys
+	node *treeNode
+}
+
+// First bytes of the keys that tell: see the documents of packages replica and meta.
+const (
+	inodeKeys       = 0x02
+	answerKeys      = 0x42
+	coordinatedKeys = 0x43
+)
+
+func (k *observedKeys) Set(key, value []byte) {
+	switch key[0] {
+	case answerKeys:
+		k.answers(updateName{k.node.partition, binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])})
+	case coordinatedKeys:
+		k.coordinates(value)
+	}
+	k.lossyKeys.Set(key, value)
+}
+
+func (k *observedKeys) Delete(key []byte) {
+	if key[0] == inodeKeys {
+		ino := posix.Ino(binary.BigEndian.Uint64(key[1:]))
+		r := varint.NewReader(k.Get(key))
+		_ = r.Uint64()
+		if links := r.Uint64(); ino.Partition() != k.node.partition && r.Err() == nil && links == 0 {
+			k.node.run.reach[reapedAway]++
+		}
+	}
+	k.lossyKeys.Delete(key)
+}
+
+// answers: an update got its answer, which is when it takes effect.
+func (k *observedKeys) answers(name updateName) {
+	run, count := k.node.run, k.node.count()
+	u := run.history.bySeq[name]
+	switch {
+	case u == nil:
+		run.fail("replica %d answers an update that nobody sent: %+v", k.node.self, name)
+	case u.at == 0:
+		u.count, u.at = count, run.history.tick()
+	case u.count != count:
+		run.fail("update %d had effect at %d of partition %d, and at replica %d at %d", u.number, u.count, name.partition, k.node.self, count)
+	}
+}
+
+// coordinates: a command of several partitions was prepared or decided.
+func (k *observedKeys) coordinates(value []byte) {
+	r := varint.NewReader(value)
+	place := readPlace(r)
+	readPlace(r)
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		r.Uint16()
+	}
+	name := updateName{partition: r.Uint16(), session: r.Uint64(), seq: r.Uint64()}
+	r.Uint64()
+	r.Bytes()
+	if r.Uint64() == 0 {
+		return
+	}
+	run, p, count := k.node.run, k.node.partition, k.node.count()
+	c := run.history.byPlace[place]
+	if c == nil {
+		c = &crossing{at: run.history.tick(), count: map[uint16]uint64{}}
+		run.history.byPlace[place] = c
+	}
+	if before, ok := c.count[p]; ok && before != count {
+		run.fail("replica %d decides the command at %v at %d, others did at %d", k.node.self, place, count, before)
+	}
+	c.count[p] = count
+	if u := run.history.bySeq[name]; u != nil && p == name.partition && u.at != 0 && u.count == count {
+		u.crossing = c
+	}
+}
+
+func readPlace(r *varint.Reader) (p multicast.Position) {
+	if p.Final = multicast.Timestamp(r.Uint64()); p.Final != 0 {
+		p.ID = multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}
+	}
+	return p
+}

@@ -1,0 +1,307 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// treeNames are all names that anybody gives: few, so that clients meet.
+var treeNames = []string{"a", "b", "c", "d"}
+
+func (c *treeClient) dir() posix.Ino {
+	recent := c.dirs[max(0, len(c.dirs)-7):]
+	if c.pick(4) == 0 {
+		recent = c.dirs[:3]
+	}
+	return recent[c.pick(len(recent))]
+}
+
+// file gives a file or symlink that the client has met, 0 if there is none.
+func (c *treeClient) file() posix.Ino {
+	if len(c.files) == 0 {
+		return 0
+	}
+	recent := c.files[max(0, len(c.files)-6):]
+	return recent[c.pick(len(recent))]
+}
+
+func (c *treeClient) name() string { return treeNames[c.pick(len(treeNames))] }
+
+// persist tries an update until its outcome is one: what it met was locked, or had moved. plan gives false if there is
+// nothing to do any more.
+func (c *treeClient) persist(plan func(try int) (meta.Result, bool)) (meta.Result, bool) {
+	for try := 0; ; try++ {
+		m, ok := plan(try)
+		if !ok || m.Code != posix.EREMOTE && m.Code != posix.ESTALE {
+			return m, ok
+		}
+		c.backOff(try)
+	}
+}
+
+// make makes a file or a directory; its number, 0 if that failed.
+func (c *treeClient) make(dir posix.Ino, name string, mode posix.Mode) posix.Ino {
+	command := meta.Command{Op: meta.OpMknod, Ino: dir, Name: name, Mode: mode}
+	if mode.IsRegular() {
+		command.Flags = meta.Exclusive
+	}
+	m, ok := c.persist(func(try int) (meta.Result, bool) {
+		if try == 0 {
+			return c.update(c.at(dir), command), true
+		}
+		if _, ok := c.locate(dir); !ok {
+			c.forget(dir)
+			return meta.Result{}, false
+		}
+		again := command
+		again.Target = c.ruleOf(dir, name)
+		if again.Target == c.at(dir) {
+			again.Target = 0
+			return c.update(c.at(dir), again), true
+		}
+		m := c.update(c.at(dir), again, c.at(dir), again.Target)
+		if m.Code == posix.OK {
+			c.learn(m.Attr.Ino, again.Target)
+			c.run.reach[spreadMade]++
+		}
+		return m, true
+	})
+	if !ok || m.Code != posix.OK {
+		return 0
+	}
+	c.meet(m.Attr)
+	return m.Attr.Ino
+}
+
+// place says where children of a directory are made from now on.
+func (c *treeClient) place(dir posix.Ino) {
+	rule := meta.Rule{Spread: []uint16{0, 1, 2}[c.pick(2):], Region: "anywhere"}
+	if c.pick(4) == 0 {
+		rule = meta.Rule{}
+	}
+	c.persist(func(try int) (meta.Result, bool) {
+		if try > 0 {
+			if _, ok := c.locate(dir); !ok {
+				c.forget(dir)
+				return meta.Result{}, false
+			}
+		}
+		at := c.at(dir)
+		return c.update(at, meta.Command{Op: meta.OpPlace, Ino: dir, Data: rule.Append(nil), Target: at}, at, 0), true
+	})
+}
+
+// write writes a few bytes somewhere, or at the end.
+func (c *treeClient) write() {
+	ino := c.file()
+	if ino == 0 {
+		return
+	}
+	data := fmt.Sprintf("%d:%d;", c.id, len(c.run.history.changes))
+	command := meta.Command{Op: meta.OpWrite, Ino: ino, Data: []byte(data), Length: uint64(len(data)), Flags: meta.Append}
+	if c.pick(3) == 0 {
+		command.Flags, command.Offset = 0, uint64(c.pick(30))
+	}
+	c.change(command)
+}
+
+func (c *treeClient) chmod() {
+	if ino := c.file(); ino != 0 {
+		c.change(meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: meta.SetMode, Attr: posix.Attr{Mode: posix.Mode(0o600 + c.pick(8))}})
+	}
+}
+
+// change sends an update of one inode to where it is.
+func (c *treeClient) change(command meta.Command) {
+	c.persist(func(try int) (meta.Result, bool) {
+		if try > 0 {
+			if _, ok := c.locate(command.Ino); !ok {
+				c.forget(command.Ino)
+				return meta.Result{}, false
+			}
+		}
+		return c.update(c.at(command.Ino), command), true
+	})
+}
+
+// find looks for what a name names and where that is. again: it has just moved.
+func (c *treeClient) find(dir posix.Ino, name string) (a posix.Attr, ok, again bool) {
+	ino, ok := c.lookup(dir, name)
+	if !ok || ino == 0 {
+		return posix.Attr{}, ok, false
+	}
+	a, there := c.locate(ino)
+	return a, true, !there
+}
+
+// remove unlinks or removes a directory. The roots of partitions stay.
+func (c *treeClient) remove(dir posix.Ino, name string, op meta.Op) {
+	command := meta.Command{Op: op, Ino: dir, Name: name}
+	c.persist(func(try int) (meta.Result, bool) {
+		if try == 0 {
+			return c.update(c.at(dir), command), true
+		}
+		child, ok, again := c.find(dir, name)
+		switch {
+		case !ok || child.Ino == 0 && !again:
+			return meta.Result{}, false
+		case again:
+			return meta.Result{Code: posix.EREMOTE}, true
+		}
+		several := command
+		several.Child = child.Ino
+		return c.update(c.at(dir), several, c.at(dir), c.at(child.Ino)), true
+	})
+}
+
+func (c *treeClient) link() {
+	ino, dir, name := c.file(), c.dir(), c.name()
+	if ino == 0 {
+		return
+	}
+	command := meta.Command{Op: meta.OpLink, Ino: ino, NewParent: dir, NewName: name}
+	c.persist(func(try int) (meta.Result, bool) {
+		if try > 0 {
+			_, there := c.locate(ino)
+			if !there {
+				c.forget(ino)
+				return meta.Result{}, false
+			}
+			if _, there = c.locate(dir); !there {
+				c.forget(dir)
+				return meta.Result{}, false
+			}
+		}
+		several := command
+		if c.at(ino) != c.at(dir) {
+			several.Child = ino
+		}
+		m := c.update(c.at(dir), several, c.at(dir), c.at(ino))
+		if m.Code == posix.OK && several.Child != 0 {
+			c.run.reach[linkedAcross]++
+		}
+		return m, true
+	})
+}
+
+// move takes an inode to another partition, as who moves subtrees does.
+func (c *treeClient) move() {
+	ino := c.file()
+	if ino == 0 || c.pick(3) == 0 {
+		ino = c.dir()
+	}
+	if ino.Counter() == 1 {
+		return
+	}
+	target := uint16(c.pick(len(treeGroups)))
+	if c.at(ino) != ino.Partition() && c.pick(2) == 0 {
+		target = ino.Partition()
+	}
+	c.moveTo(ino, target)
+}
+
+func (c *treeClient) moveTo(ino posix.Ino, target uint16) {
+	c.persist(func(int) (meta.Result, bool) {
+		if _, ok := c.locate(ino); !ok || c.at(ino) == target {
+			return meta.Result{}, false
+		}
+		from := c.at(ino)
+		m := c.update(from, meta.Command{Op: meta.OpMove, Child: ino, Target: target}, from, target, ino.Partition())
+		if m.Code == posix.OK {
+			c.learn(ino, target)
+			if target == ino.Partition() {
+				c.run.reach[movedHome]++
+			} else {
+				c.run.reach[movedAway]++
+			}
+		}
+		return m, true
+	})
+}
+
+// readdir reads a whole directory.
+func (c *treeClient) readdir(dir posix.Ino) {
+	m := c.askAbout(meta.Command{Op: meta.OpReadDir, Ino: dir, Length: 100})
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		if strings.HasPrefix(e.Name, "p") {
+			continue
+		}
+		c.learn(e.Attr.Ino, e.At)
+		c.meet(e.Attr)
+	}
+	if m.Code == posix.ESTALE {
+		c.forget(dir)
+	}
+}
+
+// read reads a file.
+func (c *treeClient) read() {
+	if ino := c.file(); ino != 0 {
+		c.contentOf(ino)
+	}
+}
+
+func (c *treeClient) contentOf(ino posix.Ino) meta.Result {
+	m := c.askAbout(meta.Command{Op: meta.OpExtents, Ino: ino, Length: 1 << 20})
+	if m.Code == posix.ESTALE {
+		c.forget(ino)
+	}
+	return m
+}
+
+// open opens a file.
+func (c *treeClient) open() {
+	if ino := c.file(); ino != 0 {
+		c.hold(ino)
+	}
+}
+
+// hold keeps a file open: from when its home knows, the file stays until it is let go. Whether it was still there then only its
+// home can tell.
+func (c *treeClient) hold(ino posix.Ino) {
+	if slices.Contains(c.held, ino) {
+		return
+	}
+	before := c.held
+	c.held = append(slices.Clone(c.held), ino)
+	c.renew()
+	if m := c.query(ino.Partition(), meta.Command{Op: meta.OpGetAttr, Ino: ino}); m.Code == posix.ESTALE {
+		c.held = before
+		c.forget(ino)
+	}
+}
+
+// scratch makes a file that lives only as long as it is open, maybe away from its home.
+func (c *treeClient) scratch() {
+	dir, name := c.dir(), c.name()
+	ino := c.make(dir, name, posix.TypeRegular|0o644)
+	if ino == 0 {
+		return
+	}
+	if c.pick(2) == 0 {
+		c.moveTo(ino, uint16(c.pick(len(treeGroups))))
+	}
+	c.hold(ino)
+	c.remove(dir, name, meta.OpUnlink)
+}
+
+// letGo reads a file that is held open and closes it.
+func (c *treeClient) letGo() {
+	if len(c.held) == 0 {
+		return
+	}
+	ino := c.held[0]
+	m := c.contentOf(ino)
+	switch {
+	case m.Code != posix.OK:
+		c.stop("a file that is held open, %d: %v", ino, m.Code)
+	case m.Attr.Nlink == 0:
+		c.run.reach[heldUnlinked]++
+	}
+	c.held = slices.Clone(c.held[1:])
+}

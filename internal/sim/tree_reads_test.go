@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// bits are a set of updates, by their places in the total order.
+type bits []uint64
+
+func (b bits) set(i int) { b[i/64] |= 1 << (i % 64) }
+
+func (b bits) has(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
+
+func (b bits) add(other bits) {
+	for i, w := range other {
+		b[i] |= w
+	}
+}
+
+func (b bits) clone() bits { return append(bits(nil), b...) }
+
+// knowledge follows what each client knows, and checks that no answer is older.
+func (j *treeJudge) knowledge() error {
+	empty := make(bits, len(j.order)/64+1)
+	j.known = make([]bits, len(j.order))
+	clients := make([]bits, len(j.run.clients))
+	for i := range clients {
+		clients[i] = empty.clone()
+		if j.run.linear {
+			clients[i] = clients[0]
+		}
+	}
+	asked := map[int]bits{}
+	for i, e := range j.run.history.events {
+		own := clients[e.client]
+		switch e.kind {
+		case issues:
+			if at, ok := j.place[e.change]; ok {
+				j.known[at] = own.clone()
+			}
+		case asks:
+			asked[i] = own.clone()
+		case passes:
+			clients[e.other].add(own)
+		case learns:
+			if at, ok := j.place[e.change]; ok && e.change != nil {
+				own.set(at)
+			}
+			j.seen(&e, own)
+		case reads:
+			shown := asked[e.asked]
+			if err := j.older(&e, shown, nil); err != nil {
+				return err
+			}
+			j.seen(&e, shown)
+			if err := j.older(&e, shown, shows(&e)); err != nil {
+				return fmt.Errorf("of what the answer itself shows: %w", err)
+			}
+			own.add(shown)
+		}
+	}
+	return nil
+}
+
+// shows lists what an answer to a query shows.
+func shows(e *happening) []object {
+	c, ino := &e.command, e.command.Ino
+	switch c.Op {
+	case meta.OpLookup:
+		return []object{{"name", ino, c.Name}}
+	case meta.OpReadDir:
+		var all []object
+		for _, name := range treeNames {
+			all = append(all, object{"name", ino, name})
+		}
+		for i := range e.result.Entries {
+			if a := &e.result.Entries[i].Attr; a.Nlink > 0 {
+				all = append(all, object{"links", a.Ino, ""}, object{"content", a.Ino, ""})
+			}
+		}
+		return all
+	}
+	return []object{{"links", ino, ""}, {"content", ino, ""}}
+}
+
+// seen adds all that has had effect at a partition up to where it answered, with what those who did that knew.
+func (j *treeJudge) seen(e *happening, own bits) {
+	for at, u := range j.order {
+		if count, ok := u.effect(e.partition); ok && count <= e.count {
+			own.set(at)
+			own.add(j.known[at])
+		}
+	}
+}
+
+// older says what of known an answer does not have; with objects, only of what changes one of these.
+func (j *treeJudge) older(e *happening, known bits, objects []object) error {
+	for at, u := range j.order {
+		count, ok := u.effect(e.partition)
+		if !ok || count <= e.count || !known.has(at) {
+			continue
+		}
+		if objects == nil || slices.ContainsFunc(j.touched[u], func(o object) bool { return slices.Contains(objects, o) }) {
+			return fmt.Errorf("client %d asks partition %d [op %d of %d %q], which answers as of %d: it could know of %v",
+				e.client, e.partition, e.command.Op, e.command.Ino, e.command.Name, e.count, u)
+		}
+	}
+	return nil
+}
+
+// reads checks each answer to a query, and what an update of an inode alone shows of its links.
+func (j *treeJudge) reads() error {
+	for _, u := range j.order {
+		if op := u.command.Op; op != meta.OpWrite && op != meta.OpSetAttr {
+			continue
+		}
+		at := happening{partition: u.asked, count: u.count}
+		if problem := j.same(&at, object{"links", u.command.Ino, ""}, linksOf(&u.result.Attr)); problem != "" {
+			return fmt.Errorf("%v: %s", u, problem)
+		}
+	}
+	for _, e := range j.run.history.events {
+		if e.kind != reads {
+			continue
+		}
+		if problem := j.read(&e); problem != "" {
+			return fmt.Errorf("client %d asks partition %d at %d [op %d of %d %q]: %v %+v: %s",
+				e.client, e.partition, e.count, e.command.Op, e.command.Ino, e.command.Name, e.result.Code, e.result.Attr, problem)
+		}
+	}
+	return nil
+}
+
+// read says what is wrong with an answer.
+func (j *treeJudge) read(e *happening) string {
+	c, m := &e.command, &e.result
+	switch m.Code {
+	case posix.OK:
+	case posix.EREMOTE:
+		return ""
+	case posix.ESTALE:
+		return j.readGone(e)
+	case posix.ENOENT:
+		if j.value(e, object{"links", c.Ino, ""}) == "named false" {
+			return ""
+		}
+		if c.Op == meta.OpLookup {
+			return j.same(e, object{"name", c.Ino, c.Name}, "0")
+		}
+		return "the directory is there"
+	default:
+		return "this cannot be"
+	}
+	switch c.Op {
+	case meta.OpGetAttr:
+		return j.readAttr(e, &m.Attr)
+	case meta.OpLookup:
+		return j.readEntry(e, c.Name, &m.Attr)
+	case meta.OpReadDir:
+		return j.readDir(e)
+	case meta.OpExtents:
+		return j.same(e, object{"content", c.Ino, ""}, contentOf(&m.Attr)+textOf(m))
+	}
+	return ""
+}
+
+// readGone: an inode is nowhere only once it has no name.
+func (j *treeJudge) readGone(e *happening) string {
+	ino := e.command.Ino
+	if e.partition != ino.Partition() {
+		return ""
+	}
+	for _, v := range j.versions[object{"links", ino, ""}] {
+		if (v.value == "links 0" || v.value == "named false") && v.by.first() < e.clock {
+			return ""
+		}
+	}
+	return "it has a name"
+}
+
+func (j *treeJudge) readAttr(e *happening, a *posix.Attr) string {
+	if problem := j.same(e, object{"links", a.Ino, ""}, linksOf(a)); problem != "" {
+		return problem
+	}
+	want := j.value(e, object{"content", a.Ino, ""})
+	if got := contentOf(a); want != "" && !strings.HasPrefix(want, got) {
+		return fmt.Sprintf("its content is %q, should be %q", got, want)
+	}
+	return ""
+}
+
+// readEntry: of what is elsewhere an entry shows the number only.
+func (j *treeJudge) readEntry(e *happening, name string, a *posix.Attr) string {
+	if name == ".." {
+		return ""
+	}
+	if isRegionName(e.command.Ino, name) {
+		return ""
+	}
+	if problem := j.same(e, object{"name", e.command.Ino, name}, fmt.Sprint(a.Ino)); problem != "" || a.Nlink == 0 {
+		return problem
+	}
+	return j.readAttr(e, a)
+}
+
+// isRegionName reports whether the root has a name from the start.
+func isRegionName(dir posix.Ino, name string) bool {
+	return dir == posix.Root && (name == "p1" || name == "p2")
+}
+
+func (j *treeJudge) readDir(e *happening) string {
+	listed := map[string]bool{}
+	for i := range e.result.Entries {
+		entry := &e.result.Entries[i]
+		if listed[entry.Name] {
+			return fmt.Sprintf("%q stands twice", entry.Name)
+		}
+		listed[entry.Name] = true
+		if problem := j.readEntry(e, entry.Name, &entry.Attr); problem != "" {
+			return fmt.Sprintf("entry %q, inode %d: %s", entry.Name, entry.Attr.Ino, problem)
+		}
+	}
+	for _, name := range treeNames {
+		if !listed[name] {
+			if problem := j.same(e, object{"name", e.command.Ino, name}, "0"); problem != "" {
+				return fmt.Sprintf("no entry %q: %s", name, problem)
+			}
+		}
+	}
+	return ""
+}
+
+// value gives what an object is at the place at which a partition answered: as the last update left it that had effect there.
+// Empty: it never was there.
+func (j *treeJudge) value(e *happening, o object) string {
+	all := j.versions[o]
+	for i := len(all) - 1; i >= 0; i-- {
+		if count, ok := all[i].by.effect(e.partition); ok && count <= e.count {
+			return all[i].value
+		}
+	}
+	return ""
+}
+
+func (j *treeJudge) same(e *happening, o object, got string) string {
+	want := j.value(e, o)
+	if want == "" && (o.what == "name" && got == "0" || o.ino.Counter() == 1 && o.what != "name") || want == got {
+		return ""
+	}
+	return fmt.Sprintf("its %s is %q, should be %q", o.what, got, want)
+}
+
+// textOf puts a file together, holes included.
+func textOf(m *meta.Result) string {
+	text := make([]byte, m.Attr.Size)
+	for _, e := range m.Extents {
+		copy(text[e.Offset:], e.Data[:e.Length])
+	}
+	return string(text)
+}

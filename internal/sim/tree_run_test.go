@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// tree is one run.
+type tree struct {
+	net     *Network
+	linear  bool // clients ask for linearizability
+	work    int  // operations of each client
+	disks   map[multicast.ProcessID]*stored
+	clients []*treeClient
+	history history
+
+	challenge  *meta.Command // the other half of a duel, for whoever comes next
+	challenger *treeClient
+
+	reach treeReach
+	errs  []error
+}
+
+// How long faults rage, and then how long clients may take to finish.
+const (
+	treeFaults = 8 * time.Second
+	treeFinish = 5 * time.Minute
+)
+
+func treeRun(seed uint64, linear bool) *tree {
+	r := &tree{linear: linear, disks: map[multicast.ProcessID]*stored{}, history: newHistory(), reach: treeReach{}}
+	cfg := treeConfig(seed)
+	cfg.Faults.Leads = r.leads
+	net, err := New(cfg, r.boot)
+	if err != nil {
+		r.fail("%w", err)
+		return r
+	}
+	r.net = net
+	spreadLatencies(net)
+	r.work = 20 + net.Rand().IntN(30)
+	for i := range 4 + net.Rand().IntN(2) {
+		r.clients = append(r.clients, newTreeClient(r, i))
+	}
+	net.Run(treeFaults)
+	net.Heal()
+	for net.Now() < treeFinish && net.Err() == nil && len(r.errs) == 0 && !r.finished() {
+		net.Run(net.Now() + time.Second)
+	}
+	net.Run(net.Now() + 10*time.Second) // what replicas still tell each other
+	return r
+}
+
+func (r *tree) fail(format string, args ...any) { r.errs = append(r.errs, fmt.Errorf(format, args...)) }
+
+// finished reports whether all clients have done all that they had to.
+func (r *tree) finished() bool {
+	for _, c := range r.clients {
+		if !c.finished {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *tree) leads(p multicast.ProcessID) bool { return r.net.Node(p).(*treeNode).local.Leads() }
+
+func treePartition(p multicast.ProcessID) uint16 { return uint16(p-1) / 3 }
+
+// treeMeta is how a partition begins: the root names the other two.
+func treeMeta(partition uint16) meta.Config {
+	cfg := meta.Config{Partition: partition}
+	if partition == 0 {
+		cfg.Genesis = []meta.Birth{{Name: "p1", Ino: posix.MakeIno(1, 1)}, {Name: "p2", Ino: posix.MakeIno(2, 1)}}
+	}
+	return cfg
+}
+
+// boot starts a replica over what its disk holds.
+func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (Node, error) {
+	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), incarnation))
+	if disk == nil {
+		disk = &stored{keys: kv.NewMemory()}
+		r.disks[self] = disk
+	} else if err := disk.crash(rng); err != nil {
+		return nil, err
+	}
+	n := &treeNode{run: r, self: self, partition: treePartition(self), incarnation: incarnation}
+	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n}
+	var err error
+	if n.machine, err = meta.New(n.keys, treeMeta(n.partition)); err != nil {
+		return nil, err
+	}
+	n.local, n.cross, err = replicaCores(self, treeGroups, n.keys, records)
+	if err != nil {
+		return nil, err
+	}
+	n.replica, err = replica.New(replica.Config{
+		Partition: n.partition, Groups: treeGroups,
+		Self: self, Index: int(self-1) % 3, Incarnation: incarnation, Lease: time.Hour,
+	}, n.local, n.cross, n.keys, n.machine)
+	return n, err
+}
+
+// treeNode runs a replica as a Node.
+type treeNode struct {
+	replicaNode
+	run         *tree
+	self        multicast.ProcessID
+	partition   uint16
+	incarnation uint64
+	keys        *observedKeys
+	machine     *meta.Machine
+	local       *primcast.Core
+	cross       *primcast.Core
+}
+
+// count is how many commands of its partition the replica has executed, the present one included.
+func (n *treeNode) count() uint64 { return n.replica.Vector().Of(n.partition).Count }
+
+// Numbers of the formats that marks look into.
+const (
+	sectionOfReplica = 4
+	messageAsk       = 2
+	envelopeRelay    = 4
+)
+
+func (n *treeNode) Step(in *Input, out *Output) {
+	n.replicaNode.Step(in, out)
+	if n.incarnation == 1 || n.run.net == nil {
+		return
+	}
+	for _, f := range out.Frames {
+		for r := varint.NewReader(f.Data); r.Len() > 0 && r.Err() == nil; {
+			kind, section := r.Uint8(), r.Bytes()
+			if kind == sectionOfReplica && len(section) > 0 && section[0] == messageAsk {
+				n.run.reach[askedAgain]++
+			}
+		}
+	}
+}
+
+func (n *treeNode) Apply(out *Output) []Call {
+	for i := range out.Deliveries {
+		d := &out.Deliveries[i]
+		r := varint.NewReader(d.Payload)
+		_ = r.Int()
+		if len(d.Dest) == 1 && d.ID.Sender == n.self && r.Uint8() == envelopeRelay && !n.local.Leads() {
+			n.run.reach[relayedByOther]++
+		}
+	}
+	return n.replicaNode.Apply(out)
+}
