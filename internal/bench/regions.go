@@ -49,23 +49,28 @@ type RegionsRow struct {
 // another region is cut off; then, from the first region and from the one farthest from it, global operations and those of
 // two partitions.
 func Regions(ctx context.Context, cfg RegionsConfig, w *World) ([]RegionsRow, error) {
-	near, err := w.post(ctx, w.Regions[0])
-	if err != nil {
-		return nil, err
+	posts := map[topology.Region]*post{}
+	for _, r := range w.Regions {
+		p, err := w.post(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("client in %s: %w", r, err)
+		}
+		posts[r] = p
 	}
-	rows, err := w.local(ctx, &cfg, near)
+	near, far := posts[w.Regions[0]], posts[w.farthest()]
+	conditions := []condition{{undisturbed, func(context.Context) (func() error, error) { return nothing, nil }}}
+	if len(w.Regions) > 1 {
+		renames, err := renames(ctx, posts[w.Regions[1]])
+		if err != nil {
+			return nil, err
+		}
+		conditions = append(conditions, condition{besideRenames, renames}, condition{besideCut, w.cut(far)})
+	}
+	rows, err := w.local(ctx, &cfg, near, conditions)
 	if err != nil {
 		return rows, err
 	}
-	posts := []*post{near}
-	if far := w.farthest(); far != near.region {
-		post, err := w.post(ctx, far)
-		if err != nil {
-			return rows, err
-		}
-		posts = append(posts, post)
-	}
-	wide, err := w.wide(ctx, &cfg, posts)
+	wide, err := w.wide(ctx, &cfg, slices.Compact([]*post{near, far}))
 	return append(rows, wide...), err
 }
 
@@ -84,18 +89,10 @@ type condition struct {
 
 // local measures what stays in the region of p. Conditions take turns in short slices, so that what else the machine does
 // meets all of them alike.
-func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post) ([]RegionsRow, error) {
+func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post, conditions []condition) ([]RegionsRow, error) {
 	acts, err := p.localActs(ctx)
 	if err != nil {
 		return nil, err
-	}
-	conditions := []condition{{undisturbed, func(context.Context) (func() error, error) { return nothing, nil }}}
-	if len(w.Regions) > 1 {
-		renames, err := w.renames(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		conditions = append(conditions, condition{besideRenames, renames}, condition{besideCut, w.cutFarthest})
 	}
 	latencies := make([][][]time.Duration, len(conditions)) // by condition and act
 	for i := range latencies {

@@ -23,6 +23,7 @@ type post struct {
 	global posix.Ino
 	other  posix.Ino // in the partition of another region, the first that there is; with one region in the global one
 	sends  posix.Ino // a local directory whose files go where other is
+	made   int       // files
 }
 
 // post makes the directories of the client in a region.
@@ -133,10 +134,9 @@ func (p *post) file(ctx context.Context, at client.Name, size int) (posix.Ino, e
 
 // create makes one empty file after the other.
 func (p *post) create(dir posix.Ino) func(context.Context) error {
-	n := 0
 	return func(ctx context.Context) error {
-		n++
-		a, err := p.client.Create(ctx, nobody, client.Name{Dir: dir, Name: fmt.Sprint("new-", n)}, 0o644, 0)
+		p.made++
+		a, err := p.client.Create(ctx, nobody, client.Name{Dir: dir, Name: fmt.Sprint("new-", p.made)}, 0o644, 0)
 		if err == nil {
 			p.client.Release(a.Ino)
 		}
@@ -159,14 +159,9 @@ func (p *post) rename(ctx context.Context, name string) (func(context.Context) e
 	}, nil
 }
 
-// renames is the condition that a client in the second region renames a file between its region and that of p
-// without a pause.
-func (w *World) renames(ctx context.Context, p *post) (func(context.Context) (func() error, error), error) {
-	other, err := w.post(ctx, w.Regions[1])
-	if err != nil {
-		return nil, err
-	}
-	rename, err := other.rename(ctx, "to-and-fro")
+// renames is the condition that p renames a file between its region and the other one without a pause.
+func renames(ctx context.Context, p *post) (func(context.Context) (func() error, error), error) {
+	rename, err := p.rename(ctx, "to-and-fro")
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +179,7 @@ func (w *World) renames(ctx context.Context, p *post) (func(context.Context) (fu
 				default:
 				}
 				if err := rename(ctx); err != nil {
-					ended <- fmt.Errorf("rename between %s and %s: %w", other.region, p.region, err)
+					ended <- fmt.Errorf("rename by the client in %s: %w", p.region, err)
 					return
 				}
 			}
@@ -193,17 +188,18 @@ func (w *World) renames(ctx context.Context, p *post) (func(context.Context) (fu
 	}, nil
 }
 
-// cutFarthest is the condition that the farthest region is cut off. It ends when that region is one of all again.
-func (w *World) cutFarthest(ctx context.Context) (func() error, error) {
-	far := w.farthest()
-	if err := w.Cut(far); err != nil {
-		return nil, err
-	}
-	return func() error {
-		if err := w.Cut(); err != nil {
-			return err
+// cut is the condition that the region of p is cut off. It has ended when p updates the global partition again.
+func (w *World) cut(p *post) func(context.Context) (func() error, error) {
+	update := p.create(p.global)
+	return func(ctx context.Context) (func() error, error) {
+		if err := w.Cut(p.region); err != nil {
+			return nil, err
 		}
-		_, err := w.Clients[far].SetAttr(ctx, nobody, posix.Root, 0, posix.Attr{})
-		return err
-	}, nil
+		return func() error {
+			if err := w.Cut(); err != nil {
+				return err
+			}
+			return update(ctx)
+		}, nil
+	}
 }

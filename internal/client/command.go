@@ -148,7 +148,7 @@ func (c *Client) multicast(ctx context.Context, to parties, s *session, command 
 	return c.exchange(ctx, to.ask, ordering, func() replica.Request {
 		return replica.Request{
 			Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(),
-			Dest: to.dest, Fresh: c.cfg.Linearizable && len(to.dest) > 0, Command: command,
+			Dest: to.dest, Command: command,
 		}
 	})
 }

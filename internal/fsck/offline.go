@@ -107,6 +107,7 @@ type copyOf struct {
 // of them told another partition. Nil if no store can be read.
 func (c *offline) partition(p *topology.Partition) meta.Keys {
 	var newest *copyOf
+	looked := 0
 	states := map[multicast.Position]*copyOf{}
 	for i := range p.Replicas {
 		now, ok := c.replica(p, &p.Replicas[i])
@@ -123,6 +124,7 @@ func (c *offline) partition(p *topology.Partition) meta.Keys {
 			c.report.add(now.where, err.Error()) // what was found may only follow from that
 			continue
 		}
+		looked++
 		c.report.add(now.where, found...)
 		if states[now.position] == nil {
 			states[now.position] = now
@@ -134,7 +136,7 @@ func (c *offline) partition(p *topology.Partition) meta.Keys {
 	if newest == nil {
 		return nil
 	}
-	c.report.Partitions = append(c.report.Partitions, count(p.ID, newest.keys, len(p.Replicas)))
+	c.report.Partitions = append(c.report.Partitions, count(p.ID, newest.keys, looked))
 	return newest.keys
 }
 

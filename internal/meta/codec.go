@@ -111,6 +111,8 @@ func (c *Command) validate() error {
 		return fmt.Errorf("command: unknown operation %d", c.Op)
 	case len(c.Data) > max(MaxLiteral, posix.MaxXattr) || c.Op == OpWrite && len(c.Data) > MaxLiteral:
 		return fmt.Errorf("command %d: %d bytes of data", c.Op, len(c.Data))
+	case len(c.Chain) > MaxChain || len(c.Back) > MaxChain:
+		return fmt.Errorf("command %d: %d and %d directories on the way up", c.Op, len(c.Chain), len(c.Back))
 	case len(c.Blocks) > MaxBlocks:
 		return fmt.Errorf("command %d: %d blocks", c.Op, len(c.Blocks))
 	}

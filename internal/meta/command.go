@@ -165,4 +165,5 @@ const (
 	MaxLiteral = 4 << 10 // bytes of content in Command.Data; larger content travels as blocks
 	MaxBlock   = 1 << 20 // bytes in one block
 	MaxBlocks  = 64      // blocks in one Write
+	MaxChain   = 4 << 10 // directories in Chain and in Back: more than a path has names
 )

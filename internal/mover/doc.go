@@ -9,8 +9,11 @@
 // target, until a walk finds nothing to move; then the task is done. An inode that moves keeps its number, its names and who holds it
 // open; before a file moves, its blocks are copied to where the target partition keeps its own.
 //
-// It leaves out the roots of partitions, and directories that were placed by themselves, each with all below. A task that it finds
-// inside the subtree, which a rename left, is over: the outer one does its work, to where the outer one goes.
+// It leaves out the roots of partitions, and directories that were placed by themselves, each with all below. Children of a
+// directory that spreads them go where new ones would.
+//
+// A task that a rename left ends without more if its directory has since been placed or renamed elsewhere, or if the walk of
+// another task finds it inside its subtree: the outer one does its work, to where the outer one goes.
 //
 // # What one can rely on
 //
@@ -19,6 +22,7 @@
 //     work on the same task waste work and do no harm.
 //   - An inode that cannot be moved at all (a directory with too many entries for one command, say) stays where it is, with
 //     all its content, and is told once in the log. What is in it moves all the same.
+//   - A file with names in two subtrees that go two ways ends in one of them.
 //
 // # What one must not assume
 //

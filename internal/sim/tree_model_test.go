@@ -125,15 +125,19 @@ func (t *oneTree) differs(u *change, got, want *meta.Result) string {
 
 // try gives what the model says to u. It has done it if that is OK.
 func (t *oneTree) try(u *change) posix.Code {
-	switch {
-	case u.command.Op == meta.OpMove && strings.HasSuffix(t.value(object{"links", u.command.Child, ""}), "0"):
-		return posix.ENOENT
-	case u.command.Op == meta.OpMove && t.value(object{"links", u.command.Child, ""}) == "named false":
-		return posix.ENOENT
-	case u.moves():
-		return posix.OK
+	if u.moves() {
+		return t.tryMove(u.command.Ino + u.command.Child) // one of them is 0
 	}
 	return t.model.Apply(t.translate(u.command), t.counter).Code
+}
+
+// tryMove: what has no name is not moved.
+func (t *oneTree) tryMove(ino posix.Ino) posix.Code {
+	switch t.value(object{"links", ino, ""}) {
+	case noLinks, notNamed:
+		return posix.ENOENT
+	}
+	return posix.OK
 }
 
 func splice(text string, at int, data string) string {
@@ -228,6 +232,12 @@ func (t *oneTree) value(o object) string {
 	}
 	return contentOf(&a) + t.contents[o.ino]
 }
+
+// What linksOf shows of what has no name.
+const (
+	noLinks  = "links 0"
+	notNamed = "named false"
+)
 
 // linksOf shows how often an inode has a name; a directory has one or none.
 func linksOf(a *posix.Attr) string {

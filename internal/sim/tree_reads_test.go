@@ -146,7 +146,7 @@ func (j *treeJudge) read(e *happening) string {
 	case posix.ESTALE:
 		return j.readGone(e)
 	case posix.ENOENT:
-		if j.value(e, object{"links", c.Ino, ""}) == "named false" {
+		if j.value(e, object{"links", c.Ino, ""}) == notNamed {
 			return ""
 		}
 		if c.Op == meta.OpLookup {
@@ -176,7 +176,7 @@ func (j *treeJudge) readGone(e *happening) string {
 		return ""
 	}
 	for _, v := range j.versions[object{"links", ino, ""}] {
-		if (v.value == "links 0" || v.value == "named false") && v.by.first() < e.clock {
+		if (v.value == noLinks || v.value == notNamed) && v.by.first() < e.clock {
 			return ""
 		}
 	}
