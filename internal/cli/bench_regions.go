@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type regionsFlags struct {
 	slice    time.Duration
 	cycles   int
 	output   string
+	out      string
 }
 
 func newBenchRegions(logging *logFlags) *cobra.Command {
@@ -42,7 +44,8 @@ the regions, and measures what one client in the first region sees: local operat
 renames between two regions without pause, and while another region is cut off; global ones; and those of two
 partitions. The last two are also measured by a client in the region farthest from the first.`,
 		Example: `  globalfs bench regions
-  globalfs bench regions --regions-counts 3 --duration 10s --output json`,
+  globalfs bench regions --regions-counts 3 --duration 10s --output json
+  globalfs bench regions --out bench/results`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
 	}
@@ -52,6 +55,7 @@ partitions. The last two are also measured by a client in the region farthest fr
 	flags.DurationVar(&f.slice, "slice", 300*time.Millisecond, "of each local operation, once in each condition and cycle")
 	flags.IntVar(&f.cycles, "cycles", 4, "over the conditions that local operations are measured in")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	flags.StringVar(&f.out, "out", "", "directory in which to put regions.txt and regions.json as well")
 	return cmd
 }
 
@@ -100,10 +104,29 @@ func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 		}
 		rows = append(rows, more...)
 	}
-	if f.output == "json" {
-		return printJSON(cmd.OutOrStdout(), rows)
+	return f.print(cmd.OutOrStdout(), rows)
+}
+
+// print writes the result, and the files that are wanted of it.
+func (f *regionsFlags) print(out io.Writer, rows []bench.RegionsRow) error {
+	var table, text bytes.Buffer
+	if err := errors.Join(printRegions(&table, rows), printJSON(&text, rows)); err != nil {
+		return err
 	}
-	return printRegions(cmd.OutOrStdout(), rows)
+	if f.out != "" {
+		if err := errors.Join(
+			os.WriteFile(filepath.Join(f.out, "regions.txt"), table.Bytes(), 0o644),
+			os.WriteFile(filepath.Join(f.out, "regions.json"), text.Bytes(), 0o644),
+		); err != nil {
+			return err
+		}
+	}
+	chosen := &table
+	if f.output == "json" {
+		chosen = &text
+	}
+	_, err := chosen.WriteTo(out)
+	return err
 }
 
 // measure runs one cluster.

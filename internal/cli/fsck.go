@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/mount"
@@ -100,7 +100,7 @@ func (f *fsckFlags) check(ctx context.Context, args []string, say func(string)) 
 	}
 	say("the cluster is being checked through " + args[0])
 	err = getJSON(ctx, args[0], name, &report)
-	if errors.Is(err, unix.EBUSY) {
+	if errors.Is(err, syscall.EBUSY) {
 		err = fmt.Errorf("%s: somebody checks the cluster through this mount now: wait for its end", args[0])
 	}
 	return report, err

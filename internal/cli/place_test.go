@@ -111,7 +111,9 @@ func TestAwaitMove(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, tasks, 1, "it is still to be done")
 	tell := func(flags uint32, moved uint64) {
-		require.NoError(t, mover.SetTask(t.Context(), tasks[0].Partition, tasks[0].Dir, flags, moved))
+		told := tasks[0]
+		told.Moved = moved
+		require.NoError(t, mover.SetTask(t.Context(), told, flags))
 	}
 	show, lines = progressOf(t.Context(), dir)
 	<-lines

@@ -156,16 +156,16 @@ func (c *Client) tasks(ctx context.Context, p *partition) ([]meta.Task, error) {
 	}
 }
 
-// SetTask tells the partition that has the task of dir that moved inodes were moved so far; flags are
-// meta.TaskPause, meta.TaskResume and meta.TaskDone. ENOENT if there is no such task.
-func (c *Client) SetTask(ctx context.Context, partition uint16, dir posix.Ino, flags uint32, moved uint64) error {
-	p, err := c.partition(partition)
+// SetTask tells the partition that has a task that t.Moved inodes were moved so far; flags are
+// meta.TaskPause, meta.TaskResume and meta.TaskDone. ENOENT if it has no task of this directory with this target.
+func (c *Client) SetTask(ctx context.Context, t PartitionTask, flags uint32) error {
+	p, err := c.partition(t.Partition)
 	if err != nil {
 		return posix.EINVAL
 	}
 	ctx, cancel := c.operation(ctx)
 	defer cancel()
-	_, err = c.applyIn(ctx, parties{ask: p}, &meta.Command{Op: meta.OpTask, Ino: dir, Flags: flags, Length: moved})
+	_, err = c.applyIn(ctx, parties{ask: p}, &meta.Command{Op: meta.OpTask, Ino: t.Dir, Target: t.Target, Flags: flags, Length: t.Moved})
 	return c.outcome(err)
 }
 

@@ -145,15 +145,21 @@ func TestTasks(t *testing.T) {
 		c, ctx := n.Client(t, west), t.Context()
 		d := mkdir(t, c, local(n, 1), "d")
 		require.NoError(t, c.Place(ctx, root, d, client.Placement{Region: east, Move: true}))
-		require.NoError(t, c.SetTask(ctx, 1, d, meta.TaskPause, 7))
+		task := func(partition uint16, moved uint64) client.PartitionTask {
+			return client.PartitionTask{Partition: partition, Task: meta.Task{Dir: d, Target: 2, Moved: moved}}
+		}
+		older := task(1, 0)
+		older.Target = 0
+		require.Equal(t, posix.ENOENT, c.SetTask(ctx, older, meta.TaskDone), "of another move")
+		require.NoError(t, c.SetTask(ctx, task(1, 7), meta.TaskPause))
 		tasks, err := c.Tasks(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []client.PartitionTask{{Partition: 1, Task: meta.Task{Dir: d, Target: 2, Moved: 7, Paused: true}}}, tasks)
-		require.NoError(t, c.SetTask(ctx, 1, d, meta.TaskDone, 8))
+		require.NoError(t, c.SetTask(ctx, task(1, 8), meta.TaskDone))
 		tasks, err = c.Tasks(ctx)
 		require.NoError(t, err)
 		require.Empty(t, tasks)
-		require.Equal(t, posix.ENOENT, c.SetTask(ctx, 1, d, meta.TaskResume, 0))
-		require.Equal(t, posix.EINVAL, c.SetTask(ctx, 9, d, meta.TaskResume, 0))
+		require.Equal(t, posix.ENOENT, c.SetTask(ctx, task(1, 0), meta.TaskResume))
+		require.Equal(t, posix.EINVAL, c.SetTask(ctx, task(9, 0), meta.TaskResume))
 	})
 }

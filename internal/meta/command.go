@@ -21,7 +21,7 @@ const (
 	OpRemoveXattr               // Ino Name
 	OpMove                      // Child Target -> Attr: the inode with all it holds goes to partition Target; its number and names stay
 	OpPlace                     // Ino=directory Data=an encoded Rule: where what is made in it goes, and the table of partition 0; Target Flags: PlaceMove -> what is there is to be moved to Target
-	OpTask                      // Ino Length=inodes moved so far Flags: TaskPause, TaskResume, TaskDone: tells of a task
+	OpTask                      // Ino Target Length=inodes moved so far Flags: TaskPause, TaskResume, TaskDone: tells of a task
 	OpLock                      // Ino Offset Length (0: to the end) Owner PID Flags: LockWrite, LockUnlock, LockFlock -> EAGAIN if others hold it; goes to the home of the inode
 	OpGone                      // Child Target: to the home of an inode: it has no name any more, at Target (Outbox)
 	OpReleased                  // Child: to where an inode is: nobody holds it open (Outbox)

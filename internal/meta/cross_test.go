@@ -664,3 +664,27 @@ func TestWaysAreHeld(t *testing.T) {
 	require.Equal(t, posix.OK, u.decide().Code)
 	f.must(1, rename)
 }
+
+// A rename in one partition must not go by a parent that an undecided command is about to change: here that would close a circle
+// of two renames over partitions and this one.
+func TestRenameInOnePartitionHeedsUndecidedParents(t *testing.T) {
+	f := newTree(t, 2)
+	dir := posix.TypeDir | 0o755
+	p, other := f.make(0, root(0), "p", dir), f.make(0, root(0), "f", dir)
+	a, y := f.make(0, p, "a", dir), f.make(0, other, "y", dir)
+	below := f.make(0, a, "t", dir)
+	b := f.make(1, root(1), "b", dir)
+	q := f.make(1, b, "q", dir)
+	f.spread(0, y, 1)
+	r := f.away(0, y, "r", dir, 1)
+	first := f.begin(meta.Command{Op: meta.OpRename, Ino: p, Name: "a", NewParent: q, NewName: "a", Child: a, Target: 1, Chain: []posix.Ino{q}}, 0, 1).prepare(0, 1)
+	f.counter++
+	require.Equal(t, posix.OK, f.machines[1].Decide(first.number, first.votes, f.counter).Code, "at one party earlier than at the other")
+	second := f.begin(meta.Command{Op: meta.OpRename, Ino: root(1), Name: "b", NewParent: r, NewName: "b", Child: b, Target: 1, Chain: []posix.Ino{r, y}}, 0, 1).prepare(0, 1)
+	require.Equal(t, posix.OK, second.decide().Code)
+	alone := f.at(0, meta.Command{Op: meta.OpRename, Ino: other, Name: "y", NewParent: below, NewName: "y"})
+	require.Equal(t, posix.EREMOTE, alone.Code)
+	f.counter++
+	require.Equal(t, posix.OK, f.machines[0].Decide(first.number, first.votes, f.counter).Code)
+	f.check()
+}

@@ -7,7 +7,12 @@ func (m *Machine) rename(c *Command, counter uint64) Result {
 	s := m.look(c)
 	if s.needsWays(c) {
 		for _, dir := range []posix.Ino{c.Ino, c.NewParent} {
-			w, _ := m.walk(dir, s.source.ino, s.target.ino)
+			w, walked := m.walk(dir, s.source.ino, s.target.ino)
+			for _, d := range walked {
+				if m.holds.meets(hold{kind: holdPin, ino: d}) {
+					return elsewhere(d, m.cfg.Partition) // it may be about to get another parent
+				}
+			}
 			s.ways = append(s.ways, w)
 		}
 	}

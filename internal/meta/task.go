@@ -33,8 +33,8 @@ func (m *Machine) setTask(t *Task) { m.keys.Set(taskKey(t.Dir), t.encode()) }
 // updateTask is how an operator stops or resumes a task, and how the mover tells how far it is.
 func (m *Machine) updateTask(c *Command) Result {
 	t, found := m.task(c.Ino)
-	if !found {
-		return failed(posix.ENOENT)
+	if !found || t.Target != c.Target {
+		return failed(posix.ENOENT) // what is told of an older task of the directory is not told of this one
 	}
 	switch c.Flags {
 	case 0:

@@ -29,8 +29,9 @@ func (f *fs) move(dir posix.Ino, target uint16) {
 func TestTask(t *testing.T) {
 	f := newFS(t)
 	dir := f.mkdir(posix.Root, "dir")
+	target := uint16(2)
 	tell := func(flags uint32, moved uint64) {
-		f.must(meta.Command{Op: meta.OpTask, Ino: dir, Flags: flags, Length: moved})
+		f.must(meta.Command{Op: meta.OpTask, Ino: dir, Target: target, Flags: flags, Length: moved})
 	}
 	f.fails(posix.ENOENT, meta.Command{Op: meta.OpTask, Ino: dir})
 	f.move(dir, 0)
@@ -43,12 +44,14 @@ func TestTask(t *testing.T) {
 	require.Equal(t, []meta.Task{{Dir: dir, Target: 2, Moved: 5, Paused: true}}, f.tasks(0, 0))
 	tell(meta.TaskResume, 7)
 	require.Equal(t, []meta.Task{{Dir: dir, Target: 2, Moved: 7}}, f.tasks(0, 0))
-	f.fails(posix.EINVAL, meta.Command{Op: meta.OpTask, Ino: dir, Flags: meta.TaskPause | meta.TaskDone})
+	f.fails(posix.EINVAL, meta.Command{Op: meta.OpTask, Ino: dir, Target: 2, Flags: meta.TaskPause | meta.TaskDone})
 
 	f.move(dir, 1)
 	require.Equal(t, []meta.Task{{Dir: dir, Target: 1}}, f.tasks(0, 0), "the newer task")
+	f.fails(posix.ENOENT, meta.Command{Op: meta.OpTask, Ino: dir, Target: 2, Flags: meta.TaskDone})
 	f.move(dir, 0)
 	require.Equal(t, []meta.Task{{Dir: dir, Target: 0}}, f.tasks(0, 0), "what has gone comes back")
+	target = 0
 	tell(meta.TaskDone, 0)
 	require.Empty(t, f.tasks(0, 0))
 }

@@ -21,7 +21,7 @@ type ways []way
 // walk goes up from a directory that is here, and gives the directories that it saw too.
 func (m *Machine) walk(start, moved, replaced posix.Ino) (w way, walked []posix.Ino) {
 	w = way{start: start, top: start, next: start}
-	for {
+	for range m.state.inodes + 1 { // a cycle, which cannot be, is not walked for ever
 		n, code := m.inode(w.next)
 		if code != posix.OK || !n.Mode.IsDir() {
 			return w, walked
@@ -39,6 +39,7 @@ func (m *Machine) walk(start, moved, replaced posix.Ino) (w way, walked []posix.
 			return w, walked
 		}
 	}
+	return w, walked
 }
 
 func (w ways) from(ino posix.Ino) *way {

@@ -83,7 +83,7 @@ func (f *fileSystem) setTask(ctx context.Context, dir posix.Ino, value string) e
 		if t.Dir != dir {
 			continue
 		}
-		if err = f.client.SetTask(ctx, t.Partition, dir, flags, t.Moved); err != nil {
+		if err = f.client.SetTask(ctx, t, flags); err != nil {
 			return err
 		}
 	}

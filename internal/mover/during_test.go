@@ -154,7 +154,8 @@ func TestPauseAndResume(t *testing.T) {
 		w.place(top, west)
 		defer w.start(slowly)()
 		w.until("it is under way", func() bool { n, _ := w.moved(); return n > 10 })
-		require.NoError(t, w.SetTask(t.Context(), 0, top, meta.TaskPause, 0))
+		task := client.PartitionTask{Task: meta.Task{Dir: top, Target: 1}}
+		require.NoError(t, w.SetTask(t.Context(), task, meta.TaskPause))
 		time.Sleep(10 * time.Second) // it looks every two
 		paused, ok := w.moved()
 		require.True(t, ok)
@@ -162,7 +163,7 @@ func TestPauseAndResume(t *testing.T) {
 		still, _ := w.moved()
 		require.Equal(t, paused, still)
 		require.Less(t, still, uint64(100))
-		require.NoError(t, w.SetTask(t.Context(), 0, top, meta.TaskResume, 0))
+		require.NoError(t, w.SetTask(t.Context(), task, meta.TaskResume))
 		w.untilMoved()
 		w.requireAt(1, files...)
 		require.Contains(t, w.log.String(), "moved=101")

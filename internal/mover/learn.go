@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -15,7 +16,7 @@ func (w *work) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.placed, w.others = map[posix.Ino]meta.Placement{}, map[posix.Ino]taskID{}
+	w.placed, w.others = map[posix.Ino]meta.Placement{}, map[posix.Ino]client.PartitionTask{}
 	for _, p := range placements {
 		w.placed[p.Dir] = p
 	}
@@ -25,7 +26,7 @@ func (w *work) learn(ctx context.Context) error {
 			w.mover.cfg.Logger.Debug("mover: the tasks of a partition cannot be read: going on without", "partition", p.ID, "error", err)
 		}
 		for _, t := range tasks {
-			w.others[t.Dir] = taskID{p.ID, t.Dir}
+			w.others[t.Dir] = client.PartitionTask{Partition: p.ID, Task: t}
 		}
 	}
 	valid, err := w.valid(ctx)
@@ -34,7 +35,7 @@ func (w *work) learn(ctx context.Context) error {
 	}
 	w.mover.cfg.Logger.Info("mover: a subtree stays: since it was to be moved, its directory was placed or renamed elsewhere",
 		"dir", w.task.Dir, "target", w.task.Target, "moved", w.moved.Load())
-	if err := w.set(ctx, w.id, meta.TaskDone, w.moved.Load()); err != nil {
+	if err := w.set(ctx, w.self(w.moved.Load()), meta.TaskDone); err != nil {
 		return err
 	}
 	return errOver

@@ -106,9 +106,9 @@ func (w *walk) enters(ctx context.Context, dir posix.Ino) (bool, error) {
 	if _, placed := w.placed[dir]; placed || isRoot(dir) {
 		return false, nil
 	}
-	if other, found := w.others[dir]; found && other != w.id {
+	if other, found := w.others[dir]; found && (taskID{other.Partition, dir}) != w.id {
 		// Two tasks with two targets would never end.
-		err := w.set(ctx, other, meta.TaskDone, 0)
+		err := w.set(ctx, other, meta.TaskDone)
 		if err != nil && !errors.Is(err, errOver) {
 			return false, err
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -27,10 +28,10 @@ type work struct {
 	id    taskID
 	task  meta.Task
 
-	moved  atomic.Uint64                // inodes, by all who worked on the task
-	told   uint64                       // of moved
-	placed map[posix.Ino]meta.Placement // all, when the walk began
-	others map[posix.Ino]taskID         // tasks, of all partitions that answered when the walk began
+	moved  atomic.Uint64                      // inodes, by all who worked on the task
+	told   uint64                             // of moved
+	placed map[posix.Ino]meta.Placement       // all, when the walk began
+	others map[posix.Ino]client.PartitionTask // tasks, of all partitions that answered when the walk began
 
 	mu    sync.Mutex
 	stuck map[posix.Ino]bool // GUARDED_BY mu; those that stay where they are
@@ -141,7 +142,7 @@ func (w *work) tell(ctx context.Context) error {
 	if moved == w.told {
 		return nil
 	}
-	if err := w.set(ctx, w.id, 0, moved); err != nil {
+	if err := w.set(ctx, w.self(moved), 0); err != nil {
 		return err
 	}
 	w.told = moved
@@ -154,16 +155,21 @@ func (w *work) finish(ctx context.Context) error {
 		return err
 	}
 	moved := w.moved.Load()
-	if err := w.set(ctx, w.id, meta.TaskDone, moved); err != nil {
+	if err := w.set(ctx, w.self(moved), meta.TaskDone); err != nil {
 		return err
 	}
 	w.mover.cfg.Logger.Info("mover: a subtree is where it should be", "dir", w.task.Dir, "partition", w.task.Target, "moved", moved, "stuck", len(w.stuck))
 	return errOver
 }
 
+// self is the task of this work.
+func (w *work) self(moved uint64) client.PartitionTask {
+	return client.PartitionTask{Partition: w.id.partition, Task: meta.Task{Dir: w.task.Dir, Target: w.task.Target, Moved: moved}}
+}
+
 // set changes a task: errOver if there is none any more.
-func (w *work) set(ctx context.Context, id taskID, flags uint32, moved uint64) error {
-	err := w.mover.cfg.Client.SetTask(ctx, id.partition, id.dir, flags, moved)
+func (w *work) set(ctx context.Context, t client.PartitionTask, flags uint32) error {
+	err := w.mover.cfg.Client.SetTask(ctx, t, flags)
 	if errors.Is(err, posix.ENOENT) {
 		return errOver
 	}

@@ -160,7 +160,9 @@ func replicaCores(self multicast.ProcessID, groups []multicast.Group, keys meta.
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := primcast.Config{Self: self, Groups: groups[(self-1)/3:][:1], Delivered: ownAt, SuspectAfter: 100 * time.Millisecond}
+	cfg := primcast.Config{
+		Self: self, Groups: groups[(self-1)/3:][:1], Delivered: ownAt, SuspectAfter: 100 * time.Millisecond, CheckpointMin: 4 << 10,
+	}
 	if local, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}

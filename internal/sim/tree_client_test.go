@@ -145,8 +145,11 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	if u.result, err = meta.DecodeResult(reply.Result); err != nil {
 		c.stop("update %+v of partition %d: %v", command, p, err)
 	}
-	if dest == nil && u.result.Code == posix.EREMOTE && command.Op == meta.OpWrite && uint16(u.result.Number) == p {
-		c.run.reach[refusedByLock]++
+	switch command.Op {
+	case meta.OpMknod, meta.OpUnlink, meta.OpRmdir, meta.OpLink, meta.OpWrite, meta.OpSetAttr:
+		if dest == nil && u.result.Code == posix.EREMOTE && uint16(u.result.Number) == p {
+			c.run.reach[refusedByLock]++ // it is here, and still not to be had
+		}
 	}
 	h.add(happening{kind: learns, client: c.id, change: u, partition: p, count: reply.Vector.Of(p).Count, asked: asked})
 	u.answered = h.clock

@@ -18,7 +18,7 @@ const settling = 20 * time.Second
 // same. No replica may have a fault, no operation be under way, and it must be in a bubble.
 func (n *Network) Check(t testing.TB) {
 	t.Helper()
-	time.Sleep(settling) // fake time
+	<-time.After(settling) // fake time
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.turn()

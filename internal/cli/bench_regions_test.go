@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/bench"
+)
+
+// Every operation is measured in each condition, by the clients that are said to; what is saved is what is printed.
+func TestBenchRegions(t *testing.T) {
+	var out, err bytes.Buffer
+	dir := t.TempDir()
+	code := Main([]string{
+		"bench", "regions", "--regions-counts", "1,2", "--duration", "50ms", "--slice", "10ms", "--cycles", "1", "-o", "json", "--out", dir,
+	}, &out, &err)
+	require.Equal(t, exitOK, code, err.String())
+	require.Contains(t, err.String(), "2 regions: local operations, beside renames (1 of 1)")
+	var rows []bench.RegionsRow
+	require.NoError(t, json.Unmarshal(out.Bytes(), &rows))
+	count := map[string]int{}
+	for _, r := range rows {
+		require.Positive(t, r.Operations, "%+v", r)
+		require.Positive(t, r.P50, "%+v", r)
+		require.Equal(t, r.Condition != "alone", r.Ratio50 > 0, "%+v", r)
+		count[r.Place]++
+	}
+	require.Equal(t, map[string]int{"local": 4 + 3*4, "global": 4 + 2*4, "two partitions": 3 + 2*3}, count)
+	saved, readErr := os.ReadFile(filepath.Join(dir, "regions.json"))
+	require.NoError(t, readErr)
+	require.Equal(t, out.String(), string(saved))
+	require.FileExists(t, filepath.Join(dir, "regions.txt"))
+}
+
+func TestBenchRegionsInput(t *testing.T) {
+	for _, args := range [][]string{
+		{"--regions-counts", "10"}, {"--regions-counts", "0"}, {"--duration", "0s"}, {"--slice", "-1s"}, {"--cycles", "0"}, {"-o", "xml"},
+	} {
+		var out, err bytes.Buffer
+		code := Main(append([]string{"bench", "regions"}, args...), &out, &err)
+		require.Equal(t, exitInput, code, "%v: %s", args, err.String())
+		require.Contains(t, err.String(), ": give ")
+	}
+}
