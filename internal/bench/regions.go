@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client"
@@ -22,7 +21,7 @@ type World struct {
 // RegionsConfig says how long Regions measures.
 type RegionsConfig struct {
 	Duration time.Duration // of each operation over the network between regions
-	Slice    time.Duration // of each local operation, once in each condition and cycle
+	Slice    time.Duration // of each operation inside a region; of a local one in each condition and cycle
 	Cycles   int           // over all conditions
 	Progress func(string)  // is told what is being measured
 }
@@ -70,8 +69,14 @@ func Regions(ctx context.Context, cfg RegionsConfig, w *World) ([]RegionsRow, er
 	if err != nil {
 		return rows, err
 	}
-	wide, err := w.wide(ctx, &cfg, slices.Compact([]*post{near, far}))
-	return append(rows, wide...), err
+	for _, p := range slices.Compact([]*post{near, far}) {
+		wide, err := w.wide(ctx, &cfg, p)
+		rows = append(rows, wide...)
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
 }
 
 // farthest gives the region with the longest way from the first one.
@@ -137,37 +142,27 @@ func (w *World) slice(ctx context.Context, cfg *RegionsConfig, c *condition, act
 	return nil
 }
 
-// wide measures what goes over the network between the regions. It keeps no machine busy: clients in several
-// regions measure at the same time.
-func (w *World) wide(ctx context.Context, cfg *RegionsConfig, posts []*post) ([]RegionsRow, error) {
-	perPost := make([][]RegionsRow, len(posts))
-	errs := make([]error, len(posts))
-	var all sync.WaitGroup
-	for i, p := range posts {
-		all.Go(func() { perPost[i], errs[i] = w.wideFrom(ctx, cfg, p) })
-	}
-	all.Wait()
-	return slices.Concat(perPost...), errors.Join(errs...)
-}
-
-func (w *World) wideFrom(ctx context.Context, cfg *RegionsConfig, p *post) (rows []RegionsRow, err error) {
-	global, err := p.globalActs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	between, err := p.betweenActs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for place, acts := range [][]act{global, between} {
+// wide measures what is replicated in all regions, or in two partitions.
+func (w *World) wide(ctx context.Context, cfg *RegionsConfig, p *post) (rows []RegionsRow, err error) {
+	for _, place := range []struct {
+		name string
+		acts func(context.Context) ([]act, error)
+	}{{"global", p.globalActs}, {"two partitions", p.betweenActs}} {
+		acts, err := place.acts(ctx)
+		if err != nil {
+			return rows, err
+		}
 		for _, a := range acts {
-			name := []string{"global", "two partitions"}[place]
-			cfg.Progress(fmt.Sprintf("%d regions: %s, %s, from %s", len(w.Regions), a.name, name, p.region))
-			latencies, err := repeat(ctx, func(int) error { return a.step(ctx) }, cfg.Duration)
-			if err != nil {
-				return rows, fmt.Errorf("%s, %s, from %s: %w", a.name, name, p.region, err)
+			cfg.Progress(fmt.Sprintf("%d regions: %s, %s, from %s", len(w.Regions), a.name, place.name, p.region))
+			duration := cfg.Duration
+			if a.reads {
+				duration = cfg.Slice
 			}
-			rows = append(rows, w.row(p, undisturbed, a.name, name, latencies))
+			latencies, err := repeat(ctx, func(int) error { return a.step(ctx) }, duration)
+			if err != nil {
+				return rows, fmt.Errorf("%s, %s, from %s: %w", a.name, place.name, p.region, err)
+			}
+			rows = append(rows, w.row(p, undisturbed, a.name, place.name, latencies))
 		}
 	}
 	return rows, ctx.Err()

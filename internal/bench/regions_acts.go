@@ -11,8 +11,9 @@ import (
 
 // act is one operation of a client; each step does it anew.
 type act struct {
-	name string
-	step func(ctx context.Context) error
+	name  string
+	reads bool // asks nobody outside the region
+	step  func(ctx context.Context) error
 }
 
 // post is a client with directories of its own to work in.
@@ -79,17 +80,17 @@ func (p *post) fileActs(ctx context.Context, dir posix.Ino) ([]act, error) {
 	}
 	buffer, reads, writes := make([]byte, chunk), uint64(0), uint64(0)
 	return []act{
-		{"create", p.create(dir)},
-		{"stat", func(ctx context.Context) error {
+		{"create", false, p.create(dir)},
+		{"stat", true, func(ctx context.Context) error {
 			_, err := p.client.GetAttr(ctx, file)
 			return err
 		}},
-		{"read 1 KB", func(ctx context.Context) error {
+		{"read 1 KB", true, func(ctx context.Context) error {
 			reads++
 			_, err := p.client.Read(ctx, file, buffer, reads%(fileSize/chunk)*chunk)
 			return err
 		}},
-		{"write 1 KB", func(ctx context.Context) error {
+		{"write 1 KB", false, func(ctx context.Context) error {
 			writes++
 			_, err := p.client.Write(ctx, nobody, client.Write{Ino: file, Data: buffer, Offset: writes % (fileSize / chunk) * chunk})
 			return err
@@ -109,9 +110,9 @@ func (p *post) betweenActs(ctx context.Context) ([]act, error) {
 	}
 	links := 0
 	return []act{
-		{"create", p.create(p.sends)},
-		{"rename", rename},
-		{"link", func(ctx context.Context) error {
+		{"create", false, p.create(p.sends)},
+		{"rename", false, rename},
+		{"link", false, func(ctx context.Context) error {
 			links++
 			_, err := p.client.Link(ctx, nobody, linked, client.Name{Dir: p.other, Name: fmt.Sprint("link-", links)})
 			return err

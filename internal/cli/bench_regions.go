@@ -52,7 +52,7 @@ partitions. The last two are also measured by a client in the region farthest fr
 	flags := cmd.Flags()
 	flags.IntSliceVar(&f.counts, "regions-counts", []int{1, 3, 6, 9}, "numbers of regions, each a cluster of its own: 1 to 9")
 	flags.DurationVar(&f.duration, "duration", 3*time.Second, "of each operation over the network between regions")
-	flags.DurationVar(&f.slice, "slice", 300*time.Millisecond, "of each local operation, once in each condition and cycle")
+	flags.DurationVar(&f.slice, "slice", 300*time.Millisecond, "of each operation inside a region; of a local one once in each condition and cycle")
 	flags.IntVar(&f.cycles, "cycles", 4, "over the conditions that local operations are measured in")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	flags.StringVar(&f.out, "out", "", "directory in which to put regions.txt and regions.json as well")

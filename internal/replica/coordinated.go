@@ -107,7 +107,7 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 	if c.asked == r.cfg.Partition {
 		outcome, replies = r.admit(c, replies)
 	}
-	c.vote = []byte{byte(outcome)}
+	c.vote = appendVector([]byte{byte(outcome)}, r.vector)
 	if outcome == Answered {
 		command, err := meta.DecodeCommand(q.Command)
 		if err != nil {
@@ -160,19 +160,10 @@ func (r *Replica) decide(e *envelope, replies []Call) []Call {
 	if c == nil || c.decided || len(e.Votes) != len(c.parties) {
 		return replies // a second decision
 	}
-	outcome, votes := Answered, make([][]byte, 0, len(e.Votes))
-	for _, v := range e.Votes {
-		if len(v) == 0 || Outcome(v[0]) != Answered {
-			outcome = Refused
-			break
-		}
-		votes = append(votes, v[1:])
-	}
-	if outcome != Answered {
-		votes = nil
-	}
+	votes, seen, agreed := openVotes(e.Votes)
 	result := r.machine.Decide(c.number, votes, r.counter())
-	invariant.Check(outcome == Answered || result.Code == posix.EREMOTE, "command %v: a party refused it, and it ended with %v", c.at, result.Code)
+	invariant.Check(agreed || result.Code == posix.EREMOTE, "command %v: a party refused it, and it ended with %v", c.at, result.Code)
+	r.observe(seen)
 	c.decided = true
 	c.votes = nil
 	for _, p := range c.parties {
@@ -190,6 +181,22 @@ func (r *Replica) decide(e *envelope, replies []Call) []Call {
 	c.told, c.retryAt = false, 0
 	r.pursueNow()
 	return replies
+}
+
+// openVotes gives what the machine needs of votes, and all that the parties had seen when they voted: what the command does
+// here may follow from that. Not agreed: some party has refused.
+func openVotes(all [][]byte) (votes [][]byte, seen Vector, agreed bool) {
+	for _, v := range all {
+		rd := varint.NewReader(v)
+		outcome := Outcome(rd.Uint8())
+		vector := readVector(rd)
+		if rd.Err() != nil || outcome != Answered {
+			return nil, nil, false
+		}
+		seen = seen.Merge(vector)
+		votes = append(votes, rd.Rest())
+	}
+	return votes, seen, true
 }
 
 // forget drops commands that all parties have decided.

@@ -30,7 +30,8 @@
 // otherwise their order does not matter.
 //
 // Why reads are causal: an answer names, for each party of a command, the command's place in the order between
-// partitions; a replica answers a client that knows the place only when all up to it is decided there.
+// partitions; a replica answers a client that knows the place only when all up to it is decided there. What one partition learns from
+// another comes with all that the other had seen: votes and posts carry its vector.
 //
 // # Stored
 //

@@ -22,6 +22,7 @@ type envelope struct {
 	Forget  []place
 	From    uint16 // of a request or post between partitions: the one that answers or posts
 	Number  uint64 // of a post
+	Vector  Vector // of a post: what its sender has seen
 	Command []byte // of a post
 }
 
@@ -78,7 +79,8 @@ func (e *envelope) encode() []byte {
 	case envelopeCommand:
 		return append(varint.AppendUint(b, e.From), e.Request...)
 	case envelopePost:
-		return append(varint.AppendUint(varint.AppendUint(b, e.From), e.Number), e.Command...)
+		b = varint.AppendUint(varint.AppendUint(b, e.From), e.Number)
+		return append(appendVector(b, e.Vector), e.Command...)
 	}
 	return b
 }
@@ -107,7 +109,7 @@ func decodeEnvelope(b []byte) (envelope, error) {
 		e.From = r.Uint16()
 		e.Request = r.Rest()
 	case envelopePost:
-		e.From, e.Number = r.Uint16(), r.Uint64()
+		e.From, e.Number, e.Vector = r.Uint16(), r.Uint64(), readVector(r)
 		e.Command = r.Rest()
 	case envelopeReap, envelopeBarrier:
 	default:

@@ -104,13 +104,13 @@ func (r *Replica) executeRelay(d *relay, replies []Call) []Call {
 	case envelopeCommand:
 		return r.prepare(&e, d, replies)
 	case envelopePost:
-		r.executePost(&e, d.At)
+		r.executePost(&e)
 	}
 	return replies
 }
 
 // executePost takes a post out of the outbox here, or executes it where it was sent to.
-func (r *Replica) executePost(e *envelope, at place) {
+func (r *Replica) executePost(e *envelope) {
 	if e.From == r.cfg.Partition {
 		r.machine.Posted(e.Number)
 		return
@@ -120,8 +120,8 @@ func (r *Replica) executePost(e *envelope, at place) {
 		return
 	}
 	c.Time = e.Time
+	r.observe(e.Vector) // what it tells of follows from that
 	r.machine.Apply(&c, r.counter())
-	r.sawCross(e.From, at) // what it tells of has happened there
 }
 
 // sawCross notes that what is here follows from what another partition has executed up to a place.
@@ -156,7 +156,7 @@ func (r *Replica) pursuePosts(leads bool) {
 		}
 		r.postedUpTo = p.Number
 		r.send([]uint16{r.cfg.Partition, p.To}, envelope{
-			Kind: envelopePost, From: r.cfg.Partition, Number: p.Number, Command: p.Command.Append(nil),
+			Kind: envelopePost, From: r.cfg.Partition, Number: p.Number, Vector: r.vector, Command: p.Command.Append(nil),
 		})
 	}
 }

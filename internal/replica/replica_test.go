@@ -20,7 +20,7 @@ func (o *orderer) Replay([]byte) error { return nil }
 func (o *orderer) Checkpoint() []byte  { return nil }
 func (o *orderer) Leads() bool         { return true }
 func (o *orderer) Members(g multicast.GroupID) []multicast.ProcessID {
-	return twoGroups[g].Members
+	return allGroups[g].Members
 }
 
 func (o *orderer) State() []byte { return nil }
@@ -36,7 +36,7 @@ func (o *orderer) Step(in *multicast.Input, out *multicast.Output) {
 	}
 }
 
-var twoGroups = []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}, {ID: 1, Members: []multicast.ProcessID{2}}}
+var allGroups = []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}, {ID: 1, Members: []multicast.ProcessID{2}}, {ID: 2, Members: []multicast.ProcessID{3}}}
 
 // fixture is one replica of partition 0, and its clock.
 type fixture struct {
@@ -61,7 +61,7 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) restart() {
 	machine, err := meta.New(f.keys, meta.Config{})
 	require.NoError(f.t, err)
-	f.Replica, err = New(Config{Self: 1, Groups: twoGroups, Incarnation: 1, MaxPending: 3}, f.core, f.cross, f.keys, machine)
+	f.Replica, err = New(Config{Self: 1, Groups: allGroups, Incarnation: 1, MaxPending: 3}, f.core, f.cross, f.keys, machine)
 	require.NoError(f.t, err)
 }
 

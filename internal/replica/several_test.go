@@ -64,7 +64,7 @@ func (s *several) restart(i int) {
 	require.NoError(s.t, err)
 	_, relayed, err := Positions(f.keys)
 	require.NoError(s.t, err)
-	f.Replica, err = New(Config{Partition: uint16(i), Self: multicast.ProcessID(i + 1), Groups: twoGroups, Incarnation: 1 + f.incarnation},
+	f.Replica, err = New(Config{Partition: uint16(i), Self: multicast.ProcessID(i + 1), Groups: allGroups, Incarnation: 1 + f.incarnation},
 		f.core, &part{order: &s.order, group: multicast.GroupID(i), passed: int(relayed.Final)}, f.keys, machine)
 	f.incarnation++
 	require.NoError(s.t, err)
@@ -84,7 +84,7 @@ func (s *several) turn(i int, requests ...Call) {
 		require.NoError(s.t, err)
 	}
 	for _, frame := range out.Frames {
-		if !s.cut {
+		if !s.cut && int(frame.Peer) <= len(s.nodes) {
 			s.wire[frame.Peer-1] = append(s.wire[frame.Peer-1], multicast.Frame{Peer: f.cfg.Self, Data: frame.Data})
 		}
 	}
@@ -283,4 +283,16 @@ func TestWhatIsNotAVoteIsDropped(t *testing.T) {
 	s.turn(0)
 	require.EqualValues(t, 2, f.cores.badFrames)
 	require.True(t, slices.Equal(f.commands, nil))
+}
+
+// What a partition learns from another comes with what that one had seen (causality over three partitions).
+func TestVotesCarryWhatTheirPartitionHasSeen(t *testing.T) {
+	s := newSeveral(t)
+	c := mknod("flag")
+	q := Request{Kind: Update, Session: 7, Seq: 1, Vector: counts(0, 0, 5), Command: c.Append(nil)}
+	m := result(t, s.ask(0, q)) // it follows from five updates of partition 2
+	require.Equal(t, posix.OK, result(t, s.ask(0, rename("flag", m.Attr.Ino, 2))).Code)
+	p := s.ask(1, lookup(posix.MakeIno(1, 1), "flag"))
+	require.Equal(t, m.Attr.Ino, result(t, p).Attr.Ino)
+	require.EqualValues(t, 5, p.Vector.Of(2).Count)
 }

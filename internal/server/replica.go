@@ -54,8 +54,8 @@ func (s *Server) run(ctx context.Context, h *hosted) error {
 		if !errors.Is(err, driver.ErrBehind) {
 			return err
 		}
-		if err := s.catchUp(ctx, h); err != nil {
-			return nil // only the end of ctx ends it
+		if !s.catchUp(ctx, h) {
+			return nil // it is to end
 		}
 		if err := h.close(); err != nil {
 			return err

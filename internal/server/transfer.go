@@ -154,8 +154,9 @@ func (x *exports) close() {
 	}
 }
 
-// catchUp gives a replica whose driver has ended the state of another one of its partition. It tries until one does or ctx ends.
-func (s *Server) catchUp(ctx context.Context, h *hosted) error {
+// catchUp gives a replica whose driver has ended the state of another one of its partition. It tries until one does; false: ctx
+// has ended.
+func (s *Server) catchUp(ctx context.Context, h *hosted) bool {
 	for {
 		for _, donor := range s.cfg.Cluster.Partitions[h.partition].Replicas {
 			if donor.Process == h.process {
@@ -165,14 +166,17 @@ func (s *Server) catchUp(ctx context.Context, h *hosted) error {
 			if err == nil {
 				s.cfg.Logger.Info("a replica that was behind has taken over the state of another",
 					"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server)
-				return nil
+				return true
+			}
+			if ctx.Err() != nil {
+				return false
 			}
 			s.cfg.Logger.Warn("a replica is behind and cannot take over the state of another yet: trying on",
 				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server, "error", err)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false
 		case <-time.After(transferWait):
 		}
 	}

@@ -136,7 +136,10 @@ const (
 
 func (n *treeNode) Step(in *Input, out *Output) {
 	n.replicaNode.Step(in, out)
-	if n.incarnation == 1 || n.run.net == nil {
+	if out.Checkpoint {
+		n.run.reach[checkpoints]++
+	}
+	if n.incarnation == 1 {
 		return
 	}
 	for _, f := range out.Frames {

@@ -39,12 +39,13 @@ const (
 	spreadMade     treeMark = "an inode was made in another partition than its directory"
 	linkedAcross   treeMark = "a link over partitions was committed"
 	loopRefused    treeMark = "a rename of a directory below itself was refused over partitions"
+	checkpoints    treeMark = "a checkpoint of both orders was written"
 	dirAcross      treeMark = "a directory got another parent over partitions"
 )
 
 var treeMarks = []treeMark{
 	renamedAcross, refusedByLock, askedAgain, relayedByOther, movedAway, movedHome, reapedAway, heldUnlinked,
-	spreadMade, linkedAcross, loopRefused, dirAcross,
+	spreadMade, linkedAcross, loopRefused, dirAcross, checkpoints,
 }
 
 // treeReach counts how often they were.
