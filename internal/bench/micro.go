@@ -158,13 +158,13 @@ func measure(ctx context.Context, cfg Config, op operation, place Place, prefix 
 	return summarize(op.name, place.Name, cfg.Clients, slices.Concat(all...), time.Since(start)), errors.Join(append(errs, ctx.Err())...)
 }
 
-// repeat runs step until duration has passed and gives the latency of each.
+// repeat runs step until duration has passed, at least once, and gives the latency of each.
 func repeat(ctx context.Context, step func(int) error, duration time.Duration) ([]time.Duration, error) {
 	var latencies []time.Duration
 	end := time.Now().Add(duration)
 	for n := 0; ctx.Err() == nil; n++ {
 		start := time.Now()
-		if start.After(end) {
+		if n > 0 && start.After(end) {
 			break
 		}
 		if err := step(n); err != nil {

@@ -31,6 +31,7 @@ const (
 	undisturbed   = "alone"
 	besideRenames = "beside renames"
 	besideCut     = "another region cut"
+	again         = "alone again" // the control: how far its ratios are from 1 is the machine's doing
 )
 
 // RegionsRow is what one client sees of one operation in a cluster of so many regions.
@@ -39,7 +40,7 @@ type RegionsRow struct {
 	Client    topology.Region `json:"client"` // where it is
 	Condition string          `json:"condition"`
 	Measurement
-	// Ratio50 and Ratio95 are to the same operation alone, in other conditions.
+	// Ratio50 and Ratio95 are to the same operation alone, in other conditions: medians over the cycles.
 	Ratio50 float64 `json:"p50_ratio,omitempty"`
 	Ratio95 float64 `json:"p95_ratio,omitempty"`
 }
@@ -57,13 +58,14 @@ func Regions(ctx context.Context, cfg RegionsConfig, w *World) ([]RegionsRow, er
 		posts[r] = p
 	}
 	near, far := posts[w.Regions[0]], posts[w.farthest()]
-	conditions := []condition{{undisturbed, func(context.Context) (func() error, error) { return nothing, nil }}}
+	quiet := func(context.Context) (func() error, error) { return nothing, nil }
+	conditions := []condition{{undisturbed, quiet}}
 	if len(w.Regions) > 1 {
 		renames, err := renames(ctx, posts[w.Regions[1]])
 		if err != nil {
 			return nil, err
 		}
-		conditions = append(conditions, condition{besideRenames, renames}, condition{besideCut, w.cut(far)})
+		conditions = append(conditions, condition{besideRenames, renames}, condition{besideCut, w.cut(far)}, condition{again, quiet})
 	}
 	rows, err := w.local(ctx, &cfg, near, conditions)
 	if err != nil {
@@ -99,25 +101,25 @@ func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post, conditio
 	if err != nil {
 		return nil, err
 	}
-	latencies := make([][][]time.Duration, len(conditions)) // by condition and act
-	for i := range latencies {
-		latencies[i] = make([][]time.Duration, len(acts))
+	measured := make([][][][]time.Duration, len(conditions)) // by condition, act and cycle
+	for i := range measured {
+		measured[i] = make([][][]time.Duration, len(acts))
 	}
 	for cycle := range cfg.Cycles {
 		for i, c := range conditions {
 			cfg.Progress(fmt.Sprintf("%d regions: local operations, %s (%d of %d)", len(w.Regions), c.name, cycle+1, cfg.Cycles))
-			if err := w.slice(ctx, cfg, &c, acts, latencies[i]); err != nil {
+			if err := w.slice(ctx, cfg, &c, acts, measured[i]); err != nil {
 				return nil, fmt.Errorf("local operations, %s: %w", c.name, err)
 			}
 		}
 	}
 	var rows []RegionsRow
 	for a := range acts {
-		alone := len(rows)
 		for i, c := range conditions {
-			row := w.row(p, c.name, acts[a].name, "local", latencies[i][a])
+			row := w.row(p, c.name, acts[a].name, "local", slices.Concat(measured[i][a]...))
 			if i > 0 {
-				row.Ratio50, row.Ratio95 = row.P50/rows[alone].P50, row.P95/rows[alone].P95
+				row.Ratio50 = ratio(measured[i][a], measured[0][a], 0.5)
+				row.Ratio95 = ratio(measured[i][a], measured[0][a], 0.95)
 			}
 			rows = append(rows, row)
 		}
@@ -125,8 +127,25 @@ func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post, conditio
 	return rows, nil
 }
 
+// ratio gives the median, over the cycles, of what a percentile was beside the one alone: what the machine does beside the
+// benchmark changes from cycle to cycle, and less within one.
+func ratio(cycles, alone [][]time.Duration, q float64) float64 {
+	var ratios []float64
+	for i := range cycles {
+		ratios = append(ratios, float64(percentile(cycles[i], q))/float64(percentile(alone[i], q)))
+	}
+	slices.Sort(ratios)
+	return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
+}
+
+// percentile sorts latencies. An operation that takes longer than a slice is in it once.
+func percentile(latencies []time.Duration, q float64) time.Duration {
+	slices.Sort(latencies)
+	return latencies[int(q*float64(len(latencies)-1))]
+}
+
 // slice measures each act for a while in one condition.
-func (w *World) slice(ctx context.Context, cfg *RegionsConfig, c *condition, acts []act, into [][]time.Duration) (err error) {
+func (w *World) slice(ctx context.Context, cfg *RegionsConfig, c *condition, acts []act, into [][][]time.Duration) (err error) {
 	end, err := c.begin(ctx)
 	if err != nil {
 		return err
@@ -137,7 +156,7 @@ func (w *World) slice(ctx context.Context, cfg *RegionsConfig, c *condition, act
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
-		into[i] = append(into[i], more...)
+		into[i] = append(into[i], more)
 	}
 	return nil
 }

@@ -41,8 +41,9 @@ func newBenchRegions(logging *logFlags) *cobra.Command {
 		Short: "Latencies with 1 to 9 regions: local, global, and between two partitions",
 		Long: `regions starts embedded clusters of the regions of the thesis (section 3.6.1), in memory and with the delays between
 the regions, and measures what one client in the first region sees: local operations, also beside a client that
-renames between two regions without pause, and while another region is cut off; global ones; and those of two
-partitions. The last two are also measured by a client in the region farthest from the first.`,
+renames between two regions without pause, while another region is cut off, and once more alone, which shows what the
+machine contributes to the ratios; global ones; and those of two partitions. The last two are also measured by a
+client in the region farthest from the first.`,
 		Example: `  globalfs bench regions
   globalfs bench regions --regions-counts 3 --duration 10s --output json
   globalfs bench regions --out bench/results`,
@@ -51,9 +52,9 @@ partitions. The last two are also measured by a client in the region farthest fr
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&f.counts, "regions-counts", []int{1, 3, 6, 9}, "numbers of regions, each a cluster of its own: 1 to 9")
-	flags.DurationVar(&f.duration, "duration", 3*time.Second, "of each operation over the network between regions")
-	flags.DurationVar(&f.slice, "slice", 300*time.Millisecond, "of each operation inside a region; of a local one once in each condition and cycle")
-	flags.IntVar(&f.cycles, "cycles", 4, "over the conditions that local operations are measured in")
+	flags.DurationVar(&f.duration, "duration", 2*time.Second, "of each operation over the network between regions")
+	flags.DurationVar(&f.slice, "slice", 100*time.Millisecond, "of each operation inside a region; of a local one once in each condition and cycle")
+	flags.IntVar(&f.cycles, "cycles", 10, "over the conditions that local operations are measured in")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	flags.StringVar(&f.out, "out", "", "directory in which to put regions.txt and regions.json as well")
 	return cmd

@@ -30,7 +30,7 @@ func TestBenchRegions(t *testing.T) {
 		require.Equal(t, r.Condition != "alone", r.Ratio50 > 0, "%+v", r)
 		count[r.Place]++
 	}
-	require.Equal(t, map[string]int{"local": 4 + 3*4, "global": 4 + 2*4, "two partitions": 3 + 2*3}, count)
+	require.Equal(t, map[string]int{"local": 4 + 4*4, "global": 4 + 2*4, "two partitions": 3 + 2*3}, count)
 	saved, readErr := os.ReadFile(filepath.Join(dir, "regions.json"))
 	require.NoError(t, readErr)
 	require.Equal(t, out.String(), string(saved))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
-	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -70,7 +69,7 @@ type Client struct {
 
 	located *recent[posix.Ino, uint16]    // inodes that are, or were believed to be, away from home
 	foreign *recent[Name, posix.Ino]      // what names name in another partition
-	rules   *recent[posix.Ino, meta.Rule] // of directories that have one
+	rules   *recent[posix.Ino, placing]   // of directories that have a rule
 
 	bringing chan struct{} // holds a token for each block on its way after its file
 
@@ -97,7 +96,7 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, events: newEvents(cfg.Logger),
 		located: newRecent[posix.Ino, uint16](maxLocations),
 		foreign: newRecent[Name, posix.Ino](maxForeign),
-		rules:   newRecent[posix.Ino, meta.Rule](maxRules), bringing: make(chan struct{}, parallel),
+		rules:   newRecent[posix.Ino, placing](maxRules), bringing: make(chan struct{}, parallel),
 	}
 	c.vector.max = len(cfg.Cluster.Partitions)
 	for i := range cfg.Cluster.Partitions {

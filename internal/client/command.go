@@ -131,6 +131,9 @@ func (c *Client) applyIn(ctx context.Context, to parties, cmd *meta.Command) (me
 			c.events.warn("doubt", "an update failed although it may have been executed: its session expired while no replica answered", "partition", p.id)
 			return meta.Result{}, posix.EIO
 		}
+		if cmd.Op == meta.OpMknod && cmd.Child != 0 {
+			return meta.Result{}, posix.EREMOTE // again, with another number
+		}
 	}
 }
 

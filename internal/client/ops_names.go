@@ -64,7 +64,8 @@ func (c *Client) make(ctx context.Context, cmd *meta.Command) (posix.Attr, error
 }
 
 func (c *Client) arrangeMake(ctx context.Context, cmd *meta.Command, look bool) (parties, error) {
-	rule, _ := c.rules.get(cmd.Ino)
+	cmd.Child, cmd.Set, cmd.Attr = 0, 0, posix.Attr{}
+	known, _ := c.rules.get(cmd.Ino)
 	if look {
 		n, err := c.look(ctx, Name{cmd.Ino, cmd.Name})
 		if err == nil { // its directory can say what that means
@@ -74,7 +75,7 @@ func (c *Client) arrangeMake(ctx context.Context, cmd *meta.Command, look bool) 
 		if !errors.Is(err, posix.ENOENT) {
 			return parties{}, err
 		}
-		if rule, err = c.askRule(ctx, cmd.Ino); err != nil {
+		if known, err = c.askPlacing(ctx, cmd.Ino); err != nil {
 			return parties{}, err
 		}
 	}
@@ -82,8 +83,18 @@ func (c *Client) arrangeMake(ctx context.Context, cmd *meta.Command, look bool) 
 	if err != nil {
 		return parties{}, err
 	}
-	cmd.Target = rule.Place(dir.id, cmd.Name)
-	return among(dir, dir.id, cmd.Target), nil
+	cmd.Target = known.rule.Place(dir.id, cmd.Name)
+	if cmd.Target == dir.id {
+		return parties{ask: dir}, nil
+	}
+	target, err := c.partition(cmd.Target)
+	if err != nil {
+		return parties{}, err
+	}
+	if cmd.Child = c.number(ctx, target); cmd.Child != 0 {
+		cmd.Foresee(&known.dir)
+	}
+	return among(dir, dir.id, target.id), nil
 }
 
 // openThere does what cmd, a make, asks for with the file in another partition that has its name.

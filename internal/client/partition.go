@@ -22,6 +22,7 @@ type partition struct {
 	lastBlock atomic.Uint64 // counter of the newest block id
 
 	opening chan struct{} // holds one token while somebody opens a session
+	numbers numbers
 
 	mu      sync.Mutex
 	current *session          // GUARDED_BY mu; nil: none is known to be open
@@ -32,7 +33,7 @@ type partition struct {
 func newPartition(cfg *Config, p *topology.Partition) *partition {
 	return &partition{
 		id: p.ID, path: p.Path, route: newRoute(cfg.Region, p.Replicas), blocks: cfg.Blocks(p.ID),
-		opening: make(chan struct{}, 1), held: map[posix.Ino]int{},
+		opening: make(chan struct{}, 1), numbers: numbers{filling: make(chan struct{}, 1)}, held: map[posix.Ino]int{},
 	}
 }
 

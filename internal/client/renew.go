@@ -79,6 +79,7 @@ func (c *Client) closeSessions(ctx context.Context) {
 			continue
 		}
 		all.Go(func() {
+			c.returnNumbers(ctx, p, s)
 			_, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
 				return replica.Request{Kind: replica.CloseSession, Session: s.id, Vector: c.vector.snapshot()}
 			})

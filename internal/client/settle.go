@@ -128,19 +128,31 @@ func (c *Client) lookBoth(ctx context.Context, from, to Name) (source, target na
 	return source, target, g.Wait()
 }
 
-// askRule gives the placement rule of a directory, which says nothing if it has none, and remembers it.
+// placing is all that a directory has to say of what is made in it.
+type placing struct {
+	rule meta.Rule
+	dir  posix.Attr
+}
+
+// askRule gives the placement rule of a directory, which says nothing if it has none.
 func (c *Client) askRule(ctx context.Context, dir posix.Ino) (meta.Rule, error) {
+	p, err := c.askPlacing(ctx, dir)
+	return p.rule, err
+}
+
+// askPlacing asks what a directory has to say of what is made in it, and remembers it if it has a rule.
+func (c *Client) askPlacing(ctx context.Context, dir posix.Ino) (placing, error) {
 	r, err := c.ask(ctx, &meta.Command{Op: meta.OpRule, Ino: dir})
 	if err != nil {
-		return meta.Rule{}, err
+		return placing{}, err
 	}
 	rule, err := meta.DecodeRule(r.Data)
 	if err != nil {
-		return meta.Rule{}, err
+		return placing{}, err
 	}
 	c.rules.drop(dir)
 	if !rule.IsZero() {
-		c.rules.put(dir, rule)
+		c.rules.put(dir, placing{rule, r.Attr})
 	}
-	return rule, nil
+	return placing{rule, r.Attr}, nil
 }

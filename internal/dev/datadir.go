@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -55,7 +56,7 @@ func noteStarted(dir string, spec *topology.Spec) error {
 		return nil
 	}
 	spec.Started = true
-	return os.WriteFile(filepath.Join(dir, specFile), spec.YAML(), 0o600)
+	return server.WriteDurably(filepath.Join(dir, specFile), spec.YAML())
 }
 
 // checkSpec compares spec with the one that the data was made for, or notes it.
@@ -64,7 +65,7 @@ func checkSpec(path string, spec *topology.Spec) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		spec.Created = time.Now().UTC().Truncate(time.Second)
 		spec.Owner = topology.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
-		return os.WriteFile(path, spec.YAML(), 0o600)
+		return server.WriteDurably(path, spec.YAML())
 	}
 	if err != nil {
 		return err

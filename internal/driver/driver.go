@@ -124,7 +124,7 @@ func (d *Driver) Handle(ctx context.Context, request []byte) ([]byte, error) {
 }
 
 // Between has f called between two turns, when all that was stepped is durable and applied, and returns after it. f
-// should be short: it holds up the replica.
+// should be short: it holds up the replica. After an error f may still be called, unless it is ErrStopped.
 func (d *Driver) Between(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	d.mu.Lock()

@@ -63,9 +63,7 @@ func (b *booth) directory(s *sight, ino posix.Ino, name string) {
 		return
 	}
 	b.sees(s, holdPin)
-	if b.c.Op != OpPlace {
-		b.holds = append(b.holds, hold{kind: holdName, ino: s.Ino, name: name})
-	}
+	b.holds = append(b.holds, hold{kind: holdName, ino: s.Ino, name: name}) // of Place: the rule, under no name
 }
 
 // moved votes on the inode that loses, gets or changes a name, or moves.

@@ -84,6 +84,8 @@ func TestCheckFindsContradictions(t *testing.T) {
 		"inode 900 was never made":          func(keys *kv.Store) { keys.Set(inodeKey(900), keys.Get(inodeKey(5))) },
 		"\"b/d\" has no entry like it":      func(keys *kv.Store) { keys.Set(placeKey(prefixCookie, 2, 3), []byte("\x03\x00\x00b/d")) },
 		"is too short":                      func(keys *kv.Store) { keys.Set([]byte{prefixExtent, 1}, nil) },
+		"number 3 is reserved and in use":   func(keys *kv.Store) { keys.Set(reservationKey(3), []byte{1 << 3}) },
+		"the newest is 5":                   func(keys *kv.Store) { keys.Set(reservationKey(6), []byte{1 << 6}) },
 		"there is no state":                 func(keys *kv.Store) { keys.Delete(stateKey) },
 		"1 references are stored, 2 extents": func(keys *kv.Store) {
 			e := Extent{Block: posix.MakeBlockID(0, 1, 1), Length: 10}

@@ -14,7 +14,7 @@ import (
 
 // CheckAll says in which places the partitions contradict each other; nothing if they make one sound tree.
 // stores[i] has the metadata of partition i, all of them at a moment at which no command over several
-// partitions is undecided; what does not decode is Check's to tell. It reads each store once for each
+// partitions is undecided, or executed in only some of them; what does not decode is Check's to tell. It reads each store once for each
 // kind of key, and needs memory for every inode, and for every block that is in a queue of dropped ones.
 //
 // Of stores that were read while the file system was in use it tells also what was only under way. That goes by:
@@ -27,6 +27,7 @@ func CheckAll(stores []Keys) []string {
 		orphans:   map[posix.Ino]bool{},
 		gone:      map[posix.Ino]bool{},
 		released:  map[posix.Ino]bool{},
+		unmade:    map[posix.Ino]bool{},
 	}
 	if c.states(); len(c.problems) > 0 {
 		return c.problems // the others would all follow from these
@@ -43,6 +44,7 @@ func CheckAll(stores []Keys) []string {
 		c.readEntries(p)
 	}
 	inos := slices.Sorted(maps.Keys(c.inodes))
+	inos = slices.DeleteFunc(inos, func(ino posix.Ino) bool { return c.unmade[ino] && c.inodes[ino].links == 0 })
 	for _, ino := range inos {
 		c.home(c.inodes[ino])
 		c.links(c.inodes[ino])
@@ -93,6 +95,7 @@ type forestChecker struct {
 	orphans   map[posix.Ino]bool // those that their homes know
 	gone      map[posix.Ino]bool // on the way home: has no name any more
 	released  map[posix.Ino]bool // on the way from home: nobody holds it
+	unmade    map[posix.Ino]bool // is to be unmade, or was not made by a message that came again
 	problems  []string
 }
 
@@ -158,6 +161,8 @@ func (c *forestChecker) readPosts(p int) {
 			c.gone[post.Command.Child] = true
 		case OpReleased:
 			c.released[post.Command.Child] = true
+		case OpUnmake:
+			c.unmade[post.Command.Child] = true
 		}
 	}
 }

@@ -90,6 +90,19 @@ func TestCheckAllOfSoundPartitions(t *testing.T) {
 	require.Empty(t, f.check())
 }
 
+// An inode without a name is sound as long as somebody is about to unmake it.
+func TestCheckAllOfWhatIsToBeUnmade(t *testing.T) {
+	f := sound(t)
+	for kind, nlink := range map[posix.Mode]uint32{posix.TypeDir: 2, posix.TypeRegular: 1} {
+		ino := posix.MakeIno(2, 50)
+		f.put(2, ino, kind, nlink, posix.MakeIno(0, 50))
+		f[0].Disown(&Command{Child: ino, Target: 2}, nil)
+		require.Empty(t, f.check())
+		f[0].Posted(f[0].state.posted)
+		require.NotEmpty(t, f.check())
+	}
+}
+
 // A partition that is another one's, or none, is told alone.
 func TestCheckAllOfOthersStores(t *testing.T) {
 	f := sound(t)

@@ -9,7 +9,7 @@ type Op uint8
 
 // Updates, which are multicast.
 const (
-	OpMknod       Op = 1 + iota // Ino=parent Name Mode Rdev -> Attr; also mkdir and symlink (Data=target) by the type in Mode; Flags: Exclusive for regular files
+	OpMknod       Op = 1 + iota // Ino=parent Name Mode Rdev -> Attr; also mkdir and symlink (Data=target) by the type in Mode; Flags: Exclusive for regular files. Child Target Set Attr: see made.go
 	OpLink                      // Ino NewParent NewName -> Attr
 	OpUnlink                    // Ino=parent Name -> Attr of what was unlinked (Nlink after)
 	OpRmdir                     // Ino=parent Name -> Attr of what was removed
@@ -25,6 +25,8 @@ const (
 	OpLock                      // Ino Offset Length (0: to the end) Owner PID Flags: LockWrite, LockUnlock, LockFlock -> EAGAIN if others hold it; goes to the home of the inode
 	OpGone                      // Child Target: to the home of an inode: it has no name any more, at Target (Outbox)
 	OpReleased                  // Child: to where an inode is: nobody holds it open (Outbox)
+	OpReserve                   // Length numbers for inodes to be made here, at most MaxReserve -> Number=the first; with Child those from there on are given back
+	OpUnmake                    // Child Data=the message that made it: its name was refused (Outbox)
 	opUpdateEnd
 )
 
@@ -49,6 +51,9 @@ const (
 
 // IsUpdate reports whether op must be multicast.
 func (op Op) IsUpdate() bool { return op >= OpMknod && op < opUpdateEnd }
+
+// IsPost reports whether only partitions say op to each other (Outbox).
+func (op Op) IsPost() bool { return op == OpGone || op == OpReleased || op == OpUnmake }
 
 // IsQuery reports whether op only reads.
 func (op Op) IsQuery() bool { return op >= OpLookup && op < opQueryEnd }
@@ -112,7 +117,7 @@ type Command struct {
 
 	// Of commands over several partitions: what the client has found. An operation that finds it otherwise
 	// gives EREMOTE and changes nothing.
-	Child    posix.Ino   // what Name names; of Link and Move the inode itself. 0: in one partition only
+	Child    posix.Ino   // what Name names; of Link and Move the inode itself; of Mknod the number to be used. 0: in one partition only
 	NewChild posix.Ino   // what NewName names, 0 if nothing does
 	Target   uint16      // partition in which a new inode is made, or to which one moves
 	Chain    []posix.Ino // Rename of a directory: NewParent, and each directory above it whose child on the way is in another partition

@@ -18,6 +18,8 @@
 // command whose inode and number of EREMOTE are its own has met what another, undecided one holds, and is to be tried
 // again later.
 //
+// Something new in another partition than its directory can do without votes: Enter and Make (made.go).
+//
 // The last name of an inode away from home is told to its home by a post (Outbox), since there is known who holds
 // it open; another post tells back when nobody does.
 //
@@ -42,6 +44,7 @@
 //	0x0e ino              a row of the table of placements
 //	0x0f ino              a task (task.go)
 //	0x10                  locks on files (lock.go)
+//	0x11 number/64        numbers that clients may use for inodes, as bits (reserve.go)
 //
 // # Invariants
 //

@@ -96,7 +96,7 @@ func (m *Machine) wanted(c *Command) []hold {
 		}
 	}
 	switch c.Op {
-	case OpLock, OpTask, OpGone, OpReleased:
+	case OpLock, OpTask, OpGone, OpReleased, OpReserve, OpUnmake:
 	case OpMknod:
 		if c.Flags&Truncate != 0 {
 			name(c.Ino, c.Name, onContent)
@@ -111,6 +111,8 @@ func (m *Machine) wanted(c *Command) []hold {
 	case OpRename:
 		name(c.Ino, c.Name, holdLinks)
 		name(c.NewParent, c.NewName, holdLinks)
+	case OpPlace:
+		name(c.Ino, "", 0)
 	case OpMove:
 		w = append(w, hold{kind: holdContent, ino: c.Child})
 	default:

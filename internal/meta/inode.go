@@ -16,6 +16,7 @@ type inode struct {
 	parent posix.Ino // of a directory; of "/" itself
 	cookie uint64    // of a directory: the last one given
 	target string    // of a symlink
+	by     string    // the message that made it without votes, until it is changed (made.go)
 }
 
 func (n *inode) encode() []byte {
@@ -38,6 +39,9 @@ func (n *inode) encode() []byte {
 	case posix.TypeSymlink:
 		b = varint.AppendBytes(b, n.target)
 	}
+	if n.by != "" {
+		b = varint.AppendBytes(b, n.by)
+	}
 	return b
 }
 
@@ -55,6 +59,9 @@ func decodeInode(ino posix.Ino, b []byte) (inode, error) {
 		n.parent, n.cookie = posix.Ino(r.Uint64()), r.Uint64()
 	case posix.TypeSymlink:
 		n.target = r.String()
+	}
+	if r.Len() > 0 {
+		n.by = r.String()
 	}
 	if err := r.Done(); err != nil {
 		return inode{}, fmt.Errorf("stored inode %d: %w", ino, err)
@@ -105,7 +112,11 @@ func (m *Machine) file(ino posix.Ino) (inode, posix.Code) {
 	return n, posix.OK
 }
 
-func (m *Machine) save(n *inode) { m.keys.Set(inodeKey(n.Ino), n.encode()) }
+// save stores an inode that was changed, by somebody who has got it by a name.
+func (m *Machine) save(n *inode) {
+	n.by = ""
+	m.keys.Set(inodeKey(n.Ino), n.encode())
+}
 
 // modified marks a change of what n holds.
 func (n *inode) modified(t posix.Time) { n.Mtime, n.Ctime = t, t }

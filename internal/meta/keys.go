@@ -48,6 +48,9 @@ const (
 // Of locks on files: lock.go.
 const prefixLock byte = 0x10
 
+// Of numbers for inodes: reserve.go.
+const prefixReserved byte = 0x11
+
 var stateKey = []byte{prefixState}
 
 func numberKey(prefix byte, n uint64) []byte {

@@ -170,6 +170,10 @@ func (m *Machine) apply(c *Command, counter uint64) Result {
 		return m.place(c)
 	case OpTask:
 		return m.updateTask(c)
+	case OpReserve:
+		return m.reserve(c)
+	case OpUnmake:
+		return m.unmake(c)
 	}
 	return failed(posix.EINVAL)
 }

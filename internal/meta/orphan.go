@@ -59,7 +59,11 @@ func (m *Machine) Reap(ino posix.Ino) {
 		m.saveState()
 		return
 	}
-	if n, code := m.inode(ino); code == posix.OK && n.Nlink == 0 {
+	n, code := m.inode(ino)
+	switch {
+	case code != posix.OK:
+		m.keys.Delete(orphanKey(ino)) // told of twice, the second time after it was reaped
+	case n.Nlink == 0:
 		m.endFileLocks(ino)
 		m.destroy(&n)
 		m.saveState()

@@ -63,6 +63,7 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []Call) []Call {
 	r.position = d.Position()
 	r.vector[r.cfg.Partition].Count++
 	r.orderedAt = r.now.Mono
+	delete(r.underWay, d.ID)
 	mine := r.pending[d.ID]
 	if mine != nil {
 		r.forgetPending(d.ID, mine, r.pending)
@@ -104,8 +105,12 @@ func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
 	if err != nil {
 		return Refused, []byte(err.Error())
 	}
-	r.observe(q.Vector)
+	if q.Vector.Of(r.cfg.Partition).Count >= r.counter() {
+		// Whoever has seen a command was answered after it, and asks for something that comes after it.
+		return Refused, []byte("the client has seen what this cluster has not: it belongs to another cluster, or to what was there before")
+	}
 	if q.Kind == OpenSession {
+		r.observe(q.Vector)
 		r.openSession(&q)
 		return Answered, nil
 	}
@@ -113,6 +118,7 @@ func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
 	if s == nil {
 		return UnknownSession, nil
 	}
+	r.observe(q.Vector)
 	switch q.Kind {
 	case Update:
 		return r.applyUpdate(s, &q, e.Time)
@@ -125,11 +131,12 @@ func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
 	return Answered, nil
 }
 
-// observe takes in what a client has seen of other partitions (T 3.4.1).
+// observe takes in what a client has seen (T 3.4.1). Of the own partition that may be a command that others have decided and
+// this one has not yet: who sees here what follows from that must see it, too.
 func (r *Replica) observe(seen Vector) {
-	own := r.vector[r.cfg.Partition]
+	own := r.counter()
 	r.vector = r.vector.Merge(seen[:min(len(seen), len(r.vector))])
-	r.vector[r.cfg.Partition] = own
+	r.vector[r.cfg.Partition].Count = own
 }
 
 // applyUpdate executes an update once (I2).

@@ -10,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // coordinated is a command of several partitions that was relayed here and that some party may still ask about. What
@@ -26,11 +27,11 @@ type coordinated struct {
 	vote    []byte // of this partition
 	decided bool
 
-	votes    map[uint16][]byte // of the others, as far as heard
-	past     map[uint16]bool   // others that have decided
-	tokens   []uint64          // clients that wait for the outcome at this replica
-	told     bool              // the others were told what this partition has to say
-	proposed bool              // a decision
+	votes    map[uint16][]byte   // of the others, as far as heard
+	past     map[uint16]bool     // others that have decided
+	tokens   []uint64            // clients that wait for the outcome at this replica
+	told     bool                // the others were told what this partition has to say
+	proposed multicast.MessageID // its decision, or that it is to be forgotten
 	retryAt  time.Duration
 }
 
@@ -69,8 +70,9 @@ func (r *Replica) loadCoordinated() error {
 
 func (r *Replica) remember(c *coordinated) {
 	c.votes, c.past = map[uint16][]byte{}, map[uint16]bool{}
-	for from, heard := range r.early[c.at] {
-		r.heardVote(c, from, heard)
+	for from, h := range r.early[c.at] {
+		r.heardVote(c, from, h)
+		r.earlyBytes -= len(h.vote)
 	}
 	delete(r.early, c.at)
 	r.commands = append(r.commands, c)
@@ -93,7 +95,9 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 	if err != nil || q.Kind != Update {
 		return replies // a proposer of another version: without effect, at each party alike
 	}
-	r.observe(q.Vector)
+	if replies, done := r.executeUncoordinated(e, d, &q, replies); done {
+		return replies
+	}
 	r.crossings++
 	c := &coordinated{
 		number: r.crossings, at: d.At, prev: d.Prev, parties: slices.Clone(d.Dest), asked: e.From,
@@ -109,8 +113,9 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 	}
 	c.vote = appendVector([]byte{byte(outcome)}, r.vector)
 	if outcome == Answered {
+		r.observe(q.Vector)
 		command, err := meta.DecodeCommand(q.Command)
-		if err != nil {
+		if err != nil || command.Op.IsPost() {
 			command = meta.Command{} // no operation: refused by each party
 		}
 		command.Time, command.Session = e.Time, q.Session

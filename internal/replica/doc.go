@@ -41,6 +41,7 @@
 //	0x41 session                  renewals, counter seen at the last one, inodes held
 //	0x42 session seq              done, answer
 //	0x43 number                   a command of several partitions: place, parties, whose answer it is, vote, decided
+//	0x44                          what is to take the place of the log (transfer.go)
 //
 // # Invariants
 //

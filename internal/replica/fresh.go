@@ -9,21 +9,25 @@ import "github.com/globalfs/globalfs/pkg/multicast"
 // partitions meets what that holds until it is decided. So atomic global order (T chapter 5), which gives the same to
 // replicas that do not vote, is not asked for.
 
-// raiseBarrier proposes one barrier for all fresh queries of this step.
+// raiseBarrier proposes one barrier for all fresh queries that have come since the last one, once that is passed.
 func (r *Replica) raiseBarrier() {
-	if len(r.fresh) == 0 {
-		return
+	if len(r.fresh) > 0 && len(r.fenced) == 0 {
+		r.barrier, r.fenced, r.fresh = r.multicast(envelope{Kind: envelopeBarrier}), r.fresh, nil
 	}
-	r.barriers[r.multicast(envelope{Kind: envelopeBarrier})] = r.fresh
-	r.fresh = nil
 }
 
 // passBarrier lets the queries go that waited for a barrier, once what came before it is decided.
 func (r *Replica) passBarrier(id multicast.MessageID) {
+	if id != r.barrier {
+		return
+	}
 	behind := Seen{Count: r.counter(), Cross: r.relayed}
-	for _, p := range r.barriers[id] {
+	for _, p := range r.fenced {
 		p.until = Vector{behind}.Merge(Vector{p.until})[0]
 		r.parked = append(r.parked, p)
 	}
-	delete(r.barriers, id)
+	r.fenced = nil
+	if len(r.fresh) > 0 {
+		r.pursueNow()
+	}
 }

@@ -36,16 +36,22 @@ func (r *Replica) reachable(partitions []uint16) bool {
 	return true
 }
 
+// inReachOrAsk reports whether a quorum of each of the partitions was heard lately, and asks them if not.
+func (r *Replica) inReachOrAsk(partitions []uint16) bool {
+	if r.reachable(partitions) {
+		return true
+	}
+	r.unheard = append(r.unheard, partitions...)
+	return false
+}
+
 // pursueReach lets requests in whose parties are in reach, and asks the others whether they are.
 func (r *Replica) pursueReach() {
-	if len(r.outside) == 0 {
-		return
-	}
 	waiting := r.outside
 	r.outside = nil
 	for _, o := range waiting {
 		switch {
-		case r.reachable(o.query.Dest):
+		case r.inReachOrAsk(o.query.Dest):
 			r.proposeCommand(o.call, o.key, &o.query)
 		case r.now.Mono-o.since > reachPatience:
 			r.late = append(r.late, r.reply(o.call.Token, Overloaded, nil))
@@ -53,27 +59,23 @@ func (r *Replica) pursueReach() {
 			r.outside = append(r.outside, o)
 		}
 	}
-	if len(r.outside) == 0 {
+	if len(r.unheard) == 0 {
 		return
 	}
 	if r.now.Mono >= r.pingAt {
 		r.pingAt = r.now.Mono + pingAgain
 		r.ping()
 	}
+	r.unheard = r.unheard[:0]
 	r.pursueBy(r.pingAt)
 }
 
 // ping asks all processes that are waited for.
 func (r *Replica) ping() {
-	var partitions []uint16
-	for _, o := range r.outside {
-		for _, p := range o.query.Dest {
-			if !slices.Contains(partitions, p) {
-				partitions = append(partitions, p)
-				for _, member := range r.members(p) {
-					r.tell(member, []byte{byte(messagePing)})
-				}
-			}
+	slices.Sort(r.unheard)
+	for _, p := range slices.Compact(r.unheard) {
+		for _, member := range r.members(p) {
+			r.tell(member, []byte{byte(messagePing)})
 		}
 	}
 }

@@ -19,21 +19,20 @@ const (
 	stagger       = 300 * time.Millisecond
 )
 
-// postAgain is after how long a post that was not ordered is multicast again.
-const postAgain = 5 * time.Second
-
 // maxPosts bounds the posts that are under way.
 const maxPosts = 64
 
 // waiting is a delivery that is not relayed yet.
 type waiting struct {
-	at      place
-	dest    []uint16
-	payload []byte
+	at       place
+	dest     []uint16
+	payload  []byte
+	proposed multicast.MessageID
 }
 
 // queueRelay takes a delivery of the order between partitions.
 func (r *Replica) queueRelay(d *multicast.Delivery) {
+	delete(r.underWay, d.ID)
 	last := r.relayed
 	if n := len(r.relays); n > 0 {
 		last = r.relays[n-1].at
@@ -60,14 +59,10 @@ func (r *Replica) patience() time.Duration {
 // pursueRelays proposes relays that are not under way.
 func (r *Replica) pursueRelays(leads bool) {
 	if len(r.relays) == 0 {
-		r.relayTold = place{}
 		return
 	}
-	if !leads {
-		r.relayTold = place{}
-	}
 	if r.now.Mono >= r.relayRetryAt {
-		r.relayTold, leads = place{}, true
+		leads = true // nobody else has done it
 		r.relayRetryAt = r.patience()
 	}
 	r.pursueBy(r.relayRetryAt)
@@ -77,12 +72,19 @@ func (r *Replica) pursueRelays(leads bool) {
 	prev := r.relayed
 	for i := range r.relays {
 		w := &r.relays[i]
-		if w.at.Compare(r.relayTold) > 0 {
-			r.multicast(envelope{Kind: envelopeRelay, Relay: relay{Prev: prev, At: w.at, Dest: w.dest, Payload: w.payload}})
-			r.relayTold = w.at
+		if !r.underWay[w.proposed] {
+			w.proposed = r.order(envelope{Kind: envelopeRelay, Relay: relay{Prev: prev, At: w.at, Dest: w.dest, Payload: w.payload}})
 		}
 		prev = w.at
 	}
+}
+
+// order multicasts what this replica itself wants in the order of the partition. As long as it is under way it is not
+// proposed again: a core loses nothing that it was given.
+func (r *Replica) order(e envelope) multicast.MessageID {
+	id := r.multicast(e)
+	r.underWay[id] = true
+	return id
 }
 
 // executeRelay executes what was relayed, if it is its turn.
@@ -113,6 +115,7 @@ func (r *Replica) executeRelay(d *relay, replies []Call) []Call {
 func (r *Replica) executePost(e *envelope) {
 	if e.From == r.cfg.Partition {
 		r.machine.Posted(e.Number)
+		delete(r.posted, e.Number)
 		return
 	}
 	c, err := meta.DecodeCommand(e.Command)
@@ -135,15 +138,15 @@ func (r *Replica) sawCross(partition uint16, at place) {
 func (r *Replica) pursuePosts(leads bool) {
 	posts := r.machine.Outbox(maxPosts)
 	if len(posts) == 0 {
-		r.postedUpTo, r.postRetryAt = 0, 0
+		r.postRetryAt = 0
 		return
 	}
 	if r.postRetryAt == 0 {
 		r.postRetryAt = r.patience()
 	}
 	if r.now.Mono >= r.postRetryAt {
-		r.postedUpTo, leads = 0, true
-		r.postRetryAt = r.now.Mono + postAgain + stagger*time.Duration(r.cfg.Index)
+		leads = true // nobody else has done it
+		r.postRetryAt = r.patience()
 	}
 	r.pursueBy(r.postRetryAt)
 	if !leads {
@@ -151,13 +154,14 @@ func (r *Replica) pursuePosts(leads bool) {
 	}
 	for i := range posts {
 		p := &posts[i]
-		if p.Number <= r.postedUpTo {
+		parties := []uint16{r.cfg.Partition, p.To}
+		if r.underWay[r.posted[p.Number]] || !r.inReachOrAsk(parties) {
 			continue
 		}
-		r.postedUpTo = p.Number
-		r.send([]uint16{r.cfg.Partition, p.To}, envelope{
+		id := r.send(parties, envelope{
 			Kind: envelopePost, From: r.cfg.Partition, Number: p.Number, Vector: r.vector, Command: p.Command.Append(nil),
 		})
+		r.posted[p.Number], r.underWay[id] = id, true
 	}
 }
 

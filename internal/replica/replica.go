@@ -86,21 +86,24 @@ type Replica struct {
 	crossing map[multicast.MessageID]*pending // in the order between partitions
 	byUpdate map[updateKey]*pending
 	parked   []parked
-	barriers map[multicast.MessageID][]parked
-	fresh    []parked // for the next barrier
-	late     []Call   // answers for the next step
+	barrier  multicast.MessageID // under way, if somebody waits for it
+	fenced   []parked            // who does
+	fresh    []parked            // for the next barrier
+	late     []Call              // answers for the next step
 
 	relays       []waiting
-	relayTold    place // the last one that this replica has proposed as the leader
 	relayRetryAt time.Duration
-	postedUpTo   uint64
+	underWay     map[multicast.MessageID]bool   // what this replica itself has proposed, in either order
+	posted       map[uint64]multicast.MessageID // by number of the post
 	postRetryAt  time.Duration
 	early        map[place]map[uint16]heard
 	earlyBytes   int
 	asks         uint64
+	saying       int // bytes of votes in this step
 	heard        map[multicast.ProcessID]time.Duration
 	outside      []waitingUpdate // for a quorum of its parties to be in reach
 	behind       []waitingUpdate // for what its client has seen to be decided here
+	unheard      []uint16        // partitions that are waited for
 	pingAt       time.Duration
 	replace      []multicast.Replacement // that are not seen to be done, oldest first
 	replaceAt    time.Duration
@@ -145,7 +148,8 @@ func New(cfg Config, local, cross Core, keys Keys, machine *meta.Machine) (*Repl
 		pending:  map[multicast.MessageID]*pending{},
 		crossing: map[multicast.MessageID]*pending{},
 		byUpdate: map[updateKey]*pending{},
-		barriers: map[multicast.MessageID][]parked{},
+		underWay: map[multicast.MessageID]bool{},
+		posted:   map[uint64]multicast.MessageID{},
 		early:    map[place]map[uint16]heard{},
 		heard:    map[multicast.ProcessID]time.Duration{},
 	}
@@ -231,7 +235,9 @@ func (r *Replica) request(call Call, out *Output) {
 func (r *Replica) status() Status {
 	s := Status{
 		Partition: r.cfg.Partition, Self: r.cfg.Self, Leads: r.cores.local.Leads(),
-		Applied: r.counter(), Age: r.now.Mono - r.orderedAt,
+		Applied: r.counter(),
+		// By the order's own time, and by the clock that does not jump: what is applied late is old.
+		Age: max(0, r.now.Mono-r.orderedAt, time.Duration(r.now.Wall-int64(r.time))),
 	}
 	for _, c := range r.commands {
 		if !c.decided {
@@ -247,7 +253,7 @@ func checkOperation(q *Request) error {
 	if err != nil {
 		return err
 	}
-	if c.Op.IsUpdate() != (q.Kind == Update) {
+	if c.Op.IsUpdate() != (q.Kind == Update) || c.Op.IsPost() {
 		return fmt.Errorf("operation %d does not fit a request of kind %d", c.Op, q.Kind)
 	}
 	return nil
@@ -310,9 +316,10 @@ func (r *Replica) withdraw(tokens []uint64) {
 	if len(tokens) == 0 {
 		return
 	}
-	dropped := func(w waitingUpdate) bool { return slices.Contains(tokens, w.call.Token) }
-	r.outside = slices.DeleteFunc(r.outside, dropped)
-	r.behind = slices.DeleteFunc(r.behind, dropped)
+	update := func(w waitingUpdate) bool { return slices.Contains(tokens, w.call.Token) }
+	r.outside, r.behind = slices.DeleteFunc(r.outside, update), slices.DeleteFunc(r.behind, update)
+	query := func(p parked) bool { return slices.Contains(tokens, p.token) }
+	r.parked, r.fresh, r.fenced = slices.DeleteFunc(r.parked, query), slices.DeleteFunc(r.fresh, query), slices.DeleteFunc(r.fenced, query)
 }
 
 // proposeCommand multicasts an update of several partitions to them.
@@ -379,15 +386,20 @@ type parked struct {
 	query Request
 }
 
+// closed reports whether all is decided here that those knew who did what was executed here.
+func (r *Replica) closed() bool {
+	return r.vector[r.cfg.Partition].Cross.Compare(r.decidedUpTo()) <= 0
+}
+
 // seen is what queries can be answered with now.
 func (r *Replica) seen() Seen { return Seen{Count: r.counter(), Cross: r.decidedUpTo()} }
 
 // query executes a query, or parks it until this replica has caught up with the client (T 3.4.1).
 func (r *Replica) query(token uint64, q Request, out *Output) {
 	until := q.Vector.Of(r.cfg.Partition)
-	covers := r.seen().Covers(until)
+	covers := r.seen().Covers(until) && r.closed()
 	switch {
-	case (q.Fresh || !covers) && len(r.parked)+len(r.fresh) >= r.cfg.MaxPending:
+	case (q.Fresh || !covers) && len(r.parked)+len(r.fresh)+len(r.fenced) >= r.cfg.MaxPending:
 		out.Replies = append(out.Replies, r.reply(token, Overloaded, nil))
 		return
 	case q.Fresh:
@@ -422,7 +434,7 @@ func (r *Replica) unpark(replies []Call) []Call {
 	}
 	seen, waiting := r.seen(), r.parked[:0]
 	for _, p := range r.parked {
-		if !seen.Covers(p.until) {
+		if !seen.Covers(p.until) || !r.closed() {
 			waiting = append(waiting, p)
 		} else if answer, ok := r.execute(p.token, &p.query); ok {
 			replies = append(replies, answer)

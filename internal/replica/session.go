@@ -85,10 +85,10 @@ func (r *Replica) saveSession(s *session) {
 // rememberAnswer keeps the answer to update seq and forgets those that its client says are done.
 // The highest done is stored beside the answer with the highest number, which stays.
 func (r *Replica) rememberAnswer(s *session, seq, done uint64, answer []byte) {
-	for seq := s.done + 1; seq <= done; seq++ {
-		if _, ok := s.answers[seq]; ok {
-			delete(s.answers, seq)
-			r.keys.Delete(answerKey(s.id, seq))
+	for old := range s.answers {
+		if old <= done {
+			delete(s.answers, old)
+			r.keys.Delete(answerKey(s.id, old))
 		}
 	}
 	s.done = max(s.done, done)

@@ -269,6 +269,7 @@ func TestOutOfReach(t *testing.T) {
 	require.Equal(t, Overloaded, s.got[token].Status)
 	require.Empty(t, s.order.list)
 	s.cut = false
+	s.sleep(pingAgain)
 	require.Equal(t, posix.OK, result(t, s.ask(0, rename("a", ino, 2))).Code)
 }
 

@@ -37,36 +37,51 @@ func Export(w io.Writer, states []byte, store meta.Scanner) error {
 	return meta.Snapshot(store, w)
 }
 
-// Adopt replaces the store by that of another replica and gives the record that must replace the write-ahead log, as a
-// checkpoint. Then the process must start anew. After an error nothing has changed.
-func (r *Replica) Adopt(state io.Reader) (record []byte, err error) {
+// adoptedKey holds what must take the place of the write-ahead log: store and log are two, and the process may end between
+// them. The store is first; a log without its store would be delivered with a hole.
+var adoptedKey = []byte{0x44}
+
+// Adopted gives the record that must take the place of the write-ahead log, as a checkpoint, before anything is
+// made of store and log; nil if there is none. Then EndAdoption.
+func Adopted(keys Keys) []byte { return keys.Get(adoptedKey) }
+
+// EndAdoption notes that the log is what Adopted gave.
+func EndAdoption(keys Keys) error {
+	keys.Delete(adoptedKey)
+	return keys.Commit(true)
+}
+
+// Adopt replaces the store by that of another replica. Then the process must start anew (Adopted). After an error nothing has
+// changed.
+func (r *Replica) Adopt(state io.Reader) error {
 	in := bufio.NewReader(state)
 	n, err := binary.ReadUvarint(in)
 	if err != nil || n > maxCoreState {
-		return nil, fmt.Errorf("adopt: states of %d bytes: %w", n, errors.Join(err, varint.ErrMalformed))
+		return fmt.Errorf("adopt: states of %d bytes: %w", n, errors.Join(err, varint.ErrMalformed))
 	}
 	states := new(bytes.Buffer)
 	if _, err := io.CopyN(states, in, int64(n)); err != nil {
-		return nil, fmt.Errorf("adopt: %w", err)
+		return fmt.Errorf("adopt: %w", err)
 	}
 	rd := varint.NewReader(states.Bytes())
 	localState, crossState := rd.Bytes(), rd.Bytes()
 	if err := rd.Done(); err != nil {
-		return nil, fmt.Errorf("adopt: %w", err)
+		return fmt.Errorf("adopt: %w", err)
 	}
 	local, _, err := r.cores.local.Adopt(localState)
 	if err != nil {
-		return nil, fmt.Errorf("%w: order of the partition: %w", ErrNotNewer, err)
+		return fmt.Errorf("%w: order of the partition: %w", ErrNotNewer, err)
 	}
 	cross, _, err := r.cores.cross.Adopt(crossState)
 	if err != nil {
-		return nil, fmt.Errorf("%w: order between partitions: %w", ErrNotNewer, err)
+		return fmt.Errorf("%w: order between partitions: %w", ErrNotNewer, err)
 	}
 	if err := meta.Restore(r.keys, in); err != nil {
-		return nil, err
+		return err
 	}
+	r.keys.Set(adoptedKey, append(varint.AppendBytes([]byte{byte(ofBoth)}, local), cross...))
 	if err := r.keys.Commit(true); err != nil {
-		return nil, fmt.Errorf("adopt: store: %w", err)
+		return fmt.Errorf("adopt: store: %w", err)
 	}
-	return append(varint.AppendBytes([]byte{byte(ofBoth)}, local), cross...), nil
+	return nil
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/invariant"
@@ -31,6 +32,10 @@ const (
 	maxEarlyBytes = 32 << 20
 )
 
+// maxSaying is about how many bytes of votes a step tells to each, and again how many it puts into decisions: a frame has its
+// limit, and what it cannot take is told or asked for again.
+const maxSaying = 4 << 20
+
 // maxForget bounds the places in one envelope.
 const maxForget = 256
 
@@ -56,7 +61,7 @@ func flag(is bool) uint8 {
 
 // tell puts a message into the frame for a process.
 func (r *Replica) tell(to multicast.ProcessID, message []byte) {
-	if to != r.cfg.Self {
+	if to != r.cfg.Self && len(r.cores.frames[to])+len(message) < 2*maxSaying {
 		r.cores.add(to, ofReplica, message)
 	}
 }
@@ -80,7 +85,7 @@ func (r *Replica) hear(from multicast.ProcessID, section []byte) {
 		}
 		return
 	}
-	h := heard{past: rd.Uint(1) != 0, vote: rd.Bytes()}
+	h := heard{past: rd.Uint(1) != 0, vote: slices.Clone(rd.Bytes())} // the frame may be large
 	if rd.Done() != nil || int(partition) >= len(r.cfg.Groups) || partition == r.cfg.Partition {
 		return
 	}
@@ -110,8 +115,12 @@ func (r *Replica) keepEarly(at place, from uint16, h heard) {
 	if r.early[at] == nil {
 		r.early[at] = map[uint16]heard{}
 	}
+	before := r.early[at][from]
+	if len(h.vote) == 0 {
+		h.vote = before.vote
+	}
+	r.earlyBytes += len(h.vote) - len(before.vote)
 	r.early[at][from] = h
-	r.earlyBytes += len(h.vote)
 }
 
 // answerAsk tells what is known of a command. What was relayed here and is not known any more is past at all parties.
@@ -125,10 +134,11 @@ func (r *Replica) answerAsk(to multicast.ProcessID, at place) {
 
 // pursueCommands tells, asks, decides and forgets.
 func (r *Replica) pursueCommands(leads bool) {
-	var over []place
+	var over []*coordinated
+	r.saying = 0
 	for _, c := range r.commands {
 		missing := c.missing(r.cfg.Partition)
-		if leads && !c.told {
+		if leads && !c.told && r.saying < maxSaying {
 			c.told = true
 			r.tellParties(c)
 		}
@@ -140,32 +150,44 @@ func (r *Replica) pursueCommands(leads bool) {
 			}
 		case r.now.Mono >= c.retryAt:
 			c.retryAt = r.now.Mono + askAgain + 4*stagger*time.Duration(r.cfg.Index)
-			c.proposed = false
 			r.ask(c, missing)
-			leads := true // nobody else has done it
-			over = r.conclude(c, leads, missing, over)
+			over = r.conclude(c, true, missing, over) // nobody else has done it
 			r.pursueBy(c.retryAt)
 			continue
 		}
 		over = r.conclude(c, leads, missing, over)
 		r.pursueBy(c.retryAt)
 	}
-	if len(over) > 0 {
-		r.multicast(envelope{Kind: envelopeForget, Forget: over})
+	r.proposeForget(over)
+	if r.saying >= maxSaying {
+		r.pursueNow() // the rest in the next steps
+	}
+}
+
+// proposeForget has commands forgotten that all parties are past.
+func (r *Replica) proposeForget(over []*coordinated) {
+	if len(over) == 0 {
+		return
+	}
+	e := envelope{Kind: envelopeForget}
+	for _, c := range over {
+		e.Forget = append(e.Forget, c.at)
+	}
+	id := r.order(e)
+	for _, c := range over {
+		c.proposed = id
 	}
 }
 
 // conclude proposes the decision of a command whose votes are all there, or to forget it once all parties are past it.
-func (r *Replica) conclude(c *coordinated, leads bool, missing []uint16, over []place) []place {
-	if !leads || len(missing) > 0 || c.proposed {
+func (r *Replica) conclude(c *coordinated, leads bool, missing []uint16, over []*coordinated) []*coordinated {
+	if !leads || len(missing) > 0 || r.underWay[c.proposed] || r.saying >= maxSaying {
 		return over
 	}
-	c.proposed = true
 	if c.decided {
 		if len(over) < maxForget {
-			return append(over, c.at)
+			over = append(over, c)
 		}
-		c.proposed = false
 		return over
 	}
 	votes := make([][]byte, 0, len(c.parties))
@@ -177,7 +199,10 @@ func (r *Replica) conclude(c *coordinated, leads bool, missing []uint16, over []
 		invariant.Check(len(c.votes[p]) > 0, "command %v: partition %d is past it without a vote of this one's", c.at, p)
 		votes = append(votes, c.votes[p])
 	}
-	r.multicast(envelope{Kind: envelopeDecide, At: c.at, Votes: votes})
+	for _, v := range votes {
+		r.saying += len(v)
+	}
+	c.proposed = r.order(envelope{Kind: envelopeDecide, At: c.at, Votes: votes})
 	return over
 }
 
@@ -198,6 +223,7 @@ func (r *Replica) tellParties(c *coordinated) {
 		h.vote = c.vote // who has not decided needs it; a refusal is decided at once
 	}
 	message := appendVote(nil, r.cfg.Partition, c.at, h)
+	r.saying += len(message)
 	for _, p := range c.parties {
 		if p == r.cfg.Partition {
 			continue

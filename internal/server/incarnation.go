@@ -24,11 +24,11 @@ func nextIncarnation(path string) (uint64, error) {
 			return 0, fmt.Errorf("%s does not hold a number: %w; restore it with one higher than it ever held", path, err)
 		}
 	}
-	return last + 1, writeDurably(path, fmt.Appendf(nil, "%d\n", last+1))
+	return last + 1, WriteDurably(path, fmt.Appendf(nil, "%d\n", last+1))
 }
 
-// writeDurably replaces a file so that a crash leaves the old or the new content.
-func writeDurably(path string, content []byte) (err error) {
+// WriteDurably replaces a file so that a crash leaves the old or the new content.
+func WriteDurably(path string, content []byte) (err error) {
 	temporary := path + ".new"
 	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

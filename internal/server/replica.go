@@ -75,8 +75,11 @@ func (s *Server) run(ctx context.Context, h *hosted) error {
 func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	p, n := &s.cfg.Cluster.Partitions[h.partition], h.index
 	dir := filepath.Join(s.cfg.Dir, fmt.Sprintf("partition-%d", p.ID))
-	h.exports = exports{dir: dir, open: map[uint64]*export{}}
+	h.exports = exports{dir: dir, first: incarnation << 32, open: map[uint64]*export{}}
 	if h.keys, err = s.openKeys(filepath.Join(dir, "state")); err != nil {
+		return err
+	}
+	if err := s.endAdoption(h, filepath.Join(dir, "log")); err != nil {
 		return err
 	}
 	if h.log, err = wal.Open(filepath.Join(dir, "log"), wal.Options{Durability: s.cfg.Durability}); err != nil {
@@ -115,6 +118,22 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	h.driver = driver.New(h.process, h.replica, links, h.log, driver.NewSystemClock())
 	h.endpoint.Serve(s.serve(h))
 	return nil
+}
+
+// endAdoption puts the log in its place that belongs to a store which was taken over from another replica.
+func (s *Server) endAdoption(h *hosted, dir string) error {
+	record := replica.Adopted(h.keys)
+	if record == nil {
+		return nil
+	}
+	log, err := wal.Open(dir, wal.Options{Durability: s.cfg.Durability})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(log.Append([][]byte{record}, true), log.Close()); err != nil {
+		return err
+	}
+	return replica.EndAdoption(h.keys)
 }
 
 // openKeys opens the store of a replica; where nothing is to survive a restart, in memory.

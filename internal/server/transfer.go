@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -28,12 +27,16 @@ const (
 	pieceBytes   = 1 << 20
 	pieceTimeout = 30 * time.Second
 	exportIdle   = time.Minute // then an export that nobody reads on is dropped
+	exportLast   = time.Second // the same, once its last piece was read
+	exportPoll   = 100 * time.Millisecond
 	transferWait = time.Second // between two rounds over the other replicas
 )
 
-// exports are the states that this replica is giving to others: files that are gone when it stops.
+// exports are the states that this replica is giving to others: files that are gone when it stops. There is one at a time.
 type exports struct {
-	dir string
+	dir     string
+	first   uint64 // numbers are above it: the incarnation's
+	writing sync.WaitGroup
 
 	mu   sync.Mutex
 	last uint64             // GUARDED_BY mu
@@ -42,7 +45,8 @@ type exports struct {
 
 type export struct {
 	file   *os.File
-	length int64
+	length int64 // 0: it is still being written
+	err    error
 	idle   *time.Timer
 }
 
@@ -67,69 +71,92 @@ func (s *Server) serve(h *hosted) transport.Handler {
 	}
 }
 
-// export writes the replica's state, as it is between two turns, into a file. Only taking the view of the store holds the
-// replica up.
+// export begins to write the replica's state, as it is between two turns, into a file. Only taking the view of the store
+// holds the replica up.
 func (h *hosted) export(ctx context.Context) (uint64, error) {
-	type taken struct {
-		states []byte
-		view   *kv.View
-		err    error
-	}
-	result := make(chan taken, 1)
-	err := h.driver.Between(ctx, func() {
-		if ctx.Err() != nil {
-			return // nobody waits any more
-		}
-		t := taken{states: h.replica.CoreStates()}
-		t.view, t.err = h.keys.View()
-		result <- t
-	})
+	number, e, err := h.exports.begin()
 	if err != nil {
 		return 0, err
 	}
-	t := <-result
-	if t.err != nil {
-		return 0, t.err
-	}
-	defer t.view.Close()
-	return h.exports.add(func(w io.Writer) error {
-		return errors.Join(replica.Export(w, t.states, t.view), t.view.Err())
+	var states []byte
+	var view *kv.View
+	// Whoever asked may go away: what was taken is let go all the same.
+	stopped := h.driver.Between(context.WithoutCancel(ctx), func() {
+		states = h.replica.CoreStates()
+		view, err = h.keys.View()
 	})
-}
-
-// add makes a file of what write writes.
-func (x *exports) add(write func(io.Writer) error) (uint64, error) {
-	file, err := os.CreateTemp(x.dir, "export-")
-	if err != nil {
-		return 0, fmt.Errorf("transfer: %w", err)
+	if err = errors.Join(stopped, err); err != nil {
+		if view != nil {
+			view.Close()
+		}
+		h.exports.drop(number)
+		return 0, err
 	}
-	err = errors.Join(os.Remove(file.Name()), write(file)) // it lives as long as it is open
-	length, seekErr := file.Seek(0, io.SeekEnd)
-	if err = errors.Join(err, seekErr); err != nil {
-		return 0, errors.Join(fmt.Errorf("transfer: %w", err), file.Close())
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.last++
-	number := x.last
-	x.open[number] = &export{file: file, length: length, idle: time.AfterFunc(exportIdle, func() { x.drop(number) })}
+	h.exports.writing.Go(func() {
+		defer view.Close()
+		err := errors.Join(replica.Export(e.file, states, view), view.Err())
+		h.exports.written(number, err)
+	})
 	return number, nil
 }
 
-// piece reads from an export, which is over with its last piece.
+// begin makes the file of a new export.
+func (x *exports) begin() (uint64, *export, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.open) > 0 {
+		return 0, nil, errors.New("transfer: busy with another one: try later")
+	}
+	file, err := os.CreateTemp(x.dir, "export-")
+	if err != nil {
+		return 0, nil, fmt.Errorf("transfer: %w", err)
+	}
+	if err := os.Remove(file.Name()); err != nil { // it lives as long as it is open
+		return 0, nil, errors.Join(fmt.Errorf("transfer: %w", err), file.Close())
+	}
+	x.last++
+	number := x.first + x.last
+	e := &export{file: file}
+	e.idle = time.AfterFunc(exportIdle, func() { x.drop(number) })
+	x.open[number] = e
+	return number, e, nil
+}
+
+// written notes that an export is complete, or why it never will be.
+func (x *exports) written(number uint64, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.open[number]
+	if e == nil {
+		return
+	}
+	length, seekErr := e.file.Seek(0, io.SeekEnd)
+	e.length, e.err = length, errors.Join(err, seekErr)
+}
+
+// piece reads from an export. As long as it is being written, the length is 0 and there is nothing.
 func (x *exports) piece(number uint64, offset int64) ([]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.open[number]
-	if e == nil || offset > e.length {
+	if e == nil || e.length > 0 && offset > e.length {
 		return nil, fmt.Errorf("transfer: export %d has no byte %d: begin anew", number, offset)
+	}
+	if e.err != nil {
+		return nil, fmt.Errorf("transfer: %w", e.err)
 	}
 	e.idle.Reset(exportIdle)
 	b := varint.AppendUint(varint.AppendUint(nil, number), uint64(e.length))
+	if e.length == 0 {
+		return b, nil
+	}
 	head := len(b)
 	b = append(b, make([]byte, min(pieceBytes, e.length-offset))...)
 	if _, err := e.file.ReadAt(b[head:], offset); err != nil {
 		return nil, fmt.Errorf("transfer: %w", err)
+	}
+	if offset+pieceBytes >= e.length {
+		e.idle.Reset(exportLast) // it may be asked for once more
 	}
 	return b, nil
 }
@@ -144,7 +171,9 @@ func (x *exports) drop(number uint64) {
 	}
 }
 
+// close drops all, and waits until nothing is written any more.
 func (x *exports) close() {
+	x.writing.Wait()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for number, e := range x.open {
@@ -198,36 +227,44 @@ func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.Proces
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	record, err := h.replica.Adopt(file)
-	if err != nil {
-		return err
-	}
-	return h.log.Append([][]byte{record}, true)
+	return h.replica.Adopt(file)
 }
 
 // fetch reads the whole state of a donor.
 func (h *hosted) fetch(ctx context.Context, donor multicast.ProcessID, into io.Writer) error {
-	var number, offset uint64
+	var number, offset, length uint64
 	for {
-		request := varint.AppendUint(binary.AppendUvarint([]byte{transferRequest}, number), offset)
-		call, cancel := context.WithTimeout(ctx, pieceTimeout)
-		answer, err := h.endpoint.Call(call, donor, request)
-		cancel()
-		if err != nil {
+		n, of, piece, err := h.fetchPiece(ctx, donor, number, offset)
+		switch {
+		case err != nil:
 			return err
-		}
-		r := varint.NewReader(answer)
-		n, length := r.Uint64(), r.Uint64()
-		piece := r.Rest()
-		if r.Err() != nil || number != 0 && n != number || offset+uint64(len(piece)) > length || len(piece) == 0 {
-			return fmt.Errorf("transfer: answer of %d bytes at %d: %w", len(answer), offset, varint.ErrMalformed)
+		case number != 0 && n != number || length != 0 && of != length || offset+uint64(len(piece)) > of || of > 0 && len(piece) == 0:
+			return fmt.Errorf("transfer: a piece of %d bytes at %d of %d: %w", len(piece), offset, of, varint.ErrMalformed)
 		}
 		if _, err := into.Write(piece); err != nil {
 			return err
 		}
-		number, offset = n, offset+uint64(len(piece))
-		if offset == length {
+		number, length, offset = n, of, offset+uint64(len(piece))
+		if length == 0 {
+			select {
+			case <-time.After(exportPoll):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		} else if offset == length {
 			return nil
 		}
 	}
+}
+
+func (h *hosted) fetchPiece(ctx context.Context, donor multicast.ProcessID, number, offset uint64) (n, length uint64, piece []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pieceTimeout)
+	defer cancel()
+	answer, err := h.endpoint.Call(ctx, donor, varint.AppendUint(varint.AppendUint([]byte{transferRequest}, number), offset))
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	r := varint.NewReader(answer)
+	n, length, piece = r.Uint64(), r.Uint64(), r.Rest()
+	return n, length, piece, r.Err()
 }

@@ -113,7 +113,17 @@ func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 	return nil
 }
 
-// reads checks each answer to a query, and what an update of an inode alone shows of its links.
+// aboutOne reports whether u needs no inode but Ino to be where it was sent.
+func (u *change) aboutOne() bool {
+	switch u.command.Op {
+	case meta.OpMknod, meta.OpUnlink, meta.OpRmdir, meta.OpWrite, meta.OpSetAttr:
+		return u.dest == nil
+	}
+	return false
+}
+
+// reads checks each answer to a query, and what updates show beside their own effect: the links of an inode, and
+// that there is none.
 func (j *treeJudge) reads() error {
 	for _, u := range j.order {
 		if op := u.command.Op; op != meta.OpWrite && op != meta.OpSetAttr {
@@ -122,6 +132,14 @@ func (j *treeJudge) reads() error {
 		at := happening{partition: u.asked, count: u.count}
 		if problem := j.same(&at, object{"links", u.command.Ino, ""}, linksOf(&u.result.Attr)); problem != "" {
 			return fmt.Errorf("%v: %s", u, problem)
+		}
+	}
+	for _, u := range j.run.history.changes {
+		e := happening{partition: u.asked, clock: u.answered, command: u.command}
+		if u.result.Code == posix.ESTALE && u.aboutOne() {
+			if problem := j.readGone(&e); problem != "" {
+				return fmt.Errorf("%v: %s", u, problem)
+			}
 		}
 	}
 	for _, e := range j.run.history.events {

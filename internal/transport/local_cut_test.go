@@ -34,7 +34,9 @@ func TestLocalCut(t *testing.T) {
 			return into[:n]
 		}
 		start := func(peer multicast.ProcessID) multicast.Frame { return multicast.Frame{Peer: peer} }
-		frame := func(peer multicast.ProcessID, b byte) multicast.Frame { return multicast.Frame{Peer: peer, Data: []byte{b}} }
+		frame := func(peer multicast.ProcessID, b byte) multicast.Frame {
+			return multicast.Frame{Peer: peer, Data: []byte{b}}
+		}
 
 		require.NoError(t, a.links.Send(2, []byte{0}))
 		require.NoError(t, a.links.Send(3, []byte{0}))

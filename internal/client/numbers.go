@@ -1,0 +1,95 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+)
+
+// What is made in another partition than its directory takes its number along (made.go of package meta), so that the two partitions
+// need not wait for each other. A client has some numbers of each partition in stock. One that was sent
+// is never sent again in another update.
+
+// reserveAtOnce is how many numbers are asked for when none is left.
+const reserveAtOnce = 64
+
+// numbers are what this client has reserved in a partition.
+type numbers struct {
+	filling chan struct{} // holds one token while somebody reserves more
+
+	mu   sync.Mutex
+	next posix.Ino // GUARDED_BY mu
+	left uint64    // GUARDED_BY mu; from next on
+}
+
+func (n *numbers) take() posix.Ino {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.left == 0 {
+		return 0
+	}
+	n.next++
+	n.left--
+	return n.next - 1
+}
+
+func (n *numbers) put(first posix.Ino, count uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.next, n.left = first, count
+}
+
+// drain gives all that is left.
+func (n *numbers) drain() (first posix.Ino, count uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count, n.left = n.left, 0
+	return n.next, count
+}
+
+// number gives a number for a new inode in p, 0 if none can be had: then the partitions have to vote.
+func (c *Client) number(ctx context.Context, p *partition) posix.Ino {
+	if ino := p.numbers.take(); ino != 0 {
+		return ino
+	}
+	select {
+	case p.numbers.filling <- struct{}{}:
+		defer func() { <-p.numbers.filling }()
+	case <-ctx.Done():
+		return 0
+	}
+	if ino := p.numbers.take(); ino != 0 {
+		return ino
+	}
+	r, err := c.applyIn(ctx, parties{ask: p}, &meta.Command{Op: meta.OpReserve, Length: reserveAtOnce})
+	if err != nil {
+		c.events.logger.Debug("no numbers for new inodes could be reserved", "partition", p.id, "error", err)
+		return 0
+	}
+	p.numbers.put(posix.Ino(r.Number), reserveAtOnce)
+	return p.numbers.take()
+}
+
+// returnNumbers gives back what was never sent, before the session ends.
+func (c *Client) returnNumbers(ctx context.Context, p *partition, s *session) {
+	first, count := p.numbers.drain()
+	if count == 0 {
+		return
+	}
+	seq, err := s.begin(ctx)
+	if err == nil {
+		defer s.finish(seq)
+		back := meta.Command{Op: meta.OpReserve, Child: first, Length: count}
+		_, _, err = c.exchange(ctx, p, ordering, func() replica.Request {
+			return replica.Request{
+				Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(), Command: back.Append(nil),
+			}
+		})
+	}
+	if err != nil {
+		c.events.logger.Debug("numbers could not be given back: nobody will use them", "partition", p.id, "count", count, "error", err)
+	}
+}
