@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -124,6 +125,10 @@ func TestDiskGone(t *testing.T) {
 	w.stopAlike(t)
 }
 
+// forgetful is after what time replicas that work have forgotten what is above Retain: they do with what they have made safe,
+// every five seconds.
+const forgetful = 11 * time.Second
+
 // A server is away for longer than the others keep what it misses: it takes over their state when it is
 // back, while updates go on, and is then as they are.
 func TestAwayForLong(t *testing.T) {
@@ -136,7 +141,9 @@ func TestAwayForLong(t *testing.T) {
 	away := w.Plan.Partitions[2].Replicas[0].Server
 	require.Equal(t, away, w.Plan.Partitions[0].Replicas[1].Server)
 	w.stopServers(away)
-	w.workAll(t, "without", 150)
+	for n, begin := 0, time.Now(); time.Since(begin) < forgetful; n++ {
+		w.workAll(t, fmt.Sprint("without-", n), 50)
+	}
 	require.NoError(t, w.startServer(context.WithoutCancel(t.Context()), away))
 	w.workAll(t, "back", 20)
 	w.stopAlike(t)

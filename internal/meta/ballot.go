@@ -25,6 +25,9 @@ func (m *Machine) ballot(c *Command, parties []uint16) (vote, []hold) {
 	if v.target.ino != 0 {
 		v.target.at = m.where(&s.target)
 	}
+	if c.Op == OpPlace && m.cfg.Partition == tablePartition {
+		b.holds = append(b.holds, hold{kind: holdName, ino: c.Ino}) // its row: rule and row change together
+	}
 	if k.moved != 0 {
 		b.moved(&s.moved, parties)
 	}
@@ -63,7 +66,7 @@ func (b *booth) directory(s *sight, ino posix.Ino, name string) {
 		return
 	}
 	b.sees(s, holdPin)
-	b.holds = append(b.holds, hold{kind: holdName, ino: s.Ino, name: name}) // of Place: the rule, under no name
+	b.holds = append(b.holds, hold{kind: holdName, ino: s.Ino, name: name}) // of Place: its rule, under no name
 }
 
 // moved votes on the inode that loses, gets or changes a name, or moves.

@@ -24,7 +24,8 @@ type treeClient struct {
 	where   map[posix.Ino]uint16 // what is not at its home
 	dirs    []posix.Ino          // that it has met
 	files   []posix.Ino
-	held    []posix.Ino // files that it holds open
+	held    []posix.Ino            // files that it holds open
+	numbers map[uint16][]posix.Ino // that it has reserved, by partition
 
 	resume   func() (struct{}, bool)
 	yield    func(struct{}) bool
@@ -36,6 +37,7 @@ type treeClient struct {
 func newTreeClient(r *tree, id int) *treeClient {
 	c := &treeClient{
 		run: r, id: id, session: uint64(100 + id), seq: make([]uint64, len(treeGroups)), where: map[posix.Ino]uint16{},
+		numbers: map[uint16][]posix.Ino{},
 	}
 	for p := range treeGroups {
 		c.dirs = append(c.dirs, posix.MakeIno(uint16(p), 1))
@@ -135,6 +137,9 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	h.changes = append(h.changes, u)
 	c.seq[p]++
 	h.bySeq[updateName{p, c.session, c.seq[p]}] = u
+	if command.IsUncoordinated(p, dest) {
+		h.byMade[command.Child] = u
+	}
 	h.add(happening{kind: issues, client: c.id, change: u})
 	u.issued = h.clock
 	reply, asked := c.call(p, replica.Request{
@@ -253,6 +258,19 @@ func (c *treeClient) ruleOf(dir posix.Ino, name string) uint16 {
 		return c.at(dir)
 	}
 	return rule.Place(c.at(dir), name)
+}
+
+// number gives a number for an inode in a partition, that nobody else has.
+func (c *treeClient) number(p uint16) posix.Ino {
+	if len(c.numbers[p]) == 0 {
+		m := c.update(p, meta.Command{Op: meta.OpReserve, Length: 5})
+		for i := range 5 {
+			c.numbers[p] = append(c.numbers[p], posix.Ino(m.Number)+posix.Ino(i))
+		}
+	}
+	ino := c.numbers[p][0]
+	c.numbers[p] = c.numbers[p][1:]
+	return ino
 }
 
 // renew tells all partitions what is held open.

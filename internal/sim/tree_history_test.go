@@ -15,11 +15,12 @@ type history struct {
 	changes []*change // by number
 	events  []happening
 	bySeq   map[updateName]*change
+	byMade  map[posix.Ino]*change // that brought the number of what they make
 	byPlace map[multicast.Position]*crossing
 }
 
 func newHistory() history {
-	return history{bySeq: map[updateName]*change{}, byPlace: map[multicast.Position]*crossing{}}
+	return history{bySeq: map[updateName]*change{}, byMade: map[posix.Ino]*change{}, byPlace: map[multicast.Position]*crossing{}}
 }
 
 func (h *history) tick() int {
@@ -45,7 +46,8 @@ type change struct {
 	result   meta.Result
 	count    uint64    // in the order of the partition that was asked, when it took effect
 	at       int       // when that was first seen
-	crossing *crossing // with several partitions
+	crossing *crossing // with several partitions that voted
+	made     uint64    // without votes: in the order of the partition of what it made, when it took effect there
 }
 
 // crossing is a place in the order between partitions: when each party was first seen to decide what is there.
@@ -59,6 +61,9 @@ func (u *change) effect(partition uint16) (count uint64, ok bool) {
 	if u.crossing != nil {
 		count, ok = u.crossing.count[partition]
 		return count, ok
+	}
+	if u.made != 0 && partition == u.command.Target {
+		return u.made, true
 	}
 	return u.count, u.asked == partition
 }
@@ -123,6 +128,8 @@ func (k *observedKeys) Set(key, value []byte) {
 		k.answers(updateName{k.node.partition, binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])})
 	case coordinatedKeys:
 		k.coordinates(value)
+	case inodeKeys:
+		k.makes(posix.Ino(binary.BigEndian.Uint64(key[1:])))
 	}
 	k.lossyKeys.Set(key, value)
 }
@@ -150,6 +157,13 @@ func (k *observedKeys) answers(name updateName) {
 		u.count, u.at = count, run.history.tick()
 	case u.count != count:
 		run.fail("update %d had effect at %d of partition %d, and at replica %d at %d", u.number, u.count, name.partition, k.node.self, count)
+	}
+}
+
+// makes: an inode is there, if for the first time that is its making.
+func (k *observedKeys) makes(ino posix.Ino) {
+	if u := k.node.run.history.byMade[ino]; u != nil && u.made == 0 && ino.Partition() == k.node.partition {
+		u.made = k.node.count()
 	}
 }
 

@@ -59,7 +59,9 @@ func (t *oneTree) number(ino posix.Ino) posix.Ino {
 }
 
 // moves reports whether u is an operation that the model does not see: what it does must show nowhere.
-func (u *change) moves() bool { return u.command.Op == meta.OpMove || u.command.Op == meta.OpPlace }
+func (u *change) moves() bool {
+	return u.command.Op == meta.OpMove || u.command.Op == meta.OpPlace || u.command.Op == meta.OpReserve
+}
 
 // execute lets the model do what u did, and compares what came out.
 func (t *oneTree) execute(u *change) error {
@@ -94,7 +96,7 @@ func (t *oneTree) follow(u *change) {
 	case u.crossing != nil:
 		t.at[ino] = uint16(u.result.Number)
 	case u.command.Op == meta.OpMknod:
-		t.at[ino] = u.asked
+		t.at[ino] = uint16(u.result.Number)
 	}
 }
 

@@ -53,7 +53,8 @@ func (c *treeClient) make(dir posix.Ino, name string, mode posix.Mode) posix.Ino
 		if try == 0 {
 			return c.update(c.at(dir), command), true
 		}
-		if _, ok := c.locate(dir); !ok {
+		a, ok := c.locate(dir)
+		if !ok {
 			c.forget(dir)
 			return meta.Result{}, false
 		}
@@ -63,10 +64,21 @@ func (c *treeClient) make(dir posix.Ino, name string, mode posix.Mode) posix.Ino
 			again.Target = 0
 			return c.update(c.at(dir), again), true
 		}
+		if c.pick(4) > 0 { // without votes
+			again.Child = c.number(again.Target)
+			again.Foresee(&a)
+		}
 		m := c.update(c.at(dir), again, c.at(dir), again.Target)
+		switch {
+		case m.Code == posix.OK && again.Child == 0:
+			c.run.reach[spreadMade]++
+		case m.Code == posix.OK:
+			c.run.reach[madeAlone]++
+		case again.Child != 0:
+			c.run.reach[unmade]++
+		}
 		if m.Code == posix.OK {
 			c.learn(m.Attr.Ino, again.Target)
-			c.run.reach[spreadMade]++
 		}
 		return m, true
 	})

@@ -36,7 +36,9 @@ const (
 	movedHome      treeMark = "an inode moved back to its home"
 	reapedAway     treeMark = "an inode without a name was reaped away from its home"
 	heldUnlinked   treeMark = "a file without a name was read by who held it open"
-	spreadMade     treeMark = "an inode was made in another partition than its directory"
+	spreadMade     treeMark = "an inode was made in another partition than its directory, by votes"
+	madeAlone      treeMark = "an inode was made in another partition than its directory, without votes"
+	unmade         treeMark = "what was made so was refused by its directory"
 	linkedAcross   treeMark = "a link over partitions was committed"
 	loopRefused    treeMark = "a rename of a directory below itself was refused over partitions"
 	checkpoints    treeMark = "a checkpoint of both orders was written"
@@ -45,7 +47,7 @@ const (
 
 var treeMarks = []treeMark{
 	renamedAcross, refusedByLock, askedAgain, relayedByOther, movedAway, movedHome, reapedAway, heldUnlinked,
-	spreadMade, linkedAcross, loopRefused, dirAcross, checkpoints,
+	spreadMade, madeAlone, unmade, linkedAcross, loopRefused, dirAcross, checkpoints,
 }
 
 // treeReach counts how often they were.
