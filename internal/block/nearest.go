@@ -5,25 +5,118 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// Nearest is the Store of a partition that several regions replicate: what is put is in
-// all of them, and what is read comes from the nearest that has it.
-type Nearest struct{ stores []Store }
+// How long a block waits for the slower regions once a majority has it, and for how long one that was too slow, or
+// failed, is not waited for any more. The blocks that it has missed come to it when somebody reads them there.
+const (
+	straggle = 3 * time.Second
+	away     = 10 * time.Second
+)
+
+// Nearest is the Store of a partition that several regions replicate: what is put is in all of them that can be reached, a
+// majority at least, and what is read comes from the nearest that has it. So a region that is down holds up nobody but itself.
+type Nearest struct {
+	stores []Store
+
+	mu    sync.Mutex
+	until []time.Time // GUARDED_BY mu; a region is away until then
+}
 
 // NewNearest makes a store of regional ones, at least one, the nearest first.
 func NewNearest(stores ...Store) (*Nearest, error) {
 	if len(stores) == 0 {
 		return nil, errors.New("nearest blocks: no store: name at least one region")
 	}
-	return &Nearest{stores: stores}, nil
+	return &Nearest{stores: stores, until: make([]time.Time, len(stores))}, nil
 }
 
-// Put implements Store. All regions must take the block, in parallel.
+// Put implements Store. It asks all regions in parallel, and does not return before all have answered or it has given them
+// up: data is the caller's again. Where there is no space in one, there is none.
 func (n *Nearest) Put(ctx context.Context, id ID, data []byte) error {
-	return n.all(ctx, func(ctx context.Context, s Store) error { return s.Put(ctx, id, data) })
+	if len(n.stores) == 1 {
+		return n.stores[0].Put(ctx, id, data)
+	}
+	asking, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	results := make(chan putResult, len(n.stores))
+	for i, s := range n.stores {
+		go func() { results <- putResult{i, s.Put(asking, id, data)} }()
+	}
+	return n.gather(ctx, id, results, giveUp)
+}
+
+type putResult struct {
+	region int
+	err    error
+}
+
+// gather takes all results; giveUp makes those come that are not waited for any more.
+func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, giveUp func()) error {
+	stored, waited := 0, n.present()
+	var failed error
+	timer := time.NewTimer(straggle)
+	timer.Stop()
+	defer timer.Stop()
+	for range n.stores {
+		var r putResult
+		select {
+		case r = <-results:
+		case <-timer.C:
+			giveUp()
+			r = <-results
+		}
+		n.note(r.region, r.err == nil, waited[r.region])
+		delete(waited, r.region)
+		if r.err == nil {
+			stored++
+		} else if failed == nil || errors.Is(r.err, ErrNoSpace) {
+			failed = r.err
+		}
+		switch {
+		case stored <= len(n.stores)/2:
+		case len(waited) == 0:
+			giveUp() // those that are left are away
+		case stored == len(n.stores)/2+1:
+			timer.Reset(straggle)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case stored <= len(n.stores)/2 || errors.Is(failed, ErrNoSpace):
+		return fmt.Errorf("put block %v: stored in %d of %d regions: %w", id, stored, len(n.stores), failed)
+	}
+	return nil
+}
+
+// present gives the regions that are not away.
+func (n *Nearest) present() map[int]bool {
+	now, regions := time.Now(), map[int]bool{}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, until := range n.until {
+		if now.After(until) {
+			regions[i] = true
+		}
+	}
+	return regions
+}
+
+// note remembers whether a region has answered. One that nobody has waited for says nothing by being late.
+func (n *Nearest) note(region int, answered, waited bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case answered:
+		n.until[region] = time.Time{}
+	case waited:
+		n.until[region] = time.Now().Add(away)
+	}
 }
 
 // Delete implements Store. All regions must answer.

@@ -24,7 +24,7 @@ type Config struct {
 	Cluster *topology.Cluster
 	Region  topology.Region // where the client is: replicas near it are asked first
 	Caller  Caller
-	// Blocks gives the store of a partition's blocks: what is put is in all its regions.
+	// Blocks gives the store of a partition's blocks: what is put is in all its regions that can be reached, a majority at least.
 	Blocks func(partition uint16) block.Store
 	// Usage gives the bytes of disk of the region's storage, all copies counted. Nil: unknown.
 	Usage func(ctx context.Context) (total, free uint64, err error)
@@ -67,9 +67,9 @@ type Client struct {
 	vector     vectorClock
 	events     events
 
-	located *recent[posix.Ino, uint16]    // inodes that are, or were believed to be, away from home
-	foreign *recent[Name, posix.Ino]      // what names name in another partition
-	rules   *recent[posix.Ino, placing]   // of directories that have a rule
+	located *recent[posix.Ino, uint16]  // inodes that are, or were believed to be, away from home
+	foreign *recent[Name, posix.Ino]    // what names name in another partition
+	rules   *recent[posix.Ino, placing] // of directories that have a rule
 
 	bringing chan struct{} // holds a token for each block on its way after its file
 

@@ -12,8 +12,8 @@
 //	    seen before, and a replica answers once it is as new (T 3.4.1). Observe and Wait
 //	    adopt the vector of another client. With Config.Linearizable a read sees all that
 //	    ended anywhere before it began.
-//	C4  Blocks are stored in all regions of the partition where the file is before the write
-//	    that names them is multicast (T 3.4.2). When Write returns, the write is as durable as the
+//	C4  Blocks are stored in all regions of the partition where the file is that can be reached, a majority at
+//	    least, before the write that names them is multicast (T 3.4.2). When Write returns, the write is as durable as the
 //	    deployment makes it: there is nothing left for an fsync to do.
 //	C5  An inode that is open is not reaped when its last name goes, as long as the
 //	    session lives.

@@ -105,11 +105,11 @@ func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 		if !ok || count <= e.count || !known.has(at) {
 			continue
 		}
-		if j.run.linear && u.made != 0 && e.partition == u.command.Target && objects == nil {
-			// Its answer did not wait for that partition: but who knows of the inode does.
-			objects = shows(e)
+		about := objects
+		if j.run.linear && u.made != 0 && e.partition == u.command.Target && about == nil {
+			about = shows(e) // its answer did not wait for that partition: who knows of the inode does
 		}
-		if objects == nil || slices.ContainsFunc(j.touched[u], func(o object) bool { return slices.Contains(objects, o) }) {
+		if about == nil || slices.ContainsFunc(j.touched[u], func(o object) bool { return slices.Contains(about, o) }) {
 			return fmt.Errorf("client %d asks partition %d [op %d of %d %q], which answers as of %d: it could know of %v",
 				e.client, e.partition, e.command.Op, e.command.Ino, e.command.Name, e.count, u)
 		}

@@ -1,0 +1,82 @@
+package block_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
+)
+
+// farStore takes a while, for ever if it is down.
+type farStore struct {
+	*blocktest.Memory
+	delay time.Duration
+	down  bool
+}
+
+func (s *farStore) Put(ctx context.Context, id block.ID, data []byte) error {
+	after := time.After(s.delay)
+	if s.down {
+		after = nil
+	}
+	select {
+	case <-after:
+		return s.Memory.Put(ctx, id, data)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A region that is down delays one write by a moment, the next ones not at all, and takes part again when it is back.
+func TestPutGoesOnWithoutARegion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		regions := make([]*farStore, 3)
+		var stores []block.Store
+		for i := range regions {
+			regions[i] = &farStore{Memory: blocktest.NewMemory(1 << 20), delay: time.Duration(i) * 50 * time.Millisecond}
+			stores = append(stores, regions[i])
+		}
+		s, err := block.NewNearest(stores...)
+		require.NoError(t, err)
+		number := byte(0)
+		put := func() (time.Duration, error) {
+			number++
+			began := time.Now()
+			err := s.Put(t.Context(), block.ID{number}, []byte("data"))
+			return time.Since(began), err
+		}
+		has := func(region int) bool {
+			_, err := regions[region].Get(t.Context(), block.ID{number}, nil)
+			return err == nil
+		}
+		took, err := put()
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Millisecond, took, "all of them")
+
+		regions[2].down = true
+		took, err = put()
+		require.NoError(t, err)
+		require.Greater(t, took, time.Second, "it may come yet")
+		took, err = put()
+		require.NoError(t, err)
+		require.Equal(t, 50*time.Millisecond, took, "not waited for")
+		require.True(t, has(0) && has(1) && !has(2))
+
+		regions[1].down = true
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		require.ErrorIs(t, s.Put(ctx, block.ID{99}, []byte("data")), context.DeadlineExceeded, "no majority")
+
+		regions[1].down, regions[2].down = false, false
+		time.Sleep(time.Minute) // fake time
+		took, err = put()
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Millisecond, took)
+		require.True(t, has(2))
+	})
+}
