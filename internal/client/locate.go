@@ -42,7 +42,7 @@ func (c *Client) Locate(ctx context.Context, ino posix.Ino) (Location, error) {
 			return Location{}, c.outcome(err)
 		}
 	}
-	l.Why, err = c.why(ctx, &a)
+	l.Why, err = c.why(ctx, &a, &l.Rule)
 	return l, c.outcome(err)
 }
 
@@ -98,10 +98,13 @@ func (c *Client) taskOf(ctx context.Context, p *partition, dir posix.Ino) (*meta
 }
 
 // why says in words why an inode is where a is from.
-func (c *Client) why(ctx context.Context, a *answer) (string, error) {
+func (c *Client) why(ctx context.Context, a *answer, own *meta.Rule) (string, error) {
 	ino, here := a.Attr.Ino, a.partition.id
 	if ino.Counter() == posix.Root.Counter() {
 		return "root of the partition", nil
+	}
+	if own.Region != "" && len(own.Spread) == 0 {
+		return fmt.Sprintf("it was placed in %s (its own rule)", own.Region), nil
 	}
 	placed, rule, err := c.placedAbove(ctx, a)
 	switch {
@@ -111,6 +114,9 @@ func (c *Client) why(ctx context.Context, a *answer) (string, error) {
 		return fmt.Sprintf("its directory was placed in %s (rule of inode %d)", rule.Region, placed), nil
 	case here == ino.Partition():
 		return "made here", nil
+	}
+	if !a.Attr.Mode.IsDir() {
+		return "moved: by a rename, or with a directory that was placed", nil
 	}
 	return "moved by a rename", nil
 }

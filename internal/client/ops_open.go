@@ -109,14 +109,19 @@ func (c *Client) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, e
 	if err == nil {
 		err = c.renew(ctx, p, s)
 	}
-	var r meta.Result
+	look := &meta.Command{Op: meta.OpGetAttr, Ino: ino}
+	var a answer
 	if err == nil {
-		r, err = c.ask(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino})
+		// Home decides, also of one that is elsewhere: there it may still be when home has let it go.
+		a, err = c.askIn(ctx, p, look)
+	}
+	if err == posix.EREMOTE {
+		a, err = c.askAt(ctx, look)
 	}
 	if err != nil {
 		p.release(ino)
 	}
-	return r.Attr, c.outcome(err)
+	return a.Attr, c.outcome(err)
 }
 
 // Hold is Open without looking: for a directory, which has its name or shows nothing.
