@@ -81,6 +81,9 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if c.Plan, err = replaceLost(cfg.Dir, &c.cfg.Spec, cfg.Durability, cfg.Logger); err != nil {
 		return nil, err
 	}
+	if err := c.Plan.Crowded(); err != nil {
+		return nil, err
+	}
 	if c.network, err = c.openNetwork(); err != nil {
 		return nil, err
 	}

@@ -148,6 +148,20 @@ func Nearest(r Region, replicas []Replica) []Replica {
 	return sorted
 }
 
+// Crowded says where two replicas of a partition would share a server, and so a directory and a fate; nil if nowhere.
+func (c *Cluster) Crowded() error {
+	for _, p := range c.Partitions {
+		on := map[string]bool{}
+		for _, r := range p.Replicas {
+			if on[r.Server] {
+				return fmt.Errorf("partition %d (%s) would have two of its %d replicas on server %s: give more datacenters, or fewer replicas", p.ID, p.Path, len(p.Replicas), r.Server)
+			}
+			on[r.Server] = true
+		}
+	}
+	return nil
+}
+
 // Validate says what is wrong with c, or nil.
 func (c *Cluster) Validate() error {
 	if len(c.Partitions) == 0 || c.Partitions[0].Path != "/" {

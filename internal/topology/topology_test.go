@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 func TestPlanOfTheThesis(t *testing.T) {
@@ -97,4 +98,29 @@ func FuzzParseSpec(f *testing.F) {
 		_, err = spec.Plan()
 		require.NoError(t, err, "what validates can be planned")
 	})
+}
+
+func TestCrowded(t *testing.T) {
+	for replicas, crowded := range map[int]bool{1: false, 3: true} {
+		s := Spec{Regions: []Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 1, Replicas: replicas, Copies: 1}
+		plan, err := s.Plan()
+		require.NoError(t, err)
+		require.Equal(t, crowded, plan.Crowded() != nil)
+	}
+}
+
+func TestReplacedProcesses(t *testing.T) {
+	s := DefaultSpec()
+	plan, err := s.Plan()
+	require.NoError(t, err)
+	born := plan.Partitions[1].Replicas[0].Process
+	first := s.Replace(plan, born)
+	second := s.Replace(plan, first)
+	after, err := s.Plan()
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
+	require.Equal(t, Replica{Process: second, Seat: born, Server: plan.Partitions[1].Replicas[0].Server, Region: "us-west-2"}, after.Partitions[1].Replicas[0])
+	require.Equal(t, plan.Groups(), after.Groups(), "groups are named as they were born")
+	require.Equal(t, []multicast.Replacement{{Old: born, New: first}, {Old: first, New: second}}, after.Replacements(&after.Partitions[1]))
+	require.Empty(t, after.Replacements(&after.Partitions[0]))
 }
