@@ -38,6 +38,9 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 		age, err := f.client.Stale(ctx, ino(h))
 		return strconv.AppendInt(nil, inMilliseconds(age), 10), err
 	case XattrFsck, XattrFsckBlocks:
+		if err := f.owns(ctx, h); err != nil { // it is work for the whole cluster
+			return nil, err
+		}
 		return f.fsck(ctx, name == XattrFsckBlocks)
 	case XattrTask:
 		t, err := f.taskOf(ctx, ino(h))

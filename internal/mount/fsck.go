@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Attributes of any inode whose value is what a check of the whole cluster has found, as JSON: an fsck.Report. Reading one
-// takes as long as the check. EBUSY if this mount is already checking.
+// Attributes of any directory whose value is what a check of the whole cluster has found, as JSON: an fsck.Report. Reading one
+// takes as long as the check. Only the owner of the directory, or root, may: EPERM. EBUSY if this mount is already checking.
 const (
 	XattrFsck       = "globalfs.fsck"        // looks for some of the blocks
 	XattrFsckBlocks = "globalfs.fsck.blocks" // looks for all
