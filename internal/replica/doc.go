@@ -16,7 +16,12 @@
 // partitions wait for each other, and a region's own work goes on. What the order between partitions
 // delivers is put into the order of the partition (relay.go); state changes only there.
 //
-// # Commands of several partitions (T 3.4.1, coordinated)
+// # Commands of several partitions: uncoordinated (T 3.4.1)
+//
+// Something new in another partition than its directory: each of the two executes its part alone when it is relayed there
+// (uncoordinated.go). It is as if it was executed at the moment at which the directory's partition does that.
+//
+// # Commands of several partitions: coordinated (T 3.4.1)
 //
 // A relayed command is prepared: the partition looks what it would do, holds what that depends on (package meta), and votes.
 // Votes go to the replicas of the other parties (votes.go). The decision, all votes in one message of the order of
@@ -50,7 +55,7 @@
 //	I2  an update (session, seq) is executed at most once: its answer is kept until the
 //	    client says that it is done with it, and the highest done is kept as long as the
 //	    session; session numbers are never used again. One of several partitions is admitted by the one that answers:
-//	    its refusal is a vote.
+//	    its refusal is a vote, or has the inode unmade that was made without one.
 //	I3  answers leave only after the batch that they speak of is committed.
 //	I4  an unlinked inode is reaped only when each live session has, since it was unlinked,
 //	    said that it does not hold it (session.go).

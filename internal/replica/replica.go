@@ -2,10 +2,8 @@ package replica
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -118,14 +116,6 @@ type Replica struct {
 	expireAt  time.Duration      // next look at the leases
 }
 
-// pending is a proposal of this replica that was not delivered yet.
-type pending struct {
-	tokens []uint64 // who waits for its outcome
-	update updateKey
-}
-
-type updateKey struct{ session, seq uint64 }
-
 // New makes a replica over its cores and its store, which hold what they held when the process ended: local is the core
 // of the partition's own order, of a single group; cross that of the order between partitions. They must have been made to deliver
 // everything after Positions(keys).
@@ -232,21 +222,6 @@ func (r *Replica) request(call Call, out *Output) {
 	}
 }
 
-func (r *Replica) status() Status {
-	s := Status{
-		Partition: r.cfg.Partition, Self: r.cfg.Self, Leads: r.cores.local.Leads(),
-		Applied: r.counter(),
-		// By the order's own time, and by the clock that does not jump: what is applied late is old.
-		Age: max(0, r.now.Mono-r.orderedAt, time.Duration(r.now.Wall-int64(r.time))),
-	}
-	for _, c := range r.commands {
-		if !c.decided {
-			s.Undecided++
-		}
-	}
-	return s
-}
-
 // checkOperation looks at what would otherwise be found only at delivery.
 func checkOperation(q *Request) error {
 	c, err := meta.DecodeCommand(q.Command)
@@ -257,114 +232,6 @@ func checkOperation(q *Request) error {
 		return fmt.Errorf("operation %d does not fit a request of kind %d", c.Op, q.Kind)
 	}
 	return nil
-}
-
-// update answers a repeated update from the session, joins one that is on its
-// way, or multicasts it.
-func (r *Replica) update(call Call, q Request, out *Output) {
-	key := updateKey{q.Session, q.Seq}
-	if s := r.sessions[q.Session]; s != nil {
-		if answer, ok := s.answers[q.Seq]; ok {
-			out.Replies = append(out.Replies, r.reply(call.Token, Answered, answer))
-			return
-		}
-	}
-	if p := r.byUpdate[key]; p != nil {
-		p.tokens = append(p.tokens, call.Token)
-		return
-	}
-	waiting := waitingUpdate{call: call, key: key, query: q, since: r.now.Mono}
-	switch c := r.undecided(key); {
-	case c != nil:
-		c.tokens = append(c.tokens, call.Token)
-	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0 && len(r.behind) < r.cfg.MaxPending:
-		r.behind = append(r.behind, waiting)
-	case len(q.Dest) == 0:
-		r.propose(call, key, out)
-	case !slices.Contains(q.Dest, r.cfg.Partition):
-		r.refuse(call.Token, fmt.Errorf("update of partitions %v: partition %d is asked, and is none of them", q.Dest, r.cfg.Partition), out)
-	case len(r.crossing)+len(r.outside) >= r.cfg.MaxPending:
-		out.Replies = append(out.Replies, r.reply(call.Token, Overloaded, nil))
-	default:
-		r.outside = append(r.outside, waiting)
-	}
-}
-
-// waitingUpdate is an update that is not proposed yet.
-type waitingUpdate struct {
-	call  Call
-	key   updateKey
-	query Request
-	since time.Duration
-}
-
-// resume proposes updates whose clients have seen commands of several partitions that are now decided here: an update comes
-// after what its client has seen. (All else that the client has seen of this partition is before it in the order anyway.)
-func (r *Replica) resume(out *Output) {
-	if len(r.behind) == 0 {
-		return
-	}
-	waiting := r.behind
-	r.behind = nil
-	for i := range waiting {
-		r.update(waiting[i].call, waiting[i].query, out)
-	}
-}
-
-// withdraw drops what was not proposed yet and nobody waits for: who was told that it failed must not see it happen.
-func (r *Replica) withdraw(tokens []uint64) {
-	if len(tokens) == 0 {
-		return
-	}
-	update := func(w waitingUpdate) bool { return slices.Contains(tokens, w.call.Token) }
-	r.outside, r.behind = slices.DeleteFunc(r.outside, update), slices.DeleteFunc(r.behind, update)
-	query := func(p parked) bool { return slices.Contains(tokens, p.token) }
-	r.parked, r.fresh, r.fenced = slices.DeleteFunc(r.parked, query), slices.DeleteFunc(r.fresh, query), slices.DeleteFunc(r.fenced, query)
-}
-
-// proposeCommand multicasts an update of several partitions to them.
-func (r *Replica) proposeCommand(call Call, key updateKey, q *Request) {
-	if p := r.byUpdate[key]; p != nil {
-		p.tokens = append(p.tokens, call.Token)
-		return
-	}
-	p := &pending{tokens: []uint64{call.Token}, update: key}
-	r.crossing[r.send(q.Dest, envelope{Kind: envelopeCommand, From: r.cfg.Partition, Request: call.Data})] = p
-	r.byUpdate[key] = p
-}
-
-// forgetPending drops a proposal that was delivered.
-func (r *Replica) forgetPending(id multicast.MessageID, p *pending, from map[multicast.MessageID]*pending) {
-	delete(from, id)
-	if r.byUpdate[p.update] == p {
-		delete(r.byUpdate, p.update)
-	}
-}
-
-// propose multicasts a request to the partition's group.
-func (r *Replica) propose(call Call, key updateKey, out *Output) {
-	if len(r.pending) >= r.cfg.MaxPending {
-		out.Replies = append(out.Replies, r.reply(call.Token, Overloaded, nil))
-		return
-	}
-	p := &pending{tokens: []uint64{call.Token}, update: key}
-	r.pending[r.multicast(envelope{Kind: envelopeRequest, Request: call.Data})] = p
-	if key != (updateKey{}) {
-		r.byUpdate[key] = p
-	}
-}
-
-// multicast hands an envelope to the core in this step.
-func (r *Replica) multicast(e envelope) multicast.MessageID {
-	r.seq++
-	e.Time = posix.Time(r.now.Wall)
-	m := multicast.Message{
-		ID:      multicast.MessageID{Sender: r.cfg.Self, Seq: r.seq},
-		Dest:    []multicast.GroupID{multicast.GroupID(r.cfg.Partition)},
-		Payload: e.encode(),
-	}
-	r.cores.localIn.Proposed = append(r.cores.localIn.Proposed, m)
-	return m.ID
 }
 
 func (r *Replica) refuse(token uint64, err error, out *Output) {
@@ -378,72 +245,6 @@ func (r *Replica) reply(token uint64, s Outcome, result []byte) Call {
 
 // counter is how many deliveries were applied.
 func (r *Replica) counter() uint64 { return r.vector[r.cfg.Partition].Count }
-
-// parked is a query of a client that has seen more than this replica.
-type parked struct {
-	token uint64
-	until Seen
-	query Request
-}
-
-// closed reports whether all is decided here that those knew who did what was executed here.
-func (r *Replica) closed() bool {
-	return r.vector[r.cfg.Partition].Cross.Compare(r.decidedUpTo()) <= 0
-}
-
-// seen is what queries can be answered with now.
-func (r *Replica) seen() Seen { return Seen{Count: r.counter(), Cross: r.decidedUpTo()} }
-
-// query executes a query, or parks it until this replica has caught up with the client (T 3.4.1).
-func (r *Replica) query(token uint64, q Request, out *Output) {
-	until := q.Vector.Of(r.cfg.Partition)
-	covers := r.seen().Covers(until) && r.closed()
-	switch {
-	case (q.Fresh || !covers) && len(r.parked)+len(r.fresh)+len(r.fenced) >= r.cfg.MaxPending:
-		out.Replies = append(out.Replies, r.reply(token, Overloaded, nil))
-		return
-	case q.Fresh:
-		r.fresh = append(r.fresh, parked{token: token, until: until, query: q})
-		return
-	case !covers:
-		r.parked = append(r.parked, parked{token: token, until: until, query: q})
-		return
-	}
-	if answer, ok := r.execute(token, &q); ok {
-		out.Replies = append(out.Replies, answer)
-	}
-}
-
-// execute gives the answer to a query, or none if the store failed: then the
-// driver stops the replica.
-func (r *Replica) execute(token uint64, q *Request) (Call, bool) {
-	c, err := meta.DecodeCommand(q.Command)
-	invariant.Check(err == nil, "a query that was checked does not decode: %v", err)
-	c.Session = q.Session
-	result := r.machine.Query(&c)
-	if r.keys.Err() != nil {
-		return Call{}, false
-	}
-	return r.reply(token, Answered, result.Append(nil)), true
-}
-
-// unpark executes the queries that waited for what has now been applied.
-func (r *Replica) unpark(replies []Call) []Call {
-	if len(r.parked) == 0 {
-		return replies
-	}
-	seen, waiting := r.seen(), r.parked[:0]
-	for _, p := range r.parked {
-		if !seen.Covers(p.until) || !r.closed() {
-			waiting = append(waiting, p)
-		} else if answer, ok := r.execute(p.token, &p.query); ok {
-			replies = append(replies, answer)
-		}
-	}
-	clear(r.parked[len(waiting):])
-	r.parked = waiting
-	return replies
-}
 
 // earliest gives the smallest of those that are not 0.
 func earliest(times ...time.Duration) time.Duration {

@@ -40,3 +40,18 @@ func DecodeStatus(b []byte) (Status, error) {
 	}
 	return s, nil
 }
+
+func (r *Replica) status() Status {
+	s := Status{
+		Partition: r.cfg.Partition, Self: r.cfg.Self, Leads: r.cores.local.Leads(),
+		Applied: r.counter(),
+		// By the order's own time, and by the clock that does not jump: what is applied late is old.
+		Age: max(0, r.now.Mono-r.orderedAt, time.Duration(r.now.Wall-int64(r.time))),
+	}
+	for _, c := range r.commands {
+		if !c.decided {
+			s.Undecided++
+		}
+	}
+	return s
+}

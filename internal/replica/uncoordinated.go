@@ -9,7 +9,8 @@ import (
 // between partitions it is decided at once, so decidedUpTo passes it.
 //
 // Who has the answer of the directory's partition, or has seen the name there, has a vector with the command's place for the other
-// one: what it asks there waits until the inode is made.
+// one: what it asks there waits until the inode is made. There is no other way to come by its number, so linearizable reads need
+// no more than that: no answer waits for the inode's partition, and who asks that one alone cannot tell.
 //
 // Whatever the directory's partition refuses it has unmade by a post: also what its session does not allow. A
 // message that repeats one that is remembered is passed over, at both: the first one has used up the number. If a repeated one is not
