@@ -132,3 +132,25 @@ func TestMakingElsewhereWithoutASession(t *testing.T) {
 		n.Check(t)
 	})
 }
+
+// A client that does not reach the inode's partition has the two vote, through the directory's.
+func TestMakingWhereTheClientCannotReach(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		d := spread(t, c, n)
+		there := n.Processes(3, ireland)
+		n.Fail(clienttest.Mute, there...)
+		start := time.Now()
+		for i := range 10 {
+			require.EqualValues(t, 3, mkdir(t, c, d, fmt.Sprint(i)).Partition())
+		}
+		require.Less(t, time.Since(start), 5*time.Second)
+		n.Fail(clienttest.None, there...)
+		time.Sleep(time.Minute) // fake time
+		mkdir(t, c, d, "first")
+		before := n.Ordered(3)
+		mkdir(t, c, d, "second")
+		require.Equal(t, before+1, n.Ordered(3), "without votes again")
+		n.Check(t)
+	})
+}

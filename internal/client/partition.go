@@ -134,15 +134,9 @@ func (c *Client) session(ctx context.Context, p *partition) (*session, error) {
 	if s := p.session(); s != nil {
 		return s, nil
 	}
-	s := newSession()
-	reply, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
-		return replica.Request{Kind: replica.OpenSession, Session: s.id, Vector: c.vector.snapshot()}
-	})
+	s, err := c.openSession(ctx, p)
 	if err != nil {
 		return nil, err
-	}
-	if reply.Status != replica.Answered {
-		return nil, c.refused(p, &reply)
 	}
 	p.setSession(s)
 	if p.holdsAny() {
@@ -150,6 +144,24 @@ func (c *Client) session(ctx context.Context, p *partition) (*session, error) {
 		err = c.renew(ctx, p, s)
 	}
 	return s, err
+}
+
+// openSession opens a new session in p. One that was opened without an answer, and has ended meanwhile, is never opened again.
+func (c *Client) openSession(ctx context.Context, p *partition) (*session, error) {
+	for {
+		s := newSession()
+		reply, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
+			return replica.Request{Kind: replica.OpenSession, Session: s.id, Vector: c.vector.snapshot()}
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case reply.Status == replica.Answered:
+			return s, nil
+		case reply.Status != replica.UnknownSession:
+			return nil, c.refused(p, &reply)
+		}
+	}
 }
 
 // refused logs a reply that only a replica of another version gives.

@@ -66,5 +66,5 @@
 //	I7  a block's references are the extents that hold a part of it. Without any it is in the queue, once;
 //	    with some it is not. So what is in the queue is needed by nobody.
 //	I8  the counters of the partition are the sums over its inodes. Inode numbers are
-//	    never used again.
+//	    never used again; a reserved one is not in use.
 package meta

@@ -110,6 +110,9 @@ func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
 		return Refused, []byte("the client has seen what this cluster has not: it belongs to another cluster, or to what was there before")
 	}
 	if q.Kind == OpenSession {
+		if _, ended := r.ended[q.Session]; ended {
+			return UnknownSession, nil
+		}
 		r.observe(q.Vector)
 		r.openSession(&q)
 		return Answered, nil

@@ -47,6 +47,7 @@
 //	0x42 session seq              done, answer
 //	0x43 number                   a command of several partitions: place, parties, whose answer it is, vote, decided
 //	0x44                          what is to take the place of the log (transfer.go)
+//	0x45 time session             a session that has ended (session.go)
 //
 // # Invariants
 //
@@ -54,7 +55,8 @@
 //	    batch of what they count, so a restart applies each delivery exactly once.
 //	I2  an update (session, seq) is executed at most once: its answer is kept until the
 //	    client says that it is done with it, and the highest done is kept as long as the
-//	    session; session numbers are never used again. One of several partitions is admitted by the one that answers:
+//	    session; session numbers are never used again: that one has ended is
+//	    known for a week. One of several partitions is admitted by the one that answers:
 //	    its refusal is a vote, or has the inode unmade that was made without one.
 //	I3  answers leave only after the batch that they speak of is committed.
 //	I4  an unlinked inode is reaped only when each live session has, since it was unlinked,

@@ -75,7 +75,8 @@ type Replica struct {
 	time      posix.Time         // highest time of the order
 	vector    Vector             // [Partition].Count is the counter of I1
 	sessions  map[uint64]*session
-	commands  []*coordinated // in the order of their places
+	ended     map[uint64]struct{} // sessions
+	commands  []*coordinated      // in the order of their places
 	byPlace   map[place]*coordinated
 
 	now      multicast.Instant
@@ -134,6 +135,7 @@ func New(cfg Config, local, cross Core, keys Keys, machine *meta.Machine) (*Repl
 		cores:    cores{local: local, cross: cross, frames: map[multicast.ProcessID][]byte{}},
 		seq:      cfg.Incarnation << 32,
 		sessions: map[uint64]*session{},
+		ended:    map[uint64]struct{}{},
 		byPlace:  map[place]*coordinated{},
 		pending:  map[multicast.MessageID]*pending{},
 		crossing: map[multicast.MessageID]*pending{},

@@ -35,6 +35,7 @@ var (
 	positionKey   = []byte{0x40}
 	sessionPrefix = byte(0x41)
 	answerPrefix  = byte(0x42)
+	endedPrefix   = byte(0x45)
 )
 
 func sessionKey(id uint64) []byte {
@@ -63,11 +64,31 @@ func (r *Replica) renewSession(s *session, q *Request) {
 
 func (r *Replica) endSession(s *session) {
 	delete(r.sessions, s.id)
+	r.rememberEnd(s.id)
 	r.machine.EndSession(s.id)
 	r.keys.Delete(sessionKey(s.id))
 	for seq := range s.answers {
 		r.keys.Delete(answerKey(s.id, seq))
 	}
+}
+
+// rememberedEnd is for how long it is known that a session has ended, by the time of the order: a replica that was cut off for
+// less may still propose that it be opened.
+const rememberedEnd = 7 * 24 * time.Hour
+
+// rememberEnd keeps a session from being opened again, by a copy of the request that opened it: what it did might
+// be done again then.
+func (r *Replica) rememberEnd(id uint64) {
+	r.ended[id] = struct{}{}
+	r.keys.Set(endedKey(r.time, id), nil)
+	for k := range r.keys.Scan([]byte{endedPrefix}, endedKey(r.time-posix.Time(rememberedEnd), 0)) {
+		delete(r.ended, binary.BigEndian.Uint64(k[9:]))
+		r.keys.Delete(k)
+	}
+}
+
+func endedKey(at posix.Time, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{endedPrefix}, uint64(max(0, at))), id)
 }
 
 // saveSession stores s, and lets its lease begin anew.
@@ -98,6 +119,12 @@ func (r *Replica) rememberAnswer(s *session, seq, done uint64, answer []byte) {
 
 // loadSessions reads the sessions back; their leases begin anew.
 func (r *Replica) loadSessions() error {
+	for k := range r.keys.Scan([]byte{endedPrefix}, []byte{endedPrefix + 1}) {
+		if len(k) != 17 {
+			return fmt.Errorf("stored end of a session %x: %w", k, varint.ErrMalformed)
+		}
+		r.ended[binary.BigEndian.Uint64(k[9:])] = struct{}{}
+	}
 	for k, v := range r.keys.Scan([]byte{sessionPrefix}, []byte{sessionPrefix + 1}) {
 		rd := varint.NewReader(v)
 		s := &session{renewals: rd.Uint64(), seen: rd.Uint64(), answers: map[uint64][]byte{}}

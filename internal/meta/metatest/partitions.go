@@ -21,8 +21,9 @@ type partition struct {
 	cfg      meta.Config
 	stores   [replicaCount]Store
 	replicas [replicaCount]*meta.Machine
-	relayed  []*pending // ordered between partitions, and not prepared here yet
-	executed uint64     // counter of what changed it
+	relayed  []*pending  // ordered between partitions, and not prepared here yet
+	executed uint64      // counter of what changed it
+	reserved []posix.Ino // numbers that the client has
 }
 
 // pending is a command over several partitions on its way.
@@ -48,12 +49,14 @@ type cluster struct {
 	counter    uint64          // of the model
 	ordered    uint64          // commands over several partitions
 	decided    [2]uint64       // of these: refused because of others; executed
+	voteless   uint64          // of the executed: without votes
 }
 
 // Reach says how much of what was tried happened.
 type Reach struct {
 	Updates          uint64
 	Decided, Refused uint64 // commands over several partitions
+	Alone            uint64 // of the decided: something new, without votes
 }
 
 // RunPartitions drives several partitions and the model of the one tree that they make with the same random commands,
@@ -67,7 +70,7 @@ func RunPartitions(source Source, fresh func() Store) (Reach, error) {
 	if err == nil {
 		err = c.finish()
 	}
-	reach := Reach{Updates: c.counter, Refused: c.decided[0], Decided: c.decided[1]}
+	reach := Reach{Updates: c.counter, Refused: c.decided[0], Decided: c.decided[1], Alone: c.voteless}
 	if err != nil {
 		return reach, fmt.Errorf("update %d: %w", c.counter, err)
 	}
@@ -192,6 +195,9 @@ func (c *cluster) advance() error {
 func (c *cluster) prepare(p *partition) error {
 	x := p.relayed[0]
 	p.relayed = p.relayed[1:]
+	if x.command.Op == meta.OpMknod && x.command.Child != 0 {
+		return c.executeAlone(p, x)
+	}
 	timed := x.command
 	if p.cfg.Partition != x.last {
 		timed.Time -= posix.Time(c.pick(3))
@@ -247,7 +253,7 @@ func (c *cluster) alone(u *meta.Command) error {
 // decide tells all parties the votes, the one that answers first. What was decided there may be built upon there before
 // the others know.
 func (c *cluster) decide(x *pending) error {
-	c.undecided = slices.DeleteFunc(c.undecided, func(other *pending) bool { return other == x })
+	c.forget(x)
 	var answer meta.Result
 	for i, party := range x.parties {
 		p := c.partitions[party]
@@ -276,6 +282,10 @@ func (c *cluster) decide(x *pending) error {
 		}
 	}
 	return nil
+}
+
+func (c *cluster) forget(x *pending) {
+	c.undecided = slices.DeleteFunc(c.undecided, func(other *pending) bool { return other == x })
 }
 
 // outcome takes note of what x came to.

@@ -129,6 +129,11 @@ func (c *cluster) begin(u *meta.Command) error {
 	}
 	c.ordered++
 	x := &pending{number: c.ordered, asked: u, command: t, parties: parties, last: parties[c.pick(len(parties))]}
+	if t.Op == meta.OpMknod && !c.chance(3) {
+		if err := c.withoutVotes(x); err != nil {
+			return err
+		}
+	}
 	c.undecided = append(c.undecided, x)
 	for _, party := range parties {
 		c.partitions[party].relayed = append(c.partitions[party].relayed, x)

@@ -21,6 +21,7 @@ func TestPartitionsAreTheModel(t *testing.T) {
 			require.NoError(t, err)
 			t.Logf("%+v", reach)
 			require.Positive(t, reach.Decided, "commands over several partitions")
+			require.Positive(t, reach.Alone, "things made without votes")
 			require.Positive(t, reach.Refused, "commands that met others")
 		})
 	}

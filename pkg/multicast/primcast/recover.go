@@ -105,9 +105,14 @@ func (c *Core) replayEpochs(current, promised Epoch) error {
 	return nil
 }
 
-// isOwn reports whether e was led by a process that is or was in the own group.
+// isOwn reports whether e was led by a process that is or was in the own group. One that is unknown came in, and maybe went, by
+// an epoch that is not in this log: its members were only heard of (hearRoster).
 func (c *Core) isOwn(e Epoch) bool {
 	q := c.peers[e.Leader]
+	if q == nil && e.Leader != 0 {
+		q = c.peer(e.Leader)
+		q.group = c.own
+	}
 	return q != nil && q.group == c.own
 }
 
@@ -219,6 +224,7 @@ func (c *Core) begin() {
 			c.pend(m)
 		}
 	}
+	c.seekLinks()
 	var done []*message
 	for _, m := range c.t.entries {
 		switch {
@@ -243,6 +249,21 @@ func (c *Core) begin() {
 		c.state = Candidate
 	default:
 		c.state = Promised
+	}
+}
+
+// seekLinks speaks to those whose acknowledgements are missing: a link may start only once one end has something to send, and
+// after a restart of both neither would.
+func (c *Core) seekLinks() {
+	for _, m := range c.pending {
+		if m.decided {
+			continue
+		}
+		for _, id := range m.Dest {
+			for _, q := range c.groups[id].members {
+				q.speak = true
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package primcast
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -120,4 +121,40 @@ func TestRestartFromCheckpoint(t *testing.T) {
 	}
 	n.settle()
 	n.verify()
+}
+
+// A link may start only once one end has something to send: after a restart of both, whoever waits for an acknowledgement speaks first.
+func TestARestartedProcessSpeaksToThoseItWaitsFor(t *testing.T) {
+	cfg := Config{Self: 1, Groups: []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}, {ID: 1, Members: []multicast.ProcessID{2}}}}
+	start := func(records [][]byte) *Core {
+		c, err := New(cfg)
+		require.NoError(t, err)
+		for _, r := range records {
+			require.NoError(t, c.Replay(r))
+		}
+		return c
+	}
+	self := []multicast.Frame{{Peer: 1}}
+	step := func(c *Core, in multicast.Input) (out multicast.Output) {
+		in.Now.Mono = 1
+		c.Step(&in, &out)
+		return out
+	}
+	c := start(nil)
+	m := multicast.Message{ID: multicast.MessageID{Sender: 1, Seq: 1}, Dest: []multicast.GroupID{0, 1}}
+	out := step(c, multicast.Input{Frames: self, Proposed: []multicast.Message{m}})
+	records := out.Records
+	for range 3 { // what it says to itself: the message, its timestamp, its acknowledgement
+		var own []multicast.Frame
+		for _, f := range out.Frames {
+			if f.Peer == 1 {
+				own = append(own, f)
+			}
+		}
+		out = step(c, multicast.Input{Frames: own})
+		records = append(records, out.Records...)
+	}
+	require.NotEmpty(t, records)
+	out = step(start(records), multicast.Input{Frames: self})
+	require.True(t, slices.ContainsFunc(out.Frames, func(f multicast.Frame) bool { return f.Peer == 2 && len(f.Data) > 0 }))
 }

@@ -55,6 +55,23 @@ func TestR2HoldsForTheCandidate(t *testing.T) {
 	require.Equal(t, Primary, c.Stats().State)
 }
 
+// TestPromiseToANewMemberSurvivesRestarts, though the members of its epoch were only heard of; so do epochs whose
+// primary was replaced since.
+func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
+	p := newProc(t, 2)
+	p.hear(1, packet{kind: kindRoster, group: 1, epoch: secondBy(1), roster: changed})
+	p.hear(7, newEpochOf(Epoch{Number: 3, Leader: 7}))
+	require.Equal(t, Epoch{Number: 3, Leader: 7}, p.promised)
+	p.hear(1, packet{kind: kindRoster, group: 1, epoch: Epoch{Number: 4, Leader: 1}, roster: []multicast.ProcessID{1, 2, 8}})
+	for _, records := range [][][]byte{p.records, {p.appendCheckpoint(nil)}} {
+		p.records = records
+		again := p.restart(multicast.Position{})
+		require.Equal(t, Epoch{Number: 3, Leader: 7}, again.promised)
+		again.step(multicast.Input{})
+		require.Equal(t, Promised, again.Stats().State)
+	}
+}
+
 // TestReplacementsThatMakeNoSense are ignored.
 func TestReplacementsThatMakeNoSense(t *testing.T) {
 	for _, r := range []multicast.Replacement{{Old: 3, New: 2}, {Old: 3, New: 5}, {Old: 3, New: 0}, {Old: 9, New: 7}, {Old: 5, New: 7}, {Old: 1, New: 7}} {
