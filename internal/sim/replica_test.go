@@ -126,7 +126,7 @@ func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records []
 		return nil, err
 	}
 	keys := lossyKeys{Store: disk.keys, disk: disk, rng: rng}
-	local, cross, err := replicaCores(self, r.groups, keys, records)
+	local, cross, err := replicaCores(primcast.Config{Self: self}, uint16(self-1)/3, r.groups, keys, records)
 	if err != nil {
 		return nil, err
 	}
@@ -155,14 +155,15 @@ func (d *stored) crash(rng *rand.Rand) error {
 
 // replicaCores makes the two cores of a replica: of the order of its partition, and of the one between
 // partitions.
-func replicaCores(self multicast.ProcessID, groups []multicast.Group, keys meta.Keys, records [][]byte) (local, cross *primcast.Core, err error) {
+func replicaCores(
+	cfg primcast.Config, partition uint16, groups []multicast.Group, keys meta.Keys, records [][]byte,
+) (local, cross *primcast.Core, err error) {
 	ownAt, crossAt, err := replica.Positions(keys)
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := primcast.Config{
-		Self: self, Groups: groups[(self-1)/3:][:1], Delivered: ownAt, SuspectAfter: 100 * time.Millisecond, CheckpointMin: 4 << 10,
-	}
+	cfg.SuspectAfter, cfg.CheckpointMin = 100*time.Millisecond, 4<<10
+	cfg.Groups, cfg.Delivered = groups[partition:][:1], ownAt
 	if local, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}

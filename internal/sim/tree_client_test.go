@@ -18,7 +18,7 @@ import (
 type treeClient struct {
 	run     *tree
 	id      int
-	session uint64
+	session []uint64 // by partition
 	vector  replica.Vector
 	seq     []uint64             // of the last update, by partition
 	where   map[posix.Ino]uint16 // what is not at its home
@@ -29,14 +29,15 @@ type treeClient struct {
 
 	resume   func() (struct{}, bool)
 	yield    func(struct{}) bool
-	ready    bool // its sessions are open
-	worked   bool // it is through with its operations
+	renewed  time.Duration // when it last began to renew its sessions
+	ready    bool          // its sessions are open
+	worked   bool          // it is through with its operations
 	finished bool
 }
 
 func newTreeClient(r *tree, id int) *treeClient {
 	c := &treeClient{
-		run: r, id: id, session: uint64(100 + id), seq: make([]uint64, len(treeGroups)), where: map[posix.Ino]uint16{},
+		run: r, id: id, session: make([]uint64, len(treeGroups)), seq: make([]uint64, len(treeGroups)), where: map[posix.Ino]uint16{},
 		numbers: map[uint16][]posix.Ino{},
 	}
 	for p := range treeGroups {
@@ -87,7 +88,7 @@ func (c *treeClient) call(p uint16, q replica.Request) (replica.Reply, int) {
 		q.Vector = slices.Clone(c.vector)
 		var answer []byte
 		var ok bool
-		to := treeGroups[p].Members[c.pick(3)]
+		to := c.run.groups[p].members[c.pick(3)]
 		patience := c.run.net.between(100*time.Millisecond, 1500*time.Millisecond)
 		c.await(func() {
 			c.run.net.Call(to, q.Append(nil), patience, func(b []byte, arrived bool) {
@@ -103,7 +104,7 @@ func (c *treeClient) call(p uint16, q replica.Request) (replica.Reply, int) {
 		case err == nil && reply.Status == replica.Overloaded:
 			c.backOff(3)
 			continue
-		case err != nil || reply.Status != replica.Answered:
+		case err != nil || reply.Status != replica.Answered && (reply.Status != replica.UnknownSession || c.run.lease == 0):
 			c.stop("request %+v to partition %d: status %d %q %v", q, p, reply.Status, reply.Result, err)
 		}
 		c.vector = c.vector.Merge(reply.Vector)
@@ -136,16 +137,19 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	u.command = command
 	h.changes = append(h.changes, u)
 	c.seq[p]++
-	h.bySeq[updateName{p, c.session, c.seq[p]}] = u
+	h.bySeq[updateName{p, c.session[p], c.seq[p]}] = u
 	if command.IsUncoordinated(p, dest) {
 		h.byMade[command.Child] = u
 	}
 	h.add(happening{kind: issues, client: c.id, change: u})
 	u.issued = h.clock
 	reply, asked := c.call(p, replica.Request{
-		Kind: replica.Update, Session: c.session, Seq: c.seq[p], Done: c.seq[p] - 1,
+		Kind: replica.Update, Session: c.session[p], Seq: c.seq[p], Done: c.seq[p] - 1,
 		Dest: dest, Fresh: c.run.linear && dest != nil, Command: command.Append(nil),
 	})
+	if reply.Status == replica.UnknownSession {
+		return c.doubt(u, &reply, asked)
+	}
 	var err error
 	if u.result, err = meta.DecodeResult(reply.Result); err != nil {
 		c.stop("update %+v of partition %d: %v", command, p, err)
@@ -262,34 +266,15 @@ func (c *treeClient) ruleOf(dir posix.Ino, name string) uint16 {
 
 // number gives a number for an inode in a partition, that nobody else has.
 func (c *treeClient) number(p uint16) posix.Ino {
-	if len(c.numbers[p]) == 0 {
+	for len(c.numbers[p]) == 0 {
 		m := c.update(p, meta.Command{Op: meta.OpReserve, Length: 5})
-		for i := range 5 {
+		for i := 0; i < 5 && m.Code == posix.OK; i++ {
 			c.numbers[p] = append(c.numbers[p], posix.Ino(m.Number)+posix.Ino(i))
 		}
 	}
 	ino := c.numbers[p][0]
 	c.numbers[p] = c.numbers[p][1:]
 	return ino
-}
-
-// renew tells all partitions what is held open.
-func (c *treeClient) renew() {
-	for p := range treeGroups {
-		q := replica.Request{Kind: replica.RenewSession, Session: c.session}
-		for _, ino := range c.held {
-			if int(ino.Partition()) == p {
-				q.Held = append(q.Held, ino)
-			}
-		}
-		c.exchange(uint16(p), q)
-	}
-}
-
-// exchange sends a request about the session.
-func (c *treeClient) exchange(p uint16, q replica.Request) {
-	reply, asked := c.call(p, q)
-	c.run.history.add(happening{kind: learns, client: c.id, partition: p, count: reply.Vector.Of(p).Count, asked: asked})
 }
 
 // tell gives another client all that this one has seen: "message, then look".

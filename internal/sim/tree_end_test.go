@@ -18,7 +18,7 @@ func (j *treeJudge) stored(ino posix.Ino) (*meta.Machine, meta.Result, error) {
 	var at *meta.Machine
 	var found meta.Result
 	for p := range treeGroups {
-		m := j.run.machine(treeGroups[p].Members[0])
+		m := j.run.machine(j.run.groups[p].members[0])
 		switch r := m.Query(&meta.Command{Op: meta.OpGetAttr, Ino: ino}); {
 		case r.Code == posix.OK && at != nil:
 			return nil, r, fmt.Errorf("inode %d is in two partitions at the end", ino)

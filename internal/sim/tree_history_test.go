@@ -48,6 +48,9 @@ type change struct {
 	at       int       // when that was first seen
 	crossing *crossing // with several partitions that voted
 	made     uint64    // without votes: in the order of the partition of what it made, when it took effect there
+
+	doubt    bool        // its session ended before its client was answered, so it may have taken effect, or may later
+	observed meta.Result // the answer that replicas have for it, once it has taken effect
 }
 
 // crossing is a place in the order between partitions: when each party was first seen to decide what is there.
@@ -62,11 +65,14 @@ func (u *change) effect(partition uint16) (count uint64, ok bool) {
 		count, ok = u.crossing.count[partition]
 		return count, ok
 	}
-	if u.made != 0 && partition == u.command.Target {
+	if u.madeIn(partition) {
 		return u.made, true
 	}
 	return u.count, u.asked == partition
 }
+
+// madeIn reports whether a partition has only made the inode of u, which another one has named without its vote.
+func (u *change) madeIn(partition uint16) bool { return u.made != 0 && partition == u.command.Target }
 
 // first is when u was first seen to take effect at any partition. By then it had all its locks, and conflicting updates
 // before it have let them go: in the order of these times, updates that conflict stand as
@@ -112,30 +118,33 @@ func (h *history) add(e happening) int {
 // observedKeys is the store of a replica; it notes when updates take effect, by what the replica stores of them.
 type observedKeys struct {
 	lossyKeys
-	node *treeNode
+	node     *treeNode
+	adopting bool // the state of another replica
 }
 
 // First bytes of the keys that tell: see the documents of packages replica and meta.
 const (
 	inodeKeys       = 0x02
+	sessionKeys     = 0x41
 	answerKeys      = 0x42
 	coordinatedKeys = 0x43
 )
 
 func (k *observedKeys) Set(key, value []byte) {
-	switch key[0] {
-	case answerKeys:
-		k.answers(updateName{k.node.partition, binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])})
-	case coordinatedKeys:
+	switch {
+	case k.adopting:
+	case key[0] == answerKeys:
+		k.answers(updateName{k.node.partition, binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])}, value)
+	case key[0] == coordinatedKeys:
 		k.coordinates(value)
-	case inodeKeys:
+	case key[0] == inodeKeys:
 		k.makes(posix.Ino(binary.BigEndian.Uint64(key[1:])))
 	}
 	k.lossyKeys.Set(key, value)
 }
 
 func (k *observedKeys) Delete(key []byte) {
-	if key[0] == inodeKeys {
+	if key[0] == inodeKeys && !k.adopting {
 		ino := posix.Ino(binary.BigEndian.Uint64(key[1:]))
 		r := varint.NewReader(k.Get(key))
 		_ = r.Uint64()
@@ -147,16 +156,26 @@ func (k *observedKeys) Delete(key []byte) {
 }
 
 // answers: an update got its answer, which is when it takes effect.
-func (k *observedKeys) answers(name updateName) {
-	run, count := k.node.run, k.node.count()
-	u := run.history.bySeq[name]
+func (k *observedKeys) answers(name updateName, value []byte) {
+	r := varint.NewReader(value)
+	_ = r.Uint64()
+	result, err := meta.DecodeResult(r.Bytes())
+	if err != nil {
+		k.node.run.fail("replica %d has no answer to update %+v: %w", k.node.self, name, err)
+	}
+	k.node.takesEffect(name, k.node.count(), result)
+}
+
+// takesEffect notes the first time that an update is seen to take effect, and that it does so at one place only.
+func (n *treeNode) takesEffect(name updateName, count uint64, result meta.Result) {
+	u := n.run.history.bySeq[name]
 	switch {
 	case u == nil:
-		run.fail("replica %d answers an update that nobody sent: %+v", k.node.self, name)
+		n.run.fail("replica %d answers an update that nobody sent: %+v", n.self, name)
 	case u.at == 0:
-		u.count, u.at = count, run.history.tick()
+		u.count, u.at, u.observed = count, n.run.history.tick(), result
 	case u.count != count:
-		run.fail("update %d had effect at %d of partition %d, and at replica %d at %d", u.number, u.count, name.partition, k.node.self, count)
+		n.run.fail("update %d had effect at %d of partition %d, and at replica %d at %d", u.number, u.count, name.partition, n.self, count)
 	}
 }
 
@@ -169,31 +188,44 @@ func (k *observedKeys) makes(ino posix.Ino) {
 
 // coordinates: a command of several partitions was prepared or decided.
 func (k *observedKeys) coordinates(value []byte) {
+	s := readSeveral(value)
+	if !s.decided {
+		return
+	}
+	run, p, count := k.node.run, k.node.partition, k.node.count()
+	c := run.history.byPlace[s.place]
+	if c == nil {
+		c = &crossing{at: run.history.tick(), count: map[uint16]uint64{}}
+		run.history.byPlace[s.place] = c
+	}
+	if before, ok := c.count[p]; ok && before != count {
+		run.fail("replica %d decides the command at %v at %d, others did at %d", k.node.self, s.place, count, before)
+	}
+	c.count[p] = count
+	if u := run.history.bySeq[s.name]; u != nil && p == s.name.partition && u.at != 0 && u.count == count {
+		u.crossing = c
+	}
+}
+
+// several is what a replica stores of a command of several partitions.
+type several struct {
+	place   multicast.Position
+	name    updateName
+	decided bool
+}
+
+func readSeveral(value []byte) (s several) {
 	r := varint.NewReader(value)
-	place := readPlace(r)
+	s.place = readPlace(r)
 	readPlace(r)
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		r.Uint16()
 	}
-	name := updateName{partition: r.Uint16(), session: r.Uint64(), seq: r.Uint64()}
+	s.name = updateName{partition: r.Uint16(), session: r.Uint64(), seq: r.Uint64()}
 	r.Uint64()
 	r.Bytes()
-	if r.Uint64() == 0 {
-		return
-	}
-	run, p, count := k.node.run, k.node.partition, k.node.count()
-	c := run.history.byPlace[place]
-	if c == nil {
-		c = &crossing{at: run.history.tick(), count: map[uint16]uint64{}}
-		run.history.byPlace[place] = c
-	}
-	if before, ok := c.count[p]; ok && before != count {
-		run.fail("replica %d decides the command at %v at %d, others did at %d", k.node.self, place, count, before)
-	}
-	c.count[p] = count
-	if u := run.history.bySeq[name]; u != nil && p == name.partition && u.at != 0 && u.count == count {
-		u.crossing = c
-	}
+	s.decided = r.Uint64() != 0
+	return s
 }
 
 func readPlace(r *varint.Reader) (p multicast.Position) {

@@ -12,7 +12,7 @@ import (
 // live is the life of a client.
 func (c *treeClient) live() {
 	for p := range treeGroups {
-		c.exchange(uint16(p), replica.Request{Kind: replica.OpenSession, Session: c.session})
+		c.openSession(uint16(p))
 	}
 	if c.id == 0 {
 		c.prepare()
@@ -24,7 +24,7 @@ func (c *treeClient) live() {
 	c.run.clients[0].tell(c)
 	for i := range c.run.work {
 		c.operate()
-		if i%6 == c.id {
+		if i%6 == c.id || c.renewsNow() {
 			c.renew()
 		}
 	}

@@ -279,11 +279,10 @@ func (c *treeClient) hold(ino posix.Ino) {
 	if slices.Contains(c.held, ino) {
 		return
 	}
-	before := c.held
 	c.held = append(slices.Clone(c.held), ino)
 	c.renew()
 	if m := c.query(ino.Partition(), meta.Command{Op: meta.OpGetAttr, Ino: ino}); m.Code == posix.ESTALE {
-		c.held = before
+		c.held = slices.DeleteFunc(slices.Clone(c.held), func(i posix.Ino) bool { return i == ino })
 		c.forget(ino)
 	}
 }
@@ -309,11 +308,15 @@ func (c *treeClient) letGo() {
 	}
 	ino := c.held[0]
 	m := c.contentOf(ino)
+	if m.Code != posix.OK {
+		c.renew() // its session may have expired
+	}
+	still := slices.Contains(c.held, ino)
 	switch {
-	case m.Code != posix.OK:
+	case m.Code != posix.OK && still:
 		c.stop("a file that is held open, %d: %v", ino, m.Code)
-	case m.Attr.Nlink == 0:
+	case m.Code == posix.OK && m.Attr.Nlink == 0:
 		c.run.reach[heldUnlinked]++
 	}
-	c.held = slices.Clone(c.held[1:])
+	c.held = slices.DeleteFunc(slices.Clone(c.held), func(i posix.Ino) bool { return i == ino })
 }

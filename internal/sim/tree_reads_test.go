@@ -91,6 +91,9 @@ func shows(e *happening) []object {
 // seen adds all that has had effect at a partition up to where it answered, with what those who did that knew.
 func (j *treeJudge) seen(e *happening, own bits) {
 	for at, u := range j.order {
+		if j.run.linear && u.madeIn(e.partition) {
+			continue // that it is there shows only to who has seen its name
+		}
 		if count, ok := u.effect(e.partition); ok && count <= e.count {
 			own.set(at)
 			own.add(j.known[at])
@@ -106,7 +109,7 @@ func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 			continue
 		}
 		about := objects
-		if j.run.linear && u.made != 0 && e.partition == u.command.Target && about == nil {
+		if j.run.linear && u.madeIn(e.partition) && about == nil {
 			about = shows(e) // its answer did not wait for that partition: who knows of the inode does
 		}
 		if about == nil || slices.ContainsFunc(j.touched[u], func(o object) bool { return slices.Contains(about, o) }) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -16,10 +17,12 @@ import (
 
 // tree is one run.
 type tree struct {
+	treeSetup
 	net     *Network
-	linear  bool // clients ask for linearizability
-	work    int  // operations of each client
+	work    int // operations of each client
 	disks   map[multicast.ProcessID]*stored
+	groups  []*treeGroup // by partition
+	session uint64       // the last id
 	clients []*treeClient
 	history history
 
@@ -30,16 +33,35 @@ type tree struct {
 	errs  []error
 }
 
+// treeSetup is what differs from test to test.
+type treeSetup struct {
+	linear bool          // clients ask for linearizability
+	lease  time.Duration // of sessions; 0: so long that none ends
+	retain int           // bytes that cores keep for members that are away; 0: more than there are
+	change func(*Config) // nil: the faults are those of treeConfig
+	rage   time.Duration // how long faults rage; 0: treeFaults
+	losses int           // how many disks are lost for ever
+}
+
 // How long faults rage, and then how long clients may take to finish.
 const (
 	treeFaults = 8 * time.Second
 	treeFinish = 5 * time.Minute
 )
 
-func treeRun(seed uint64, linear bool) *tree {
-	r := &tree{linear: linear, disks: map[multicast.ProcessID]*stored{}, history: newHistory(), reach: treeReach{}}
+func treeRun(seed uint64, setup treeSetup) *tree {
+	r := &tree{treeSetup: setup, session: 99, disks: map[multicast.ProcessID]*stored{}, history: newHistory(), reach: treeReach{}}
+	for i := range treeGroups {
+		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
+	}
 	cfg := treeConfig(seed)
 	cfg.Faults.Leads = r.leads
+	if r.change != nil {
+		r.change(&cfg)
+	}
+	for i := range r.losses {
+		cfg.Spares = append(cfg.Spares, multicast.ProcessID(10+i))
+	}
 	net, err := New(cfg, r.boot)
 	if err != nil {
 		r.fail("%w", err)
@@ -51,19 +73,29 @@ func treeRun(seed uint64, linear bool) *tree {
 	for i := range 4 + net.Rand().IntN(2) {
 		r.clients = append(r.clients, newTreeClient(r, i))
 	}
-	net.Run(treeFaults)
+	r.loseDisks(cfg.Spares)
+	net.Run(cmp.Or(r.rage, treeFaults))
 	net.Heal()
 	for net.Now() < treeFinish && net.Err() == nil && len(r.errs) == 0 && !r.finished() {
 		net.Run(net.Now() + time.Second)
 	}
 	net.Run(net.Now() + 10*time.Second) // what replicas still tell each other
+	if r.retain > 0 {
+		net.RestartAll() // what they took over lasts
+		net.Run(net.Now() + 10*time.Second)
+	}
 	return r
 }
 
 func (r *tree) fail(format string, args ...any) { r.errs = append(r.errs, fmt.Errorf(format, args...)) }
 
-// finished reports whether all clients have done all that they had to.
+// finished reports whether all clients have done all that they had to, and who was lost is replaced.
 func (r *tree) finished() bool {
+	for _, g := range r.groups {
+		if !g.complete() {
+			return false
+		}
+	}
 	for _, c := range r.clients {
 		if !c.finished {
 			return false
@@ -73,8 +105,6 @@ func (r *tree) finished() bool {
 }
 
 func (r *tree) leads(p multicast.ProcessID) bool { return r.net.Node(p).(*treeNode).local.Leads() }
-
-func treePartition(p multicast.ProcessID) uint16 { return uint16(p-1) / 3 }
 
 // treeMeta is how a partition begins: the root names the other two.
 func treeMeta(partition uint16) meta.Config {
@@ -94,21 +124,35 @@ func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]by
 	} else if err := disk.crash(rng); err != nil {
 		return nil, err
 	}
-	n := &treeNode{run: r, self: self, partition: treePartition(self), incarnation: incarnation}
+	group, index := r.seat(self)
+	n := &treeNode{run: r, self: self, partition: group.partition(), incarnation: incarnation}
+	records, err := r.endAdoption(self, disk, rng, records)
+	if err != nil {
+		return nil, err
+	}
 	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n}
-	var err error
 	if n.machine, err = meta.New(n.keys, treeMeta(n.partition)); err != nil {
 		return nil, err
 	}
-	n.local, n.cross, err = replicaCores(self, treeGroups, n.keys, records)
+	cfg := primcast.Config{Self: self, Retain: r.retain}
+	if born := group.born.Members[index]; born != self {
+		cfg.Replaces = born
+	}
+	n.local, n.cross, err = replicaCores(cfg, n.partition, treeGroups, n.keys, records)
 	if err != nil {
 		return nil, err
 	}
 	n.replica, err = replica.New(replica.Config{
 		Partition: n.partition, Groups: treeGroups,
-		Self: self, Index: int(self-1) % 3, Incarnation: incarnation, Lease: time.Hour,
+		Self: self, Index: index, Incarnation: incarnation, Lease: cmp.Or(r.lease, time.Hour),
 	}, n.local, n.cross, n.keys, n.machine)
-	return n, err
+	if err != nil {
+		return nil, err
+	}
+	for _, replaced := range group.replaced {
+		n.replica.Replace(replaced)
+	}
+	return n, nil
 }
 
 // treeNode runs a replica as a Node.
@@ -122,6 +166,7 @@ type treeNode struct {
 	machine     *meta.Machine
 	local       *primcast.Core
 	cross       *primcast.Core
+	behind      bool // it waits for the state of another one
 }
 
 // count is how many commands of its partition the replica has executed, the present one included.
@@ -136,6 +181,10 @@ const (
 
 func (n *treeNode) Step(in *Input, out *Output) {
 	n.replicaNode.Step(in, out)
+	if out.Behind != (multicast.Position{}) && !n.behind {
+		n.behind = true
+		n.catchUpLater()
+	}
 	if out.Checkpoint {
 		n.run.reach[checkpoints]++
 	}
@@ -161,5 +210,5 @@ func (n *treeNode) Apply(out *Output) []Call {
 			n.run.reach[relayedByOther]++
 		}
 	}
-	return n.replicaNode.Apply(out)
+	return n.applyForetold(out)
 }

@@ -13,15 +13,15 @@ import (
 // and all faults. What clients are told must fit one order of all updates (tree_judge_test.go).
 func TestTree(t *testing.T) {
 	reach := treeReach{}
-	seeds(t, 100, func(seed uint64) error { return treeRun(seed, false).judge(reach) })
-	reach.require(t)
+	seeds(t, 100, func(seed uint64) error { return treeRun(seed, treeSetup{}).judge(reach) })
+	reach.require(t, treeMarks...)
 }
 
 // TestTreeLinearizable: the same, where all that was ever answered to anybody is seen by who asks later.
 func TestTreeLinearizable(t *testing.T) {
 	reach := treeReach{}
-	seeds(t, 40, func(seed uint64) error { return treeRun(seed, true).judge(reach) })
-	reach.require(t)
+	seeds(t, 40, func(seed uint64) error { return treeRun(seed, treeSetup{linear: true}).judge(reach) })
+	reach.require(t, treeMarks...)
 }
 
 // treeMark names a situation that runs must get to.
@@ -60,15 +60,15 @@ func (a treeReach) add(b treeReach) {
 }
 
 // require demands that the seeds of a test got to each mark.
-func (a treeReach) require(t *testing.T) {
+func (a treeReach) require(t *testing.T, marks ...treeMark) {
 	t.Helper()
-	for _, mark := range treeMarks {
+	for _, mark := range marks {
 		t.Logf("%6d times %s", a[mark], mark)
 	}
 	if *oneSeed != 0 || *seedCount != 0 {
 		return
 	}
-	for _, mark := range treeMarks {
+	for _, mark := range marks {
 		require.Positive(t, a[mark], "no seed got to: %s", mark)
 	}
 }

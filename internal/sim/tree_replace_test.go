@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// TestTreeReplaced: replicas stop for ever with their disks, and new processes take their places, while little is
+// kept for who is away.
+func TestTreeReplaced(t *testing.T) {
+	reach := treeReach{}
+	seeds(t, 60, func(seed uint64) error {
+		setup := treeTransfers(seed)
+		setup.losses = 6
+		return treeRun(seed, setup).judge(reach)
+	})
+	reach.require(t, replacedOne, replacedTwice, replacedEarly, tookOver, sessionExpired, renamedAcross, madeAlone)
+}
+
+const (
+	replacedOne   treeMark = "a new process was started for one that had stopped for ever"
+	replacedTwice treeMark = "the new process stopped for ever, too, and was replaced"
+	replacedEarly treeMark = "it did so before it was a member"
+)
+
+// treeGroup is who replicates a partition, as the operator has noted it.
+type treeGroup struct {
+	run      *tree
+	born     *multicast.Group
+	members  []multicast.ProcessID // by seat
+	replaced []multicast.Replacement
+	vacant   bool // somebody has stopped for ever, and nobody was started yet
+	last     int  // the seat that was replaced last
+}
+
+func newTreeGroup(r *tree, born *multicast.Group) *treeGroup {
+	return &treeGroup{run: r, born: born, members: slices.Clone(born.Members)}
+}
+
+func (g *treeGroup) partition() uint16 { return uint16(g.born.ID) }
+
+// seat finds the group and the seat of a replica.
+func (r *tree) seat(p multicast.ProcessID) (*treeGroup, int) {
+	for _, g := range r.groups {
+		if i := slices.Index(g.members, p); i >= 0 {
+			return g, i
+		}
+	}
+	return nil, 0
+}
+
+// complete reports whether all members are there: the last new one has all that it needs to be counted.
+func (g *treeGroup) complete() bool {
+	if g.vacant {
+		return false
+	}
+	if len(g.replaced) == 0 {
+		return true
+	}
+	fresh, ok := g.run.net.Node(g.members[g.last]).(*treeNode)
+	if !ok || fresh.behind {
+		return false
+	}
+	for _, p := range g.members {
+		n, ok := g.run.net.Node(p).(*treeNode)
+		if !ok || n.behind || !knows(n.local, g) || !knows(n.cross, g) ||
+			fresh.local.Stats().Current != n.local.Stats().Current || fresh.cross.Stats().Current != n.cross.Stats().Current {
+			return false
+		}
+	}
+	return true
+}
+
+// knows reports whether a core counts the members of a group as they are.
+func knows(c *primcast.Core, g *treeGroup) bool { return slices.Equal(c.Members(g.born.ID), g.members) }
+
+// agrees demands that all replicas run and have the same members in mind, in both orders.
+func (g *treeGroup) agrees() error {
+	for _, p := range g.members {
+		n, ok := g.run.net.Node(p).(*treeNode)
+		if !ok || n.behind {
+			return fmt.Errorf("partition %d: replica %d does not run at the end", g.partition(), p)
+		}
+		if !knows(n.local, g) {
+			return fmt.Errorf("partition %d: replica %d has %v for its members at the end, they are %v",
+				g.partition(), p, n.local.Members(g.born.ID), g.members)
+		}
+		for _, other := range g.run.groups {
+			if !knows(n.cross, other) {
+				return fmt.Errorf("partition %d: replica %d has %v for the members of partition %d at the end, they are %v",
+					g.partition(), p, n.cross.Members(other.born.ID), other.partition(), other.members)
+			}
+		}
+	}
+	return nil
+}
+
+// loseDisks stops replicas for ever, one after the other, and has spares take their places.
+func (r *tree) loseDisks(spares []multicast.ProcessID) {
+	if len(spares) == 0 {
+		return
+	}
+	r.net.Schedule(r.net.Now()+r.net.between(0, 3*time.Second), func() {
+		if r.net.healed {
+			return
+		}
+		g := r.groups[r.net.Rand().IntN(len(r.groups))]
+		switch seat := r.net.Rand().IntN(len(g.members)); {
+		case g.vacant: // later
+		case g.complete():
+			g.lose(seat, spares[0])
+			spares = spares[1:]
+		case r.net.percent(50): // who is not complete yet may go, and nobody else
+			g.lose(g.last, spares[0])
+			spares = spares[1:]
+		}
+		r.loseDisks(spares)
+	})
+}
+
+// lose stops who has a seat for ever; after a while the spare is started.
+func (g *treeGroup) lose(seat int, spare multicast.ProcessID) {
+	net, old := g.run.net, g.members[seat]
+	if !slices.Contains(g.born.Members, old) {
+		g.run.reach[replacedTwice]++
+		if !g.complete() {
+			g.run.reach[replacedEarly]++
+		}
+	}
+	net.mark(Killed)
+	p := net.processes[old]
+	if p.up {
+		p.stop()
+	}
+	p.away, g.vacant = true, true
+	net.Schedule(net.Now()+net.between(0, 3*time.Second), func() { g.replace(seat, spare) })
+}
+
+// replace notes who has the seat now, starts it, and starts the others anew, so that they hear of it.
+func (g *treeGroup) replace(seat int, spare multicast.ProcessID) {
+	net := g.run.net
+	g.run.reach[replacedOne]++
+	g.replaced = append(g.replaced, multicast.Replacement{Old: g.members[seat], New: spare})
+	g.members[seat], g.vacant, g.last = spare, false, seat
+	net.Start(spare)
+	for _, member := range g.members {
+		if member == spare {
+			continue
+		}
+		net.Schedule(net.Now()+net.between(0, 2*time.Second), func() {
+			if p := net.processes[member]; p.up {
+				p.stop()
+				p.restart()
+			}
+		})
+	}
+}
