@@ -23,10 +23,6 @@ import (
 // update has had or will have effect is unknown.
 var ErrStopped = errors.New("replica stopped")
 
-// ErrBehind ends Run where the others of the group have forgotten what this process still needs: it must be given the state
-// of one of them.
-var ErrBehind = errors.New("replica is behind what the others of its group keep")
-
 // Clock is what the driver reads once a turn. Everything else uses package time; this
 // exists because one machine has one clock and a cluster has many.
 type Clock interface{ Now() multicast.Instant }
@@ -68,8 +64,9 @@ type Driver struct {
 	log   Log
 	clock Clock
 
-	ready chan struct{} // capacity 1: requests are there
-	over  chan struct{} // closed when it has stopped
+	ready  chan struct{} // capacity 1: requests are there
+	over   chan struct{} // closed when it has stopped
+	behind chan struct{} // see Behind
 
 	mu       sync.Mutex
 	requests []replica.Call
@@ -87,6 +84,7 @@ func New(self multicast.ProcessID, node Node, links transport.Links, log Log, cl
 		self: self, node: node, links: links, log: log, clock: clock,
 		ready:   make(chan struct{}, 1),
 		over:    make(chan struct{}),
+		behind:  make(chan struct{}),
 		waiting: map[uint64]chan []byte{},
 	}
 }
@@ -123,8 +121,13 @@ func (d *Driver) Handle(ctx context.Context, request []byte) ([]byte, error) {
 	}
 }
 
+// Behind is closed once the others of the group have forgotten what this process still needs: it must be given the state of one of
+// them. Until then it takes its turns: the others may need what only it has.
+func (d *Driver) Behind() <-chan struct{} { return d.behind }
+
 // Between has f called between two turns, when all that was stepped is durable and applied, and returns after it. f
-// should be short: it holds up the replica. After an error f may still be called, unless it is ErrStopped.
+// should be short: it holds up the replica. After an error f may still be called, unless it is ErrStopped. If f ends the context of Run, no
+// turn follows.
 func (d *Driver) Between(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	d.mu.Lock()
@@ -205,7 +208,7 @@ func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) erro
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	own := []multicast.Frame{{Peer: d.self}} // the link to itself starts, too
-	due := true
+	due, behind := true, false
 	for {
 		in.Input.Reset()
 		clear(in.Requests)
@@ -221,8 +224,9 @@ func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) erro
 		if own, err = d.release(&out, own); err != nil {
 			return err
 		}
-		if out.Behind != (multicast.Position{}) {
-			return fmt.Errorf("%w: up to %v", ErrBehind, out.Behind)
+		if out.Behind != (multicast.Position{}) && !behind {
+			behind = true
+			close(d.behind)
 		}
 		due = d.schedule(timer, out.Wake)
 	}

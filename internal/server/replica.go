@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/kv"
@@ -50,12 +51,8 @@ func (h *hosted) close() error {
 // run drives a replica until ctx ends or it fails. One that is behind takes over the state of another and starts anew.
 func (s *Server) run(ctx context.Context, h *hosted) error {
 	for {
-		err := h.driver.Run(ctx)
-		if !errors.Is(err, driver.ErrBehind) {
+		if adopted, err := s.drive(ctx, h); !adopted || err != nil {
 			return err
-		}
-		if !s.catchUp(ctx, h) {
-			return nil // it is to end
 		}
 		if err := h.close(); err != nil {
 			return err
@@ -69,6 +66,24 @@ func (s *Server) run(ctx context.Context, h *hosted) error {
 			return err
 		}
 	}
+}
+
+// drive runs a replica until ctx ends, it fails, or it has taken over the state of another one. As long as it is behind it goes
+// on ordering: the others may need what only it has.
+func (s *Server) drive(ctx context.Context, h *hosted) (adopted bool, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	var catching sync.WaitGroup
+	catching.Go(func() {
+		select {
+		case <-h.driver.Behind():
+			adopted = s.catchUp(ctx, h, stop)
+		case <-ctx.Done():
+		}
+	})
+	err = h.driver.Run(ctx)
+	stop()
+	catching.Wait()
+	return adopted, err
 }
 
 // startReplica brings a replica back to where it was, and answers calls to it.

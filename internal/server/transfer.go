@@ -183,15 +183,15 @@ func (x *exports) close() {
 	}
 }
 
-// catchUp gives a replica whose driver has ended the state of another one of its partition. It tries until one does; false: ctx
-// has ended.
-func (s *Server) catchUp(ctx context.Context, h *hosted) bool {
+// catchUp gives a replica that is behind the state of another one of its partition, and stops its driver. It tries until one does;
+// false: ctx has ended.
+func (s *Server) catchUp(ctx context.Context, h *hosted, stop func()) bool {
 	for {
 		for _, donor := range s.cfg.Cluster.Partitions[h.partition].Replicas {
 			if donor.Process == h.process {
 				continue
 			}
-			err := s.takeOver(ctx, h, donor.Process)
+			err := s.takeOver(ctx, h, donor.Process, stop)
 			if err == nil {
 				s.cfg.Logger.Info("a replica that was behind has taken over the state of another",
 					"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server)
@@ -211,8 +211,8 @@ func (s *Server) catchUp(ctx context.Context, h *hosted) bool {
 	}
 }
 
-// takeOver fetches the state of a donor and puts it in the place of the own one.
-func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.ProcessID) (err error) {
+// takeOver fetches the state of a donor and puts it in the place of the own one. No turn may follow that.
+func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.ProcessID, stop func()) (err error) {
 	file, err := os.CreateTemp(filepath.Join(s.cfg.Dir, fmt.Sprintf("partition-%d", h.partition)), "import-")
 	if err != nil {
 		return err
@@ -227,7 +227,17 @@ func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.Proces
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	return h.replica.Adopt(file)
+	adopted := false
+	ended := h.driver.Between(context.WithoutCancel(ctx), func() {
+		if err = h.replica.Adopt(file); err == nil {
+			adopted = true
+			stop()
+		}
+	})
+	if adopted {
+		return nil // the driver may have ended before Between has
+	}
+	return errors.Join(err, ended)
 }
 
 // fetch reads the whole state of a donor.
