@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/kv"
@@ -30,6 +31,7 @@ type hosted struct {
 	replica   *replica.Replica
 	driver    *driver.Driver
 	exports   exports
+	catching  atomic.Bool // it takes over the state of another one, and takes no turns
 }
 
 // close ends network access first, so that nothing is asked of a store that is closed.
@@ -68,8 +70,7 @@ func (s *Server) run(ctx context.Context, h *hosted) error {
 	}
 }
 
-// drive runs a replica until ctx ends, it fails, or it has taken over the state of another one. As long as it is behind it goes
-// on ordering: the others may need what only it has.
+// drive runs a replica until ctx ends, it fails, or it has taken over the state of another one.
 func (s *Server) drive(ctx context.Context, h *hosted) (adopted bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	var catching sync.WaitGroup

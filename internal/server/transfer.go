@@ -29,8 +29,12 @@ const (
 	exportIdle   = time.Minute // then an export that nobody reads on is dropped
 	exportLast   = time.Second // the same, once its last piece was read
 	exportPoll   = 100 * time.Millisecond
-	transferWait = time.Second // between two rounds over the other replicas
+	catchUpWait  = time.Second // between the first two rounds over the other replicas; then twice as long each time
+	catchUpMost  = 30 * time.Second
 )
+
+// errCatching answers calls to a replica that takes over the state of another one: it would answer much later.
+var errCatching = errors.New("replica takes over the state of another one")
 
 // exports are the states that this replica is giving to others: files that are gone when it stops. There is one at a time.
 type exports struct {
@@ -53,6 +57,9 @@ type export struct {
 // serve answers calls to a replica: pieces of its state, and all that its driver answers.
 func (s *Server) serve(h *hosted) transport.Handler {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
+		if h.catching.Load() {
+			return nil, errCatching
+		}
 		if len(request) == 0 || request[0] != transferRequest {
 			return h.driver.Handle(ctx, request)
 		}
@@ -185,34 +192,50 @@ func (x *exports) close() {
 
 // catchUp gives a replica that is behind the state of another one of its partition, and stops its driver. It tries until one does;
 // false: ctx has ended.
+//
+// Meanwhile the replica takes no turns: no state does for one that goes on acknowledging. But the others may need what
+// only it has, and none of theirs does then: so it takes part between two rounds, each time longer.
 func (s *Server) catchUp(ctx context.Context, h *hosted, stop func()) bool {
-	for {
-		for _, donor := range s.cfg.Cluster.Partitions[h.partition].Replicas {
-			if donor.Process == h.process {
-				continue
+	for wait := catchUpWait; ; wait = min(2*wait, catchUpMost) {
+		adopted := false
+		_ = h.driver.Between(context.WithoutCancel(ctx), func() { // fails only if the driver ends, and with it ctx
+			h.catching.Store(true)
+			defer h.catching.Store(false)
+			if adopted = s.takeOverAny(ctx, h); adopted {
+				stop() // no turn may follow
 			}
-			err := s.takeOver(ctx, h, donor.Process, stop)
-			if err == nil {
-				s.cfg.Logger.Info("a replica that was behind has taken over the state of another",
-					"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server)
-				return true
-			}
-			if ctx.Err() != nil {
-				return false
-			}
-			s.cfg.Logger.Warn("a replica is behind and cannot take over the state of another yet: trying on",
-				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server, "error", err)
+		})
+		if adopted {
+			return true
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(transferWait):
+		case <-time.After(wait):
 		}
 	}
 }
 
-// takeOver fetches the state of a donor and puts it in the place of the own one. No turn may follow that.
-func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.ProcessID, stop func()) (err error) {
+// takeOverAny asks each other replica of the partition once.
+func (s *Server) takeOverAny(ctx context.Context, h *hosted) bool {
+	for _, donor := range s.cfg.Cluster.Partitions[h.partition].Replicas {
+		if donor.Process == h.process || ctx.Err() != nil {
+			continue
+		}
+		err := s.takeOver(ctx, h, donor.Process)
+		if err == nil {
+			s.cfg.Logger.Info("a replica that was behind has taken over the state of another",
+				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server)
+			return true
+		}
+		s.cfg.Logger.Warn("a replica is behind and cannot take over the state of another yet: trying on",
+			"server", s.cfg.Name, "partition", h.partition, "process", h.process, "from", donor.Server, "error", err)
+	}
+	return false
+}
+
+// takeOver fetches the state of a donor and puts it in the place of the own one.
+func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.ProcessID) (err error) {
 	file, err := os.CreateTemp(filepath.Join(s.cfg.Dir, fmt.Sprintf("partition-%d", h.partition)), "import-")
 	if err != nil {
 		return err
@@ -227,17 +250,7 @@ func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.Proces
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	adopted := false
-	ended := h.driver.Between(context.WithoutCancel(ctx), func() {
-		if err = h.replica.Adopt(file); err == nil {
-			adopted = true
-			stop()
-		}
-	})
-	if adopted {
-		return nil // the driver may have ended before Between has
-	}
-	return errors.Join(err, ended)
+	return h.replica.Adopt(file)
 }
 
 // fetch reads the whole state of a donor.
