@@ -50,7 +50,10 @@ const (
 )
 
 func treeRun(seed uint64, setup treeSetup) *tree {
-	r := &tree{treeSetup: setup, session: 99, disks: map[multicast.ProcessID]*stored{}, history: newHistory(), reach: treeReach{}}
+	r := &tree{
+		treeSetup: setup, session: 99, disks: map[multicast.ProcessID]*stored{},
+		history: newHistory(), reach: treeReach{},
+	}
 	for i := range treeGroups {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
 	}
@@ -166,7 +169,10 @@ type treeNode struct {
 	machine     *meta.Machine
 	local       *primcast.Core
 	cross       *primcast.Core
-	behind      bool // it waits for the state of another one
+
+	behind   bool                  // it needs the state of another one
+	donors   []multicast.ProcessID // that it will still ask; nil: it does not ask now
+	patience time.Duration         // until it asks again
 }
 
 // count is how many commands of its partition the replica has executed, the present one included.
@@ -183,7 +189,7 @@ func (n *treeNode) Step(in *Input, out *Output) {
 	n.replicaNode.Step(in, out)
 	if out.Behind != (multicast.Position{}) && !n.behind {
 		n.behind = true
-		n.catchUpLater()
+		n.catchUp()
 	}
 	if out.Checkpoint {
 		n.run.reach[checkpoints]++

@@ -17,12 +17,13 @@ import (
 func TestTreeTransfers(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 60, func(seed uint64) error { return treeRun(seed, treeTransfers(seed)).judge(reach) })
-	reach.require(t, tookOver, notTaken, stoppedAdopting, stoppedEnding, sessionExpired, happenedUnanswered, neverHappened, renamedAcross, madeAlone, decidedSessionless)
+	reach.require(t, tookOver, notTaken, tookPart, stoppedAdopting, stoppedEnding, sessionExpired, happenedUnanswered, neverHappened, renamedAcross, madeAlone, decidedSessionless)
 }
 
 const (
 	tookOver           treeMark = "a replica took over the state of another"
-	notTaken           treeMark = "a state did not do, and another was taken"
+	notTaken           treeMark = "a state did not do"
+	tookPart           treeMark = "a replica that was behind took part again for a while, as no state did"
 	stoppedAdopting    treeMark = "a replica stopped after it had taken over the store, and before the log"
 	stoppedEnding      treeMark = "a replica stopped after it had taken over store and log, before it had noted that"
 	sessionExpired     treeMark = "a session expired, and its client went on with a new one"
@@ -47,44 +48,52 @@ func longFaults(cfg *Config) {
 	f.Pause, f.SlowDisk, f.CrashAll, f.Crash, f.Chase = 1, 0, 0, 5, 1
 }
 
-// transferPause is about how long a replica waits until it asks for a state again.
+// transferPause is about how long it takes to fetch a state, or to learn that there is none to be had.
 const transferPause = 500 * time.Millisecond
 
-// catchUpLater has a replica that is behind take over the state of another one, as internal/server does. Until then it goes on
-// ordering: the others may need what only it has.
-func (n *treeNode) catchUpLater() {
-	n.afterwards(transferPause, n.fetch)
+// catchUp has a replica that is behind take over the state of another one, as internal/server does. Meanwhile it stands still: no state does
+// for one that goes on acknowledging. But the others may need what only it has, and none of theirs does then:
+// so it takes part for a while, each time longer, before it asks them again.
+func (n *treeNode) catchUp() {
+	group, _ := n.run.seat(n.self)
+	n.donors = slices.DeleteFunc(slices.Clone(group.members), func(p multicast.ProcessID) bool { return p == n.self })
+	n.run.net.Rand().Shuffle(len(n.donors), func(i, j int) { n.donors[i], n.donors[j] = n.donors[j], n.donors[i] })
+	n.fetch()
 }
 
-// afterwards does something within a time, if the process has not stopped by then.
-func (n *treeNode) afterwards(most time.Duration, do func()) {
+// after does something later, if the process has not stopped by then.
+func (n *treeNode) after(wait time.Duration, do func()) {
 	net := n.run.net
-	net.Schedule(net.Now()+net.between(0, most), func() {
+	net.Schedule(net.Now()+wait, func() {
 		if net.Node(n.self) == n {
 			do()
 		}
 	})
 }
 
-// fetch takes the state of another replica, if one can give it, and has it arrive.
+// fetch takes the state of the next donor, and has it arrive.
 func (n *treeNode) fetch() {
-	group, _ := n.run.seat(n.self)
-	members := slices.Clone(group.members)
-	n.run.net.Rand().Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
-	for _, member := range members {
-		donor, ok := n.run.net.Node(member).(*treeNode)
-		if !ok || donor == n || n.run.net.processes[member].disk.busy() {
-			continue
-		}
-		var state bytes.Buffer
-		if err := replica.Export(&state, donor.replica.CoreStates(), donor.keys); err != nil {
-			n.run.fail("replica %d gives its state: %w", member, err)
-			return
-		}
-		n.afterwards(transferPause, func() { n.adopt(&state) })
+	net := n.run.net
+	if len(n.donors) == 0 {
+		n.run.reach[tookPart]++
+		n.donors, n.patience = nil, min(max(time.Second, 2*n.patience), 30*time.Second)
+		n.after(n.patience, n.catchUp)
 		return
 	}
-	n.catchUpLater()
+	p, q := net.processes[n.self], net.processes[n.donors[0]]
+	n.donors = n.donors[1:]
+	took := net.between(0, transferPause)
+	p.pausedUntil = max(p.pausedUntil, net.Now()+took+1)
+	donor, up := q.node.(*treeNode)
+	if !up || p.links[q.id].cut > 0 || q.links[p.id].cut > 0 || donor.donors != nil || q.disk.busy() {
+		n.after(took, n.fetch)
+		return
+	}
+	var state bytes.Buffer
+	if err := replica.Export(&state, donor.replica.CoreStates(), donor.keys); err != nil {
+		n.run.fail("replica %d gives its state: %w", donor.self, err)
+	}
+	n.after(took, func() { n.adopt(&state) })
 }
 
 // adopt puts a state in the place of the own one and starts anew, maybe later.
@@ -95,7 +104,7 @@ func (n *treeNode) adopt(state *bytes.Buffer) {
 	switch {
 	case errors.Is(err, replica.ErrNotNewer):
 		n.run.reach[notTaken]++
-		n.catchUpLater()
+		n.fetch()
 		return
 	case err != nil:
 		n.run.fail("replica %d takes over a state: %w", n.self, err)
