@@ -70,7 +70,9 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 			giveUp()
 			r = <-results
 		}
-		n.note(r.region, r.err == nil, waited[r.region])
+		if ctx.Err() == nil { // else it says nothing of the region
+			n.note(r.region, r.err == nil || errors.Is(r.err, ErrNoSpace), waited[r.region])
+		}
 		delete(waited, r.region)
 		if r.err == nil {
 			stored++
@@ -136,18 +138,27 @@ func (n *Nearest) all(ctx context.Context, do func(context.Context, Store) error
 	return g.Wait()
 }
 
-// Get implements Store. ErrNotFound and ErrCorrupt mean that all regions were asked.
+// Get implements Store. ErrNotFound and ErrCorrupt mean that all regions were asked. What nearer ones have missed is put there.
 func (n *Nearest) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	var lost, failed error
+	var missed []Store
 	for _, s := range n.stores {
 		data, err := s.Get(ctx, id, into)
 		switch {
-		case err == nil || ctx.Err() != nil:
-			return data, err
+		case err == nil:
+			for _, nearer := range missed {
+				_ = nearer.Put(ctx, id, data) // if not, the next reader goes far too
+			}
+			return data, nil
+		case ctx.Err() != nil:
+			return nil, err
 		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNotFound) && lost == nil:
 			lost = err
 		case !errors.Is(err, ErrNotFound):
 			failed = err
+		}
+		if errors.Is(err, ErrNotFound) {
+			missed = append(missed, s)
 		}
 	}
 	if failed != nil {

@@ -66,8 +66,14 @@ func TestPutGoesOnWithoutARegion(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 50*time.Millisecond, took, "not waited for")
 		require.True(t, has(0) && has(1) && !has(2))
+		there, err := block.NewNearest(regions[2], regions[0])
+		require.NoError(t, err)
+		regions[2].down = false
+		_, err = there.Get(t.Context(), block.ID{number}, nil)
+		require.NoError(t, err)
+		require.True(t, has(2), "a reader there brings what it has missed")
 
-		regions[1].down = true
+		regions[1].down, regions[2].down = true, true
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		require.ErrorIs(t, s.Put(ctx, block.ID{99}, []byte("data")), context.DeadlineExceeded, "no majority")

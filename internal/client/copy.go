@@ -57,12 +57,12 @@ func (c *Client) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) e
 	}
 }
 
-// copyWindow copies the blocks of the firstSeek bytes from offset on.
+// copyWindow copies the blocks of the firstSeek bytes from offset on. There may be very many: only the single steps are bounded.
 func (c *Client) copyWindow(ctx context.Context, to *partition, ino posix.Ino, offset uint64) error {
-	ctx, cancel := c.operation(ctx)
-	defer cancel()
 	for try := 1; ; try++ {
-		a, err := c.askAt(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek})
+		asking, cancel := c.operation(ctx)
+		a, err := c.askAt(asking, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek})
+		cancel()
 		if err != nil {
 			return err
 		}
@@ -84,6 +84,8 @@ func (c *Client) copyExtents(ctx context.Context, from, to *partition, extents [
 		}
 		copied[e.Block] = true
 		g.Go(func() error {
+			ctx, cancel := c.operation(ctx)
+			defer cancel()
 			data, _, err := c.readBlock(ctx, from, e.Block, nil)
 			if err != nil {
 				return fmt.Errorf("block %v: %w", e.Block, err)

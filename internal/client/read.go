@@ -120,19 +120,22 @@ func (c *Client) fetch(ctx context.Context, p *partition, id posix.BlockID, into
 	return data, err
 }
 
-// readBlock reads a block of a file that is in p: from p's store or, if that does not have it yet, from that of the
-// partition where the file was when the block was written.
+// readBlock reads a block of a file that is in p: from p's store or, if that does not have it yet or cannot tell, from that of
+// the partition where the file was when the block was written.
 func (c *Client) readBlock(ctx context.Context, p *partition, id posix.BlockID, into []byte) (data []byte, from *partition, err error) {
 	data, err = p.blocks.Get(ctx, id, into[:0:len(into)])
-	if !errors.Is(err, block.ErrNotFound) {
+	if err == nil || ctx.Err() != nil {
 		return data, p, err
 	}
 	from, unknown := c.partition(writtenIn(id))
 	if unknown != nil || from == p {
 		return nil, p, err
 	}
-	data, err = from.blocks.Get(ctx, id, into[:0:len(into)])
-	return data, from, err
+	data, there := from.blocks.Get(ctx, id, into[:0:len(into)])
+	if there != nil && !errors.Is(err, block.ErrNotFound) {
+		return nil, p, err
+	}
+	return data, from, there
 }
 
 // writtenIn gives the partition that a block's file was in when it was written.
