@@ -36,7 +36,7 @@ func NewNearest(stores ...Store) (*Nearest, error) {
 }
 
 // Put implements Store. It asks all regions in parallel, and does not return before all have answered or it has given them
-// up: data is the caller's again. Where there is no space in one, there is none.
+// up: data is the caller's again. If one refuses, for lack of space say, it is refused.
 func (n *Nearest) Put(ctx context.Context, id ID, data []byte) error {
 	if len(n.stores) == 1 {
 		return n.stores[0].Put(ctx, id, data)
@@ -58,7 +58,7 @@ type putResult struct {
 // gather takes all results; giveUp makes those come that are not waited for any more.
 func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, giveUp func()) error {
 	stored, waited := 0, n.present()
-	var failed error
+	var failed, refused error // out of reach; or a region said no
 	timer := time.NewTimer(straggle)
 	timer.Stop()
 	defer timer.Stop()
@@ -71,13 +71,16 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 			r = <-results
 		}
 		if ctx.Err() == nil { // else it says nothing of the region
-			n.note(r.region, r.err == nil || errors.Is(r.err, ErrNoSpace), waited[r.region])
+			n.note(r.region, !outOfReach(r.err), waited[r.region])
 		}
 		delete(waited, r.region)
-		if r.err == nil {
+		switch {
+		case r.err == nil:
 			stored++
-		} else if failed == nil || errors.Is(r.err, ErrNoSpace) {
+		case outOfReach(r.err):
 			failed = r.err
+		default:
+			refused = r.err
 		}
 		switch {
 		case stored <= len(n.stores)/2:
@@ -90,10 +93,17 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case stored <= len(n.stores)/2 || errors.Is(failed, ErrNoSpace):
+	case refused != nil:
+		return refused
+	case stored <= len(n.stores)/2:
 		return fmt.Errorf("put block %v: stored in %d of %d regions: %w", id, stored, len(n.stores), failed)
 	}
 	return nil
+}
+
+// outOfReach reports whether an error says that a region did not answer, in time at least.
+func outOfReach(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // present gives the regions that are not away.
