@@ -106,6 +106,20 @@ func outOfReach(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
+// order gives the regions, the nearest first, those that are away last.
+func (n *Nearest) order() []int {
+	present := n.present()
+	order := make([]int, 0, len(n.stores))
+	for _, there := range []bool{true, false} {
+		for i := range n.stores {
+			if present[i] == there {
+				order = append(order, i)
+			}
+		}
+	}
+	return order
+}
+
 // present gives the regions that are not away.
 func (n *Nearest) present() map[int]bool {
 	now, regions := time.Now(), map[int]bool{}
@@ -152,8 +166,12 @@ func (n *Nearest) all(ctx context.Context, do func(context.Context, Store) error
 func (n *Nearest) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	var lost, failed error
 	var missed []Store
-	for _, s := range n.stores {
+	for _, i := range n.order() {
+		s := n.stores[i]
 		data, err := s.Get(ctx, id, into)
+		if ctx.Err() == nil {
+			n.note(i, !outOfReach(err), true)
+		}
 		switch {
 		case err == nil:
 			for _, nearer := range missed {

@@ -43,10 +43,10 @@ func (c *Client) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) e
 	if err != nil {
 		return posix.EINVAL
 	}
-	for offset := uint64(0); ; offset += firstSeek {
+	for offset := uint64(0); ; {
 		offset, err = c.SeekData(ctx, ino, offset)
 		if err == nil {
-			err = c.copyWindow(ctx, to, ino, offset)
+			offset, err = c.copyWindow(ctx, to, ino, offset)
 		}
 		switch {
 		case errors.Is(err, posix.ENXIO):
@@ -57,18 +57,18 @@ func (c *Client) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) e
 	}
 }
 
-// copyWindow copies the blocks of the firstSeek bytes from offset on. There may be very many: only the single steps are bounded.
-func (c *Client) copyWindow(ctx context.Context, to *partition, ino posix.Ino, offset uint64) error {
+// copyWindow copies blocks from offset on and gives up to where. There may be very many: only the single steps are bounded.
+func (c *Client) copyWindow(ctx context.Context, to *partition, ino posix.Ino, offset uint64) (uint64, error) {
 	for try := 1; ; try++ {
 		asking, cancel := c.operation(ctx)
 		a, err := c.askAt(asking, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek})
 		cancel()
 		if err != nil {
-			return err
+			return offset, err
 		}
 		err = c.copyExtents(ctx, a.partition, to, a.Extents)
 		if !errors.Is(err, block.ErrNotFound) || try == maxRereads {
-			return err
+			return max(a.Number, offset+1), err
 		}
 		// Overwritten since the extents were read, and deleted: look again.
 	}

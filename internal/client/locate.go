@@ -38,12 +38,19 @@ func (c *Client) Locate(ctx context.Context, ino posix.Ino) (Location, error) {
 		if l.Rule, err = c.askRule(ctx, ino); err != nil {
 			return Location{}, c.outcome(err)
 		}
-		if l.Task, err = c.taskOf(ctx, a.partition, ino); err != nil {
-			return Location{}, c.outcome(err)
+	}
+	far, end := context.WithTimeout(ctx, min(farPatience, c.cfg.Timeout))
+	defer end()
+	if a.Attr.Mode.IsDir() {
+		if l.Task, err = c.taskOf(far, a.partition, ino); err != nil {
+			l.Why = "not known now: a partition that would know does not answer"
+			return l, nil
 		}
 	}
-	l.Why, err = c.why(ctx, &a, &l.Rule)
-	return l, c.outcome(err)
+	if l.Why, err = c.why(far, &a, &l.Rule); err != nil {
+		l.Why = "not known now: a partition that would know does not answer"
+	}
+	return l, nil
 }
 
 // leader gives the replica of p that says it leads.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -120,19 +122,29 @@ type PartitionTask struct {
 	meta.Task
 }
 
-// Tasks gives what is to be moved in the background, of all partitions.
+// farPatience bounds what is only told beside the rest: a partition that is out of reach must not keep an operator from it.
+const farPatience = 3 * time.Second
+
+// Tasks gives what is to be moved in the background, of all partitions that answer soon. An error: none does.
 func (c *Client) Tasks(ctx context.Context) ([]PartitionTask, error) {
-	ctx, cancel := c.operation(ctx)
+	ctx, cancel := context.WithTimeout(ctx, min(farPatience, c.cfg.Timeout))
 	defer cancel()
+	tasks, errs := make([][]meta.Task, len(c.partitions)), make([]error, len(c.partitions))
+	var asking sync.WaitGroup
+	for i, p := range c.partitions {
+		asking.Go(func() { tasks[i], errs[i] = c.tasks(ctx, p) })
+	}
+	asking.Wait()
 	var all []PartitionTask
-	for _, p := range c.partitions {
-		tasks, err := c.tasks(ctx, p)
-		if err != nil {
-			return nil, c.outcome(err)
-		}
-		for _, t := range tasks {
+	answered := false
+	for i, p := range c.partitions {
+		answered = answered || errs[i] == nil
+		for _, t := range tasks[i] {
 			all = append(all, PartitionTask{p.id, t})
 		}
+	}
+	if !answered {
+		return nil, c.outcome(errs[0])
 	}
 	return all, nil
 }

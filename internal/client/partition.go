@@ -151,7 +151,7 @@ func (c *Client) openSession(ctx context.Context, p *partition) (*session, error
 	for {
 		s := newSession()
 		reply, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
-			return replica.Request{Kind: replica.OpenSession, Session: s.id, Vector: c.vector.snapshot()}
+			return replica.Request{Kind: replica.OpenSession, Session: s.id, Vector: c.vector.snapshot(), Command: c.cfg.Cluster.Identity()}
 		})
 		switch {
 		case err != nil:

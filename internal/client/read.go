@@ -37,20 +37,21 @@ func (c *Client) Read(ctx context.Context, ino posix.Ino, into []byte, offset ui
 		if err != nil {
 			return n, c.outcome(err)
 		}
-		if got < len(window) {
-			break
+		if got == 0 {
+			break // the end
 		}
 	}
 	return n, nil
 }
 
+// readWindow gives how much it has read: nothing only at the end of the file.
 func (c *Client) readWindow(ctx context.Context, ino posix.Ino, into []byte, offset uint64) (int, error) {
 	for try := 1; ; try++ {
 		r, err := c.askAt(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: uint64(len(into))})
 		if err != nil || offset >= r.Attr.Size {
 			return 0, err
 		}
-		n := int(min(uint64(len(into)), r.Attr.Size-offset))
+		n := int(min(uint64(len(into)), r.Attr.Size-offset, r.Number-min(offset, r.Number)))
 		err = c.fill(ctx, r.partition, into[:n], offset, r.Extents)
 		switch {
 		case err == nil:

@@ -52,7 +52,7 @@ func (c *Client) seek(ctx context.Context, ino posix.Ino, offset uint64, found f
 		case offset >= r.Attr.Size:
 			return 0, posix.ENXIO
 		}
-		end := min(r.Attr.Size, from+window)
+		end := min(r.Attr.Size, from+window, max(r.Number, from+1))
 		if at, ok := found(from, r.Extents); ok && at < end {
 			return at, nil
 		}

@@ -96,8 +96,11 @@ func (c *Client) Wait(ctx context.Context, token string) error {
 func (c *Client) await(ctx context.Context, p *partition, v replica.Vector) error {
 	ask := meta.Command{Op: meta.OpStatFS, Ino: posix.MakeIno(p.id, posix.Root.Counter())}
 	command := ask.Append(nil)
-	_, _, err := c.exchange(ctx, p, reading, func() replica.Request {
+	reply, _, err := c.exchange(ctx, p, reading, func() replica.Request {
 		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot().Merge(v), Command: command}
 	})
+	if err == nil && reply.Status != replica.Answered {
+		err = c.refused(p, &reply)
+	}
 	return err
 }

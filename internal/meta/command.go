@@ -38,7 +38,7 @@ const (
 	OpReadDir                  // Ino Offset=cookie after which to start (0: from the start) Length=max entries, at most MaxEntries -> Entries; none at the end
 	OpGetXattr                 // Ino Name -> Data
 	OpListXattr                // Ino -> Data: names, each ended by a NUL
-	OpExtents                  // Ino Offset Length -> Attr, Extents that overlap the range, in order, clipped to it; gaps are holes
+	OpExtents                  // Ino Offset Length -> Attr, Extents that overlap the range, in order, clipped to it; gaps are holes; Number=up to which offset they are all, less than asked for if there are very many
 	OpStatFS                   // -> Number=inodes in use, Number2=bytes in use
 	OpRule                     // Ino=directory -> Attr, Data=its encoded Rule, which says nothing if it has none
 	OpRules                    // Ino=row after which to start, Length=max rows, at most MaxRows -> Data=encoded Placements, Number=how many; of partition 0
@@ -170,5 +170,6 @@ const (
 	MaxLiteral = 4 << 10 // bytes of content in Command.Data; larger content travels as blocks
 	MaxBlock   = 1 << 20 // bytes in one block
 	MaxBlocks  = 64      // blocks in one Write
+	MaxExtents = 1 << 15 // extents in one answer
 	MaxChain   = 4 << 10 // directories in Chain and in Back: more than a path has names
 )

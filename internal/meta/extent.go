@@ -143,16 +143,30 @@ func (m *Machine) extents(c *Command) Result {
 		return failed(code)
 	}
 	r := Result{Attr: n.Attr}
-	end := c.Offset + min(c.Length, posix.MaxSize)
-	if end < c.Offset {
+	if c.Offset >= n.Size {
 		return r
 	}
-	m.overlapping(&n, c.Offset, end, func(e Extent) {
+	end := min(n.Size, c.Offset+min(c.Length, posix.MaxSize)) // neither is above MaxSize: no overflow
+	r.Number = end
+	if n.Bytes == 0 {
+		return r
+	}
+	literal := 0
+	for key, value := range m.keys.Scan(placeKey(prefixExtent, n.Ino, c.Offset+1), after(prefixExtent, n.Ino)) {
+		e := mustDecodeExtent(n.Ino, placeOf(key), value)
+		switch {
+		case e.Offset >= end:
+			return r
+		case len(r.Extents) == MaxExtents || literal > MaxBlock:
+			r.Number = e.Offset
+			return r
+		}
 		e = e.clip(c.Offset, end)
 		if e.Data != nil {
 			e.Data = append([]byte(nil), e.Data...)
+			literal += len(e.Data)
 		}
 		r.Extents = append(r.Extents, e)
-	})
+	}
 	return r
 }

@@ -25,8 +25,8 @@ func (w *work) settle(ctx context.Context, ino posix.Ino, target uint16) error {
 	switch {
 	case err == nil || isGone(err):
 		return nil
-	case ctx.Err() != nil || errors.Is(err, posix.ETIMEDOUT):
-		return err // the next one would take as long
+	case ctx.Err() != nil:
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +50,7 @@ func (w *work) move(ctx context.Context, ino posix.Ino, target uint16) error {
 	if err != nil || at == target {
 		return err
 	}
-	if !attr.Mode.IsDir() && attr.Nlink > 1 && w.pulled(ino) {
+	if w.stays(ino) {
 		return errPulled
 	}
 	if err := w.mover.pace.wait(ctx); err != nil {
@@ -65,15 +65,19 @@ func (w *work) move(ctx context.Context, ino posix.Ino, target uint16) error {
 		return err
 	}
 	w.moved.Add(1)
+	if !attr.Mode.IsDir() && attr.Nlink > 1 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.moves[ino]++
+	}
 	return nil
 }
 
-// pulled counts the moves of a file with several names, and reports whether it has had enough of them.
-func (w *work) pulled(ino posix.Ino) bool {
+// stays reports whether an inode is not tried any more: it cannot move, or it has several names and was moved often enough.
+func (w *work) stays(ino posix.Ino) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.moves[ino]++
-	return w.moves[ino] > maxMoves
+	return w.stuck[ino] || w.moves[ino] >= maxMoves
 }
 
 // copy copies the blocks of a file, when it is its turn.

@@ -113,7 +113,6 @@ func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
 		if _, ended := r.ended[q.Session]; ended {
 			return UnknownSession, nil
 		}
-		r.observe(q.Vector)
 		r.openSession(&q)
 		return Answered, nil
 	}
@@ -121,9 +120,9 @@ func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
 	if s == nil {
 		return UnknownSession, nil
 	}
-	r.observe(q.Vector)
 	switch q.Kind {
 	case Update:
+		r.observe(q.Vector)
 		return r.applyUpdate(s, &q, e.Time)
 	case RenewSession:
 		r.renewSession(s, &q)

@@ -39,7 +39,7 @@ type Request struct {
 	Dest    []uint16    // of an Update of several partitions: all of them, sorted, the one that is asked included
 	Fresh   bool        // of a Query: as of a time after it was asked (linearizable)
 	Held    []posix.Ino // of RenewSession
-	Command []byte      // an encoded meta.Command; Query and Update
+	Command []byte      // an encoded meta.Command; Query and Update. Of OpenSession: Config.Cluster
 }
 
 // Append appends the encoding of r.

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,6 +25,7 @@ type Keys interface {
 type Config struct {
 	Partition   uint16
 	Groups      []multicast.Group // of all partitions, by their ids, as they were born
+	Cluster     []byte            // names the cluster: clients of others, or of what was there before, are refused; nil: anybody is welcome
 	Self        multicast.ProcessID
 	Index       int           // of Self in its group: staggers what any replica may do
 	Incarnation uint64        // grows with every start of the process; below 2^31
@@ -210,6 +213,10 @@ func (r *Replica) request(call Call, out *Output) {
 			r.refuse(call.Token, err, out)
 			return
 		}
+	}
+	if q.Kind == OpenSession && r.cfg.Cluster != nil && !bytes.Equal(q.Command, r.cfg.Cluster) {
+		r.refuse(call.Token, errors.New("the client belongs to another cluster, or to one that was here before: mount again"), out)
+		return
 	}
 	switch q.Kind {
 	case Query:

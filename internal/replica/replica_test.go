@@ -245,3 +245,12 @@ func TestReapingGoesOn(t *testing.T) {
 	f.step()
 	require.Empty(t, f.machine.Orphans(0, maxReap))
 }
+
+func TestAClientOfAnotherClusterIsRefused(t *testing.T) {
+	f := newFixture(t)
+	f.cfg.Cluster = []byte("this one")
+	require.Equal(t, Refused, f.one(Request{Kind: OpenSession, Session: 3, Command: []byte("the one before")}).Status)
+	require.Equal(t, Answered, f.one(Request{Kind: OpenSession, Session: 3, Command: []byte("this one")}).Status)
+	f.cfg.Cluster = nil
+	require.Equal(t, Refused, f.one(Request{Kind: OpenSession, Session: 4, Vector: counts(99)}).Status, "it has seen more than there is")
+}

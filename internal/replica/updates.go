@@ -35,7 +35,9 @@ func (r *Replica) update(call Call, q Request, out *Output) {
 	switch c := r.undecided(key); {
 	case c != nil:
 		c.tokens = append(c.tokens, call.Token)
-	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0 && len(r.behind) < r.cfg.MaxPending:
+	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0 && len(r.behind) >= r.cfg.MaxPending:
+		out.Replies = append(out.Replies, r.reply(call.Token, Overloaded, nil))
+	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0:
 		r.behind = append(r.behind, waiting)
 	case len(q.Dest) == 0:
 		r.propose(call, key, out)

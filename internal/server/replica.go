@@ -118,7 +118,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 		return err
 	}
 	h.replica, err = replica.New(replica.Config{
-		Partition: p.ID, Groups: s.cfg.Cluster.Groups(), Self: h.process, Index: n, Incarnation: incarnation,
+		Cluster: birth.Identity(), Partition: p.ID, Groups: s.cfg.Cluster.Groups(), Self: h.process, Index: n, Incarnation: incarnation,
 	}, local, cross, h.keys, machine)
 	if err != nil {
 		return err

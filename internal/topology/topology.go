@@ -80,6 +80,9 @@ type Cluster struct {
 	Owner      Owner     // of the first directories
 }
 
+// Identity tells this cluster from others, and from one that was at the same place before.
+func (c *Cluster) Identity() []byte { return c.Created.UTC().AppendFormat(nil, time.RFC3339Nano) }
+
 // Of gives the partition that keeps inode i, nil if there is none.
 func (c *Cluster) Of(i posix.Ino) *Partition {
 	if int(i.Partition()) < len(c.Partitions) {
