@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // across checks what partitions say of each other: stores has all, by their numbers. As long as one has not decided a
@@ -16,7 +17,29 @@ func (r *Report) across(stores []meta.Keys) {
 			r.Notes = append(r.Notes, fmt.Sprintf("partition %d waits for others to decide commands of several partitions: %d of them", id, n))
 		}
 	}
+	for id := range stores {
+		if behindOthers(stores, id) {
+			inFlight = true
+			r.Notes = append(r.Notes, fmt.Sprintf("partition %d has not executed yet what another one has seen of it", id))
+		}
+	}
 	for _, what := range meta.CheckAll(stores) {
 		r.Problems = append(r.Problems, Problem{Where: between, What: what, InFlight: inFlight})
 	}
+}
+
+// behindOthers reports whether some partition has executed a command of several, a create without votes for one, that partition
+// id has not. Stores that were read over the network do not tell.
+func behindOthers(stores []meta.Keys, id int) bool {
+	_, relayed, err := replica.Positions(stores[id])
+	if err != nil {
+		return false // told where stores are opened
+	}
+	for _, other := range stores {
+		seen, err := replica.StoredVector(other)
+		if err == nil && seen.Of(uint16(id)).Cross.Compare(relayed) > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -213,6 +213,12 @@ func Positions(keys meta.Keys) (local, cross multicast.Position, err error) {
 	return p.local, p.relayed, err
 }
 
+// StoredVector reads what the state in keys has seen of all partitions.
+func StoredVector(keys meta.Keys) (Vector, error) {
+	p, err := loadPosition(keys)
+	return p.vector, err
+}
+
 func loadPosition(keys meta.Keys) (p progress, err error) {
 	b := keys.Get(positionKey)
 	if b == nil {
