@@ -131,3 +131,21 @@ func TestXattrLimits(t *testing.T) {
 	require.LessOrEqual(t, len(list.Data), 64<<10)
 	require.Greater(t, len(list.Data), 63<<10)
 }
+
+// An answer has a bound; it says up to where it is complete, and the rest can be asked for.
+func TestManyExtentsComeInParts(t *testing.T) {
+	f := newFS(t)
+	file := f.make(posix.Root, "f", posix.TypeRegular|0o644)
+	const count = meta.MaxExtents + 10
+	for i := range uint64(count) {
+		f.must(meta.Command{Op: meta.OpWrite, Ino: file, Offset: 2 * i, Length: 1, Blocks: []meta.Block{{ID: posix.MakeBlockID(0, 1, i), Length: 1}}})
+	}
+	ask := meta.Command{Op: meta.OpExtents, Ino: file, Length: posix.MaxSize}
+	first := f.do(ask)
+	require.Len(t, first.Extents, meta.MaxExtents)
+	require.EqualValues(t, 2*meta.MaxExtents, first.Number)
+	ask.Offset = first.Number
+	rest := f.do(ask)
+	require.Len(t, rest.Extents, 10)
+	require.Equal(t, rest.Attr.Size, rest.Number)
+}

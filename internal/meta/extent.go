@@ -148,7 +148,7 @@ func (m *Machine) extents(c *Command) Result {
 	}
 	end := min(n.Size, c.Offset+min(c.Length, posix.MaxSize)) // neither is above MaxSize: no overflow
 	r.Number = end
-	if n.Bytes == 0 {
+	if n.Bytes == 0 || end <= c.Offset {
 		return r
 	}
 	literal := 0
