@@ -138,7 +138,7 @@ func TestManyExtentsComeInParts(t *testing.T) {
 	file := f.make(posix.Root, "f", posix.TypeRegular|0o644)
 	const count = meta.MaxExtents + 10
 	for i := range uint64(count) {
-		f.must(meta.Command{Op: meta.OpWrite, Ino: file, Offset: 2 * i, Length: 1, Blocks: []meta.Block{{ID: posix.MakeBlockID(0, 1, i), Length: 1}}})
+		f.must(meta.Command{Op: meta.OpWrite, Ino: file, Offset: 2 * i, Blocks: []meta.Block{{ID: posix.MakeBlockID(0, 1, i), Length: 1}}})
 	}
 	ask := meta.Command{Op: meta.OpExtents, Ino: file, Length: posix.MaxSize}
 	first := f.do(ask)
