@@ -58,6 +58,28 @@ func TestAlg3Line53PromisedDeliversNothing(t *testing.T) {
 	require.Empty(t, c.loopback(own).Deliveries)
 }
 
+// TestAlg3SafeStandsStillUntilAQuorumHasAccepted: 2 installs, for an epoch that comes to nothing, a T without what 1 has proposed
+// and may still bring through: nothing is pending then, but what was comes back in the epoch after.
+func TestAlg3SafeStandsStillUntilAQuorumHasAccepted(t *testing.T) {
+	c := newProc(t, 2)
+	c.hear(1, entryOf(epochG, 1, 4, msg(1, 1)), ackOf(epochG, 1, 4)) // START is not here yet
+	require.EqualValues(t, 3, c.hear(3, ackOf(epochG, 0, 4)).Safe)
+	c.loopback(c.loopback(c.campaigns(3)))
+	out := c.hear(3, promiseOf(second, epochG, 0, 4))
+	require.Equal(t, second, c.Stats().Current)
+	require.Zero(t, c.Stats().Pending)
+	require.EqualValues(t, 3, out.Safe)
+
+	next := Epoch{Number: 3, Leader: 1}
+	c.hear(1, newEpochOf(next))
+	c.hear(1, newStateOf(next, 0, 1, 4), startOf(msg(1, 1), 0), entryOf(next, 1, 4, msg(1, 1)), acceptOf(next))
+	c.hear(1, ackOf(next, 1, 4))
+	out = c.hear(3, ackOf(next, 1, 4))
+	require.Equal(t, []uint64{1}, delivered(out))
+	require.EqualValues(t, 4, out.Deliveries[0].Final)
+	require.EqualValues(t, 4, out.Safe)
+}
+
 func TestAlg3Line70To81NewState(t *testing.T) {
 	c, _ := promised(t)
 	require.Empty(t, c.hear(1, newStateOf(Epoch{Number: 1, Leader: 1}, 0, 0, 7)).Records, "not of E_prom")

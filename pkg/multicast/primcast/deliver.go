@@ -105,8 +105,11 @@ func (c *Core) finish(m *message) {
 
 // safe is SAFE-TS (T 4.4.2). A message that is not pending yet gets a local timestamp here
 // above min-clock(leader) or above quorum-clock; a pending one is not
-// delivered below its bound.
+// delivered below its bound. What was pending before an epoch that comes to nothing may be so again after it.
 func (c *Core) safe() multicast.Timestamp {
+	if !c.active() {
+		return c.checked.safe
+	}
 	limit := c.own.limit
 	if len(c.pending) > 0 {
 		limit = min(limit, c.pending[0].bound-1)

@@ -58,7 +58,7 @@
 //     Lemma 2 that is what is after its T if it is in the epoch of T_max, else after what it knows to
 //     be decided.
 //   - Safe timestamps hold only while the process follows an active epoch (line 53): the T of an epoch that was installed
-//     and never accepted by a quorum is no base for line 28.
+//     and never accepted by a quorum is no base for line 28, and what it lacks may be pending again in the next.
 //   - A process that promised to an epoch that came to nothing would be out for ever; the primary that works
 //     starts a higher epoch to bring it back.
 //
