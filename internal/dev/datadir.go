@@ -12,6 +12,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/wal"
 )
 
 // DefaultDir is where the embedded cluster of this user keeps its data:
@@ -50,9 +51,9 @@ func claim(dir string, spec *topology.Spec) (unlock func() error, err error) {
 	return lock.Close, nil
 }
 
-// noteStarted notes that all servers have been started, if it is the first time.
-func noteStarted(dir string, spec *topology.Spec) error {
-	if spec.Started {
+// noteStarted notes that all servers have been started, if it is the first time: from then on their logs must be there.
+func noteStarted(dir string, spec *topology.Spec, durability wal.Durability) error {
+	if spec.Started || durability == wal.Memory {
 		return nil
 	}
 	spec.Started = true

@@ -98,7 +98,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if err := c.startMovers(run); err != nil {
 		return nil, err
 	}
-	return c, noteStarted(cfg.Dir, &c.cfg.Spec)
+	return c, noteStarted(cfg.Dir, &c.cfg.Spec, cfg.Durability)
 }
 
 func (c *Cluster) startServer(ctx context.Context, name string) error {

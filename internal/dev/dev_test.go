@@ -111,6 +111,17 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// A run that keeps nothing leaves no disks behind that the next one would miss.
+func TestDiskAfterMemory(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	for _, cfg.Durability = range []wal.Durability{wal.Memory, wal.OS, wal.OS} {
+		c, err := Start(t.Context(), cfg)
+		require.NoError(t, err)
+		require.Empty(t, c.Plan.Replaced)
+		require.NoError(t, c.Close())
+	}
+}
+
 // A client that moves to another replica reads its own writes (T 3.4.1), although that
 // replica hears of them later: the regions are tens of milliseconds apart.
 func TestReadYourWritesAcrossReplicas(t *testing.T) {

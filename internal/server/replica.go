@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -171,6 +172,9 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 	cfg := primcast.Config{
 		Self: h.process, Groups: groups[h.partition : h.partition+1], Delivered: position, Seed: incarnation,
 		Retain: s.cfg.Retain,
+	}
+	if s.cfg.Durability == wal.Memory {
+		cfg.Retain = math.MaxInt // nobody is left behind: a state that is taken over would not survive starting anew on it
 	}
 	if seat := s.cfg.Cluster.Partitions[h.partition].Replicas[h.index].Seat; seat != h.process {
 		cfg.Replaces = seat

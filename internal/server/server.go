@@ -32,7 +32,7 @@ type Config struct {
 	Dir        string // where it keeps its data; made if it is missing
 	Durability wal.Durability
 	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over its
-	// state when they come back. 0: primcast.DefaultRetain, for each of the two orders.
+	// state when they come back. 0: primcast.DefaultRetain, for each of the two orders. With wal.Memory: everything.
 	Retain int
 	// Endpoint gives the access to the network of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
