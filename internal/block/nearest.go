@@ -81,12 +81,14 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 			failed = r.err
 		default:
 			refused = r.err
+			clear(waited)
+			giveUp()
 		}
 		switch {
 		case stored <= len(n.stores)/2:
 		case len(waited) == 0:
 			giveUp() // those that are left are away
-		case stored == len(n.stores)/2+1:
+		case r.err == nil && stored == len(n.stores)/2+1:
 			timer.Reset(straggle)
 		}
 	}

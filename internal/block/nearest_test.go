@@ -84,5 +84,16 @@ func TestPutGoesOnWithoutARegion(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 100*time.Millisecond, took)
 		require.True(t, has(2))
+
+		regions[0].Fail(block.ErrNoSpace)
+		regions[2].down = true
+		took, err = put()
+		require.ErrorIs(t, err, block.ErrNoSpace)
+		require.Zero(t, took, "what one refuses needs no other")
+		regions[0].Fail(nil)
+		regions[2].down = false
+		took, err = put()
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Millisecond, took, "who was given up is not away")
 	})
 }
