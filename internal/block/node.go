@@ -17,6 +17,8 @@ type Disk interface {
 	Store
 	// Usage gives the size of the disk and what is free for blocks, in bytes.
 	Usage() (total, free uint64, err error)
+	// Sizes gives the length of each block in bytes, 0 of one that is not there, without reading its bytes.
+	Sizes(ctx context.Context, ids []ID) ([]uint32, error)
 }
 
 // NodeConfig is what a Node consists of. All fields but Log must be set.

@@ -171,6 +171,27 @@ func (s *Segments) Range(ctx context.Context, from, to ID) iter.Seq2[ID, error] 
 	})
 }
 
+// Sizes implements Disk.
+func (s *Segments) Sizes(ctx context.Context, ids []ID) ([]uint32, error) {
+	sizes := make([]uint32, len(ids))
+	for i, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e, err := s.index.get(id)
+		switch {
+		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt):
+		case err != nil:
+			return nil, err
+		case e.inline != nil:
+			sizes[i] = uint32(len(e.inline))
+		default:
+			sizes[i] = e.length
+		}
+	}
+	return sizes, nil
+}
+
 // Usage gives the size of the disk of the store and what is free for blocks, in bytes.
 func (s *Segments) Usage() (total, free uint64, err error) {
 	var fs unix.Statfs_t

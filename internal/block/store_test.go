@@ -109,3 +109,18 @@ func TestSegmentsRefuse(t *testing.T) {
 	require.ErrorIs(t, err, block.ErrClosed)
 	require.ErrorIs(t, s.Close(), block.ErrClosed)
 }
+
+func TestSizes(t *testing.T) {
+	for name, disk := range map[string]block.Disk{"memory": blocktest.NewMemory(big), "segments": open(t, block.DefaultConfig(t.TempDir()))} {
+		var ids []block.ID
+		for i, size := range []int{10, 4097} {
+			id, data := blocktest.Block(i, size)
+			require.NoError(t, disk.Put(t.Context(), id, data), name)
+			ids = append(ids, id)
+		}
+		missing, _ := blocktest.Block(2, 1)
+		sizes, err := disk.Sizes(t.Context(), append(ids, missing))
+		require.NoError(t, err, name)
+		require.Equal(t, []uint32{10, 4097, 0}, sizes, name)
+	}
+}

@@ -138,6 +138,17 @@ func (m *Memory) ids(ctx context.Context, from, to block.ID) ([]block.ID, error)
 	return ids, nil
 }
 
+// Sizes implements block.Disk.
+func (m *Memory) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sizes := make([]uint32, len(ids))
+	for i, id := range ids {
+		sizes[i] = uint32(len(m.blocks[id]))
+	}
+	return sizes, m.check(ctx)
+}
+
 // Usage implements block.Disk.
 func (m *Memory) Usage() (total, free uint64, err error) {
 	m.mu.Lock()
