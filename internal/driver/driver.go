@@ -122,11 +122,11 @@ func (d *Driver) Handle(ctx context.Context, request []byte) ([]byte, error) {
 }
 
 // Behind is closed once the others of the group have forgotten what this process still needs: it must be given the state of one of
-// them. Until then it takes its turns: the others may need what only it has.
+// them. It goes on taking its turns: the others may need what only it has.
 func (d *Driver) Behind() <-chan struct{} { return d.behind }
 
 // Between has f called between two turns, when all that was stepped is durable and applied, and returns after it. f
-// should be short: it holds up the replica. After an error f may still be called, unless it is ErrStopped. If f ends the context of Run, no
+// holds up the replica as long as it runs: it is for what has to happen while nothing else does. After an error f may still be called, unless it is ErrStopped. If f ends the context of Run, no
 // turn follows.
 func (d *Driver) Between(ctx context.Context, f func()) error {
 	done := make(chan struct{})

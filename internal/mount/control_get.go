@@ -97,16 +97,11 @@ func (f *fileSystem) where(ctx context.Context, i posix.Ino) (*Where, error) {
 		w.Task = new(f.task(l.Task))
 	case l.Partition != i.Partition():
 		// A directory goes ahead of what is in it: its task may still be where it was. Another region that is out of reach
-		// must not hide what is known of this one.
-		ctx, end := context.WithTimeout(ctx, farPatience)
-		defer end()
+		// does not hide what is known of this one: Tasks does not wait for it.
 		w.Task, _ = f.taskOf(ctx, i)
 	}
 	return w, nil
 }
-
-// farPatience bounds how long XattrWhere looks for a task in other partitions.
-const farPatience = 2 * time.Second
 
 // taskOf finds the task of a directory in whichever partition has it: ENODATA if there is none.
 func (f *fileSystem) taskOf(ctx context.Context, dir posix.Ino) (*Task, error) {

@@ -1,6 +1,6 @@
 // Package mover moves subtrees to the partitions where they were placed, in the background and one ordered command an inode
-// (DESIGN 5.1). What is to be moved are the tasks of the partitions (meta.Task): `globalfs place --move`
-// gives them, and a rename of a directory into another partition.
+// (DESIGN 5.1). What is to be moved are the tasks of the partitions (meta.Task): `globalfs place`
+// gives them, unless told not to, and a rename of a directory into another partition.
 //
 // # What it does with a task
 //
