@@ -75,7 +75,8 @@ func checkSpec(path string, spec *topology.Spec) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	spec.Created, spec.Owner, spec.Started, spec.Replaced = was.Created, was.Owner, was.Started, was.Replaced
+	spec.Created, spec.Owner, spec.Started = was.Created, was.Owner, was.Started
+	spec.Replaced, spec.StorageChanges = was.Replaced, was.StorageChanges
 	if !reflect.DeepEqual(was, *spec) {
 		return fmt.Errorf("%s says that the data was made for another cluster:\n%sthis run asks for:\n%suse the same flags, or another --data-dir", path, text, spec.YAML())
 	}

@@ -32,6 +32,9 @@ type Spec struct {
 	// Replaced are the processes that took the place of others whose disks were lost, oldest first: written by the
 	// program, not by people.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
+	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by the program, not by
+	// people.
+	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
 	// Owner has the first directories: who may write there and let others in.
 	Owner Owner `yaml:"owner,omitempty"`
 }
@@ -53,7 +56,7 @@ func ParseSpec(text []byte) (Spec, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies, created, started, replaced, owner)",
+		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies, created, started, replaced, storage_changes, owner)",
 			strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type topology.Spec", "").Replace(err.Error()))
 	}
 	return s, s.Validate()
@@ -117,6 +120,10 @@ func (s *Spec) Plan() (*Cluster, error) {
 		}
 		c.Partitions = append(c.Partitions, p)
 	}
+	c.StorageChanges = s.StorageChanges
+	if err := c.changeStorage(); err != nil {
+		return nil, err
+	}
 	return c, c.Validate()
 }
 
@@ -133,7 +140,13 @@ func (c *Cluster) holder(p multicast.ProcessID) multicast.ProcessID {
 // Replace notes that a process is to take the place of another one in c, which was planned from s, and gives the number of
 // the new one.
 func (s *Spec) Replace(c *Cluster, old multicast.ProcessID) multicast.ProcessID {
-	last := old
+	last := s.lastProcess(c)
+	s.Replaced = append(s.Replaced, Replacement{Old: old, New: last + 1})
+	return last + 1
+}
+
+// lastProcess gives the highest number of a process that there ever was.
+func (s *Spec) lastProcess(c *Cluster) (last multicast.ProcessID) {
 	for _, server := range c.Servers {
 		last = max(last, server.Storage)
 	}
@@ -145,8 +158,7 @@ func (s *Spec) Replace(c *Cluster, old multicast.ProcessID) multicast.ProcessID 
 	for _, r := range s.Replaced {
 		last = max(last, r.New)
 	}
-	s.Replaced = append(s.Replaced, Replacement{Old: old, New: last + 1})
-	return last + 1
+	return last
 }
 
 // YAML gives s as ParseSpec reads it.

@@ -20,6 +20,7 @@ type Server struct {
 	Datacenter string
 	Address    string              // host:port, empty in one process
 	Storage    multicast.ProcessID // its storage node
+	State      StorageState        // of that
 }
 
 // Replica is a member of a partition's group.
@@ -75,9 +76,11 @@ type Cluster struct {
 	Servers    []Server
 	Partitions []Partition // by id, from 0
 	Replaced   []Replacement
-	Copies     int       // of a block in a region
-	Created    time.Time // the times of the first directories; zero: 1970
-	Owner      Owner     // of the first directories
+	// StorageChanges since the cluster was made, which Servers already has.
+	StorageChanges []StorageChange
+	Copies         int       // of a block in a region
+	Created        time.Time // the times of the first directories; zero: 1970
+	Owner          Owner     // of the first directories
 }
 
 // Identity tells this cluster from others, and from one that was at the same place before.
@@ -120,17 +123,6 @@ func (c *Cluster) seat(p multicast.ProcessID) multicast.ProcessID {
 		}
 	}
 	return p
-}
-
-// Storage lists the servers of region r: its storage ring.
-func (c *Cluster) Storage(r Region) []Server {
-	var servers []Server
-	for _, s := range c.Servers {
-		if s.Region == r {
-			servers = append(servers, s)
-		}
-	}
-	return servers
 }
 
 // Server finds a server by name, nil if there is none.
