@@ -1,0 +1,79 @@
+// Package metrics is what a process tells Prometheus (DESIGN 8): the table of all names, and a handler of HTTP that asks the
+// process' parts for their values whenever somebody scrapes. Parts keep their own counts; nothing is counted twice.
+package metrics
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Report takes one value; labels are those of the name, in the order of the table.
+type Report func(name Name, value float64, labels ...string)
+
+// Source tells all values of one part of the process. It is called at each scrape, by one goroutine at a time for each scrape,
+// and should be quick: a second at most.
+type Source func(report Report)
+
+// Set is the sources of a process. The zero value has none.
+type Set struct {
+	mu      sync.Mutex
+	sources []Source // GUARDED_BY mu
+}
+
+// Add adds a source.
+func (s *Set) Add(source Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sources = append(s.sources, source)
+}
+
+// Handler answers scrapes.
+func (s *Set) Handler() http.Handler {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(newGatherer(s))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// gatherer is the set as Prometheus' library wants it.
+type gatherer struct {
+	set          *Set
+	descriptions [namesEnd]*prometheus.Desc
+}
+
+func newGatherer(s *Set) *gatherer {
+	g := &gatherer{set: s}
+	for n, d := range definitions {
+		g.descriptions[n] = prometheus.NewDesc(d.name, d.help, d.labels, nil)
+	}
+	return g
+}
+
+// Describe implements prometheus.Collector.
+func (g *gatherer) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range g.descriptions {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector. What a source says wrongly (other labels than the table has) is an error of the scrape.
+func (g *gatherer) Collect(out chan<- prometheus.Metric) {
+	g.set.mu.Lock()
+	sources := g.set.sources
+	g.set.mu.Unlock()
+	for _, source := range sources {
+		source(func(n Name, value float64, labels ...string) {
+			kind := prometheus.GaugeValue
+			if definitions[n].counter {
+				kind = prometheus.CounterValue
+			}
+			m, err := prometheus.NewConstMetric(g.descriptions[n], kind, value, labels...)
+			if err != nil {
+				m = prometheus.NewInvalidMetric(g.descriptions[n], err)
+			}
+			out <- m
+		})
+	}
+}
