@@ -46,13 +46,18 @@ func (c *Client) askAt(ctx context.Context, cmd *meta.Command) (answer, error) {
 
 // askIn asks one partition, wherever cmd.Ino is.
 func (c *Client) askIn(ctx context.Context, p *partition, cmd *meta.Command) (answer, error) {
+	return c.askAs(ctx, p, cmd, c.cfg.Linearizable)
+}
+
+// askAs is askIn for those who know whether the answer must be fresh.
+func (c *Client) askAs(ctx context.Context, p *partition, cmd *meta.Command, fresh bool) (answer, error) {
 	command := cmd.Append(nil)
 	class := reading
-	if c.cfg.Linearizable {
+	if fresh {
 		class = ordering // a quorum says what is newest
 	}
 	reply, _, err := c.exchange(ctx, p, class, func() replica.Request {
-		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot(), Fresh: c.cfg.Linearizable, Command: command}
+		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot(), Fresh: fresh, Command: command}
 	})
 	if err != nil {
 		return answer{}, err
@@ -117,6 +122,9 @@ func (c *Client) applyIn(ctx context.Context, to parties, cmd *meta.Command) (me
 		s, err := c.session(ctx, p)
 		if err != nil {
 			return meta.Result{}, err
+		}
+		if cmd.Op == meta.OpWrite && len(cmd.Blocks) > 0 && cmd.Blocks[0].ID.Session() != s.id {
+			return meta.Result{}, posix.EREMOTE // again, with blocks of this session
 		}
 		reply, doubt, err := c.multicast(ctx, to, s, command)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -18,8 +17,6 @@ type partition struct {
 	path   string
 	route  *route
 	blocks block.Store
-
-	lastBlock atomic.Uint64 // counter of the newest block id
 
 	opening chan struct{} // holds one token while somebody opens a session
 	numbers numbers

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -128,7 +127,7 @@ func (c *Client) readBlock(ctx context.Context, p *partition, id posix.BlockID, 
 	if err == nil || ctx.Err() != nil {
 		return data, p, err
 	}
-	from, unknown := c.partition(writtenIn(id))
+	from, unknown := c.partition(id.Partition())
 	if unknown != nil || from == p {
 		return nil, p, err
 	}
@@ -138,9 +137,6 @@ func (c *Client) readBlock(ctx context.Context, p *partition, id posix.BlockID, 
 	}
 	return data, from, there
 }
-
-// writtenIn gives the partition that a block's file was in when it was written.
-func writtenIn(id posix.BlockID) uint16 { return binary.BigEndian.Uint16(id[:2]) }
 
 // bring puts a block into the store of p in the background, unless enough is on its way already: reading goes on without it.
 func (c *Client) bring(p *partition, id posix.BlockID, data []byte) {

@@ -46,9 +46,9 @@ func (c *Client) keep(ctx context.Context, p *partition) {
 // renew tells p which inodes are open. ESTALE if the session is gone.
 func (c *Client) renew(ctx context.Context, p *partition, s *session) error {
 	vector := c.vector.snapshot() // before held: see "Why C5 holds"
-	held := p.tellHeld()
+	held, horizon := p.tellHeld(), s.horizon()
 	reply, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
-		return replica.Request{Kind: replica.RenewSession, Session: s.id, Vector: vector, Held: held}
+		return replica.Request{Kind: replica.RenewSession, Session: s.id, Vector: vector, Held: held, Horizon: horizon}
 	})
 	switch {
 	case err != nil:

@@ -18,6 +18,9 @@ type session struct {
 	done  uint64              // GUARDED_BY mu; all up to here have ended
 	ended map[uint64]struct{} // GUARDED_BY mu; those above done that have ended
 	moved chan struct{}       // GUARDED_BY mu; closed when done grows; nil if nobody waits
+
+	lastBlock uint64              // GUARDED_BY mu; the counter of a block given last
+	undecided map[uint64]struct{} // GUARDED_BY mu; the first counters of blocks whose write has not ended
 }
 
 // newSession makes a session with a random id. Ids are 48 random bits: that two clients of a
@@ -27,7 +30,7 @@ func newSession() *session {
 	for {
 		rand.Read(b[2:]) // never fails
 		if id := binary.BigEndian.Uint64(b[:]); id != 0 {
-			return &session{id: id, ended: map[uint64]struct{}{}}
+			return &session{id: id, ended: map[uint64]struct{}{}, undecided: map[uint64]struct{}{}}
 		}
 	}
 }
@@ -74,6 +77,35 @@ func (s *session) finish(seq uint64) {
 		close(s.moved)
 		s.moved = nil
 	}
+}
+
+// numberBlocks gives the first of count counters for new blocks. They are undecided until decided.
+func (s *session) numberBlocks(count int) (first uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first = s.lastBlock + 1
+	s.lastBlock += uint64(count)
+	s.undecided[first] = struct{}{}
+	return first
+}
+
+// decided says that nobody waits any more for the write that names the blocks from first on. It need not be known what became
+// of it: behind a renewal with the new horizon it has no effect.
+func (s *session) decided(first uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.undecided, first)
+}
+
+// horizon gives the counter below which all blocks are decided.
+func (s *session) horizon() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	horizon := s.lastBlock + 1
+	for first := range s.undecided {
+		horizon = min(horizon, first)
+	}
+	return horizon
 }
 
 // finished gives the number up to which all updates have ended.

@@ -77,32 +77,37 @@ func (c *Client) writePart(ctx context.Context, cred posix.Cred, w *Write) (meta
 		cmd.Data = w.Data
 		return c.apply(ctx, w.Ino, &cmd)
 	}
-	var stored *partition
-	return c.applyAt(ctx, w.Ino, func(p *partition) (*meta.Command, error) {
-		if p == stored {
-			return &cmd, nil
+	var stored *session // whose blocks hold the data
+	var first uint64    // the counter of the first of them
+	defer func() {
+		if stored != nil {
+			stored.decided(first)
 		}
-		var err error
-		cmd.Blocks, err = c.putBlocks(ctx, p, w.Data)
-		stored = p
+	}()
+	return c.applyAt(ctx, w.Ino, func(p *partition) (*meta.Command, error) {
+		s, err := c.session(ctx, p)
+		if err != nil || s == stored {
+			return &cmd, err
+		}
+		if stored != nil {
+			stored.decided(first) // the file has moved, or the session is over
+		}
+		count := (len(w.Data) + meta.MaxBlock - 1) / meta.MaxBlock
+		stored, first = s, s.numberBlocks(count)
+		cmd.Blocks, err = c.putBlocks(ctx, p, posix.MakeBlockID(p.id, s.id, first), w.Data)
 		return &cmd, err
 	})
 }
 
-// putBlocks stores data as blocks of p. Each has an id that was never used before: what a failed write leaves is
+// putBlocks stores data as blocks of p, with ids from first on, which were never used before: what a failed write leaves is
 // garbage, never a wrong block.
-func (c *Client) putBlocks(ctx context.Context, p *partition, data []byte) ([]meta.Block, error) {
-	s, err := c.session(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	count := (len(data) + meta.MaxBlock - 1) / meta.MaxBlock
-	blocks := make([]meta.Block, count)
+func (c *Client) putBlocks(ctx context.Context, p *partition, first posix.BlockID, data []byte) ([]meta.Block, error) {
+	blocks := make([]meta.Block, (len(data)+meta.MaxBlock-1)/meta.MaxBlock)
 	g, stored := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range blocks {
 		piece := data[i*meta.MaxBlock : min(len(data), (i+1)*meta.MaxBlock)]
-		blocks[i] = meta.Block{ID: posix.MakeBlockID(p.id, s.id, p.lastBlock.Add(1)), Length: uint32(len(piece))}
+		blocks[i] = meta.Block{ID: posix.MakeBlockID(p.id, first.Session(), first.Counter()+uint64(i)), Length: uint32(len(piece))}
 		g.Go(func() error { return p.blocks.Put(stored, blocks[i].ID, piece) })
 	}
 	if err := g.Wait(); err != nil {

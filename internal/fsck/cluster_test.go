@@ -24,6 +24,7 @@ const (
 	keyDirent = 3
 	keyCookie = 4
 	keyOrphan = 7
+	keyBlock  = 8
 )
 
 // fill makes a sound cluster of two partitions: files in both, one of them with a block.
@@ -44,6 +45,7 @@ func fill(t *testing.T, partition uint16, keys *kv.Store) {
 	m, err := meta.New(keys, cfg)
 	require.NoError(t, err)
 	for i, c := range commands {
+		c.Session = stored.Session()
 		require.Equal(t, posix.OK, m.Apply(&c, uint64(i+1)).Code, "%+v", c)
 	}
 	require.NoError(t, keys.Commit(false))
@@ -85,9 +87,13 @@ var damages = map[string]damage{
 		value[3] = 2
 		keys.Set(key, value)
 	}, "between partitions", "has 2 links: 1 entries name it"},
-	"garbage":     {1, func(_ *testing.T, keys *kv.Store) { keys.Set([]byte{1}, []byte{0xff}) }, "partition 1", "stored metadata"},
-	"empty":       {1, func(t *testing.T, keys *kv.Store) { keys.Delete([]byte{1}) }, "partition 1", "there is no state"},
-	"far orphan":  {1, func(_ *testing.T, keys *kv.Store) { keys.Set([]byte{keyOrphan, 0, 1, 0, 0, 0, 0, 0, 2}, []byte{1}) }, "between partitions", "takes it for an orphan"},
+	"garbage":    {1, func(_ *testing.T, keys *kv.Store) { keys.Set([]byte{1}, []byte{0xff}) }, "partition 1", "stored metadata"},
+	"empty":      {1, func(t *testing.T, keys *kv.Store) { keys.Delete([]byte{1}) }, "partition 1", "there is no state"},
+	"far orphan": {1, func(_ *testing.T, keys *kv.Store) { keys.Set([]byte{keyOrphan, 0, 1, 0, 0, 0, 0, 0, 2}, []byte{1}) }, "between partitions", "takes it for an orphan"},
+	"lost block": {0, func(_ *testing.T, keys *kv.Store) {
+		id := posix.MakeBlockID(0, 1, 1)
+		keys.Set(append([]byte{keyBlock}, id[:]...), []byte{2, 0, 9}) // away
+	}, "between partitions", "no partition holds it"},
 	"root's name": {0, func(t *testing.T, keys *kv.Store) { rename(t, keys, "remote", posix.MakeIno(1, 77)) }, "between partitions", "which is nowhere"},
 }
 

@@ -21,7 +21,7 @@ func (m *Machine) moveHere(c *Command) Result {
 
 // act does the part of this partition.
 func (m *Machine) act(c *Command, o *outcome, counter uint64) Result {
-	c.Time = o.time
+	c.Time, m.now = o.time, o.time
 	s, here := o.scene, m.cfg.Partition
 	for _, n := range []*sight{&s.from, &s.to, &s.moved, &s.replaced} {
 		if n.in(here) {

@@ -93,7 +93,7 @@ func BenchmarkWriteBlock(b *testing.B) {
 		ino := mustApply(b, keys, m, 0, &meta.Command{Op: meta.OpMknod, Ino: posix.Root, Name: "file", Mode: 0o644})
 		for i := 0; b.Loop(); i++ {
 			k := meta.Block{ID: posix.MakeBlockID(0, 1, uint64(i)), Length: 128 << 10}
-			mustApply(b, keys, m, i, &meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{k}, Length: 128 << 10, Flags: meta.Append})
+			mustApply(b, keys, m, i, &meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{k}, Length: 128 << 10, Flags: meta.Append, Session: 1})
 		}
 	})
 }

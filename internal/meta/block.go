@@ -1,28 +1,87 @@
 package meta
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A block's record says how many extents hold a part of it. The last one gone puts the block into the
-// queue of dropped blocks; a write that brings it back (a client that repeats what it is
-// not sure of) takes it out again. So a block is in use or in the queue, never both.
+// A block belongs to one inode: the one that it was written to. A write names only new blocks, of the partition that
+// executes it, the block's home. So the last reference gone is the end of the block: nothing ever names it
+// again, wherever that was and however late others hear of it.
+//
+// The home has a record of a block from the write on until its collection was ordered. Another partition has one
+// while it holds the block, and then until its own copies are collected; when its last reference goes it tells
+// the home by a post. What the home has no record of nobody needs, if it cannot be written any more
+// (package replica, garbage.go, says when, and has the proof).
+
+type blockState uint8
+
+const (
+	blockHeld   blockState = iota // extents here hold parts of it
+	blockGoing                    // so they do, but they are leaving, and where they went the last reference is gone: a post has overtaken the decision
+	blockAway                     // at home: it is held in another partition, or on its way, or the post is that says that it was dropped
+	blockQueued                   // nothing holds it: it waits for its collection
+	blockStates
+)
 
 type blockRecord struct {
-	references uint64
-	queued     uint64 // its number in the queue if references is 0
+	state  blockState
+	number uint64 // references if it is held here; its place in the queue if it is there
+	length uint64 // as it was written; 0 except at home: there it is counted
 }
 
 func decodeBlock(b []byte) (blockRecord, error) {
 	r := varint.NewReader(b)
-	k := blockRecord{r.Uint64(), r.Uint64()}
+	k := blockRecord{blockState(r.Uint(uint64(blockStates - 1))), r.Uint64(), r.Uint64()}
 	return k, r.Done()
 }
 
-func (k blockRecord) encode() []byte {
-	return varint.AppendUint(varint.AppendUint(nil, k.references), k.queued)
+func (k *blockRecord) encode() []byte {
+	b := varint.AppendUint(make([]byte, 0, 12), uint8(k.state))
+	return varint.AppendUint(varint.AppendUint(b, k.number), k.length)
+}
+
+// held reports whether extents here hold parts of the block.
+func (k *blockRecord) held() bool { return k.state == blockHeld || k.state == blockGoing }
+
+// isHome reports whether this partition is the one that knows all about a block.
+func (m *Machine) isHome(id posix.BlockID) bool { return id.Partition() == m.cfg.Partition }
+
+// blockOf gives the record of a block, if there is one.
+func (m *Machine) blockOf(id posix.BlockID) (k blockRecord, found bool) {
+	b := m.keys.Get(blockKey(id))
+	if b == nil {
+		return k, false
+	}
+	k, err := decodeBlock(b)
+	invariant.Check(err == nil, "stored block %v: %v", id, err)
+	return k, true
+}
+
+func (m *Machine) setBlock(id posix.BlockID, k blockRecord) { m.keys.Set(blockKey(id), k.encode()) }
+
+// mayName reports whether a write may name its blocks: they are of this partition and of the session that orders it, and
+// were neither named before nor given up by a renewal.
+func (m *Machine) mayName(c *Command) bool {
+	for i, k := range c.Blocks {
+		known := m.keys.Get(blockKey(k.ID)) != nil
+		twice := slices.ContainsFunc(c.Blocks[:i], func(other Block) bool { return other.ID == k.ID })
+		if known || twice || !m.isHome(k.ID) || k.ID.Session() != c.Session || k.ID.Counter() < c.Horizon {
+			return false
+		}
+	}
+	return true
+}
+
+// wrote makes the record of a block that a write names.
+func (m *Machine) wrote(k Block) {
+	m.state.blocks++
+	m.state.blockBytes += uint64(k.Length)
+	m.setBlock(k.ID, blockRecord{blockHeld, 1, uint64(k.Length)})
 }
 
 // reference counts delta extents more, or less, that hold a part of a block.
@@ -30,24 +89,100 @@ func (m *Machine) reference(id posix.BlockID, delta int) {
 	if delta == 0 {
 		return
 	}
-	key := blockKey(id)
-	var k blockRecord
-	if b := m.keys.Get(key); b != nil {
-		var err error
-		k, err = decodeBlock(b)
-		invariant.Check(err == nil, "stored block %v: %v", id, err)
-		if k.references == 0 {
-			m.keys.Delete(numberKey(prefixDropped, k.queued))
-			m.state.dropped--
-			k.queued = 0
+	k, found := m.blockOf(id)
+	invariant.Check(found && k.state == blockHeld, "block %v, of which extents change: %+v", id, k)
+	if k.number += uint64(delta); k.number == 0 {
+		m.drop(id, k)
+		return
+	}
+	m.setBlock(id, k)
+}
+
+// drop puts a block that nothing holds any more into the queue. Its home has to know.
+func (m *Machine) drop(id posix.BlockID, k blockRecord) {
+	if m.isHome(id) {
+		m.state.blocks--
+		m.state.blockBytes -= k.length
+	} else {
+		m.dropped = append(m.dropped, id)
+	}
+	m.enqueue(id, k)
+}
+
+// leaves takes the reference of an extent that goes to another partition from a block.
+func (m *Machine) leaves(id posix.BlockID) {
+	k, found := m.blockOf(id)
+	invariant.Check(found && k.held(), "block %v, which is to leave: %+v", id, k)
+	k.number--
+	switch {
+	case k.number > 0:
+		m.setBlock(id, k)
+	case !m.isHome(id):
+		m.keys.Delete(blockKey(id))
+	case k.state == blockGoing:
+		m.drop(id, k)
+	default:
+		k.state = blockAway
+		m.setBlock(id, k)
+	}
+}
+
+// comes counts an extent that has come from another partition with its file.
+func (m *Machine) comes(id posix.BlockID) {
+	k, found := m.blockOf(id)
+	switch {
+	case found && k.state == blockAway:
+		k.state, k.number = blockHeld, 0
+	case found || m.isHome(id):
+		invariant.Check(found && k.state == blockHeld, "block %v, which comes with its file: record %t, %+v", id, found, k)
+	}
+	k.number++
+	m.setBlock(id, k)
+}
+
+// postDropped tells homes of the blocks that this command has dropped here.
+func (m *Machine) postDropped() {
+	if len(m.dropped) == 0 {
+		return
+	}
+	slices.SortStableFunc(m.dropped, func(a, b posix.BlockID) int { return int(a.Partition()) - int(b.Partition()) })
+	for left := m.dropped; len(left) > 0; {
+		home, c := left[0].Partition(), Command{Op: OpDropped}
+		for len(left) > 0 && left[0].Partition() == home && len(c.Blocks) < MaxIDs {
+			c.Blocks = append(c.Blocks, Block{ID: left[0]})
+			left = left[1:]
+		}
+		m.post(home, &c)
+	}
+	m.dropped = m.dropped[:0]
+}
+
+// droppedAway executes OpDropped at the home of blocks. It may come twice, also after they are collected; and before this
+// partition has decided the command that took them to where they were dropped.
+func (m *Machine) droppedAway(c *Command) Result {
+	for _, b := range c.Blocks {
+		k, found := m.blockOf(b.ID)
+		switch {
+		case !found || !m.isHome(b.ID):
+		case k.state == blockAway:
+			m.drop(b.ID, k)
+		case k.state == blockHeld:
+			k.state = blockGoing
+			m.setBlock(b.ID, k)
 		}
 	}
-	k.references += uint64(delta)
-	if k.references == 0 {
-		m.state.queued++
-		m.state.dropped++
-		k.queued = m.state.queued
-		m.keys.Set(numberKey(prefixDropped, k.queued), id[:])
+	return Result{}
+}
+
+// String says the record for who looks at what is wrong.
+func (k blockRecord) String() string {
+	switch k.state {
+	case blockHeld:
+		return fmt.Sprintf("held by %d extents", k.number)
+	case blockGoing:
+		return fmt.Sprintf("held by %d extents, which are leaving", k.number)
+	case blockAway:
+		return "away"
 	}
-	m.keys.Set(key, k.encode())
+	return fmt.Sprintf("dropped, %d in the queue", k.number)
 }

@@ -22,7 +22,7 @@ func Count(keys Keys) (c Census) {
 		c.Entries++
 	}
 	for _, value := range keys.Scan([]byte{prefixBlock}, []byte{prefixBlock + 1}) {
-		if k, err := decodeBlock(value); err == nil && k.references > 0 {
+		if k, err := decodeBlock(value); err == nil && k.held() {
 			c.Blocks++
 		}
 	}
@@ -44,7 +44,7 @@ func Held(keys Keys) iter.Seq2[posix.BlockID, posix.Ino] {
 		}
 		for key, value := range keys.Scan([]byte{prefixBlock}, []byte{prefixBlock + 1}) {
 			k, err := decodeBlock(value)
-			if len(key) != 17 || err != nil || k.references == 0 {
+			if len(key) != 17 || err != nil || !k.held() {
 				continue
 			}
 			if id := posix.BlockID(key[1:]); !yield(id, owners[id]) {

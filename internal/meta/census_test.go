@@ -19,9 +19,10 @@ func TestCensus(t *testing.T) {
 		break
 	}
 
+	one := &blockRecord{number: 1}
 	// What is damaged is counted as far as it can be read.
-	keys.Set(blockKey(k(9)), blockRecord{references: 1}.encode())
-	keys.Set(append(blockKey(k(9)), 0), blockRecord{references: 1}.encode())
+	keys.Set(blockKey(k(9)), one.encode())
+	keys.Set(append(blockKey(k(9)), 0), one.encode())
 	keys.Set(blockKey(k(1)), []byte{0xff})
 	keys.Set([]byte{prefixExtent, 1}, nil)
 	require.Equal(t, map[posix.BlockID]posix.Ino{k(3): 3, k(9): 0}, maps.Collect(Held(keys)))

@@ -23,11 +23,10 @@ func Check(keys Keys) []string {
 func checkPartition(keys Keys) (*checker, bool) {
 	c := &checker{
 		inodes:      map[posix.Ino]*checked{},
-		blocks:      map[posix.BlockID]uint64{},
-		dropped:     map[uint64]posix.BlockID{},
 		forwardings: map[posix.Ino]uint16{},
 		undecided:   map[posix.Ino]bool{},
 		lockChecks:  lockChecks{locks: map[string]bool{}},
+		blockChecks: newBlockChecks(),
 	}
 	b := keys.Get(stateKey)
 	if b == nil {
@@ -88,11 +87,10 @@ type checker struct {
 	partition   uint16
 	state       state
 	inodes      map[posix.Ino]*checked
-	blocks      map[posix.BlockID]uint64 // references found
-	dropped     map[uint64]posix.BlockID
 	forwardings map[posix.Ino]uint16
 	undecided   map[posix.Ino]bool // undecided commands are about it
 	lockChecks
+	blockChecks
 	problems []string
 }
 
@@ -210,7 +208,7 @@ func (c *checker) extent(key, value []byte) {
 	n.end = e.end()
 	n.bytes += e.Length
 	if e.Data == nil {
-		c.blocks[e.Block]++
+		c.holds(n.Ino, e.Block)
 	}
 }
 
@@ -237,30 +235,6 @@ func (c *checker) orphan(key, value []byte) {
 	}
 }
 
-func (c *checker) drop(key, value []byte) {
-	var id posix.BlockID
-	if copy(id[:], value); len(value) != len(id) {
-		c.report("dropped block %x: %x", key, value)
-	}
-	c.dropped[uint64(inoOf(key))] = id
-}
-
-func (c *checker) block(key, value []byte) {
-	id := posix.BlockID(key[1:])
-	k, err := decodeBlock(value)
-	if err != nil || k.references != c.blocks[id] {
-		c.report("block %v: %d references are stored, %d extents hold it", id, k.references, c.blocks[id])
-	}
-	delete(c.blocks, id)
-	if k.references == 0 {
-		if c.dropped[k.queued] != id {
-			c.report("block %v: nothing holds it, and it is not in the queue", id)
-		}
-		delete(c.dropped, k.queued)
-		c.state.dropped--
-	}
-}
-
 // totals checks what can be said once all keys were seen.
 func (c *checker) totals() {
 	c.fileLockTotals()
@@ -284,9 +258,7 @@ func (c *checker) totals() {
 	if uint64(len(inos)) != c.state.inodes || bytes != c.state.bytes {
 		c.report("state: %d inodes and %d bytes are counted, %d and %d are there", c.state.inodes, c.state.bytes, len(inos), bytes)
 	}
-	if len(c.blocks) > 0 || len(c.dropped) > 0 || c.state.dropped != 0 {
-		c.report("%d blocks in extents and %d in the queue have no record; the queue's length is off by %d", len(c.blocks), len(c.dropped), int64(c.state.dropped))
-	}
+	c.blockTotals()
 }
 
 // links checks what names n, as far as it is here, and what n names.

@@ -29,6 +29,7 @@ func populated(t *testing.T) *kv.Store {
 		{Op: OpWrite, Ino: 3, Blocks: k(3), Offset: 2000},
 		{Op: OpSetXattr, Ino: 3, Name: "user.x", Data: []byte("v")},
 	} {
+		c.Session = 1
 		require.Equal(t, posix.OK, m.Apply(&c, uint64(i+1)).Code, "%+v", c)
 	}
 	require.Empty(t, Check(keys))
@@ -69,6 +70,9 @@ func TestCheckFindsContradictions(t *testing.T) {
 		}
 	}
 	literal := (&Extent{Data: []byte("12345")}).encode()
+	record := func(n uint64, k blockRecord) func(keys *kv.Store) {
+		return func(keys *kv.Store) { keys.Set(blockKey(posix.MakeBlockID(0, 1, n)), k.encode()) }
+	}
 	for want, breakIt := range map[string]func(keys *kv.Store){
 		"0 links, should be 1":              change(3, func(n *inode) { n.Nlink = 0 }),
 		"3 links, should be 2":              change(2, func(n *inode) { n.Nlink = 3 }),
@@ -87,10 +91,22 @@ func TestCheckFindsContradictions(t *testing.T) {
 		"number 3 is reserved and in use":   func(keys *kv.Store) { keys.Set(reservationKey(3), []byte{1 << 3}) },
 		"the newest is 5":                   func(keys *kv.Store) { keys.Set(reservationKey(6), []byte{1 << 6}) },
 		"there is no state":                 func(keys *kv.Store) { keys.Delete(stateKey) },
-		"1 references are stored, 2 extents": func(keys *kv.Store) {
+		"held by 1 extents, 2 extents hold it": func(keys *kv.Store) {
 			e := Extent{Block: posix.MakeBlockID(0, 1, 1), Length: 10}
 			keys.Set(placeKey(prefixExtent, 3, 900), e.encode())
 		},
+		"is held by inode 3 and by inode 5": func(keys *kv.Store) {
+			change(5, func(n *inode) { n.Size = 100 })(keys)
+			e := Extent{Block: posix.MakeBlockID(0, 1, 1), Length: 10}
+			keys.Set(placeKey(prefixExtent, 5, 10), e.encode())
+		},
+		"says away, 1 extents hold it":              record(1, blockRecord{blockAway, 0, 100}),
+		"says held by 2 extents, 1 extents hold it": record(1, blockRecord{blockHeld, 2, 100}),
+		"is to take it to another partition":        record(1, blockRecord{blockGoing, 1, 100}),
+		"says held by 1 extents and 0 bytes":        record(1, blockRecord{blockHeld, 1, 0}),
+		"Bytes:200 Dropped:1 DroppedBytes:100} are": record(1, blockRecord{blockHeld, 1, 99}),
+		"and it is not in the queue":                record(2, blockRecord{blockQueued, 7, 100}),
+		"in the queue of dropped blocks, of 1":      func(keys *kv.Store) { keys.Set(numberKey(prefixDropped, 2), keys.Get(numberKey(prefixDropped, 1))) },
 	} {
 		keys := populated(t)
 		breakIt(keys)

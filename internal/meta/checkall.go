@@ -15,7 +15,7 @@ import (
 // CheckAll says in which places the partitions contradict each other; nothing if they make one sound tree.
 // stores[i] has the metadata of partition i, all of them at a moment at which no command over several
 // partitions is undecided, or executed in only some of them; what does not decode is Check's to tell. It reads each store once for each
-// kind of key, and needs memory for every inode, and for every block that is in a queue of dropped ones.
+// kind of key, and needs memory for every inode, and for every block that is in another partition than its home.
 //
 // Of stores that were read while the file system was in use it tells also what was only under way. That goes by:
 // what is told of two readings, one after the other, is wrong.
@@ -28,6 +28,7 @@ func CheckAll(stores []Keys) []string {
 		gone:      map[posix.Ino]bool{},
 		released:  map[posix.Ino]bool{},
 		unmade:    map[posix.Ino]bool{},
+		forsaken:  map[posix.BlockID]bool{},
 	}
 	if c.states(); len(c.problems) > 0 {
 		return c.problems // the others would all follow from these
@@ -91,11 +92,12 @@ type forestChecker struct {
 	stores    []Keys
 	newest    []uint64 // counter of the newest inode of each partition
 	inodes    map[posix.Ino]*placed
-	forwarded map[posix.Ino]bool // their homes say where they are
-	orphans   map[posix.Ino]bool // those that their homes know
-	gone      map[posix.Ino]bool // on the way home: has no name any more
-	released  map[posix.Ino]bool // on the way from home: nobody holds it
-	unmade    map[posix.Ino]bool // is to be unmade, or was not made by a message that came again
+	forwarded map[posix.Ino]bool     // their homes say where they are
+	orphans   map[posix.Ino]bool     // those that their homes know
+	gone      map[posix.Ino]bool     // on the way home: has no name any more
+	released  map[posix.Ino]bool     // on the way from home: nobody holds it
+	unmade    map[posix.Ino]bool     // is to be unmade, or was not made by a message that came again
+	forsaken  map[posix.BlockID]bool // on the way home: nothing holds it any more
 	problems  []string
 }
 
@@ -163,6 +165,10 @@ func (c *forestChecker) readPosts(p int) {
 			c.released[post.Command.Child] = true
 		case OpUnmake:
 			c.unmade[post.Command.Child] = true
+		case OpDropped:
+			for _, b := range post.Command.Blocks {
+				c.forsaken[b.ID] = true
+			}
 		}
 	}
 }
@@ -352,33 +358,6 @@ func (c *forestChecker) checkRule(p int, dir posix.Ino, rule, row []byte) bool {
 		c.report("directory %d in partition %d has another rule than the table of partition %d", dir, p, tablePartition)
 	}
 	return true
-}
-
-// checkBlocks looks for blocks that one partition takes for dropped, so that they may be deleted, while another
-// one needs them.
-func (c *forestChecker) checkBlocks() {
-	dropped := map[posix.BlockID]int{}
-	for p := range c.stores {
-		for _, value := range c.kind(p, prefixDropped, 9) {
-			if len(value) == len(posix.BlockID{}) {
-				dropped[posix.BlockID(value)] = p
-			}
-		}
-	}
-	if len(dropped) == 0 {
-		return
-	}
-	for p := range c.stores {
-		for key, value := range c.kind(p, prefixExtent, 17) {
-			e, err := decodeExtent(placeOf(key), value)
-			if err != nil || e.Data != nil {
-				continue
-			}
-			if q, found := dropped[e.Block]; found && q != p { // in one partition it is Check's to tell
-				c.report("block %v is held by inode %d in partition %d, but partition %d has dropped it", e.Block, inoOf(key), p, q)
-			}
-		}
-	}
 }
 
 func kindName(kind posix.Mode) string {

@@ -76,6 +76,8 @@ func sound(t *testing.T) forest {
 	f[0].addOrphan(orphan0, 7)
 	f[1].recordOrphan(orphan0, 7)
 	f[1].setExtent(&inode{Attr: posix.Attr{Ino: file1}}, &Extent{Length: 10, Block: held})
+	f[1].comes(held)
+	f[0].setBlock(held, blockRecord{state: blockAway, length: 10})
 	for _, d := range []posix.Ino{dir0, dir2} {
 		c := Command{Ino: d, Data: (&Rule{Spread: []uint16{1}}).Append(nil)}
 		f[d.Partition()].placeHere(&c)
@@ -252,9 +254,48 @@ func TestCheckAllFindsContradictions(t *testing.T) {
 				"task of directory 2 in partition 0 does not decode: malformed encoding",
 			},
 		},
-		"dropped block": {
-			func(f *forest) { f[2].keys.Set(numberKey(prefixDropped, 1), held[:]) },
-			[]string{"block " + held.String() + " is held by inode 281474976710658 in partition 1, but partition 2 has dropped it"},
+		"held block that is dropped elsewhere": {
+			func(f *forest) { f[2].enqueue(held, blockRecord{}) },
+			[]string{"block " + held.String() + " is held in partition 1, but partition 2 has dropped it"},
+		},
+		"held block that is dropped at home": {
+			func(f *forest) { f[0].enqueue(held, blockRecord{}) },
+			[]string{"block " + held.String() + " is held in partition 1: its home, partition 0, says: dropped, 1 in the queue"},
+		},
+		"held block that home has forgotten": {
+			func(f *forest) { f[0].keys.Delete(blockKey(held)) },
+			[]string{"block " + held.String() + " is held in partition 1: its home, partition 0, says: nothing"},
+		},
+		"block held in three partitions": {
+			func(f *forest) {
+				f[2].comes(held)
+				f[0].setBlock(held, blockRecord{blockHeld, 1, 10})
+			},
+			[]string{
+				"block " + held.String() + " is held in partition 1: its home, partition 0, says: held by 1 extents",
+				"block " + held.String() + " is held in partition 2: its home, partition 0, says: held by 1 extents",
+				"block " + held.String() + " is held in partitions [1 2]",
+			},
+		},
+		"held at home, dropped elsewhere": {
+			func(f *forest) {
+				f[1].keys.Delete(blockKey(held))
+				f[1].enqueue(held, blockRecord{})
+				f[0].setBlock(held, blockRecord{blockHeld, 1, 10})
+			},
+			[]string{"block " + held.String() + " is held in its home, partition 0, but partition 1 has dropped it"},
+		},
+		"away, and nowhere": {
+			func(f *forest) { f[1].keys.Delete(blockKey(held)) },
+			[]string{"block " + held.String() + " is away, says its home, partition 0: no partition holds it, and none is about to say so"},
+		},
+		"block of no partition": {
+			func(f *forest) { f[1].setBlock(posix.MakeBlockID(7, 1, 1), blockRecord{number: 1}) },
+			[]string{"block 00070000000000010000000000000001 is held in partition 1: its home, partition 7, says: nothing"},
+		},
+		"said to be dropped": {
+			func(f *forest) { f[1].post(0, &Command{Op: OpDropped, Blocks: []Block{{ID: held}}}) },
+			[]string{"block " + held.String() + " is held in partition [1], but a post says that it was dropped"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,11 +313,29 @@ func TestCheckAllOfWhatIsUnderWay(t *testing.T) {
 	f[1].post(0, &Command{Op: OpGone, Child: orphan0, Target: 1})
 	require.Empty(t, f.check(), "home is to be told")
 	f = sound(t)
-	f[0].Reap(orphan0)
+	f[0].Reap(orphan0, 77)
 	require.Empty(t, f.check(), "home has told")
 	f[0].keys.Delete(postKey(1))
 	require.Len(t, f.check(), 2, "nobody tells")
 	f[1].Apply(&Command{Op: OpReleased, Child: orphan0}, 9)
+	require.Empty(t, f.check())
+}
+
+// A block that was dropped away from home is sound at every step.
+func TestCheckAllOfADroppedBlock(t *testing.T) {
+	f := sound(t)
+	f[1].reference(held, -1)
+	f[1].saveState()
+	require.Empty(t, f.check(), "home is to be told")
+	names := Command{Blocks: []Block{{ID: held}}}
+	f[1].collected(&names)
+	require.Empty(t, f.check(), "its copies there are collected before that")
+	f[1].enqueue(held, blockRecord{})
+	f[0].droppedAway(&names)
+	require.Empty(t, f.check(), "home knows, the post is still there")
+	f[0].collected(&names)
+	require.Empty(t, f.check(), "home has collected it")
+	f[1].keys.Delete(postKey(f[1].state.posted))
 	require.Empty(t, f.check())
 }
 

@@ -85,7 +85,7 @@ func DecodeCommand(b []byte) (Command, error) {
 	}
 	c.Offset, c.Length, c.Data = r.Uint64(), r.Uint64(), r.Bytes()
 	if n := r.Count(); n > 0 {
-		c.Blocks = make([]Block, 0, min(n, MaxBlocks))
+		c.Blocks = make([]Block, 0, min(n, MaxIDs))
 		for range n {
 			var k Block
 			r.Fixed(k.ID[:])
@@ -113,12 +113,12 @@ func (c *Command) validate() error {
 		return fmt.Errorf("command %d: %d bytes of data", c.Op, len(c.Data))
 	case len(c.Chain) > MaxChain || len(c.Back) > MaxChain:
 		return fmt.Errorf("command %d: %d and %d directories on the way up", c.Op, len(c.Chain), len(c.Back))
-	case len(c.Blocks) > MaxBlocks:
+	case len(c.Blocks) > c.Op.maxBlocks():
 		return fmt.Errorf("command %d: %d blocks", c.Op, len(c.Blocks))
 	}
 	var total uint64
 	for _, k := range c.Blocks {
-		if k.Length == 0 || k.Length > MaxBlock {
+		if (k.Length == 0) != c.Op.namesBlocks() || k.Length > MaxBlock {
 			return fmt.Errorf("command %d: block %v of %d bytes", c.Op, k.ID, k.Length)
 		}
 		total += uint64(k.Length)
@@ -127,6 +127,16 @@ func (c *Command) validate() error {
 		return fmt.Errorf("write: length %d, content %d", c.Length, total+uint64(len(c.Data)))
 	}
 	return nil
+}
+
+// namesBlocks reports whether the blocks of a command are only names.
+func (op Op) namesBlocks() bool { return op == OpDropped || op == OpCollected || op == OpGarbage }
+
+func (op Op) maxBlocks() int {
+	if op.namesBlocks() {
+		return MaxIDs
+	}
+	return MaxBlocks
 }
 
 // Append appends the encoding of r.

@@ -55,6 +55,12 @@ func TestCommandsThatAreRefused(t *testing.T) {
 			}
 			c.Length = uint64(len(c.Blocks) + len(c.Data))
 		},
+		"too many names": func(c *meta.Command) {
+			*c = meta.Command{Op: meta.OpGarbage, Blocks: make([]meta.Block, meta.MaxIDs+1)}
+		},
+		"a name with a length": func(c *meta.Command) {
+			*c = meta.Command{Op: meta.OpDropped, Blocks: []meta.Block{{Length: 1}}}
+		},
 		"empty block":  func(c *meta.Command) { c.Blocks[0].Length, c.Length = 0, 10 },
 		"large block":  func(c *meta.Command) { c.Blocks[0].Length, c.Length = meta.MaxBlock+1, 11+meta.MaxBlock },
 		"other length": func(c *meta.Command) { c.Length++ },

@@ -27,6 +27,8 @@ const (
 	OpReleased                  // Child: to where an inode is: nobody holds it open (Outbox)
 	OpReserve                   // Length numbers for inodes to be made here, at most MaxReserve -> Number=the first; with Child those from there on are given back
 	OpUnmake                    // Child Data=the message that made it: its name was refused (Outbox)
+	OpDropped                   // Blocks (without lengths): to their home: nothing holds them any more, where they were held (Outbox)
+	OpCollected                 // Blocks (without lengths), which were in the queue of dropped blocks: their copies are deleted -> Number=of how many this was new
 	opUpdateEnd
 )
 
@@ -46,6 +48,8 @@ const (
 	OpScan                     // Data=key after which to start, Length=max bytes -> Data=encoded Pairs: the keys of meta as they are stored; none at the end
 	OpGetLock                  // Ino Offset Length Owner Flags as of Lock -> Data=the first FileLock of another owner that is in the way; none if it would be granted
 	OpChain                    // Ino=directory -> Attr.Ino=the first directory above it that is in another partition, 0 if there is none up to the root; Number=its partition, as far as known
+	OpQueue                    // Offset=place in the queue of dropped blocks after which to start, Length=max blocks, at most MaxIDs, Time: dropped before -> Data=encoded BlockUsage and Dropped (DecodeQueue), Number=how many
+	OpGarbage                  // Blocks (without lengths) -> Data: for each whether it is garbage (DecodeGarbage); of their home, Fresh
 	opQueryEnd
 )
 
@@ -53,7 +57,9 @@ const (
 func (op Op) IsUpdate() bool { return op >= OpMknod && op < opUpdateEnd }
 
 // IsPost reports whether only partitions say op to each other (Outbox).
-func (op Op) IsPost() bool { return op == OpGone || op == OpReleased || op == OpUnmake }
+func (op Op) IsPost() bool {
+	return op == OpGone || op == OpReleased || op == OpUnmake || op == OpDropped
+}
 
 // IsQuery reports whether op only reads.
 func (op Op) IsQuery() bool { return op >= OpLookup && op < opQueryEnd }
@@ -125,11 +131,13 @@ type Command struct {
 
 	Owner   uint64 // of Lock: tells the owners of a session apart
 	PID     uint32 // of Lock: shown to who asks
-	Session uint64 // of the client that asks: set by the replica, not part of the encoding
+	Session uint64 // of the client that asks: set by the replica, not part of the encoding, like
+	Horizon uint64 // below which all counters of blocks of the session are decided
 }
 
 // Block is a piece of new content: the first Length bytes of a block. The pieces of a
-// Write follow each other in the file.
+// Write follow each other in the file. Each is a new block, of the partition that executes the Write, of the session that orders
+// it and not below the session's horizon: EINVAL otherwise.
 type Block struct {
 	ID     posix.BlockID
 	Length uint32
@@ -170,6 +178,7 @@ const (
 	MaxLiteral = 4 << 10 // bytes of content in Command.Data; larger content travels as blocks
 	MaxBlock   = 1 << 20 // bytes in one block
 	MaxBlocks  = 64      // blocks in one Write
+	MaxIDs     = 1 << 10 // blocks in one command that only names them
 	MaxExtents = 1 << 15 // extents in one answer
 	MaxChain   = 4 << 10 // directories in Chain and in Back: more than a path has names
 )

@@ -15,14 +15,6 @@ func block(n uint64, length uint32) meta.Block {
 	return meta.Block{ID: posix.MakeBlockID(0, 1, n), Length: length}
 }
 
-// dropped reads the queue of dropped blocks (its format is in the package comment).
-func (f *fs) dropped() (ids []posix.BlockID) {
-	for _, id := range f.keys.Scan([]byte{9}, []byte{10}) {
-		ids = append(ids, posix.BlockID(id))
-	}
-	return ids
-}
-
 // Many tiny appends make few extents, and the same ones in every replica.
 func TestTinyAppendsAreJoined(t *testing.T) {
 	f := newFS(t)
@@ -71,22 +63,8 @@ func TestBlocksAreDroppedWithTheirLastPart(t *testing.T) {
 	require.EqualValues(t, 200, a.Bytes)
 	require.Equal(t, []posix.BlockID{old.ID}, f.dropped())
 	f.must(meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "f"})
-	f.m.Reap(ino)
+	f.m.Reap(ino, 77)
 	require.Equal(t, []posix.BlockID{old.ID, block(2, 0).ID}, f.dropped())
-}
-
-// A client that lost its session writes the same blocks once more: they are not dropped.
-func TestARepeatedWriteKeepsItsBlocks(t *testing.T) {
-	f := newFS(t)
-	ino := f.make(posix.Root, "f", 0o600)
-	again := meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{block(1, 100), block(2, 100)}}
-	f.must(again)
-	f.must(again)
-	require.Empty(t, f.dropped())
-	f.must(meta.Command{Op: meta.OpWrite, Ino: ino, Data: make([]byte, 200)})
-	require.Len(t, f.dropped(), 2)
-	f.must(again)
-	require.Empty(t, f.dropped())
 }
 
 func TestFarOffsets(t *testing.T) {

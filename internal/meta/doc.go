@@ -20,6 +20,8 @@
 //
 // Something new in another partition than its directory can do without votes: Enter and Make (made.go).
 //
+// A block stays where it was written when its file moves, and in the care of that partition (block.go, queue.go).
+//
 // The last name of an inode away from home is told to its home by a post (Outbox), since there is known who holds
 // it open; another post tells back when nobody does.
 //
@@ -27,7 +29,8 @@
 //
 // Numbers in keys are big endian and of 8 bytes; values are varints (package varint) unless said.
 //
-//	0x01                  format, partition, newest inode, inodes, bytes, blocks dropped, newest in the queue, newest post
+//	0x01                  format, partition, newest inode, inodes, bytes, newest post; of the blocks of this home those in
+//	                      use and their bytes; blocks in the queue, bytes of those of this home; the newest place and its time
 //	0x02 ino              inode (inode.go)
 //	0x03 dir name         ino, type, hint of its partition, cookie
 //	0x04 dir cookie       ino, type, hint, name: the same entry for ReadDir
@@ -35,8 +38,8 @@
 //	                      offset of its end, so that a forward scan finds what overlaps a range
 //	0x06 ino name         an xattr's value
 //	0x07 ino              an orphan: the counter of the update that took the last name
-//	0x08 block            references, place in the queue if there are none
-//	0x09 place            block: the queue of dropped blocks, in the order in which they were dropped
+//	0x08 block            state (block.go), references or place in the queue, length at its home
+//	0x09 place            block, time: the queue of dropped blocks, in the order in which they were dropped
 //	0x0a ino              the partition of an inode of this home that lives elsewhere
 //	0x0b number           an undecided command, its parties, the vote given, what it holds
 //	0x0c number           a post: partition, command
@@ -63,8 +66,11 @@
 //	    comes to name another inode.
 //	I6  extents of a file do not overlap, and none ends after its size; a literal one has at
 //	    most MaxLiteral bytes, a block at most MaxBlock.
-//	I7  a block's references are the extents that hold a part of it. Without any it is in the queue, once;
-//	    with some it is not. So what is in the queue is needed by nobody.
+//	I7  a block belongs to one inode. Its references are the extents that hold a part of it. It is in the queue, once, as
+//	    soon as the last of them is gone, wherever that was. What was there once is never referenced again.
 //	I8  the counters of the partition are the sums over its inodes. Inode numbers are
 //	    never used again; a reserved one is not in use.
+//	I9  the home of a block, the partition that it was written for, has a record of it from the write on until OpCollected: it is held
+//	    here, away, or in the queue. It is away if and only if another partition holds it, or it is
+//	    on its way between two, or a post is on its way home that says that it was dropped.
 package meta

@@ -28,13 +28,11 @@ type xattr struct {
 	value []byte
 }
 
-// export encodes n. It gives nil if that takes more than MaxExport, or a block is in another file too: the
-// partition then cannot let go of it.
+// export encodes n. It gives nil if that takes more than MaxExport.
 func (m *Machine) export(n *inode) []byte {
 	b := varint.AppendUint(nil, n.Ino)
 	b = varint.AppendBytes(b, n.encode())
 	b = varint.AppendBytes(b, m.keys.Get(ruleKey(n.Ino)))
-	held := map[posix.BlockID]uint64{}
 	for _, prefix := range []byte{prefixXattr, prefixExtent, prefixCookie} {
 		count, items := uint64(0), []byte(nil)
 		for key, value := range m.keys.Scan(numberKey(prefix, uint64(n.Ino)), after(prefix, n.Ino)) {
@@ -44,9 +42,6 @@ func (m *Machine) export(n *inode) []byte {
 				items = varint.AppendBytes(items, key[9:])
 			case prefixExtent:
 				items = varint.AppendUint(items, placeOf(key))
-				if e := mustDecodeExtent(n.Ino, placeOf(key), value); e.Data == nil {
-					held[e.Block]++
-				}
 			case prefixCookie:
 				value = m.exportEntry(n.Ino, placeOf(key), value)
 				items = varint.AppendUint(items, placeOf(key))
@@ -57,11 +52,6 @@ func (m *Machine) export(n *inode) []byte {
 			}
 		}
 		b = append(varint.AppendUint(b, count), items...)
-	}
-	for id, references := range held {
-		if k, err := decodeBlock(m.keys.Get(blockKey(id))); err != nil || k.references != references {
-			return nil
-		}
 	}
 	return b
 }
@@ -112,14 +102,13 @@ func decodeExport(b []byte) (*exported, error) {
 	return x, nil
 }
 
-// depart removes what x holds from this partition. Blocks that nothing else here holds are forgotten, not
-// dropped: they are needed where x goes.
+// depart removes what x holds from this partition. Its blocks are not dropped: they are needed where x goes.
 func (m *Machine) depart(x *exported) {
 	n := x.inode
 	for i := range x.extents {
 		m.deleteExtent(&n, &x.extents[i])
 		if x.extents[i].Data == nil {
-			m.forget(x.extents[i].Block)
+			m.leaves(x.extents[i].Block)
 		}
 	}
 	for i := range x.entries {
@@ -132,17 +121,6 @@ func (m *Machine) depart(x *exported) {
 	m.state.inodes--
 }
 
-// forget takes a reference from a block without dropping it.
-func (m *Machine) forget(id posix.BlockID) {
-	k, err := decodeBlock(m.keys.Get(blockKey(id)))
-	invariant.Check(err == nil && k.references > 0, "stored block %v: %d references (%v)", id, k.references, err)
-	if k.references--; k.references == 0 {
-		m.keys.Delete(blockKey(id))
-		return
-	}
-	m.keys.Set(blockKey(id), k.encode())
-}
-
 // settle stores x in this partition.
 func (m *Machine) settle(x *exported) {
 	n := x.inode
@@ -150,7 +128,7 @@ func (m *Machine) settle(x *exported) {
 	for i := range x.extents {
 		m.setExtent(&n, &x.extents[i])
 		if x.extents[i].Data == nil {
-			m.reference(x.extents[i].Block, 1)
+			m.comes(x.extents[i].Block)
 		}
 	}
 	for i := range x.entries {

@@ -96,7 +96,7 @@ func (m *Machine) wanted(c *Command) []hold {
 		}
 	}
 	switch c.Op {
-	case OpLock, OpTask, OpGone, OpReleased, OpReserve, OpUnmake:
+	case OpLock, OpTask, OpGone, OpReleased, OpReserve, OpUnmake, OpDropped, OpCollected:
 	case OpMknod:
 		if c.Flags&Truncate != 0 {
 			name(c.Ino, c.Name, onContent)

@@ -216,7 +216,7 @@ func TestLocksEndWithTheInode(t *testing.T) {
 	f.must(meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "f"})
 	byIno, _ := stored(f.keys)
 	require.Equal(t, 3, byIno, "it is open")
-	f.m.Reap(ino)
+	f.m.Reap(ino, 77)
 	byIno, bySession := stored(f.keys)
 	require.Equal(t, []int{1, 1}, []int{byIno, bySession})
 }

@@ -31,19 +31,27 @@ type Machine struct {
 	undecided map[uint64]*undecided
 	holds     holds
 	posts     int // in the outbox
+
+	now     posix.Time      // of the command that is being executed
+	dropped []posix.BlockID // by it, of other homes, which are to be told
 }
 
 // formatVersion of the keys.
-const formatVersion = 2
+const formatVersion = 3
 
 // state is what the partition counts.
 type state struct {
-	last    uint64 // counter of the newest inode
-	inodes  uint64 // in use, orphans included
-	bytes   uint64 // held by their extents
-	dropped uint64 // blocks in the queue
-	queued  uint64 // number of the newest block in the queue
-	posted  uint64 // number of the newest post
+	last   uint64 // counter of the newest inode
+	inodes uint64 // in use, orphans included
+	bytes  uint64 // held by their extents
+	posted uint64 // number of the newest post
+
+	blocks       uint64     // in use that were written for this partition, wherever they are held
+	blockBytes   uint64     // of these
+	dropped      uint64     // blocks in the queue
+	droppedBytes uint64     // of those of them that were written for this partition
+	queued       uint64     // place of the newest block in the queue
+	droppedAt    posix.Time // its time
 }
 
 // New opens the metadata in keys, and makes the root directory if there is none. It fails if keys hold
@@ -98,6 +106,7 @@ func (m *Machine) birth() error {
 }
 
 func (m *Machine) saveState() {
+	m.postDropped()
 	if m.state == m.saved && m.saved.last != 0 {
 		return
 	}
@@ -106,9 +115,10 @@ func (m *Machine) saveState() {
 	b = varint.AppendUint(b, m.state.last)
 	b = varint.AppendUint(b, m.state.inodes)
 	b = varint.AppendUint(b, m.state.bytes)
-	b = varint.AppendUint(b, m.state.dropped)
-	b = varint.AppendUint(b, m.state.queued)
 	b = varint.AppendUint(b, m.state.posted)
+	b = appendUsage(b, &BlockUsage{m.state.blocks, m.state.blockBytes, m.state.dropped, m.state.droppedBytes})
+	b = varint.AppendUint(b, m.state.queued)
+	b = varint.AppendInt(b, int64(m.state.droppedAt))
 	m.keys.Set(stateKey, b)
 	m.saved = m.state
 }
@@ -119,7 +129,9 @@ func decodeState(b []byte) (partition uint16, s state, err error) {
 		return 0, s, fmt.Errorf("stored metadata: format %d, this version reads %d", v, formatVersion)
 	}
 	partition = r.Uint16()
-	s = state{last: r.Uint64(), inodes: r.Uint64(), bytes: r.Uint64(), dropped: r.Uint64(), queued: r.Uint64(), posted: r.Uint64()}
+	s = state{last: r.Uint64(), inodes: r.Uint64(), bytes: r.Uint64(), posted: r.Uint64()}
+	s.blocks, s.blockBytes, s.dropped, s.droppedBytes = r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
+	s.queued, s.droppedAt = r.Uint64(), posix.Time(r.Int())
 	if err := r.Done(); err != nil {
 		return 0, s, fmt.Errorf("stored metadata: counters: %w", err)
 	}
@@ -133,6 +145,7 @@ func (m *Machine) Apply(c *Command, counter uint64) Result {
 	if ino, blocked := m.blocked(c); blocked {
 		return elsewhere(ino, m.cfg.Partition) // nowhere else: the client comes back
 	}
+	m.now = c.Time
 	r := m.located(c, m.apply(c, counter))
 	m.saveState()
 	return r
@@ -174,6 +187,10 @@ func (m *Machine) apply(c *Command, counter uint64) Result {
 		return m.reserve(c)
 	case OpUnmake:
 		return m.unmake(c)
+	case OpDropped:
+		return m.droppedAway(c)
+	case OpCollected:
+		return m.collected(c)
 	}
 	return failed(posix.EINVAL)
 }
@@ -211,6 +228,10 @@ func (m *Machine) query(c *Command) Result {
 		return m.tasks(c)
 	case OpScan:
 		return m.scan(c)
+	case OpQueue:
+		return m.queue(c)
+	case OpGarbage:
+		return m.unknown(c)
 	}
 	return failed(posix.EINVAL)
 }

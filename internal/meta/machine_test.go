@@ -16,6 +16,7 @@ type fs struct {
 	keys    *kv.Store
 	m       *meta.Machine
 	counter uint64
+	horizon uint64 // of the session of all writes
 }
 
 func newFS(t *testing.T) *fs {
@@ -39,6 +40,7 @@ func (f *fs) do(c meta.Command) meta.Result {
 	}
 	decoded, err := meta.DecodeCommand(c.Append(nil))
 	require.NoError(f.t, err)
+	decoded.Session, decoded.Horizon = 1, f.horizon
 	if c.Op.IsQuery() {
 		return f.m.Query(&decoded)
 	}
@@ -99,7 +101,7 @@ func TestNewRefuses(t *testing.T) {
 	keys.Set([]byte{1}, []byte{99})
 	_, err = meta.New(keys, meta.Config{Partition: 4})
 	require.ErrorContains(t, err, "format 99")
-	keys.Set([]byte{1}, []byte{2, 4})
+	keys.Set([]byte{1}, []byte{3, 4})
 	_, err = meta.New(keys, meta.Config{Partition: 4})
 	require.ErrorContains(t, err, "malformed")
 
@@ -151,7 +153,7 @@ func TestOrphansLiveUntilReaped(t *testing.T) {
 	f.must(meta.Command{Op: meta.OpLink, Ino: ino, NewParent: posix.Root, NewName: "b"})
 	f.must(meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"})
 	require.Empty(t, f.m.Orphans(0, 9))
-	f.m.Reap(ino)
+	f.m.Reap(ino, 77)
 	require.EqualValues(t, 0, f.must(meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "b"}).Nlink)
 	gone := meta.Orphan{Ino: ino, Counter: f.counter}
 	dir := f.make(posix.Root, "dir", posix.TypeDir)
@@ -165,8 +167,8 @@ func TestOrphansLiveUntilReaped(t *testing.T) {
 	f.fails(posix.ENOENT, meta.Command{Op: meta.OpLink, Ino: ino, NewParent: posix.Root, NewName: "c"})
 	f.fails(posix.ENOENT, meta.Command{Op: meta.OpMknod, Ino: dir, Name: "x"})
 	f.fails(posix.ENOENT, meta.Command{Op: meta.OpReadDir, Ino: dir, Length: 1})
-	f.m.Reap(ino)
-	f.m.Reap(dir)
+	f.m.Reap(ino, 77)
+	f.m.Reap(dir, 77)
 	f.fails(posix.ESTALE, meta.Command{Op: meta.OpGetAttr, Ino: ino})
 	require.Equal(t, meta.Result{Number: 1}, f.do(meta.Command{Op: meta.OpStatFS}))
 }

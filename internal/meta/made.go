@@ -51,6 +51,7 @@ func (m *Machine) Enter(c *Command, by []byte) Result {
 	if ino, blocked := m.blocked(c); blocked {
 		r = elsewhere(ino, m.cfg.Partition)
 	} else {
+		m.now = c.Time
 		r = m.located(c, m.enter(c))
 	}
 	if r.Code != posix.OK || r.Attr.Ino != c.Child {

@@ -148,7 +148,7 @@ func TestAMessageThatComesAgain(t *testing.T) {
 	f.mail()
 	require.Equal(t, want, f.stat(1, n))
 	f.mustCross(meta.Command{Op: meta.OpRmdir, Ino: posix.Root, Name: "d", Child: n}, 0, 1)
-	f.machines[1].Reap(n)
+	f.machines[1].Reap(n, 77)
 	f.machines[1].Make(f.decoded(c), []byte("third"))
 	f.isGone(n)
 }

@@ -31,10 +31,11 @@ func newPair(t require.TestingT) *pair {
 	root := posix.MakeIno(1, 1)
 	p.file = p.machines[1].Apply(&Command{Op: OpMknod, Ino: root, Name: "f", Mode: 0o600}, 1).Attr.Ino
 	for i, c := range []Command{
-		{Op: OpWrite, Ino: p.file, Blocks: []Block{{posix.MakeBlockID(0, 1, 1), 100}}},
+		{Op: OpWrite, Ino: p.file, Blocks: []Block{{posix.MakeBlockID(1, 1, 1), 100}}},
 		{Op: OpWrite, Ino: p.file, Data: []byte("literal"), Offset: 200},
 		{Op: OpSetXattr, Ino: p.file, Name: "user.x", Data: []byte("v")},
 	} {
+		c.Session = 1
 		require.Equal(t, posix.OK, p.machines[1].Apply(&c, uint64(i+2)).Code)
 	}
 	return p
@@ -86,22 +87,6 @@ func TestTheOutcomeIsOfTheVotes(t *testing.T) {
 	turned, ok := decodeVotes([][]byte{votes[1], votes[0]}, both)
 	require.True(t, ok)
 	require.Equal(t, combine(c, decoded), combine(c, turned))
-}
-
-// The block goes with the file, and nobody takes it for dropped.
-func TestBlocksMoveWithTheirFile(t *testing.T) {
-	p := newPair(t)
-	votes := p.votes(1, p.rename())
-	for _, m := range p.machines {
-		require.Equal(t, posix.OK, m.Decide(1, votes, 9).Code)
-	}
-	key := blockKey(posix.MakeBlockID(0, 1, 1))
-	require.Nil(t, p.keys[1].Get(key))
-	require.Equal(t, blockRecord{references: 1}.encode(), p.keys[0].Get(key))
-	require.Zero(t, p.machines[0].state.dropped+p.machines[1].state.dropped)
-	p.machines[0].Apply(&Command{Op: OpUnlink, Ino: posix.Root, Name: "g"}, 10)
-	p.machines[0].Apply(&Command{Op: OpReleased, Child: p.file}, 11)
-	require.EqualValues(t, 1, p.machines[0].state.dropped, "it is dropped where the file ends")
 }
 
 // Check sees when what is under way does not decode.

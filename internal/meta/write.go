@@ -8,7 +8,7 @@ func (m *Machine) write(c *Command) Result {
 	if code != posix.OK {
 		return failed(code)
 	}
-	if len(c.Data) > 0 && len(c.Blocks) > 0 {
+	if len(c.Data) > 0 && len(c.Blocks) > 0 || !m.mayName(c) {
 		return failed(posix.EINVAL)
 	}
 	offset := c.Offset
@@ -35,13 +35,10 @@ func (m *Machine) write(c *Command) Result {
 	return Result{Attr: n.Attr, Number: offset}
 }
 
-// writeBlocks counts the new blocks before the old are let go: they may be the same.
 func (m *Machine) writeBlocks(n *inode, offset, length uint64, blocks []Block) {
-	for _, k := range blocks {
-		m.reference(k.ID, 1)
-	}
 	m.clear(n, offset, offset+length)
 	for _, k := range blocks {
+		m.wrote(k)
 		m.setExtent(n, &Extent{Offset: offset, Length: uint64(k.Length), Block: k.ID})
 		offset += uint64(k.Length)
 	}

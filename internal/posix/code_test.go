@@ -39,4 +39,8 @@ func TestNumbers(t *testing.T) {
 	if got := MakeBlockID(0x0102, 0x030405060708, 0x090a0b0c0d0e0f10).String(); got != "0102030405060708090a0b0c0d0e0f10" {
 		t.Errorf("block id %s", got)
 	}
+	id := MakeBlockID(0xfffe, 1<<48-2, 1<<64-3)
+	if id.Partition() != 0xfffe || id.Session() != 1<<48-2 || id.Counter() != 1<<64-3 {
+		t.Errorf("block id %v is of partition %d, session %d, counter %d", id, id.Partition(), id.Session(), id.Counter())
+	}
 }

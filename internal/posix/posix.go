@@ -4,6 +4,7 @@
 package posix
 
 import (
+	"encoding/binary"
 	"fmt"
 	"time"
 )
@@ -115,3 +116,12 @@ func MakeBlockID(partition uint16, session uint64, counter uint64) BlockID {
 	}
 	return id
 }
+
+// Partition gives the partition that the block was written for: its home.
+func (id BlockID) Partition() uint16 { return binary.BigEndian.Uint16(id[:2]) }
+
+// Session gives the session of the block's writer.
+func (id BlockID) Session() uint64 { return binary.BigEndian.Uint64(id[:8]) & (1<<48 - 1) }
+
+// Counter tells the blocks of a session apart.
+func (id BlockID) Counter() uint64 { return binary.BigEndian.Uint64(id[8:]) }

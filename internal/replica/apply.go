@@ -153,7 +153,7 @@ func (r *Replica) applyUpdate(s *session, q *Request, at posix.Time) (Outcome, [
 	if err != nil || !c.Op.IsUpdate() {
 		return Refused, []byte(fmt.Sprintf("update: %v", err))
 	}
-	c.Time, c.Session = at, s.id
+	c.Time, c.Session, c.Horizon = at, s.id, s.horizon
 	result := r.machine.Apply(&c, r.counter())
 	answer := result.Append(nil)
 	r.rememberAnswer(s, q.Seq, q.Done, answer)
@@ -177,7 +177,7 @@ func (r *Replica) reap(mine bool) {
 		for _, o := range orphans {
 			after = o.Ino
 			if o.Counter <= seen && !held[o.Ino] && reaped < maxReap {
-				r.machine.Reap(o.Ino)
+				r.machine.Reap(o.Ino, r.time)
 				reaped++
 			}
 		}

@@ -43,7 +43,7 @@
 // In the same ordered keys and the same batches as the metadata (whose keys start below 0x40):
 //
 //	0x40                          position applied, last relay, commands prepared, time of the order, vector
-//	0x41 session                  renewals, counter seen at the last one, inodes held
+//	0x41 session                  renewals, counter seen at the last one, horizon of blocks, inodes held
 //	0x42 session seq              done, answer
 //	0x43 number                   a command of several partitions: place, parties, whose answer it is, vote, decided
 //	0x44                          what is to take the place of the log (transfer.go)
@@ -61,6 +61,7 @@
 //	I3  answers leave only after the batch that they speak of is committed.
 //	I4  an unlinked inode is reaped only when each live session has, since it was unlinked,
 //	    said that it does not hold it (session.go).
+//	    A block is told to be garbage only if nothing names it nor ever will (garbage.go).
 //	I5  relays are executed in the order between partitions, each once (relay.go).
 //	I6  a vote is kept until all parties are past the command: a decision can always be made from what replicas
 //	    have stored, whatever minority of each party is gone.

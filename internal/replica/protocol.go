@@ -39,6 +39,7 @@ type Request struct {
 	Dest    []uint16    // of an Update of several partitions: all of them, sorted, the one that is asked included
 	Fresh   bool        // of a Query: as of a time after it was asked (linearizable)
 	Held    []posix.Ino // of RenewSession
+	Horizon uint64      // of RenewSession: no update that is not ordered yet, of those that matter, names a block of the session whose counter is below
 	Command []byte      // an encoded meta.Command; Query and Update. Of OpenSession: Config.Cluster
 }
 
@@ -52,6 +53,9 @@ func (r *Request) Append(b []byte) []byte {
 	b = varint.AppendUint(b, uint64(len(r.Held)))
 	for _, i := range r.Held {
 		b = varint.AppendUint(b, i)
+	}
+	if r.Kind == RenewSession {
+		b = varint.AppendUint(b, r.Horizon)
 	}
 	b = varint.AppendUint(b, uint64(len(r.Dest))<<1|fresh(r.Fresh))
 	for _, p := range r.Dest {
@@ -70,6 +74,9 @@ func DecodeRequest(b []byte) (Request, error) {
 	}
 	for ; n > 0 && r.Err() == nil; n-- {
 		q.Held = append(q.Held, posix.Ino(r.Uint64()))
+	}
+	if q.Kind == RenewSession {
+		q.Horizon = r.Uint64()
 	}
 	flags := r.Uint64()
 	q.Fresh = flags&1 != 0

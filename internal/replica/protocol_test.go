@@ -15,7 +15,7 @@ func TestRequestRoundTrip(t *testing.T) {
 		{Kind: Update, Session: 7, Seq: 5, Done: 3, Vector: counts(9), Command: []byte("c")},
 		{Kind: Update, Session: 7, Seq: 5, Done: 3, Dest: []uint16{0, 2}, Fresh: true, Command: []byte("c")},
 		{Kind: AskStatus},
-		{Kind: RenewSession, Session: 1<<48 - 1, Held: []posix.Ino{1, posix.MakeIno(3, 9)}},
+		{Kind: RenewSession, Session: 1<<48 - 1, Held: []posix.Ino{1, posix.MakeIno(3, 9)}, Horizon: 1 << 40},
 	} {
 		got, err := DecodeRequest(q.Append(nil))
 		require.NoError(t, err)

@@ -47,6 +47,9 @@ func (r *Replica) execute(token uint64, q *Request) (Call, bool) {
 	invariant.Check(err == nil, "a query that was checked does not decode: %v", err)
 	c.Session = q.Session
 	result := r.machine.Query(&c)
+	if c.Op == meta.OpGarbage {
+		r.garbage(&c, &result)
+	}
 	if r.keys.Err() != nil {
 		return Call{}, false
 	}

@@ -240,7 +240,7 @@ func checkOperation(q *Request) error {
 	if c.Op.IsUpdate() != (q.Kind == Update) || c.Op.IsPost() {
 		return fmt.Errorf("operation %d does not fit a request of kind %d", c.Op, q.Kind)
 	}
-	return nil
+	return checkGarbage(&c, q)
 }
 
 func (r *Replica) refuse(token uint64, err error, out *Output) {

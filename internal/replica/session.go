@@ -25,6 +25,7 @@ type session struct {
 	renewals uint64
 	seen     uint64
 	held     []posix.Ino
+	horizon  uint64 // below it no counter of a block of the session is named any more (garbage.go)
 	done     uint64
 	answers  map[uint64][]byte
 
@@ -59,6 +60,7 @@ func (r *Replica) renewSession(s *session, q *Request) {
 	s.renewals++
 	s.seen = max(s.seen, q.Vector.Of(r.cfg.Partition).Count)
 	s.held = slices.Clone(q.Held)
+	s.horizon = max(s.horizon, q.Horizon)
 	r.saveSession(s)
 }
 
@@ -95,6 +97,7 @@ func endedKey(at posix.Time, id uint64) []byte {
 func (r *Replica) saveSession(s *session) {
 	b := varint.AppendUint(nil, s.renewals)
 	b = varint.AppendUint(b, s.seen)
+	b = varint.AppendUint(b, s.horizon)
 	b = varint.AppendUint(b, uint64(len(s.held)))
 	for _, i := range s.held {
 		b = varint.AppendUint(b, i)
@@ -127,7 +130,7 @@ func (r *Replica) loadSessions() error {
 	}
 	for k, v := range r.keys.Scan([]byte{sessionPrefix}, []byte{sessionPrefix + 1}) {
 		rd := varint.NewReader(v)
-		s := &session{renewals: rd.Uint64(), seen: rd.Uint64(), answers: map[uint64][]byte{}}
+		s := &session{renewals: rd.Uint64(), seen: rd.Uint64(), horizon: rd.Uint64(), answers: map[uint64][]byte{}}
 		for n := rd.Count(); n > 0 && rd.Err() == nil; n-- {
 			s.held = append(s.held, posix.Ino(rd.Uint64()))
 		}

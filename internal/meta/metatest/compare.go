@@ -68,6 +68,9 @@ func (m *Model) sameContent(machine asker, ino posix.Ino, offset, length uint64)
 		}
 		last = e.Offset + e.Length
 		data := e.Data
+		if data == nil && m.blocks[e.Block] == nil {
+			return fmt.Errorf("extent [%d, +%d) of %d: block %v was deleted", e.Offset, e.Length, ino, e.Block)
+		}
 		if data == nil {
 			data = m.blocks[e.Block][e.Skip:][:e.Length]
 		}

@@ -91,7 +91,10 @@ func (m *Model) write(c *meta.Command) (uint64, posix.Code) {
 	if len(c.Data) > 0 && len(c.Blocks) > 0 {
 		return 0, posix.EINVAL
 	}
-	for _, k := range c.Blocks {
+	for i, k := range c.Blocks {
+		if m.named[k.ID] || slices.Contains(c.Blocks[:i], k) {
+			return 0, posix.EINVAL
+		}
 		content = append(content, m.blocks[k.ID][:k.Length]...)
 	}
 	offset := c.Offset
@@ -103,6 +106,9 @@ func (m *Model) write(c *meta.Command) (uint64, posix.Code) {
 	}
 	if offset > posix.MaxSize || offset+uint64(len(content)) > posix.MaxSize {
 		return 0, posix.EFBIG
+	}
+	for _, k := range c.Blocks {
+		m.named[k.ID] = true
 	}
 	n.resize(max(len(n.data), int(offset)+len(content)))
 	for i, b := range content {

@@ -18,7 +18,7 @@ type generator struct {
 	model  *Model
 	time   posix.Time
 	block  uint64
-	once   bool // no block is in two files
+	once   bool // no block is tried twice
 }
 
 func (g *generator) pick(n int) int {
@@ -164,16 +164,18 @@ func (g *generator) write(c *meta.Command) {
 	g.block++
 }
 
-// newBlock puts a block into the store; sometimes it takes one that was written before, as a client does that
-// repeats a write after it lost its session.
+// writer is the session of all writes.
+const writer = 1
+
+// newBlock puts a block into the store; sometimes it takes one that was put before, and maybe written: then that is refused.
 func (g *generator) newBlock() meta.Block {
 	if !g.once && g.block > 0 && g.chance(10) {
-		id := posix.MakeBlockID(g.model.partition, 1, uint64(g.pick(int(g.block))))
+		id := posix.MakeBlockID(g.model.partition, writer, uint64(g.pick(int(g.block))))
 		if data := g.model.blocks[id]; data != nil {
 			return meta.Block{ID: id, Length: uint32(len(data))}
 		}
 	}
-	id := posix.MakeBlockID(g.model.partition, 1, g.block)
+	id := posix.MakeBlockID(g.model.partition, writer, g.block)
 	g.block++
 	data := make([]byte, 1+g.pick(fileStep*4))
 	for i := range data {

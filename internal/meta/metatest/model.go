@@ -15,6 +15,7 @@ type Model struct {
 	newest    uint64
 	nodes     map[posix.Ino]*node
 	blocks    map[posix.BlockID][]byte // what the block store holds
+	named     map[posix.BlockID]bool   // by a write
 	lost      map[posix.Ino]uint64     // orphans: the update that took the last name
 }
 
@@ -31,7 +32,7 @@ type node struct {
 
 // NewModel is a partition at birth.
 func NewModel(cfg meta.Config, blocks map[posix.BlockID][]byte) *Model {
-	m := &Model{partition: cfg.Partition, newest: 1, nodes: map[posix.Ino]*node{}, blocks: blocks, lost: map[posix.Ino]uint64{}}
+	m := &Model{partition: cfg.Partition, newest: 1, nodes: map[posix.Ino]*node{}, blocks: blocks, named: map[posix.BlockID]bool{}, lost: map[posix.Ino]uint64{}}
 	root := m.addRoot(posix.MakeIno(cfg.Partition, 1), cfg.Time)
 	for _, b := range cfg.Genesis {
 		root.names[b.Name] = b.Ino

@@ -50,6 +50,7 @@ type cluster struct {
 	ordered    uint64          // commands over several partitions
 	decided    [2]uint64       // of these: refused because of others; executed
 	voteless   uint64          // of the executed: without votes
+	collected  uint64          // blocks
 }
 
 // Reach says how much of what was tried happened.
@@ -57,6 +58,7 @@ type Reach struct {
 	Updates          uint64
 	Decided, Refused uint64 // commands over several partitions
 	Alone            uint64 // of the decided: something new, without votes
+	Collected        uint64 // blocks that were dropped
 }
 
 // RunPartitions drives several partitions and the model of the one tree that they make with the same random commands,
@@ -70,7 +72,7 @@ func RunPartitions(source Source, fresh func() Store) (Reach, error) {
 	if err == nil {
 		err = c.finish()
 	}
-	reach := Reach{Updates: c.counter, Refused: c.decided[0], Decided: c.decided[1], Alone: c.voteless}
+	reach := Reach{Updates: c.counter, Refused: c.decided[0], Decided: c.decided[1], Alone: c.voteless, Collected: c.collected}
 	if err != nil {
 		return reach, fmt.Errorf("update %d: %w", c.counter, err)
 	}
@@ -146,6 +148,7 @@ func (p *partition) apply(c *meta.Command) (meta.Result, error) {
 			bad = fmt.Errorf("%+v: %w", c, err)
 			return meta.Result{}
 		}
+		decoded.Session = writer
 		return m.Apply(&decoded, p.executed)
 	})
 	if bad != nil {
@@ -160,6 +163,8 @@ func (c *cluster) step() error {
 		return c.partition().restart(c.pick(replicaCount))
 	case c.chance(20):
 		return c.reap()
+	case c.chance(20):
+		return c.collect()
 	case c.chance(8):
 		return c.deliver(c.partition())
 	case c.chance(4):
@@ -354,8 +359,29 @@ func (c *cluster) reap() error {
 		return fmt.Errorf("partition %d takes inode %d for an orphan, the model does not", p.cfg.Partition, ino)
 	}
 	c.model.Reap(known)
-	_, err := each(p, func(m *meta.Machine) bool { m.Reap(ino); return true })
+	_, err := each(p, func(m *meta.Machine) bool { m.Reap(ino, c.time); return true })
 	return err
+}
+
+// collect deletes some of the blocks that a partition has dropped, while their homes may not know yet. Sometimes the same are
+// deleted twice.
+func (c *cluster) collect() error {
+	p, ask := c.partition(), queueOf(c.pick(5), c.time)
+	r, err := each(p, func(m *meta.Machine) meta.Result { return m.Query(ask) })
+	if err != nil {
+		return err
+	}
+	_, dropped, err := meta.DecodeQueue(r.Data)
+	if err != nil {
+		return err
+	}
+	c.collected += uint64(len(dropped))
+	for range 1 + c.pick(2) {
+		if _, err := p.apply(c.model.collect(dropped)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // finish compares everything once all is done.

@@ -114,6 +114,7 @@ func (c *cluster) begin(u *meta.Command) error {
 		return c.stale(u)
 	}
 	at, _ := c.locate(answering(&t))
+	c.putAgain(&t, at)
 	r, err := c.partitions[at].apply(&t)
 	switch {
 	case err != nil:
@@ -139,6 +140,17 @@ func (c *cluster) begin(u *meta.Command) error {
 		c.partitions[party].relayed = append(c.partitions[party].relayed, x)
 	}
 	return nil
+}
+
+// putAgain puts the blocks of a write for the partition that is to execute it.
+func (c *cluster) putAgain(t *meta.Command, at uint16) {
+	t.Blocks = slices.Clone(t.Blocks)
+	for i := range t.Blocks {
+		k := &t.Blocks[i]
+		data := c.model.blocks[k.ID]
+		k.ID = posix.MakeBlockID(at, writer, k.ID.Counter())
+		c.model.blocks[k.ID] = data
+	}
 }
 
 // answering gives the inode whose partition is asked.
@@ -170,6 +182,7 @@ func (c *cluster) amid(x *pending, decided []uint16) error {
 	if !found || !slices.Contains(decided, at) || !c.exist(&t) {
 		return nil
 	}
+	c.putAgain(&t, at)
 	r, err := c.partitions[at].apply(&t)
 	if err != nil || r.Code == posix.EREMOTE || t.Op == meta.OpMknod && r.Code == posix.OK && r.Attr.Nlink == 0 {
 		return err
@@ -379,7 +392,7 @@ func (c *cluster) moved(u *meta.Command, r meta.Result, disturbed bool) error {
 	case lost:
 		want.Code = posix.ENOENT
 	case n.Mode.IsRegular():
-		want.Code = posix.EFBIG // or a block of it is in another file
+		want.Code = posix.EFBIG
 	}
 	return c.compare(u, r, want, false)
 }

@@ -23,6 +23,7 @@ func TestPartitionsAreTheModel(t *testing.T) {
 			require.Positive(t, reach.Decided, "commands over several partitions")
 			require.Positive(t, reach.Alone, "things made without votes")
 			require.Positive(t, reach.Refused, "commands that met others")
+			require.Positive(t, reach.Collected, "blocks that were dropped")
 		})
 	}
 }

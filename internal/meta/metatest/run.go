@@ -53,6 +53,8 @@ func (r *run) step(fresh func() Store) error {
 	switch {
 	case r.chance(30):
 		return r.reap()
+	case r.chance(30):
+		return r.collect()
 	case r.chance(200):
 		return r.replace(fresh)
 	case r.chance(3):
@@ -76,6 +78,7 @@ func (r *run) update(c *meta.Command) error {
 	if err != nil {
 		return fmt.Errorf("%+v: %w", c, err)
 	}
+	decoded.Session = writer
 	r.counter++
 	want := r.model.Apply(c, r.counter)
 	for _, m := range r.machines {
@@ -126,7 +129,22 @@ func (r *run) reap() error {
 	}
 	r.model.Reap(ino)
 	for _, m := range r.machines {
-		m.Reap(ino)
+		m.Reap(ino, r.time)
+	}
+	return nil
+}
+
+// collect deletes some of the blocks that were dropped.
+func (r *run) collect() error {
+	_, dropped, err := meta.DecodeQueue(r.machines[r.pick(2)].Query(queueOf(r.pick(5), r.time)).Data)
+	if err != nil {
+		return err
+	}
+	c := r.model.collect(dropped)
+	for _, m := range r.machines {
+		if got := m.Apply(c, r.counter); got.Number != uint64(len(dropped)) {
+			return fmt.Errorf("%+v: %+v, want %d", c, got, len(dropped))
+		}
 	}
 	return nil
 }

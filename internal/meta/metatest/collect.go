@@ -1,0 +1,22 @@
+package metatest
+
+import (
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// queueOf asks for the oldest blocks in a queue, dropped before a time.
+func queueOf(limit int, before posix.Time) *meta.Command {
+	return &meta.Command{Op: meta.OpQueue, Length: uint64(limit), Time: before}
+}
+
+// collect deletes blocks in the store of the model, which has them no more for any file, and gives the command that
+// says so.
+func (m *Model) collect(dropped []meta.Dropped) *meta.Command {
+	c := &meta.Command{Op: meta.OpCollected}
+	for _, d := range dropped {
+		delete(m.blocks, d.ID)
+		c.Blocks = append(c.Blocks, meta.Block{ID: d.ID})
+	}
+	return c
+}

@@ -1,0 +1,131 @@
+package meta
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// The queue of dropped blocks has an entry for each block that nothing holds any more, in the order in which they were
+// dropped, with the time of that. Times do not fall along the queue, whatever the clocks of proposers say. A collector
+// deletes what has waited long enough, and then says so by OpCollected. An entry never becomes untrue: so an old answer to
+// OpQueue does no harm, and who stops in between begins again.
+
+// Dropped is a block in the queue.
+type Dropped struct {
+	Place  uint64 // in the queue, from 1 on: later ones are higher
+	ID     posix.BlockID
+	Time   posix.Time // when it was dropped
+	Length uint64     // bytes; 0 in another partition than its home, which counts them
+}
+
+// BlockUsage is what a partition knows of the blocks that were written for it, wherever they are held; of
+// those in its queue, also others.
+type BlockUsage struct {
+	Blocks       uint64 // in use
+	Bytes        uint64 // of these
+	Dropped      uint64 // in the queue
+	DroppedBytes uint64 // of these: of those that were written for it
+}
+
+// enqueue puts a block into the queue.
+func (m *Machine) enqueue(id posix.BlockID, k blockRecord) {
+	s := &m.state
+	s.queued++
+	s.dropped++
+	s.droppedBytes += k.length
+	s.droppedAt = max(s.droppedAt, m.now)
+	k.state, k.number = blockQueued, s.queued
+	m.keys.Set(numberKey(prefixDropped, k.number), varint.AppendInt(append(make([]byte, 0, 26), id[:]...), int64(s.droppedAt)))
+	m.setBlock(id, k)
+}
+
+func decodeQueued(b []byte) (id posix.BlockID, at posix.Time, err error) {
+	r := varint.NewReader(b)
+	r.Fixed(id[:])
+	at = posix.Time(r.Int())
+	return id, at, r.Done()
+}
+
+// collected executes OpCollected: what was deleted is forgotten. What is not in the queue is left alone.
+func (m *Machine) collected(c *Command) Result {
+	var r Result
+	for _, b := range c.Blocks {
+		k, found := m.blockOf(b.ID)
+		if !found || k.state != blockQueued {
+			continue
+		}
+		m.keys.Delete(numberKey(prefixDropped, k.number))
+		m.keys.Delete(blockKey(b.ID))
+		m.state.dropped--
+		m.state.droppedBytes -= k.length
+		r.Number++
+	}
+	return r
+}
+
+// queue answers OpQueue.
+func (m *Machine) queue(c *Command) Result {
+	s := &m.state
+	r := Result{Data: appendUsage(nil, &BlockUsage{s.blocks, s.blockBytes, s.dropped, s.droppedBytes})}
+	for key, value := range m.keys.Scan(numberKey(prefixDropped, c.Offset+1), []byte{prefixDropped + 1}) {
+		id, at, err := decodeQueued(value)
+		invariant.Check(err == nil, "stored block in the queue %x: %v", key, err)
+		if at >= c.Time || r.Number == min(c.Length, MaxIDs) {
+			break
+		}
+		k, _ := m.blockOf(id)
+		r.Number++
+		r.Data = append(varint.AppendUint(r.Data, inoOf(key)), value...)
+		r.Data = varint.AppendUint(r.Data, k.length)
+	}
+	return r
+}
+
+func appendUsage(b []byte, u *BlockUsage) []byte {
+	b = varint.AppendUint(varint.AppendUint(b, u.Blocks), u.Bytes)
+	return varint.AppendUint(varint.AppendUint(b, u.Dropped), u.DroppedBytes)
+}
+
+// DecodeQueue reads what OpQueue gave in Result.Data.
+func DecodeQueue(b []byte) (u BlockUsage, page []Dropped, err error) {
+	r := varint.NewReader(b)
+	u = BlockUsage{Blocks: r.Uint64(), Bytes: r.Uint64(), Dropped: r.Uint64(), DroppedBytes: r.Uint64()}
+	for r.Len() > 0 && r.Err() == nil {
+		d := Dropped{Place: r.Uint64()}
+		r.Fixed(d.ID[:])
+		d.Time, d.Length = posix.Time(r.Int()), r.Uint64()
+		page = append(page, d)
+	}
+	if err := r.Done(); err != nil {
+		return BlockUsage{}, nil, fmt.Errorf("queue of dropped blocks: %w", err)
+	}
+	return u, page, nil
+}
+
+// unknown answers OpGarbage as far as the metadata can: a byte for each block, 1 for what was written for
+// this partition and has no record.
+func (m *Machine) unknown(c *Command) Result {
+	r := Result{Data: make([]byte, len(c.Blocks))}
+	for i, b := range c.Blocks {
+		if m.isHome(b.ID) && m.keys.Get(blockKey(b.ID)) == nil {
+			r.Data[i] = 1
+		}
+	}
+	return r
+}
+
+// DecodeGarbage reads what OpGarbage gave in Result.Data for so many blocks.
+func DecodeGarbage(b []byte, count int) ([]bool, error) {
+	if len(b) != count || len(bytes.Trim(b, "\x00\x01")) > 0 {
+		return nil, fmt.Errorf("garbage among %d blocks: %x: %w", count, b, varint.ErrMalformed)
+	}
+	is := make([]bool, count)
+	for i := range b {
+		is[i] = b[i] == 1
+	}
+	return is, nil
+}
