@@ -9,6 +9,10 @@
 // within a round. The first r of this order own the block, the others stand in
 // for owners that fail.
 //
+// Owners is asked for each block by puts, gets and repair: the first Placed of the order
+// from each point are computed once, so that it costs one hash, one binary search and no
+// memory.
+//
 // What holds:
 //
 //	R1  The order is a function of the id and the set of members alone: neither the
@@ -18,6 +22,9 @@
 //	R3  The first min(n, number of datacenters) owners are in distinct datacenters.
 //	R4  A member that joins or leaves changes only the places that it takes or
 //	    gives up: of the others, none moves ahead of another of the same datacenter.
+//	    Of the first n, one that joins takes the place of one at most, and else nothing
+//	    moves: of n servers, a joining one receives about 1/(n+1) of the copies.
+//	R5  OwnersAmong is Walk without the servers that are down, cut to n.
 package ring
 
 import (
@@ -41,12 +48,19 @@ type Member struct {
 	Datacenter string
 }
 
+// Placed is how many servers of the order from each point are computed once: more than
+// a region keeps copies, so that stand-ins are among them.
+const Placed = 8
+
 // Ring is an immutable set of members with their points. It may be shared.
 type Ring struct {
-	members     []Member // sorted by ID
-	datacenter  []int    // of each member, as a small number
-	datacenters int
-	points      []point // sorted
+	members    []Member // sorted by ID
+	datacenter []int    // of each member, as a small number
+	sizes      []int    // members of each datacenter
+	points     []point  // sorted
+	// places has the first width of the order from each point, one point after the other.
+	places []multicast.ProcessID
+	width  int
 }
 
 // point is one virtual node.
@@ -74,17 +88,31 @@ func New(members []Member) (*Ring, error) {
 		if !ok {
 			dc = len(number)
 			number[m.Datacenter] = dc
+			r.sizes = append(r.sizes, 0)
 		}
+		r.sizes[dc]++
 		r.datacenter = append(r.datacenter, dc)
 		for v := range uint32(VirtualNodes) {
 			r.points = append(r.points, point{position: pointPosition(m.ID, v), member: i})
 		}
 	}
-	r.datacenters = len(number)
 	slices.SortFunc(r.points, func(a, b point) int {
 		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.member, b.member))
 	})
+	r.place()
 	return r, nil
+}
+
+// place computes the first servers from each point.
+func (r *Ring) place() {
+	r.width = min(Placed, len(r.members))
+	r.places = make([]multicast.ProcessID, 0, r.width*len(r.points))
+	w := newWalk(r)
+	for start := range r.points {
+		for _, m := range w.from(start, r.width)[:r.width] {
+			r.places = append(r.places, r.members[m.member].ID)
+		}
+	}
 }
 
 // Members gives all members by ascending id.
@@ -99,47 +127,109 @@ func (r *Ring) Has(id multicast.ProcessID) bool {
 func (r *Ring) Len() int { return len(r.members) }
 
 // Owners gives the n servers that hold the copies of a block, the first owner
-// first; fewer if the ring is smaller.
+// first; fewer if the ring is smaller. They are shared: the caller does not change them.
 func (r *Ring) Owners(id posix.BlockID, n int) []multicast.ProcessID {
 	n = min(n, len(r.members))
-	walk := r.walk(id, n)
-	owners := make([]multicast.ProcessID, n)
-	for i := range owners {
-		owners[i] = r.members[walk[i].member].ID
+	start := r.start(id)
+	if n <= r.width {
+		return r.places[start*r.width : start*r.width+n : start*r.width+n]
 	}
-	return owners
+	return r.order(start, n)
+}
+
+// OwnersAmong gives the first n servers of the order that are not down, fewer if there
+// are not so many: who holds the copies as long as these are down. They are shared: the caller
+// does not change them.
+func (r *Ring) OwnersAmong(id posix.BlockID, n int, down []multicast.ProcessID) []multicast.ProcessID {
+	isDown := func(p multicast.ProcessID) bool { return slices.Contains(down, p) }
+	for wide := min(n, len(r.members)); ; wide = min(2*wide, len(r.members)) {
+		owners := r.Owners(id, wide)
+		if !slices.ContainsFunc(owners, isDown) {
+			return owners[:min(n, len(owners))]
+		}
+		up := slices.DeleteFunc(slices.Clone(owners), isDown)
+		if len(up) >= n || wide == len(r.members) {
+			return up[:min(n, len(up))]
+		}
+	}
 }
 
 // Walk gives all members in the order in which they hold, or stand in for holding,
 // copies of a block.
-func (r *Ring) Walk(id posix.BlockID) []multicast.ProcessID { return r.Owners(id, len(r.members)) }
+func (r *Ring) Walk(id posix.BlockID) []multicast.ProcessID {
+	return r.order(r.start(id), len(r.members))
+}
+
+// start is the first point clockwise from a block.
+func (r *Ring) start(id posix.BlockID) int {
+	at, _ := slices.BinarySearchFunc(r.points, Position(id), func(p point, at uint64) int { return cmp.Compare(p.position, at) })
+	return at % len(r.points)
+}
+
+// order gives the first n servers from a point.
+func (r *Ring) order(start, n int) []multicast.ProcessID {
+	servers := make([]multicast.ProcessID, n)
+	for i, m := range newWalk(r).from(start, n)[:n] {
+		servers[i] = r.members[m.member].ID
+	}
+	return servers
+}
 
 // met is a member met on the way around the ring: the round-th of its datacenter.
 type met struct{ member, round int }
 
-// walk gives the members by round and, within a round, in ring order. It may stop
-// once the first n places are known, which they are when the first round has n.
-func (r *Ring) walk(id posix.BlockID, n int) []met {
-	seen := make([]bool, len(r.members))
-	rounds := make([]int, r.datacenters)
-	order := make([]met, 0, len(r.members))
-	first := 0
-	start, _ := slices.BinarySearchFunc(r.points, Position(id), func(p point, at uint64) int { return cmp.Compare(p.position, at) })
-	for i := 0; len(order) < len(r.members) && first < n; i++ {
-		m := r.points[(start+i)%len(r.points)].member
-		if seen[m] {
+// walk goes around the ring. It is the memory of one walk after the other.
+type walk struct {
+	ring   *Ring
+	walks  int
+	seen   []int // the last walk that met a member
+	rounds []int // how many members this walk has met of each datacenter
+	order  []met
+}
+
+func newWalk(r *Ring) *walk {
+	return &walk{ring: r, seen: make([]int, len(r.members)), rounds: make([]int, len(r.sizes))}
+}
+
+// from gives the members from a point by round and, within a round, in ring order. It
+// stops once the first n are known. The result is good until the next call.
+func (w *walk) from(start, n int) []met {
+	w.walks++
+	w.order = w.order[:0]
+	clear(w.rounds)
+	for i := start; !w.known(n); i++ {
+		m := w.ring.points[i%len(w.ring.points)].member
+		if w.seen[m] == w.walks {
 			continue
 		}
-		seen[m] = true
-		dc := r.datacenter[m]
-		if rounds[dc] == 0 {
-			first++
-		}
-		order = append(order, met{member: m, round: rounds[dc]})
-		rounds[dc]++
+		w.seen[m] = w.walks
+		dc := w.ring.datacenter[m]
+		w.order = append(w.order, met{member: m, round: w.rounds[dc]})
+		w.rounds[dc]++
 	}
-	slices.SortStableFunc(order, func(a, b met) int { return cmp.Compare(a.round, b.round) })
-	return order
+	slices.SortStableFunc(w.order, func(a, b met) int { return cmp.Compare(a.round, b.round) })
+	return w.order
+}
+
+// known reports whether nothing that is not met yet can be among the first n: it would be
+// of the lowest round that some datacenter has not had, and behind those met of that one.
+func (w *walk) known(n int) bool {
+	if len(w.order) < n {
+		return false
+	}
+	lowest := len(w.ring.members)
+	for dc, round := range w.rounds {
+		if round < w.ring.sizes[dc] {
+			lowest = min(lowest, round)
+		}
+	}
+	sure := 0
+	for _, m := range w.order {
+		if m.round <= lowest {
+			sure++
+		}
+	}
+	return sure >= n
 }
 
 // Position is the place of a block on the circle: the first eight bytes, big

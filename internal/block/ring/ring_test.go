@@ -113,6 +113,67 @@ func TestR4JoiningMovesItsShareOnly(t *testing.T) {
 	}
 }
 
+// TestR4OneGivesWay: of the owners of a block, one that joins replaces one at most, and where it is none nothing
+// moves. It receives its share of the copies.
+func TestR4OneGivesWay(t *testing.T) {
+	for _, dcs := range []int{1, 2, 3} {
+		for n := 1; n <= 9; n++ {
+			before, after := mustNew(t, servers(n, dcs)), mustNew(t, servers(n+1, dcs))
+			joined := multicast.ProcessID(n + 1)
+			for _, copies := range []int{1, 2, 3} {
+				received := 0
+				for i := range blocks {
+					was, is := before.Owners(block(i), copies), after.Owners(block(i), copies)
+					if !slices.Contains(is, joined) {
+						require.Equal(t, was, is)
+						continue
+					}
+					received++
+					stayed := 0
+					for _, p := range is {
+						if slices.Contains(was, p) {
+							stayed++
+						}
+					}
+					require.Equal(t, len(is)-1, stayed, "%v becomes %v", was, is)
+				}
+				if n >= 3 && (n+1)%dcs == 0 {
+					share := float64(min(copies, n+1)) / float64(n+1)
+					require.InEpsilon(t, share, float64(received)/blocks, 0.4, "%d copies, %d servers, %d datacenters", copies, n+1, dcs)
+				}
+			}
+		}
+	}
+}
+
+// TestR5SkipsWhoIsDown compares with the definition.
+func TestR5SkipsWhoIsDown(t *testing.T) {
+	for _, n := range []int{1, 2, 5, 12} {
+		r := mustNew(t, servers(n, 3))
+		for i := range 300 {
+			var down []multicast.ProcessID
+			for p := 1; p <= n; p++ {
+				if (i*2654435761>>p)&1 == 1 && i%4 != 0 {
+					down = append(down, multicast.ProcessID(p))
+				}
+			}
+			up := slices.DeleteFunc(r.Walk(block(i)), func(p multicast.ProcessID) bool { return slices.Contains(down, p) })
+			for k := 1; k <= n+1; k++ {
+				require.Equal(t, up[:min(k, len(up))], r.OwnersAmong(block(i), k, down))
+			}
+		}
+	}
+}
+
+func TestOwnersNeedNoMemory(t *testing.T) {
+	r := mustNew(t, servers(12, 3))
+	down := []multicast.ProcessID{}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		r.Owners(block(7), 3)
+		r.OwnersAmong(block(8), 3, down)
+	}))
+}
+
 func TestSharesAreEven(t *testing.T) {
 	const n = 12
 	r := mustNew(t, servers(n, 3))
@@ -129,7 +190,24 @@ func TestSharesAreEven(t *testing.T) {
 
 func BenchmarkOwners(b *testing.B) {
 	r := mustNew(b, servers(12, 3))
+	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		r.Owners(block(i), 3)
+	}
+}
+
+// BenchmarkWalk is what Owners costs without what is computed once.
+func BenchmarkWalk(b *testing.B) {
+	r := mustNew(b, servers(12, 3))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		r.order(r.start(block(i)), 3)
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	ms := servers(100, 3)
+	for b.Loop() {
+		mustNew(b, ms)
 	}
 }
