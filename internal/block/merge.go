@@ -8,8 +8,7 @@ import (
 // pages is a Range over pages: next gives the ids from an id on and whether there are more.
 func pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
-		for at := from; bytes.Compare(at[:], to[:]) <= 0; {
-			ids, more, err := next(at)
+		for ids, err := range pagesOf(from, to, next) {
 			if err != nil {
 				yield(ID{}, err)
 				return
@@ -19,7 +18,16 @@ func pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) ite
 					return
 				}
 			}
-			if !more || len(ids) == 0 || ids[len(ids)-1] == LastID {
+		}
+	}
+}
+
+// pagesOf gives page after page. An error is the last thing it yields.
+func pagesOf(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.Seq2[[]ID, error] {
+	return func(yield func([]ID, error) bool) {
+		for at := from; bytes.Compare(at[:], to[:]) <= 0; {
+			ids, more, err := next(at)
+			if !yield(ids, err) || err != nil || !more || len(ids) == 0 || ids[len(ids)-1] == LastID {
 				return
 			}
 			at = successor(ids[len(ids)-1])

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/block/ring"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -21,38 +22,52 @@ type Disk interface {
 	Sizes(ctx context.Context, ids []ID) ([]uint32, error)
 }
 
-// NodeConfig is what a Node consists of. All fields but Log must be set.
+// NodeConfig is what a Node consists of. All fields but Save and Log must be set.
 type NodeConfig struct {
-	Self        multicast.ProcessID // a member of Ring
-	Ring        *ring.Ring          // all storage servers of the region
-	Copies      int                 // of each block, on distinct servers: r
+	Self        multicast.ProcessID
+	Members     Members // the newest that are known, which Self may have left
+	Copies      int     // of each block, on distinct servers: r; the same at all servers
 	Disk        Disk
 	Peers       Caller        // reaches the other members
 	CallTimeout time.Duration // how long another server may take for one block
-	Log         *slog.Logger  // nil: no log
+	Healing     Healing
+	// Save makes newer members survive this process; nil: it is not needed. The node uses them once it has returned nil,
+	// and must be given them, or newer ones, when it is started again (H1).
+	Save func(Members) error
+	Log  *slog.Logger // nil: no log
 }
 
 // Validate says what is wrong.
 func (c *NodeConfig) Validate() error {
 	switch {
-	case c.Ring == nil || c.Disk == nil || c.Peers == nil:
-		return errors.New("block node: Ring, Disk and Peers must be set")
-	case !c.Ring.Has(c.Self):
-		return fmt.Errorf("block node: server %d is not on the ring", c.Self)
-	case c.Copies < 1 || c.Copies > c.Ring.Len():
-		return fmt.Errorf("block node: %d copies on %d servers: use 1 to the number of servers", c.Copies, c.Ring.Len())
+	case c.Disk == nil || c.Peers == nil:
+		return errors.New("block node: Disk and Peers must be set")
+	case c.Self == 0:
+		return errors.New("block node: Self must be the id of a storage server")
+	case c.Copies < 1:
+		return fmt.Errorf("block node: %d copies: use 1 or more", c.Copies)
 	case c.CallTimeout <= 0:
 		return fmt.Errorf("block node: CallTimeout is %v: use some seconds", c.CallTimeout)
 	}
-	return nil
+	return c.Healing.Validate()
 }
 
 // Node is one server of a region's DHT: it keeps blocks on its own disk for the other
-// servers, and does puts, gets and deletes on the whole region for clients. It has
-// no goroutine of its own; those that Handle starts end before it returns.
+// servers, and does puts, gets and deletes on the whole region for clients. Run keeps the
+// region whole meanwhile; without it, a node only answers.
 type Node struct {
 	config NodeConfig
 	peers  *peers
+	counts counts
+	limits limits
+	wake   chan struct{}                         // room for one: there is something to repair
+	remedy chan remedy                           // blocks that an owner was found without
+	absent atomic.Pointer[[]multicast.ProcessID] // the servers that are down, ascending
+	// changing is held while a copy is dropped, and locked to change view (H1).
+	changing sync.RWMutex
+	view     atomic.Pointer[view]
+	// stragglers run on after their request was answered. Close waits for them.
+	stragglers stragglers
 	// buffers holds the bytes of blocks on their way from the disk to a reply.
 	buffers sync.Pool // of *[]byte
 }
@@ -65,8 +80,21 @@ func NewNode(config NodeConfig) (*Node, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Node{config: config, peers: newPeers(config.Peers, config.CallTimeout)}, nil
+	v, err := newView(config.Members, config.Copies)
+	if err != nil {
+		return nil, fmt.Errorf("block node: %w", err)
+	}
+	n := &Node{
+		config: config, peers: newPeers(config.Peers, config.CallTimeout), limits: newLimits(&config.Healing),
+		wake: make(chan struct{}, 1), remedy: make(chan remedy, remedies),
+	}
+	n.view.Store(v)
+	n.peers.forget(v.servers)
+	return n, nil
 }
+
+// Close returns when nothing runs any more that a request has started. No request may come after it was called.
+func (n *Node) Close() { n.stragglers.Wait() }
 
 // Handle does what a request asks and gives the reply, which belongs to the caller.
 // It keeps no reference to request. What goes wrong with a block is in the reply; an error
@@ -91,7 +119,7 @@ func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 	case opStore:
 		return replyOK(0), n.store(ctx, q)
 	case opGet:
-		return n.get(ctx, q.id)
+		return n.find(ctx, q.id)
 	case opFetch:
 		return n.fetch(ctx, q.id)
 	case opDelete:
@@ -100,9 +128,34 @@ func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 		return replyOK(0), n.config.Disk.Delete(ctx, q.ids)
 	case opList:
 		return n.list(ctx, q.from, q.to)
-	default: // opUsage: decodeRequest gives no other
+	case opUsage:
 		total, free, err := n.config.Disk.Usage()
 		return replyUsage(total, free), err
+	default: // decodeRequest gives no other
+		return n.doRegion(ctx, q)
+	}
+}
+
+// doRegion routes a request that keeps the region whole.
+func (n *Node) doRegion(ctx context.Context, q *request) ([]byte, error) {
+	v := n.view.Load()
+	switch q.op {
+	case opPing:
+		_, err := n.config.Disk.Sizes(ctx, []ID{{}}) // a server whose disk fails is as good as down
+		return replyPing(v.stamp), err
+	case opMembers:
+		return replyMembers(&v.members), nil
+	case opSetMembers:
+		return replyOK(0), n.SetMembers(q.members)
+	case opStatus:
+		status := n.Status()
+		return replyStatus(&status)
+	case opDigest:
+		return n.answerDigest(ctx, q)
+	case opScope:
+		return n.answerScope(ctx, q)
+	default: // opHave
+		return n.answerHave(ctx, q)
 	}
 }
 
@@ -110,6 +163,9 @@ func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 func (n *Node) store(ctx context.Context, q *request) error {
 	if err := q.verify(); err != nil {
 		return err
+	}
+	if !slices.Contains(n.view.Load().owners(q.id), n.config.Self) {
+		n.wakeUp() // it stands in for an owner, and hands the block back as soon as it can
 	}
 	return n.config.Disk.Put(ctx, q.id, q.data)
 }
@@ -123,7 +179,13 @@ func (q *request) verify() error {
 }
 
 // fetch gives the reply with the copy on the own disk.
-func (n *Node) fetch(ctx context.Context, id ID) ([]byte, error) {
+func (n *Node) fetch(ctx context.Context, id ID) (reply []byte, err error) {
+	err = n.read(ctx, id, func(data []byte) { reply = replyBlock(id, data) })
+	return reply, err
+}
+
+// read lends the verified bytes of the copy on the own disk.
+func (n *Node) read(ctx context.Context, id ID, use func(data []byte)) error {
 	buffer, _ := n.buffers.Get().(*[]byte)
 	if buffer == nil {
 		buffer = new([]byte)
@@ -131,22 +193,41 @@ func (n *Node) fetch(ctx context.Context, id ID) ([]byte, error) {
 	defer n.buffers.Put(buffer)
 	data, err := n.config.Disk.Get(ctx, id, *buffer)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	*buffer = data
-	return replyBlock(id, data), nil
+	use(data)
+	return nil
+}
+
+// isGood reads the copy on the own disk: true, or false if it is bad or not there.
+func (n *Node) isGood(ctx context.Context, id ID) (bool, error) {
+	err := n.read(ctx, id, func([]byte) {})
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // list gives the reply with one page of the ids on the own disk.
 func (n *Node) list(ctx context.Context, from, to ID) ([]byte, error) {
-	ids := make([]ID, 0, rangePage)
+	ids, more, err := n.page(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return replyIDs(ids, more), nil
+}
+
+// page gives the next ids on the own disk, and whether there may be more.
+func (n *Node) page(ctx context.Context, from, to ID) (ids []ID, more bool, err error) {
+	ids = make([]ID, 0, rangePage)
 	for id, err := range n.config.Disk.Range(ctx, from, to) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if ids = append(ids, id); len(ids) == rangePage {
-			break
+			return ids, true, nil
 		}
 	}
-	return replyIDs(ids, len(ids) == rangePage), nil
+	return ids, false, nil
 }

@@ -182,14 +182,22 @@ func TestRemoteRangeAndUsageWithAServerDown(t *testing.T) {
 
 func TestNodeConfig(t *testing.T) {
 	r := region(t, 3)
-	good := block.NodeConfig{Self: 1, Ring: r.Ring, Copies: 3, Disk: r.Disks[1], Peers: r, CallTimeout: time.Second}
-	require.NoError(t, good.Validate())
+	good := block.NodeConfig{
+		Self: 1, Members: r.Node(1).Members(), Copies: 3, Disk: r.Disks[1], Peers: r, CallTimeout: time.Second, Healing: block.DefaultHealing(),
+	}
+	_, err := block.NewNode(good)
+	require.NoError(t, err)
 	for name, change := range map[string]func(*block.NodeConfig){
-		"not on the ring": func(c *block.NodeConfig) { c.Self = 9 },
-		"too many copies": func(c *block.NodeConfig) { c.Copies = 4 },
-		"no copies":       func(c *block.NodeConfig) { c.Copies = 0 },
-		"no timeout":      func(c *block.NodeConfig) { c.CallTimeout = 0 },
-		"no disk":         func(c *block.NodeConfig) { c.Disk = nil },
+		"nobody":      func(c *block.NodeConfig) { c.Self = 0 },
+		"no copies":   func(c *block.NodeConfig) { c.Copies = 0 },
+		"no timeout":  func(c *block.NodeConfig) { c.CallTimeout = 0 },
+		"no disk":     func(c *block.NodeConfig) { c.Disk = nil },
+		"no members":  func(c *block.NodeConfig) { c.Members.Servers = nil },
+		"no version":  func(c *block.NodeConfig) { c.Members.Version = 0 },
+		"no pings":    func(c *block.NodeConfig) { c.Healing.PingInterval = 0 },
+		"soon down":   func(c *block.NodeConfig) { c.Healing.DownAfter = time.Second },
+		"long pause":  func(c *block.NodeConfig) { c.Healing.RepairPause = time.Hour },
+		"no transfer": func(c *block.NodeConfig) { c.Healing.RepairBytes = 0 },
 	} {
 		bad := good
 		change(&bad)

@@ -6,150 +6,155 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// put makes the copies of a block, in parallel. Each of Copies workers must place one,
-// and takes the next server of the ring's order for each attempt: the first ones are
-// the owners, and who follows them stands in for one that fails.
+// slowPart is the part of CallTimeout after which another server is asked to stand in for one that has not
+// stored its copy yet. If both store it, the one that does not own the block hands it back.
+const slowPart = 8
+
+// put makes the copies of a block, in parallel: on its owners, and for each of them that
+// fails or is slow on one who follows in the ring's order.
 func (n *Node) put(ctx context.Context, q *request) error {
 	if err := q.verify(); err != nil {
 		return err
 	}
-	c := candidates{servers: n.peers.order(n.config.Ring.Walk(q.id))}
-	frame := sync.OnceValue(func() []byte { return encodePut(opStore, q.id, q.data) })
-	var workers sync.WaitGroup
-	for range n.config.Copies {
-		workers.Go(func() {
-			c.each(ctx, func(server multicast.ProcessID) error {
-				if server == n.config.Self {
-					return n.config.Disk.Put(ctx, q.id, q.data)
-				}
-				_, err := n.peers.call(ctx, server, frame())
-				return err
-			})
-		})
+	v := n.view.Load()
+	storing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	servers := n.lastDown(n.peers.order(v.ring.Walk(q.id)))
+	p := placement{
+		node: n, ctx: storing, id: q.id, servers: servers, events: make(chan placed, 2*len(servers)),
+		frame: encodePut(opStore, q.id, q.data),
 	}
-	workers.Wait()
-	if c.placed < n.config.Copies {
-		return fmt.Errorf("put block %v: %d of %d copies: %w", q.id, c.placed, n.config.Copies, c.why(ctx))
+	p.run(v.copies)
+	if p.stoodIn {
+		n.wakeUp()
+	}
+	if p.copies < v.copies {
+		return fmt.Errorf("put block %v: %d of %d copies: %w", q.id, p.copies, v.copies, p.why(ctx))
 	}
 	return nil
 }
 
-// candidates hands out the servers for the copies of one block, each once.
-type candidates struct {
-	mu      sync.Mutex
-	servers []multicast.ProcessID // GUARDED_BY mu; not tried yet
-	placed  int                   // GUARDED_BY mu; copies
-	errs    []error               // GUARDED_BY mu; of the servers that failed
-}
-
-// next gives the next server; false if there is none or no further one may help.
-func (c *candidates) next(ctx context.Context) (multicast.ProcessID, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.servers) == 0 || ctx.Err() != nil {
-		return 0, false
+// lastDown moves the servers that are down to the end.
+func (n *Node) lastDown(servers []multicast.ProcessID) []multicast.ProcessID {
+	down := n.down()
+	if len(down) == 0 {
+		return servers
 	}
-	server := c.servers[0]
-	c.servers = c.servers[1:]
-	return server, true
-}
-
-// each calls try with one server after the other until one succeeds.
-func (c *candidates) each(ctx context.Context, try func(multicast.ProcessID) error) {
-	for {
-		server, ok := c.next(ctx)
-		if !ok {
-			return
+	late := func(p multicast.ProcessID) int {
+		if slices.Contains(down, p) {
+			return 1
 		}
-		if c.note(try(server)) {
-			return
+		return 0
+	}
+	servers = slices.Clone(servers)
+	slices.SortStableFunc(servers, func(a, b multicast.ProcessID) int { return late(a) - late(b) })
+	return servers
+}
+
+// placement is one put on its way. Only the goroutine that runs it touches its fields.
+type placement struct {
+	node    *Node
+	ctx     context.Context
+	id      ID
+	frame   []byte                // opStore
+	servers []multicast.ProcessID // not tried yet
+	events  chan placed           // room for two of each server
+	copies  int
+	stoodIn bool
+	errs    []error // of the servers that failed
+}
+
+// placed is what became of one copy.
+type placed struct {
+	late     bool // it is not known yet
+	replaced bool // somebody stands in for it, as it was late
+	err      error
+}
+
+// run places copies until there are enough or nobody is left. A conflict ends it: no server may have two
+// blocks with one id.
+func (p *placement) run(copies int) {
+	pending := 0
+	for range copies {
+		pending += p.next()
+	}
+	for pending > 0 && p.copies < copies {
+		e := <-p.events
+		switch {
+		case e.late:
+			p.stoodIn = true
+			pending += p.next()
+			continue
+		case e.err == nil:
+			p.copies++
+		default:
+			p.errs = append(p.errs, e.err)
+			if errors.Is(e.err, ErrConflict) {
+				p.servers = nil
+			}
+			if p.stoodIn = true; !e.replaced {
+				pending += p.next()
+			}
 		}
+		pending--
 	}
 }
 
-// note keeps the outcome of one try, and reports whether its worker is done. A conflict
-// ends all: no server may have two blocks with one id.
-func (c *candidates) note(err error) (done bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil {
-		c.placed++
-		return true
+// next begins to store a copy on the next server, and gives 1; 0 if there is none.
+func (p *placement) next() int {
+	if len(p.servers) == 0 || p.ctx.Err() != nil {
+		return 0
 	}
-	c.errs = append(c.errs, err)
-	if errors.Is(err, ErrConflict) {
-		c.servers = nil
-	}
-	return false
+	server := p.servers[0]
+	p.servers = p.servers[1:]
+	n, ctx, events, frame, id := p.node, p.ctx, p.events, p.frame, p.id
+	n.stragglers.Go(func() {
+		late := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{late: true} })
+		err := n.storeAt(ctx, server, id, frame)
+		replaced := !late.Stop()
+		if replaced && ctx.Err() != nil {
+			n.peers.abandoned(server)
+		}
+		events <- placed{err: err, replaced: replaced}
+	})
+	return 1
 }
 
-// why gives the error that tells most about too few copies, when all workers are done.
-func (c *candidates) why(ctx context.Context) error {
+// storeAt stores the block of an opStore on a server.
+func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, id ID, frame []byte) error {
+	if server == n.config.Self {
+		return n.peers.try(ctx, server, func(ctx context.Context) error {
+			return n.config.Disk.Put(ctx, id, frame[blockOffset:])
+		})
+	}
+	_, err := n.peers.call(ctx, server, frame)
+	return err
+}
+
+// why gives the error that tells most about too few copies.
+func (p *placement) why(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	for _, kind := range []error{ErrConflict, ErrNoSpace} {
-		if i := slices.IndexFunc(c.errs, func(err error) bool { return errors.Is(err, kind) }); i >= 0 {
-			return c.errs[i]
+		if i := slices.IndexFunc(p.errs, func(err error) bool { return errors.Is(err, kind) }); i >= 0 {
+			return p.errs[i]
 		}
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(c.errs...))
+	return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(p.errs...))
 }
 
-// get gives the reply with a block: the own copy if it is good, else the first good one
-// in the ring's order. Copies found bad on the way are replaced.
-func (n *Node) get(ctx context.Context, id ID) ([]byte, error) {
-	servers := n.peers.order(n.config.Ring.Walk(id))
-	servers = slices.DeleteFunc(servers, func(s multicast.ProcessID) bool { return s == n.config.Self })
-	servers = slices.Insert(servers, 0, n.config.Self)
-	var bad []multicast.ProcessID
-	var failed error // other than ErrNotFound and ErrCorrupt
-	for _, server := range servers {
-		reply, err := n.copyOf(ctx, id, server)
-		switch {
-		case err == nil:
-			n.heal(ctx, id, reply, bad)
-			return reply, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case errors.Is(err, ErrCorrupt):
-			n.config.Log.Warn("corrupt block", "block", id, "server", server, "error", err)
-			bad = append(bad, server)
-		case !errors.Is(err, ErrNotFound):
-			failed = err
-		}
-	}
-	switch {
-	case failed != nil:
-		return nil, fmt.Errorf("get block %v: %w: %w", id, ErrUnavailable, failed)
-	case bad != nil:
-		return nil, fmt.Errorf("get block %v: no good copy, bad ones at %v: %w", id, bad, ErrCorrupt)
-	}
-	return nil, fmt.Errorf("get block %v: %w", id, ErrNotFound)
-}
-
-// copyOf gives the reply with the verified copy of one server.
-func (n *Node) copyOf(ctx context.Context, id ID, server multicast.ProcessID) ([]byte, error) {
-	if server == n.config.Self {
-		return n.fetch(ctx, id)
-	}
-	reply, err := n.peers.call(ctx, server, encodeGet(opFetch, id))
-	if err == nil {
-		_, err = decodeBlock(id, reply)
-	}
-	return reply, err
-}
-
-// heal replaces bad copies by the one in reply: a put replaces a bad copy (B2). Who
-// asked for the block gets it in any case; what cannot be healed now is tried again by
-// the next get.
-func (n *Node) heal(ctx context.Context, id ID, reply []byte, bad []multicast.ProcessID) {
+// replace puts a good copy in the place of bad ones: a put replaces a bad copy (B2). Who
+// asked for the block gets it in any case; what cannot be replaced now is tried again by
+// the next get, and by the scrub.
+func (n *Node) replace(ctx context.Context, id ID, reply []byte, bad []multicast.ProcessID) {
 	if len(bad) == 0 {
 		return
 	}
@@ -157,33 +162,73 @@ func (n *Node) heal(ctx context.Context, id ID, reply []byte, bad []multicast.Pr
 	if err != nil {
 		return // the copy went bad in memory: whoever receives it will find out
 	}
+	frame := encodePut(opStore, id, data)
 	for _, server := range bad {
-		if server == n.config.Self {
-			err = n.config.Disk.Put(ctx, id, data)
-		} else {
-			_, err = n.peers.call(ctx, server, encodePut(opStore, id, data))
-		}
-		if err != nil {
+		if err := n.storeAt(ctx, server, id, frame); err != nil {
 			n.config.Log.Warn("cannot replace corrupt block", "block", id, "server", server, "error", err)
 		} else {
+			n.counts.replaced.Add(1)
 			n.config.Log.Info("replaced corrupt block", "block", id, "server", server)
 		}
 	}
 }
 
 // delete removes all copies of blocks, wherever they are: also servers that own none
-// may have stood in for an owner.
+// may have stood in for an owner, or are leaving.
 func (n *Node) delete(ctx context.Context, ids []ID) error {
 	var g errgroup.Group
 	frame := encodeDelete(opDrop, ids)
-	for _, m := range n.config.Ring.Members() {
+	for _, server := range n.view.Load().servers {
 		g.Go(func() error {
-			if m.ID == n.config.Self {
+			if server == n.config.Self {
 				return n.config.Disk.Delete(ctx, ids)
 			}
-			_, err := n.peers.call(ctx, m.ID, frame)
+			_, err := n.peers.call(ctx, server, frame)
 			return err
 		})
 	}
 	return g.Wait()
+}
+
+// stragglers are the goroutines of requests that were answered before they ended: they were cancelled, and wait
+// for a disk or a caller to notice.
+type stragglers struct {
+	mu      sync.Mutex
+	running int           // GUARDED_BY mu
+	none    chan struct{} // GUARDED_BY mu; closed when running becomes 0, if somebody waits
+}
+
+// Go runs f in a goroutine.
+func (s *stragglers) Go(f func()) {
+	s.mu.Lock()
+	s.running++
+	s.mu.Unlock()
+	go func() {
+		defer s.done()
+		f()
+	}()
+}
+
+func (s *stragglers) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running--; s.running == 0 && s.none != nil {
+		close(s.none)
+		s.none = nil
+	}
+}
+
+// Wait returns when none runs.
+func (s *stragglers) Wait() {
+	s.mu.Lock()
+	if s.running == 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.none == nil {
+		s.none = make(chan struct{})
+	}
+	none := s.none
+	s.mu.Unlock()
+	<-none
 }

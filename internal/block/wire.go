@@ -22,6 +22,15 @@ const (
 	opDrop                 // the same
 	opList                 // from, to -> whether there are more, count, ids; of this server
 	opUsage                // -> total, free, in bytes; of this server
+
+	// Of this server; wire_region.go has the formats.
+	opPing       // stamp -> stamp
+	opMembers    // -> members
+	opSetMembers // members
+	opStatus     // -> Status as JSON
+	opDigest     // scope, from -> to, count, sum: of the next ids in scope
+	opScope      // scope, from, to -> as opList: the ids in scope
+	opHave       // stamp, whether to read the copies, ids -> how many of them were looked at, a bit for each
 	opEnd
 )
 
@@ -39,6 +48,10 @@ type request struct {
 	data     []byte // aliases the request
 	ids      []ID
 	from, to ID
+	stamp    stamp
+	members  Members
+	scope    scope
+	read     bool
 }
 
 // encodePut gives a request that stores a block. It is the only copy of data that a
@@ -76,7 +89,9 @@ func decodeRequest(b []byte) (request, error) {
 	case opList:
 		r.Fixed(q.from[:])
 		r.Fixed(q.to[:])
-	case opUsage:
+	case opUsage, opMembers, opStatus:
+	case opPing, opSetMembers, opDigest, opScope, opHave:
+		readRegion(r, &q)
 	default:
 		return request{}, fmt.Errorf("block request: unknown operation %d", q.op)
 	}
@@ -129,6 +144,7 @@ const (
 	codeConflict
 	codeUnavailable
 	codeFailed // anything else
+	codeStale
 	codeEnd
 )
 
@@ -140,9 +156,13 @@ var kinds = [codeEnd]error{
 	codeConflict:    ErrConflict,
 	codeUnavailable: ErrUnavailable,
 	codeFailed:      errFailed,
+	codeStale:       errStale,
 }
 
 var errFailed = errors.New("storage server failed")
+
+// errStale says that two servers know different members: they tell each other, and try again.
+var errStale = errors.New("the servers of the region have changed")
 
 // maxText bounds the text of an error in a reply, in bytes.
 const maxText = 1 << 10

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
-	"github.com/globalfs/globalfs/internal/block/ring"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
@@ -45,6 +44,7 @@ type Server struct {
 	replicas []*hosted
 	starting sync.Mutex // guards the file of the incarnation
 	storage  *block.Segments
+	node     *block.Node        // of storage
 	endpoint transport.Endpoint // of the storage node
 }
 
@@ -101,31 +101,22 @@ func (s *Server) startStorage(self *topology.Server) (err error) {
 	if s.storage, err = block.OpenSegments(disk); err != nil {
 		return err
 	}
-	members, err := s.ring(self.Region)
+	members, err := s.members(self.Region)
 	if err != nil {
 		return err
 	}
-	node, err := block.NewNode(block.NodeConfig{
-		Self: self.Storage, Ring: members, Copies: s.cfg.Cluster.Copies, Disk: s.storage,
-		Peers: s.endpoint, CallTimeout: blockTimeout, Log: s.cfg.Logger,
+	s.node, err = block.NewNode(block.NodeConfig{
+		Self: self.Storage, Members: members, Copies: s.cfg.Cluster.Copies, Disk: s.storage,
+		Peers: s.endpoint, CallTimeout: blockTimeout, Healing: block.DefaultHealing(), Save: s.saveMembers, Log: s.cfg.Logger,
 	})
 	if err != nil {
 		return err
 	}
-	s.endpoint.Serve(node.Handle)
+	s.endpoint.Serve(s.node.Handle)
 	return nil
 }
 
-// ring is the storage ring of a region.
-func (s *Server) ring(region topology.Region) (*ring.Ring, error) {
-	var members []ring.Member
-	for _, server := range s.cfg.Cluster.Storage(region) {
-		members = append(members, ring.Member{ID: server.Storage, Datacenter: server.Datacenter})
-	}
-	return ring.New(members)
-}
-
-// Run drives the replicas until ctx ends, then closes everything. A replica that fails is
+// Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails is
 // logged and stops, its neighbours go on; Run gives the errors of all.
 func (s *Server) Run(ctx context.Context) error {
 	errs := make([]error, len(s.replicas))
@@ -139,6 +130,7 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
+	running.Go(func() { s.node.Run(ctx) })
 	<-ctx.Done()
 	running.Wait()
 	return errors.Join(append(errs, s.close())...)
@@ -152,6 +144,9 @@ func (s *Server) close() error {
 	}
 	for _, r := range s.replicas {
 		errs = append(errs, r.close())
+	}
+	if s.node != nil {
+		s.node.Close()
 	}
 	if s.storage != nil {
 		errs = append(errs, s.storage.Close())

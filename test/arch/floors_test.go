@@ -83,6 +83,7 @@ var owners = map[string][]string{
 	"google.golang.org/protobuf":   {"internal/transport", "internal/wire"},
 	"golang.org/x/sync":            {"internal/block", "internal/client", "internal/dev", "internal/fsck", "internal/mover", "internal/server"},
 	"golang.org/x/sys":             {"bench/ordering", "internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
+	"golang.org/x/time":            {"internal/block"},
 	"gonum.org/v1/plot":            {"bench/figures"},
 	"github.com/stretchr/testify":  {}, // tests
 }

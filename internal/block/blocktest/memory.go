@@ -5,16 +5,20 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Memory is a block.Disk in memory, whose copies can be spoiled and whose size is
-// limited: the simplest correct store, for tests of what stands on stores.
+// Memory is a block.Disk in memory, whose size is limited, whose copies can be spoiled and lost, and which can be slow
+// or hang: the simplest correct store, for tests of what stands on stores.
 type Memory struct {
 	mu     sync.Mutex
+	delay  time.Duration       // GUARDED_BY mu; of each call
+	hung   chan struct{}       // GUARDED_BY mu; not nil: calls wait until it is closed
 	blocks map[block.ID][]byte // GUARDED_BY mu
 	bad    map[block.ID]bool   // GUARDED_BY mu
 	size   int                 // bytes
@@ -43,11 +47,86 @@ func (m *Memory) Fail(err error) {
 	m.failed = err
 }
 
-// Put implements block.Store.
-func (m *Memory) Put(ctx context.Context, id block.ID, data []byte) error {
+// Lose empties the disk, as a new one in the place of a broken one.
+func (m *Memory) Lose() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.check(ctx); err != nil {
+	clear(m.blocks)
+	clear(m.bad)
+	m.used = 0
+}
+
+// Resize limits the disk to size bytes; more may be on it.
+func (m *Memory) Resize(size int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.size = size
+}
+
+// Slow makes each call take a while.
+func (m *Memory) Slow(delay time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.delay = delay
+}
+
+// Hang makes calls wait for the end of their contexts, until it is told otherwise.
+func (m *Memory) Hang(hung bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case hung && m.hung == nil:
+		m.hung = make(chan struct{})
+	case !hung && m.hung != nil:
+		close(m.hung)
+		m.hung = nil
+	}
+}
+
+// Good reports whether there is a good copy of a block, whatever else is wrong with the disk.
+func (m *Memory) Good(id block.ID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.blocks[id] != nil && !m.bad[id]
+}
+
+// IDs gives the blocks of which there are copies, good and bad, whatever else is wrong with the disk.
+func (m *Memory) IDs() []block.ID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(m.blocks), func(a, b block.ID) int { return bytes.Compare(a[:], b[:]) })
+}
+
+// enter waits as long as the disk is slow or hangs, and gives the error that any call gives now. The caller
+// holds mu afterwards.
+func (m *Memory) enter(ctx context.Context) error {
+	m.mu.Lock()
+	delay, hung := m.delay, m.hung
+	m.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+		}
+	}
+	if hung != nil {
+		select {
+		case <-hung:
+		case <-ctx.Done():
+		}
+	}
+	m.mu.Lock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.failed
+}
+
+// Put implements block.Store.
+func (m *Memory) Put(ctx context.Context, id block.ID, data []byte) error {
+	err := m.enter(ctx)
+	defer m.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	old, ok := m.blocks[id]
@@ -67,19 +146,11 @@ func (m *Memory) Put(ctx context.Context, id block.ID, data []byte) error {
 	return nil
 }
 
-// check gives the error that any call gives now. The caller holds mu.
-func (m *Memory) check(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return m.failed
-}
-
 // Get implements block.Store.
 func (m *Memory) Get(ctx context.Context, id block.ID, into []byte) ([]byte, error) {
-	m.mu.Lock()
+	err := m.enter(ctx)
 	defer m.mu.Unlock()
-	if err := m.check(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	data, ok := m.blocks[id]
@@ -94,9 +165,9 @@ func (m *Memory) Get(ctx context.Context, id block.ID, into []byte) ([]byte, err
 
 // Delete implements block.Store.
 func (m *Memory) Delete(ctx context.Context, ids []block.ID) error {
-	m.mu.Lock()
+	err := m.enter(ctx)
 	defer m.mu.Unlock()
-	if err := m.check(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	for _, id := range ids {
@@ -123,9 +194,9 @@ func (m *Memory) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.I
 }
 
 func (m *Memory) ids(ctx context.Context, from, to block.ID) ([]block.ID, error) {
-	m.mu.Lock()
+	err := m.enter(ctx)
 	defer m.mu.Unlock()
-	if err := m.check(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	var ids []block.ID
@@ -140,18 +211,18 @@ func (m *Memory) ids(ctx context.Context, from, to block.ID) ([]block.ID, error)
 
 // Sizes implements block.Disk.
 func (m *Memory) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
-	m.mu.Lock()
+	err := m.enter(ctx)
 	defer m.mu.Unlock()
 	sizes := make([]uint32, len(ids))
 	for i, id := range ids {
 		sizes[i] = uint32(len(m.blocks[id]))
 	}
-	return sizes, m.check(ctx)
+	return sizes, err
 }
 
 // Usage implements block.Disk.
 func (m *Memory) Usage() (total, free uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return uint64(m.size), uint64(m.size - m.used), m.failed
+	return uint64(m.size), uint64(max(0, m.size-m.used)), m.failed
 }

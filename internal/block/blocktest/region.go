@@ -2,8 +2,8 @@ package blocktest
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -18,44 +18,147 @@ import (
 // CallTimeout is the CallTimeout of the nodes of a Region.
 const CallTimeout = 2 * time.Second
 
-// ErrDown is what a call to a server that is down gives.
-var ErrDown = errors.New("connection refused")
-
-// Region is a DHT in one process. It is the block.Caller of its servers, numbered from
-// 1 and spread over three datacenters, and of its clients.
-type Region struct {
-	Ring  *ring.Ring
-	Disks map[multicast.ProcessID]block.Disk
-	nodes map[multicast.ProcessID]*block.Node
-
-	mu   sync.Mutex
-	down map[multicast.ProcessID]bool // GUARDED_BY mu
-	hung map[multicast.ProcessID]bool // GUARDED_BY mu
+// Healing is that of the nodes of a Region: all is found and repaired within minutes.
+func Healing() block.Healing {
+	h := block.DefaultHealing()
+	h.DownAfter, h.RepairInterval, h.RepairPause = 20*time.Second, 2*time.Minute, time.Second
+	h.ScrubPause, h.ScrubBytes = 5*time.Minute, 1<<20
+	return h
 }
+
+// Region is a DHT in one process. It is the block.Caller of its clients; its servers, numbered from
+// 1 and spread over three datacenters, are started with Run, else they only answer.
+type Region struct {
+	Network
+	Ring   *ring.Ring // of the first members
+	Copies int
+	Disks  map[multicast.ProcessID]block.Disk // GUARDED_BY mu, once servers are added
+	Log    *slog.Logger                       // of the nodes
+
+	mu      sync.Mutex
+	servers map[multicast.ProcessID]*server // GUARDED_BY mu
+}
+
+// server is one process, or what is left of it.
+type server struct {
+	node  *block.Node
+	alive context.Context // ends when the process does
+	kill  context.CancelFunc
+	ended sync.WaitGroup
+
+	mu    sync.Mutex
+	saved block.Members // GUARDED_BY mu; on its disk
+}
+
+// Datacenter gives that of a server.
+func Datacenter(server multicast.ProcessID) string { return fmt.Sprintf("dc%d", (server-1)%3) }
 
 // NewRegion makes a region with a server for each disk and this many copies.
 func NewRegion(t testing.TB, copies int, disks ...block.Disk) *Region {
 	r := &Region{
-		Disks: make(map[multicast.ProcessID]block.Disk),
-		nodes: make(map[multicast.ProcessID]*block.Node),
-		down:  make(map[multicast.ProcessID]bool),
-		hung:  make(map[multicast.ProcessID]bool),
+		Copies:  copies,
+		Disks:   make(map[multicast.ProcessID]block.Disk),
+		servers: make(map[multicast.ProcessID]*server),
 	}
-	var members []ring.Member
+	members := block.Members{Version: 1}
+	var staying []ring.Member
 	for i := range disks {
-		members = append(members, ring.Member{ID: multicast.ProcessID(i + 1), Datacenter: fmt.Sprintf("dc%d", i%3)})
+		id := multicast.ProcessID(i + 1)
+		members.Servers = append(members.Servers, block.Server{ID: id, Datacenter: Datacenter(id)})
+		staying = append(staying, ring.Member{ID: id, Datacenter: Datacenter(id)})
 	}
 	var err error
-	r.Ring, err = ring.New(members)
+	r.Ring, err = ring.New(staying)
 	require.NoError(t, err)
-	for i, m := range members {
-		r.Disks[m.ID] = disks[i]
-		r.nodes[m.ID], err = block.NewNode(block.NodeConfig{
-			Self: m.ID, Ring: r.Ring, Copies: copies, Disk: disks[i], Peers: r, CallTimeout: CallTimeout,
-		})
-		require.NoError(t, err)
+	for i, m := range staying {
+		r.Add(t, m.ID, members, disks[i])
 	}
 	return r
+}
+
+// Add starts a server that knows these members; it is one of them or becomes one later.
+func (r *Region) Add(t testing.TB, id multicast.ProcessID, members block.Members, disk block.Disk) {
+	s := &server{saved: members}
+	r.mu.Lock()
+	r.Disks[id], r.servers[id] = disk, s
+	r.mu.Unlock()
+	r.boot(t, id)
+}
+
+// boot makes the process of a server, which knows what it has saved.
+func (r *Region) boot(t testing.TB, id multicast.ProcessID) {
+	s, disk := r.server(id)
+	s.mu.Lock()
+	members := s.saved
+	s.mu.Unlock()
+	node, err := block.NewNode(block.NodeConfig{
+		Self: id, Members: members, Copies: r.Copies, Disk: disk, Peers: &link{r, id}, CallTimeout: CallTimeout,
+		Healing: Healing(), Save: s.save, Log: r.Log,
+	})
+	require.NoError(t, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.node = node
+	s.alive, s.kill = context.WithCancel(context.Background())
+}
+
+func (s *server) save(m block.Members) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved = m
+	return nil
+}
+
+func (r *Region) server(id multicast.ProcessID) (*server, block.Disk) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.servers[id], r.Disks[id]
+}
+
+// Node gives the node of a server; nil if it has crashed.
+func (r *Region) Node(id multicast.ProcessID) *block.Node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.servers[id]; s != nil && s.alive.Err() == nil {
+		return s.node
+	}
+	return nil
+}
+
+// Run lets servers keep the region whole, until they crash.
+func (r *Region) Run(ids ...multicast.ProcessID) {
+	for _, id := range ids {
+		s, _ := r.server(id)
+		node, alive := s.node, s.alive
+		s.ended.Go(func() { node.Run(alive) })
+	}
+}
+
+// Crash ends the process of a server and all that it does. Its disk stays.
+func (r *Region) Crash(id multicast.ProcessID) {
+	s, _ := r.server(id)
+	s.kill()
+	s.ended.Wait()
+	s.node.Close()
+}
+
+// Restart starts the process of a server that has crashed.
+func (r *Region) Restart(t testing.TB, id multicast.ProcessID) {
+	r.boot(t, id)
+	r.Run(id)
+}
+
+// Close crashes all servers.
+func (r *Region) Close() {
+	r.mu.Lock()
+	var ids []multicast.ProcessID
+	for id := range r.servers {
+		ids = append(ids, id)
+	}
+	r.mu.Unlock()
+	for _, id := range ids {
+		r.Crash(id)
+	}
 }
 
 // Client is the region as seen by a client near the first of its servers.
@@ -69,33 +172,36 @@ func (r *Region) Client(t testing.TB) *block.Remote {
 	return remote
 }
 
-// Call implements block.Caller.
+// Call implements block.Caller, for clients.
 func (r *Region) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
-	r.mu.Lock()
-	down, hung := r.down[to], r.hung[to]
-	r.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case down:
-		return nil, ErrDown
-	case hung:
-		<-ctx.Done()
-		return nil, ctx.Err()
+	return (&link{r, 0}).Call(ctx, to, request)
+}
+
+// link is the block.Caller of one process; 0: of a client.
+type link struct {
+	region *Region
+	from   multicast.ProcessID
+}
+
+// Call implements block.Caller.
+func (l *link) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	r := l.region
+	if err := r.pass(ctx, l.from, to); err != nil {
+		return nil, err
 	}
-	return r.nodes[to].Handle(ctx, request)
-}
-
-// SetDown makes calls to a server fail at once.
-func (r *Region) SetDown(server multicast.ProcessID, down bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.down[server] = down
-}
-
-// SetHung makes calls to a server wait for the end of their context.
-func (r *Region) SetHung(server multicast.ProcessID, hung bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hung[server] = hung
+	s, _ := r.server(to)
+	if s == nil || s.alive.Err() != nil {
+		return nil, ErrDown
+	}
+	doing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.alive, cancel)()
+	reply, err := s.node.Handle(doing, request)
+	if s.alive.Err() != nil {
+		return nil, ErrDown
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reply, r.pass(ctx, to, l.from)
 }
