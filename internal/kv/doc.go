@@ -14,6 +14,9 @@
 //	K2  the first error sticks: after it nothing is written, and Commit and Err give it.
 //	    What Get and Scan gave meanwhile must not be acted upon.
 //
+// Shared is the same on disk without pending writes, for many goroutines: the index of a
+// block store. Damaged files are told apart from a failing disk by ErrDamaged.
+//
 // Keys may be any bytes but none; a value may be empty, which differs from absent. A
 // Store has one owner; different stores are independent.
 package kv

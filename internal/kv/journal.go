@@ -39,6 +39,12 @@ func (w syncedAtClose) Close() error {
 
 func (s *journaled) Open(fd storage.FileDesc) (storage.Reader, error) {
 	r, err := s.Storage.Open(fd)
+	if err == nil && fd.Type == storage.TypeTable {
+		if err := checkFooter(fd, r); err != nil {
+			_ = r.Close() // it was only read; LevelDB knows the bare error
+			return nil, err
+		}
+	}
 	if err != nil || fd.Type != storage.TypeJournal {
 		return r, err
 	}

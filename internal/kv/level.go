@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/syndtr/goleveldb/leveldb"
-	ldberrors "github.com/syndtr/goleveldb/leveldb/errors"
 	"github.com/syndtr/goleveldb/leveldb/filter"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/storage"
@@ -33,16 +32,9 @@ const (
 // Open opens the store in dir, which it makes if it is missing. One process at a time
 // may have it open.
 func Open(dir string, o Options) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
-	files, err := storage.OpenFile(dir, false)
+	db, files, err := openLevel(dir, o)
 	if err != nil {
-		return nil, openError(dir, err)
-	}
-	db, err := leveldb.Open(&journaled{Storage: files}, o.level())
-	if err != nil {
-		return nil, errors.Join(openError(dir, err), files.Close())
+		return nil, err
 	}
 	l := &level{db: db, files: files, cache: cache{limit: o.ValueCache}}
 	if l.cache.limit == 0 {
@@ -51,13 +43,28 @@ func Open(dir string, o Options) (*Store, error) {
 	return &Store{base: l}, nil
 }
 
+func openLevel(dir string, o Options) (*leveldb.DB, storage.Storage, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("open store: %w", err)
+	}
+	files, err := storage.OpenFile(dir, false)
+	if err != nil {
+		return nil, nil, openError(dir, err)
+	}
+	db, err := leveldb.Open(&journaled{Storage: files}, o.level())
+	if err != nil {
+		return nil, nil, errors.Join(openError(dir, err), files.Close())
+	}
+	return db, files, nil
+}
+
 // openError says what an operator can do.
 func openError(dir string, err error) error {
 	switch {
 	case errors.Is(err, storage.ErrLocked), errors.Is(err, errAgain):
 		return fmt.Errorf("open store %s: another process has it open: %w", dir, err)
-	case ldberrors.IsCorrupted(err):
-		return fmt.Errorf("open store %s: damaged: move it away and let the replica fetch the state from its peers: %w", dir, err)
+	case errors.Is(mark(err), ErrDamaged):
+		return fmt.Errorf("open store %s: damaged: move it away and let the server fetch what it held from others: %w", dir, mark(err))
 	}
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
@@ -96,7 +103,7 @@ func (l *level) get(key []byte) ([]byte, error) {
 	case errors.Is(err, leveldb.ErrNotFound):
 		value = nil
 	case err != nil:
-		return nil, fmt.Errorf("read store: %w", err)
+		return nil, fmt.Errorf("read store: %w", mark(err))
 	case value == nil:
 		value = []byte{}
 	}
@@ -121,7 +128,7 @@ func scanLevel(db leveldb.Reader, within *util.Range, yield func(key, value []by
 		}
 	}
 	if err := it.Error(); err != nil {
-		return fmt.Errorf("scan store: %w", err)
+		return fmt.Errorf("scan store: %w", mark(err))
 	}
 	return nil
 }
@@ -146,7 +153,7 @@ func (l *level) write(pending *table, sync bool) error {
 		l.batch.Delete(syncMark)
 	}
 	if err := l.db.Write(&l.batch, &opt.WriteOptions{Sync: sync, NoWriteMerge: true}); err != nil {
-		return fmt.Errorf("write store: %w", err)
+		return fmt.Errorf("write store: %w", mark(err))
 	}
 	return nil
 }

@@ -1,0 +1,101 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/syndtr/goleveldb/leveldb"
+	ldberrors "github.com/syndtr/goleveldb/leveldb/errors"
+	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
+	"github.com/syndtr/goleveldb/leveldb/util"
+)
+
+// ErrDamaged marks errors that say that the files of a store are damaged: what was written
+// cannot be read as it was written. Errors of the disk itself are not marked.
+var ErrDamaged = errors.New("store is damaged")
+
+// Shared is a store on disk that many goroutines use at once: a read waits for no write and
+// no sync. It keeps K1; errors do not stick, but after a failed Write the store should be
+// opened again, since LevelDB may refuse each further one.
+type Shared struct {
+	db    *leveldb.DB
+	files storage.Storage
+}
+
+// OpenShared opens the store in dir, which it makes if it is missing. One process at a time
+// may have it open.
+func OpenShared(dir string, o Options) (*Shared, error) {
+	db, files, err := openLevel(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Shared{db: db, files: files}, nil
+}
+
+// Get gives the value of key, which belongs to the caller; nil if it is absent.
+func (s *Shared) Get(key []byte) ([]byte, error) {
+	value, err := s.db.Get(key, nil)
+	switch {
+	case errors.Is(err, leveldb.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read store: %w", mark(err))
+	case value == nil:
+		value = []byte{}
+	}
+	return value, nil
+}
+
+// Scan yields the entries of [from, to) in order, as they were when it began, until yield says
+// stop; a nil to means all that follow. What it yields is valid during the call only.
+func (s *Shared) Scan(from, to []byte, yield func(key, value []byte) bool) error {
+	return scanLevel(s.db, &util.Range{Start: from, Limit: to}, yield)
+}
+
+// Write applies b as one batch, which survives the end of the process; with sync, it and all
+// earlier ones survive a loss of power.
+func (s *Shared) Write(b *Batch, sync bool) error {
+	if b.batch.Len() == 0 {
+		b.batch.Delete(syncMark)
+	}
+	if err := s.db.Write(&b.batch, &opt.WriteOptions{Sync: sync, NoWriteMerge: true}); err != nil {
+		return fmt.Errorf("write store: %w", mark(err))
+	}
+	return nil
+}
+
+// Close lets the store go. Calls after it give ErrClosed.
+func (s *Shared) Close() error {
+	if err := errors.Join(s.db.Close(), s.files.Close()); err != nil {
+		return fmt.Errorf("close store: %w", mark(err))
+	}
+	return nil
+}
+
+// Batch is a number of writes that are done together or not at all. A later one of the same
+// key replaces an earlier one.
+type Batch struct{ batch leveldb.Batch }
+
+// Set sets key to value, both of which it copies.
+func (b *Batch) Set(key, value []byte) { b.batch.Put(key, value) }
+
+// Delete removes key if it is there.
+func (b *Batch) Delete(key []byte) { b.batch.Delete(key) }
+
+// Size is about how many bytes the batch takes in the journal.
+func (b *Batch) Size() int { return len(b.batch.Dump()) }
+
+// mark turns LevelDB's errors into this package's. A file that is missing is damage too.
+func mark(err error) error {
+	var corrupted *ldberrors.ErrCorrupted
+	var file *storage.ErrCorrupted
+	switch {
+	case errors.Is(err, leveldb.ErrClosed):
+		return ErrClosed
+	case errors.As(err, &corrupted), errors.As(err, &file), errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
