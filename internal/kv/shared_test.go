@@ -2,6 +2,7 @@ package kv
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -160,4 +161,27 @@ func readAll(t *testing.T, dir string, keys int, prefix bool) error {
 	var b Batch
 	b.Set([]byte("more"), []byte("x"))
 	return errors.Join(err, s.Write(&b, false))
+}
+
+// The footer of a table, which has no checksum, may say anything.
+func TestAFooterCannotNameWhatIsNotThere(t *testing.T) {
+	dir := t.TempDir()
+	s := openShared(t, dir)
+	for i := range 600 {
+		var b Batch
+		b.Set(numbered(i))
+		require.NoError(t, s.Write(&b, false))
+	}
+	require.NoError(t, s.Close())
+	tables, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
+	require.NoError(t, err)
+	require.NotEmpty(t, tables)
+	for _, name := range tables {
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		footer := b[len(b)-footerSize:]
+		copy(footer, binary.AppendUvarint(binary.AppendUvarint(nil, 0), 1<<50))
+		require.NoError(t, os.WriteFile(name, b, 0o600))
+	}
+	require.ErrorIs(t, readAll(t, dir, 600, false), ErrDamaged)
 }
