@@ -38,7 +38,7 @@ bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--cli
 test: deps vet arch unit race posix ## everything: on a bare machine it first installs what is missing
 
 .PHONY: deps
-deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx
+deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx, an S3 server
 	@deploy/deps.sh test
 
 .PHONY: vet

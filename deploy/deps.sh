@@ -3,7 +3,7 @@
 #
 #   deploy/deps.sh go             nothing: says how to get Go if it is missing or too old
 #   deploy/deps.sh run            FUSE's mount helper
-#   deploy/deps.sh test           that, a C compiler, and the file system testers pjdfstest and fsx
+#   deploy/deps.sh test           that, a C compiler, the file system testers pjdfstest and fsx, and an S3 server
 #   deploy/deps.sh tool F M@V     the Go program of module M, version V, as file F
 #
 # What cannot be installed for want of root or network is named with the command that does it. For
@@ -15,6 +15,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/globalfs"
 testers="$cache/posixtest" # test/posix looks here too
 pjdfstest_version=0.2.2
 fsx_version=0.3.2
+s3_server=versitygw@v1.8.0 # internal/block/objects/objectstest looks for this version in tools
 min_rust=1.85 # of pjdfstest
 min_go=1.21   # from here on Go fetches the toolchain that go.mod names
 
@@ -113,9 +114,16 @@ need_tool() {
 	say "building $module (once, into ${file%/*})"
 	mkdir -p "${file%/*}"
 	dir="$(mktemp -d "${file%/*}/build.XXXXXX")"
-	GOBIN="$dir" GOFLAGS= go install "$module"
-	mv "$dir"/* "$file"
+	if ! { GOBIN="$dir" GOFLAGS= go install "$module" && mv "$dir"/* "$file"; }; then
+		rm -rf "$dir"
+		return 1
+	fi
 	rmdir "$dir"
+}
+
+# need_s3 builds an S3 server, once.
+need_s3() {
+	need_tool "$cache/tools/$s3_server" "github.com/versity/versitygw/cmd/$s3_server" || say "no S3 server: its tests will be skipped"
 }
 
 case "${1:-}" in
@@ -127,6 +135,7 @@ test)
 	command -v cc >/dev/null || apt_install gcc libc6-dev || true
 	need_tester pjdfstest "$pjdfstest_version"
 	need_tester fsx "$fsx_version"
+	need_s3
 	;;
 tool) need_tool "$2" "$3" ;;
 *)

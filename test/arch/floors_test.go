@@ -42,6 +42,8 @@ var floors = map[string]int{
 	"internal/transport": 5,
 	"internal/block":     5,
 
+	"internal/block/objects": 6,
+
 	"internal/driver": 6,
 	"internal/client": 6,
 	"internal/fsck":   6,
@@ -59,14 +61,15 @@ var floors = map[string]int{
 	"internal/cli": 9,
 	"cmd/globalfs": 10,
 
-	"internal/sim":                     support,
-	"internal/meta/metatest":           support,
-	"internal/block/blocktest":         support,
-	"internal/client/clienttest":       support,
-	"internal/transport/transporttest": support,
-	"pkg/multicast/multicasttest":      support,
-	"test/...":                         support,
-	"bench/...":                        support,
+	"internal/sim":                       support,
+	"internal/meta/metatest":             support,
+	"internal/block/blocktest":           support,
+	"internal/block/objects/objectstest": support,
+	"internal/client/clienttest":         support,
+	"internal/transport/transporttest":   support,
+	"pkg/multicast/multicasttest":        support,
+	"test/...":                           support,
+	"bench/...":                          support,
 }
 
 // highestCore is the highest floor of the pure packages.
@@ -77,6 +80,7 @@ const highestCore = 3
 var owners = map[string][]string{
 	"github.com/hanwen/go-fuse/v2": {"internal/mount"},
 	"github.com/syndtr/goleveldb":  {"internal/kv"},
+	"github.com/minio/minio-go/v7": {"internal/block/objects"},
 	"github.com/spf13/cobra":       {"internal/cli"},
 	"go.yaml.in/yaml/v3":           {"internal/topology"},
 	"google.golang.org/grpc":       {"internal/transport", "internal/wire"},

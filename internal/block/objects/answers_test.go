@@ -1,0 +1,184 @@
+package objects_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/internal/block/objects"
+	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
+)
+
+// plain is as much of an S3 server as a Store needs for Get and Put. It does not know conditions: with refuses it says so, else it
+// ignores them.
+type plain struct {
+	refuses bool
+
+	mu      sync.Mutex
+	objects map[string][]byte                                        // GUARDED_BY mu
+	answer  func(w http.ResponseWriter, r *http.Request) (done bool) // GUARDED_BY mu; nil: none
+}
+
+func (p *plain) set(answer func(http.ResponseWriter, *http.Request) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = answer
+}
+
+// say writes an error as S3 does.
+func say(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>said so</Message></Error>`, code)
+}
+
+func (p *plain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answer != nil && p.answer(w, r) {
+		return
+	}
+	switch {
+	case p.refuses && r.Header.Get("If-None-Match") != "":
+		say(w, http.StatusNotImplemented, "NotImplemented")
+	case r.Method == http.MethodPut:
+		content, err := io.ReadAll(r.Body)
+		if err == nil {
+			p.objects[r.URL.Path] = content
+		}
+	case p.objects[r.URL.Path] == nil:
+		say(w, http.StatusNotFound, "NoSuchKey")
+	default:
+		w.Header().Set("Last-Modified", "Fri, 20 Nov 2026 10:00:00 GMT")
+		_, _ = w.Write(p.objects[r.URL.Path])
+	}
+}
+
+func startPlain(t *testing.T, refuses bool) (*plain, objects.Config) {
+	t.Setenv("AWS_ACCESS_KEY_ID", objectstest.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", objectstest.SecretKey)
+	p := &plain{refuses: refuses, objects: map[string][]byte{}}
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	return p, objects.Config{
+		Endpoint: server.URL, Bucket: objectstest.Bucket, Region: "us-east-1", PathStyle: true, Cluster: "one", Timeout: 5 * time.Second,
+	}
+}
+
+// TestServersWithoutConditions: blocks are compared before a put.
+func TestServersWithoutConditions(t *testing.T) {
+	for _, refuses := range []bool{true, false} {
+		_, c := startPlain(t, refuses)
+		open(t, c)
+		s := open(t, c)
+		id, data := blocktest.Block(1, 5000)
+		for range 2 {
+			require.NoError(t, s.Put(t.Context(), id, data))
+		}
+		_, other := blocktest.Block(2, 5000)
+		require.ErrorIs(t, s.Put(t.Context(), id, other), block.ErrConflict)
+		blocktest.RequireBlock(t, s, id, data)
+		c.Cluster = "two"
+		_, err := objects.Open(t.Context(), c)
+		require.ErrorContains(t, err, "another cluster")
+	}
+}
+
+// TestAnswers: what the server answers to a get and a put, and what comes of it after how many requests.
+func TestAnswers(t *testing.T) {
+	p, c := startPlain(t, false)
+	s := open(t, c)
+	id, data := blocktest.Block(1, 5000)
+	require.NoError(t, s.Put(t.Context(), id, data))
+	other, _ := blocktest.Block(2, 1)
+	for name, test := range map[string]struct {
+		answer   func(w http.ResponseWriter)
+		want     error
+		say      string
+		requests int
+	}{
+		"slow down":    {func(w http.ResponseWriter) { say(w, http.StatusServiceUnavailable, "SlowDown") }, block.ErrUnavailable, "SlowDown", 3},
+		"internal":     {func(w http.ResponseWriter) { say(w, http.StatusInternalServerError, "InternalError") }, block.ErrUnavailable, "", 3},
+		"gateway":      {func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, block.ErrUnavailable, "502", 3},
+		"too many":     {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, block.ErrUnavailable, "429", 3},
+		"full":         {func(w http.ResponseWriter) { say(w, http.StatusInsufficientStorage, "XMinioStorageFull") }, block.ErrNoSpace, "", 1},
+		"quota":        {func(w http.ResponseWriter) { say(w, http.StatusForbidden, "QuotaExceeded") }, block.ErrNoSpace, "", 1},
+		"forbidden":    {func(w http.ResponseWriter) { say(w, http.StatusForbidden, "AccessDenied") }, nil, "must be allowed", 1},
+		"clock":        {func(w http.ResponseWriter) { say(w, http.StatusForbidden, "RequestTimeTooSkewed") }, nil, "set the clock", 1},
+		"elsewhere":    {func(w http.ResponseWriter) { say(w, http.StatusMovedPermanently, "PermanentRedirect") }, nil, "endpoint of the bucket's region", 1},
+		"proxy's 404":  {func(w http.ResponseWriter) { http.Error(w, "<html>no such page</html>", http.StatusNotFound) }, nil, "404", 1},
+		"broken off":   {breakOff, block.ErrUnavailable, "EOF", 3},
+		"no answer":    {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, block.ErrUnavailable, "", 3},
+		"unknown code": {func(w http.ResponseWriter) { say(w, http.StatusBadRequest, "Whatever") }, nil, "400 Whatever", 1},
+	} {
+		requests := 0
+		p.set(func(w http.ResponseWriter, _ *http.Request) bool {
+			requests++
+			test.answer(w)
+			return true
+		})
+		_, err := s.Get(t.Context(), id, nil)
+		check := func(err error) {
+			t.Helper()
+			require.ErrorContains(t, err, test.say, name)
+			require.NotErrorIs(t, err, block.ErrNotFound, name)
+			for _, kind := range []error{block.ErrUnavailable, block.ErrNoSpace, block.ErrCorrupt} {
+				require.Equal(t, kind == test.want, errors.Is(err, kind), "%s: %v", name, err)
+			}
+		}
+		check(err)
+		p.set(nil)
+		if name == "no answer" { // net/http itself asks once more on another connection
+			require.GreaterOrEqual(t, requests, test.requests, name)
+		} else {
+			require.Equal(t, test.requests, requests, name)
+		}
+		blocktest.RequireBlock(t, s, id, data)
+		p.set(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPut {
+				test.answer(w)
+			}
+			return r.Method == http.MethodPut
+		})
+		if name != "broken off" { // the answer to a put has no content
+			check(s.Put(t.Context(), other, data))
+		}
+		p.set(nil)
+	}
+}
+
+// TestBrokenOffOnce: an answer that was cut in the middle is asked for again.
+func TestBrokenOffOnce(t *testing.T) {
+	p, c := startPlain(t, false)
+	s := open(t, c)
+	id, data := blocktest.Block(1, 5000)
+	require.NoError(t, s.Put(t.Context(), id, data))
+	cut := 0
+	p.set(func(w http.ResponseWriter, _ *http.Request) bool {
+		if cut++; cut > 2 {
+			return false
+		}
+		breakOff(w)
+		return true
+	})
+	blocktest.RequireBlock(t, s, id, data)
+}
+
+// breakOff promises an object and ends in the middle.
+func breakOff(w http.ResponseWriter) {
+	w.Header().Set("Content-Length", strconv.Itoa(5008))
+	w.Header().Set("Last-Modified", "Fri, 20 Nov 2026 10:00:00 GMT")
+	_, _ = w.Write(make([]byte, 3000))
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,103 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/globalfs/globalfs/internal/block"
+)
+
+var errSeek = errors.New("an object is read from its beginning")
+
+// Codes of S3 that the library has no name for.
+const (
+	conditionConflict = "ConditionalRequestConflict"
+	notImplemented    = "NotImplemented"
+)
+
+// remedies says what to do about answers that no retry makes better.
+var remedies = map[string]string{
+	minio.NoSuchBucket:             "make the bucket, or give the name of another",
+	minio.AccessDenied:             "the credentials must be allowed GetObject, PutObject, DeleteObject and ListBucket on bucket and prefix",
+	"InvalidAccessKeyId":           "the endpoint does not know the access key: check AWS_ACCESS_KEY_ID or the credentials file",
+	"XAdminUserNotFound":           "the endpoint does not know the access key: check AWS_ACCESS_KEY_ID or the credentials file", // versitygw
+	"SignatureDoesNotMatch":        "check the secret access key and the region",
+	"RequestTimeTooSkewed":         "set the clock of this machine: it is too far from that of the object storage",
+	"ExpiredToken":                 "the session token is too old: get new credentials",
+	"InvalidToken":                 "the session token is not good: get new credentials",
+	"AuthorizationHeaderMalformed": "give the region of the bucket",
+	"InvalidRegion":                "give the region of the bucket",
+	"PermanentRedirect":            "give the endpoint of the bucket's region",
+	"TemporaryRedirect":            "give the endpoint of the bucket's region",
+	"InvalidBucketName":            "give the name of an existing bucket",
+}
+
+// full are the answers of a storage that takes no more.
+var full = map[string]bool{
+	"QuotaExceeded": true, "XMinioStorageFull": true, "XMinioAdminBucketQuotaExceeded": true, "InsufficientStorage": true,
+	"EntityTooLarge": true, "StorageFull": true,
+}
+
+// translate makes an error of the library one of package block. doing says what was done, and to what.
+func (s *Store) translate(ctx context.Context, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	where := fmt.Sprintf("%s at %s", doing, s.config.Endpoint)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", where, ctx.Err())
+	}
+	answer, answered := answerOf(err)
+	switch {
+	case !answered && isNetwork(err):
+		return fmt.Errorf("%s: %w: %w", where, block.ErrUnavailable, err)
+	case !answered:
+		return fmt.Errorf("%s: %w", where, err)
+	case isMissing(answer):
+		return fmt.Errorf("%s: %w", where, block.ErrNotFound)
+	case full[answer.Code] || answer.StatusCode == http.StatusInsufficientStorage:
+		return fmt.Errorf("%s: %w: %w", where, block.ErrNoSpace, err)
+	case remedies[answer.Code] != "":
+		return fmt.Errorf("%s: %s: %w: %s", where, answer.Code, err, remedies[answer.Code])
+	case isOverloaded(answer):
+		return fmt.Errorf("%s: %w: %d %s: %w", where, block.ErrUnavailable, answer.StatusCode, answer.Code, err)
+	}
+	return fmt.Errorf("%s: %d %s: %w", where, answer.StatusCode, answer.Code, err)
+}
+
+// answerOf gives the answer that an error stands for, if the server has given one.
+func answerOf(err error) (minio.ErrorResponse, bool) {
+	var answer minio.ErrorResponse
+	return answer, errors.As(err, &answer)
+}
+
+// isMissing reports whether the object storage said of a key that there is no such object. The library also says so of a 404 without
+// a description, which comes from something else.
+func isMissing(answer minio.ErrorResponse) bool {
+	return answer.Code == minio.NoSuchKey && answer.XMLName.Local != ""
+}
+
+// isOverloaded reports whether the same request may succeed later.
+func isOverloaded(answer minio.ErrorResponse) bool {
+	switch answer.Code {
+	case "SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted", conditionConflict:
+		return true
+	}
+	return answer.StatusCode >= http.StatusInternalServerError && answer.StatusCode != http.StatusNotImplemented ||
+		answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
+}
+
+// isNetwork reports whether err says that the server was not reached or did not finish its answer.
+func isNetwork(err error) bool {
+	var network net.Error
+	var request *url.Error
+	return errors.As(err, &network) || errors.As(err, &request) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

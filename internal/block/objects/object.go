@@ -1,0 +1,73 @@
+package objects
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"hash/crc32"
+	"io"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/block"
+)
+
+// headerSize is the number of bytes in an object before the block.
+const headerSize = 8
+
+// magic begins each object.
+const magic = "GBO1"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// header gives what stands before data.
+func header(id block.ID, data []byte) (h [headerSize]byte) {
+	copy(h[:], magic)
+	sum := crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, data)
+	binary.LittleEndian.PutUint32(h[len(magic):], sum)
+	return h
+}
+
+// object is the content of an object as the library reads it, from the beginning as often as it likes, without a copy of data.
+type object struct {
+	header [headerSize]byte
+	data   []byte
+	io.Reader
+}
+
+func newObject(id block.ID, data []byte) *object {
+	o := &object{header: header(id, data), data: data}
+	o.rewind()
+	return o
+}
+
+func (o *object) rewind() {
+	o.Reader = io.MultiReader(bytes.NewReader(o.header[:]), bytes.NewReader(o.data))
+}
+
+// Seek goes back to the beginning: nobody asks for more.
+func (o *object) Seek(offset int64, whence int) (int64, error) {
+	if offset != 0 || whence != io.SeekStart {
+		return 0, errSeek
+	}
+	o.rewind()
+	return 0, nil
+}
+
+// sum is the CRC32C of the whole object, as S3 writes it.
+func (o *object) sum() []byte {
+	sum := crc32.Update(crc32.Checksum(o.header[:], castagnoli), castagnoli, o.data)
+	return binary.BigEndian.AppendUint32(nil, sum)
+}
+
+// key names the object of a block.
+func (s *Store) key(id block.ID) string { return s.prefix + hex.EncodeToString(id[:]) }
+
+// id is the inverse of key. Other objects under the prefix are not ours.
+func (s *Store) id(key string) (id block.ID, ok bool) {
+	digits, ok := strings.CutPrefix(key, s.prefix)
+	if !ok || len(digits) != hex.EncodedLen(len(id)) || strings.ToLower(digits) != digits {
+		return id, false
+	}
+	_, err := hex.Decode(id[:], []byte(digits))
+	return id, err == nil
+}

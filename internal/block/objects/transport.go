@@ -1,0 +1,59 @@
+package objects
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// newTransport makes connections for one store. Blocks are got and put by many at once, so connections are kept.
+func newTransport(timeout time.Duration) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 64
+	t.ResponseHeaderTimeout = timeout / tries // a connection that is stuck leaves time for another
+	t.DisableCompression = true               // blocks are bytes
+	return t
+}
+
+// settling is a RoundTripper that has done with the body of a request when it returns. An http.Transport may still be reading it
+// then, if the answer came early or the context ended, while the caller of Put has its bytes back already, and a retry rewinds them.
+type settling struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (s settling) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body == nil || request.Body == http.NoBody {
+		return s.Transport.RoundTrip(request)
+	}
+	body := &body{ReadCloser: request.Body}
+	sent := *request
+	sent.Body, sent.GetBody = body, nil
+	defer body.settle()
+	return s.Transport.RoundTrip(&sent)
+}
+
+// body of a request that can be taken away from who reads it.
+type body struct {
+	io.ReadCloser
+	mu      sync.Mutex
+	settled bool // GUARDED_BY mu
+}
+
+var errSettled = errors.New("the request is over")
+
+// Read implements io.Reader.
+func (b *body) Read(into []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.settled {
+		return 0, errSettled
+	}
+	return b.ReadCloser.Read(into)
+}
+
+func (b *body) settle() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settled = true
+}
