@@ -19,6 +19,7 @@ type clusterFlags struct {
 	datacenters int
 	replicas    int
 	copies      int
+	blocks      string
 	dir         string
 	wan         bool
 	transport   string
@@ -40,6 +41,7 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.datacenters, "datacenters", d.Datacenters, "datacenters a region, one server in each")
 	flags.IntVar(&f.replicas, "replicas", d.Replicas, "replicas a partition: 1, 3 or 5")
 	flags.IntVar(&f.copies, "copies", d.Copies, "copies of each block in a region")
+	flags.StringVar(&f.blocks, "blocks", onDisks, "where blocks are kept: disks (of the servers), or s3://BUCKET/PREFIX?endpoint=URL, with &region=, &pathstyle=true, &credentials=FILE if needed")
 	flags.BoolVar(&f.wan, "wan", false, "add the real delays between the regions")
 	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (loopback TCP)")
 	flags.StringVar(&f.durability, "durability", "os", "an acknowledged update survives: os (the end of the process), sync (also a loss of power), memory (neither)")
@@ -102,6 +104,12 @@ func (f *clusterFlags) spec(cmd *cobra.Command) (topology.Spec, error) {
 	}
 	if given("copies") {
 		spec.Copies = f.copies
+	}
+	if given("blocks") {
+		var err error
+		if spec.Objects, err = parseBlocks(f.blocks); err != nil {
+			return spec, err
+		}
 	}
 	return spec, spec.Validate()
 }

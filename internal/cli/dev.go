@@ -27,7 +27,8 @@ all regions, holds the root of the tree; each region has a local partition at /R
 Ctrl-C, then unmounts. The data directory is kept between runs.`,
 		Example: `  globalfs dev --mount ~/globalfs
   globalfs dev --wan --mount us-west-2=/mnt/a --mount eu-west-1=/mnt/b
-  globalfs dev --regions us-east-1,sa-east-1 --data-dir /tmp/g --mount /mnt/g`,
+  globalfs dev --regions us-east-1,sa-east-1 --data-dir /tmp/g --mount /mnt/g
+  globalfs dev --blocks 's3://my-bucket/globalfs?region=eu-west-1' --mount /mnt/g`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := logging.logger()
@@ -170,6 +171,21 @@ func describe(out io.Writer, plan *topology.Cluster, dir string) {
 		}
 		fmt.Fprintf(w, "P%d\t%s\t%s\t%s\n", p.ID, p.Path, kind, strings.Join(servers, " "))
 	}
+	describeBlocks(w, plan)
+	w.Flush()
+	fmt.Fprintln(out)
+}
+
+// describeBlocks prints where the blocks are.
+func describeBlocks(w io.Writer, plan *topology.Cluster) {
+	if plan.Objects != nil {
+		fmt.Fprintln(w, "\nREGION\tBLOCKS IN\t\tAT")
+		for _, r := range plan.Regions {
+			b := plan.Objects.Of(r)
+			fmt.Fprintf(w, "%s\ts3://%s/%s\t\t%s\n", r, b.Bucket, b.Prefix, b.Endpoint)
+		}
+		return
+	}
 	fmt.Fprintln(w, "\nREGION\tSTORAGE RING\t\tCOPIES OF A BLOCK")
 	for _, r := range plan.Regions {
 		var servers []string
@@ -178,8 +194,6 @@ func describe(out io.Writer, plan *topology.Cluster, dir string) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t\t%d\n", r, strings.Join(servers, " "), plan.Copies)
 	}
-	w.Flush()
-	fmt.Fprintln(out)
 }
 
 // announce says what to try. Scripts wait for the line that begins with "ready:".

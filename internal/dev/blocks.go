@@ -20,26 +20,30 @@ const regionTimeout = 10 * time.Second
 
 // stores are the block stores as a client in one region reaches them.
 type stores struct {
-	near       *block.Remote // of the client's region, with so many servers
-	servers    uint64
 	partitions []block.Store // put in all regions that replicate the partition, got from the nearest
+	// usage is what the disk of the nearest region holds. Nil: the storage has no end that is known.
+	usage func(context.Context) (total, free uint64, err error)
 }
 
-func blocks(plan *topology.Cluster, region topology.Region, caller block.Caller) (*stores, error) {
-	s := &stores{servers: uint64(len(plan.Storage(region))), partitions: make([]block.Store, len(plan.Partitions))}
-	remotes := map[topology.Region]*block.Remote{}
+// blocks makes the stores of a client in a region, over the servers' disks or over object storage.
+func (c *Cluster) blocks(region topology.Region, caller block.Caller) (*stores, error) {
+	plan := c.Plan
+	s := &stores{partitions: make([]block.Store, len(plan.Partitions))}
+	regional := map[topology.Region]block.Store{}
 	for _, r := range plan.Regions {
-		var nodes []multicast.ProcessID
-		for _, s := range plan.Storage(r) {
-			nodes = append(nodes, s.Storage)
+		if c.objects != nil {
+			regional[r] = c.objects[r]
+			continue
 		}
-		remote, err := block.NewRemote(caller, nodes, regionTimeout)
+		remote, err := block.NewRemote(caller, nodes(plan, r), regionTimeout)
 		if err != nil {
 			return nil, err
 		}
-		remotes[r] = remote
+		regional[r] = remote
+		if r == region {
+			s.usage = shared(remote, len(plan.Storage(r)))
+		}
 	}
-	s.near = remotes[region]
 	for i := range plan.Partitions {
 		regions := plan.Partitions[i].Regions()
 		slices.SortStableFunc(regions, func(a, b topology.Region) int {
@@ -47,7 +51,7 @@ func blocks(plan *topology.Cluster, region topology.Region, caller block.Caller)
 		})
 		var near []block.Store
 		for _, r := range regions {
-			near = append(near, remotes[r])
+			near = append(near, regional[r])
 		}
 		nearest, err := block.NewNearest(near...)
 		if err != nil {
@@ -58,8 +62,19 @@ func blocks(plan *topology.Cluster, region topology.Region, caller block.Caller)
 	return s, nil
 }
 
-// usage is what the disk of the nearest region holds: all servers of this process share it.
-func (s *stores) usage(ctx context.Context) (total, free uint64, err error) {
-	total, free, err = s.near.Usage(ctx)
-	return total / s.servers, free / s.servers, err
+// nodes are the storage servers of a region.
+func nodes(plan *topology.Cluster, region topology.Region) []multicast.ProcessID {
+	var nodes []multicast.ProcessID
+	for _, s := range plan.Storage(region) {
+		nodes = append(nodes, s.Storage)
+	}
+	return nodes
+}
+
+// shared is the usage of a region: all its servers, which are in this process, share one disk.
+func shared(region *block.Remote, servers int) func(context.Context) (total, free uint64, err error) {
+	return func(ctx context.Context) (total, free uint64, err error) {
+		total, free, err = region.Usage(ctx)
+		return total / uint64(servers), free / uint64(servers), err
+	}
 }

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,8 +78,12 @@ func checkSpec(path string, spec *topology.Spec) error {
 	}
 	spec.Created, spec.Owner, spec.Started = was.Created, was.Owner, was.Started
 	spec.Replaced, spec.StorageChanges = was.Replaced, was.StorageChanges
+	was.Objects = was.Objects.Reached(spec.Objects)
 	if !reflect.DeepEqual(was, *spec) {
 		return fmt.Errorf("%s says that the data was made for another cluster:\n%sthis run asks for:\n%suse the same flags, or another --data-dir", path, text, spec.YAML())
+	}
+	if now := spec.YAML(); !bytes.Equal(text, now) { // the object storage is reached at another address
+		return server.WriteDurably(path, now)
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ type Cluster struct {
 	network network
 	servers map[string]*running // by name
 	movers  movers
+	objects objectStores // nil: the blocks are on the servers' disks
 
 	mu   sync.Mutex
 	errs []error
@@ -82,6 +83,9 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 		return nil, err
 	}
 	if err := c.Plan.Crowded(); err != nil {
+		return nil, err
+	}
+	if c.objects, err = openObjects(ctx, c.Plan, c.cfg.Spec.Started); err != nil {
 		return nil, err
 	}
 	if c.network, err = c.openNetwork(); err != nil {
@@ -162,7 +166,7 @@ func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.caller.C
 // Client makes a client in a region. The caller closes it.
 func (c *Cluster) Client(region topology.Region) (*Client, error) {
 	caller := c.network.client(region)
-	stores, err := blocks(c.Plan, region, caller)
+	stores, err := c.blocks(region, caller)
 	if err != nil {
 		return nil, errors.Join(err, caller.Close())
 	}
@@ -184,6 +188,7 @@ func (c *Cluster) Close() error {
 	if c.network != nil {
 		err = errors.Join(err, c.network.close())
 	}
+	err = errors.Join(err, c.objects.close())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return errors.Join(append(c.errs, err, c.unlock())...)

@@ -15,13 +15,40 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// disks are the storage nodes of a cluster that has stopped.
-type disks map[topology.Region][]*block.Segments
+// disks are the stores of a cluster that has stopped: of its servers, or of its regions in object storage.
+type disks map[topology.Region][]block.Store
 
-// blocks looks on the disks for what the stores of all partitions name.
+// blocks looks in the stores for what the metadata of all partitions names.
 func (c *offline) blocks(ctx context.Context, o *Options, newest []meta.Keys) (err error) {
-	d := disks{}
-	defer func() { err = errors.Join(err, d.close()) }()
+	if c.plan.Objects != nil && o.Objects == nil {
+		c.report.Notes = append(c.report.Notes, "the blocks are in object storage: they were not checked")
+		return nil
+	}
+	d, end, err := c.stores(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	for i, keys := range newest {
+		find := func(ctx context.Context, id posix.BlockID) (string, error) { return d.find(ctx, c.plan, uint16(i), id) }
+		if err := c.report.blocks(ctx, o, &c.report.Partitions[i], keys, find); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stores opens all stores; end closes them.
+func (c *offline) stores(ctx context.Context, o *Options) (d disks, end func() error, err error) {
+	d = disks{}
+	if c.plan.Objects != nil {
+		regions, end, err := o.Objects(ctx, c.plan)
+		for r, store := range regions {
+			d[r] = []block.Store{store}
+		}
+		return d, end, err
+	}
+	var open []*block.Segments
 	for _, s := range c.plan.Servers {
 		dir := filepath.Join(c.dir, s.Name, "blocks")
 		if _, err := os.Stat(dir); err != nil {
@@ -33,15 +60,16 @@ func (c *offline) blocks(ctx context.Context, o *Options, newest []meta.Keys) (e
 			c.report.add("storage of "+s.Name, err.Error())
 			continue
 		}
+		open = append(open, store)
 		d[s.Region] = append(d[s.Region], store)
 	}
-	for i, keys := range newest {
-		find := func(ctx context.Context, id posix.BlockID) (string, error) { return d.find(ctx, c.plan, uint16(i), id) }
-		if err := c.report.blocks(ctx, o, &c.report.Partitions[i], keys, find); err != nil {
-			return err
+	return d, func() error {
+		var errs []error
+		for _, store := range open {
+			errs = append(errs, store.Close())
 		}
-	}
-	return nil
+		return errors.Join(errs...)
+	}, nil
 }
 
 // find says in which regions a block is not that should have it. One that came with a file from another partition may
@@ -82,14 +110,4 @@ func (d disks) has(ctx context.Context, region topology.Region, id posix.BlockID
 		}
 	}
 	return false, nil
-}
-
-func (d disks) close() error {
-	var errs []error
-	for _, region := range d {
-		for _, store := range region {
-			errs = append(errs, store.Close())
-		}
-	}
-	return errors.Join(errs...)
 }

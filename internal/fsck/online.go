@@ -6,10 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // Source is a running cluster, as a client sees it.
@@ -28,6 +30,9 @@ type Options struct {
 	Blocks int
 	// Progress is told what is being done; nil: nobody.
 	Progress func(what string)
+	// Objects opens the regions' stores in object storage for Offline, if the blocks are there; end closes them. Nil: those blocks are
+	// not looked for.
+	Objects func(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error)
 }
 
 // AllBlocks is as many blocks as there are.

@@ -25,6 +25,8 @@ type Spec struct {
 	Replicas int `yaml:"replicas"`
 	// Copies of each block in a region: 1 to Datacenters, default 2.
 	Copies int `yaml:"copies"`
+	// Objects keeps the blocks in object storage instead of on the servers' disks. Nil: on their disks.
+	Objects *Objects `yaml:"objects,omitempty"`
 	// Created is when the cluster was born: the times of its first directories.
 	Created time.Time `yaml:"created,omitempty"`
 	// Started says that all servers have been started before.
@@ -56,7 +58,7 @@ func ParseSpec(text []byte) (Spec, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies, created, started, replaced, storage_changes, owner)",
+		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies, objects, created, started, replaced, storage_changes, owner)",
 			strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type topology.Spec", "").Replace(err.Error()))
 	}
 	return s, s.Validate()
@@ -84,7 +86,7 @@ func (s *Spec) Validate() error {
 	case s.Copies < 1 || s.Copies > s.Datacenters:
 		return fmt.Errorf("copies: %d: give 1 to %d, the number of datacenters", s.Copies, s.Datacenters)
 	}
-	return nil
+	return s.Objects.validate(s.Regions)
 }
 
 // Plan lays the cluster out: a server in each datacenter with a storage node; the
@@ -94,7 +96,7 @@ func (s *Spec) Plan() (*Cluster, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Regions: s.Regions, Copies: s.Copies, Created: s.Created, Owner: s.Owner, Replaced: s.Replaced}
+	c := &Cluster{Regions: s.Regions, Copies: s.Copies, Created: s.Created, Owner: s.Owner, Replaced: s.Replaced, Objects: s.Objects}
 	next := multicast.ProcessID(1)
 	take := func() multicast.ProcessID { next++; return next - 1 }
 	for _, r := range s.Regions {

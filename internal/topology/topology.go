@@ -79,6 +79,7 @@ type Cluster struct {
 	// StorageChanges since the cluster was made, which Servers already has.
 	StorageChanges []StorageChange
 	Copies         int       // of a block in a region
+	Objects        *Objects  // where the blocks are instead of on the servers; nil: nowhere else
 	Created        time.Time // the times of the first directories; zero: 1970
 	Owner          Owner     // of the first directories
 }

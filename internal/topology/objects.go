@@ -1,0 +1,106 @@
+package topology
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// Bucket is a place in S3-compatible object storage. There are no secrets in it.
+type Bucket struct {
+	Endpoint string `yaml:"endpoint,omitempty"` // such as https://s3.eu-west-1.amazonaws.com
+	Bucket   string `yaml:"bucket,omitempty"`
+	Prefix   string `yaml:"prefix,omitempty"` // of all keys, without slashes at its ends
+	// Region is the object storage's name for where the bucket is. Empty: it is asked.
+	Region string `yaml:"region,omitempty"`
+	// PathStyle puts the bucket into the path instead of the host's name.
+	PathStyle bool `yaml:"pathstyle,omitempty"`
+	// Credentials is a file in the format of ~/.aws/credentials. Empty: the environment, that file, or the machine's role.
+	Credentials string `yaml:"credentials,omitempty"`
+}
+
+// Objects says in which object storage the blocks are, instead of on the servers' own disks.
+type Objects struct {
+	Bucket `yaml:",inline"`
+	// Regions has what differs in a region. A region without a bucket of its own has the prefix PREFIX/REGION in the common one.
+	Regions map[Region]Bucket `yaml:"regions,omitempty"`
+}
+
+// Of gives the place of a region's blocks.
+func (o *Objects) Of(r Region) Bucket {
+	b, own := o.Bucket, o.Regions[r]
+	if own.Bucket != "" {
+		b.Bucket = own.Bucket
+	} else {
+		b.Prefix = strings.Trim(b.Prefix+"/"+string(r), "/")
+	}
+	if own.Prefix != "" {
+		b.Prefix = own.Prefix
+	}
+	for _, field := range []struct {
+		common *string
+		own    string
+	}{{&b.Endpoint, own.Endpoint}, {&b.Region, own.Region}, {&b.Credentials, own.Credentials}} {
+		if field.own != "" {
+			*field.common = field.own
+		}
+	}
+	b.PathStyle = b.PathStyle || own.PathStyle
+	return b
+}
+
+// Reached gives o with the way to it that other names: where the endpoints are now, and with which credentials. The buckets and
+// prefixes, where the blocks are, stay those of o.
+func (o *Objects) Reached(other *Objects) *Objects {
+	if o == nil || other == nil {
+		return o
+	}
+	reached := *other
+	reached.Bucket.Bucket, reached.Prefix = o.Bucket.Bucket, o.Prefix
+	reached.Regions = maps.Clone(other.Regions)
+	for r, now := range other.Regions {
+		now.Bucket, now.Prefix = o.Regions[r].Bucket, o.Regions[r].Prefix
+		reached.Regions[r] = now
+	}
+	for r, was := range o.Regions {
+		if _, named := other.Regions[r]; !named && (was.Bucket != "" || was.Prefix != "") {
+			if reached.Regions == nil {
+				reached.Regions = map[Region]Bucket{}
+			}
+			reached.Regions[r] = Bucket{Bucket: was.Bucket, Prefix: was.Prefix}
+		}
+	}
+	return &reached
+}
+
+// validate names the field that is wrong. The rest is checked by who connects.
+func (o *Objects) validate(regions []Region) error {
+	if o == nil {
+		return nil
+	}
+	known := map[Region]bool{}
+	users := map[[3]string]Region{}
+	for _, r := range regions {
+		known[r] = true
+		b := o.Of(r)
+		switch {
+		case b.Bucket == "":
+			return fmt.Errorf("objects: no bucket for region %s: give one, or one for all", r)
+		case !strings.HasPrefix(b.Endpoint, "http://") && !strings.HasPrefix(b.Endpoint, "https://"):
+			return fmt.Errorf("objects: the endpoint of region %s: give a URL such as https://s3.eu-west-1.amazonaws.com", r)
+		case strings.Contains(b.Endpoint, "@"):
+			return fmt.Errorf("objects: the endpoint of region %s has credentials in it: give them by the environment or a file", r)
+		}
+		place := [3]string{b.Endpoint, b.Bucket, b.Prefix}
+		if other, ok := users[place]; ok {
+			return fmt.Errorf("objects: regions %s and %s have the same bucket %s and prefix %q: give them different ones", other, r, b.Bucket, b.Prefix)
+		}
+		users[place] = r
+	}
+	for r := range o.Regions {
+		if !known[r] {
+			return fmt.Errorf("objects: there is no region %q: remove it", r)
+		}
+	}
+	return nil
+}
