@@ -43,6 +43,8 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 			return nil, posix.EPERM // it is work for the whole cluster, and memory of this process
 		}
 		return f.fsck(ctx, name == XattrFsckBlocks)
+	case XattrGC, XattrGCDone:
+		return f.getGC(ctx, h, name)
 	case XattrTask:
 		t, err := f.taskOf(ctx, ino(h))
 		if err != nil {

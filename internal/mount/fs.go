@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -27,6 +28,10 @@ type fileSystem struct {
 	locks    locks
 	files    atomic.Uint64 // opened so far: numbers their handles
 	checking sync.Mutex    // held during an fsck
+
+	collector  *collector.Collector // nil: this mount does not collect
+	collecting sync.Mutex           // held during a collection
+	collected  atomic.Pointer[[]byte]
 }
 
 func newFileSystem(cfg *Config) *fileSystem {
@@ -38,6 +43,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 		listings:      listings{open: map[uint64]*listing{}},
 		retries:       retries{refused: map[uint32]time.Time{}},
 		locks:         newLocks(),
+		collector:     cfg.Collector,
 	}
 }
 

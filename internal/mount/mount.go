@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/collector"
 )
 
 // DefaultCacheTime is how long the kernel believes names and attributes.
@@ -32,6 +33,8 @@ type Config struct {
 	Dir       string         // where to mount: an existing directory
 	CacheTime time.Duration  // 0: DefaultCacheTime; negative: not at all
 	Logger    *slog.Logger   // nil: slog.Default()
+	// Collector deletes what nobody needs when somebody asks for it by XattrGC; nil: nobody may.
+	Collector *collector.Collector
 }
 
 // Mount is a mounted file system.

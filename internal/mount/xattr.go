@@ -57,6 +57,10 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name 
 		ctx, end := reading(cancel)
 		defer end()
 		return status(f.wait(ctx, string(data)))
+	case name == XattrGC:
+		ctx, end := reading(cancel)
+		defer end()
+		return status(f.setGC(ctx, &in.InHeader, string(data)))
 	case isControl(name):
 		return status(f.setControl(changing(), &in.InHeader, name, data))
 	case !kept(name):

@@ -44,9 +44,13 @@ var floors = map[string]int{
 
 	"internal/block/objects": 6,
 
-	"internal/driver": 6,
-	"internal/client": 6,
-	"internal/fsck":   6,
+	"internal/driver":    6,
+	"internal/client":    6,
+	"internal/fsck":      6,
+	"internal/driver":    6,
+	"internal/client":    6,
+	"internal/fsck":      6,
+	"internal/collector": 6,
 
 	"internal/server": 7,
 	"internal/mount":  7,
@@ -78,18 +82,19 @@ const highestCore = 3
 // owners says which packages may import an outside module. One library, one importer: it can be
 // replaced by changing one package.
 var owners = map[string][]string{
-	"github.com/hanwen/go-fuse/v2": {"internal/mount"},
-	"github.com/syndtr/goleveldb":  {"internal/kv"},
-	"github.com/minio/minio-go/v7": {"internal/block/objects"},
-	"github.com/spf13/cobra":       {"internal/cli"},
-	"go.yaml.in/yaml/v3":           {"internal/topology"},
-	"google.golang.org/grpc":       {"internal/transport", "internal/wire"},
-	"google.golang.org/protobuf":   {"internal/transport", "internal/wire"},
-	"golang.org/x/sync":            {"internal/block", "internal/client", "internal/dev", "internal/fsck", "internal/mover", "internal/server"},
-	"golang.org/x/sys":             {"bench/ordering", "internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
-	"golang.org/x/time":            {"internal/block"},
-	"gonum.org/v1/plot":            {"bench/figures"},
-	"github.com/stretchr/testify":  {}, // tests
+	"github.com/hanwen/go-fuse/v2":        {"internal/mount"},
+	"github.com/syndtr/goleveldb":         {"internal/kv"},
+	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
+	"github.com/spf13/cobra":              {"internal/cli"},
+	"go.yaml.in/yaml/v3":                  {"internal/topology"},
+	"google.golang.org/grpc":              {"internal/transport", "internal/wire"},
+	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
+	"golang.org/x/sync":                   {"internal/block", "internal/client", "internal/collector", "internal/dev", "internal/fsck", "internal/mover", "internal/server"},
+	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
+	"golang.org/x/time":                   {"internal/block"},
+	"gonum.org/v1/plot":                   {"bench/figures"},
+	"github.com/prometheus/client_golang": {"internal/metrics"},
+	"github.com/stretchr/testify":         {}, // tests
 }
 
 func floorOf(rel string) (floor int, listed bool) {

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/mount"
+)
+
+// gcFlags are those of `gc`.
+type gcFlags struct {
+	dryRun bool
+	grace  time.Duration
+	output string
+}
+
+func newGC() *cobra.Command {
+	var f gcFlags
+	cmd := &cobra.Command{
+		Use:   "gc MOUNTPOINT",
+		Short: "Delete the blocks that no file needs any more, or tell how many there are",
+		Long: `gc looks now for what the servers look for in the background: *dropped* blocks, which were part of files and are not any more,
+and *orphans*, which never became part of one because a write failed, or which a server brought back that was away while they were deleted.
+Dropped blocks are deleted once the grace period is over, orphans at once. What a region of a partition has missed, because it was away
+when it was written, is brought to it. With --dry-run nothing is deleted.
+Bytes are those of one copy. Space on disk comes back when the storage servers have compacted their segments.
+Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`,
+		Example: `  globalfs gc --dry-run ~/globalfs
+  globalfs gc --grace 0s ~/globalfs
+  globalfs gc -o json --dry-run ~/globalfs | jq '[.regions[].orphans.bytes] | add'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{errors.New("gc: give one MOUNTPOINT")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(f.output); err != nil {
+				return err
+			}
+			if f.dryRun && cmd.Flags().Changed("grace") {
+				return usageError{errors.New("gc: --grace says what is deleted, and --dry-run deletes nothing: give one of them")}
+			}
+			if f.grace < 0 {
+				return inputError{fmt.Errorf("--grace %v: give a duration such as 10m, or 0s", f.grace)}
+			}
+			return f.run(cmd, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only tell what there is")
+	cmd.Flags().DurationVar(&f.grace, "grace", collector.DefaultGrace, "keep blocks that were dropped a shorter time ago: readers may be late by so much")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (f *gcFlags) run(cmd *cobra.Command, path string) error {
+	n := newNarrator(cmd.ErrOrStderr())
+	n.say("all blocks are being looked at through " + path)
+	report, err := f.collect(cmd.Context(), path)
+	n.stop()
+	if errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("%s: somebody collects through this mount now: wait for its end", path)
+	}
+	if err != nil {
+		return err
+	}
+	if f.output == "json" {
+		err = printJSON(cmd.OutOrStdout(), report)
+	} else {
+		err = printCollection(cmd.OutOrStdout(), &report, f.dryRun)
+	}
+	if err == nil && !report.Complete() {
+		return errors.New("not all partitions and regions could be looked at: check that the servers run and can be reached, and try again")
+	}
+	return err
+}
+
+func (f *gcFlags) collect(ctx context.Context, path string) (report collector.Report, err error) {
+	if f.dryRun {
+		err = getJSON(ctx, path, mount.XattrGC, &report)
+		return report, err
+	}
+	if err = setControl(ctx, path, mount.XattrGC, []byte(f.grace.String())); err == nil {
+		err = getJSON(ctx, path, mount.XattrGCDone, &report)
+	}
+	return report, err
+}
+
+func printCollection(out io.Writer, r *collector.Report, dry bool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	last := "deleted"
+	if dry {
+		last = "to be deleted"
+	}
+	fmt.Fprintf(w, "partition\tlive blocks\tbytes\tdropped blocks\tbytes\t%s\tbytes\t\n", last)
+	for _, p := range r.Partitions {
+		done := p.Collected
+		if dry {
+			done = p.Due
+		}
+		fmt.Fprintf(w, "%d %s\t%d\t%s\t%d\t%s\t%d\t%s\t%s\n", p.ID, p.Path, p.Live.Blocks, size(p.Live.Bytes), p.Dropped.Blocks, size(p.Dropped.Bytes), done.Blocks, size(done.Bytes), p.Error)
+	}
+	fmt.Fprintln(w, "\nregion\tblocks seen\torphans\tbytes\tmissed elsewhere\tbytes\tnot asked for\t")
+	for _, s := range r.Regions {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%s\t%d\t%s\n", s.Region, s.Seen, s.Orphans.Blocks, size(s.Orphans.Bytes), s.Brought.Blocks, size(s.Brought.Bytes), s.Unasked, s.Error)
+	}
+	return w.Flush()
+}
+
+// size gives bytes as people read them.
+func size(bytes uint64) string {
+	const unit = 1024
+	if bytes < unit {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	value, prefix := float64(bytes)/unit, 0
+	for value >= unit && prefix < 4 {
+		value /= unit
+		prefix++
+	}
+	return fmt.Sprintf("%.1f %ciB", value, "KMGTP"[prefix])
+}

@@ -1,0 +1,181 @@
+package collector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// Store is the store of a region, which also tells how long blocks are.
+type Store interface {
+	block.Store
+	// Sizes gives the length of each block in bytes, 0 of one that is not there.
+	Sizes(ctx context.Context, ids []block.ID) ([]uint32, error)
+}
+
+// Metadata is what a collector asks and tells the partitions: a client.
+type Metadata interface {
+	Cluster() *topology.Cluster
+	// DroppedBlocks gives the oldest blocks in a partition's queue behind a place in it that were dropped before a time, and what
+	// the partition knows of its blocks.
+	DroppedBlocks(ctx context.Context, partition uint16, after uint64, before time.Time) ([]meta.Dropped, meta.BlockUsage, error)
+	// Collected tells a partition that blocks in its queue are deleted, and gives of how many that was new.
+	Collected(ctx context.Context, partition uint16, ids []block.ID) (uint64, error)
+	// Garbage reports which blocks, all written for partition home, nobody needs.
+	Garbage(ctx context.Context, home uint16, ids []block.ID) ([]bool, error)
+	// BlockStore gives the stores of all regions of a partition as one.
+	BlockStore(partition uint16) (block.Store, error)
+}
+
+// Region is a region with its store.
+type Region struct {
+	Name  topology.Region
+	Store Store
+}
+
+// Config of a Collector. Zero values take the defaults.
+type Config struct {
+	Metadata Metadata
+	Regions  []Region // all
+	// Sweeps says whether a region's store is this collector's to sweep. Nil: all are.
+	Sweeps func(topology.Region) bool
+	// Mine says whether the queue of a partition is this collector's: that it is somebody's is enough, and several do no harm.
+	// Nil: all are.
+	Mine     func(partition uint16) bool
+	Grace    time.Duration // how long a dropped block is kept; negative: not at all
+	Interval time.Duration // between looks at the queues
+	Sweep    time.Duration // between sweeps
+	Logger   *slog.Logger  // nil: slog.Default()
+}
+
+// Defaults of Config.
+const (
+	DefaultGrace    = 10 * time.Minute
+	DefaultInterval = 10 * time.Second
+	DefaultSweep    = time.Hour
+)
+
+// Validate names the field that is wrong and the remedy.
+func (cfg *Config) Validate() error {
+	switch {
+	case cfg.Metadata == nil:
+		return fmt.Errorf("collector: nobody to ask about blocks: set Metadata")
+	case cfg.Interval < 0 || cfg.Sweep < 0:
+		return fmt.Errorf("collector: interval %v, sweep %v: give positive durations, or 0 for %v and %v", cfg.Interval, cfg.Sweep, DefaultInterval, DefaultSweep)
+	}
+	for _, r := range cfg.Regions {
+		if r.Store == nil {
+			return fmt.Errorf("collector: region %s has no store: set Store", r.Name)
+		}
+	}
+	return nil
+}
+
+// Collector deletes what nobody needs.
+type Collector struct {
+	cfg    Config
+	counts counts
+}
+
+// New makes a collector.
+func New(cfg Config) (*Collector, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Mine == nil {
+		cfg.Mine = func(uint16) bool { return true }
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = DefaultGrace
+	}
+	if cfg.Sweeps == nil {
+		cfg.Sweeps = func(topology.Region) bool { return true }
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = DefaultInterval
+	}
+	if cfg.Sweep == 0 {
+		cfg.Sweep = DefaultSweep
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Collector{cfg: cfg, counts: counts{collected: map[uint16]Amount{}, swept: map[topology.Region]*sweptCount{}}}, nil
+}
+
+// Grace is how long a dropped block is kept.
+func (c *Collector) Grace() time.Duration { return max(0, c.cfg.Grace) }
+
+// Run collects until ctx ends. Partitions and regions are worked on apart: one that cannot be reached holds up no other.
+func (c *Collector) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, p := range c.cfg.Metadata.Cluster().Partitions {
+		running.Go(func() {
+			for sleep(ctx, c.cfg.Interval) == nil {
+				c.collectMine(ctx, p.ID)
+			}
+		})
+	}
+	for _, r := range c.mySweeps() {
+		running.Go(func() {
+			for sleep(ctx, c.cfg.Sweep) == nil {
+				c.sweepOne(ctx, r)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// mySweeps gives the regions that are this collector's to sweep.
+func (c *Collector) mySweeps() (mine []*Region) {
+	for i := range c.cfg.Regions {
+		if c.cfg.Sweeps(c.cfg.Regions[i].Name) {
+			mine = append(mine, &c.cfg.Regions[i])
+		}
+	}
+	return mine
+}
+
+func (c *Collector) collectMine(ctx context.Context, partition uint16) {
+	if !c.cfg.Mine(partition) {
+		return
+	}
+	got, err := c.collect(ctx, partition, c.cfg.Grace)
+	if err != nil && ctx.Err() == nil {
+		c.cfg.Logger.Debug("gc: dropped blocks of a partition cannot be deleted now: trying again later", "partition", partition, "error", err)
+	}
+	if got.Blocks > 0 {
+		c.cfg.Logger.Info("gc: deleted dropped blocks", "partition", partition, "blocks", got.Blocks, "bytes", got.Bytes)
+	}
+}
+
+func (c *Collector) sweepOne(ctx context.Context, r *Region) {
+	began := time.Now()
+	found, err := c.sweep(ctx, r, true)
+	if err != nil && ctx.Err() == nil {
+		c.cfg.Logger.Warn("gc: a sweep did not see all blocks of a region: the next one begins anew; check that its storage servers and the partitions' replicas answer",
+			"region", r.Name, "error", err)
+	}
+	if ctx.Err() == nil {
+		c.cfg.Logger.Info("gc: swept a region", "region", r.Name, "blocks", found.Seen, "orphans", found.Orphans.Blocks, "bytes", found.Orphans.Bytes, "brought elsewhere", found.Brought.Blocks, "took", time.Since(began).Round(time.Millisecond))
+	}
+}
+
+// sleep waits between three quarters of d and d: collectors that were started together shall not work together.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d - rand.N(d/4+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

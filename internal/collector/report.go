@@ -1,0 +1,172 @@
+package collector
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/metrics"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// Amount is so many blocks and their bytes, one copy of each. Of a block of another partition that was
+// held here, only its home counts the bytes.
+type Amount struct {
+	Blocks uint64 `json:"blocks"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+func (a *Amount) add(blocks int, bytes uint64) {
+	a.Blocks += uint64(blocks)
+	a.Bytes += bytes
+}
+
+// Partition is what a partition says of its blocks.
+type Partition struct {
+	ID        uint16 `json:"partition"`
+	Path      string `json:"path"`
+	Live      Amount `json:"live"`      // in files
+	Dropped   Amount `json:"dropped"`   // not any more
+	Due       Amount `json:"due"`       // of these: the grace period is over
+	Collected Amount `json:"collected"` // of these: deleted now
+	Error     string `json:"error,omitempty"`
+}
+
+// Swept is what a sweep has found in the store of a region.
+type Swept struct {
+	Region  topology.Region `json:"region"`
+	Seen    uint64          `json:"blocks"`
+	Orphans Amount          `json:"orphans"`
+	Brought Amount          `json:"brought"` // to other regions, which had missed them
+	Unasked uint64          `json:"unasked"` // blocks of partitions that did not answer, or that there are not
+	Deleted bool            `json:"deleted"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// Report is the outcome of a collection.
+type Report struct {
+	Partitions []Partition `json:"partitions"`
+	Regions    []Swept     `json:"regions"`
+}
+
+// Complete reports whether every partition and every region has answered.
+func (r *Report) Complete() bool {
+	for _, p := range r.Partitions {
+		if p.Error != "" {
+			return false
+		}
+	}
+	for _, s := range r.Regions {
+		if s.Error != "" || s.Unasked > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Once looks at all partitions and all regions of this collector now, and deletes what nobody needs unless dry.
+func (c *Collector) Once(ctx context.Context, grace time.Duration, dry bool) (Report, error) {
+	var r Report
+	for _, p := range c.cfg.Metadata.Cluster().Partitions {
+		r.Partitions = append(r.Partitions, Partition{ID: p.ID, Path: p.Path})
+	}
+	var working sync.WaitGroup
+	for i := range r.Partitions {
+		working.Go(func() { c.report(ctx, &r.Partitions[i], grace, dry) })
+	}
+	working.Wait()
+	regions := c.mySweeps()
+	r.Regions = make([]Swept, len(regions))
+	for i, region := range regions {
+		working.Go(func() {
+			found, err := c.sweep(ctx, region, !dry)
+			if r.Regions[i] = found; err != nil {
+				r.Regions[i].Error = err.Error()
+			}
+		})
+	}
+	working.Wait()
+	return r, ctx.Err()
+}
+
+// report fills in what there is of one partition.
+func (c *Collector) report(ctx context.Context, p *Partition, grace time.Duration, dry bool) {
+	due, usage, err := c.due(ctx, p.ID, time.Now().Add(-max(0, grace)))
+	p.Due, p.Live, p.Dropped = due, Amount{usage.Blocks, usage.Bytes}, Amount{usage.Dropped, usage.DroppedBytes}
+	if err == nil && !dry {
+		p.Collected, err = c.collect(ctx, p.ID, grace)
+	}
+	if err != nil {
+		p.Error = err.Error()
+	}
+}
+
+// counts are what this collector has done since it was made.
+type counts struct {
+	mu        sync.Mutex
+	collected map[uint16]Amount               // GUARDED_BY mu
+	swept     map[topology.Region]*sweptCount // GUARDED_BY mu
+}
+
+type sweptCount struct {
+	deleted Amount
+	orphans Amount // that the last sweep found
+	ended   time.Time
+}
+
+func (n *counts) noteCollected(partition uint16, a Amount) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sum := n.collected[partition]
+	n.collected[partition] = Amount{sum.Blocks + a.Blocks, sum.Bytes + a.Bytes}
+}
+
+func (n *counts) noteSwept(s *Swept) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sum := n.swept[s.Region]
+	if sum == nil {
+		sum = &sweptCount{}
+		n.swept[s.Region] = sum
+	}
+	sum.orphans, sum.ended = s.Orphans, time.Now()
+	if s.Deleted {
+		sum.deleted.Blocks += s.Orphans.Blocks
+		sum.deleted.Bytes += s.Orphans.Bytes
+	}
+}
+
+// scrapePatience bounds how long a scrape waits for a partition.
+const scrapePatience = time.Second
+
+// Metrics tells what this collector has done, and what its partitions say of their blocks.
+func (c *Collector) Metrics(report metrics.Report) {
+	c.counts.mu.Lock()
+	for partition, a := range c.counts.collected {
+		report(metrics.CollectedBlocks, float64(a.Blocks), fmt.Sprint(partition))
+		report(metrics.CollectedBytes, float64(a.Bytes), fmt.Sprint(partition))
+	}
+	for region, s := range c.counts.swept {
+		report(metrics.OrphanBlocks, float64(s.orphans.Blocks), string(region))
+		report(metrics.OrphanBytes, float64(s.orphans.Bytes), string(region))
+		report(metrics.SweptBlocks, float64(s.deleted.Blocks), string(region))
+		report(metrics.SweptBytes, float64(s.deleted.Bytes), string(region))
+		report(metrics.SweepEnded, float64(s.ended.UnixMilli())/1000, string(region))
+	}
+	c.counts.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
+	for _, p := range c.cfg.Metadata.Cluster().Partitions {
+		if !c.cfg.Mine(p.ID) {
+			continue
+		}
+		if _, usage, err := c.cfg.Metadata.DroppedBlocks(ctx, p.ID, 0, time.Time{}); err == nil {
+			report(metrics.DataLiveBlocks, float64(usage.Blocks), fmt.Sprint(p.ID))
+			report(metrics.DataLiveBytes, float64(usage.Bytes), fmt.Sprint(p.ID))
+			report(metrics.DataDroppedBlocks, float64(usage.Dropped), fmt.Sprint(p.ID))
+			report(metrics.DataDroppedBytes, float64(usage.DroppedBytes), fmt.Sprint(p.ID))
+		}
+	}
+}

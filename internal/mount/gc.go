@@ -1,0 +1,78 @@
+package mount
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Attributes of any directory about blocks that nobody needs. Only root, and the user that this process runs as, may: EPERM. EBUSY
+// if this mount is already collecting.
+const (
+	// XattrGC is, as JSON, what a collection would delete: a collector.Report. Reading it takes as long as looking. Setting it
+	// to a grace period, such as 10m, collects.
+	XattrGC = "globalfs.gc"
+	// XattrGCDone is the report of the last collection by this mount: ENODATA if there was none.
+	XattrGCDone = "globalfs.gc.done"
+)
+
+// mayCollect refuses work for the whole cluster to other users.
+func mayCollect(h *fuse.InHeader) error {
+	if h.Uid != 0 && int(h.Uid) != os.Geteuid() {
+		return posix.EPERM
+	}
+	return nil
+}
+
+// getGC gives XattrGC or XattrGCDone.
+func (f *fileSystem) getGC(ctx context.Context, h *fuse.InHeader, name string) ([]byte, error) {
+	if err := mayCollect(h); err != nil {
+		return nil, err
+	}
+	if f.collector == nil {
+		return nil, posix.EOPNOTSUPP
+	}
+	if name == XattrGCDone {
+		if done := f.collected.Load(); done != nil {
+			return *done, nil
+		}
+		return nil, posix.ENODATA
+	}
+	return f.collect(ctx, f.collector.Grace(), true)
+}
+
+// setGC collects.
+func (f *fileSystem) setGC(ctx context.Context, h *fuse.InHeader, value string) error {
+	if err := mayCollect(h); err != nil {
+		return err
+	}
+	if f.collector == nil {
+		return posix.EOPNOTSUPP
+	}
+	grace, err := time.ParseDuration(value)
+	if err != nil || grace < 0 {
+		return posix.EINVAL
+	}
+	report, err := f.collect(ctx, grace, false)
+	if err == nil {
+		f.collected.Store(&report)
+	}
+	return err
+}
+
+func (f *fileSystem) collect(ctx context.Context, grace time.Duration, dry bool) ([]byte, error) {
+	if !f.collecting.TryLock() {
+		return nil, posix.EBUSY
+	}
+	defer f.collecting.Unlock()
+	report, err := f.collector.Once(ctx, grace, dry)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(&report)
+}
