@@ -12,10 +12,13 @@ import (
 )
 
 // Remote is the Store that is a region's DHT, as its clients see it. Each request goes
-// to one server, the nearest that answers, which does it for the whole region.
+// to one server, the nearest that answers, which does it for the whole region. A get that takes longer
+// than usual is sent to a second one too (hedged), and the slow server is then asked last for a while. Puts are
+// not: they would carry up to MaxSize bytes twice to a region that makes its copies elsewhere by itself if a server is slow.
 type Remote struct {
-	nodes []multicast.ProcessID
-	peers *peers
+	nodes   []multicast.ProcessID
+	peers   *peers
+	hedging *hedging // of gets
 }
 
 // NewRemote makes the store of the region with these servers, the nearest first. A
@@ -25,7 +28,7 @@ func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration
 	if len(nodes) == 0 || timeout <= 0 {
 		return nil, fmt.Errorf("remote blocks: %d servers, timeout %v: use at least one of each", len(nodes), timeout)
 	}
-	return &Remote{nodes: slices.Clone(nodes), peers: newPeers(caller, timeout)}, nil
+	return &Remote{nodes: slices.Clone(nodes), peers: newPeers(caller, timeout), hedging: newHedging()}, nil
 }
 
 // Put implements Store. The region has its copies when Put returns nil.
@@ -39,7 +42,7 @@ func (r *Remote) Put(ctx context.Context, id ID, data []byte) error {
 
 // Get implements Store.
 func (r *Remote) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
-	reply, err := r.ask(ctx, encodeGet(opGet, id))
+	reply, err := r.get(ctx, encodeGet(opGet, id))
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +54,32 @@ func (r *Remote) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		return data, nil
 	}
 	return append(into[:0], data...), nil
+}
+
+// get sends a request that may be sent twice.
+func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	reply, err := hedged(ctx, r.hedging, r.peers.order(r.nodes), func(racing context.Context, node multicast.ProcessID) ([]byte, error) {
+		began := time.Now()
+		reply, err := r.peers.call(racing, node, request)
+		if err != nil && racing.Err() != nil && ctx.Err() == nil && time.Since(began) >= r.hedging.delay() {
+			r.peers.outrun(node)
+		}
+		return reply, err
+	}, isFinal)
+	if err == nil || isFinal(err) || ctx.Err() != nil {
+		return reply, err
+	}
+	return nil, r.unavailable(err)
+}
+
+// outrun notes that another server has answered while this one took longer than usual: it is asked last for a while.
+func (p *peers) outrun(server multicast.ProcessID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.suspect[server] = time.Now().Add(suspicion)
 }
 
 // Delete implements Store. Blocks may be deleted in part if it fails.
@@ -77,7 +106,12 @@ func (r *Remote) ask(ctx context.Context, request []byte) ([]byte, error) {
 		}
 		last = err
 	}
-	return nil, fmt.Errorf("all %d storage servers of the region: %w: %w", len(r.nodes), ErrUnavailable, last)
+	return nil, r.unavailable(last)
+}
+
+// unavailable is the error when every server has failed, the last one with last.
+func (r *Remote) unavailable(last error) error {
+	return fmt.Errorf("all %d storage servers of the region: %w: %w", len(r.nodes), ErrUnavailable, last)
 }
 
 // isFinal reports whether err is the answer of a whole region.
