@@ -107,6 +107,9 @@ func TestNearestFallsBack(t *testing.T) {
 		hurt()
 		blocktest.RequireBlock(t, s, id, data)
 		near.Fail(nil)
+		if name == "corrupt" {
+			blocktest.RequireBlock(t, near, id, data) // healed
+		}
 		require.NoError(t, near.Put(t.Context(), id, data), name)
 	}
 	require.NoError(t, far.Delete(t.Context(), []block.ID{id}))

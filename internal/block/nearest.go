@@ -79,7 +79,7 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 			stored++
 		case outOfReach(r.err):
 			failed = r.err
-		default:
+		case refused == nil: // what others say after that may come from being given up
 			refused = r.err
 			clear(waited)
 			giveUp()
@@ -164,7 +164,8 @@ func (n *Nearest) all(ctx context.Context, do func(context.Context, Store) error
 	return g.Wait()
 }
 
-// Get implements Store. ErrNotFound and ErrCorrupt mean that all regions were asked. What nearer ones have missed is put there.
+// Get implements Store. ErrNotFound and ErrCorrupt mean that all regions were asked. What nearer ones have missed, or have bad copies of
+// only, is put there.
 func (n *Nearest) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	var lost, failed error
 	var missed []Store
@@ -187,7 +188,7 @@ func (n *Nearest) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		case !errors.Is(err, ErrNotFound):
 			failed = err
 		}
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) {
 			missed = append(missed, s)
 		}
 	}

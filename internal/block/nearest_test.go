@@ -2,6 +2,7 @@ package block_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,5 +96,24 @@ func TestPutGoesOnWithoutARegion(t *testing.T) {
 		took, err = put()
 		require.NoError(t, err)
 		require.Equal(t, 100*time.Millisecond, took, "who was given up is not away")
+	})
+}
+
+// lateStore says something else than the end of its context when it is given up, as a region does whose server was cut short.
+type lateStore struct{ *blocktest.Memory }
+
+func (s lateStore) Put(ctx context.Context, _ block.ID, _ []byte) error {
+	<-ctx.Done()
+	return errors.New("storage server failed")
+}
+
+// What counts is the region that has refused, not what others say when they are given up for it.
+func TestPutRefusedByOneRegion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near := blocktest.NewMemory(1 << 20)
+		near.Fail(block.ErrNoSpace)
+		s, err := block.NewNearest(near, lateStore{}, lateStore{})
+		require.NoError(t, err)
+		require.ErrorIs(t, s.Put(t.Context(), block.ID{1}, []byte("data")), block.ErrNoSpace)
 	})
 }
