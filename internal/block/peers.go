@@ -99,10 +99,15 @@ func (p *peers) gaveUp(ctx context.Context, to multicast.ProcessID, err error) e
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	p.mu.Lock()
-	p.peer(to).suspect = time.Now().Add(suspicion)
-	p.mu.Unlock()
+	p.passOver(to)
 	return fmt.Errorf("storage server %d: %w: %w", to, ErrUnavailable, err)
+}
+
+// passOver suspects a server: it is asked last for a while.
+func (p *peers) passOver(id multicast.ProcessID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.peer(id).suspect = time.Now().Add(suspicion)
 }
 
 // answered notes an answer, which may be an error.

@@ -65,7 +65,7 @@ func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
 		began := time.Now()
 		reply, err := r.peers.call(racing, node, request)
 		if err != nil && racing.Err() != nil && ctx.Err() == nil && time.Since(began) >= r.hedging.delay() {
-			r.peers.outrun(node)
+			r.peers.passOver(node)
 		}
 		return reply, err
 	}, isFinal)
@@ -73,13 +73,6 @@ func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
 		return reply, err
 	}
 	return nil, r.unavailable(err)
-}
-
-// outrun notes that another server has answered while this one took longer than usual: it is asked last for a while.
-func (p *peers) outrun(server multicast.ProcessID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.suspect[server] = time.Now().Add(suspicion)
 }
 
 // Delete implements Store. Blocks may be deleted in part if it fails.
