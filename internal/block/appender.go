@@ -3,6 +3,7 @@ package block
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -20,10 +21,18 @@ type appender struct {
 
 var errBroken = errors.New("an earlier write to this segment failed")
 
-// begin starts a batch. A batch is in one segment: a full or broken one is left
-// here. A full one is made durable first, so that only the last has a torn tail.
+// begin starts a batch. A batch is in one segment: a full or broken one is left here.
 func (a *appender) begin() error {
 	if a.file == nil || !a.broken && a.end.offset < a.roll {
+		return nil
+	}
+	return a.leave()
+}
+
+// leave ends the segment: the next record begins another one. It is made durable first, so
+// that only the last has a torn tail.
+func (a *appender) leave() error {
+	if a.file == nil {
 		return nil
 	}
 	if !a.broken {
@@ -37,30 +46,87 @@ func (a *appender) begin() error {
 	return nil
 }
 
-// append writes one record and says where. On an error the segment is as before, or
-// broken.
-func (a *appender) append(r *record, data []byte) (place, error) {
+// pending is a record on its way into the segment.
+type pending struct {
+	record
+	data  []byte
+	moved bool // by compaction
+	head  [recordHeader]byte
+	at    place // where it is, once written
+	err   error // why it is not
+}
+
+// write appends records with one call to the kernel. What did not fit whole is cut off, and has
+// its error; if that fails too, the segment is broken.
+func (a *appender) write(records []*pending) {
+	if len(records) == 0 {
+		return
+	}
+	if err := a.ready(); err != nil {
+		for _, r := range records {
+			r.err = err
+		}
+		return
+	}
+	pieces := make([][]byte, 0, 2*len(records))
+	for _, r := range records {
+		r.head = r.encode()
+		pieces = append(pieces, r.head[:], r.data)
+	}
+	written, err := writePieces(a.file, pieces, a.end.offset)
+	for _, r := range records {
+		if size := uint64(recordHeader + len(r.data)); written >= size {
+			written -= size
+			r.at = a.end
+			a.end.offset += size
+			continue
+		}
+		written, r.err = 0, spaceError(err)
+	}
+	if err != nil {
+		a.broken = a.file.Truncate(int64(a.end.offset)) != nil
+	}
+}
+
+// ready makes the segment if there is none.
+func (a *appender) ready() error {
 	if a.file == nil {
 		if err := a.create(); err != nil {
-			return place{}, err
+			return err
 		}
 	}
 	if a.broken {
-		return place{}, errBroken
+		return errBroken
 	}
-	header := r.encode()
-	at := a.end
-	_, err := a.file.WriteAt(header[:], int64(at.offset))
-	if err == nil {
-		_, err = a.file.WriteAt(data, int64(at.offset)+recordHeader)
+	return nil
+}
+
+// maxPieces is how many pieces the kernel takes at once.
+const maxPieces = 1024
+
+// writePieces writes pieces one behind the other, and gives how many bytes were written.
+func writePieces(file *os.File, pieces [][]byte, at uint64) (written uint64, err error) {
+	for len(pieces) > 0 {
+		n, err := unix.Pwritev(int(file.Fd()), pieces[:min(len(pieces), maxPieces)], int64(at+written))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err == nil && n == 0 {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return written, fmt.Errorf("write %s: %w", file.Name(), err)
+		}
+		written += uint64(n)
+		for len(pieces) > 0 && n >= len(pieces[0]) {
+			n -= len(pieces[0])
+			pieces = pieces[1:]
+		}
+		if n > 0 {
+			pieces[0] = pieces[0][n:]
+		}
 	}
-	if err != nil {
-		cut := a.file.Truncate(int64(at.offset))
-		a.broken = cut != nil
-		return place{}, spaceError(errors.Join(err, cut))
-	}
-	a.end.offset += recordHeader + uint64(len(data))
-	return at, nil
+	return written, nil
 }
 
 // create makes the segment of a.end.

@@ -37,8 +37,9 @@ func TestEntryRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, e, got)
 	}
-	p, err := decodeFrontier(appendFrontier(nil, place{segment: 9, offset: 1 << 33}))
+	p, version, err := decodeFrontier(appendFrontier(nil, place{segment: 9, offset: 1 << 33}))
 	require.NoError(t, err)
+	require.EqualValues(t, frontierVersion, version)
 	require.Equal(t, place{segment: 9, offset: 1 << 33}, p)
 	for name, b := range map[string][]byte{
 		"empty":        {},
@@ -51,7 +52,15 @@ func TestEntryRoundTrip(t *testing.T) {
 		_, err := decodeEntry(b)
 		require.Error(t, err, name)
 	}
-	_, err = decodeFrontier([]byte{2, 0, 0})
+	_, version, err = decodeFrontier([]byte{1, 0, 0})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, version)
+	u, err := parseUsage(usage{bytes: 1 << 40, blocks: 3}.append(nil))
+	require.NoError(t, err)
+	require.Equal(t, usage{bytes: 1 << 40, blocks: 3}, u)
+	_, err = parseUsage([]byte{1})
+	require.Error(t, err)
+	_, _, err = decodeFrontier([]byte{3, 0, 0})
 	require.Error(t, err, "a version to come")
 }
 
@@ -66,8 +75,8 @@ func FuzzEntry(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, e, again)
 		}
-		if p, err := decodeFrontier(b); err == nil {
-			again, err := decodeFrontier(appendFrontier(nil, p))
+		if p, _, err := decodeFrontier(b); err == nil {
+			again, _, err := decodeFrontier(appendFrontier(nil, p))
 			require.NoError(t, err)
 			require.Equal(t, p, again)
 		}
@@ -78,13 +87,22 @@ func FuzzRecord(f *testing.F) {
 	r := record{id: someID, length: 3, crc: checksum(someID, []byte("abc"))}
 	header := r.encode()
 	f.Add(append(header[:], "abc"...))
+	f.Add(append([]byte{'G', 'B', 'K'}, append(header[:], "abc..."...)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var data []byte
-		r, next, err := readRecord(bytes.NewReader(b), place{}, &data)
-		require.NoError(t, err)
-		if next != (place{}) {
+		in := scanner{file: bytes.NewReader(b), size: uint64(len(b))}
+		for {
+			before := in.at
+			r, at, ok, err := in.next()
+			require.NoError(t, err)
+			if !ok {
+				break
+			}
+			require.GreaterOrEqual(t, at, before)
+			data, good, err := in.content(&r, at)
+			require.NoError(t, err)
+			require.Equal(t, checksum(r.id, data) == r.crc, good)
 			header := r.encode()
-			require.Equal(t, b[:next.offset], append(header[:], data...))
+			require.Equal(t, b[at:in.at], append(header[:], data...))
 		}
 	})
 }

@@ -25,6 +25,15 @@ func parseSegment(name string) (uint32, bool) {
 	return uint32(n), true
 }
 
+// sizeOf gives the size of a segment in bytes.
+func sizeOf(dir string, segment uint32) (uint64, error) {
+	info, err := os.Stat(filepath.Join(dir, segmentName(segment)))
+	if err != nil {
+		return 0, err
+	}
+	return uint64(info.Size()), nil
+}
+
 // files keeps the segments that were read last open, as many as max: a store has
 // thousands of segments, and a process a limited number of descriptors.
 type files struct {
@@ -85,6 +94,15 @@ func (f *files) release(file *openFile) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drop(file)
+}
+
+// forget closes a segment that goes, once nobody reads it: only then its space is free.
+func (f *files) forget(segment uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if file := f.open[segment]; file != nil {
+		f.evict(file)
+	}
 }
 
 // evict takes file out of the cache. The caller holds mu.

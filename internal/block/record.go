@@ -1,6 +1,7 @@
 package block
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 
@@ -64,6 +65,11 @@ const (
 	kindSegment = 2
 )
 
+// same reports whether two entries name the same copy.
+func (e *entry) same(o *entry) bool {
+	return e.crc == o.crc && e.at == o.at && e.length == o.length && bytes.Equal(e.inline, o.inline)
+}
+
 // append appends the encoding of e.
 func (e *entry) append(b []byte) []byte {
 	if e.inline != nil {
@@ -99,8 +105,9 @@ func decodeEntry(b []byte) (entry, error) {
 	return e, r.Done()
 }
 
-// frontierVersion is the version of the format of the whole directory.
-const frontierVersion = 1
+// frontierVersion is the version of the format of the whole directory. Version 1 did not
+// know how much of a segment is live.
+const frontierVersion = 2
 
 // appendFrontier appends the encoding of the frontier p.
 func appendFrontier(b []byte, p place) []byte {
@@ -109,12 +116,13 @@ func appendFrontier(b []byte, p place) []byte {
 	return varint.AppendUint(b, p.offset)
 }
 
-// decodeFrontier reads a frontier.
-func decodeFrontier(b []byte) (place, error) {
+// decodeFrontier reads a frontier and the version of the format.
+func decodeFrontier(b []byte) (place, uint8, error) {
 	r := varint.NewReader(b)
-	if r.Uint8() != frontierVersion {
+	version := r.Uint8()
+	if version < 1 || version > frontierVersion {
 		r.Fail()
 	}
 	p := place{segment: r.Uint32(), offset: r.Uint(1 << 40)}
-	return p, r.Done()
+	return p, version, r.Done()
 }

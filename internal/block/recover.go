@@ -1,18 +1,18 @@
 package block
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
-// recover brings segments and index together after a crash: see S1 to S3 in the package
-// comment.
-func (s *Segments) recover() error {
-	frontier, err := s.index.frontier()
+// recover brings segments and the index x together after a crash: see S1 to S3 and S6 in the
+// package comment.
+func (s *Segments) recover(x *index) error {
+	frontier, version, err := x.frontier()
 	if err != nil {
 		return err
 	}
@@ -20,10 +20,17 @@ func (s *Segments) recover() error {
 	if err != nil {
 		return err
 	}
-	if frontier.offset > sizes[frontier.segment] {
-		if err := s.dropDangling(sizes); err != nil {
+	counted, err := x.load(sizes)
+	if err != nil {
+		return err
+	}
+	beyond := frontier.offset > sizes[frontier.segment]
+	if !counted || beyond || version == 1 {
+		if err := x.recount(frontier, sizes); err != nil {
 			return err
 		}
+	}
+	if beyond {
 		frontier = place{segment: frontier.segment + 1}
 	}
 	end := frontier
@@ -34,7 +41,7 @@ func (s *Segments) recover() error {
 		if n > uint64(frontier.segment) {
 			end = place{segment: uint32(n)}
 		}
-		if end, err = s.replay(end); err != nil {
+		if end, err = s.replay(x, end, uint32(n) == last); err != nil {
 			return err
 		}
 	}
@@ -63,93 +70,136 @@ func (s *Segments) segments() (sizes map[uint32]uint64, last uint32, err error) 
 	return sizes, last, nil
 }
 
-// dropDangling drops the index entries that point beyond the end of their segments.
-func (s *Segments) dropDangling(sizes map[uint32]uint64) error {
-	var c changes
-	err := s.index.entries(func(id ID, e *entry) {
-		if e.inline == nil && e.at.offset+recordHeader+uint64(e.length) > sizes[e.at.segment] {
-			c.drop(id)
+// load fills the ledger from the index. It reports whether that can be: no segment has more live
+// bytes than bytes.
+func (x *index) load(sizes map[uint32]uint64) (bool, error) {
+	l := &x.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for segment, size := range sizes {
+		l.segments[segment] = held{size: size}
+	}
+	fits := true
+	inline, err := x.usages(func(segment uint32, u usage) {
+		fits = fits && u.bytes <= sizes[segment]
+		if size, ok := sizes[segment]; ok {
+			l.segments[segment] = held{usage: u, size: size}
 		}
+	})
+	l.inline = inline
+	return fits, err
+}
+
+// recount drops the entries that point beyond the end of their segments, and counts the others.
+func (x *index) recount(frontier place, sizes map[uint32]uint64) error {
+	var c changes
+	counted, inline := make(map[uint32]usage), usage{}
+	err := x.entries(func(id ID, e *entry) bool {
+		size := recordHeader + uint64(e.length)
+		switch {
+		case e.inline != nil:
+			inline = inline.plus(usage{bytes: uint64(len(e.inline)), blocks: 1})
+		case e.at.offset+size > sizes[e.at.segment]:
+			c.drop(id)
+		default:
+			counted[e.at.segment] = counted[e.at.segment].plus(usage{bytes: size, blocks: 1})
+		}
+		return true
 	})
 	if err != nil {
 		return err
 	}
-	return s.index.commit(&c, true)
+	if _, err := x.usages(func(segment uint32, _ usage) { c.dropUsage(segment) }); err != nil {
+		return err
+	}
+	l := &x.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for segment, size := range sizes {
+		l.segments[segment] = held{usage: counted[segment], size: size}
+		c.setUsage(segment, counted[segment])
+	}
+	l.inline = inline
+	c.setInline(inline)
+	c.setFrontier(frontier)
+	return x.commit(&c, true)
 }
 
-// replay indexes the good records of a segment from a place on, cuts what follows
-// the last of them, and gives the new end. If a block is indexed already, the later
-// record wins: it was put because the earlier one is bad. A record whose header is good but whose bytes
-// are not is stepped over: it was not acknowledged, or it went bad later.
-func (s *Segments) replay(from place) (end place, err error) {
+// replayRecords is after how many records a replay writes to the index what it found.
+const replayRecords = 4096
+
+// replay indexes the good records of a segment from a place on, and gives the new end: behind the
+// last of them. In the last segment, what follows is cut. If a block is indexed already, the later
+// record wins: it was put because the earlier one is bad, or moved. A record whose header is
+// good but whose bytes are not is stepped over: it was not acknowledged, or it went bad later.
+func (s *Segments) replay(x *index, from place, last bool) (end place, err error) {
 	path := filepath.Join(s.config.Dir, segmentName(from.segment))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return end, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err := file.Seek(int64(from.offset), io.SeekStart); err != nil {
+	info, err := file.Stat()
+	if err != nil {
 		return end, err
 	}
-	var c changes
-	in, at, data := bufio.NewReaderSize(file, 64<<10), from, []byte(nil)
+	// What an earlier sync could not write may be in memory only: see the disk.
+	if err := unix.Fadvise(int(file.Fd()), int64(from.offset), 0, unix.FADV_DONTNEED); err != nil {
+		return end, fmt.Errorf("fadvise %s: %w", path, err)
+	}
+	in := scanner{file: file, size: uint64(info.Size()), at: from.offset}
 	end = from
-	for {
-		r, next, err := readRecord(in, at, &data)
-		if err != nil {
+	for more := true; more; {
+		e := newEdit(x)
+		if more, err = s.replayInto(e, &in, &end); err != nil {
 			return end, err
 		}
-		if next == at {
-			break
+		if last && !more {
+			if err := file.Truncate(int64(end.offset)); err != nil {
+				return end, err
+			}
+			x.ledger.setSize(end.segment, end.offset)
 		}
-		if checksum(r.id, data) == r.crc {
-			c.set(r.id, &entry{crc: r.crc, at: at, length: r.length})
-			end = next
+		if err := file.Sync(); err != nil {
+			return end, err
 		}
-		at = next
+		if err := e.commit(end, true); err != nil {
+			return end, err
+		}
 	}
-	if err := file.Truncate(int64(end.offset)); err != nil {
-		return end, err
-	}
-	if err := file.Sync(); err != nil {
-		return end, err
-	}
-	c.setFrontier(end)
-	return end, s.index.commit(&c, true)
+	return end, nil
 }
 
-// readRecord reads the record at a place into data and gives the place behind it; the
-// same place if no whole record with a good header is there.
-func readRecord(in io.Reader, at place, data *[]byte) (record, place, error) {
-	var header [recordHeader]byte
-	if _, err := io.ReadFull(in, header[:]); err != nil {
-		return record{}, at, notEnd(err)
+// replayInto adds some records to e, and moves end behind them. It reports whether there are more.
+func (s *Segments) replayInto(e *edit, in *scanner, end *place) (more bool, err error) {
+	if s.ending.Load() {
+		return false, ErrClosed
 	}
-	r, ok := decodeRecord(&header)
-	if !ok {
-		return record{}, at, nil
+	for range replayRecords {
+		r, at, ok, err := in.next()
+		if err != nil || !ok {
+			return false, err
+		}
+		_, good, err := in.content(&r, at)
+		if err != nil {
+			return false, err
+		}
+		if !good {
+			continue
+		}
+		slot, err := e.load(r.id)
+		if err != nil {
+			return false, err
+		}
+		e.set(r.id, slot, &entry{crc: r.crc, at: place{segment: end.segment, offset: at}, length: r.length})
+		end.offset = in.at
 	}
-	if cap(*data) < int(r.length) {
-		*data = make([]byte, MaxSize)
-	}
-	*data = (*data)[:r.length]
-	if _, err := io.ReadFull(in, *data); err != nil {
-		return record{}, at, notEnd(err)
-	}
-	return r, place{segment: at.segment, offset: at.offset + recordHeader + uint64(r.length)}, nil
-}
-
-// notEnd gives nil for the end of the file.
-func notEnd(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil
-	}
-	return err
+	return true, nil
 }
 
 // resume goes on appending at end, in the last segment if it is there.
 func (s *Segments) resume(end place) error {
-	s.appender.end = end
+	s.appender = appender{dir: s.config.Dir, roll: s.config.SegmentBytes, end: end}
 	file, err := os.OpenFile(filepath.Join(s.config.Dir, segmentName(end.segment)), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

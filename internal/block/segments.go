@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 )
 
 // Config is how one server stores its blocks.
@@ -23,15 +26,25 @@ type Config struct {
 	// SegmentBytes is the size at which a segment is full, in bytes.
 	SegmentBytes uint64
 	// ReserveBytes are left free on the disk: puts beyond them fail with ErrNoSpace, so
-	// that there is room for the index and for deleting.
+	// that there is room for the index, for deleting and for compaction.
 	ReserveBytes uint64
 	// OpenFiles bounds the descriptors that are kept open for reading.
 	OpenFiles int
+	// CompactShare is the dead share of a segment from which on it is compacted, above 0
+	// and up to 1. When the disk is nearly full a smaller share will do.
+	CompactShare float64
+	// CompactRate bounds what compaction moves, in bytes per second, unless the disk is
+	// nearly full.
+	CompactRate int
+	Log         *slog.Logger // nil: no log
 }
 
 // DefaultConfig is for a server's own disk.
 func DefaultConfig(dir string) Config {
-	return Config{Dir: dir, SegmentBytes: 64 << 20, ReserveBytes: 64 << 20, OpenFiles: 64}
+	return Config{
+		Dir: dir, SegmentBytes: 64 << 20, ReserveBytes: 64 << 20, OpenFiles: 64,
+		CompactShare: 0.5, CompactRate: 32 << 20,
+	}
 }
 
 // Validate says which field cannot be used, and what to do.
@@ -43,6 +56,10 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("block store: SegmentBytes is %d: use %d to %d", c.SegmentBytes, MaxSize, 1<<36)
 	case c.OpenFiles < 1:
 		return fmt.Errorf("block store: OpenFiles is %d: use 1 or more", c.OpenFiles)
+	case !(c.CompactShare > 0 && c.CompactShare <= 1):
+		return fmt.Errorf("block store: CompactShare is %v: use a share above 0 and up to 1", c.CompactShare)
+	case c.CompactRate < moveBytes:
+		return fmt.Errorf("block store: CompactRate is %d: use %d bytes per second or more", c.CompactRate, moveBytes)
 	}
 	return nil
 }
@@ -56,19 +73,33 @@ const rangePage = 1024
 
 // Segments is the Store of one server on its disk. See the package comment for the
 // format and for what it guarantees. It does not interrupt a disk access when a context
-// ends.
+// ends. The order of its locks: compacting, committing, waiting and reading.
 type Segments struct {
-	config Config
-	index  *index
-	files  files
+	config  Config
+	files   files
+	limiter *rate.Limiter
+	due     chan struct{} // holds one token when something may have become due for compaction
+	low     atomic.Bool   // the disk is nearly full
+	ending  atomic.Bool   // Close was called
+
+	written, compactions, movedBlocks, movedBytes, badRecords, rebuilds atomic.Uint64
 
 	waiting sync.Mutex
 	queue   []*update // GUARDED_BY waiting
 
-	// committing is held by whoever writes; it comes before waiting.
-	committing sync.Mutex
-	appender   appender // GUARDED_BY committing
-	closed     bool     // GUARDED_BY committing
+	// reading guards what readers see of the index; it is changed under committing too.
+	reading sync.RWMutex
+	index   *index // GUARDED_BY reading or committing; nil: absent says why
+	absent  error  // GUARDED_BY reading or committing
+
+	// committing is held by whoever writes.
+	committing  sync.Mutex
+	appender    appender // GUARDED_BY committing
+	indexFailed error    // GUARDED_BY committing; the index must be opened again before it is written to
+	closed      bool     // GUARDED_BY committing
+
+	compacting chan struct{}         // holds one token; whoever compacts has it
+	stuck      map[uint32]badRecords // GUARDED_BY compacting
 }
 
 // OpenSegments opens or makes the store of a server and repairs what a crash left.
@@ -76,39 +107,44 @@ func OpenSegments(config Config) (*Segments, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
 	if err := os.MkdirAll(config.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("block store: %w", err)
 	}
 	if err := syncDir(filepath.Dir(config.Dir)); err != nil {
 		return nil, fmt.Errorf("block store: %w", err)
 	}
-	x, err := openIndex(filepath.Join(config.Dir, "index"))
-	if err != nil {
-		return nil, err
-	}
 	s := &Segments{
-		config:   config,
-		index:    x,
-		files:    files{dir: config.Dir, max: config.OpenFiles, open: make(map[uint32]*openFile)},
-		appender: appender{dir: config.Dir, roll: config.SegmentBytes},
+		config:     config,
+		files:      files{dir: config.Dir, max: config.OpenFiles, open: make(map[uint32]*openFile)},
+		limiter:    rate.NewLimiter(rate.Limit(config.CompactRate), 2*moveBytes),
+		due:        make(chan struct{}, 1),
+		compacting: make(chan struct{}, 1),
+		stuck:      make(map[uint32]badRecords),
 	}
-	if err := s.recover(); err != nil {
-		return nil, errors.Join(fmt.Errorf("block store %s: %w", config.Dir, err), s.Close())
+	s.committing.Lock()
+	defer s.committing.Unlock()
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("block store %s: %w", config.Dir, err)
 	}
 	return s, nil
 }
 
 // Close makes all blocks durable and ends the store; calls after it give ErrClosed.
 func (s *Segments) Close() error {
+	s.ending.Store(true)
 	s.committing.Lock()
 	defer s.committing.Unlock()
 	if s.closed {
 		return ErrClosed
 	}
 	s.closed = true
+	s.wake() // Run ends
 	err := s.appender.close()
 	s.files.close()
-	return errors.Join(err, s.index.close())
+	return errors.Join(err, s.withdraw(ErrClosed))
 }
 
 // Put implements Store.
@@ -116,7 +152,21 @@ func (s *Segments) Put(ctx context.Context, id ID, data []byte) error {
 	if err := checkSize(id, data); err != nil {
 		return err
 	}
-	return s.submit(ctx, &update{id: id, data: data, crc: checksum(id, data)})
+	u := &update{id: id, data: data, crc: checksum(id, data)}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e, err := s.lookup(id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+	case err != nil:
+		return err
+	default: // read here, where nobody waits for it; batch.repeats decides again
+		if good, err := s.verify(u, &e); good || errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return s.submit(ctx, u)
 }
 
 // Delete implements Store. It removes all of ids or none.
@@ -124,16 +174,30 @@ func (s *Segments) Delete(ctx context.Context, ids []ID) error {
 	return s.submit(ctx, &update{remove: ids})
 }
 
-// Get implements Store.
+// Get implements Store. A reader whose segment went, or whose bytes are bad, looks again: the
+// block may have been moved or put again meanwhile.
 func (s *Segments) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	e, err := s.index.get(id)
+	e, err := s.lookup(id)
 	if err != nil {
 		return nil, err
 	}
-	return s.read(id, &e, into)
+	for {
+		data, err := s.read(id, &e, into)
+		if !errors.Is(err, ErrCorrupt) {
+			return data, err
+		}
+		again, lost := s.lookup(id)
+		if lost != nil {
+			return nil, lost
+		}
+		if again.same(&e) {
+			return nil, err
+		}
+		e = again
+	}
 }
 
 // read gives the verified bytes of e in into.
@@ -166,7 +230,11 @@ func (s *Segments) Range(ctx context.Context, from, to ID) iter.Seq2[ID, error] 
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
 		}
-		ids, err := s.index.scan(from, to, rangePage)
+		var ids []ID
+		err := s.use(func(x *index) (err error) {
+			ids, err = x.scan(from, to, rangePage)
+			return err
+		})
 		return ids, len(ids) == rangePage, err
 	})
 }
@@ -178,9 +246,9 @@ func (s *Segments) Sizes(ctx context.Context, ids []ID) ([]uint32, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		e, err := s.index.get(id)
+		e, err := s.lookup(id)
 		switch {
-		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt):
+		case errors.Is(err, ErrNotFound):
 		case err != nil:
 			return nil, err
 		case e.inline != nil:
@@ -194,11 +262,23 @@ func (s *Segments) Sizes(ctx context.Context, ids []ID) ([]uint32, error) {
 
 // Usage gives the size of the disk of the store and what is free for blocks, in bytes.
 func (s *Segments) Usage() (total, free uint64, err error) {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(s.config.Dir, &fs); err != nil {
-		return 0, 0, fmt.Errorf("statfs %s: %w", s.config.Dir, err)
+	total, available, err := s.space()
+	return total, s.free(available), err
+}
+
+// Stats tells what the store holds and did.
+func (s *Segments) Stats() (Stats, error) {
+	stats := Stats{
+		WrittenBytes: s.written.Load(),
+		Compactions:  s.compactions.Load(),
+		MovedBlocks:  s.movedBlocks.Load(),
+		MovedBytes:   s.movedBytes.Load(),
+		BadRecords:   s.badRecords.Load(),
+		Rebuilds:     s.rebuilds.Load(),
 	}
-	size := uint64(fs.Bsize)
-	available := fs.Bavail * size
-	return fs.Blocks * size, available - min(available, s.config.ReserveBytes), nil
+	err := s.use(func(x *index) error {
+		x.ledger.count(&stats)
+		return nil
+	})
+	return stats, err
 }

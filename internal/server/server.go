@@ -98,6 +98,7 @@ func (s *Server) startStorage(self *topology.Server) (err error) {
 	s.endpoint = s.cfg.Endpoint(self.Storage)
 	disk := block.DefaultConfig(filepath.Join(s.cfg.Dir, "blocks"))
 	disk.NoSync = s.cfg.Durability != wal.Sync
+	disk.Log = s.cfg.Logger
 	if s.storage, err = block.OpenSegments(disk); err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (s *Server) startStorage(self *topology.Server) (err error) {
 	return nil
 }
 
-// Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails is
+// Run drives the replicas, the storage node and the compaction of its blocks until ctx ends, then closes everything. A replica that fails is
 // logged and stops, its neighbours go on; Run gives the errors of all.
 func (s *Server) Run(ctx context.Context) error {
 	errs := make([]error, len(s.replicas))
@@ -131,6 +132,7 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	running.Go(func() { s.node.Run(ctx) })
+	running.Go(func() { s.storage.Run(ctx) })
 	<-ctx.Done()
 	running.Wait()
 	return errors.Join(append(errs, s.close())...)

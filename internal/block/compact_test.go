@@ -1,0 +1,321 @@
+package block_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
+)
+
+// small has segments that three blocks of 300 KiB fill.
+func small(dir string) block.Config {
+	config := noSync(dir)
+	config.SegmentBytes = block.MaxSize
+	config.CompactRate = 1 << 30
+	return config
+}
+
+const third = 300 << 10
+
+// fill puts blocks with numbers up to n.
+func fill(t testing.TB, s block.Store, n int) {
+	for i := range n {
+		id, data := blocktest.Block(i, third)
+		require.NoError(t, s.Put(t.Context(), id, data))
+	}
+}
+
+func remove(t testing.TB, s block.Store, numbers ...int) {
+	var ids []block.ID
+	for _, i := range numbers {
+		id, _ := blocktest.Block(i, third)
+		ids = append(ids, id)
+	}
+	require.NoError(t, s.Delete(t.Context(), ids))
+}
+
+func stats(t testing.TB, s *block.Segments) block.Stats {
+	got, err := s.Stats()
+	require.NoError(t, err)
+	return got
+}
+
+// stepping is a context that calls step before each thing that compaction does to the disk.
+type stepping struct {
+	context.Context
+	step func()
+}
+
+func (c stepping) Err() error {
+	c.step()
+	return c.Context.Err()
+}
+
+// TestCompactionKilled kills a compaction before each of its steps, and lets the disk keep an older
+// index than segments, and segments with a torn tail, as a loss of power can do (S7).
+func TestCompactionKilled(t *testing.T) {
+	for _, sync := range []bool{false, true} {
+		config := small(t.TempDir())
+		config.NoSync = !sync
+		config.SegmentBytes = 3 << 20
+		config.CompactShare = 0.3
+		s := open(t, config)
+		fill(t, s, 22)
+		gone := []int{0, 2, 5, 8, 11}
+		remove(t, s, gone...)
+		var steps []string
+		require.NoError(t, s.Compact(stepping{t.Context(), func() { steps = append(steps, snapshot(t, config.Dir)) }}))
+		steps = append(steps, snapshot(t, config.Dir))
+		require.NoError(t, s.Close())
+		require.Greater(t, len(steps), 4, "seal, moves, retire")
+		require.Positive(t, stats(t, open(t, withDir(config, steps[0]))).DeadBytes)
+
+		for newer := range steps {
+			for older := range newer + 1 {
+				dir := mix(t, steps[older], steps[newer])
+				requireAfterCrash(t, withDir(config, dir), 22, gone)
+			}
+			if newer == len(steps)-1 {
+				break // what was moved is durable by then
+			}
+			for range 4 {
+				dir := mix(t, steps[0], steps[newer])
+				tear(t, dir, steps[0])
+				requireAfterCrash(t, withDir(config, dir), 22, gone)
+			}
+		}
+	}
+}
+
+func withDir(config block.Config, dir string) block.Config {
+	config.Dir = dir
+	return config
+}
+
+// mix makes a store with the index of one and the segments of another.
+func mix(t testing.TB, index, segments string) string {
+	dir := snapshot(t, segments)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "index")))
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "index"), os.DirFS(filepath.Join(index, "index"))))
+	return dir
+}
+
+// tear cuts the last segment of dir somewhere behind the end that it has in before.
+func tear(t testing.TB, dir, before string) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	require.NoError(t, err)
+	last := names[len(names)-1]
+	info, err := os.Stat(last)
+	require.NoError(t, err)
+	low := int64(0)
+	if old, err := os.Stat(filepath.Join(before, filepath.Base(last))); err == nil {
+		low = old.Size()
+	}
+	require.NoError(t, os.Truncate(last, low+rand.Int64N(info.Size()-low+1)))
+}
+
+// requireAfterCrash fails unless a store has the first blocks but those that are gone, knows what it
+// has, and can be compacted.
+func requireAfterCrash(t testing.TB, config block.Config, blocks int, gone []int) {
+	t.Helper()
+	s := open(t, config)
+	check := func() {
+		t.Helper()
+		live := 0
+		for i := range blocks {
+			deleted := false
+			for _, g := range gone {
+				deleted = deleted || g == i
+			}
+			requireHas(t, s, i, third, !deleted)
+			if !deleted {
+				live++
+			}
+		}
+		require.NoError(t, s.Audit())
+		require.EqualValues(t, live, stats(t, s).Blocks)
+	}
+	check()
+	require.NoError(t, s.Compact(t.Context()))
+	check()
+	require.Zero(t, stats(t, s).Rebuilds)
+	require.NoError(t, s.Close())
+}
+
+// TestCompactionGivesSpaceBack and keeps what lives.
+func TestCompactionGivesSpaceBack(t *testing.T) {
+	config := small(t.TempDir())
+	s := open(t, config)
+	const blocks = 40
+	fill(t, s, blocks)
+	var gone []int
+	for i := range blocks {
+		if i%4 != 0 {
+			gone = append(gone, i)
+		}
+	}
+	remove(t, s, gone...)
+	before := stats(t, s)
+	require.NoError(t, s.Compact(t.Context()))
+	after := stats(t, s)
+	require.EqualValues(t, blocks/4, after.Blocks)
+	require.Equal(t, before.LiveBytes, after.LiveBytes)
+	require.Less(t, after.SegmentBytes, before.SegmentBytes/2)
+	require.Positive(t, after.Compactions)
+	require.Positive(t, after.MovedBlocks)
+	require.Equal(t, after.MovedBlocks*(third+header), after.MovedBytes)
+	moved := after.MovedBlocks
+	require.NoError(t, s.Compact(t.Context()), "nothing is due any more")
+	require.Equal(t, moved, stats(t, s).MovedBlocks)
+	require.NoError(t, s.Close())
+	requireAfterCrash(t, config, blocks, gone)
+}
+
+// TestDeadSegmentsGoUnread drops what has no live block, though its bytes cannot be read.
+func TestDeadSegmentsGoUnread(t *testing.T) {
+	config := small(t.TempDir())
+	s := open(t, config)
+	fill(t, s, 9)
+	remove(t, s, 0, 1, 2, 3, 4, 5, 6, 7, 8)
+	names, err := filepath.Glob(filepath.Join(config.Dir, "*.seg"))
+	require.NoError(t, err)
+	for _, name := range names[:2] {
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+	}
+	require.NoError(t, s.Compact(t.Context()))
+	got := stats(t, s)
+	require.Zero(t, got.MovedBlocks)
+	require.Zero(t, got.SegmentBytes)
+	require.Zero(t, got.DeadBytes)
+	fill(t, s, 3)
+	require.NoError(t, s.Audit())
+}
+
+// TestBadBlocksAreNotLostByCompaction: their segment stays until the block is put again or
+// deleted (S8).
+func TestBadBlocksAreNotLostByCompaction(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		config := small(t.TempDir())
+		s := open(t, config)
+		fill(t, s, 8)
+		remove(t, s, 0, 3)
+		_, data := blocktest.Block(1, third)
+		spoil(t, config.Dir, data)
+		remove(t, s, 2)
+		require.NoError(t, s.Compact(t.Context()))
+		got := stats(t, s)
+		require.EqualValues(t, 1, got.BadRecords)
+		require.Zero(t, got.Compactions)
+		id, data := blocktest.Block(1, third)
+		_, err := s.Get(t.Context(), id, nil)
+		require.ErrorIs(t, err, block.ErrCorrupt)
+		require.NoError(t, s.Compact(t.Context()))
+		require.EqualValues(t, 1, stats(t, s).BadRecords, "it is not read again and again")
+
+		if deleted {
+			remove(t, s, 1)
+		} else {
+			require.NoError(t, s.Put(t.Context(), id, data))
+		}
+		require.NoError(t, s.Compact(t.Context()))
+		require.EqualValues(t, 1, stats(t, s).Compactions)
+		requireHas(t, s, 1, third, !deleted)
+		require.NoError(t, s.Audit())
+	}
+}
+
+// TestCompactionFindsRecordsBehindBadHeaders: the index knows where their bytes are.
+func TestCompactionFindsRecordsBehindBadHeaders(t *testing.T) {
+	config := small(t.TempDir())
+	s := open(t, config)
+	fill(t, s, 8)
+	remove(t, s, 0, 2, 3)
+	flip(t, filepath.Join(config.Dir, segment), header+third+9) // the header of block 1
+	require.NoError(t, s.Compact(t.Context()))
+	require.NoFileExists(t, filepath.Join(config.Dir, segment))
+	for i := range 8 {
+		requireHas(t, s, i, third, i != 0 && i != 2 && i != 3)
+	}
+	require.Zero(t, stats(t, s).BadRecords)
+}
+
+// TestCompactionUnderLoad compacts while others put, get and delete. No reader ever misses a
+// block that is there, no deleted block comes back.
+func TestCompactionUnderLoad(t *testing.T) {
+	blocktest.CheckLeaks(t)
+	config := small(t.TempDir())
+	config.CompactShare = 0.2
+	config.OpenFiles = 2
+	s := open(t, config)
+	ctx, cancel := context.WithCancel(t.Context())
+	var background, workers sync.WaitGroup
+	background.Go(func() { s.Run(ctx) })
+	const stay, rounds = 12, 60
+	for i := range stay {
+		id, data := blocktest.Block(i, 20000)
+		require.NoError(t, s.Put(ctx, id, data))
+	}
+	for worker := range 4 {
+		workers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(worker), 1))
+			for round := range rounds {
+				n := 1000 + worker*rounds + round
+				id, data := blocktest.Block(n, 100_000)
+				assert.NoError(t, s.Put(ctx, id, data))
+				kept, want := blocktest.Block(rng.IntN(stay), 20000)
+				got, err := s.Get(ctx, kept, nil)
+				if assert.NoError(t, err) {
+					assert.Equal(t, want, got)
+				}
+				assert.NoError(t, s.Delete(ctx, []block.ID{id}))
+				_, err = s.Get(ctx, id, nil)
+				assert.ErrorIs(t, err, block.ErrNotFound)
+			}
+		})
+	}
+	workers.Wait()
+	cancel()
+	background.Wait()
+	require.NoError(t, s.Compact(t.Context()))
+	require.Len(t, all(t, s), stay)
+	require.NoError(t, s.Audit())
+	got := stats(t, s)
+	require.Positive(t, got.Compactions)
+	require.Less(t, got.SegmentBytes, uint64(5<<20))
+}
+
+// TestCompactionEnds with its context, and with its store.
+func TestCompactionEnds(t *testing.T) {
+	blocktest.CheckLeaks(t)
+	config := small(t.TempDir())
+	s := open(t, config)
+	fill(t, s, 9)
+	remove(t, s, 0, 1, 3, 4)
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	err := s.Compact(stepping{ctx, func() {
+		if n++; n == 2 {
+			cancel()
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, s.Audit())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(t.Context()) })
+	require.NoError(t, s.Close())
+	running.Wait()
+	s.Run(t.Context())
+	err = s.Compact(t.Context())
+	require.True(t, errors.Is(err, block.ErrClosed), "%v", err)
+	_, err = s.Stats()
+	require.ErrorIs(t, err, block.ErrClosed)
+}
