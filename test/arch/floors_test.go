@@ -47,9 +47,6 @@ var floors = map[string]int{
 	"internal/driver":    6,
 	"internal/client":    6,
 	"internal/fsck":      6,
-	"internal/driver":    6,
-	"internal/client":    6,
-	"internal/fsck":      6,
 	"internal/collector": 6,
 
 	"internal/server": 7,

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The credentials of a Server.
@@ -90,8 +91,12 @@ func (s *Server) Kill() {
 	s.process = nil
 }
 
-// Pause stops the server's process where it is; Resume lets it go on.
-func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+// Pause stops the server's process where it is, and returns when it has stopped; Resume lets it go on.
+func (s *Server) Pause(t testing.TB) {
+	s.signal(t, syscall.SIGSTOP)
+	// WNOWAIT: its end is left to who waits for that.
+	require.NoError(t, unix.Waitid(unix.P_PID, s.process.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil))
+}
 
 // Resume ends a Pause.
 func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
