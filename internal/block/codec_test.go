@@ -120,19 +120,30 @@ func TestRequestRoundTrip(t *testing.T) {
 	q, err = decodeRequest(encodeDelete(opDrop, []ID{someID, LastID}))
 	require.NoError(t, err)
 	require.Equal(t, request{op: opDrop, ids: []ID{someID, LastID}}, q)
+	q, err = decodeRequest(encodeSizes([]ID{someID, LastID}))
+	require.NoError(t, err)
+	require.Equal(t, request{op: opSizes, ids: []ID{someID, LastID}}, q)
+	sizes, err := decodeSizes(2, replySizes([]uint32{7, MaxSize}))
+	require.NoError(t, err)
+	require.Equal(t, []uint32{7, MaxSize}, sizes)
+	_, err = decodeSizes(3, replySizes(sizes))
+	require.Error(t, err)
+	_, err = decodeSizes(1, replySizes([]uint32{MaxSize + 1}))
+	require.Error(t, err)
 	q, err = decodeRequest(encodeList(someID, LastID))
 	require.NoError(t, err)
 	require.Equal(t, request{op: opList, from: someID, to: LastID}, q)
 
 	for name, b := range map[string][]byte{
-		"empty":        {},
-		"operation":    {byte(opEnd)},
-		"no data":      encodePut(opPut, someID, nil),
-		"too large":    encodePut(opPut, someID, make([]byte, MaxSize+1)),
-		"cut id":       encodeGet(opGet, someID)[:9],
-		"left over":    append(encodeGet(opGet, someID), 0),
-		"forged count": {byte(opDelete), 200, 1, 1, 2, 3},
-		"too many ids": encodeDelete(opDelete, make([]ID, maxIDs+1)),
+		"empty":          {},
+		"operation":      {byte(opEnd)},
+		"no data":        encodePut(opPut, someID, nil),
+		"too large":      encodePut(opPut, someID, make([]byte, MaxSize+1)),
+		"cut id":         encodeGet(opGet, someID)[:9],
+		"left over":      append(encodeGet(opGet, someID), 0),
+		"forged count":   {byte(opDelete), 200, 1, 1, 2, 3},
+		"too many sizes": encodeSizes(make([]ID, maxSizes+1)),
+		"too many ids":   encodeDelete(opDelete, make([]ID, maxIDs+1)),
 	} {
 		_, err := decodeRequest(b)
 		require.Error(t, err, name)
@@ -169,6 +180,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add(encodeGet(opGet, someID))
 	f.Add(encodeDelete(opDelete, []ID{someID, LastID}))
 	f.Add(encodeList(someID, LastID))
+	f.Add(encodeSizes([]ID{someID}))
 	f.Add([]byte{byte(opUsage)})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		q, err := decodeRequest(b)

@@ -154,6 +154,9 @@ func (n *Node) doRegion(ctx context.Context, q *request) ([]byte, error) {
 		return n.answerDigest(ctx, q)
 	case opScope:
 		return n.answerScope(ctx, q)
+	case opSizes:
+		sizes, err := n.config.Disk.Sizes(ctx, q.ids)
+		return replySizes(sizes), err
 	default: // opHave
 		return n.answerHave(ctx, q)
 	}

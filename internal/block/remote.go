@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -16,7 +17,7 @@ import (
 // than usual is sent to a second one too (hedged), and the slow server is then asked last for a while. Puts are
 // not: they would carry up to MaxSize bytes twice to a region that makes its copies elsewhere by itself if a server is slow.
 type Remote struct {
-	nodes   []multicast.ProcessID
+	nodes   atomic.Pointer[[]multicast.ProcessID]
 	peers   *peers
 	hedging *hedging // of gets
 }
@@ -28,7 +29,10 @@ func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration
 	if len(nodes) == 0 || timeout <= 0 {
 		return nil, fmt.Errorf("remote blocks: %d servers, timeout %v: use at least one of each", len(nodes), timeout)
 	}
-	return &Remote{nodes: slices.Clone(nodes), peers: newPeers(caller, timeout), hedging: newHedging()}, nil
+	r := &Remote{peers: newPeers(caller, timeout), hedging: newHedging()}
+	nodes = slices.Clone(nodes)
+	r.nodes.Store(&nodes)
+	return r, nil
 }
 
 // Put implements Store. The region has its copies when Put returns nil.
@@ -61,7 +65,7 @@ func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	reply, err := hedged(ctx, r.hedging, r.peers.order(r.nodes), func(racing context.Context, node multicast.ProcessID) ([]byte, error) {
+	reply, err := hedged(ctx, r.hedging, r.peers.order(*r.nodes.Load()), func(racing context.Context, node multicast.ProcessID) ([]byte, error) {
 		began := time.Now()
 		reply, err := r.peers.call(racing, node, request)
 		if err != nil && racing.Err() != nil && ctx.Err() == nil && time.Since(began) >= r.hedging.delay() {
@@ -89,7 +93,7 @@ func (r *Remote) Delete(ctx context.Context, ids []ID) error {
 // another would give too.
 func (r *Remote) ask(ctx context.Context, request []byte) ([]byte, error) {
 	var last error
-	for _, node := range r.peers.order(r.nodes) {
+	for _, node := range r.peers.order(*r.nodes.Load()) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -104,7 +108,7 @@ func (r *Remote) ask(ctx context.Context, request []byte) ([]byte, error) {
 
 // unavailable is the error when every server has failed, the last one with last.
 func (r *Remote) unavailable(last error) error {
-	return fmt.Errorf("all %d storage servers of the region: %w: %w", len(r.nodes), ErrUnavailable, last)
+	return fmt.Errorf("all %d storage servers of the region: %w: %w", len(*r.nodes.Load()), ErrUnavailable, last)
 }
 
 // isFinal reports whether err is the answer of a whole region.
@@ -115,8 +119,9 @@ func isFinal(err error) bool {
 // Range implements Store. It asks every server; if one does not answer, its error
 // comes after the ids of the others.
 func (r *Remote) Range(ctx context.Context, from, to ID) iter.Seq2[ID, error] {
-	all := make([]iter.Seq2[ID, error], len(r.nodes))
-	for i, node := range r.nodes {
+	nodes := r.servers(ctx)
+	all := make([]iter.Seq2[ID, error], len(nodes))
+	for i, node := range nodes {
 		all[i] = pages(from, to, func(from ID) ([]ID, bool, error) {
 			reply, err := r.peers.call(ctx, node, encodeList(from, to))
 			if err != nil {
@@ -126,36 +131,4 @@ func (r *Remote) Range(ctx context.Context, from, to ID) iter.Seq2[ID, error] {
 		})
 	}
 	return merge(all)
-}
-
-// Usage adds up the disks of the servers that answer, in bytes of disk: a region that
-// keeps r copies has room for an r-th of that. It fails if none answers.
-func (r *Remote) Usage(ctx context.Context) (total, free uint64, err error) {
-	type answer struct {
-		total, free uint64
-		err         error
-	}
-	answers := make(chan answer, len(r.nodes))
-	for _, node := range r.nodes {
-		go func() {
-			var a answer
-			reply, err := r.peers.call(ctx, node, []byte{byte(opUsage)})
-			if a.err = err; err == nil {
-				a.total, a.free, a.err = decodeUsage(reply)
-			}
-			answers <- a
-		}()
-	}
-	var errs []error
-	for range r.nodes {
-		a := <-answers
-		total, free = total+a.total, free+a.free
-		if a.err != nil {
-			errs = append(errs, a.err)
-		}
-	}
-	if len(errs) == len(r.nodes) {
-		return 0, 0, errors.Join(errs...)
-	}
-	return total, free, nil
 }

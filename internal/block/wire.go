@@ -31,6 +31,7 @@ const (
 	opDigest     // scope, from -> to, count, sum: of the next ids in scope
 	opScope      // scope, from, to -> as opList: the ids in scope
 	opHave       // stamp, whether to read the copies, ids -> how many of them were looked at, a bit for each
+	opSizes      // ids -> the length of each in bytes, 0 of one that is not there
 	opEnd
 )
 
@@ -90,7 +91,7 @@ func decodeRequest(b []byte) (request, error) {
 		r.Fixed(q.from[:])
 		r.Fixed(q.to[:])
 	case opUsage, opMembers, opStatus:
-	case opPing, opSetMembers, opDigest, opScope, opHave:
+	case opPing, opSetMembers, opDigest, opScope, opHave, opSizes:
 		readRegion(r, &q)
 	default:
 		return request{}, fmt.Errorf("block request: unknown operation %d", q.op)

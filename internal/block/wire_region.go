@@ -26,6 +26,10 @@ func readRegion(r *varint.Reader, q *request) {
 		q.scope = readScope(r)
 		r.Fixed(q.from[:])
 		r.Fixed(q.to[:])
+	case opSizes:
+		if q.ids = readIDs(r); len(q.ids) > maxSizes {
+			r.Fail()
+		}
 	case opHave:
 		q.stamp = readStamp(r)
 		q.read = r.Uint(1) == 1
@@ -33,6 +37,32 @@ func readRegion(r *varint.Reader, q *request) {
 			r.Fail()
 		}
 	}
+}
+
+// maxSizes is the most ids in one opSizes.
+const maxSizes = 1024
+
+func encodeSizes(ids []ID) []byte { return appendIDs([]byte{byte(opSizes)}, ids) }
+
+func replySizes(sizes []uint32) []byte {
+	b := replyOK(5 * len(sizes))
+	for _, size := range sizes {
+		b = varint.AppendUint(b, size)
+	}
+	return b
+}
+
+// decodeSizes reads the answer about so many blocks.
+func decodeSizes(count int, reply []byte) ([]uint32, error) {
+	r := varint.NewReader(reply[1:])
+	sizes := make([]uint32, count)
+	for i := range sizes {
+		sizes[i] = uint32(r.Uint(MaxSize))
+	}
+	if err := r.Done(); err != nil {
+		return nil, fmt.Errorf("sizes of %d blocks: %w", count, err)
+	}
+	return sizes, nil
 }
 
 func encodePing(s stamp) []byte { return appendStamp([]byte{byte(opPing)}, s) }
