@@ -19,53 +19,94 @@ const page = 1000
 // Range implements block.Store. It holds one page of ids.
 func (s *Store) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID, error] {
 	return func(yield func(block.ID, error) bool) {
-		first := s.key(from)
-		for after := first[:len(first)-1]; ; { // less than first, and at most 15 ids before it
-			keys, err := s.list(ctx, after)
-			for _, key := range keys {
-				id, ok := s.id(key)
-				if bytes.Compare(id[:], to[:]) > 0 {
-					return
-				}
-				if ok && bytes.Compare(from[:], id[:]) <= 0 && !yield(id, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(block.ID{}, err)
+		for found, err := range s.scan(ctx, from, to) {
+			if !yield(found.id, err) {
 				return
 			}
-			if len(keys) < page {
-				return
-			}
-			after = keys[page-1]
 		}
 	}
 }
 
-// list gives the keys of one page after a key.
-func (s *Store) list(ctx context.Context, after string) ([]string, error) {
+// Sizes gives the length of each block in bytes, 0 of one that is not there. It lists all blocks between the first and the last of
+// ids: they should be near each other.
+func (s *Store) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
+	sizes := make([]uint32, len(ids))
+	if len(ids) == 0 {
+		return sizes, nil
+	}
+	at := make(map[block.ID]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
+	order := func(a, b block.ID) int { return bytes.Compare(a[:], b[:]) }
+	for found, err := range s.scan(ctx, slices.MinFunc(ids, order), slices.MaxFunc(ids, order)) {
+		if err != nil {
+			return nil, err
+		}
+		if i, ok := at[found.id]; ok {
+			sizes[i] = found.size
+		}
+	}
+	return sizes, nil
+}
+
+// listed is a block as a list shows it.
+type listed struct {
+	id   block.ID
+	size uint32 // bytes
+}
+
+// scan gives the blocks from from to to, both included.
+func (s *Store) scan(ctx context.Context, from, to block.ID) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		first := s.key(from)
+		for after := first[:len(first)-1]; ; { // less than first, and at most 15 ids before it
+			objects, err := s.list(ctx, after)
+			for _, o := range objects {
+				id, ok := s.id(o.Key)
+				if bytes.Compare(id[:], to[:]) > 0 {
+					return
+				}
+				size := uint32(min(max(0, o.Size-headerSize), block.MaxSize))
+				if ok && bytes.Compare(from[:], id[:]) <= 0 && !yield(listed{id, size}, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(listed{}, err)
+				return
+			}
+			if len(objects) < page {
+				return
+			}
+			after = objects[page-1].Key
+		}
+	}
+}
+
+// list gives the objects of one page after a key.
+func (s *Store) list(ctx context.Context, after string) ([]minio.ObjectInfo, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	owner := false
-	keys := make([]string, 0, page)
+	objects := make([]minio.ObjectInfo, 0, page)
 	for o := range s.core.ListObjectsIter(limited, s.config.Bucket, minio.ListObjectsOptions{
 		Prefix: s.prefix, Recursive: true, StartAfter: after, MaxKeys: page, FetchOwner: &owner,
 	}) {
 		if o.Err != nil {
 			return nil, errors.Join(ctx.Err(), unavailable(s.translate(limited, "list blocks", o.Err)))
 		}
-		if keys = append(keys, o.Key); len(keys) == page {
-			return keys, nil
+		if objects = append(objects, o); len(objects) == page {
+			return objects, nil
 		}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return keys, unavailable(limited.Err()) // the library ends quietly with its context
+	return objects, unavailable(limited.Err()) // the library ends quietly with its context
 }
 
 // Delete implements block.Store. Blocks may be deleted in part if it fails.

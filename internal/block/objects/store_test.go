@@ -32,3 +32,20 @@ func TestStore(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	blocktest.TestStore(t, func(t *testing.T) block.Store { return open(t, config(server, t.Name())) })
 }
+
+func TestSizes(t *testing.T) {
+	s := open(t, config(objectstest.Start(t, t.TempDir()), "sizes"))
+	var ids []block.ID
+	for i, size := range []int{10, 70000, 1} {
+		id, data := blocktest.Block(i, size)
+		require.NoError(t, s.Put(t.Context(), id, data))
+		ids = append(ids, id)
+	}
+	missing, _ := blocktest.Block(3, 1)
+	sizes, err := s.Sizes(t.Context(), []block.ID{ids[2], missing, ids[0], ids[1]})
+	require.NoError(t, err)
+	require.Equal(t, []uint32{1, 0, 10, 70000}, sizes)
+	sizes, err = s.Sizes(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, sizes)
+}
