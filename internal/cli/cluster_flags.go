@@ -27,6 +27,7 @@ type clusterFlags struct {
 	timeout     time.Duration
 
 	linearizable bool
+	grace, sweep time.Duration
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {
@@ -54,7 +55,13 @@ func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Conf
 	if err != nil {
 		return dev.Config{}, inputError{err}
 	}
-	cfg := dev.Config{Spec: spec, Dir: f.dir, WAN: f.wan, Linearizable: f.linearizable, Timeout: f.timeout, Logger: logger}
+	cfg := dev.Config{Spec: spec, Dir: f.dir, WAN: f.wan, Linearizable: f.linearizable, Timeout: f.timeout, Grace: f.grace, Sweep: f.sweep, Logger: logger}
+	if f.grace < 0 || f.sweep < 0 {
+		return cfg, inputError{fmt.Errorf("--gc-grace %v, --gc-sweep %v: give positive durations such as 10m", f.grace, f.sweep)}
+	}
+	if f.grace == 0 && cmd.Flags().Changed("gc-grace") {
+		cfg.Grace = -1 // not at all
+	}
 	switch f.transport {
 	case "inprocess":
 	case "grpc":

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -18,7 +19,7 @@ import (
 func newDev(logging *logFlags) *cobra.Command {
 	var cluster clusterFlags
 	var mounts []string
-	var profiler string
+	var profiler, scraped string
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a cluster of several regions in this process and mount it",
@@ -43,11 +44,11 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 			if err != nil {
 				return inputError{err}
 			}
-			stop, err := servePprof(profiler)
+			stop, err := serveLoopback("--pprof", profiler, profiles())
 			if err != nil {
 				return err
 			}
-			return errors.Join(runDev(cmd.Context(), cfg, points, cmd.OutOrStdout()), stop())
+			return errors.Join(runDev(cmd.Context(), cfg, points, scraped, cmd.OutOrStdout()), stop())
 		},
 	}
 	cluster.register(cmd)
@@ -58,6 +59,9 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	cmd.Flags().BoolVar(&cluster.linearizable, "linearizable", false, "what is read through a mount is as new as all that ended before anywhere; reads ask a majority then, and the kernel believes nothing")
 	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "where the cluster keeps its data")
 	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
+	cmd.Flags().DurationVar(&cluster.grace, "gc-grace", collector.DefaultGrace, "how long a block that no file needs any more is kept for readers that are late")
+	cmd.Flags().DurationVar(&cluster.sweep, "gc-sweep", collector.DefaultSweep, "between looks for blocks that no file ever got")
+	cmd.Flags().StringVar(&scraped, "metrics", "", "serve Prometheus' metrics at this loopback address, such as 127.0.0.1:9464, path /metrics")
 	cmd.Flags().StringVar(&profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
@@ -96,12 +100,17 @@ func parseMounts(values []string, regions []topology.Region) ([]mountPoint, erro
 }
 
 // runDev runs the cluster until ctx ends or a mount is unmounted by somebody else.
-func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, out io.Writer) (err error) {
+func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped string, out io.Writer) (err error) {
 	cluster, err := dev.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
+	stop, err := serveLoopback("--metrics", scraped, scrapes(cluster.Metrics()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	describe(out, cluster.Plan, cfg.Dir)
 	ended := make(chan string, len(points))
 	for _, p := range points {
@@ -141,7 +150,11 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err != nil {
 		return nil, err
 	}
-	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger}
+	collector, err := cluster.Collector(c)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector}
 	if cfg.Linearizable {
 		kernel.CacheTime = -1 // what it believed could be old
 	}

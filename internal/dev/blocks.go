@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -20,6 +21,7 @@ const regionTimeout = 10 * time.Second
 
 // stores are the block stores as a client in one region reaches them.
 type stores struct {
+	regions    []collector.Region
 	partitions []block.Store // put in all regions that replicate the partition, got from the nearest
 	// usage is what the disk of the nearest region holds. Nil: the storage has no end that is known.
 	usage func(context.Context) (total, free uint64, err error)
@@ -29,7 +31,7 @@ type stores struct {
 func (c *Cluster) blocks(region topology.Region, caller block.Caller) (*stores, error) {
 	plan := c.Plan
 	s := &stores{partitions: make([]block.Store, len(plan.Partitions))}
-	regional := map[topology.Region]block.Store{}
+	regional := map[topology.Region]collector.Store{}
 	for _, r := range plan.Regions {
 		if c.objects != nil {
 			regional[r] = c.objects[r]
@@ -43,6 +45,9 @@ func (c *Cluster) blocks(region topology.Region, caller block.Caller) (*stores, 
 		if r == region {
 			s.usage = shared(remote, len(plan.Storage(r)))
 		}
+	}
+	for _, r := range plan.Regions {
+		s.regions = append(s.regions, collector.Region{Name: r, Store: regional[r]})
 	}
 	for i := range plan.Partitions {
 		regions := plan.Partitions[i].Regions()

@@ -17,6 +17,8 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -33,6 +35,9 @@ type Config struct {
 	Durability wal.Durability
 	Timeout    time.Duration // of one file system operation; 0: the client's default
 	Retain     int           // bytes of commands that a replica keeps for others that are away; 0: the default
+	Grace      time.Duration // how long a block that no file needs any more is kept; 0: the collector's default
+	Sweep      time.Duration // between looks for blocks that no file ever got; 0: the collector's default
+	Healing    block.Healing // how storage servers keep their regions whole; zero: the default
 	Logger     *slog.Logger
 
 	Linearizable bool // clients read what is as new as all that ended before anywhere
@@ -46,14 +51,18 @@ type Cluster struct {
 	unlock  func() error
 	network network
 	servers map[string]*running // by name
-	movers  movers
+	workers workers
 	objects objectStores // nil: the blocks are on the servers' disks
+	metrics metrics.Set
 
 	mu   sync.Mutex
-	errs []error
+	errs []error // GUARDED_BY mu
 }
 
-// running is a server that runs.
+// Metrics are those of all servers and of what runs in the background.
+func (c *Cluster) Metrics() *metrics.Set { return &c.metrics }
+
+// running is a server, or something in the background, that runs.
 type running struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when it has ended
@@ -99,7 +108,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if err := c.awaitReady(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.startMovers(run); err != nil {
+	if err := c.startWorkers(run); err != nil {
 		return nil, err
 	}
 	return c, noteStarted(cfg.Dir, &c.cfg.Spec, cfg.Durability)
@@ -108,13 +117,14 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 func (c *Cluster) startServer(ctx context.Context, name string) error {
 	s, err := server.Start(server.Config{
 		Cluster: c.Plan, Name: name, Dir: filepath.Join(c.cfg.Dir, name), Durability: c.cfg.Durability,
-		Retain:   c.cfg.Retain,
+		Retain: c.cfg.Retain, Healing: c.cfg.Healing,
 		Endpoint: func(p multicast.ProcessID) transport.Endpoint { return c.network.endpoint(name, p) },
 		Logger:   c.cfg.Logger,
 	})
 	if err != nil {
 		return err
 	}
+	c.metrics.Add(s.Metrics)
 	ctx, stop := context.WithCancel(ctx)
 	r := &running{stop: stop, done: make(chan struct{})}
 	c.servers[name] = r
@@ -157,7 +167,8 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 // Client is a client with its access to the network.
 type Client struct {
 	*client.Client
-	caller caller
+	caller  caller
+	regions []collector.Region
 }
 
 // Close ends the client's sessions and its access to the network.
@@ -178,12 +189,12 @@ func (c *Cluster) Client(region topology.Region) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, caller.Close())
 	}
-	return &Client{Client: cl, caller: caller}, nil
+	return &Client{Client: cl, caller: caller, regions: stores.regions}, nil
 }
 
 // Close stops all servers and gives the errors that any of them had.
 func (c *Cluster) Close() error {
-	err := c.movers.stop()
+	err := c.workers.stop()
 	c.stopServers(slices.Collect(maps.Keys(c.servers))...)
 	if c.network != nil {
 		err = errors.Join(err, c.network.close())

@@ -109,7 +109,7 @@ func (w *world) census(t *testing.T, c *Client, dir posix.Ino) map[string]string
 func (w *world) stopAlike(t *testing.T) {
 	t.Helper()
 	require.NoError(t, w.closeClients())
-	require.NoError(t, w.movers.stop()) // nobody updates anything any more
+	require.NoError(t, w.workers.stop()) // nobody updates anything any more
 	caller := w.network.client(west)
 	var before []replica.Status
 	require.Eventually(t, func() bool {

@@ -59,7 +59,7 @@ var (
 )
 
 var definitions = [namesEnd]definition{
-	StorageBlocks:           {"globalfs_storage_blocks", "Blocks that a storage server keeps, copies of other servers' not counted.", false, perServer},
+	StorageBlocks:           {"globalfs_storage_blocks", "Blocks of which a storage server has a copy.", false, perServer},
 	StorageLiveBytes:        {"globalfs_storage_live_bytes", "Bytes of these blocks.", false, perServer},
 	StorageDeadBytes:        {"globalfs_storage_dead_bytes", "Bytes of deleted blocks that compaction has not given back yet.", false, perServer},
 	StorageDiskBytes:        {"globalfs_storage_disk_bytes", "Size of the disk of a storage server.", false, perServer},

@@ -16,13 +16,19 @@ import (
 // node relies on it: it must never know older ones than before.
 const membersFile = "members.json"
 
+// Members gives the storage servers of a region as the cluster was planned.
+func Members(c *topology.Cluster, region topology.Region) block.Members {
+	m := block.Members{Version: c.StorageVersion(region)}
+	for _, s := range c.Storage(region) {
+		m.Servers = append(m.Servers, block.Server{ID: s.Storage, Datacenter: s.Datacenter, Leaving: s.State == topology.StorageLeaving})
+	}
+	return m
+}
+
 // members gives the newest storage servers of a region that are known: those of the cluster, or those that this server has
 // learnt since.
 func (s *Server) members(region topology.Region) (block.Members, error) {
-	newest := block.Members{Version: 1}
-	for _, server := range s.cfg.Cluster.Storage(region) {
-		newest.Servers = append(newest.Servers, block.Server{ID: server.Storage, Datacenter: server.Datacenter})
-	}
+	newest := Members(s.cfg.Cluster, region)
 	path := filepath.Join(s.cfg.Dir, membersFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -19,10 +18,6 @@ import (
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
-
-// blockTimeout is how long another storage node may take for one block before its turn
-// goes to the next one.
-const blockTimeout = 3 * time.Second
 
 // Config of a server.
 type Config struct {
@@ -33,6 +28,8 @@ type Config struct {
 	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over its
 	// state when they come back. 0: primcast.DefaultRetain, for each of the two orders. With wal.Memory: everything.
 	Retain int
+	// Healing is how the storage node keeps its region whole. Zero: block.DefaultHealing.
+	Healing block.Healing
 	// Endpoint gives the access to the network of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
 	Logger   *slog.Logger
@@ -43,14 +40,15 @@ type Server struct {
 	cfg      Config
 	replicas []*hosted
 	starting sync.Mutex // guards the file of the incarnation
-	storage  *block.Segments
-	node     *block.Node        // of storage
-	endpoint transport.Endpoint // of the storage node
+	storage  *storage   // nil: it has left the storage of its region
 }
 
 // Start opens everything that the server holds and begins to answer. On an error nothing is
 // left open.
 func Start(cfg Config) (_ *Server, err error) {
+	if cfg.Healing == (block.Healing{}) {
+		cfg.Healing = block.DefaultHealing()
+	}
 	s := &Server{cfg: cfg}
 	defer func() {
 		if err != nil {
@@ -68,8 +66,10 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.startStorage(self); err != nil {
-		return nil, fmt.Errorf("storage node: %w", err)
+	if self.State != topology.StorageLeft {
+		if err := s.startStorage(self); err != nil {
+			return nil, fmt.Errorf("storage node: %w", err)
+		}
 	}
 	for i := range cfg.Cluster.Partitions {
 		p := &cfg.Cluster.Partitions[i]
@@ -93,31 +93,7 @@ func (s *Server) nextIncarnation() (uint64, error) {
 	return nextIncarnation(filepath.Join(s.cfg.Dir, "incarnation"))
 }
 
-// startStorage opens the storage node and answers calls to it.
-func (s *Server) startStorage(self *topology.Server) (err error) {
-	s.endpoint = s.cfg.Endpoint(self.Storage)
-	disk := block.DefaultConfig(filepath.Join(s.cfg.Dir, "blocks"))
-	disk.NoSync = s.cfg.Durability != wal.Sync
-	disk.Log = s.cfg.Logger
-	if s.storage, err = block.OpenSegments(disk); err != nil {
-		return err
-	}
-	members, err := s.members(self.Region)
-	if err != nil {
-		return err
-	}
-	s.node, err = block.NewNode(block.NodeConfig{
-		Self: self.Storage, Members: members, Copies: s.cfg.Cluster.Copies, Disk: s.storage,
-		Peers: s.endpoint, CallTimeout: blockTimeout, Healing: block.DefaultHealing(), Save: s.saveMembers, Log: s.cfg.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	s.endpoint.Serve(s.node.Handle)
-	return nil
-}
-
-// Run drives the replicas, the storage node and the compaction of its blocks until ctx ends, then closes everything. A replica that fails is
+// Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails is
 // logged and stops, its neighbours go on; Run gives the errors of all.
 func (s *Server) Run(ctx context.Context) error {
 	errs := make([]error, len(s.replicas))
@@ -131,27 +107,21 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
-	running.Go(func() { s.node.Run(ctx) })
-	running.Go(func() { s.storage.Run(ctx) })
+	if s.storage != nil {
+		running.Go(func() { s.storage.run(ctx) })
+	}
 	<-ctx.Done()
 	running.Wait()
 	return errors.Join(append(errs, s.close())...)
 }
 
-// close ends network access first, so that nothing is asked of a store that is closed.
 func (s *Server) close() error {
 	var errs []error
-	if s.endpoint != nil {
-		errs = append(errs, s.endpoint.Close())
-	}
 	for _, r := range s.replicas {
 		errs = append(errs, r.close())
 	}
-	if s.node != nil {
-		s.node.Close()
-	}
 	if s.storage != nil {
-		errs = append(errs, s.storage.Close())
+		errs = append(errs, s.storage.close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/metrics"
+)
+
+// serveLoopback answers HTTP at the loopback address that a flag gives until stop is called. An empty
+// address means not at all.
+func serveLoopback(flag, address string, handler http.Handler) (stop func() error, err error) {
+	if address == "" {
+		return func() error { return nil }, nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, inputError{fmt.Errorf("%s %q: give a loopback address such as 127.0.0.1:6060", flag, address)}
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: stop what uses the port, or choose another one", flag, err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Second}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err := server.Shutdown(ctx)
+		if served := <-done; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+		return err
+	}, nil
+}
+
+// profiles are Go's profiler.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// scrapes are Prometheus' metrics.
+func scrapes(set *metrics.Set) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", set.Handler())
+	return mux
+}
