@@ -46,8 +46,10 @@
 //	1, CRC32C of id and data (4 bytes), data
 //	2, CRC32C of id and data (4 bytes), varints: segment, offset of the record, length
 //
-// and the key "f", the frontier: varints 1 (the version of this format), segment,
-// offset. All records before it were indexed when it was written.
+// the key "f", the frontier: varints 2 (the version of this format), segment, offset: all
+// records before it were indexed when it was written; for each segment the key "s" and its
+// number (4 bytes, big endian), and for the blocks in the index itself the key "i", with varints: live
+// bytes, live blocks. In version 1 "s" and "i" are missing: Open counts once.
 //
 // # What holds on disk
 //
@@ -56,28 +58,50 @@
 //	    after a crash all records that the index may have lost are behind the
 //	    frontier. Open indexes them again: a put waits for one sync, that of the segment.
 //	S2  Open cuts a torn tail: the bytes behind the last good record behind the frontier.
+//	    Behind a bad header it looks for the next good record.
 //	S3  If a segment ends before the frontier (only power loss without sync can do that),
-//	    Open drops the index entries that point beyond its end, and nothing is
-//	    appended to it any more.
+//	    or before its live bytes do, or is gone, Open drops the index entries that point beyond
+//	    its end, and nothing is appended to it any more.
 //	S4  A record that could not be written in full (no space) is cut off. If that
 //	    fails too, or a sync or the index fails, nothing is appended to the segment any
 //	    more. The index names only records written in full.
 //	S5  A delete is a synced LevelDB batch, and so is the frontier in it: a deleted
 //	    block is not indexed again by Open. (Without sync power loss may undo
 //	    deletes; what comes back is garbage, collected again.)
+//	S6  What is live of each segment is in the same LevelDB batch as the entries that
+//	    change it: the counts are exact after each crash, and Open counts nothing.
+//	S7  Compaction appends a live record again, makes it durable (also without sync),
+//	    and indexes it, only if the index still names the old one in the same batch: a block that was
+//	    deleted meanwhile does not come back. The file of a segment goes when the
+//	    index names nothing in it, after a synced LevelDB batch says so. The live record of a
+//	    block therefore is the last one of its id in the log. A reader that finds
+//	    a segment gone, or bad bytes, looks in the index again.
+//	S8  Compaction leaves a live record with bad bytes where it is, counts it (Stats.BadRecords),
+//	    and keeps its segment until the block is put again, as repair does, or deleted.
+//	S9  An index that is damaged, when it is opened or at any read or write of it, is
+//	    renamed to index.damaged-N (two are kept, a log line says so) and made anew from
+//	    the segments, by the call that found it. Calls meanwhile fail; none pretends that a block
+//	    is missing. Small blocks are then missing here; blocks that were deleted, and not yet
+//	    compacted away, are back, as garbage: good bytes of blocks that nothing
+//	    refers to. A newest journal that is damaged loses its last batches without
+//	    notice, as a power loss would: large blocks come back from behind the
+//	    frontier, small ones are missing here, deletes are undone.
 //
 // # What you must not assume
 //
-// Delete removes the index entry only. The record stays in its segment as dead bytes:
-// space comes back when compaction, which is not part of this package yet, has moved
-// the live records of a segment (those that the index names) to a new one. Small
-// blocks are reclaimed by LevelDB itself.
+// Delete removes the index entry only. The record stays in its segment as dead bytes until
+// compaction (Compact, Run) has moved the live records: of segments that are dead by
+// Config.CompactShare, half by default, or by a sixteenth when the disk is nearly full. The last
+// segment waits until a quarter of it is written. Small blocks are reclaimed by LevelDB itself.
 //
 // A get does not repair the number of copies, only bad ones: an owner that missed a put
 // stays without its copy, and its stand-in with it, until somebody puts again.
 //
-// If the index fails once, by an error of the disk or a damaged table, this server's store
-// gives that error until it is opened again, and the region goes on without it.
-// ReserveBytes keeps a full disk from causing it. A damaged index may be moved away:
-// Open makes it anew from the segments; small blocks are then missing here.
+// Errors of the disk itself are given to the caller as they are, and nothing is moved or made
+// anew for them. After a failed write to the index, puts and deletes fail until it could be opened
+// again, which the next of them tries once 8 MiB of the disk are free; gets go on.
+// ReserveBytes keeps a full disk from causing it.
+//
+// Making the index anew reads all segments: minutes for each 100 GiB, in which this server
+// answers errors and the region goes on without it. Close interrupts it; the next Open goes on.
 package block
