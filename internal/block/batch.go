@@ -110,8 +110,8 @@ func (b *batch) append(u *update, s *slot, r *pending) {
 	s.planned = plan{present: true, crc: r.crc, touched: true, record: r}
 }
 
-// repeats reports whether there is a good copy of u's block already, or other bytes, which is
-// ErrConflict. A bad copy counts as none: the put replaces it.
+// repeats reports whether there is a copy of u's block already, which Put then has to look at, or
+// other bytes, which is ErrConflict. A bad copy counts as none: the put replaces it.
 func (b *batch) repeats(u *update, s *slot) bool {
 	switch p := &s.planned; {
 	case !p.present:
@@ -125,21 +125,12 @@ func (b *batch) repeats(u *update, s *slot) bool {
 		}
 		return true
 	}
-	good, err := b.store.verify(u, &s.entry)
-	u.err = err
-	return good || err != nil
-}
-
-// verify reports whether the copy that e names is good; ErrConflict if it has other bytes.
-func (s *Segments) verify(u *update, e *entry) (bool, error) {
-	_, err := s.read(u.id, e, nil)
-	switch {
-	case errors.Is(err, ErrCorrupt):
-		return false, nil
-	case err == nil && e.crc != u.crc:
-		return false, fmt.Errorf("put block %v: %w", u.id, ErrConflict)
+	if u.bad != nil && u.bad.same(&s.entry) {
+		return false
 	}
-	return err == nil, err
+	u.found = &entry{}
+	*u.found = s.entry
+	return true
 }
 
 // planMove moves a record, unless its block was deleted or put again meanwhile.

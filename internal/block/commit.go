@@ -11,13 +11,15 @@ type update struct {
 	id     ID
 	data   []byte
 	crc    uint32
+	bad    *entry // a copy that Put saw to be bad, and replaces
 	remove []ID
 	moves  []move
 	seal   *uint32
 	retire *uint32
 
-	done bool  // GUARDED_BY Segments.committing
-	err  error // GUARDED_BY Segments.committing
+	done  bool   // GUARDED_BY Segments.committing
+	found *entry // GUARDED_BY Segments.committing; there is this copy: nothing was done
+	err   error  // GUARDED_BY Segments.committing
 }
 
 // submit makes u durable together with all that other goroutines submit meanwhile:
@@ -25,6 +27,9 @@ type update struct {
 func (s *Segments) submit(ctx context.Context, u *update) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if err := s.peek(func(*index) error { return nil }); errors.Is(err, errRebuilding) {
+		return err // it would wait long
 	}
 	s.waiting.Lock()
 	s.queue = append(s.queue, u)
@@ -80,7 +85,7 @@ func (s *Segments) attempt(updates []*update) error {
 	}
 	b := batch{store: s, edit: newEdit(s.index), budget: free, moveBudget: available - min(available, moveMargin)}
 	for _, u := range updates {
-		u.err = nil
+		u.found, u.err = nil, nil
 		if err := b.plan(u); err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@
 //
 // # What one server has on disk
 //
-//	DIR/index/         LevelDB (package kv): blocks up to 4 KiB, places of the others
+//	DIR/index/         LevelDB (package kv): blocks up to 256 bytes, places of the others
 //	DIR/%08x.seg       segments: larger blocks, append only, rolled at 64 MiB
 //
 // A segment is a sequence of records, numbers little endian, without padding:

@@ -64,9 +64,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// maxInline is the largest block in bytes that is kept in LevelDB, which
-// writes each value again with each compaction.
-const maxInline = 4 << 10
+// maxInline is the largest block in bytes that is kept in LevelDB, which writes each value again
+// with each compaction, and loses it if the index is damaged. Beyond it, a record in a segment costs
+// less processor time and half the bytes written (BenchmarkPut).
+const maxInline = 256
 
 // rangePage is how many ids Range takes from the index at a time.
 const rangePage = 1024
@@ -153,20 +154,28 @@ func (s *Segments) Put(ctx context.Context, id ID, data []byte) error {
 		return err
 	}
 	u := &update{id: id, data: data, crc: checksum(id, data)}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	e, err := s.lookup(id)
-	switch {
-	case errors.Is(err, ErrNotFound):
-	case err != nil:
-		return err
-	default: // read here, where nobody waits for it; batch.repeats decides again
-		if good, err := s.verify(u, &e); good || errors.Is(err, ErrConflict) {
+	for {
+		if err := s.submit(ctx, u); err != nil || u.found == nil {
 			return err
 		}
+		// Read here, where nobody waits for it.
+		if good, err := s.verify(u, u.found); good || err != nil {
+			return err
+		}
+		u = &update{id: id, data: data, crc: u.crc, bad: u.found}
 	}
-	return s.submit(ctx, u)
+}
+
+// verify reports whether the copy that e names is good; ErrConflict if it has other bytes.
+func (s *Segments) verify(u *update, e *entry) (bool, error) {
+	_, err := s.read(u.id, e, nil)
+	switch {
+	case errors.Is(err, ErrCorrupt):
+		return false, nil
+	case err == nil && e.crc != u.crc:
+		return false, fmt.Errorf("put block %v: %w", u.id, ErrConflict)
+	}
+	return err == nil, err
 }
 
 // Delete implements Store. It removes all of ids or none.

@@ -22,7 +22,7 @@ import (
 )
 
 // Sizes are block sizes around every limit, in bytes.
-var Sizes = []int{1, 4096, 4097, 32 << 10, block.MaxSize}
+var Sizes = []int{1, 256, 257, 4096, 4097, 32 << 10, block.MaxSize}
 
 // Block gives the i-th block of a given size: an id and bytes that differ from those of
 // all others.
