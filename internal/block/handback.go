@@ -121,6 +121,7 @@ func (r *rounds) settle(ctx context.Context, server multicast.ProcessID, ids []I
 		case err == nil:
 			sent = append(sent, id)
 		case errors.Is(err, ErrNotFound): // deleted meanwhile
+		case errors.Is(err, ErrCorrupt): // send has counted it; it stays here
 		case errors.Is(err, ErrUnavailable) || ctx.Err() != nil:
 			return have, err
 		default:
@@ -160,6 +161,9 @@ func (r *rounds) send(ctx context.Context, server multicast.ProcessID, id ID) er
 	reply, err := n.fetch(ctx, id)
 	if errors.Is(err, ErrCorrupt) {
 		reply, err = n.find(ctx, id)
+	}
+	if errors.Is(err, ErrCorrupt) {
+		r.lost(id, err)
 	}
 	if err != nil {
 		return err

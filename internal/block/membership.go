@@ -19,13 +19,15 @@ func (n *Node) Members() Members {
 
 // SetMembers takes newer members; others are ignored. They have been saved when it returns nil, and
 // no copy is dropped any more by older ones.
-func (n *Node) SetMembers(m Members) error {
+func (n *Node) SetMembers(ctx context.Context, m Members) error {
 	v, err := newView(m, n.config.Copies)
 	if err != nil {
 		return err
 	}
-	n.changing.Lock()
-	defer n.changing.Unlock()
+	if err := n.hold(ctx); err != nil {
+		return err
+	}
+	defer n.release()
 	if !n.view.Load().stamp.before(v.stamp) {
 		return nil
 	}
@@ -40,6 +42,18 @@ func (n *Node) SetMembers(m Members) error {
 	n.wakeUp()
 	return nil
 }
+
+// hold keeps the members as they are until release.
+func (n *Node) hold(ctx context.Context) error {
+	select {
+	case n.changing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (n *Node) release() { <-n.changing }
 
 // down gives the servers that have not answered for DownAfter, ascending. The slice is shared.
 func (n *Node) down() []multicast.ProcessID {
@@ -113,7 +127,7 @@ func (n *Node) exchange(ctx context.Context, server multicast.ProcessID) error {
 		}
 		var m Members
 		if m, err = decodeMembers(reply); err == nil {
-			err = n.SetMembers(m)
+			err = n.SetMembers(ctx, m)
 		}
 	}
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Disk is the Store of one server, which knows how full it is.
+// Disk is the Store of one server, which knows how full it is. A Delete that has returned, with an error or without, deletes
+// nothing any more.
 type Disk interface {
 	Store
 	// Usage gives the size of the disk and what is free for blocks, in bytes.
@@ -63,9 +64,10 @@ type Node struct {
 	wake   chan struct{}                         // room for one: there is something to repair
 	remedy chan remedy                           // blocks that an owner was found without
 	absent atomic.Pointer[[]multicast.ProcessID] // the servers that are down, ascending
-	// changing is held while a copy is dropped, and locked to change view (H1).
-	changing sync.RWMutex
-	view     atomic.Pointer[view]
+	view   atomic.Pointer[view]
+	// changing is full while the members change, or a copy is dropped by them: one at a time (H1). A disk may hang
+	// meanwhile, so that who waits must be able to give up.
+	changing chan struct{}
 	// stragglers run on after their request was answered. Close waits for them.
 	stragglers stragglers
 	// buffers holds the bytes of blocks on their way from the disk to a reply.
@@ -86,7 +88,7 @@ func NewNode(config NodeConfig) (*Node, error) {
 	}
 	n := &Node{
 		config: config, peers: newPeers(config.Peers, config.CallTimeout), limits: newLimits(&config.Healing),
-		wake: make(chan struct{}, 1), remedy: make(chan remedy, remedies),
+		wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), remedy: make(chan remedy, remedies),
 	}
 	n.view.Store(v)
 	n.peers.forget(v.servers)
@@ -146,7 +148,7 @@ func (n *Node) doRegion(ctx context.Context, q *request) ([]byte, error) {
 	case opMembers:
 		return replyMembers(&v.members), nil
 	case opSetMembers:
-		return replyOK(0), n.SetMembers(q.members)
+		return replyOK(0), n.SetMembers(ctx, q.members)
 	case opStatus:
 		status := n.Status()
 		return replyStatus(&status)

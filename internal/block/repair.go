@@ -160,9 +160,7 @@ func (r *rounds) pullBlock(ctx context.Context, peer multicast.ProcessID, id ID)
 	case errors.Is(err, ErrNotFound):
 		return nil // deleted meanwhile
 	case errors.Is(err, ErrCorrupt):
-		r.count(func(s *RoundStatus) { s.Missing++; s.Failed++ })
-		n.config.Log.Error("a block has no good copy left in this region: restore it from another region or a backup, or delete the file",
-			"block", id, "error", err)
+		r.lost(id, err)
 		return nil
 	case err != nil:
 		r.count(func(s *RoundStatus) { s.Missing++; s.Failed++ })
@@ -185,17 +183,27 @@ func (r *rounds) pullBlock(ctx context.Context, peer multicast.ProcessID, id ID)
 	return nil
 }
 
+// lost notes a block without any good copy.
+func (r *rounds) lost(id ID, err error) {
+	r.count(func(s *RoundStatus) { s.Lost++ })
+	r.node.config.Log.Error("a block has no good copy left in this region: restore it from another region or a backup, or delete the file",
+		"block", id, "error", err)
+}
+
 // drop removes copies that all owners have by the ring of v, unless that is not the newest any more (H1).
 func (n *Node) drop(ctx context.Context, v *view, ids []ID) error {
-	n.changing.RLock()
-	defer n.changing.RUnlock()
+	if err := n.hold(ctx); err != nil {
+		return err
+	}
+	defer n.release()
 	if n.view.Load() != v {
 		return errStale
 	}
 	for _, id := range ids {
 		invariant.Check(!slices.Contains(v.owners(id), n.config.Self), "server %d drops block %v that it owns", n.config.Self, id)
 	}
-	if err := n.config.Disk.Delete(ctx, ids); err != nil {
+	err := n.peers.try(ctx, n.config.Self, func(ctx context.Context) error { return n.config.Disk.Delete(ctx, ids) })
+	if err != nil {
 		return err
 	}
 	n.counts.dropped.Add(uint64(len(ids)))

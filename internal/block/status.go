@@ -39,6 +39,7 @@ type RoundStatus struct {
 	Complete   bool      `json:"complete"` // nothing was left undone
 	Missing    uint64    `json:"missing"`  // copies that it found lacking, here or where it handed back
 	Failed     uint64    `json:"failed"`   // of these, copies that could not be made
+	Lost       uint64    `json:"lost"`     // times that it met a block of which there are bad copies only: they stay where they are
 	Strays     uint64    `json:"strays"`   // blocks that others own and that are still here
 	Error      string    `json:"error,omitempty"`
 }

@@ -1,0 +1,530 @@
+package block_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/internal/block/ring"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+var (
+	seeds   = flag.Int("block.seeds", 24, "how many random regions TestRegionHeals tries")
+	oneSeed = flag.Uint64("block.seed", 0, "the one random region that TestRegionHeals tries")
+	logging = flag.Bool("block.log", false, "log what the servers of random regions say")
+)
+
+// TestRegionHeals lets clients put, get and delete while servers crash, lose their disks, get slow, hang and fill up, copies
+// rot, messages are late or lost, and servers join and leave; but no block loses more than r-1 copies before all faults
+// end. Then the region must become whole. At no time may a block that was put and not deleted be said to be lost.
+//
+// A seed gives the same servers, faults and requests again. In which order goroutines run it does not say: if it is found
+// by one run in a few, repeat it with -count.
+func TestRegionHeals(t *testing.T) {
+	if *oneSeed != 0 {
+		heal(t, *oneSeed)
+		return
+	}
+	for seed := range uint64(*seeds) {
+		if !heal(t, seed+1) {
+			return
+		}
+	}
+}
+
+func heal(t *testing.T, seed uint64) bool {
+	return t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+		blocktest.CheckLeaks(t)
+		defer func() {
+			if t.Failed() {
+				t.Logf("replay: go test ./internal/block -run TestRegionHeals -block.seed=%d -block.log", seed)
+			}
+		}()
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, seed)
+			defer w.region.Close()
+			for range 2 {
+				w.chaos()
+				w.calm()
+				w.requireWhole()
+			}
+		})
+	})
+}
+
+// world is a region, what is wrong with it, and what its clients know of it.
+type world struct {
+	t      *testing.T
+	random *rand.Rand // of the faults
+	region *blocktest.Region
+	copies int
+	rate   float64 // of messages that are lost, in chaos
+
+	mu      sync.Mutex
+	members block.Members                   // GUARDED_BY mu; the newest
+	crashed map[multicast.ProcessID]bool    // GUARDED_BY mu
+	sick    map[multicast.ProcessID]bool    // GUARDED_BY mu; the disk hangs or fails
+	faults  int                             // GUARDED_BY mu; how many there have been
+	acked   map[block.ID][]byte             // GUARDED_BY mu; put, and not deleted
+	losses  map[block.ID]int                // GUARDED_BY mu; copies lost since the region was whole
+	next    uint64                          // GUARDED_BY mu; number of the next block
+	cuts    map[[2]multicast.ProcessID]bool // GUARDED_BY mu
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	random := rand.New(rand.NewPCG(seed, 1))
+	n := 5 + random.IntN(5)
+	w := &world{
+		t: t, random: random, copies: 1 + random.IntN(3), rate: []float64{0, 0.02, 0.1}[random.IntN(3)],
+		crashed: make(map[multicast.ProcessID]bool), sick: make(map[multicast.ProcessID]bool),
+		acked: make(map[block.ID][]byte), losses: make(map[block.ID]int), cuts: make(map[[2]multicast.ProcessID]bool),
+	}
+	disks := make([]block.Disk, n)
+	for i := range disks {
+		disks[i] = blocktest.NewMemory(big)
+	}
+	w.region = blocktest.NewRegion(t, w.copies, disks...)
+	if *logging {
+		w.region.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	w.members = w.region.Node(1).Members()
+	for _, s := range w.members.Servers {
+		w.region.Run(s.ID)
+	}
+	return w
+}
+
+// say logs what happens, if somebody wants to know.
+func (w *world) say(format string, args ...any) {
+	if *logging {
+		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) disk(id multicast.ProcessID) *blocktest.Memory { return disk(w.region, id) }
+
+// servers gives the members, and those that have not left yet.
+func (w *world) servers() []multicast.ProcessID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []multicast.ProcessID
+	for _, s := range w.members.Servers {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
+
+// chaos lets clients work while things break.
+func (w *world) chaos() {
+	ctx, stop := context.WithCancel(w.t.Context())
+	w.region.Disturb(rand.New(rand.NewPCG(w.random.Uint64(), 2)), 5*time.Millisecond, w.rate)
+	var clients sync.WaitGroup
+	for range 3 {
+		random := rand.New(rand.NewPCG(w.random.Uint64(), 3))
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				w.request(ctx, random)
+				time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond) // virtual
+			}
+		})
+	}
+	end := time.Now().Add(4 * time.Minute)
+	for time.Now().Before(end) {
+		time.Sleep(time.Duration(w.random.IntN(8000)) * time.Millisecond) // virtual
+		w.fault()
+	}
+	stop()
+	clients.Wait()
+}
+
+// fault breaks or mends one thing.
+func (w *world) fault() {
+	id := pick(w.random, w.servers())
+	other := pick(w.random, w.servers())
+	kind := w.random.IntN(15)
+	w.mu.Lock()
+	w.faults++
+	down, sick := w.crashed[id], w.sick[id]
+	w.mu.Unlock()
+	switch {
+	case down && kind < 8:
+		w.say("restart %d", id)
+		w.restart(id)
+	case sick && kind < 8:
+		w.say("mend the disk of %d", id)
+		w.mend(id)
+	case kind == 0 && !down:
+		w.say("crash %d", id)
+		w.crash(id)
+	case kind == 1 && !down:
+		w.loseDisk(id)
+	case kind <= 4:
+		w.rot(id)
+	case kind == 5:
+		w.disk(id).Slow(time.Duration(w.random.IntN(1500)) * time.Millisecond) // less than CallTimeout
+	case kind == 6:
+		w.say("the disk of %d hangs", id)
+		w.setSick(id, true)
+		w.disk(id).Hang(true)
+	case kind == 7:
+		w.say("the disk of %d fails", id)
+		w.setSick(id, true)
+		w.disk(id).Fail(pick(w.random, []error{errors.New("input/output error"), block.ErrNoSpace}))
+	case kind == 8:
+		w.disk(id).Resize(0) // full
+	case kind <= 10 && id != other:
+		w.cut(id, other)
+	case kind == 11:
+		w.join()
+	case kind == 12:
+		w.leave()
+	default:
+		w.disk(id).Slow(0)
+		w.disk(id).Resize(big)
+	}
+}
+
+func (w *world) setSick(id multicast.ProcessID, sick bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sick[id] = sick
+}
+
+func (w *world) mend(id multicast.ProcessID) {
+	d := w.disk(id)
+	d.Hang(false)
+	d.Fail(nil)
+	d.Slow(0)
+	d.Resize(big)
+	w.setSick(id, false)
+}
+
+func (w *world) crash(id multicast.ProcessID) {
+	w.mu.Lock()
+	w.crashed[id] = true
+	w.mu.Unlock()
+	w.region.Crash(id)
+}
+
+func (w *world) restart(id multicast.ProcessID) {
+	w.region.Restart(w.t, id)
+	w.mu.Lock()
+	delete(w.crashed, id)
+	w.mu.Unlock()
+}
+
+// loseDisk replaces a disk by an empty one, if no block loses too many copies by that.
+func (w *world) loseDisk(id multicast.ProcessID) {
+	w.crash(id) // else it would go on to fill the disk meanwhile
+	if w.lose(id, w.disk(id).IDs()) {
+		w.say("%d loses its disk", id)
+		w.disk(id).Lose()
+	}
+	w.restart(id)
+}
+
+// rot spoils some copies of a server.
+func (w *world) rot(id multicast.ProcessID) {
+	ids := w.disk(id).IDs()
+	for range min(len(ids), 1+w.random.IntN(5)) {
+		if rotten := pick(w.random, ids); w.lose(id, []block.ID{rotten}) {
+			w.say("the copy of %v on %d rots", rotten, id)
+			w.disk(id).Spoil(rotten)
+		}
+	}
+}
+
+// lose reports whether these copies may be lost, and counts them.
+func (w *world) lose(id multicast.ProcessID, ids []block.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ids = slices.DeleteFunc(slices.Clone(ids), func(b block.ID) bool { return !w.disk(id).Good(b) })
+	for _, b := range ids {
+		if w.losses[b] >= w.copies-1 {
+			return false
+		}
+	}
+	for _, b := range ids {
+		w.losses[b]++
+	}
+	return true
+}
+
+func (w *world) cut(a, b multicast.ProcessID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pair := [2]multicast.ProcessID{min(a, b), max(a, b)}
+	w.cuts[pair] = !w.cuts[pair]
+	w.say("cut %v: %v", pair, w.cuts[pair])
+	w.region.SetCut(a, b, w.cuts[pair])
+}
+
+// join adds a server.
+func (w *world) join() {
+	w.mu.Lock()
+	if len(w.members.Servers) >= 11 {
+		w.mu.Unlock()
+		return
+	}
+	id := multicast.ProcessID(1)
+	for w.region.Disks[id] != nil {
+		id++
+	}
+	w.members.Version++
+	w.members.Servers = append(slices.Clone(w.members.Servers), block.Server{ID: id, Datacenter: blocktest.Datacenter(id)})
+	members := w.members
+	w.mu.Unlock()
+	w.say("%d joins: version %d", id, members.Version)
+	w.region.Add(w.t, id, members, blocktest.NewMemory(big))
+	w.region.Run(id)
+}
+
+// leave makes a server hand back all, if enough stay.
+func (w *world) leave() {
+	w.mu.Lock()
+	var staying []int
+	for i, s := range w.members.Servers {
+		if !s.Leaving {
+			staying = append(staying, i)
+		}
+	}
+	if len(staying) <= max(3, w.copies) {
+		w.mu.Unlock()
+		return
+	}
+	w.members.Version++
+	w.members.Servers = slices.Clone(w.members.Servers)
+	i := pick(w.random, staying)
+	w.members.Servers[i].Leaving = true
+	id, members := w.members.Servers[i].ID, w.members
+	w.mu.Unlock()
+	w.say("%d leaves: version %d", id, members.Version)
+	w.tell(members)
+}
+
+// tell tells the first server that is up of new members.
+func (w *world) tell(members block.Members) {
+	for _, s := range members.Servers {
+		if node := w.region.Node(s.ID); node != nil {
+			require.NoError(w.t, node.SetMembers(w.t.Context(), members))
+			return
+		}
+	}
+}
+
+// request is what a client does.
+func (w *world) request(ctx context.Context, random *rand.Rand) {
+	at := pick(random, w.servers())
+	remote, err := block.NewRemote(w.region, []multicast.ProcessID{at}, time.Minute)
+	require.NoError(w.t, err)
+	switch kind := random.IntN(20); {
+	case kind < 8:
+		w.put(ctx, random, remote)
+	case kind < 19:
+		if id, data := w.some(random); data != nil {
+			w.get(ctx, at, id, data)
+		}
+	default:
+		if id, data := w.some(random); data != nil {
+			w.mu.Lock()
+			delete(w.acked, id)
+			w.mu.Unlock()
+			w.say("delete %v at %d: %v", id, at, remote.Delete(ctx, []block.ID{id}))
+		}
+	}
+}
+
+// some gives a block that is stored.
+func (w *world) some(random *rand.Rand) (block.ID, []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.acked) == 0 {
+		return block.ID{}, nil
+	}
+	ids := slices.SortedFunc(maps.Keys(w.acked), func(a, b block.ID) int { return slices.Compare(a[:], b[:]) })
+	id := pick(random, ids)
+	return id, w.acked[id]
+}
+
+func (w *world) put(ctx context.Context, random *rand.Rand, remote *block.Remote) {
+	w.mu.Lock()
+	w.next++
+	id := posix.MakeBlockID(1, 2, w.next)
+	w.mu.Unlock()
+	data := make([]byte, 1+random.IntN(200))
+	for i := range data {
+		data[i] = byte(random.Uint32())
+	}
+	err := remote.Put(ctx, id, data)
+	w.say("put %v: %v", id, err)
+	if err == nil {
+		w.mu.Lock()
+		w.acked[id] = data
+		w.mu.Unlock()
+	}
+}
+
+// get reads a block. It may be out of reach, but then no server that can be reached has it.
+func (w *world) get(ctx context.Context, at multicast.ProcessID, id block.ID, data []byte) {
+	faults, before := w.reachable(at, id)
+	remote, err := block.NewRemote(w.region, []multicast.ProcessID{at}, time.Minute)
+	require.NoError(w.t, err)
+	began := time.Now()
+	got, err := remote.Get(ctx, id, nil)
+	w.mu.Lock()
+	_, stored := w.acked[id]
+	w.mu.Unlock()
+	faultsAfter, after := w.reachable(at, id)
+	after = slices.DeleteFunc(after, func(p multicast.ProcessID) bool { return !slices.Contains(before, p) })
+	switch {
+	case err == nil:
+		require.Equal(w.t, data, got)
+	case !stored || ctx.Err() != nil:
+	case errors.Is(err, block.ErrNotFound) || errors.Is(err, block.ErrCorrupt):
+		w.t.Errorf("get %v at %d: %v, with copies on %v", id, at, err, w.holders(id))
+	case faults == faultsAfter && len(after) > 0 && w.rate == 0:
+		w.t.Errorf("get %v at %d failed after %v, with good copies in reach on %v: %v", id, at, time.Since(began), after, err)
+	}
+}
+
+// reachable gives the servers with good copies that a server can ask, and how many faults there were.
+func (w *world) reachable(at multicast.ProcessID, id block.ID) (faults int, servers []multicast.ProcessID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.crashed[at] {
+		return w.faults, nil
+	}
+	for _, s := range w.members.Servers {
+		if !w.crashed[s.ID] && !w.sick[s.ID] && w.region.Reaches(at, s.ID) && w.disk(s.ID).Good(id) {
+			servers = append(servers, s.ID)
+		}
+	}
+	return w.faults, servers
+}
+
+// holders gives what copies there are.
+func (w *world) holders(id block.ID) (has []string) {
+	for _, p := range w.servers() {
+		if w.disk(p).Good(id) {
+			has = append(has, fmt.Sprintf("%d", p))
+		} else if slices.Contains(w.disk(p).IDs(), id) {
+			has = append(has, fmt.Sprintf("%d (bad)", p))
+		}
+	}
+	return has
+}
+
+// calm ends all faults, and waits until the region is whole: that may not take longer than some rounds and a scrub.
+func (w *world) calm() {
+	w.say("calm")
+	w.region.Calm()
+	w.mu.Lock()
+	w.faults++
+	clear(w.cuts)
+	crashed := slices.Collect(maps.Keys(w.crashed))
+	w.mu.Unlock()
+	for _, id := range w.servers() {
+		w.mend(id)
+	}
+	for _, id := range crashed {
+		w.restart(id)
+	}
+	limit := time.Now().Add(20 * time.Minute)
+	for wrong := w.wrong(); wrong != ""; wrong = w.wrong() {
+		if time.Now().After(limit) {
+			w.t.Fatalf("not whole after 20 minutes: %s", wrong)
+		}
+		time.Sleep(10 * time.Second) // virtual
+	}
+}
+
+// wrong says what is missing for the region to be whole; "" if nothing is.
+func (w *world) wrong() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[block.ID]bool)
+	for id := range w.acked {
+		all[id] = true
+	}
+	var staying []ring.Member
+	for _, s := range w.members.Servers {
+		node := w.region.Node(s.ID)
+		if got := node.Members(); got.Version != w.members.Version {
+			return fmt.Sprintf("server %d knows members of version %d, not %d", s.ID, got.Version, w.members.Version)
+		}
+		if down := node.Status().Down; len(down) > 0 {
+			return fmt.Sprintf("server %d takes %v for down", s.ID, down)
+		}
+		if !s.Leaving {
+			staying = append(staying, ring.Member{ID: s.ID, Datacenter: s.Datacenter})
+		}
+		for _, id := range w.disk(s.ID).IDs() {
+			if w.disk(s.ID).Good(id) {
+				all[id] = true
+			}
+		}
+	}
+	r, err := ring.New(staying)
+	require.NoError(w.t, err)
+	for id := range all {
+		owners := r.Owners(id, w.copies)
+		for _, s := range w.members.Servers {
+			owns, has := slices.Contains(owners, s.ID), slices.Contains(w.disk(s.ID).IDs(), id)
+			if owns != has || owns && !w.disk(s.ID).Good(id) {
+				return fmt.Sprintf("block %v with owners %v: on %d: %v, good: %v", id, owners, s.ID, has, w.disk(s.ID).Good(id))
+			}
+		}
+	}
+	// What is left on a server that leaves are bad copies of blocks whose put failed, or that were deleted in part.
+	for _, s := range w.members.Servers {
+		if drained := w.region.Node(s.ID).Status().Drained; drained != (s.Leaving && len(w.disk(s.ID).IDs()) == 0) {
+			return fmt.Sprintf("server %d leaves: %v, has %d blocks, is drained: %v", s.ID, s.Leaving, len(w.disk(s.ID).IDs()), drained)
+		}
+	}
+	return ""
+}
+
+// requireWhole reads all blocks at all servers, takes drained servers out, and forgets what was lost.
+func (w *world) requireWhole() {
+	for id, data := range w.acked {
+		w.get(w.t.Context(), pick(w.random, w.servers()), id, data)
+		remote, err := block.NewRemote(w.region, []multicast.ProcessID{pick(w.random, w.servers())}, time.Minute)
+		require.NoError(w.t, err)
+		blocktest.RequireBlock(w.t, remote, id, data)
+	}
+	w.mu.Lock()
+	var left []multicast.ProcessID
+	members := block.Members{Version: w.members.Version + 1}
+	for _, s := range w.members.Servers {
+		if s.Leaving {
+			left = append(left, s.ID)
+		} else {
+			members.Servers = append(members.Servers, s)
+		}
+	}
+	w.members = members
+	clear(w.losses)
+	w.mu.Unlock()
+	w.tell(members)
+	for _, id := range left {
+		w.region.Crash(id)
+	}
+}
