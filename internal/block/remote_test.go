@@ -18,7 +18,7 @@ func TestRemoteLearnsTheServers(t *testing.T) {
 	members.Version++
 	members.Servers = append(members.Servers, block.Server{ID: 4, Datacenter: "dc4"})
 	r.Add(t, 4, members, blocktest.NewMemory(big))
-	require.NoError(t, r.Node(1).SetMembers(members))
+	require.NoError(t, r.Node(1).SetMembers(t.Context(), members))
 
 	id, data := blocktest.Block(1, 5000)
 	require.NoError(t, r.Disks[4].Put(t.Context(), id, data))

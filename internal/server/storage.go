@@ -107,11 +107,11 @@ func (st *storage) metrics(report metrics.Report) {
 }
 
 // SetMembers tells the storage node newer members of its region: the others learn them from it.
-func (s *Server) SetMembers(m block.Members) error {
+func (s *Server) SetMembers(ctx context.Context, m block.Members) error {
 	if s.storage == nil {
 		return fmt.Errorf("server %s has left the storage of its region", s.cfg.Name)
 	}
-	return s.storage.node.SetMembers(m)
+	return s.storage.node.SetMembers(ctx, m)
 }
 
 // StorageStatus gives the state of the storage node; false if the server has none.
