@@ -27,18 +27,24 @@ type treeClient struct {
 	held    []posix.Ino            // files that it holds open
 	numbers map[uint16][]posix.Ino // that it has reserved, by partition
 
+	lastBlock []uint64 // counter of the newest block of its session, by partition
+	writing   writing
+	hasty     bool // it gives up what is not answered soon
+	gaveUp    bool
+
 	resume   func() (struct{}, bool)
 	yield    func(struct{}) bool
 	renewed  time.Duration // when it last began to renew its sessions
 	ready    bool          // its sessions are open
 	worked   bool          // it is through with its operations
+	rested   bool          // it has let go of all
 	finished bool
 }
 
 func newTreeClient(r *tree, id int) *treeClient {
 	c := &treeClient{
 		run: r, id: id, session: make([]uint64, len(treeGroups)), seq: make([]uint64, len(treeGroups)), where: map[posix.Ino]uint16{},
-		numbers: map[uint16][]posix.Ino{},
+		numbers: map[uint16][]posix.Ino{}, lastBlock: make([]uint64, len(treeGroups)),
 	}
 	for p := range treeGroups {
 		c.dirs = append(c.dirs, posix.MakeIno(uint16(p), 1))
@@ -84,32 +90,41 @@ func (c *treeClient) pick(n int) int { return c.run.net.Rand().IntN(n) }
 // It gives the event of the last try.
 func (c *treeClient) call(p uint16, q replica.Request) (replica.Reply, int) {
 	for {
-		asked := c.run.history.add(happening{kind: asks, client: c.id, partition: p})
-		q.Vector = slices.Clone(c.vector)
-		var answer []byte
-		var ok bool
-		to := c.run.groups[p].members[c.pick(3)]
-		patience := c.run.net.between(100*time.Millisecond, 1500*time.Millisecond)
-		c.await(func() {
-			c.run.net.Call(to, q.Append(nil), patience, func(b []byte, arrived bool) {
-				answer, ok = b, arrived
-				c.resume()
-			})
-		})
-		if !ok {
-			continue
+		if reply, asked, ok := c.attempt(p, q); ok {
+			return reply, asked
 		}
-		reply, err := replica.DecodeReply(answer)
-		switch {
-		case err == nil && reply.Status == replica.Overloaded:
-			c.backOff(3)
-			continue
-		case err != nil || reply.Status != replica.Answered && (reply.Status != replica.UnknownSession || c.run.lease == 0):
-			c.stop("request %+v to partition %d: status %d %q %v", q, p, reply.Status, reply.Result, err)
-		}
-		c.vector = c.vector.Merge(reply.Vector)
-		return reply, asked
 	}
+}
+
+// attempt sends a request once; false if it is not answered.
+func (c *treeClient) attempt(p uint16, q replica.Request) (reply replica.Reply, asked int, ok bool) {
+	asked = c.run.history.add(happening{kind: asks, client: c.id, partition: p})
+	q.Vector = slices.Clone(c.vector)
+	var answer []byte
+	to := c.run.groups[p].members[c.pick(3)]
+	patience := c.run.net.between(100*time.Millisecond, 1500*time.Millisecond)
+	if c.hasty {
+		patience /= 10
+	}
+	c.await(func() {
+		c.run.net.Call(to, q.Append(nil), patience, func(b []byte, arrived bool) {
+			answer, ok = b, arrived
+			c.resume()
+		})
+	})
+	if !ok {
+		return reply, asked, false
+	}
+	reply, err := replica.DecodeReply(answer)
+	switch {
+	case err == nil && reply.Status == replica.Overloaded:
+		c.backOff(3)
+		return reply, asked, false
+	case err != nil || reply.Status != replica.Answered && (reply.Status != replica.UnknownSession || c.run.lease == 0):
+		c.stop("request %+v to partition %d: status %d %q %v", q, p, reply.Status, reply.Result, err)
+	}
+	c.vector = c.vector.Merge(reply.Vector)
+	return reply, asked, true
 }
 
 // query asks one partition, and notes the answer for the judge.
@@ -143,10 +158,17 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	}
 	h.add(happening{kind: issues, client: c.id, change: u})
 	u.issued = h.clock
-	reply, asked := c.call(p, replica.Request{
+	q := replica.Request{
 		Kind: replica.Update, Session: c.session[p], Seq: c.seq[p], Done: c.seq[p] - 1,
 		Dest: dest, Fresh: c.run.linear && dest != nil, Command: command.Append(nil),
-	})
+	}
+	reply, asked, ok := c.attempt(p, q)
+	for !ok && !c.hasty {
+		reply, asked, ok = c.attempt(p, q)
+	}
+	if !ok {
+		return c.giveUp(u)
+	}
 	if reply.Status == replica.UnknownSession {
 		return c.doubt(u, &reply, asked)
 	}

@@ -42,7 +42,7 @@ func (r *tree) judge(reach treeReach) error {
 		return err
 	}
 	j := newTreeJudge(r)
-	for _, step := range []func() error{j.replay, j.knowledge, j.reads, j.end} {
+	for _, step := range []func() error{j.replay, j.knowledge, j.reads, j.end, j.blocksLeft} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -119,10 +119,11 @@ type treeJudge struct {
 	known    []bits // by order: what its client knew when it issued it
 	place    map[*change]int
 	touched  map[*change][]object
+	deleted  map[posix.BlockID]bool // so far, as the replay goes
 }
 
 func newTreeJudge(r *tree) *treeJudge {
-	return &treeJudge{run: r, model: newOneTree(), versions: map[object][]version{}, place: map[*change]int{}, touched: map[*change][]object{}}
+	return &treeJudge{run: r, model: newOneTree(), versions: map[object][]version{}, place: map[*change]int{}, touched: map[*change][]object{}, deleted: map[posix.BlockID]bool{}}
 }
 
 // replay executes all updates in their order by the model.
@@ -136,11 +137,17 @@ func (j *treeJudge) replay() error {
 	}
 	slices.SortFunc(all, func(a, b *change) int { return cmp.Compare(a.first(), b.first()) })
 	for _, u := range all {
+		if err := j.deadUpTo(u.first()); err != nil {
+			return err
+		}
 		if u.result.Code != posix.OK {
 			if err := j.refused(u); err != nil {
 				return err
 			}
 			continue
+		}
+		if err := j.names(u); err != nil {
+			return err
 		}
 		j.place[u] = len(j.order)
 		j.order = append(j.order, u)
@@ -153,7 +160,7 @@ func (j *treeJudge) replay() error {
 			j.versions[o] = append(j.versions[o], version{u, j.model.value(o)})
 		}
 	}
-	return nil
+	return j.deadUpTo(noAnswer)
 }
 
 // refused: the model refuses u, too, as it is now. One of several partitions may have been refused by what one of them

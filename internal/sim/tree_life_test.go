@@ -56,13 +56,18 @@ func (c *treeClient) settle() {
 		c.renew()
 		c.pause(3 * time.Second)
 	}
+	if c.rested = true; c.id == 0 && c.run.blocks {
+		c.collectAll()
+	}
+}
+
+type treeOperation struct {
+	weight int
+	do     func(c *treeClient)
 }
 
 // treeOperations are what clients do, by how often.
-var treeOperations = []struct {
-	weight int
-	do     func(c *treeClient)
-}{
+var treeOperations = []treeOperation{
 	{4, func(c *treeClient) { c.make(c.dir(), c.name(), posix.TypeRegular|0o644) }},
 	{3, func(c *treeClient) { c.make(c.dir(), c.name(), posix.TypeDir|0o755) }},
 	{4, (*treeClient).write},
@@ -86,12 +91,15 @@ var treeOperations = []struct {
 // operate does one operation.
 func (c *treeClient) operate() {
 	c.accept()
-	total := 0
-	for _, o := range treeOperations {
+	total, operations := 0, treeOperations
+	if c.run.blocks {
+		operations = slices.Concat(operations, treeBlockOperations)
+	}
+	for _, o := range operations {
 		total += o.weight
 	}
 	choice := c.pick(total)
-	for _, o := range treeOperations {
+	for _, o := range operations {
 		if choice < o.weight {
 			o.do(c)
 			return

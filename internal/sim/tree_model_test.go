@@ -18,14 +18,18 @@ type oneTree struct {
 	contents map[posix.Ino]string // of files, by numbers of the run
 	parents  map[posix.Ino]bool   // directories, by numbers of the run
 	at       map[posix.Ino]uint16 // where inodes are
+	blocks   map[posix.BlockID][]byte
+	pieces   map[posix.Ino][]posix.BlockID // which block holds each byte of a file, by numbers of the run
+	blockOf  map[posix.BlockID]posix.Ino   // the file that each was written to
 }
 
 func newOneTree() *oneTree {
 	t := &oneTree{
-		model:  metatest.NewModel(meta.Config{}, nil),
+		blocks: map[posix.BlockID][]byte{}, pieces: map[posix.Ino][]posix.BlockID{}, blockOf: map[posix.BlockID]posix.Ino{},
 		inside: map[posix.Ino]posix.Ino{}, outside: map[posix.Ino]posix.Ino{},
 		contents: map[posix.Ino]string{}, parents: map[posix.Ino]bool{}, at: map[posix.Ino]uint16{},
 	}
+	t.model = metatest.NewModel(meta.Config{}, t.blocks)
 	t.call(posix.Root, posix.Root)
 	t.parents[posix.Root] = true
 	for p := range uint16(2) {
@@ -47,6 +51,9 @@ func (t *oneTree) translate(c meta.Command) *meta.Command {
 			*ino = t.number(*ino)
 		}
 	}
+	for _, k := range c.Blocks {
+		t.blocks[k.ID] = []byte(blockText(k.ID))
+	}
 	return &c
 }
 
@@ -60,7 +67,7 @@ func (t *oneTree) number(ino posix.Ino) posix.Ino {
 
 // moves reports whether u is an operation that the model does not see: what it does must show nowhere.
 func (u *change) moves() bool {
-	return u.command.Op == meta.OpMove || u.command.Op == meta.OpPlace || u.command.Op == meta.OpReserve
+	return u.command.Op == meta.OpMove || u.command.Op == meta.OpPlace || u.command.Op == meta.OpReserve || u.command.Op == meta.OpCollected
 }
 
 // execute lets the model do what u did, and compares what came out.
@@ -83,7 +90,11 @@ func (t *oneTree) execute(u *change) error {
 		return fmt.Errorf("%v: %s: the model says %v %+v %d", u, problem, want.Code, want.Attr, want.Number)
 	}
 	if c.Op == meta.OpWrite {
-		t.contents[got.Attr.Ino] = splice(t.contents[got.Attr.Ino], int(got.Number), string(c.Data))
+		t.contents[got.Attr.Ino] = splice(t.contents[got.Attr.Ino], int(got.Number), u.text())
+		t.wrote(u)
+		for _, k := range c.Blocks {
+			t.blockOf[k.ID] = got.Attr.Ino
+		}
 	}
 	return nil
 }

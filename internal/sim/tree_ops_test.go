@@ -218,11 +218,19 @@ func (c *treeClient) move() {
 
 func (c *treeClient) moveTo(ino posix.Ino, target uint16) {
 	c.persist(func(int) (meta.Result, bool) {
-		if _, ok := c.locate(ino); !ok || c.at(ino) == target {
+		a, ok := c.locate(ino)
+		if !ok || c.at(ino) == target {
 			return meta.Result{}, false
 		}
+		if c.run.blocks && a.Mode.IsRegular() && c.pick(3) == 0 {
+			c.copyTo(ino, target)
+		}
 		from := c.at(ino)
-		m := c.update(from, meta.Command{Op: meta.OpMove, Child: ino, Target: target}, from, target, ino.Partition())
+		asked := from
+		if c.run.blocks && c.pick(2) == 0 {
+			asked = target // which may decide first
+		}
+		m := c.update(asked, meta.Command{Op: meta.OpMove, Child: ino, Target: target}, from, target, ino.Partition())
 		if m.Code == posix.OK {
 			c.learn(ino, target)
 			if target == ino.Partition() {
@@ -263,6 +271,7 @@ func (c *treeClient) contentOf(ino posix.Ino) meta.Result {
 	if m.Code == posix.ESTALE {
 		c.forget(ino)
 	}
+	c.look(c.at(ino), &m, false)
 	return m
 }
 
@@ -308,10 +317,15 @@ func (c *treeClient) letGo() {
 	}
 	ino := c.held[0]
 	m := c.contentOf(ino)
-	if m.Code != posix.OK {
+	lost := len(c.run.stores.missing)
+	c.look(c.at(ino), &m, true)
+	if m.Code != posix.OK || len(c.run.stores.missing) > lost {
 		c.renew() // its session may have expired
 	}
 	still := slices.Contains(c.held, ino)
+	for i := lost; i < len(c.run.stores.missing); i++ {
+		c.run.stores.missing[i].open = still
+	}
 	switch {
 	case m.Code != posix.OK && still:
 		c.stop("a file that is held open, %d: %v", ino, m.Code)

@@ -284,7 +284,11 @@ func (j *treeJudge) same(e *happening, o object, got string) string {
 func textOf(m *meta.Result) string {
 	text := make([]byte, m.Attr.Size)
 	for _, e := range m.Extents {
-		copy(text[e.Offset:], e.Data[:e.Length])
+		data := e.Data
+		if data == nil {
+			data = []byte(blockText(e.Block))[e.Skip:]
+		}
+		copy(text[e.Offset:], data[:e.Length])
 	}
 	return string(text)
 }

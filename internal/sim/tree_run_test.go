@@ -23,6 +23,7 @@ type tree struct {
 	disks   map[multicast.ProcessID]*stored
 	groups  []*treeGroup // by partition
 	session uint64       // the last id
+	stores  treeStores
 	clients []*treeClient
 	history history
 
@@ -41,6 +42,7 @@ type treeSetup struct {
 	change func(*Config) // nil: the faults are those of treeConfig
 	rage   time.Duration // how long faults rage; 0: treeFaults
 	losses int           // how many disks are lost for ever
+	blocks bool          // files have blocks
 }
 
 // How long faults rage, and then how long clients may take to finish.
@@ -52,7 +54,7 @@ const (
 func treeRun(seed uint64, setup treeSetup) *tree {
 	r := &tree{
 		treeSetup: setup, session: 99, disks: map[multicast.ProcessID]*stored{},
-		history: newHistory(), reach: treeReach{},
+		history: newHistory(), reach: treeReach{}, stores: newTreeStores(),
 	}
 	for i := range treeGroups {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))

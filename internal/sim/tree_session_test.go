@@ -23,7 +23,7 @@ import (
 func (c *treeClient) openSession(p uint16) {
 	for opened := false; !opened; {
 		c.run.session++
-		c.session[p] = c.run.session
+		c.session[p], c.lastBlock[p] = c.run.session, 0
 		opened = c.exchange(p, replica.Request{Kind: replica.OpenSession, Session: c.session[p]})
 	}
 }
@@ -45,7 +45,7 @@ func (c *treeClient) renew() {
 	c.renewed = c.run.net.Now()
 	for i := range treeGroups {
 		p := uint16(i)
-		q := replica.Request{Kind: replica.RenewSession, Session: c.session[p]}
+		q := replica.Request{Kind: replica.RenewSession, Session: c.session[p], Horizon: c.horizon(p)}
 		for _, ino := range c.held {
 			if ino.Partition() == p {
 				q.Held = append(q.Held, ino)
@@ -64,9 +64,12 @@ func (c *treeClient) exchange(p uint16, q replica.Request) bool {
 	return reply.Status == replica.Answered
 }
 
+// noAnswer is when an update is answered that never is.
+const noAnswer = math.MaxInt
+
 // doubt is the outcome of an update whose session has ended.
 func (c *treeClient) doubt(u *change, reply *replica.Reply, asked int) meta.Result {
-	u.doubt, u.answered = true, math.MaxInt
+	u.doubt, u.answered = true, noAnswer
 	c.run.history.add(happening{kind: learns, client: c.id, partition: u.asked, count: reply.Vector.Of(u.asked).Count, asked: asked})
 	c.expired(u.asked)
 	return meta.Result{Code: posix.EIO}
@@ -83,6 +86,13 @@ func (r *tree) inDoubt(u *change) bool {
 	}
 	u.result = u.observed
 	r.reach[happenedUnanswered]++
+	switch {
+	case u.tooLate():
+		r.reach[lateRefused]++
+		return true // of which the model knows nothing
+	case u.gaveUp:
+		r.reach[cameLate]++
+	}
 	return false
 }
 

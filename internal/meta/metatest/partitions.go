@@ -255,12 +255,14 @@ func (c *cluster) alone(u *meta.Command) error {
 	return fmt.Errorf("%+v comes to no end", u)
 }
 
-// decide tells all parties the votes, the one that answers first. What was decided there may be built upon there before
+// decide tells all parties the votes, in any order. What was decided at some may be built upon there before
 // the others know.
 func (c *cluster) decide(x *pending) error {
 	c.forget(x)
 	var answer meta.Result
-	for i, party := range x.parties {
+	from := c.pick(len(x.parties))
+	parties := slices.Concat(x.parties[from:], x.parties[:from])
+	for i, party := range parties {
 		p := c.partitions[party]
 		p.executed++
 		r, err := each(p, func(m *meta.Machine) meta.Result { return m.Decide(x.number, c.shuffled(x.votes), p.executed) })
@@ -271,13 +273,13 @@ func (c *cluster) decide(x *pending) error {
 			answer = r
 			err = c.outcome(x, r)
 		case r.Code != answer.Code:
-			err = fmt.Errorf("%+v: partition %d comes to %v, partition %d to %v", x.command, x.parties[0], answer.Code, party, r.Code)
+			err = fmt.Errorf("%+v: partition %d comes to %v, partition %d to %v", x.command, parties[0], answer.Code, party, r.Code)
 		}
 		if err == nil && c.chance(6) {
 			err = p.restart(c.pick(replicaCount))
 		}
 		if err == nil && c.chance(3) {
-			err = c.amid(x, x.parties[:i+1])
+			err = c.amid(x, parties[:i+1])
 		}
 		if err == nil && c.chance(3) {
 			err = c.deliver(p)

@@ -167,10 +167,15 @@ func answering(t *meta.Command) posix.Ino {
 // amid executes a command in one of the partitions that have decided x, which the others have not.
 func (c *cluster) amid(x *pending, decided []uint16) error {
 	u := c.command()
-	switch c.pick(3) {
+	switch c.pick(4) {
 	case 0:
 		u = &meta.Command{Op: meta.OpUnlink, Time: c.time} // what has just come to its place
 		c.collide(u, x)
+	case 2:
+		u = &meta.Command{Op: meta.OpFallocate, Time: c.time, Length: 2 * maxFile, Flags: meta.FallocatePunch} // its blocks
+		if c.collide(u, x); x.command.Op == meta.OpMove {
+			u.Ino = x.asked.Child
+		}
 	case 1:
 		c.collide(u, x)
 	}
@@ -179,6 +184,10 @@ func (c *cluster) amid(x *pending, decided []uint16) error {
 	}
 	t := c.translated(u)
 	at, found := c.locate(answering(&t))
+	if q := (meta.Command{Op: meta.OpGetAttr, Ino: answering(&t)}); x.command.Op == meta.OpMove && x.command.Child == q.Ino &&
+		c.partitions[x.command.Target].replicas[0].Query(&q).Code == posix.OK {
+		at = x.command.Target // as who was told so by it, before its home has decided
+	}
 	if !found || !slices.Contains(decided, at) || !c.exist(&t) {
 		return nil
 	}
