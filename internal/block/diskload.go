@@ -1,0 +1,92 @@
+package block
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// numbers gives the numbers of all segments of a cache, ascending.
+func (c *DiskCache) numbers() ([]uint32, error) {
+	names, err := os.ReadDir(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint32
+	for _, name := range names {
+		if n, ok := parseSegment(name.Name()); ok {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// load indexes what an earlier process has left, the newest first, and removes what is too much.
+func (w *cacheWriter) load() error {
+	numbers, err := w.cache.numbers()
+	if err != nil {
+		return err
+	}
+	if len(numbers) > 0 {
+		w.next = numbers[len(numbers)-1] + 1
+	}
+	for _, n := range slices.Backward(numbers) {
+		select {
+		case <-w.cache.stop:
+			return nil
+		default:
+		}
+		if err := w.loadSegment(n); err != nil {
+			path := filepath.Join(w.cache.dir, segmentName(n))
+			w.cache.config.Log.Warn("a segment of the block cache cannot be read: removed", "file", path, "error", err)
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return w.shrink(w.cache.config.MaxBytes-2*w.cache.roll, 0)
+}
+
+// loadSegment indexes the records of a segment, up to the first that is not whole. Their bytes are
+// verified when they are read.
+func (w *cacheWriter) loadSegment(number uint32) (err error) {
+	c := w.cache
+	file, err := os.Open(filepath.Join(c.dir, segmentName(number)))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	s := cacheSegment{number: number, size: info.Size()}
+	var header [recordHeader]byte
+	for at := int64(0); at+recordHeader < min(s.size, maxCacheSegment+MaxSize); {
+		if _, err := file.ReadAt(header[:], at); err != nil {
+			return err
+		}
+		r, ok := decodeRecord(&header)
+		next := at + recordHeader + int64(r.length)
+		if !ok || next > s.size {
+			break
+		}
+		s.ids = append(s.ids, r.id)
+		c.remember(&r, cachedAt{segment: number, offset: uint32(at), length: r.length, crc: r.crc})
+		at = next
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.segments = slices.Insert(c.segments, 0, s)
+	return nil
+}
+
+// remember indexes a record, unless there is a newer one.
+func (c *DiskCache) remember(r *record, at cachedAt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, newer := c.index[r.id]; !newer {
+		c.index[r.id] = at
+	}
+}
