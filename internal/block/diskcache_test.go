@@ -48,8 +48,8 @@ func until(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// fill puts blocks and waits until the cache has them all.
-func fill(t testing.TB, c *block.DiskCache, s block.Store, from, to, size int) {
+// fillCache puts blocks and waits until the cache has them all.
+func fillCache(t testing.TB, c *block.DiskCache, s block.Store, from, to, size int) {
 	for i := from; i < to; i++ {
 		before := c.Stats().Written
 		id, data := blocktest.Block(i, size)
@@ -96,7 +96,7 @@ func TestDiskCacheSurvives(t *testing.T) {
 	blocktest.CheckLeaks(t)
 	dir, store := t.TempDir(), counted()
 	c, closeOnce := cacheIn(t, dir, smallCache)
-	fill(t, c, c.Over(store), 0, 20, 50000)
+	fillCache(t, c, c.Over(store), 0, 20, 50000)
 	closeOnce()
 	c, closeOnce = cacheIn(t, dir, smallCache)
 	until(t, "loaded", func() bool { return c.Stats().Blocks == 20 })
@@ -127,7 +127,7 @@ func TestDiskCacheTorn(t *testing.T) {
 		for round := range 8 {
 			dir, store := t.TempDir(), counted()
 			c, closeOnce := cacheIn(t, dir, smallCache)
-			fill(t, c, c.Over(store), 0, 30, 20000)
+			fillCache(t, c, c.Over(store), 0, 30, 20000)
 			closeOnce()
 			paths, _ := cacheFiles(t, dir)
 			require.Len(t, paths, 1)
@@ -151,9 +151,9 @@ func TestDiskCacheForgets(t *testing.T) {
 	c, _ := cacheIn(t, dir, smallCache)
 	s := c.Over(store)
 	const hot, size = 4, 200_000
-	fill(t, c, s, 0, hot, size)
+	fillCache(t, c, s, 0, hot, size)
 	for i := hot; i < 600; i++ {
-		fill(t, c, s, i, i+1, size)
+		fillCache(t, c, s, i, i+1, size)
 		_, total := cacheFiles(t, dir)
 		require.LessOrEqual(t, total, int64(smallCache))
 		require.LessOrEqual(t, c.Stats().Bytes, int64(smallCache))
@@ -188,7 +188,7 @@ func TestDiskCacheSmallBlocks(t *testing.T) {
 func TestDiskCacheShrinks(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, closeOnce := cacheIn(t, dir, 64<<20)
-	fill(t, c, c.Over(store), 0, 50, block.MaxSize)
+	fillCache(t, c, c.Over(store), 0, 50, block.MaxSize)
 	closeOnce()
 	c, _ = cacheIn(t, dir, 16<<20)
 	until(t, "small", func() bool {
@@ -252,7 +252,7 @@ func TestDiskCacheLosesItsDisk(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, _ := cacheIn(t, dir, smallCache)
 	s := c.Over(store)
-	fill(t, c, s, 0, 10, block.MaxSize)
+	fillCache(t, c, s, 0, 10, block.MaxSize)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "globalfs-blocks")))
 	for i := range 60 {
 		id, data := blocktest.Block(i, block.MaxSize)
@@ -321,7 +321,7 @@ func BenchmarkDiskCached(b *testing.B) {
 		store := blocktest.NewMemory(big)
 		c, _ := cacheIn(b, b.TempDir(), 256<<20)
 		s := c.Over(store)
-		fill(b, c, s, 0, blocks, size)
+		fillCache(b, c, s, 0, blocks, size)
 		small, _ := cacheIn(b, b.TempDir(), 16<<20)
 		file := filepath.Join(b.TempDir(), "file")
 		require.NoError(b, os.WriteFile(file, make([]byte, blocks*size), 0o600))

@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 )
 
-var replaySeed = flag.Uint64("block.seed", 0, "replay the random history of this seed")
+var replaySeed = flag.Uint64("block.history", 0, "replay the random history of this seed")
 
 // history is a store with a model of what it holds.
 type history struct {
@@ -38,7 +38,7 @@ func TestRandomHistories(t *testing.T) {
 		seeds = []uint64{*replaySeed}
 	}
 	for _, seed := range seeds {
-		t.Logf("replay with -block.seed=%d", seed)
+		t.Logf("replay with -block.history=%d", seed)
 		config := noSync(t.TempDir())
 		config.NoSync = seed%2 == 0
 		config.SegmentBytes = block.MaxSize
