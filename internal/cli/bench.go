@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// interrupted says so if that is why a benchmark failed.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("interrupted, there is no result: %w", err)
+	}
+	return err
+}
+
 func newBench(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -23,7 +32,7 @@ func newBench(logging *logFlags) *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchMicro(logging), newBenchRegions(logging), newBenchMulticast(), newBenchProcesses())
+	cmd.AddCommand(newBenchMicro(logging), newBenchRegions(logging), newBenchBlocks(), newBenchFile(logging), newBenchMulticast(), newBenchProcesses())
 	return cmd
 }
 
@@ -143,4 +152,33 @@ func printMeasurements(out io.Writer, format string, rows []bench.Measurement) e
 		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", r.Operation, r.Place, r.Clients, r.PerSecond, r.P50, r.P95, r.P99, r.Max)
 	}
 	return w.Flush()
+}
+
+// result is what a benchmark has measured.
+type result struct {
+	name  string // of the files
+	rows  any    // for programs
+	table func(io.Writer) error
+}
+
+// write prints the result in the chosen format and, if a directory is named, puts both into files there.
+func (r *result) write(out io.Writer, format, dir string) error {
+	var table, text bytes.Buffer
+	if err := errors.Join(r.table(&table), printJSON(&text, r.rows)); err != nil {
+		return err
+	}
+	if dir != "" {
+		if err := errors.Join(
+			os.WriteFile(filepath.Join(dir, r.name+".txt"), table.Bytes(), 0o644),
+			os.WriteFile(filepath.Join(dir, r.name+".json"), text.Bytes(), 0o644),
+		); err != nil {
+			return err
+		}
+	}
+	chosen := &table
+	if format == "json" {
+		chosen = &text
+	}
+	_, err := chosen.WriteTo(out)
+	return err
 }

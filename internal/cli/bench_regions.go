@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -105,29 +104,8 @@ func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 		}
 		rows = append(rows, more...)
 	}
-	return f.print(cmd.OutOrStdout(), rows)
-}
-
-// print writes the result, and the files that are wanted of it.
-func (f *regionsFlags) print(out io.Writer, rows []bench.RegionsRow) error {
-	var table, text bytes.Buffer
-	if err := errors.Join(printRegions(&table, rows), printJSON(&text, rows)); err != nil {
-		return err
-	}
-	if f.out != "" {
-		if err := errors.Join(
-			os.WriteFile(filepath.Join(f.out, "regions.txt"), table.Bytes(), 0o644),
-			os.WriteFile(filepath.Join(f.out, "regions.json"), text.Bytes(), 0o644),
-		); err != nil {
-			return err
-		}
-	}
-	chosen := &table
-	if f.output == "json" {
-		chosen = &text
-	}
-	_, err := chosen.WriteTo(out)
-	return err
+	r := result{name: "regions", rows: rows, table: func(out io.Writer) error { return printRegions(out, rows) }}
+	return r.write(cmd.OutOrStdout(), f.output, f.out)
 }
 
 // measure runs one cluster.

@@ -34,6 +34,7 @@ type Config struct {
 	WAN        bool   // add the delays between the regions; not with GRPC
 	Durability wal.Durability
 	Timeout    time.Duration // of one file system operation; 0: the client's default
+	CacheBytes int           // of blocks that a client keeps in memory, of all partitions together; 0: 64 MiB
 	Retain     int           // bytes of commands that a replica keeps for others that are away; 0: the default
 	Grace      time.Duration // how long a block that no file needs any more is kept; 0: the collector's default
 	Sweep      time.Duration // between looks for blocks that no file ever got; 0: the collector's default

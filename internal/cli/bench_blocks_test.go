@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/bench"
+)
+
+// Each size is measured with each number of copies, which are all on the disks; nothing is left there.
+func TestBenchBlocks(t *testing.T) {
+	for _, transport := range []string{"inprocess", "grpc"} {
+		var out, err bytes.Buffer
+		work, results := t.TempDir(), t.TempDir()
+		code := Main([]string{
+			"bench", "blocks", "--sizes", "1024,32768", "--copies", "2,3", "--clients", "2", "--duration", "60ms", "--rounds", "2",
+			"--transport", transport, "--durability", "os,sync", "--data-dir", work, "-o", "json", "--out", results,
+		}, &out, &err)
+		require.Equal(t, exitOK, code, err.String())
+		require.Contains(t, err.String(), "sync: 32768 bytes, 3 copies: puts and gets (2 of 2)")
+		var rows []bench.BlocksRow
+		require.NoError(t, json.Unmarshal(out.Bytes(), &rows))
+		require.Len(t, rows, 2*2*2*2)
+		for _, r := range rows {
+			require.Equal(t, transport, r.Transport)
+			require.Positive(t, r.Ratio, "%+v", r)
+			require.Equal(t, r.Operation == "put" && r.Size == 1024 && r.Copies == 2, r.Thesis == 8000, "%+v", r)
+			if r.Operation == "put" {
+				require.GreaterOrEqual(t, r.Blocks.Written, float64(r.Size*r.Copies), "%+v", r)
+				require.GreaterOrEqual(t, r.Plain.Written, float64(r.Size*r.Copies), "%+v", r)
+			}
+		}
+		left, readErr := os.ReadDir(work)
+		require.NoError(t, readErr)
+		require.Empty(t, left)
+		saved, readErr := os.ReadFile(filepath.Join(results, "blocks.json"))
+		require.NoError(t, readErr)
+		require.Equal(t, out.String(), string(saved))
+		require.FileExists(t, filepath.Join(results, "blocks.txt"))
+	}
+}
+
+func TestBenchBlocksInput(t *testing.T) {
+	for _, args := range [][]string{
+		{"--sizes", "0"}, {"--sizes", "1048577"}, {"--copies", "6"}, {"--copies", "0"}, {"--clients", "0"}, {"--duration", "0s"},
+		{"--rounds", "0"}, {"--transport", "rdma"}, {"--durability", "memory"}, {"-o", "xml"},
+	} {
+		var out, err bytes.Buffer
+		code := Main(append([]string{"bench", "blocks"}, args...), &out, &err)
+		require.Equal(t, exitInput, code, "%v: %s", args, err.String())
+		require.Contains(t, err.String(), ": give ")
+	}
+}

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/wal"
+)
+
+// fileFlags are those of `bench file`.
+type fileFlags struct {
+	config     bench.FileConfig
+	copies     int
+	transport  string
+	durability []string
+	dir        string
+	profiler   string
+	output     string
+	out        string
+}
+
+func newBenchFile(logging *logFlags) *cobra.Command {
+	var f fileFlags
+	cmd := &cobra.Command{
+		Use:   "file",
+		Short: "A large file through a mount, and small ones, beside go-fuse's loopback file system",
+		Long: `file starts an embedded cluster of one region with three datacenters, mounts it, and measures writing and
+reading a large file in pieces of 1 MiB, and making small ones. go-fuse's loopback file system, which shows a directory of
+the same disk through FUSE, is measured in turns with it, mounted in three ways: with the options of its example (loopback);
+with larger requests and reading as far ahead as our mounts do (tuned); and with the kernel passing through to the disk, so
+that no byte comes to a process (passthrough; needs root and Linux 6.9).
+
+Before each measurement the disk has written all that came before. With durability os nobody calls fsync: what was written
+survives the end of the process. With sync the program calls fsync before it closes a file; our mount has made each write
+durable by then, loopback does it there.
+
+What is compared when reading:
+  kernel has it       the file is read a second time from the same descriptor: FUSE is not asked
+  file system has it  the kernel has dropped its pages of the mount. Our client has the blocks in its memory; under loopback
+                      the kernel has the pages of the file below
+  servers have it     our client is new and asks the storage servers, whose files the kernel has in memory, as those below loopback
+  on disk             the same, and the kernel has dropped the pages of all files below both mounts
+The ratio is that of the rates, ours to the other's, the median over the rounds; the disk's ratio is the same counted in bytes
+that the process caused to be written to the disk: ours writes each byte as often as there are copies.`,
+		Example: `  globalfs bench file
+  globalfs bench file --size 268435456 --copies 1 --durability sync --output json
+  globalfs bench file --durability os,sync --out bench/results`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
+	}
+	flags := cmd.Flags()
+	flags.Int64Var(&f.config.Size, "size", 1<<30, "of the large file, in bytes: a multiple of 1048576")
+	flags.IntSliceVar(&f.config.Small, "small", []int{4 << 10, 64 << 10}, "sizes of small files, in bytes")
+	flags.DurationVar(&f.config.Duration, "duration", time.Second, "of making small files of one size, in each round")
+	flags.IntVar(&f.config.Rounds, "rounds", 3, "of all measurements")
+	flags.IntVar(&f.copies, "copies", 3, "of each block: 1 to 3")
+	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (loopback TCP)")
+	flags.StringSliceVar(&f.durability, "durability", []string{"os"}, "what was written survives: os (the end of the process), sync (also a loss of power); or both")
+	flags.StringVar(&f.dir, "data-dir", "", "where the cluster keeps its data and the directories below loopback are, deleted at the end (default: a temporary directory)")
+	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
+	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	flags.StringVar(&f.out, "out", "", "directory in which to put file.txt and file.json as well")
+	return cmd
+}
+
+func (f *fileFlags) validate() error {
+	for _, d := range f.durability {
+		if d != "os" && d != "sync" {
+			return fmt.Errorf("--durability %q: give os or sync", d)
+		}
+	}
+	switch {
+	case f.copies < 1 || f.copies > 3:
+		return fmt.Errorf("--copies %d: give 1 to 3", f.copies)
+	case f.transport != "inprocess" && f.transport != "grpc":
+		return fmt.Errorf("--transport %q: give inprocess or grpc", f.transport)
+	case f.output != "table" && f.output != "json":
+		return fmt.Errorf("--output %q: give table or json", f.output)
+	}
+	return f.config.Validate()
+}
+
+func (f *fileFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
+	if err := f.validate(); err != nil {
+		return inputError{err}
+	}
+	logger, err := logging.logger()
+	if err != nil {
+		return err
+	}
+	stop, err := servePprof(f.profiler)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	var rows []bench.FileRow
+	for _, durability := range f.durability {
+		cfg := f.config
+		cfg.Sync = durability == "sync"
+		cfg.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", durability, what) }
+		more, err := f.measure(cmd.Context(), cfg, logger)
+		if err != nil {
+			return interrupted(cmd.Context(), err)
+		}
+		rows = append(rows, more...)
+	}
+	r := result{name: "file", rows: rows, table: func(out io.Writer) error { return printFiles(out, rows) }}
+	return r.write(cmd.OutOrStdout(), f.output, f.out)
+}
+
+// measure runs one cluster beside the loopback mounts.
+func (f *fileFlags) measure(ctx context.Context, cfg bench.FileConfig, logger *slog.Logger) (rows []bench.FileRow, err error) {
+	work, err := os.MkdirTemp(f.dir, "globalfs-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	ours, closeOurs, err := f.ours(ctx, &cfg, work, logger)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeOurs()) }()
+	cfg.Contenders = append(cfg.Contenders, ours)
+	for _, way := range []struct {
+		name               string
+		tuned, passthrough bool
+	}{{name: "loopback"}, {name: "tuned", tuned: true}, {name: "passthrough", passthrough: true}} {
+		l := mount.Loopback{Backing: filepath.Join(work, way.name), Dir: filepath.Join(work, way.name+"-mount"), Tuned: way.tuned, Passthrough: way.passthrough}
+		other, close, err := loopback(&l, way.name)
+		if errors.Is(err, mount.ErrNoPassthrough) {
+			logger.Info("not measured", "file system", way.name, "reason", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, close()) }()
+		cfg.Contenders = append(cfg.Contenders, other)
+	}
+	if rows, err = bench.Files(ctx, cfg); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		rows[i].Copies = f.copies
+	}
+	return rows, nil
+}
+
+// ours starts the cluster and mounts it.
+func (f *fileFlags) ours(ctx context.Context, cfg *bench.FileConfig, work string, logger *slog.Logger) (_ *bench.Contender, close func() error, err error) {
+	spec := topology.Spec{Regions: []topology.Region{"us-west-2"}, Datacenters: 3, Replicas: 3, Copies: f.copies}
+	config := dev.Config{
+		Spec: spec, Dir: filepath.Join(work, "data"), GRPC: f.transport == "grpc", Durability: wal.OS, Timeout: client.DefaultTimeout, Logger: logger,
+		CacheBytes: int(cfg.Size) * 5 / 4 * (1 + len(spec.Regions)), // of which each partition has its share
+	}
+	if cfg.Sync {
+		config.Durability = wal.Sync
+	}
+	cluster, err := dev.Start(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	point := mountPoint{region: spec.Regions[0], dir: filepath.Join(work, "mount")}
+	m := &remounted{mount: func() (func() error, error) {
+		m, err := mountAt(cluster, config, point)
+		if err != nil {
+			return nil, err
+		}
+		return m.close, nil
+	}}
+	closeAll := func() error { return errors.Join(m.close(), cluster.Close()) }
+	dir := filepath.Join(point.dir, string(point.region), "bench")
+	if err := m.fresh(); err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	return &bench.Contender{Name: "globalfs", Dir: dir, Backing: config.Dir, Fresh: m.fresh, Through: true}, closeAll, nil
+}
+
+// loopback mounts go-fuse's loopback file system.
+func loopback(l *mount.Loopback, name string) (*bench.Contender, func() error, error) {
+	if err := errors.Join(os.Mkdir(l.Backing, 0o755), os.Mkdir(l.Dir, 0o755)); err != nil {
+		return nil, nil, err
+	}
+	m := &remounted{mount: l.Mount}
+	if err := m.fresh(); err != nil {
+		return nil, nil, err
+	}
+	return &bench.Contender{Name: name, Dir: l.Dir, Backing: l.Backing, Fresh: m.fresh, Through: !l.Passthrough}, m.close, nil
+}
+
+// remounted is a mount that can be made anew.
+type remounted struct {
+	mount   func() (unmount func() error, err error)
+	unmount func() error // nil: not mounted
+}
+
+func (r *remounted) fresh() (err error) {
+	if err := r.close(); err != nil {
+		return err
+	}
+	r.unmount, err = r.mount()
+	return err
+}
+
+func (r *remounted) close() error {
+	if r.unmount == nil {
+		return nil
+	}
+	unmount := r.unmount
+	r.unmount = nil
+	return unmount()
+}
+
+func printFiles(out io.Writer, rows []bench.FileRow) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "durability\tcopies\tmeasure\tfile system\trate\tunit\tCPU us\tbytes written per byte\tglobalfs is\tcounted on disk\t")
+	for _, row := range rows {
+		for _, r := range row.Rates {
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.0f\t%s/s\t%.0f\t%.2f\t%s\t%s\t\n", row.Durability, row.Copies, row.Measure, r.Name,
+				r.PerSecond, row.Unit, r.CPU, r.Written, ratio(r.Ratio), ratio(r.DiskRatio))
+		}
+	}
+	return w.Flush()
+}

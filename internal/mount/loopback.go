@@ -1,0 +1,69 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// maxSplice is the largest request whose answer fits a pipe, in bytes.
+const maxSplice = 512 << 10
+
+// Loopback says how go-fuse's loopback file system is mounted. It shows a directory of the disk at another place, with nothing
+// in between but FUSE: what our own mounts are measured against.
+type Loopback struct {
+	Backing string // an existing directory
+	Dir     string // where to mount: an existing directory
+	// Tuned asks the kernel for the largest requests that go-fuse can splice, and for reading as far ahead as our own mounts do.
+	// Without, the options are those of go-fuse's example.
+	Tuned bool
+	// Passthrough lets the kernel read and write the files of Backing itself: bytes do not come to this process at all.
+	Passthrough bool
+}
+
+// ErrNoPassthrough says that this process cannot let the kernel pass through.
+var ErrNoPassthrough = errors.New("passing through to files needs root and Linux 6.9")
+
+// Mount mounts it, and gives what unmounts it.
+func (l *Loopback) Mount() (unmount func() error, err error) {
+	if err := checkDevice(l.Dir); err != nil {
+		return nil, err
+	}
+	root, err := fs.NewLoopbackRoot(l.Backing)
+	if err != nil {
+		return nil, fmt.Errorf("loopback of %s: %w", l.Backing, err)
+	}
+	second := time.Second
+	options := &fs.Options{
+		AttrTimeout: &second, EntryTimeout: &second, NullPermissions: true,
+		MountOptions: fuse.MountOptions{FsName: l.Backing, Name: "loopback", DirectMount: os.Geteuid() == 0},
+	}
+	if l.Tuned {
+		options.MaxWrite, options.MaxBackground = maxSplice, maxBackground
+	}
+	if !l.Passthrough {
+		options.DisabledCapabilities = fuse.CAP_PASSTHROUGH
+	}
+	server, err := fs.Mount(l.Dir, root, options)
+	if err != nil {
+		return nil, fmt.Errorf("loopback at %s: %w%s", l.Dir, err, advice())
+	}
+	unmount = func() error {
+		if err := server.Unmount(); err != nil {
+			return fmt.Errorf("unmount %s: %w; try: umount -l %s", l.Dir, err, l.Dir)
+		}
+		server.Wait()
+		return nil
+	}
+	if l.Passthrough && (os.Geteuid() != 0 || server.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH == 0) {
+		return nil, errors.Join(ErrNoPassthrough, unmount())
+	}
+	if l.Tuned {
+		_ = readFarAhead(l.Dir) // our own mounts go without as well where that is not permitted
+	}
+	return unmount, nil
+}
