@@ -89,7 +89,7 @@ func Blocks(ctx context.Context, cfg BlocksConfig) ([]BlocksRow, error) {
 	return rows, nil
 }
 
-// blocksPoint measures one size with so many copies, on empty disks.
+// blocksPoint measures one size with so many copies, on empty disks. Each round gets what it has put.
 func blocksPoint(ctx context.Context, cfg *BlocksConfig, dir string, size, copies int) (rows []BlocksRow, err error) {
 	region, err := startRegion(cfg, filepath.Join(dir, "region"), copies)
 	if err != nil {
@@ -118,6 +118,11 @@ func blocksPoint(ctx context.Context, cfg *BlocksConfig, dir string, size, copie
 	slice := cfg.Duration / time.Duration(cfg.Rounds)
 	for i := range cfg.Rounds {
 		cfg.Progress(fmt.Sprintf("%d bytes, %d copies: puts and gets (%d of %d)", size, copies, i+1, cfg.Rounds))
+		if err := forget(dir); err != nil {
+			return nil, err
+		}
+		region.begin()
+		plain.begin()
 		for w := range work {
 			o, err := measureRound(ctx, cfg.Clients, slice, work[w].ours)
 			if err != nil {

@@ -34,7 +34,8 @@ type storageRegion struct {
 type blockClient struct {
 	store  block.Store
 	number uint64
-	put    []posix.BlockID // what it has put
+	last   uint64          // block put
+	put    []posix.BlockID // in this round
 	buffer []byte
 }
 
@@ -126,10 +127,18 @@ func (r *storageRegion) close() error {
 	return errors.Join(errs...)
 }
 
+// begin begins a round.
+func (r *storageRegion) begin() {
+	for _, c := range r.clients {
+		c.put = c.put[:0]
+	}
+}
+
 // put stores a new block.
 func (r *storageRegion) put(ctx context.Context, client int, data []byte) error {
 	c := r.clients[client]
-	id := posix.MakeBlockID(0, c.number, uint64(len(c.put)+1))
+	c.last++
+	id := posix.MakeBlockID(0, c.number, c.last)
 	if err := c.store.Put(ctx, id, data); err != nil {
 		return err
 	}
@@ -137,7 +146,7 @@ func (r *storageRegion) put(ctx context.Context, client int, data []byte) error 
 	return nil
 }
 
-// get reads any of the blocks that the client has put.
+// get reads any of the blocks that the client has put in this round.
 func (r *storageRegion) get(ctx context.Context, client, size int) error {
 	c := r.clients[client]
 	data, err := c.store.Get(ctx, c.put[rand.IntN(len(c.put))], c.buffer)

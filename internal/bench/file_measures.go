@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -46,7 +43,7 @@ func fileMeasures(cfg *FileConfig) []fileMeasure {
 			return cfg.prepareRead(ctx, c, func(context.Context, *os.File) error { return nil })
 		}},
 		{"read, on disk", "MiB", false, func(ctx context.Context, c *Contender) (func() (float64, float64, error), error) {
-			if err := errors.Join(c.Fresh(), settle(c.Backing), dropAllPages(c.Backing)); err != nil {
+			if err := errors.Join(c.Fresh(), forget(c.Backing)); err != nil {
 				return nil, err
 			}
 			return cfg.prepareRead(ctx, c, func(context.Context, *os.File) error { return nil })
@@ -64,7 +61,7 @@ func fileMeasures(cfg *FileConfig) []fileMeasure {
 // prepareWrite removes the large file; what is timed makes it again.
 func (cfg *FileConfig) prepareWrite(ctx context.Context, c *Contender) (func() (float64, float64, error), error) {
 	path := filepath.Join(c.Dir, largeName)
-	if err := errors.Join(remove(path), settle(c.Backing)); err != nil {
+	if err := errors.Join(remove(path), forget(c.Backing)); err != nil {
 		return nil, err
 	}
 	return func() (float64, float64, error) {
@@ -134,7 +131,7 @@ func (cfg *FileConfig) readThrough(ctx context.Context, f *os.File) error {
 func (cfg *FileConfig) prepareSmall(ctx context.Context, c *Contender, size int) (func() (float64, float64, error), error) {
 	c.made++
 	dir := filepath.Join(c.Dir, fmt.Sprintf("small-%d", c.made))
-	if err := errors.Join(os.Mkdir(dir, 0o755), settle(c.Backing)); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o755), forget(c.Backing)); err != nil {
 		return nil, err
 	}
 	p := newPayload(size)
@@ -155,36 +152,4 @@ func (cfg *FileConfig) prepareSmall(ctx context.Context, c *Contender, size int)
 		}
 		return float64(n), float64(n * size), nil
 	}, nil
-}
-
-// settle writes all that the disk of dir has not got yet, so that nobody's bytes are written at another's expense.
-func settle(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	if err = unix.Syncfs(int(d.Fd())); err != nil {
-		err = fmt.Errorf("syncfs %s: %w", dir, err)
-	}
-	return errors.Join(err, d.Close())
-}
-
-// dropAllPages asks the kernel to forget what it has of the files below dir. Those that are removed meanwhile do not matter.
-func dropAllPages(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		f, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return errors.Join(dropPages(f), f.Close())
-	})
 }

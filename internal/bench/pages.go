@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,4 +16,40 @@ func dropPages(f *os.File) error {
 		return fmt.Errorf("fadvise %s: %w", f.Name(), err)
 	}
 	return nil
+}
+
+// forget brings all that is below dir to the disk and out of the kernel's memory. What is written next then takes pages that
+// were used before, and nobody's bytes are written at another's expense.
+func forget(dir string) error { return errors.Join(settle(dir), dropAllPages(dir)) }
+
+// settle writes all that the disk of dir has not got yet, so that nobody's bytes are written at another's expense.
+func settle(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err = unix.Syncfs(int(d.Fd())); err != nil {
+		err = fmt.Errorf("syncfs %s: %w", dir, err)
+	}
+	return errors.Join(err, d.Close())
+}
+
+// dropAllPages asks the kernel to forget what it has of the files below dir. Those that are removed meanwhile do not matter.
+func dropAllPages(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(dropPages(f), f.Close())
+	})
 }

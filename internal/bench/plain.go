@@ -20,6 +20,7 @@ type plain struct {
 type plainClient struct {
 	files   []*os.File // one for each copy
 	written int64      // bytes in each
+	begun   int64      // of them before this round
 	buffer  []byte
 }
 
@@ -45,6 +46,13 @@ func openPlain(dir string, clients, copies int, sync bool) (_ *plain, err error)
 	return p, nil
 }
 
+// begin begins a round.
+func (p *plain) begin() {
+	for i := range p.clients {
+		p.clients[i].begun = p.clients[i].written
+	}
+}
+
 // write appends data to each file of a client.
 func (p *plain) write(client int, data []byte) error {
 	c := &p.clients[client]
@@ -62,13 +70,13 @@ func (p *plain) write(client int, data []byte) error {
 	return nil
 }
 
-// read reads what was written at once from anywhere in any file of a client.
+// read reads what was written at once in this round, from any file of a client.
 func (p *plain) read(client, size int) error {
 	c := &p.clients[client]
 	if c.buffer == nil {
 		c.buffer = make([]byte, size)
 	}
-	_, err := c.files[rand.IntN(len(c.files))].ReadAt(c.buffer, rand.Int64N(c.written/int64(size))*int64(size))
+	_, err := c.files[rand.IntN(len(c.files))].ReadAt(c.buffer, c.begun+rand.Int64N((c.written-c.begun)/int64(size))*int64(size))
 	return err
 }
 
