@@ -29,8 +29,8 @@ type Store interface {
 	// ErrUnavailable are told apart from other errors.
 	Put(ctx context.Context, id ID, data []byte) error
 	// Get gives the verified bytes of a block, in into[:0] if they fit its capacity,
-	// else in memory of their own. Whatever into held is lost, also on an error:
-	// ErrNotFound, ErrCorrupt, ErrUnavailable or another.
+	// else in memory that nobody may change: others may have been given the same. Whatever
+	// into held is lost, also on an error: ErrNotFound, ErrCorrupt, ErrUnavailable or another.
 	Get(ctx context.Context, id ID, into []byte) ([]byte, error)
 	// Delete removes blocks; those that are not there are skipped.
 	Delete(ctx context.Context, ids []ID) error

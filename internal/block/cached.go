@@ -54,7 +54,7 @@ func (c *Cached) Put(ctx context.Context, id ID, data []byte) error {
 	return nil
 }
 
-// Get implements Store.
+// Get implements Store. What does not fit into is not copied at all: it is what the cache has.
 func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -64,7 +64,7 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		if element := c.blocks[id]; element != nil {
 			c.lru.MoveToFront(element)
 			c.mu.Unlock()
-			return append(into[:0], element.Value.(*cachedBlock).data...), nil
+			return within(into, element.Value.(*cachedBlock).data), nil
 		}
 		f := c.flights[id]
 		if f == nil {
@@ -86,8 +86,16 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		if f.err != nil {
 			return nil, f.err
 		}
-		return append(into[:0], f.data...), nil
+		return within(into, f.data), nil
 	}
+}
+
+// within gives data in into if it fits there, else as it is.
+func within(into, data []byte) []byte {
+	if cap(into) < len(data) {
+		return data
+	}
+	return append(into[:0], data...)
 }
 
 // fly gets a block from the store for all who wait for f.

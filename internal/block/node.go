@@ -193,14 +193,13 @@ func (n *Node) fetch(ctx context.Context, id ID) (reply []byte, err error) {
 func (n *Node) read(ctx context.Context, id ID, use func(data []byte)) error {
 	buffer, _ := n.buffers.Get().(*[]byte)
 	if buffer == nil {
-		buffer = new([]byte)
+		buffer = new(make([]byte, 0, MaxSize))
 	}
 	defer n.buffers.Put(buffer)
 	data, err := n.config.Disk.Get(ctx, id, *buffer)
 	if err != nil {
 		return err
 	}
-	*buffer = data
 	use(data)
 	return nil
 }

@@ -54,10 +54,7 @@ func (r *Remote) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cap(into) < len(data) {
-		return data, nil
-	}
-	return append(into[:0], data...), nil
+	return within(into, data), nil
 }
 
 // get sends a request that may be sent twice.

@@ -52,6 +52,12 @@ func TestContentAgainstAModel(t *testing.T) {
 			length := random.IntN(6 << 20)
 			want := model[from:min(len(model), from+length)]
 			require.True(t, bytes.Equal(want, read(t, c, f, uint64(from), length)), "at %d, %d bytes", from, length)
+			for _, length := range []int{length, 1 << 20, 1} {
+				want := model[from:min(len(model), from+length)]
+				viewed, err := c.View(t.Context(), f, make([]byte, length), uint64(from))
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(want, viewed), "at %d, view of %d bytes", from, length)
+			}
 		}
 	})
 }

@@ -28,38 +28,71 @@ const maxRereads = 3
 func (c *Client) Read(ctx context.Context, ino posix.Ino, into []byte, offset uint64) (int, error) {
 	ctx, cancel := c.operation(ctx)
 	defer cancel()
-	n := 0
+	return c.readOn(ctx, ino, into, 0, offset)
+}
+
+// View is Read for those who only look at what there is: it gives that in buffer or, without copying it there, in memory that
+// is not to be changed, as others may look at it too.
+func (c *Client) View(ctx context.Context, ino posix.Ino, buffer []byte, offset uint64) ([]byte, error) {
+	ctx, cancel := c.operation(ctx)
+	defer cancel()
+	if len(buffer) == 0 {
+		return nil, nil
+	}
+	w, err := c.readWindow(ctx, ino, buffer[:min(len(buffer), maxWindow)], offset, true)
+	switch {
+	case err != nil:
+		return nil, c.outcome(err)
+	case w.last || len(w.content) == len(buffer):
+		return w.content, nil
+	}
+	n, err := c.readOn(ctx, ino, buffer, copy(buffer, w.content), offset)
+	return buffer[:n], err
+}
+
+// readOn goes on to read into, of which there are n bytes.
+func (c *Client) readOn(ctx context.Context, ino posix.Ino, into []byte, n int, offset uint64) (int, error) {
 	for n < len(into) {
-		window := into[n:min(len(into), n+maxWindow)]
-		got, err := c.readWindow(ctx, ino, window, offset+uint64(n))
-		n += got
+		w, err := c.readWindow(ctx, ino, into[n:min(len(into), n+maxWindow)], offset+uint64(n), false)
 		if err != nil {
 			return n, c.outcome(err)
 		}
-		if got == 0 {
-			break // the end
+		if n += len(w.content); w.last {
+			break
 		}
 	}
 	return n, nil
 }
 
-// readWindow gives how much it has read: nothing only at the end of the file.
-func (c *Client) readWindow(ctx context.Context, ino posix.Ino, into []byte, offset uint64) (int, error) {
+// window is the content of a range, or of the beginning of it.
+type window struct {
+	content []byte
+	last    bool // the file ends with it
+}
+
+// readWindow reads as much of a range, at least a byte of it if the file goes on there, as its extents can be told of at once. The
+// content is in into or, if it may be shared and is in one block, where that is.
+func (c *Client) readWindow(ctx context.Context, ino posix.Ino, into []byte, offset uint64, share bool) (window, error) {
 	for try := 1; ; try++ {
 		r, err := c.askAt(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: uint64(len(into))})
 		if err != nil || offset >= r.Attr.Size {
-			return 0, err
+			return window{last: true}, err
 		}
-		n := int(min(uint64(len(into)), r.Attr.Size-offset, r.Number-min(offset, r.Number)))
-		err = c.fill(ctx, r.partition, into[:n], offset, r.Extents)
+		w := window{content: into[:min(uint64(len(into)), r.Attr.Size-offset, r.Number-min(offset, r.Number))]}
+		w.last = offset+uint64(len(w.content)) == r.Attr.Size || len(w.content) == 0
+		if share && len(r.Extents) == 1 && r.Extents[0].Data == nil && r.Extents[0].Length == uint64(len(w.content)) {
+			w.content, err = c.get(ctx, r.partition, &r.Extents[0], nil)
+		} else {
+			err = c.fill(ctx, r.partition, w.content, offset, r.Extents)
+		}
 		switch {
 		case err == nil:
-			return n, nil
+			return w, nil
 		case !errors.Is(err, block.ErrNotFound) || try == maxRereads:
 			if ctx.Err() == nil {
 				c.events.warn("read block", "a block cannot be read: check the storage servers of the partition's regions", "partition", r.partition.id, "inode", ino, "error", err)
 			}
-			return 0, err
+			return window{}, err
 		}
 		// Overwritten since the extents were read, and deleted: look again.
 	}
@@ -83,31 +116,35 @@ func (c *Client) fill(ctx context.Context, p *partition, into []byte, offset uin
 		copy(into[e.Offset-offset:], e.Data)
 	}
 	clear(into[at-offset:])
-	place := func(e *meta.Extent) []byte { return into[e.Offset-offset:][:e.Length] }
+	place := func(e *meta.Extent) error {
+		into := into[e.Offset-offset:][:e.Length]
+		data, err := c.get(ctx, p, e, into)
+		if err == nil && &data[0] != &into[0] {
+			copy(into, data)
+		}
+		return err
+	}
 	if len(blocks) == 1 {
-		return c.get(ctx, p, &blocks[0], place(&blocks[0]))
+		return place(&blocks[0])
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range blocks {
-		g.Go(func() error { return c.get(ctx, p, &blocks[i], place(&blocks[i])) })
+		g.Go(func() error { return place(&blocks[i]) })
 	}
 	return g.Wait()
 }
 
-// get reads the bytes of e. A block that has no others goes straight into its place.
-func (c *Client) get(ctx context.Context, p *partition, e *meta.Extent, into []byte) error {
+// get gives the bytes of e, in into if its block has no others and they fit there.
+func (c *Client) get(ctx context.Context, p *partition, e *meta.Extent, into []byte) ([]byte, error) {
 	data, err := c.fetch(ctx, p, e.Block, into)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if uint64(len(data)) < uint64(e.Skip)+e.Length {
-		return fmt.Errorf("block %v has %d bytes, %d at %d are wanted: %w", e.Block, len(data), e.Length, e.Skip, posix.EIO)
+		return nil, fmt.Errorf("block %v has %d bytes, %d at %d are wanted: %w", e.Block, len(data), e.Length, e.Skip, posix.EIO)
 	}
-	if data = data[e.Skip:][:e.Length]; &data[0] != &into[0] {
-		copy(into, data)
-	}
-	return nil
+	return data[e.Skip:][:e.Length], nil
 }
 
 // fetch gives a block of a file that is in p. One that came from elsewhere is put into p's store for the next

@@ -79,11 +79,11 @@ func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node))
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	ctx, end := reading(cancel)
 	defer end()
-	n, err := f.client.Read(ctx, ino(&in.InHeader), buf[:min(len(buf), int(in.Size))], in.Offset)
+	content, err := f.client.View(ctx, ino(&in.InHeader), buf[:min(len(buf), int(in.Size))], in.Offset)
 	if err != nil {
 		return nil, status(err)
 	}
-	return fuse.ReadResultData(buf[:n]), fuse.OK
+	return fuse.ReadResultData(content), fuse.OK
 }
 
 // Write gives the data to the client. Where an append begins is decided when it is ordered: the
