@@ -40,9 +40,10 @@ func (c *FileConfig) Validate() error {
 // Contender is a mounted file system.
 type Contender struct {
 	Name    string
-	Dir     string       // an empty directory on the mount
-	Backing string       // where its bytes are on the disk
-	Fresh   func() error // mounts it anew, so that it remembers nothing
+	Dir     string // an empty directory on the mount
+	Backing string // where its bytes are on the disk
+	// Fresh mounts it anew, so that it remembers nothing. Its cache, if it has one, must have room for so many bytes; 0: as usual.
+	Fresh func(remember int64) error
 	// Through says that what is written comes to this process. The kernel then counts it as written by the program too, which is
 	// taken off again.
 	Through bool

@@ -32,18 +32,21 @@ func fileMeasures(cfg *FileConfig) []fileMeasure {
 			return cfg.prepareRead(ctx, c, cfg.readThrough)
 		}},
 		{"read, file system has it", "MiB", false, func(ctx context.Context, c *Contender) (func() (float64, float64, error), error) {
+			if err := c.Fresh(cfg.Size * 5 / 4); err != nil {
+				return nil, err
+			}
 			return cfg.prepareRead(ctx, c, func(ctx context.Context, f *os.File) error {
 				return errors.Join(cfg.readThrough(ctx, f), dropPages(f))
 			})
 		}},
 		{"read, servers have it", "MiB", false, func(ctx context.Context, c *Contender) (func() (float64, float64, error), error) {
-			if err := c.Fresh(); err != nil {
+			if err := c.Fresh(0); err != nil {
 				return nil, err
 			}
 			return cfg.prepareRead(ctx, c, func(context.Context, *os.File) error { return nil })
 		}},
 		{"read, on disk", "MiB", false, func(ctx context.Context, c *Contender) (func() (float64, float64, error), error) {
-			if err := errors.Join(c.Fresh(), forget(c.Backing)); err != nil {
+			if err := errors.Join(c.Fresh(0), forget(c.Backing)); err != nil {
 				return nil, err
 			}
 			return cfg.prepareRead(ctx, c, func(context.Context, *os.File) error { return nil })
@@ -61,7 +64,7 @@ func fileMeasures(cfg *FileConfig) []fileMeasure {
 // prepareWrite removes the large file; what is timed makes it again.
 func (cfg *FileConfig) prepareWrite(ctx context.Context, c *Contender) (func() (float64, float64, error), error) {
 	path := filepath.Join(c.Dir, largeName)
-	if err := errors.Join(remove(path), forget(c.Backing)); err != nil {
+	if err := errors.Join(c.Fresh(0), remove(path), forget(c.Backing)); err != nil {
 		return nil, err
 	}
 	return func() (float64, float64, error) {

@@ -50,9 +50,10 @@ durable by then, loopback does it there.
 
 What is compared when reading:
   kernel has it       the file is read a second time from the same descriptor: FUSE is not asked
-  file system has it  the kernel has dropped its pages of the mount. Our client has the blocks in its memory; under loopback
-                      the kernel has the pages of the file below
-  servers have it     our client is new and asks the storage servers, whose files the kernel has in memory, as those below loopback
+  file system has it  the kernel has dropped its pages of the mount. Our client has read the file before, and has a cache that is
+                      large enough for it; under loopback the kernel has the pages of the file below
+  servers have it     our client is new, with a cache of the usual size, and asks the storage servers, whose files the kernel has
+                      in memory, as those below loopback
   on disk             the same, and the kernel has dropped the pages of all files below both mounts
 The ratio is that of the rates, ours to the other's, the median over the rounds; the disk's ratio is the same counted in bytes
 that the process caused to be written to the disk: ours writes each byte as often as there are copies.`,
@@ -129,7 +130,7 @@ func (f *fileFlags) measure(ctx context.Context, cfg bench.FileConfig, logger *s
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	ours, closeOurs, err := f.ours(ctx, &cfg, work, logger)
+	ours, closeOurs, err := f.ours(ctx, work, cfg.Sync, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -161,13 +162,12 @@ func (f *fileFlags) measure(ctx context.Context, cfg bench.FileConfig, logger *s
 }
 
 // ours starts the cluster and mounts it.
-func (f *fileFlags) ours(ctx context.Context, cfg *bench.FileConfig, work string, logger *slog.Logger) (_ *bench.Contender, close func() error, err error) {
+func (f *fileFlags) ours(ctx context.Context, work string, sync bool, logger *slog.Logger) (_ *bench.Contender, close func() error, err error) {
 	spec := topology.Spec{Regions: []topology.Region{"us-west-2"}, Datacenters: 3, Replicas: 3, Copies: f.copies}
 	config := dev.Config{
 		Spec: spec, Dir: filepath.Join(work, "data"), GRPC: f.transport == "grpc", Durability: wal.OS, Timeout: client.DefaultTimeout, Logger: logger,
-		CacheBytes: int(cfg.Size) * 5 / 4 * (1 + len(spec.Regions)), // of which each partition has its share
 	}
-	if cfg.Sync {
+	if sync {
 		config.Durability = wal.Sync
 	}
 	cluster, err := dev.Start(ctx, config)
@@ -175,7 +175,8 @@ func (f *fileFlags) ours(ctx context.Context, cfg *bench.FileConfig, work string
 		return nil, nil, err
 	}
 	point := mountPoint{region: spec.Regions[0], dir: filepath.Join(work, "mount")}
-	m := &remounted{mount: func() (func() error, error) {
+	m := &remounted{mount: func(remember int64) (func() error, error) {
+		point.cacheBytes = int(remember) * (1 + len(spec.Regions)) // of which each partition has its share
 		m, err := mountAt(cluster, config, point)
 		if err != nil {
 			return nil, err
@@ -184,7 +185,7 @@ func (f *fileFlags) ours(ctx context.Context, cfg *bench.FileConfig, work string
 	}}
 	closeAll := func() error { return errors.Join(m.close(), cluster.Close()) }
 	dir := filepath.Join(point.dir, string(point.region), "bench")
-	if err := m.fresh(); err != nil {
+	if err := m.fresh(0); err != nil {
 		return nil, nil, errors.Join(err, closeAll())
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -198,8 +199,8 @@ func loopback(l *mount.Loopback, name string) (*bench.Contender, func() error, e
 	if err := errors.Join(os.Mkdir(l.Backing, 0o755), os.Mkdir(l.Dir, 0o755)); err != nil {
 		return nil, nil, err
 	}
-	m := &remounted{mount: l.Mount}
-	if err := m.fresh(); err != nil {
+	m := &remounted{mount: func(int64) (func() error, error) { return l.Mount() }}
+	if err := m.fresh(0); err != nil {
 		return nil, nil, err
 	}
 	return &bench.Contender{Name: name, Dir: l.Dir, Backing: l.Backing, Fresh: m.fresh, Through: !l.Passthrough}, m.close, nil
@@ -207,15 +208,15 @@ func loopback(l *mount.Loopback, name string) (*bench.Contender, func() error, e
 
 // remounted is a mount that can be made anew.
 type remounted struct {
-	mount   func() (unmount func() error, err error)
+	mount   func(remember int64) (unmount func() error, err error)
 	unmount func() error // nil: not mounted
 }
 
-func (r *remounted) fresh() (err error) {
+func (r *remounted) fresh(remember int64) (err error) {
 	if err := r.close(); err != nil {
 		return err
 	}
-	r.unmount, err = r.mount()
+	r.unmount, err = r.mount(remember)
 	return err
 }
 

@@ -87,7 +87,7 @@ func TestParseMounts(t *testing.T) {
 	regions := topology.DefaultSpec().Regions
 	points, err := parseMounts([]string{"/a", "eu-west-1=/b"}, regions)
 	require.NoError(t, err)
-	require.Equal(t, []mountPoint{{"us-west-2", "/a"}, {"eu-west-1", "/b"}}, points)
+	require.Equal(t, []mountPoint{{region: "us-west-2", dir: "/a"}, {region: "eu-west-1", dir: "/b"}}, points)
 }
 
 // The whole benchmark runs, through the client library.

@@ -68,8 +68,9 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 
 // mountPoint is one --mount.
 type mountPoint struct {
-	region topology.Region
-	dir    string
+	region     topology.Region
+	dir        string
+	cacheBytes int // of the client; 0: the default
 }
 
 func parseMounts(values []string, regions []topology.Region) ([]mountPoint, error) {
@@ -146,7 +147,11 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err := os.MkdirAll(p.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("mount point: %w", err)
 	}
-	c, err := cluster.Client(p.region)
+	open := cluster.Client
+	if p.cacheBytes > 0 {
+		open = func(r topology.Region) (*dev.Client, error) { return cluster.ClientWithCache(r, p.cacheBytes) }
+	}
+	c, err := open(p.region)
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// defaultCache is Config.CacheBytes if that is 0.
-const defaultCache = 64 << 20
+// cacheBytes bounds the blocks that a client keeps in memory, of all partitions together.
+const cacheBytes = 64 << 20
 
 // regionTimeout is how long one storage node may take for one block: it tries others in
 // its region meanwhile.
@@ -28,7 +28,7 @@ type stores struct {
 }
 
 // blocks makes the stores of a client in a region, over the servers' disks or over object storage.
-func (c *Cluster) blocks(region topology.Region, caller block.Caller) (*stores, error) {
+func (c *Cluster) blocks(region topology.Region, caller block.Caller, cacheBytes int) (*stores, error) {
 	plan := c.Plan
 	s := &stores{partitions: make([]block.Store, len(plan.Partitions))}
 	regional := map[topology.Region]collector.Store{}
@@ -62,7 +62,7 @@ func (c *Cluster) blocks(region topology.Region, caller block.Caller) (*stores, 
 		if err != nil {
 			return nil, err
 		}
-		s.partitions[i] = block.NewCached(nearest, cmp.Or(c.cfg.CacheBytes, defaultCache)/len(plan.Partitions))
+		s.partitions[i] = block.NewCached(nearest, cacheBytes/len(plan.Partitions))
 	}
 	return s, nil
 }

@@ -34,7 +34,6 @@ type Config struct {
 	WAN        bool   // add the delays between the regions; not with GRPC
 	Durability wal.Durability
 	Timeout    time.Duration // of one file system operation; 0: the client's default
-	CacheBytes int           // of blocks that a client keeps in memory, of all partitions together; 0: 64 MiB
 	Retain     int           // bytes of commands that a replica keeps for others that are away; 0: the default
 	Grace      time.Duration // how long a block that no file needs any more is kept; 0: the collector's default
 	Sweep      time.Duration // between looks for blocks that no file ever got; 0: the collector's default
@@ -177,8 +176,13 @@ func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.caller.C
 
 // Client makes a client in a region. The caller closes it.
 func (c *Cluster) Client(region topology.Region) (*Client, error) {
+	return c.ClientWithCache(region, cacheBytes)
+}
+
+// ClientWithCache makes a client that keeps up to so many bytes of blocks in memory, of all partitions together.
+func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*Client, error) {
 	caller := c.network.client(region)
-	stores, err := c.blocks(region, caller)
+	stores, err := c.blocks(region, caller, cacheBytes)
 	if err != nil {
 		return nil, errors.Join(err, caller.Close())
 	}
