@@ -173,7 +173,7 @@ func (r *rounds) send(ctx context.Context, server multicast.ProcessID, id ID) er
 		return err
 	}
 	r.count(func(s *RoundStatus) { s.Missing++ })
-	if err := n.storeAt(ctx, server, id, encodePut(opStore, id, data)); err != nil {
+	if err := n.storeAt(ctx, server, encodePut(opStore, id, data)); err != nil {
 		r.count(func(s *RoundStatus) { s.Failed++ })
 		return err
 	}

@@ -70,7 +70,7 @@ type Node struct {
 	changing chan struct{}
 	// stragglers run on after their request was answered. Close waits for them.
 	stragglers stragglers
-	// buffers holds the bytes of blocks on their way from the disk to a reply.
+	// buffers holds the bytes of blocks that are only read to see whether they are good.
 	buffers sync.Pool // of *[]byte
 }
 
@@ -172,7 +172,7 @@ func (n *Node) store(ctx context.Context, q *request) error {
 	if !slices.Contains(n.view.Load().owners(q.id), n.config.Self) {
 		n.wakeUp() // it stands in for an owner, and hands the block back as soon as it can
 	}
-	return n.config.Disk.Put(ctx, q.id, q.data)
+	return n.keep(ctx, q)
 }
 
 // verify checks the block of a put as it came from the wire.
@@ -183,30 +183,34 @@ func (q *request) verify() error {
 	return nil
 }
 
-// fetch gives the reply with the copy on the own disk.
-func (n *Node) fetch(ctx context.Context, id ID) (reply []byte, err error) {
-	err = n.read(ctx, id, func(data []byte) { reply = replyBlock(id, data) })
-	return reply, err
+// fetch gives the reply with the copy on the own disk, which goes there from the disk without a stop.
+func (n *Node) fetch(ctx context.Context, id ID) ([]byte, error) {
+	sizes, err := n.config.Disk.Sizes(ctx, []ID{id})
+	if err != nil {
+		return nil, err
+	}
+	room := make([]byte, replyOffset+int(sizes[0]))
+	data, err := n.config.Disk.Get(ctx, id, room[replyOffset:replyOffset])
+	if err != nil {
+		return nil, err
+	}
+	return replyIn(room, id, data), nil
 }
 
-// read lends the verified bytes of the copy on the own disk.
-func (n *Node) read(ctx context.Context, id ID, use func(data []byte)) error {
+// check reads the copy on the own disk, and gives ErrCorrupt if it is bad.
+func (n *Node) check(ctx context.Context, id ID) error {
 	buffer, _ := n.buffers.Get().(*[]byte)
 	if buffer == nil {
 		buffer = new(make([]byte, 0, MaxSize))
 	}
 	defer n.buffers.Put(buffer)
-	data, err := n.config.Disk.Get(ctx, id, *buffer)
-	if err != nil {
-		return err
-	}
-	use(data)
-	return nil
+	_, err := n.config.Disk.Get(ctx, id, *buffer)
+	return err
 }
 
 // isGood reads the copy on the own disk: true, or false if it is bad or not there.
 func (n *Node) isGood(ctx context.Context, id ID) (bool, error) {
-	err := n.read(ctx, id, func([]byte) {})
+	err := n.check(ctx, id)
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

@@ -28,8 +28,8 @@ func (n *Node) put(ctx context.Context, q *request) error {
 	defer cancel()
 	servers := n.lastDown(n.peers.order(v.ring.Walk(q.id)))
 	p := placement{
-		node: n, ctx: storing, id: q.id, servers: servers, events: make(chan placed, 2*len(servers)),
-		frame: encodePut(opStore, q.id, q.data),
+		node: n, ctx: storing, servers: servers, events: make(chan placed, 2*len(servers)),
+		frame: encodeSummed(opStore, q),
 	}
 	p.run(v.copies)
 	if p.stoodIn {
@@ -62,7 +62,6 @@ func (n *Node) lastDown(servers []multicast.ProcessID) []multicast.ProcessID {
 type placement struct {
 	node    *Node
 	ctx     context.Context
-	id      ID
 	frame   []byte                // opStore
 	servers []multicast.ProcessID // not tried yet
 	events  chan placed           // room for two of each server
@@ -114,10 +113,10 @@ func (p *placement) next() int {
 	}
 	server := p.servers[0]
 	p.servers = p.servers[1:]
-	n, ctx, events, frame, id := p.node, p.ctx, p.events, p.frame, p.id
+	n, ctx, events, frame := p.node, p.ctx, p.events, p.frame
 	n.stragglers.Go(func() {
 		late := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{late: true} })
-		err := n.storeAt(ctx, server, id, frame)
+		err := n.storeAt(ctx, server, frame)
 		replaced := !late.Stop()
 		if replaced && ctx.Err() != nil {
 			n.peers.abandoned(server)
@@ -128,10 +127,14 @@ func (p *placement) next() int {
 }
 
 // storeAt stores the block of an opStore on a server.
-func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, id ID, frame []byte) error {
+func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []byte) error {
 	if server == n.config.Self {
 		return n.peers.try(ctx, server, func(ctx context.Context) error {
-			return n.config.Disk.Put(ctx, id, frame[blockOffset:])
+			q, err := decodeRequest(frame)
+			if err != nil {
+				return err
+			}
+			return n.keep(ctx, &q)
 		})
 	}
 	_, err := n.peers.call(ctx, server, frame)
@@ -164,7 +167,7 @@ func (n *Node) replace(ctx context.Context, id ID, reply []byte, bad []multicast
 	}
 	frame := encodePut(opStore, id, data)
 	for _, server := range bad {
-		if err := n.storeAt(ctx, server, id, frame); err != nil {
+		if err := n.storeAt(ctx, server, frame); err != nil {
 			n.config.Log.Warn("cannot replace corrupt block", "block", id, "server", server, "error", err)
 		} else {
 			n.counts.replaced.Add(1)

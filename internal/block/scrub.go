@@ -46,7 +46,7 @@ func (n *Node) scrubBlock(ctx context.Context, id ID) error {
 	if err := n.limits.scrub.WaitN(ctx, min(int(sizes[0]), MaxSize)); err != nil {
 		return err
 	}
-	err = n.read(ctx, id, func([]byte) {})
+	err = n.check(ctx, id)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		if errors.Is(err, ErrNotFound) {
 			return nil
@@ -132,7 +132,7 @@ func (n *Node) cure(ctx context.Context, m *remedy) error {
 	frame := encodePut(opStore, m.id, data)
 	var errs []error
 	for _, owner := range m.owners {
-		if err := n.storeAt(ctx, owner, m.id, frame); err != nil {
+		if err := n.storeAt(ctx, owner, frame); err != nil {
 			errs = append(errs, err)
 			continue
 		}

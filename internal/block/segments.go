@@ -153,7 +153,11 @@ func (s *Segments) Put(ctx context.Context, id ID, data []byte) error {
 	if err := checkSize(id, data); err != nil {
 		return err
 	}
-	u := &update{id: id, data: data, crc: checksum(id, data)}
+	return s.put(ctx, &update{id: id, data: data, crc: checksum(id, data)})
+}
+
+// put does a Put whose checksum is known.
+func (s *Segments) put(ctx context.Context, u *update) error {
 	for {
 		if err := s.submit(ctx, u); err != nil || u.found == nil {
 			return err
@@ -162,7 +166,7 @@ func (s *Segments) Put(ctx context.Context, id ID, data []byte) error {
 		if good, err := s.verify(u, u.found); good || err != nil {
 			return err
 		}
-		u = &update{id: id, data: data, crc: u.crc, bad: u.found}
+		u = &update{id: u.id, data: u.data, crc: u.crc, bad: u.found}
 	}
 }
 

@@ -58,10 +58,15 @@ type request struct {
 // encodePut gives a request that stores a block. It is the only copy of data that a
 // client makes.
 func encodePut(o op, id ID, data []byte) []byte {
-	b := make([]byte, 0, blockOffset+len(data))
-	b = append(append(b, byte(o)), id[:]...)
-	b = binary.LittleEndian.AppendUint32(b, checksum(id, data))
-	return append(b, data...)
+	return encodeSummed(o, &request{id: id, crc: checksum(id, data), data: data})
+}
+
+// encodeSummed gives a request that stores the block of q, which was verified.
+func encodeSummed(o op, q *request) []byte {
+	b := make([]byte, 0, blockOffset+len(q.data))
+	b = append(append(b, byte(o)), q.id[:]...)
+	b = binary.LittleEndian.AppendUint32(b, q.crc)
+	return append(b, q.data...)
 }
 
 // encodeGet gives a request for a block.
@@ -171,11 +176,22 @@ const maxText = 1 << 10
 // replyOK begins a reply that has up to room bytes more.
 func replyOK(room int) []byte { return append(make([]byte, 0, 1+room), byte(codeOK)) }
 
+// replyOffset is where the data of a block begins in a reply.
+const replyOffset = 1 + 4
+
 // replyBlock is the reply with a block.
-func replyBlock(id ID, data []byte) []byte {
-	b := replyOK(4 + len(data))
-	b = binary.LittleEndian.AppendUint32(b, checksum(id, data))
-	return append(b, data...)
+func replyBlock(id ID, data []byte) []byte { return replyIn(nil, id, data) }
+
+// replyIn is the reply with a block, in room if data is there already at replyOffset.
+func replyIn(room []byte, id ID, data []byte) []byte {
+	if end := replyOffset + len(data); len(data) > 0 && len(room) >= end && &room[replyOffset] == &data[0] {
+		room = room[:end]
+	} else {
+		room = append(make([]byte, replyOffset, end), data...)
+	}
+	room[0] = byte(codeOK)
+	binary.LittleEndian.PutUint32(room[1:], checksum(id, data))
+	return room
 }
 
 // replyError is the reply for err: its code, and its text for people.
