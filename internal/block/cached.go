@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"sync"
 )
 
@@ -43,13 +42,17 @@ func NewCached(store Store, maxBytes int) *Cached {
 
 // Put implements Store. What is written is often read soon, so it is remembered.
 func (c *Cached) Put(ctx context.Context, id ID, data []byte) error {
-	if err := c.store.Put(ctx, id, data); err != nil {
+	frame, err := newFrame(id, data)
+	if err != nil {
+		return err
+	}
+	if err := putFramed(ctx, c.store, id, frame); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.blocks[id] == nil && len(data) <= c.max {
-		c.remember(id, slices.Clone(data))
+		c.remember(id, framedData(frame))
 	}
 	return nil
 }

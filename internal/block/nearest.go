@@ -38,14 +38,23 @@ func NewNearest(stores ...Store) (*Nearest, error) {
 // Put implements Store. It asks all regions in parallel, and does not return before all have answered or it has given them
 // up: data is the caller's again. If one refuses, for lack of space say, it is refused.
 func (n *Nearest) Put(ctx context.Context, id ID, data []byte) error {
+	frame, err := newFrame(id, data)
+	if err != nil {
+		return err
+	}
+	return n.putFrame(ctx, id, frame)
+}
+
+// putFrame implements framed.
+func (n *Nearest) putFrame(ctx context.Context, id ID, frame []byte) error {
 	if len(n.stores) == 1 {
-		return n.stores[0].Put(ctx, id, data)
+		return putFramed(ctx, n.stores[0], id, frame)
 	}
 	asking, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	results := make(chan putResult, len(n.stores))
 	for i, s := range n.stores {
-		go func() { results <- putResult{i, s.Put(asking, id, data)} }()
+		go func() { results <- putResult{i, putFramed(asking, s, id, frame)} }()
 	}
 	return n.gather(ctx, id, results, giveUp)
 }

@@ -37,10 +37,16 @@ func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration
 
 // Put implements Store. The region has its copies when Put returns nil.
 func (r *Remote) Put(ctx context.Context, id ID, data []byte) error {
-	if err := checkSize(id, data); err != nil {
+	frame, err := newFrame(id, data)
+	if err != nil {
 		return err
 	}
-	_, err := r.ask(ctx, encodePut(opPut, id, data))
+	return r.putFrame(ctx, id, frame)
+}
+
+// putFrame implements framed.
+func (r *Remote) putFrame(ctx context.Context, _ ID, frame []byte) error {
+	_, err := r.ask(ctx, frame)
 	return err
 }
 
