@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
-	"github.com/globalfs/globalfs/internal/block/ring"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -51,16 +50,12 @@ func startRegion(cfg *BlocksConfig, dir string, copies int) (_ *storageRegion, e
 	if err != nil {
 		return nil, err
 	}
-	var members []ring.Member
+	var members []block.Server
 	var ids []multicast.ProcessID
 	for i := range storageNodes {
 		id := multicast.ProcessID(i + 1)
 		ids = append(ids, id)
-		members = append(members, ring.Member{ID: id, Datacenter: fmt.Sprintf("datacenter-%d", id)})
-	}
-	servers, err := ring.New(members)
-	if err != nil {
-		return nil, err
+		members = append(members, block.Server{ID: id, Datacenter: fmt.Sprintf("datacenter-%d", id)})
 	}
 	for _, id := range ids {
 		path := filepath.Join(dir, fmt.Sprint(id))
@@ -74,11 +69,15 @@ func startRegion(cfg *BlocksConfig, dir string, copies int) (_ *storageRegion, e
 			return nil, err
 		}
 		e := endpoint(id)
-		r.closers = append(r.closers, disk.Close, e.Close)
-		node, err := block.NewNode(block.NodeConfig{Self: id, Ring: servers, Copies: copies, Disk: disk, Peers: e, CallTimeout: nodeTimeout})
+		r.closers = append(r.closers, disk.Close)
+		node, err := block.NewNode(block.NodeConfig{
+			Self: id, Members: block.Members{Version: 1, Servers: members}, Copies: copies, Disk: disk, Peers: e, CallTimeout: nodeTimeout,
+			Healing: block.DefaultHealing(),
+		})
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, e.Close())
 		}
+		r.closers = append(r.closers, func() error { node.Close(); return nil }, e.Close)
 		e.Serve(node.Handle)
 	}
 	for i := range cfg.Clients {

@@ -103,20 +103,22 @@ func TestHungServerDelaysOneCall(t *testing.T) {
 
 // TestReadRepair replaces bad copies: the own one and those of other servers.
 func TestReadRepair(t *testing.T) {
-	id, data := blocktest.Block(1, 5000)
-	r := region(t, 5)
-	walk := r.Ring.Walk(id)
-	require.NoError(t, r.Client(t).Put(t.Context(), id, data))
-	require.NoError(t, r.Disks[walk[4]].Put(t.Context(), id, data))       // it stood in once
-	for _, at := range []multicast.ProcessID{walk[0], walk[1], walk[4]} { // who meets the first owner on the way
-		near, err := block.NewRemote(r, []multicast.ProcessID{at}, time.Second)
-		require.NoError(t, err)
-		disk(r, walk[0]).Spoil(id)
-		disk(r, at).Spoil(id)
-		require.NotContains(t, holders(t, r, id), walk[0])
-		blocktest.RequireBlock(t, near, id, data)
-		require.Equal(t, []multicast.ProcessID{walk[0], walk[1], walk[2], walk[4]}, holders(t, r, id))
-	}
+	synctest.Test(t, func(t *testing.T) { // in time that stands still nobody is too slow
+		id, data := blocktest.Block(1, 5000)
+		r := region(t, 5)
+		walk := r.Ring.Walk(id)
+		require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+		require.NoError(t, r.Disks[walk[4]].Put(t.Context(), id, data))       // it stood in once
+		for _, at := range []multicast.ProcessID{walk[0], walk[1], walk[4]} { // who meets the first owner on the way
+			near, err := block.NewRemote(r, []multicast.ProcessID{at}, time.Second)
+			require.NoError(t, err)
+			disk(r, walk[0]).Spoil(id)
+			disk(r, at).Spoil(id)
+			require.NotContains(t, holders(t, r, id), walk[0])
+			blocktest.RequireBlock(t, near, id, data)
+			require.Equal(t, []multicast.ProcessID{walk[0], walk[1], walk[2], walk[4]}, holders(t, r, id))
+		}
+	})
 }
 
 // TestNoGoodCopy tells lost blocks from blocks that cannot be reached (B5).
