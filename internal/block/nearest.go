@@ -7,8 +7,6 @@ import (
 	"iter"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // How long a block waits for the slower regions once a majority has it, and for how long one that was too slow, or
@@ -156,21 +154,15 @@ func (n *Nearest) note(region int, answered, waited bool) {
 	}
 }
 
-// Delete implements Store. All regions must answer.
+// Delete implements Store. It deletes in all regions that can be reached, and fails if one could not.
 func (n *Nearest) Delete(ctx context.Context, ids []ID) error {
-	return n.all(ctx, func(ctx context.Context, s Store) error { return s.Delete(ctx, ids) })
-}
-
-// all does the same on all stores, and gives up with the first error.
-func (n *Nearest) all(ctx context.Context, do func(context.Context, Store) error) error {
-	if len(n.stores) == 1 {
-		return do(ctx, n.stores[0])
+	errs := make([]error, len(n.stores))
+	var deleting sync.WaitGroup
+	for i, s := range n.stores {
+		deleting.Go(func() { errs[i] = s.Delete(ctx, ids) })
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	for _, s := range n.stores {
-		g.Go(func() error { return do(ctx, s) })
-	}
-	return g.Wait()
+	deleting.Wait()
+	return errors.Join(errs...)
 }
 
 // Get implements Store. ErrNotFound and ErrCorrupt mean that all regions were asked. What nearer ones have missed, or have bad copies of

@@ -117,3 +117,20 @@ func TestPutRefusedByOneRegion(t *testing.T) {
 		require.ErrorIs(t, s.Put(t.Context(), block.ID{1}, []byte("data")), block.ErrNoSpace)
 	})
 }
+
+// A region that is away keeps no other one from deleting.
+func TestDeleteGoesOnWithoutARegion(t *testing.T) {
+	id, data := blocktest.Block(1, 10)
+	regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
+	nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
+	require.NoError(t, err)
+	require.NoError(t, nearest.Put(t.Context(), id, data))
+	regions[0].Fail(block.ErrUnavailable)
+	require.ErrorIs(t, nearest.Delete(t.Context(), []block.ID{id}), block.ErrUnavailable)
+	regions[0].Fail(nil)
+	for i, r := range regions {
+		require.Len(t, r.IDs(), map[bool]int{true: 1}[i == 0])
+	}
+	require.NoError(t, nearest.Delete(t.Context(), []block.ID{id}))
+	require.Empty(t, regions[0].IDs())
+}
