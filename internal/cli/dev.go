@@ -159,7 +159,7 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector}
+	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector, Storage: cluster}
 	if cfg.Linearizable {
 		kernel.CacheTime = -1 // what it believed could be old
 	}

@@ -36,12 +36,7 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
 		Example: `  globalfs gc --dry-run ~/globalfs
   globalfs gc --grace 0s ~/globalfs
   globalfs gc -o json --dry-run ~/globalfs | jq '[.regions[].orphans.bytes] | add'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{errors.New("gc: give one MOUNTPOINT")}
-			}
-			return nil
-		},
+		Args: oneMountPoint,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(f.output); err != nil {
 				return err

@@ -93,7 +93,7 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())}
 	})
 	logging.register(root, stderr)
-	root.AddCommand(newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC())
+	root.AddCommand(newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC(), newStorage())
 	return root
 }
 

@@ -50,13 +50,15 @@ type Cluster struct {
 	cfg     Config
 	unlock  func() error
 	network network
-	servers map[string]*running // by name
 	workers workers
 	objects objectStores // nil: the blocks are on the servers' disks
 	metrics metrics.Set
 
-	mu   sync.Mutex
-	errs []error // GUARDED_BY mu
+	changing sync.Mutex // held while the storage servers change; before mu
+
+	mu      sync.Mutex
+	servers map[string]*running // GUARDED_BY mu; by name
+	errs    []error             // GUARDED_BY mu
 }
 
 // Metrics are those of all servers and of what runs in the background.
@@ -64,8 +66,9 @@ func (c *Cluster) Metrics() *metrics.Set { return &c.metrics }
 
 // running is a server, or something in the background, that runs.
 type running struct {
-	stop context.CancelFunc
-	done chan struct{} // closed when it has ended
+	server *server.Server // nil: it is none
+	stop   context.CancelFunc
+	done   chan struct{} // closed when it has ended
 }
 
 // Start opens the data directory, starts all servers and waits until every partition
@@ -101,7 +104,10 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 		return nil, err
 	}
 	for _, s := range c.Plan.Servers {
-		if err := c.startServer(run, s.Name); err != nil {
+		if s.State == topology.StorageLeft && len(c.Plan.ReplicasOn(s.Name)) == 0 {
+			continue
+		}
+		if err := c.startServer(run, c.Plan, s.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -114,9 +120,9 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	return c, noteStarted(cfg.Dir, &c.cfg.Spec, cfg.Durability)
 }
 
-func (c *Cluster) startServer(ctx context.Context, name string) error {
+func (c *Cluster) startServer(ctx context.Context, plan *topology.Cluster, name string) error {
 	s, err := server.Start(server.Config{
-		Cluster: c.Plan, Name: name, Dir: filepath.Join(c.cfg.Dir, name), Durability: c.cfg.Durability,
+		Cluster: plan, Name: name, Dir: filepath.Join(c.cfg.Dir, name), Durability: c.cfg.Durability,
 		Retain: c.cfg.Retain, Healing: c.cfg.Healing,
 		Endpoint: func(p multicast.ProcessID) transport.Endpoint { return c.network.endpoint(name, p) },
 		Logger:   c.cfg.Logger,
@@ -126,8 +132,10 @@ func (c *Cluster) startServer(ctx context.Context, name string) error {
 	}
 	c.metrics.Add(s.Metrics)
 	ctx, stop := context.WithCancel(ctx)
-	r := &running{stop: stop, done: make(chan struct{})}
+	r := &running{server: s, stop: stop, done: make(chan struct{})}
+	c.mu.Lock()
 	c.servers[name] = r
+	c.mu.Unlock()
 	go func() {
 		defer close(r.done)
 		if err := s.Run(ctx); err != nil {
@@ -141,12 +149,18 @@ func (c *Cluster) startServer(ctx context.Context, name string) error {
 
 // stopServers stops servers, in order that what was acknowledged is on disk, and waits for their end.
 func (c *Cluster) stopServers(names ...string) {
+	var stopped []*running
+	c.mu.Lock()
 	for _, name := range names {
-		c.servers[name].stop()
+		if r := c.servers[name]; r != nil {
+			r.stop()
+			stopped = append(stopped, r)
+			delete(c.servers, name)
+		}
 	}
-	for _, name := range names {
-		<-c.servers[name].done
-		delete(c.servers, name)
+	c.mu.Unlock()
+	for _, r := range stopped {
+		<-r.done
 	}
 }
 
@@ -200,7 +214,10 @@ func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*Clie
 // Close stops all servers and gives the errors that any of them had.
 func (c *Cluster) Close() error {
 	err := c.workers.stop()
-	c.stopServers(slices.Collect(maps.Keys(c.servers))...)
+	c.mu.Lock()
+	names := slices.Collect(maps.Keys(c.servers))
+	c.mu.Unlock()
+	c.stopServers(names...)
 	if c.network != nil {
 		err = errors.Join(err, c.network.close())
 	}

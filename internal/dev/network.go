@@ -23,6 +23,8 @@ type caller interface {
 type network interface {
 	endpoint(server string, process multicast.ProcessID) transport.Endpoint
 	client(region topology.Region) caller
+	// join gives a server that is new its access to the network.
+	join(server string, region topology.Region, process multicast.ProcessID) error
 	close() error
 }
 
@@ -83,6 +85,13 @@ func (m *memory) delay(from, to multicast.ProcessID) time.Duration {
 	return topology.Delay(m.regions[from], m.regions[to])
 }
 
+func (m *memory) join(_ string, region topology.Region, process multicast.ProcessID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.regions[process] = region
+	return nil
+}
+
 func (m *memory) endpoint(_ string, p multicast.ProcessID) transport.Endpoint {
 	return m.local.Endpoint(p)
 }
@@ -114,16 +123,18 @@ func (m *memory) close() error { return m.local.Close() }
 // loopback is a network of gRPC servers, one for each server of the cluster, on free ports
 // of 127.0.0.1.
 type loopback struct {
-	config    transport.Config
-	servers   map[string]*transport.Server
-	addresses map[multicast.ProcessID]string // complete before any process has an endpoint
+	config transport.Config
+
+	mu        sync.RWMutex
+	servers   map[string]*transport.Server   // GUARDED_BY mu
+	addresses map[multicast.ProcessID]string // GUARDED_BY mu; complete before any process has an endpoint, but for those that join
 }
 
 func listen(plan *topology.Cluster, cfg Config) (_ *loopback, err error) {
 	n := &loopback{servers: map[string]*transport.Server{}, addresses: map[multicast.ProcessID]string{}}
 	n.config = transport.Config{
 		Address: "127.0.0.1:0", Logger: cfg.Logger,
-		Resolve: func(p multicast.ProcessID) (string, bool) { a, ok := n.addresses[p]; return a, ok },
+		Resolve: n.address,
 	}
 	for _, s := range plan.Servers {
 		if n.servers[s.Name], err = transport.Listen(n.config); err != nil {
@@ -135,13 +146,35 @@ func listen(plan *topology.Cluster, cfg Config) (_ *loopback, err error) {
 	return n, nil
 }
 
+func (n *loopback) address(p multicast.ProcessID) (string, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	a, ok := n.addresses[p]
+	return a, ok
+}
+
+func (n *loopback) join(server string, _ topology.Region, process multicast.ProcessID) error {
+	s, err := transport.Listen(n.config)
+	if err != nil {
+		return fmt.Errorf("server %s: %w", server, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.servers[server], n.addresses[process] = s, s.Address()
+	return nil
+}
+
 func (n *loopback) endpoint(server string, p multicast.ProcessID) transport.Endpoint {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
 	return n.servers[server].Endpoint(p)
 }
 
 func (n *loopback) client(topology.Region) caller { return transport.Dial(n.config) }
 
 func (n *loopback) close() error {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
 	var errs []error
 	for _, s := range n.servers {
 		errs = append(errs, s.Close())

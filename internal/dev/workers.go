@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/mover"
@@ -15,7 +16,10 @@ import (
 // region's blocks.
 type workers struct {
 	clients []*Client
-	running []*running
+
+	mu      sync.Mutex
+	running []*running // GUARDED_BY mu
+	over    bool       // GUARDED_BY mu; nothing more is started
 }
 
 func (c *Cluster) startWorkers(ctx context.Context) error {
@@ -41,11 +45,21 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 		c.workers.start(ctx, m.Run)
 		c.workers.start(ctx, g.Run)
 	}
+	for _, s := range c.Plan.Servers {
+		if s.State == topology.StorageLeaving {
+			c.workers.start(ctx, func(ctx context.Context) { c.retire(ctx, s.Name) })
+		}
+	}
 	return nil
 }
 
 // start runs something until the workers stop.
 func (w *workers) start(ctx context.Context, run func(context.Context)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
 	ctx, stop := context.WithCancel(ctx)
 	r := &running{stop: stop, done: make(chan struct{})}
 	w.running = append(w.running, r)
@@ -66,17 +80,22 @@ func (c *Cluster) workerOf(partition uint16) topology.Region {
 
 // stop ends all workers. What they have not done yet they go on with after the next start.
 func (w *workers) stop() error {
-	for _, r := range w.running {
+	w.mu.Lock()
+	w.over = true
+	running := w.running
+	w.running = nil
+	w.mu.Unlock()
+	for _, r := range running {
 		r.stop()
 	}
-	for _, r := range w.running {
+	for _, r := range running {
 		<-r.done
 	}
 	var err error
 	for _, c := range w.clients {
 		err = errors.Join(err, c.Close())
 	}
-	*w = workers{}
+	w.clients = nil
 	return err
 }
 

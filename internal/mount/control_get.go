@@ -3,7 +3,6 @@ package mount
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,12 +38,14 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 		age, err := f.client.Stale(ctx, ino(h))
 		return strconv.AppendInt(nil, inMilliseconds(age), 10), err
 	case XattrFsck, XattrFsckBlocks:
-		if h.Uid != 0 && int(h.Uid) != os.Geteuid() {
-			return nil, posix.EPERM // it is work for the whole cluster, and memory of this process
+		if !isOperator(h) {
+			return nil, posix.EPERM
 		}
 		return f.fsck(ctx, name == XattrFsckBlocks)
 	case XattrGC, XattrGCDone:
 		return f.getGC(ctx, h, name)
+	case XattrStorage:
+		return f.getStorage(ctx, h)
 	case XattrTask:
 		t, err := f.taskOf(ctx, ino(h))
 		if err != nil {

@@ -3,6 +3,7 @@ package mount
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,9 @@ type fileSystem struct {
 	collector  *collector.Collector // nil: this mount does not collect
 	collecting sync.Mutex           // held during a collection
 	collected  atomic.Pointer[[]byte]
+
+	storage Storage // nil: it cannot be asked here
+	logger  *slog.Logger
 }
 
 func newFileSystem(cfg *Config) *fileSystem {
@@ -44,6 +48,8 @@ func newFileSystem(cfg *Config) *fileSystem {
 		retries:       retries{refused: map[uint32]time.Time{}},
 		locks:         newLocks(),
 		collector:     cfg.Collector,
+		storage:       cfg.Storage,
+		logger:        cfg.Logger,
 	}
 }
 

@@ -21,21 +21,16 @@ const (
 	XattrGCDone = "globalfs.gc.done"
 )
 
-// mayCollect refuses work for the whole cluster to other users.
-func mayCollect(h *fuse.InHeader) error {
-	if h.Uid != 0 && int(h.Uid) != os.Geteuid() {
-		return posix.EPERM
-	}
-	return nil
-}
+// isOperator reports whether a user may ask for work of the whole cluster, and for memory of this process.
+func isOperator(h *fuse.InHeader) bool { return h.Uid == 0 || int(h.Uid) == os.Geteuid() }
 
 // getGC gives XattrGC or XattrGCDone.
 func (f *fileSystem) getGC(ctx context.Context, h *fuse.InHeader, name string) ([]byte, error) {
-	if err := mayCollect(h); err != nil {
-		return nil, err
-	}
-	if f.collector == nil {
+	switch {
+	case f.collector == nil:
 		return nil, posix.EOPNOTSUPP
+	case !isOperator(h):
+		return nil, posix.EPERM
 	}
 	if name == XattrGCDone {
 		if done := f.collected.Load(); done != nil {
@@ -48,11 +43,11 @@ func (f *fileSystem) getGC(ctx context.Context, h *fuse.InHeader, name string) (
 
 // setGC collects.
 func (f *fileSystem) setGC(ctx context.Context, h *fuse.InHeader, value string) error {
-	if err := mayCollect(h); err != nil {
-		return err
-	}
-	if f.collector == nil {
+	switch {
+	case f.collector == nil:
 		return posix.EOPNOTSUPP
+	case !isOperator(h):
+		return posix.EPERM
 	}
 	grace, err := time.ParseDuration(value)
 	if err != nil || grace < 0 {

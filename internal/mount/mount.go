@@ -35,6 +35,8 @@ type Config struct {
 	Logger    *slog.Logger   // nil: slog.Default()
 	// Collector deletes what nobody needs when somebody asks for it by XattrGC; nil: nobody may.
 	Collector *collector.Collector
+	// Storage knows and changes the storage servers when somebody asks for it by XattrStorage; nil: nobody may.
+	Storage Storage
 }
 
 // Mount is a mounted file system.

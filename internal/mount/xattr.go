@@ -61,6 +61,8 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name 
 		ctx, end := reading(cancel)
 		defer end()
 		return status(f.setGC(ctx, &in.InHeader, string(data)))
+	case name == XattrStorage:
+		return status(f.setStorage(changing(), &in.InHeader, data))
 	case isControl(name):
 		return status(f.setControl(changing(), &in.InHeader, name, data))
 	case !kept(name):

@@ -121,3 +121,11 @@ func (s *Server) StorageStatus() (block.Status, bool) {
 	}
 	return s.storage.node.Status(), true
 }
+
+// StorageStats counts what is on the disk of the storage node.
+func (s *Server) StorageStats() (block.Stats, error) {
+	if s.storage == nil {
+		return block.Stats{}, nil
+	}
+	return s.storage.disk.Stats()
+}

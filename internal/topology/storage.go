@@ -40,6 +40,18 @@ func (c *Cluster) Storage(r Region) []Server {
 	return servers
 }
 
+// ReplicasOn lists the replicas that a server hosts.
+func (c *Cluster) ReplicasOn(server string) (replicas []Replica) {
+	for _, p := range c.Partitions {
+		for _, r := range p.Replicas {
+			if r.Server == server {
+				replicas = append(replicas, r)
+			}
+		}
+	}
+	return replicas
+}
+
 // StorageVersion numbers what Storage gives for region r: from 1 on, one more with each change.
 func (c *Cluster) StorageVersion(r Region) uint64 {
 	version := uint64(1)

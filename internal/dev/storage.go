@@ -1,0 +1,210 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// The data directory says who is in the storage ring of each region (topology.StorageChange). A change is written there first, then told to
+// the region's servers, which do the rest by themselves: what is written can always be told once more, at the next start.
+
+// errObjects is of clusters without storage servers.
+var errObjects = errors.New("the blocks of this cluster are in object storage: it has no storage servers")
+
+// JoinStorage starts a new storage server in a region, and gives its name: it gets its share of the blocks in the background.
+func (c *Cluster) JoinStorage(ctx context.Context, region topology.Region) (name string, err error) {
+	if c.objects != nil {
+		return "", errObjects
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	spec, plan, err := c.planned()
+	if err != nil {
+		return "", err
+	}
+	joins, err := spec.JoinStorage(plan, region)
+	if err != nil {
+		return "", err
+	}
+	if plan, err = c.note(spec); err != nil {
+		return "", err
+	}
+	if err := c.network.join(joins.Server, region, joins.Process); err != nil {
+		return "", err
+	}
+	if err := c.startServer(context.WithoutCancel(ctx), plan, joins.Server); err != nil {
+		return "", fmt.Errorf("storage server %s: %w: it joins at the next start", joins.Server, err)
+	}
+	return joins.Server, c.tell(ctx, plan, region)
+}
+
+// LeaveStorage has a storage server hand back all its blocks to the others of its region, in the background. Once it has none it has left.
+func (c *Cluster) LeaveStorage(ctx context.Context, name string) error {
+	if c.objects != nil {
+		return errObjects
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	spec, plan, err := c.planned()
+	if err != nil {
+		return err
+	}
+	if err := spec.LeaveStorage(plan, name); err != nil {
+		return err
+	}
+	if plan, err = c.note(spec); err != nil {
+		return err
+	}
+	c.workers.start(context.WithoutCancel(ctx), func(ctx context.Context) { c.retire(ctx, name) })
+	return c.tell(ctx, plan, plan.Server(name).Region)
+}
+
+// planned gives a copy of the spec to change, and the cluster that it is the spec of. The caller holds changing.
+func (c *Cluster) planned() (*topology.Spec, *topology.Cluster, error) {
+	spec := c.cfg.Spec
+	spec.StorageChanges = slices.Clone(spec.StorageChanges)
+	plan, err := spec.Plan()
+	return &spec, plan, err
+}
+
+// note makes a changed spec the cluster's. The caller holds changing.
+func (c *Cluster) note(spec *topology.Spec) (*topology.Cluster, error) {
+	plan, err := spec.Plan()
+	if err == nil {
+		err = server.WriteDurably(filepath.Join(c.cfg.Dir, specFile), spec.YAML())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	c.cfg.Spec = *spec
+	return plan, nil
+}
+
+// tell tells the storage servers of a region who is one of them. It is enough if one hears it.
+func (c *Cluster) tell(ctx context.Context, plan *topology.Cluster, region topology.Region) error {
+	members := server.Members(plan, region)
+	var errs []error
+	for _, s := range plan.Storage(region) {
+		r := c.serverOf(s.Name)
+		if r == nil {
+			continue
+		}
+		err := r.server.SetMembers(ctx, members)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("no storage server of %s knows of the change yet, which it does at the next start: %w", region, errors.Join(errs...))
+}
+
+// serverOf gives a running server, nil if it does not run.
+func (c *Cluster) serverOf(name string) *running {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.servers[name]
+}
+
+// drainedEvery is how often a server that leaves is asked whether it has anything left.
+const drainedEvery = time.Second
+
+// retire waits until a server that leaves has no block any more, and takes it out of the ring.
+func (c *Cluster) retire(ctx context.Context, name string) {
+	ticker := time.NewTicker(drainedEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		r := c.serverOf(name)
+		if r == nil {
+			continue
+		}
+		if status, ok := r.server.StorageStatus(); !ok || !status.Drained {
+			continue
+		}
+		if err := c.left(ctx, name); err != nil {
+			c.cfg.Logger.Warn("a storage server has no blocks any more, but cannot be taken out of its region's ring: it is tried again", "server", name, "error", err)
+			continue
+		}
+		c.cfg.Logger.Info("a storage server has left: the others of its region have all its blocks", "server", name)
+		return
+	}
+}
+
+// left takes a server out of the ring of its region, and stops it if it does nothing else.
+func (c *Cluster) left(ctx context.Context, name string) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	spec, _, err := c.planned()
+	if err != nil {
+		return err
+	}
+	spec.LeftStorage(name)
+	plan, err := c.note(spec)
+	if err != nil {
+		return err
+	}
+	err = c.tell(ctx, plan, plan.Server(name).Region)
+	if len(plan.ReplicasOn(name)) == 0 {
+		c.stopServers(name)
+	}
+	return err
+}
+
+// Storage gives the state of the storage servers of all regions; none if the blocks are in object storage.
+func (c *Cluster) Storage(context.Context) ([]mount.StorageRegion, error) {
+	if c.objects != nil {
+		return nil, nil
+	}
+	c.changing.Lock()
+	_, plan, err := c.planned()
+	c.changing.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	var regions []mount.StorageRegion
+	for _, name := range plan.Regions {
+		region := mount.StorageRegion{Region: name, Copies: plan.Copies, Version: plan.StorageVersion(name)}
+		names := map[multicast.ProcessID]string{}
+		for _, s := range plan.Storage(name) {
+			names[s.Storage] = s.Name
+		}
+		for _, s := range plan.Storage(name) {
+			region.Servers = append(region.Servers, c.storageServer(&s, names))
+		}
+		regions = append(regions, region)
+	}
+	return regions, nil
+}
+
+func (c *Cluster) storageServer(s *topology.Server, names map[multicast.ProcessID]string) mount.StorageServer {
+	told := mount.StorageServer{Name: s.Name, Datacenter: s.Datacenter, State: string(s.State)}
+	r := c.serverOf(s.Name)
+	if r == nil {
+		return told
+	}
+	status, ok := r.server.StorageStatus()
+	if !ok {
+		return told
+	}
+	told.Running, told.Status = true, &status
+	for _, down := range status.Down {
+		told.Down = append(told.Down, names[down])
+	}
+	if stats, err := r.server.StorageStats(); err == nil {
+		told.Blocks, told.Bytes, told.DeadBytes = stats.Blocks, stats.LiveBytes, stats.DeadBytes
+	}
+	return told
+}

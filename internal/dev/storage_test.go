@@ -1,0 +1,231 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// impatient heals a region within seconds.
+var impatient = block.Healing{
+	PingInterval: 100 * time.Millisecond, DownAfter: time.Second,
+	RepairInterval: time.Second, RepairPause: 50 * time.Millisecond, RepairBytes: 256 << 20,
+	ScrubPause: time.Second, ScrubBytes: 256 << 20,
+}
+
+// contents are files in a directory and what was written to them.
+type contents struct {
+	client *Client
+	dir    posix.Ino
+
+	mu    sync.Mutex
+	files map[string]string // GUARDED_BY mu
+}
+
+func content(n int) string {
+	b := make([]byte, 5000+n%7*60_000)
+	_, _ = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8)}).Read(b)
+	return string(b)
+}
+
+// fill writes files until ctx ends: what was acknowledged is in files.
+func (f *contents) fill(ctx context.Context, t *testing.T, from int) {
+	for n := from; ctx.Err() == nil; n++ {
+		name, text := fmt.Sprintf("file-%d", n), content(n)
+		write(t, f.client, f.dir, name, text)
+		f.mu.Lock()
+		f.files[name] = text
+		f.mu.Unlock()
+	}
+}
+
+// check reads all files with a client that has none of them in memory.
+func (f *contents) check(t *testing.T, c *Client) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.NotEmpty(t, f.files)
+	for name, text := range f.files {
+		require.True(t, read(t, c, f.dir, name) == text, "%s", name)
+	}
+}
+
+// awaitWhole returns when every server of the first region has found nothing to do in a round of repair that began after now.
+func awaitWhole(t *testing.T, c *Cluster) {
+	t.Helper()
+	now := time.Now()
+	require.Eventually(t, func() bool {
+		regions, err := c.Storage(t.Context())
+		require.NoError(t, err)
+		for _, s := range regions[0].Servers {
+			if s.Status == nil || s.State != "" {
+				return false
+			}
+			last := s.Status.Repair.Last
+			if !last.Complete || last.Version != regions[0].Version || last.Missing+last.Strays > 0 || last.FinishedAt.Before(now.Add(2*impatient.RepairInterval)) {
+				return false
+			}
+		}
+		return true
+	}, 60*time.Second, 100*time.Millisecond)
+}
+
+// copies counts the copies of blocks in the first region, and the blocks.
+func copies(t *testing.T, c *Cluster, cl *Client) (copies, blocks uint64) {
+	t.Helper()
+	regions, err := c.Storage(t.Context())
+	require.NoError(t, err)
+	for _, s := range regions[0].Servers {
+		copies += s.Blocks
+	}
+	for _, err := range cl.regions[0].Store.Range(t.Context(), block.ID{}, block.LastID) {
+		require.NoError(t, err)
+		blocks++
+	}
+	return copies, blocks
+}
+
+// Storage servers join, leave, die and lose their disks while files are written: nothing that was acknowledged is lost, and in the
+// end each block has as many copies as it should.
+func TestStorageServersComeAndGo(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Spec.Regions = cfg.Spec.Regions[:1]
+	cfg.GRPC, cfg.Healing = true, impatient
+	region := cfg.Spec.Regions[0]
+	var f *contents
+	t.Run("change", func(t *testing.T) {
+		c := start(t, cfg)
+		f = &contents{client: in(t, c, region), dir: c.Plan.Partitions[1].Root(), files: map[string]string{}}
+		ctx, stop := context.WithCancel(t.Context())
+		var writing sync.WaitGroup
+		for n := range 2 {
+			writing.Go(func() { f.fill(ctx, t, n*1000) })
+		}
+		joined, err := c.JoinStorage(t.Context(), region)
+		require.NoError(t, err)
+		another, err := c.JoinStorage(t.Context(), region)
+		require.NoError(t, err)
+		awaitWhole(t, c)
+
+		require.NoError(t, c.LeaveStorage(t.Context(), c.Plan.Servers[0].Name))
+		require.Error(t, c.LeaveStorage(t.Context(), c.Plan.Servers[0].Name))
+		require.Eventually(t, func() bool {
+			regions, err := c.Storage(t.Context())
+			require.NoError(t, err)
+			return len(regions[0].Servers) == 4
+		}, 60*time.Second, 100*time.Millisecond)
+
+		c.stopServers(joined)
+		require.Eventually(t, func() bool { // others take over
+			regions, err := c.Storage(t.Context())
+			require.NoError(t, err)
+			return slices.Contains(regions[0].Servers[len(regions[0].Servers)-1].Down, joined)
+		}, 30*time.Second, 100*time.Millisecond)
+		require.NoError(t, os.RemoveAll(filepath.Join(cfg.Dir, joined, "blocks")))
+		_, plan, err := c.planned()
+		require.NoError(t, err)
+		require.NoError(t, c.startServer(context.WithoutCancel(t.Context()), plan, joined))
+		awaitWhole(t, c)
+		c.stopServers(another)
+		f.check(t, in(t, c, region))
+		require.NoError(t, c.startServer(context.WithoutCancel(t.Context()), plan, another))
+		stop()
+		writing.Wait()
+		awaitWhole(t, c)
+		f.check(t, in(t, c, region))
+		n, blocks := copies(t, c, f.client)
+		require.Equal(t, 2*blocks, n, "each block has two copies")
+	})
+	t.Run("restart", func(t *testing.T) {
+		c := start(t, cfg)
+		f.check(t, in(t, c, region))
+		regions, err := c.Storage(t.Context())
+		require.NoError(t, err)
+		require.Len(t, regions[0].Servers, 4)
+		require.EqualValues(t, 5, regions[0].Version)
+	})
+}
+
+// What nobody needs goes, and nothing else: after files were overwritten, cut, removed, moved between regions and not written at all, each
+// region has the blocks of its files and no more.
+func TestGarbageGoes(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Spec.Regions = cfg.Spec.Regions[:2]
+	c := start(t, cfg)
+	cl := in(t, c, cfg.Spec.Regions[0])
+	g, err := c.Collector(cl)
+	require.NoError(t, err)
+	global, here, there := c.Plan.Partitions[0].Root(), c.Plan.Partitions[1].Root(), c.Plan.Partitions[2].Root()
+	big := content(6)
+	for n, dir := range []posix.Ino{global, here, there} {
+		for _, name := range []string{"kept", "removed", "cut", "overwritten", "moved", "moved-and-removed"} {
+			write(t, cl, dir, name, content(n)+big)
+		}
+	}
+	root := posix.Cred{}
+	lookup := func(dir posix.Ino, name string) posix.Attr {
+		a, err := cl.Lookup(t.Context(), dir, name)
+		require.NoError(t, err)
+		return a
+	}
+	for _, dir := range []posix.Ino{global, here, there} {
+		require.NoError(t, cl.Unlink(t.Context(), root, client.Name{Dir: dir, Name: "removed"}))
+		_, err = cl.SetAttr(t.Context(), root, lookup(dir, "cut").Ino, meta.SetSize, posix.Attr{Size: 10})
+		require.NoError(t, err)
+		_, err = cl.Write(t.Context(), root, client.Write{Ino: lookup(dir, "overwritten").Ino, Data: []byte(big)})
+		require.NoError(t, err)
+	}
+	move := func(from, to posix.Ino, name string) {
+		require.NoError(t, cl.Rename(t.Context(), root, client.Name{Dir: from, Name: name}, client.Name{Dir: to, Name: name + "-here"}, 0))
+	}
+	move(here, there, "moved")
+	move(there, global, "moved")
+	move(global, here, "moved")
+	move(here, there, "moved-and-removed")
+	require.NoError(t, cl.Unlink(t.Context(), root, client.Name{Dir: there, Name: "moved-and-removed-here"}))
+	late, end := context.WithCancel(t.Context())
+	end()
+	_, err = cl.Write(late, root, client.Write{Ino: lookup(here, "kept").Ino, Data: []byte(big)})
+	require.Error(t, err)
+	orphan := posix.MakeBlockID(2, 12345, 1) // of a session that is over
+	require.NoError(t, cl.regions[1].Store.Put(t.Context(), orphan, []byte(big)))
+
+	var r collector.Report
+	live := func(p int) uint64 { return r.Partitions[p].Live.Blocks }
+	clean := func() bool {
+		r, err = g.Once(t.Context(), 0, false)
+		require.NoError(t, err)
+		require.True(t, r.Complete(), "%+v", r)
+		dropped := uint64(0)
+		for _, p := range r.Partitions {
+			dropped += p.Dropped.Blocks
+		}
+		return dropped == 0 && r.Regions[0].Orphans.Blocks+r.Regions[1].Orphans.Blocks == 0
+	}
+	require.Eventually(t, func() bool {
+		// Of each directory: kept, cut, moved and two of overwritten; of two of them moved-and-removed, which was not moved.
+		return clean() && live(0) == 6 && live(1) == 5 && live(2) == 6
+	}, 90*time.Second, time.Second, "%+v", &r)
+	require.GreaterOrEqual(t, r.Regions[0].Seen, live(0)+live(1))
+	require.GreaterOrEqual(t, r.Regions[1].Seen, live(0)+live(2))
+	for dir, names := range map[posix.Ino][]string{global: {"kept", "moved-here"}, here: {"kept", "moved-here"}, there: {"kept", "moved-here"}} {
+		for _, name := range names {
+			fresh := in(t, c, cfg.Spec.Regions[1])
+			require.Contains(t, read(t, fresh, dir, name), big)
+		}
+	}
+}
