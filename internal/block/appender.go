@@ -101,13 +101,28 @@ func (a *appender) ready() error {
 	return nil
 }
 
-// maxPieces is how many pieces the kernel takes at once.
-const maxPieces = 1024
+// maxPieces is how many pieces the kernel takes at once, maxWrite from how many bytes on a call
+// should end: larger ones cost twice the processor time for each byte.
+const (
+	maxPieces = 1024
+	maxWrite  = 1 << 20
+)
+
+// nextPieces gives the pieces for one call.
+func nextPieces(pieces [][]byte) [][]byte {
+	size := 0
+	for i, p := range pieces {
+		if size += len(p); size >= maxWrite || i+1 == maxPieces {
+			return pieces[:i+1]
+		}
+	}
+	return pieces
+}
 
 // writePieces writes pieces one behind the other, and gives how many bytes were written.
 func writePieces(file *os.File, pieces [][]byte, at uint64) (written uint64, err error) {
 	for len(pieces) > 0 {
-		n, err := unix.Pwritev(int(file.Fd()), pieces[:min(len(pieces), maxPieces)], int64(at+written))
+		n, err := unix.Pwritev(int(file.Fd()), nextPieces(pieces), int64(at+written))
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

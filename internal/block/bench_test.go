@@ -3,7 +3,9 @@ package block_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -184,6 +186,41 @@ func BenchmarkCached(b *testing.B) {
 					buffer = append(buffer[:0], data...)
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkOpen opens a store of a million blocks, with its index and without.
+func BenchmarkOpen(b *testing.B) {
+	config := block.DefaultConfig(b.TempDir())
+	config.NoSync = true
+	s := open(b, config)
+	_, data := blocktest.Block(1, 1<<10)
+	const blocks, writers = 1 << 20, 64
+	var putting sync.WaitGroup
+	for w := range writers {
+		putting.Go(func() {
+			for i := w; i < blocks; i += writers {
+				if err := s.Put(b.Context(), posix.MakeBlockID(1, 1, uint64(i)), data); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	putting.Wait()
+	require.NoError(b, s.Close())
+	for _, lost := range []bool{false, true} {
+		b.Run(fmt.Sprintf("lost=%v", lost), func(b *testing.B) {
+			for b.Loop() {
+				if lost {
+					require.NoError(b, os.RemoveAll(filepath.Join(config.Dir, "index")))
+				}
+				s := open(b, config)
+				got, err := s.Stats()
+				require.NoError(b, err)
+				require.EqualValues(b, blocks, got.Blocks)
+				require.NoError(b, s.Close())
+			}
 		})
 	}
 }

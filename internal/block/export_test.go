@@ -51,3 +51,18 @@ func (s *Segments) Audit() error {
 		return err
 	})
 }
+
+// Downgrade makes the index what version 1 of the format had.
+func (s *Segments) Downgrade() error {
+	s.committing.Lock()
+	defer s.committing.Unlock()
+	var c changes
+	if _, err := s.index.usages(func(segment uint32, _ usage) { c.dropUsage(segment) }); err != nil {
+		return err
+	}
+	c.batch.Delete([]byte{keyInline})
+	frontier := appendFrontier(nil, s.appender.end)
+	frontier[0] = 1
+	c.batch.Set([]byte{keyFrontier}, frontier)
+	return s.index.commit(&c, true)
+}
