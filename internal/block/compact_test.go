@@ -1,11 +1,13 @@
 package block_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -167,7 +169,11 @@ func TestCompactionGivesSpaceBack(t *testing.T) {
 	}
 	remove(t, s, gone...)
 	before := stats(t, s)
+	for i := range blocks {
+		requireHas(t, s, i, third, i%4 == 0) // opens the segments
+	}
 	require.NoError(t, s.Compact(t.Context()))
+	require.Empty(t, deletedFiles(t), "a file that is open takes space")
 	after := stats(t, s)
 	require.EqualValues(t, blocks/4, after.Blocks)
 	require.Equal(t, before.LiveBytes, after.LiveBytes)
@@ -180,6 +186,83 @@ func TestCompactionGivesSpaceBack(t *testing.T) {
 	require.Equal(t, moved, stats(t, s).MovedBlocks)
 	require.NoError(t, s.Close())
 	requireAfterCrash(t, config, blocks, gone)
+}
+
+// deletedFiles gives the segments that this process has open though they are deleted.
+func deletedFiles(t testing.TB) (names []string) {
+	links, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, link := range links {
+		if name, err := os.Readlink(link); err == nil && strings.HasSuffix(name, ".seg (deleted)") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestChangesDuringAMove: a block that is deleted, or deleted and put again, while compaction holds its
+// bytes stays so, and is not moved.
+func TestChangesDuringAMove(t *testing.T) {
+	config := small(t.TempDir())
+	config.SegmentBytes = 8 << 20
+	s := open(t, config)
+	fill(t, s, 30)
+	var gone []int
+	for i := range 24 {
+		if i%4 > 0 {
+			gone = append(gone, i)
+		}
+	}
+	remove(t, s, gone...)
+	steps := 0
+	require.NoError(t, s.Compact(stepping{t.Context(), func() {
+		if steps++; steps == 2 { // of the first four of six live blocks
+			remove(t, s, 0, 4)
+			id, data := blocktest.Block(4, third)
+			require.NoError(t, s.Put(t.Context(), id, data))
+		}
+	}}))
+	require.Greater(t, steps, 3)
+	got := stats(t, s)
+	require.EqualValues(t, 1, got.Compactions)
+	for i := range 30 {
+		requireHas(t, s, i, third, i >= 24 || i%4 == 0 && i > 0)
+	}
+	live := 0
+	for i := range 28 { // in the segment that went
+		if i >= 24 || i%4 == 0 && i > 4 {
+			live++
+		}
+	}
+	require.EqualValues(t, live, got.MovedBlocks)
+	require.NoError(t, s.Audit())
+}
+
+// TestAReaderFollows a block whose segment goes before it is read, and whose bad copy is replaced.
+func TestAReaderFollows(t *testing.T) {
+	config := small(t.TempDir())
+	s := open(t, config)
+	fill(t, s, 9)
+	id, data := blocktest.Block(1, third)
+	got, err := s.GetSlowly(id, func() {
+		remove(t, s, 0, 2, 3)
+		require.NoError(t, s.Compact(t.Context()))
+		require.NoFileExists(t, filepath.Join(config.Dir, segment))
+	})
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, got))
+	got, err = s.GetSlowly(id, func() {
+		spoil(t, config.Dir, data)
+		require.NoError(t, s.Put(t.Context(), id, data))
+	})
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, got))
+	other, _ := blocktest.Block(5, third)
+	_, err = s.GetSlowly(other, func() {
+		remove(t, s, 4, 5, 6, 7)
+		require.NoError(t, s.Compact(t.Context()))
+	})
+	require.ErrorIs(t, err, block.ErrNotFound)
 }
 
 // TestDeadSegmentsGoUnread drops what has no live block, though its bytes cannot be read.
@@ -284,7 +367,27 @@ func TestCompactionUnderLoad(t *testing.T) {
 			}
 		})
 	}
+	done := make(chan struct{})
+	for reader := range 2 {
+		background.Go(func() {
+			var buffer []byte
+			for i := reader; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				kept, want := blocktest.Block(i%stay, 20000)
+				got, err := s.Get(t.Context(), kept, buffer)
+				if !assert.NoError(t, err) || !assert.True(t, bytes.Equal(want, got)) {
+					return
+				}
+				buffer = got
+			}
+		})
+	}
 	workers.Wait()
+	close(done)
 	cancel()
 	background.Wait()
 	require.NoError(t, s.Compact(t.Context()))

@@ -66,3 +66,13 @@ func (s *Segments) Downgrade() error {
 	c.batch.Set([]byte{keyFrontier}, frontier)
 	return s.index.commit(&c, true)
 }
+
+// GetSlowly is a Get during which something happens: between looking up the block and reading it.
+func (s *Segments) GetSlowly(id ID, between func()) ([]byte, error) {
+	e, err := s.lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	between()
+	return s.follow(id, e, nil)
+}

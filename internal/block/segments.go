@@ -187,8 +187,7 @@ func (s *Segments) Delete(ctx context.Context, ids []ID) error {
 	return s.submit(ctx, &update{remove: ids})
 }
 
-// Get implements Store. A reader whose segment went, or whose bytes are bad, looks again: the
-// block may have been moved or put again meanwhile.
+// Get implements Store.
 func (s *Segments) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -197,6 +196,12 @@ func (s *Segments) Get(ctx context.Context, id ID, into []byte) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
+	return s.follow(id, e, into)
+}
+
+// follow gives the verified bytes of a block that was at e. If the segment went, or the bytes are bad,
+// it looks again: the block may have been moved, put again or deleted meanwhile.
+func (s *Segments) follow(id ID, e entry, into []byte) ([]byte, error) {
 	for {
 		data, err := s.read(id, &e, into)
 		if !errors.Is(err, ErrCorrupt) {
