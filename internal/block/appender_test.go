@@ -1,0 +1,88 @@
+package block
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// manyRecords are more than the kernel takes at once.
+func manyRecords(n, size int) (records []*pending) {
+	for i := range n {
+		id, data := ID{1: byte(i >> 8), 2: byte(i)}, make([]byte, size+i%7)
+		records = append(records, &pending{record: record{id: id, length: uint32(len(data)), crc: checksum(id, data)}, data: data})
+	}
+	return records
+}
+
+// requireRecords fails unless the segment holds records and nothing else.
+func requireRecords(t *testing.T, dir string, records []*pending) {
+	file, err := os.Open(filepath.Join(dir, segmentName(0)))
+	require.NoError(t, err)
+	size, err := sizeOf(dir, 0)
+	require.NoError(t, err)
+	in := scanner{file: file, size: size}
+	for _, want := range records {
+		r, at, ok, err := in.next()
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, want.record, r)
+		require.Equal(t, want.at, place{offset: at})
+		_, good, err := in.content(&r, at)
+		require.NoError(t, err)
+		require.True(t, good)
+	}
+	require.Equal(t, size, in.at)
+	require.NoError(t, file.Close())
+}
+
+func TestAppendMany(t *testing.T) {
+	a := appender{dir: t.TempDir(), roll: 1 << 30}
+	first, second := manyRecords(3000, 100), manyRecords(40, 100_000)
+	a.write(first)
+	a.write(second)
+	a.write(nil)
+	all := append(first, second...)
+	for _, r := range all {
+		require.NoError(t, r.err)
+	}
+	requireRecords(t, a.dir, all)
+	require.NoError(t, a.close())
+}
+
+// A batch that is cut short keeps the records that are whole (S4).
+func TestAppendCutShort(t *testing.T) {
+	signal.Ignore(unix.SIGXFSZ)
+	var old unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
+	t.Cleanup(func() {
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+		signal.Reset(unix.SIGXFSZ)
+	})
+	for _, limit := range []uint64{1, 31, 32, 200_000, 200_009, 300_000} {
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: old.Max}))
+		a := appender{dir: t.TempDir(), roll: 1 << 30}
+		records := manyRecords(3000, 100)
+		a.write(records)
+		n, size := 0, uint64(0)
+		for ; size+uint64(recordHeader+len(records[n].data)) <= limit; n++ {
+			size += uint64(recordHeader + len(records[n].data))
+			require.NoError(t, records[n].err)
+		}
+		for _, r := range records[n:] {
+			require.ErrorIs(t, r.err, ErrNoSpace)
+		}
+		require.False(t, a.broken)
+		require.Equal(t, place{offset: size}, a.end)
+		requireRecords(t, a.dir, records[:n])
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+		more := manyRecords(5, 500)
+		a.write(more)
+		requireRecords(t, a.dir, append(records[:n:n], more...))
+		require.NoError(t, a.close())
+	}
+}
