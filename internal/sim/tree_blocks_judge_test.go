@@ -68,19 +68,34 @@ func (j *treeJudge) deadUpTo(clock int) error {
 	return nil
 }
 
-// names: what u names was not deleted.
+// names: what u names was not deleted, and is of its session.
 func (j *treeJudge) names(u *change) error {
 	for _, k := range u.command.Blocks {
-		if u.command.Op == meta.OpWrite && j.deleted[k.ID] {
+		switch {
+		case u.command.Op != meta.OpWrite:
+		case j.deleted[k.ID]:
 			return fmt.Errorf("%v: block %s was deleted before", u, blockText(k.ID))
+		case k.ID.Session() != u.session:
+			return fmt.Errorf("%v: block %s is of another session", u, blockText(k.ID))
 		}
 	}
 	return nil
 }
 
-// tooLate reports whether u is a write that was refused because its client had given it up.
-func (u *change) tooLate() bool {
-	return u.gaveUp && u.result.Code == posix.EINVAL && len(u.command.Blocks) > 0
+// badBlocks reports whether u is a write that was refused because of the blocks that it names, of which the model knows nothing: its client
+// had given them up, or they are of another session.
+func (r *tree) badBlocks(u *change) bool {
+	if u.command.Op != meta.OpWrite || len(u.command.Blocks) == 0 || u.result.Code != posix.EINVAL {
+		return false
+	}
+	other := u.command.Blocks[0].ID.Session() != u.session
+	switch {
+	case other:
+		r.reach[otherSession]++
+	case u.gaveUp:
+		r.reach[lateRefused]++
+	}
+	return other || u.gaveUp
 }
 
 // blocksLeft compares the stores with what files hold in the end.

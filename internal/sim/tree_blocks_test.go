@@ -19,7 +19,7 @@ import (
 func TestTreeBlocks(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 90, func(seed uint64) error { return treeRun(seed, treeBlocks(seed)).judge(reach) })
-	reach.require(t, blockWritten, blockCollected, blockSwept, copySwept, droppedAway, cameLate, lateRefused, readLate,
+	reach.require(t, blockWritten, blockCollected, blockSwept, copySwept, droppedAway, cameLate, lateRefused, otherSession, readLate,
 		sessionExpired, movedAway, movedHome, reapedAway, replacedOne, tookOver)
 }
 
@@ -31,6 +31,7 @@ const (
 	droppedAway    treeMark = "a block was dropped away from its home"
 	cameLate       treeMark = "a write had effect that its client had given up"
 	lateRefused    treeMark = "a write was refused that came after its client had given it up and renewed its session"
+	otherSession   treeMark = "a write was refused that named blocks of a session that had ended"
 	readLate       treeMark = "a reader found a block deleted that it had been told of"
 )
 
@@ -42,7 +43,7 @@ func treeBlocks(seed uint64) treeSetup {
 		setup = treeTransfers(seed)
 	}
 	if seed%3 == 2 {
-		setup.losses = 6
+		setup.losses = 3
 	}
 	setup.blocks, setup.retain = true, 8*setup.retain
 	return setup
@@ -97,9 +98,10 @@ func (c *treeClient) horizon(p uint16) uint64 {
 	return c.lastBlock[p] + 1
 }
 
-// put puts blocks for a write in p, unless that is done.
+// put puts blocks for a write in p, unless that is done. After the end of the session under which that was it may take them for
+// good all the same: the partition must not.
 func (c *treeClient) put(p uint16) {
-	for c.writing.first == 0 || c.writing.partition != p || c.writing.session != c.session[p] {
+	for c.writing.first == 0 || c.writing.partition != p || c.writing.session != c.session[p] && c.pick(3) > 0 {
 		c.writing = writing{partition: p, session: c.session[p], first: c.lastBlock[p] + 1}
 		for range 1 + c.pick(2) {
 			c.lastBlock[p]++
@@ -108,6 +110,9 @@ func (c *treeClient) put(p uint16) {
 			c.run.stores.has[p][id] = true
 		}
 		if c.pick(4) == 0 {
+			if c.pick(3) == 0 {
+				c.pause(3 * c.run.lease / 2) // it is silent for so long that its session ends
+			}
 			c.renew() // what is put must stay
 		}
 	}
@@ -130,7 +135,7 @@ func (c *treeClient) writeBlocks() {
 	if c.pick(3) > 0 {
 		command.Flags, command.Offset = 0, uint64(c.pick(30))
 	}
-	hasty := c.pick(3) == 0
+	hasty := c.pick(2) == 0
 	c.persist(func(try int) (meta.Result, bool) {
 		if try > 0 {
 			if _, ok := c.locate(ino); !ok {
@@ -157,7 +162,7 @@ func (c *treeClient) writeBlocks() {
 	c.writing = writing{}
 	if c.gaveUp && c.pick(4) > 0 {
 		c.renew()
-		c.sweep(uint16(c.pick(len(treeGroups))), 20)
+		c.sweepSome()
 		c.pause(c.run.net.between(0, 3*time.Second)) // it may come now
 	}
 	c.gaveUp = false
@@ -243,17 +248,28 @@ func (c *treeClient) collectSome() {
 	c.collect(uint16(c.pick(len(treeGroups))), posix.Time(epoch+int64(c.run.net.Now()-100*time.Millisecond)))
 }
 
-// sweep asks of at most so many blocks in the store of a partition whether they are garbage, and deletes those that are.
-func (c *treeClient) sweep(p uint16, limit int) int {
-	found := slices.SortedFunc(maps.Keys(c.run.stores.has[p]), func(a, b posix.BlockID) int { return slices.Compare(a[:], b[:]) })
+// sweepSome looks for garbage among some of the blocks in some store.
+func (c *treeClient) sweepSome() {
+	p := uint16(c.pick(len(treeGroups)))
+	found := c.run.stores.list(p)
 	if len(found) == 0 {
-		return 0
+		return
 	}
 	home := found[c.pick(len(found))].Partition()
 	found = slices.DeleteFunc(found, func(id posix.BlockID) bool { return id.Partition() != home })
-	if over := len(found) - limit; over > 0 {
-		found = found[c.pick(over+1):][:limit]
+	if over := len(found) - 20; over > 0 {
+		found = found[c.pick(over+1):][:20]
 	}
+	c.sweep(p, home, found)
+}
+
+// list gives the blocks in the store of a partition.
+func (s *treeStores) list(p uint16) []posix.BlockID {
+	return slices.SortedFunc(maps.Keys(s.has[p]), func(a, b posix.BlockID) int { return slices.Compare(a[:], b[:]) })
+}
+
+// sweep asks the home of blocks that were found in the store of p whether they are garbage, and deletes those that are.
+func (c *treeClient) sweep(p, home uint16, found []posix.BlockID) int {
 	ask := meta.Command{Op: meta.OpGarbage}
 	for _, id := range found {
 		ask.Blocks = append(ask.Blocks, meta.Block{ID: id})
@@ -289,7 +305,7 @@ func (c *treeClient) sweep(p uint16, limit int) int {
 var treeBlockOperations = []treeOperation{
 	{20, (*treeClient).writeBlocks},
 	{10, (*treeClient).collectSome},
-	{6, func(c *treeClient) { c.sweep(uint16(c.pick(len(treeGroups))), 20) }},
+	{6, (*treeClient).sweepSome},
 	{2, func(c *treeClient) { c.putLate(uint16(c.pick(len(treeGroups)))) }},
 	{4, (*treeClient).move},
 	{4, (*treeClient).overwrite},
@@ -301,12 +317,13 @@ func (c *treeClient) collectAll() {
 	for slices.ContainsFunc(c.run.clients, func(o *treeClient) bool { return !o.rested }) {
 		c.pause(200 * time.Millisecond)
 	}
-	for quiet := 0; quiet < 5; quiet++ {
+	for quiet := 0; quiet < 3; quiet++ {
 		c.renew()
 		for i := range treeGroups {
 			p := uint16(i)
-			for range 5 {
-				if c.collect(p, noTime)+c.sweep(p, meta.MaxIDs) > 0 {
+			for home := range treeGroups {
+				found := slices.DeleteFunc(c.run.stores.list(p), func(id posix.BlockID) bool { return int(id.Partition()) != home })
+				if c.collect(p, noTime)+c.sweep(p, uint16(home), found) > 0 {
 					quiet = 0
 				}
 			}

@@ -147,7 +147,7 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 		dest = nil
 	}
 	h := &c.run.history
-	u := &change{number: len(h.changes) + 1, client: c.id, dest: dest, asked: p}
+	u := &change{number: len(h.changes) + 1, client: c.id, dest: dest, asked: p, session: c.session[p]}
 	command.Cred.UID = uint32(u.number)
 	u.command = command
 	h.changes = append(h.changes, u)

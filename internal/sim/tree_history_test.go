@@ -41,7 +41,8 @@ type change struct {
 	command  meta.Command
 	dest     []uint16 // nil: the one that was asked alone
 	asked    uint16
-	issued   int // when
+	session  uint64 // there
+	issued   int    // when
 	answered int
 	result   meta.Result
 	count    uint64    // in the order of the partition that was asked, when it took effect

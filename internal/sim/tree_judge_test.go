@@ -130,6 +130,7 @@ func newTreeJudge(r *tree) *treeJudge {
 func (j *treeJudge) replay() error {
 	all := slices.DeleteFunc(slices.Clone(j.run.history.changes), j.run.inDoubt)
 	all = slices.DeleteFunc(all, func(u *change) bool { return u.result.Code == posix.EREMOTE || u.result.Code == posix.ESTALE })
+	all = slices.DeleteFunc(all, j.run.badBlocks)
 	for _, u := range all {
 		if u.first() <= u.issued || u.first() >= u.answered {
 			return fmt.Errorf("%v: took effect at %d, was issued at %d and answered at %d", u, u.first(), u.issued, u.answered)

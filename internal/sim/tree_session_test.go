@@ -86,11 +86,7 @@ func (r *tree) inDoubt(u *change) bool {
 	}
 	u.result = u.observed
 	r.reach[happenedUnanswered]++
-	switch {
-	case u.tooLate():
-		r.reach[lateRefused]++
-		return true // of which the model knows nothing
-	case u.gaveUp:
+	if u.gaveUp && u.result.Code == posix.OK {
 		r.reach[cameLate]++
 	}
 	return false
