@@ -43,7 +43,7 @@ func treeBlocks(seed uint64) treeSetup {
 		setup = treeTransfers(seed)
 	}
 	if seed%3 == 2 {
-		setup.losses = 3
+		setup.losses = 6
 	}
 	setup.blocks, setup.retain = true, 8*setup.retain
 	return setup
@@ -114,6 +114,9 @@ func (c *treeClient) put(p uint16) {
 				c.pause(3 * c.run.lease / 2) // it is silent for so long that its session ends
 			}
 			c.renew() // what is put must stay
+		}
+		if c.pick(3) == 0 {
+			c.pause(c.run.net.between(0, time.Second))
 		}
 	}
 }
@@ -305,7 +308,7 @@ func (c *treeClient) sweep(p, home uint16, found []posix.BlockID) int {
 var treeBlockOperations = []treeOperation{
 	{20, (*treeClient).writeBlocks},
 	{10, (*treeClient).collectSome},
-	{6, (*treeClient).sweepSome},
+	{12, (*treeClient).sweepSome},
 	{2, func(c *treeClient) { c.putLate(uint16(c.pick(len(treeGroups)))) }},
 	{4, (*treeClient).move},
 	{4, (*treeClient).overwrite},
@@ -316,6 +319,9 @@ var treeBlockOperations = []treeOperation{
 func (c *treeClient) collectAll() {
 	for slices.ContainsFunc(c.run.clients, func(o *treeClient) bool { return !o.rested }) {
 		c.pause(200 * time.Millisecond)
+	}
+	for range 12 {
+		c.move() // so that all partitions hear from each other
 	}
 	for quiet := 0; quiet < 3; quiet++ {
 		c.renew()
