@@ -3,6 +3,7 @@ package block
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -35,10 +36,18 @@ func (a *Admin) Members(ctx context.Context, server multicast.ProcessID) (Member
 }
 
 // SetMembers tells one server newer members: the others learn them from it, within moments if they can be reached. To add
-// or drain servers, change what Members gives and raise its version by one.
+// or drain servers, change what Members gives and raise its version by one; do that at one place at a time. The server must be
+// a member already, else others might look for blocks where nobody knows yet that they are elsewhere (M3).
 func (a *Admin) SetMembers(ctx context.Context, server multicast.ProcessID, m Members) error {
 	if err := m.Validate(); err != nil {
 		return err
+	}
+	known, err := a.Members(ctx, server)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(known.Servers, func(s Server) bool { return s.ID == server }) {
+		return fmt.Errorf("tell storage server %d members of version %d: it is no member of version %d yet: tell one that is", server, m.Version, known.Version)
 	}
 	if _, err := a.peers.call(ctx, server, encodeSetMembers(&m)); err != nil {
 		return fmt.Errorf("tell storage server %d members of version %d: %w", server, m.Version, err)

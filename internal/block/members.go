@@ -23,7 +23,7 @@ type Server struct {
 	ID         multicast.ProcessID `json:"id"`
 	Datacenter string              `json:"datacenter"`
 	// Leaving: it owns nothing any more, but is still asked for blocks and hands back all that it
-	// has. Once its Status says that it is drained it may be taken out of the members.
+	// has. Once its Status says that it is drained, and all servers know these members, it may be taken out of them.
 	Leaving bool `json:"leaving,omitempty"`
 }
 

@@ -26,7 +26,7 @@ type Disk interface {
 // NodeConfig is what a Node consists of. All fields but Save and Log must be set.
 type NodeConfig struct {
 	Self        multicast.ProcessID
-	Members     Members // the newest that are known, which Self may have left
+	Members     Members // the newest that are known; Self may not have joined yet, or have left
 	Copies      int     // of each block, on distinct servers: r; the same at all servers
 	Disk        Disk
 	Peers       Caller        // reaches the other members

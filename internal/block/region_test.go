@@ -288,13 +288,15 @@ func (w *world) join() {
 	for w.region.Disks[id] != nil {
 		id++
 	}
+	before := w.members
 	w.members.Version++
 	w.members.Servers = append(slices.Clone(w.members.Servers), block.Server{ID: id, Datacenter: blocktest.Datacenter(id)})
 	members := w.members
 	w.mu.Unlock()
 	w.say("%d joins: version %d", id, members.Version)
-	w.region.Add(w.t, id, members, blocktest.NewMemory(big))
+	w.region.Add(w.t, id, before, blocktest.NewMemory(big))
 	w.region.Run(id)
+	w.tell(members)
 }
 
 // leave makes a server hand back all, if enough stay.
@@ -320,12 +322,15 @@ func (w *world) leave() {
 	w.tell(members)
 }
 
-// tell tells the first server that is up of new members.
+// tell tells one server that is up, and knows that it is a member, of new members. If there is none, calm does.
 func (w *world) tell(members block.Members) {
 	for _, s := range members.Servers {
-		if node := w.region.Node(s.ID); node != nil {
-			require.NoError(w.t, node.SetMembers(w.t.Context(), members))
-			return
+		if node := w.region.Node(s.ID); node != nil && slices.ContainsFunc(node.Members().Servers, func(m block.Server) bool { return m.ID == s.ID }) {
+			ctx, cancel := context.WithTimeout(w.t.Context(), blocktest.CallTimeout)
+			defer cancel()
+			if err := node.SetMembers(ctx, members); err == nil {
+				return
+			}
 		}
 	}
 }
@@ -447,6 +452,7 @@ func (w *world) calm() {
 	for _, id := range crashed {
 		w.restart(id)
 	}
+	w.tell(w.members)
 	limit := time.Now().Add(20 * time.Minute)
 	for wrong := w.wrong(); wrong != ""; wrong = w.wrong() {
 		if time.Now().After(limit) {
