@@ -135,7 +135,7 @@ func (n *Node) answerScope(ctx context.Context, q *request) ([]byte, error) {
 }
 
 // answerHave says of the first of the ids which are on the own disk; if they are to be read, which of them are good
-// copies. It has the members of who asks when it begins to look (H2).
+// copies. It has the members of who asks when it begins to look (M4).
 func (n *Node) answerHave(ctx context.Context, q *request) ([]byte, error) {
 	if _, err := n.haveStamp(q.stamp); err != nil {
 		return nil, err

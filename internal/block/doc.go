@@ -25,7 +25,55 @@
 //	B5  ErrNotFound from a region means that every server of it was asked. If one
 //	    could not be asked, the answer is ErrUnavailable.
 //	B6  Delete of a block removes all copies on the servers that could be reached, and
-//	    is an error if one could not.
+//	    is an error if one could not. A copy on its way from one server to another meanwhile, and
+//	    those of a server that was away, come back: they are garbage, and deleted again.
+//	B7  As long as a block has lost fewer than r copies since it had r good ones on its
+//	    owners, it has a good one, whatever servers crash, come back, join or leave meanwhile.
+//	    When all servers answer again it has r good copies on its owners, and no others, after some
+//	    repair rounds and one scrub.
+//
+// # How a region stays whole
+//
+// Each server knows all Members (ring order and all: one hop), which have versions, and pings
+// those that are silent. One that has not answered for DownAfter is down: the next servers of the
+// ring's order, its keepers meanwhile, take over. Repair rounds do the rest:
+//
+//   - Pull: for each other server, a server compares digests of what it has of the blocks that
+//     both should keep with what the other one has, range by range, and fetches what it lacks.
+//   - Hand back: what others keep, it sends to those of them that lack it, and drops its own copy when
+//     all owners, none skipped, have shown that they have good copies. As long as one is down, stand-ins
+//     keep theirs. A server that is leaving owns nothing: it hands back all.
+//   - Scrub: it reads all that it has, slowly. A get, or the scrub, that meets a bad copy replaces it; a get
+//     that meets an owner without its copy has it put there.
+//
+// So each holder of a block either is a keeper, from whom the others pull it, or sends it to the keepers: one good copy
+// in reach is enough to have r of them again. A get asks the next server when one takes longer than
+// it usually does; a put asks a stand-in too when an owner has taken an eighth of CallTimeout.
+//
+// # Why a change of members loses nothing
+//
+//	M1  Members are totally ordered, and those of a server only get newer, through restarts too: they
+//	    are saved before they are used.
+//	M2  A server drops a copy only by its newest members, by which it does not own the block; they do
+//	    not change while it does. A server that owns a block by its newest members never drops it.
+//	M3  Newer members are told to a server that is a member already, and a server is taken out only when it
+//	    is drained and all servers know that it leaves.
+//	M4  Before a copy is dropped by members m, each owner by m has said, while it knew m or newer, that it
+//	    has a good copy: it has read it. Servers that know others than the asker say nothing.
+//
+// Claim: when a copy is dropped, r other servers had good copies, and none of them has dropped its own. Of all drops of the
+// block up to now take the one by the newest members m, and its owners o by m. By M4 each had a good copy while it knew m or
+// newer. By M2 it did not drop it while it knew m; after that it could drop it only by newer members than m, and there
+// was no such drop. Is the one that drops now among them? By M4 it had a copy while it knew m or newer, and now it drops by
+// members that are m or older: those are m (M1), by which it owns the block: it does not drop it (M2). So faults
+// alone can take those r copies away, which is B7; who drops by v what relies on P, and P who drops by v+1 what relies on him,
+// cannot both be: he would have to know v+1 to be asked, and does not drop by v any more.
+//
+// Claim (B5): a block that exists is not said to be missing though it moves while it is looked for. ErrNotFound needs three
+// sweeps in a row in which all servers knew the same m and had no copy. During the last two all of them know m. If nobody drops a
+// copy between the first and the end of the second, who had it at the end of the first would have said so in the second. If somebody
+// does, all owners by m have it from then on (M4, M2), and would say so in the third. Nor is it on a server that m does not
+// name: one that places blocks by newer members learnt them from a member (M3), who is asked.
 //
 // # What one server has on disk
 //
@@ -94,8 +142,9 @@
 // Config.CompactShare, half by default, or by a sixteenth when the disk is nearly full. The last
 // segment waits until a quarter of it is written. Small blocks are reclaimed by LevelDB itself.
 //
-// A get does not repair the number of copies, only bad ones: an owner that missed a put
-// stays without its copy, and its stand-in with it, until somebody puts again.
+// A block with bad copies only stays as it is, and is logged by each scrub: it can be restored by a put, from another
+// region or a backup. All servers must be given the same number of copies. A region that has fewer
+// servers than that keeps one on each.
 //
 // Errors of the disk itself are given to the caller as they are, and nothing is moved or made
 // anew for them. After a failed write to the index, puts and deletes fail until it could be opened

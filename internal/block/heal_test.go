@@ -385,7 +385,7 @@ func TestReadRepairOfMissingCopies(t *testing.T) {
 	})
 }
 
-// TestSlowServersHoldUpNobody: a get takes about as long as usual when the first owner hangs, or its disk does; and a put a part
+// TestSlowServersHoldUpNobody: a get takes a small part of CallTimeout when the first owner hangs, or its disk does; and a put a part
 // of CallTimeout.
 func TestSlowServersHoldUpNobody(t *testing.T) {
 	for name, hang := range map[string]func(*blocktest.Region, multicast.ProcessID, bool){
@@ -403,7 +403,7 @@ func TestSlowServersHoldUpNobody(t *testing.T) {
 					hang(r, walk[0], true)
 					began := time.Now()
 					blocktest.RequireBlock(t, near, id, data)
-					require.LessOrEqual(t, time.Since(began), 60*time.Millisecond)
+					require.Less(t, time.Since(began), blocktest.CallTimeout/10)
 					if i%10 == 0 {
 						other, data := walkAlike(r, id, i)
 						began = time.Now()

@@ -18,7 +18,7 @@ func (n *Node) Members() Members {
 }
 
 // SetMembers takes newer members; others are ignored. They have been saved when it returns nil, and
-// no copy is dropped any more by older ones.
+// no copy is dropped any more by older ones (M2). This server must be a member already (M3); Admin sees to that.
 func (n *Node) SetMembers(ctx context.Context, m Members) error {
 	v, err := newView(m, n.config.Copies)
 	if err != nil {

@@ -33,7 +33,7 @@ type NodeConfig struct {
 	CallTimeout time.Duration // how long another server may take for one block
 	Healing     Healing
 	// Save makes newer members survive this process; nil: it is not needed. The node uses them once it has returned nil,
-	// and must be given them, or newer ones, when it is started again (H1).
+	// and must be given them, or newer ones, when it is started again (M1).
 	Save func(Members) error
 	Log  *slog.Logger // nil: no log
 }
@@ -65,7 +65,7 @@ type Node struct {
 	remedy chan remedy                           // blocks that an owner was found without
 	absent atomic.Pointer[[]multicast.ProcessID] // the servers that are down, ascending
 	view   atomic.Pointer[view]
-	// changing is full while the members change, or a copy is dropped by them: one at a time (H1). A disk may hang
+	// changing is full while the members change, or a copy is dropped by them: one at a time (M2). A disk may hang
 	// meanwhile, so that who waits must be able to give up.
 	changing chan struct{}
 	// stragglers run on after their request was answered. Close waits for them.

@@ -190,7 +190,7 @@ func (r *rounds) lost(id ID, err error) {
 		"block", id, "error", err)
 }
 
-// drop removes copies that all owners have by the ring of v, unless that is not the newest any more (H1).
+// drop removes copies that all owners have by the ring of v, unless that is not the newest any more (M2).
 func (n *Node) drop(ctx context.Context, v *view, ids []ID) error {
 	if err := n.hold(ctx); err != nil {
 		return err

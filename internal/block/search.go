@@ -13,7 +13,7 @@ import (
 
 // A block that no owner has is looked for everywhere, again and again: it may move from a
 // server that is asked later to one that was asked before. It is not there if this many
-// sweeps in a row found all servers with the same members and none with the block (H2).
+// sweeps in a row found all servers with the same members and none with the block (M4).
 const quietSweeps = 3
 
 // maxSweeps bounds the sweeps of one search while members change.
