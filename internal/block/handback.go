@@ -122,8 +122,8 @@ func (r *rounds) settle(ctx context.Context, server multicast.ProcessID, ids []I
 			sent = append(sent, id)
 		case errors.Is(err, ErrNotFound): // deleted meanwhile
 		case errors.Is(err, ErrCorrupt): // send has counted it; it stays here
-		case errors.Is(err, ErrUnavailable) || ctx.Err() != nil:
-			return have, err
+		case errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNoSpace) || ctx.Err() != nil:
+			return have, err // so it would be with the next ones
 		default:
 			failed = err
 		}

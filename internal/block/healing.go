@@ -13,8 +13,8 @@ import (
 type Healing struct {
 	PingInterval time.Duration // a server that was silent so long is pinged
 	DownAfter    time.Duration // a server that was silent so long is down: others take over
-	// RepairInterval is the time between two repair rounds. They also begin when there is a reason, RepairPause, and as
-	// long as the last one has taken, after it. One that has failed is repeated after RepairPause, then twice that, and so on.
+	// RepairInterval is the time between two repair rounds. They also begin when there is a reason, but then RepairPause, and
+	// a few times what the last one has taken, after it. One that has failed is repeated after RepairPause, then twice that, and so on.
 	RepairInterval time.Duration
 	RepairPause    time.Duration
 	RepairBytes    int           // per second that a round moves
@@ -51,6 +51,9 @@ func (h *Healing) Validate() error {
 	}
 	return nil
 }
+
+// restPart is how many times as long as a round the pause after it is at least: rounds look at the whole index.
+const restPart = 3
 
 // limits keep healing from getting in the way of clients.
 type limits struct{ repair, scrub *rate.Limiter }
@@ -91,7 +94,7 @@ func (n *Node) repairForEver(ctx context.Context) {
 		} else {
 			wait, retry = retry, min(2*retry, h.RepairInterval)
 		}
-		if !pause(ctx, max(h.RepairPause, time.Since(began))) {
+		if !pause(ctx, max(h.RepairPause, restPart*time.Since(began))) {
 			return
 		}
 		next.Reset(wait)

@@ -63,9 +63,14 @@ func (n *Node) down() []multicast.ProcessID {
 	return nil
 }
 
-// others gives the servers but this one.
+// others gives the servers but this one, from the next one on: so not all of them ask the same one first.
 func (n *Node) others(v *view) []multicast.ProcessID {
-	return slices.DeleteFunc(slices.Clone(v.servers), func(p multicast.ProcessID) bool { return p == n.config.Self })
+	at, member := slices.BinarySearch(v.servers, n.config.Self)
+	after := at
+	if member {
+		after++
+	}
+	return slices.Concat(v.servers[after:], v.servers[:at])
 }
 
 // watch pings the servers that have been silent, and notes which ones are down.

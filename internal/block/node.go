@@ -169,8 +169,8 @@ func (n *Node) store(ctx context.Context, q *request) error {
 	if err := q.verify(); err != nil {
 		return err
 	}
-	if !slices.Contains(n.view.Load().owners(q.id), n.config.Self) {
-		n.wakeUp() // it stands in for an owner, and hands the block back as soon as it can
+	if !slices.Contains(n.view.Load().keepers(q.id, n.down()), n.config.Self) {
+		n.wakeUp() // a keeper could not take it just now: it is handed back as soon as that can
 	}
 	return n.keep(ctx, q)
 }

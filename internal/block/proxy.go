@@ -32,9 +32,6 @@ func (n *Node) put(ctx context.Context, q *request) error {
 		frame: encodeSummed(opStore, q),
 	}
 	p.run(v.copies)
-	if p.stoodIn {
-		n.wakeUp()
-	}
 	if p.copies < v.copies {
 		return fmt.Errorf("put block %v: %d of %d copies: %w", q.id, p.copies, v.copies, p.why(ctx))
 	}
@@ -66,7 +63,6 @@ type placement struct {
 	servers []multicast.ProcessID // not tried yet
 	events  chan placed           // room for two of each server
 	copies  int
-	stoodIn bool
 	errs    []error // of the servers that failed
 }
 
@@ -88,7 +84,6 @@ func (p *placement) run(copies int) {
 		e := <-p.events
 		switch {
 		case e.late:
-			p.stoodIn = true
 			pending += p.next()
 			continue
 		case e.err == nil:
@@ -98,7 +93,7 @@ func (p *placement) run(copies int) {
 			if errors.Is(e.err, ErrConflict) {
 				p.servers = nil
 			}
-			if p.stoodIn = true; !e.replaced {
+			if !e.replaced {
 				pending += p.next()
 			}
 		}

@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("block.seeds", 24, "how many random regions TestRegionHeals tries")
+	seeds   = flag.Int("block.seeds", 16, "how many random regions TestRegionHeals tries")
 	oneSeed = flag.Uint64("block.seed", 0, "the one random region that TestRegionHeals tries")
 	logging = flag.Bool("block.log", false, "log what the servers of random regions say")
 )
