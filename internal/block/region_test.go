@@ -74,7 +74,8 @@ type world struct {
 	random *rand.Rand // of the faults
 	region *blocktest.Region
 	copies int
-	rate   float64 // of messages that are lost, in chaos
+	rate   float64       // of messages that are lost, in chaos
+	delay  time.Duration // of messages, at most
 
 	mu      sync.Mutex
 	members block.Members                   // GUARDED_BY mu; the newest
@@ -91,7 +92,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	random := rand.New(rand.NewPCG(seed, 1))
 	n := 5 + random.IntN(5)
 	w := &world{
-		t: t, random: random, copies: 1 + random.IntN(3), rate: []float64{0, 0.02, 0.1}[random.IntN(3)],
+		t: t, random: random, copies: 1 + random.IntN(3), rate: pick(random, []float64{0, 0.02, 0.1}),
+		delay:   pick(random, []time.Duration{time.Millisecond, 20 * time.Millisecond, 500 * time.Millisecond}),
 		crashed: make(map[multicast.ProcessID]bool), sick: make(map[multicast.ProcessID]bool),
 		acked: make(map[block.ID][]byte), losses: make(map[block.ID]int), cuts: make(map[[2]multicast.ProcessID]bool),
 	}
@@ -135,7 +137,7 @@ func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(fr
 // chaos lets clients work while things break.
 func (w *world) chaos() {
 	ctx, stop := context.WithCancel(w.t.Context())
-	w.region.Disturb(rand.New(rand.NewPCG(w.random.Uint64(), 2)), 5*time.Millisecond, w.rate)
+	w.region.Disturb(rand.New(rand.NewPCG(w.random.Uint64(), 2)), w.delay, w.rate)
 	var clients sync.WaitGroup
 	for range 3 {
 		random := rand.New(rand.NewPCG(w.random.Uint64(), 3))
@@ -159,7 +161,7 @@ func (w *world) chaos() {
 func (w *world) fault() {
 	id := pick(w.random, w.servers())
 	other := pick(w.random, w.servers())
-	kind := w.random.IntN(15)
+	kind := w.random.IntN(17)
 	w.mu.Lock()
 	w.faults++
 	down, sick := w.crashed[id], w.sick[id]
@@ -195,7 +197,9 @@ func (w *world) fault() {
 	case kind == 11:
 		w.join()
 	case kind == 12:
-		w.leave()
+		w.leave(true)
+	case kind == 13:
+		w.leave(false)
 	default:
 		w.disk(id).Slow(0)
 		w.disk(id).Resize(big)
@@ -241,13 +245,18 @@ func (w *world) loseDisk(id multicast.ProcessID) {
 	w.restart(id)
 }
 
-// rot spoils some copies of a server.
+// rot spoils some copies of a server, or makes them vanish.
 func (w *world) rot(id multicast.ProcessID) {
 	ids := w.disk(id).IDs()
 	for range min(len(ids), 1+w.random.IntN(5)) {
 		if rotten := pick(w.random, ids); w.lose(id, []block.ID{rotten}) {
-			w.say("the copy of %v on %d rots", rotten, id)
-			w.disk(id).Spoil(rotten)
+			if w.random.IntN(2) == 0 {
+				w.say("the copy of %v on %d rots", rotten, id)
+				w.disk(id).Spoil(rotten)
+			} else {
+				w.say("the copy of %v on %d is gone", rotten, id)
+				w.disk(id).Forget(rotten)
+			}
 		}
 	}
 }
@@ -299,27 +308,43 @@ func (w *world) join() {
 	w.tell(members)
 }
 
-// leave makes a server hand back all, if enough stay.
-func (w *world) leave() {
+// leave makes a server hand back all, if enough stay; or one that leaves may stay after all. Some think again at once.
+func (w *world) leave(leaving bool) {
 	w.mu.Lock()
-	var staying []int
+	var who []int
+	staying := 0
 	for i, s := range w.members.Servers {
+		if s.Leaving != leaving {
+			who = append(who, i)
+		}
 		if !s.Leaving {
-			staying = append(staying, i)
+			staying++
 		}
 	}
-	if len(staying) <= max(3, w.copies) {
+	if len(who) == 0 || leaving && staying <= max(3, w.copies) {
 		w.mu.Unlock()
 		return
 	}
+	i := pick(w.random, who)
+	members := w.change(i, leaving)
+	w.mu.Unlock()
+	w.tell(members)
+	if w.random.IntN(2) == 0 {
+		time.Sleep(time.Duration(w.random.IntN(3000)) * time.Millisecond) // virtual
+		w.mu.Lock()
+		members = w.change(i, !leaving)
+		w.mu.Unlock()
+		w.tell(members)
+	}
+}
+
+// change makes members in which a server leaves or stays. The caller holds mu.
+func (w *world) change(i int, leaving bool) block.Members {
 	w.members.Version++
 	w.members.Servers = slices.Clone(w.members.Servers)
-	i := pick(w.random, staying)
-	w.members.Servers[i].Leaving = true
-	id, members := w.members.Servers[i].ID, w.members
-	w.mu.Unlock()
-	w.say("%d leaves: version %d", id, members.Version)
-	w.tell(members)
+	w.members.Servers[i].Leaving = leaving
+	w.say("%d leaves: %v, version %d", w.members.Servers[i].ID, leaving, w.members.Version)
+	return w.members
 }
 
 // tell tells one server that is up, and knows that it is a member, of new members. If there is none, calm does.

@@ -47,6 +47,20 @@ func (m *Memory) Fail(err error) {
 	m.failed = err
 }
 
+// Forget makes the copy of a block vanish, as a damaged index does.
+func (m *Memory) Forget(id block.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(id)
+}
+
+// remove drops a copy. The caller holds mu.
+func (m *Memory) remove(id block.ID) {
+	m.used -= len(m.blocks[id])
+	delete(m.blocks, id)
+	delete(m.bad, id)
+}
+
 // Lose empties the disk, as a new one in the place of a broken one.
 func (m *Memory) Lose() {
 	m.mu.Lock()
@@ -171,9 +185,7 @@ func (m *Memory) Delete(ctx context.Context, ids []block.ID) error {
 		return err
 	}
 	for _, id := range ids {
-		m.used -= len(m.blocks[id])
-		delete(m.blocks, id)
-		delete(m.bad, id)
+		m.remove(id)
 	}
 	return nil
 }
