@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,5 +223,37 @@ func BenchmarkOpen(b *testing.B) {
 				require.NoError(b, s.Close())
 			}
 		})
+	}
+}
+
+// BenchmarkRegion is what a server adds as the proxy of its region, to disks and links that cost nothing.
+func BenchmarkRegion(b *testing.B) {
+	for _, size := range []int{1 << 10, 32 << 10, 1 << 20} {
+		r := region(b, 5)
+		remote := r.Client(b)
+		_, data := blocktest.Block(1, size)
+		b.Run(fmt.Sprintf("put/%dKiB", size>>10), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for i := uint64(0); b.Loop(); i++ {
+				require.NoError(b, remote.Put(b.Context(), posix.MakeBlockID(1, 1, i%100), data))
+			}
+		})
+		for name, first := range map[string]bool{"near": true, "far": false} {
+			id := posix.MakeBlockID(1, 1, 0)
+			for i := uint64(0); (r.Ring.Owners(id, 3)[0] == 1) != first || !first && slices.Contains(r.Ring.Owners(id, 3), 1); i++ {
+				id = posix.MakeBlockID(1, 2, i)
+			}
+			require.NoError(b, remote.Put(b.Context(), id, data))
+			b.Run(fmt.Sprintf("get/%s/%dKiB", name, size>>10), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				buffer := make([]byte, 0, size)
+				for b.Loop() {
+					_, err := remote.Get(b.Context(), id, buffer)
+					require.NoError(b, err)
+				}
+			})
+		}
 	}
 }

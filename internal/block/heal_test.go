@@ -207,6 +207,23 @@ func TestNobodyDropsWhileAnOwnerDisagrees(t *testing.T) {
 	})
 }
 
+// TestOtherMembersAreRefused: a server says nothing of its blocks to one that knows other members (M4).
+func TestOtherMembersAreRefused(t *testing.T) {
+	r := region(t, 3)
+	id, data := blocktest.Block(1, 100)
+	require.NoError(t, r.Disks[1].Put(t.Context(), id, data))
+	members := []byte{1, 99} // version 1, but not these
+	for name, request := range map[string][]byte{
+		"have":   slices.Concat([]byte{15}, members, []byte{0, 1}, id[:]),
+		"digest": slices.Concat([]byte{13}, members, []byte{2, 0}, id[:]),
+		"scope":  slices.Concat([]byte{14}, members, []byte{2, 0}, id[:], id[:]),
+	} {
+		reply, err := r.Call(t.Context(), 1, request)
+		require.NoError(t, err, name)
+		require.EqualValues(t, 7, reply[0], "%s: %s", name, reply[1:])
+	}
+}
+
 // TestOwnerProvesItsCopy: an owner whose copy is bad does not make the stand-in drop the only good one.
 func TestOwnerProvesItsCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -114,7 +114,7 @@ func (n *Node) remedyForEver(ctx context.Context) {
 }
 
 func (n *Node) cure(ctx context.Context, m *remedy) error {
-	s := search{node: n, id: m.id, failed: make(map[multicast.ProcessID]error)}
+	s := search{node: n, id: m.id}
 	reply, err := s.find(ctx)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {

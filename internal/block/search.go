@@ -28,10 +28,10 @@ type search struct {
 	failed  map[multicast.ProcessID]error // they do not tell
 }
 
-// find gives the reply with a good copy: the own one, else that of the first owner that answers, else any.
+// find gives the reply with a good copy: the own one of an owner, else that of the first one that answers, else any.
 // Copies found bad on the way are replaced, and owners found without one are noted for repair.
 func (n *Node) find(ctx context.Context, id ID) ([]byte, error) {
-	s := search{node: n, id: id, failed: make(map[multicast.ProcessID]error)}
+	s := search{node: n, id: id}
 	reply, err := s.find(ctx)
 	if err == nil {
 		n.replace(ctx, id, reply, s.bad)
@@ -55,17 +55,16 @@ func (s *search) find(ctx context.Context) ([]byte, error) {
 	return nil, s.why()
 }
 
-// nearest gives who is likely to have a block: this server first, as its disk is near, then those who keep it and those
-// who stand in for them, the suspected ones last.
+// nearest gives who is likely to have a block: those who keep it and those who stand in for them, the suspected
+// ones last; this server first if it keeps it, as its disk is near.
 func (n *Node) nearest(id ID) []multicast.ProcessID {
-	likely := n.view.Load().ring.OwnersAmong(id, ring.Placed, n.down())
-	servers := append(make([]multicast.ProcessID, 0, 1+len(likely)), n.config.Self)
-	for _, p := range n.peers.order(likely) {
-		if p != n.config.Self {
-			servers = append(servers, p)
-		}
+	v := n.view.Load()
+	likely := n.peers.order(v.ring.OwnersAmong(id, ring.Placed, n.down()))
+	at := slices.Index(likely, n.config.Self)
+	if at <= 0 || at >= v.copies {
+		return likely
 	}
-	return servers
+	return slices.Concat(likely[at:at+1], likely[:at], likely[at+1:])
 }
 
 // answer is what one server said.
@@ -155,8 +154,15 @@ func (s *search) note(a answer) {
 	case errors.Is(a.err, ErrNotFound):
 		s.missing = append(s.missing, a.server)
 	default:
-		s.failed[a.server] = a.err
+		s.fail(a.server, a.err)
 	}
+}
+
+func (s *search) fail(server multicast.ProcessID, err error) {
+	if s.failed == nil {
+		s.failed = make(map[multicast.ProcessID]error)
+	}
+	s.failed[server] = err
 }
 
 // sweep asks all servers whether they have the block until one gives it; nil if none does, which is sure
@@ -175,7 +181,7 @@ func (s *search) sweep(ctx context.Context) []byte {
 		}
 		for _, server := range stale {
 			if err := s.node.exchange(ctx, server); err != nil {
-				s.failed[server] = err
+				s.fail(server, err)
 			}
 		}
 		if ctx.Err() != nil {
@@ -188,7 +194,7 @@ func (s *search) sweep(ctx context.Context) []byte {
 			return nil
 		}
 	}
-	s.failed[s.node.config.Self] = errStale
+	s.fail(s.node.config.Self, errStale)
 	return nil
 }
 
@@ -216,7 +222,7 @@ func (s *search) holders(ctx context.Context, v *view) (holders, stale []multica
 		case errors.Is(a.err, errStale):
 			stale = append(stale, a.server)
 		case !errors.Is(a.err, ErrNotFound):
-			s.failed[a.server] = a.err
+			s.fail(a.server, a.err)
 		}
 	}
 	return nil, stale
