@@ -46,7 +46,8 @@ func (w *cacheWriter) write(b *waitingBlock) {
 	c := w.cache
 	defer c.recycle(b.record)
 	c.mu.Lock()
-	wanted := c.waiting[b.id] == b && !c.isOff()
+	_, known := c.index[b.id] // loaded meanwhile
+	wanted := c.waiting[b.id] == b && !known && !c.isOff()
 	c.mu.Unlock()
 	var at cachedAt
 	var err error

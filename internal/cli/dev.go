@@ -19,7 +19,8 @@ import (
 func newDev(logging *logFlags) *cobra.Command {
 	var cluster clusterFlags
 	var mounts []string
-	var profiler, scraped string
+	var profiler, scraped, cacheDir string
+	cacheSize := byteSize(dev.DefaultCacheBytes)
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a cluster of several regions in this process and mount it",
@@ -40,6 +41,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 			if err != nil {
 				return err
 			}
+			cfg.CacheDir, cfg.CacheBytes = cacheDir, int64(cacheSize)
 			points, err := parseMounts(mounts, cfg.Spec.Regions)
 			if err != nil {
 				return inputError{err}
@@ -58,6 +60,8 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	}
 	cmd.Flags().BoolVar(&cluster.linearizable, "linearizable", false, "what is read through a mount is as new as all that ended before anywhere; reads ask a majority then, and the kernel believes nothing")
 	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "where the cluster keeps its data")
+	cmd.Flags().StringVar(&cacheDir, "cache-dir", "", "also remember blocks that were read or written on this machine's disk, in this directory; it is kept between runs")
+	cmd.Flags().Var(&cacheSize, "cache-size", "how much of the disk --cache-dir may take, at least 16MiB")
 	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
 	cmd.Flags().DurationVar(&cluster.grace, "gc-grace", collector.DefaultGrace, "how long a block that no file needs any more is kept for readers that are late")
 	cmd.Flags().DurationVar(&cluster.sweep, "gc-sweep", collector.DefaultSweep, "between looks for blocks that no file ever got")

@@ -62,7 +62,7 @@ func (c *Cluster) blocks(region topology.Region, caller block.Caller, cacheBytes
 		if err != nil {
 			return nil, err
 		}
-		s.partitions[i] = block.NewCached(nearest, cacheBytes/len(plan.Partitions))
+		s.partitions[i] = c.remembered(nearest)
 	}
 	return s, nil
 }

@@ -65,7 +65,7 @@ func noteStarted(dir string, spec *topology.Spec, durability wal.Durability) err
 func checkSpec(path string, spec *topology.Spec) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		spec.Created = time.Now().UTC().Truncate(time.Second)
+		spec.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
 		spec.Owner = topology.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
 		return server.WriteDurably(path, spec.YAML())
 	}

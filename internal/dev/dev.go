@@ -39,6 +39,8 @@ type Config struct {
 	Sweep      time.Duration // between looks for blocks that no file ever got; 0: the collector's default
 	Healing    block.Healing // how storage servers keep their regions whole; zero: the default
 	Logger     *slog.Logger
+	CacheDir   string // where all clients of this process remember blocks, beside memory; empty: nowhere
+	CacheBytes int64  // of the disk of CacheDir, at most
 
 	Linearizable bool // clients read what is as new as all that ended before anywhere
 }
@@ -51,7 +53,8 @@ type Cluster struct {
 	unlock  func() error
 	network network
 	workers workers
-	objects objectStores // nil: the blocks are on the servers' disks
+	cache   *block.DiskCache // of all clients; nil: none
+	objects objectStores     // nil: the blocks are on the servers' disks
 	metrics metrics.Set
 
 	changing sync.Mutex // held while the storage servers change; before mu
@@ -98,6 +101,9 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 		return nil, err
 	}
 	if c.objects, err = openObjects(ctx, c.Plan, c.cfg.Spec.Started); err != nil {
+		return nil, err
+	}
+	if c.cache, err = openCache(&c.cfg, c.Plan); err != nil {
 		return nil, err
 	}
 	if c.network, err = c.openNetwork(); err != nil {
@@ -222,6 +228,9 @@ func (c *Cluster) Close() error {
 		err = errors.Join(err, c.network.close())
 	}
 	err = errors.Join(err, c.objects.close())
+	if c.cache != nil {
+		err = errors.Join(err, c.cache.Close())
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return errors.Join(append(c.errs, err, c.unlock())...)
