@@ -152,7 +152,7 @@ func TestDiskCacheForgets(t *testing.T) {
 	s := c.Over(store)
 	const hot, size = 4, 200_000
 	fillCache(t, c, s, 0, hot, size)
-	for i := hot; i < 600; i++ {
+	for i := hot; i < 300; i++ {
 		fillCache(t, c, s, i, i+1, size)
 		_, total := cacheFiles(t, dir)
 		require.LessOrEqual(t, total, int64(smallCache))
@@ -278,7 +278,7 @@ func TestDiskCacheRandomly(t *testing.T) {
 			all.Go(func() {
 				random := rand.New(rand.NewPCG(seed, uint64(10*round+worker)))
 				var buffer []byte
-				for range 150 {
+				for range 80 {
 					i := int(random.ExpFloat64() * 15)
 					id, data := blocktest.Block(i, sizes[i%len(sizes)])
 					if err := s.Put(t.Context(), id, data); err != nil {

@@ -2,7 +2,7 @@
 // the Store interface, the engine that keeps one server's blocks on its disk
 // (Segments), the server's logic (Node: any server is a proxy for its whole
 // region), and the stores of clients, which wrap each other: Remote (a region),
-// Nearest (several regions) and Cached. Package ring says which servers own a block.
+// Nearest (several regions), DiskCached and Cached. Package ring says which servers own a block.
 //
 // A block has an id that names the same 1 to 1 MiB bytes for ever. That is what makes
 // the rest simple: copies need no coordination, any good copy is the right one, a put
@@ -74,6 +74,10 @@
 // copy between the first and the end of the second, who had it at the end of the first would have said so in the second. If somebody
 // does, all owners by m have it from then on (M4, M2), and would say so in the third. Nor is it on a server that m does not
 // name: one that places blocks by newer members learnt them from a member (M3), who is asked.
+//
+// What clients put in front keeps these: Nearest asks other regions before it says that a block is not there or bad, and puts
+// good copies where it has met none; Cached and DiskCached give blocks that were deleted until they push them out. A hedged get of
+// Remote is one get to its caller. Package objects is another Store of a region, with its own account of B1 to B6.
 //
 // # What one server has on disk
 //

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -65,13 +67,14 @@ func (p *plain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func startPlain(t *testing.T, refuses bool) (*plain, objects.Config) {
-	t.Setenv("AWS_ACCESS_KEY_ID", objectstest.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", objectstest.SecretKey)
+	credentials := filepath.Join(t.TempDir(), "credentials")
+	require.NoError(t, os.WriteFile(credentials, []byte("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n"), 0o600))
 	p := &plain{refuses: refuses, objects: map[string][]byte{}}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	return p, objects.Config{
 		Endpoint: server.URL, Bucket: objectstest.Bucket, Region: "us-east-1", PathStyle: true, Cluster: "one", Timeout: 5 * time.Second,
+		Credentials: credentials,
 	}
 }
 
@@ -96,11 +99,6 @@ func TestServersWithoutConditions(t *testing.T) {
 
 // TestAnswers: what the server answers to a get and a put, and what comes of it after how many requests.
 func TestAnswers(t *testing.T) {
-	p, c := startPlain(t, false)
-	s := open(t, c)
-	id, data := blocktest.Block(1, 5000)
-	require.NoError(t, s.Put(t.Context(), id, data))
-	other, _ := blocktest.Block(2, 1)
 	for name, test := range map[string]struct {
 		answer   func(w http.ResponseWriter)
 		want     error
@@ -121,39 +119,45 @@ func TestAnswers(t *testing.T) {
 		"no answer":    {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, block.ErrUnavailable, "", 3},
 		"unknown code": {func(w http.ResponseWriter) { say(w, http.StatusBadRequest, "Whatever") }, nil, "400 Whatever", 1},
 	} {
-		requests := 0
-		p.set(func(w http.ResponseWriter, _ *http.Request) bool {
-			requests++
-			test.answer(w)
-			return true
-		})
-		_, err := s.Get(t.Context(), id, nil)
-		check := func(err error) {
-			t.Helper()
-			require.ErrorContains(t, err, test.say, name)
-			require.NotErrorIs(t, err, block.ErrNotFound, name)
-			for _, kind := range []error{block.ErrUnavailable, block.ErrNoSpace, block.ErrCorrupt} {
-				require.Equal(t, kind == test.want, errors.Is(err, kind), "%s: %v", name, err)
-			}
-		}
-		check(err)
-		p.set(nil)
-		if name == "no answer" { // net/http itself asks once more on another connection
-			require.GreaterOrEqual(t, requests, test.requests, name)
-		} else {
-			require.Equal(t, test.requests, requests, name)
-		}
-		blocktest.RequireBlock(t, s, id, data)
-		p.set(func(w http.ResponseWriter, r *http.Request) bool {
-			if r.Method == http.MethodPut {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, c := startPlain(t, false)
+			s := open(t, c)
+			id, data := blocktest.Block(1, 5000)
+			require.NoError(t, s.Put(t.Context(), id, data))
+			requests := 0 // one at a time
+			p.set(func(w http.ResponseWriter, _ *http.Request) bool {
+				requests++
 				test.answer(w)
+				return true
+			})
+			check := func(err error) {
+				require.ErrorContains(t, err, test.say)
+				require.NotErrorIs(t, err, block.ErrNotFound)
+				for _, kind := range []error{block.ErrUnavailable, block.ErrNoSpace, block.ErrCorrupt} {
+					require.Equal(t, kind == test.want, errors.Is(err, kind), "%v", err)
+				}
 			}
-			return r.Method == http.MethodPut
+			_, err := s.Get(t.Context(), id, nil)
+			check(err)
+			p.set(nil)
+			if name == "no answer" { // net/http itself asks once more on another connection
+				require.GreaterOrEqual(t, requests, test.requests)
+			} else {
+				require.Equal(t, test.requests, requests)
+			}
+			blocktest.RequireBlock(t, s, id, data)
+			p.set(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPut {
+					test.answer(w)
+				}
+				return r.Method == http.MethodPut
+			})
+			if name != "broken off" { // the answer to a put has no content
+				other, _ := blocktest.Block(2, 1)
+				check(s.Put(t.Context(), other, data))
+			}
 		})
-		if name != "broken off" { // the answer to a put has no content
-			check(s.Put(t.Context(), other, data))
-		}
-		p.set(nil)
 	}
 }
 
