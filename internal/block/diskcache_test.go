@@ -145,6 +145,27 @@ func TestDiskCacheTorn(t *testing.T) {
 	}
 }
 
+// TestDiskCacheNewestCopy: what was got in place of a bad copy counts after a restart.
+func TestDiskCacheNewestCopy(t *testing.T) {
+	dir, store := t.TempDir(), counted()
+	c, closeOnce := cacheIn(t, dir, smallCache)
+	fill(t, c, c.Over(store), 0, 1, 20000)
+	closeOnce()
+	paths, _ := cacheFiles(t, dir)
+	content, err := os.ReadFile(paths[0])
+	require.NoError(t, err)
+	content[len(content)-1] ^= 1
+	require.NoError(t, os.WriteFile(paths[0], content, 0o600))
+	for range 3 {
+		c, closeOnce := cacheIn(t, dir, smallCache)
+		until(t, "loaded", func() bool { return c.Stats().Blocks == 1 })
+		id, data := blocktest.Block(0, 20000)
+		blocktest.RequireBlock(t, c.Over(store), id, data)
+		closeOnce()
+	}
+	require.EqualValues(t, 1, store.gets.Load())
+}
+
 // TestDiskCacheForgets: the files stay within their bytes, and what is used stays in the cache.
 func TestDiskCacheForgets(t *testing.T) {
 	dir, store := t.TempDir(), counted()
@@ -182,6 +203,21 @@ func TestDiskCacheSmallBlocks(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, c.Stats().Blocks, 16<<20/4096)
+}
+
+// TestDiskCacheDeletesWhatWaits: a block that is deleted on its way to the disk does not come back.
+func TestDiskCacheDeletesWhatWaits(t *testing.T) {
+	c, closeOnce := cacheIn(t, t.TempDir(), 256<<20)
+	s := c.Over(blocktest.NewMemory(big))
+	var ids []block.ID
+	for i := range 12 {
+		id, data := blocktest.Block(i, block.MaxSize)
+		require.NoError(t, s.Put(t.Context(), id, data))
+		ids = append(ids, id)
+	}
+	require.NoError(t, s.Delete(t.Context(), ids))
+	closeOnce() // when all has been written
+	require.Zero(t, c.Stats().Blocks)
 }
 
 // TestDiskCacheShrinks when it is opened with less.

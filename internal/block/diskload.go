@@ -86,7 +86,7 @@ func (w *cacheWriter) loadSegment(number uint32) (err error) {
 func (c *DiskCache) remember(r *record, at cachedAt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, newer := c.index[r.id]; !newer {
+	if was, ok := c.index[r.id]; !ok || was.segment == at.segment { // segments are read backwards, records forwards
 		c.index[r.id] = at
 	}
 }
