@@ -1,6 +1,7 @@
 package block
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,7 @@ func (w *cacheWriter) loadSegment(number uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { err = errors.Join(err, file.Close()) }()
 	info, err := file.Stat()
 	if err != nil {
 		return err

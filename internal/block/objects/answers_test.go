@@ -135,7 +135,7 @@ func TestAnswers(t *testing.T) {
 				require.ErrorContains(t, err, test.say)
 				require.NotErrorIs(t, err, block.ErrNotFound)
 				for _, kind := range []error{block.ErrUnavailable, block.ErrNoSpace, block.ErrCorrupt} {
-					require.Equal(t, kind == test.want, errors.Is(err, kind), "%v", err)
+					require.Equal(t, errors.Is(test.want, kind), errors.Is(err, kind), "%v", err)
 				}
 			}
 			_, err := s.Get(t.Context(), id, nil)

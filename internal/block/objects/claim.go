@@ -61,7 +61,7 @@ func (s *Store) readMarker(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }() // what was read is checked
 	return io.ReadAll(io.LimitReader(body, maxMarker))
 }
 

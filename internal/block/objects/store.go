@@ -159,7 +159,7 @@ func (s *Store) download(ctx context.Context, id block.ID, into []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }() // what was read is checked
 	content, size := io.Reader(body), info.Size
 	if size < 0 { // a proxy did not say
 		all, err := io.ReadAll(io.LimitReader(body, headerSize+block.MaxSize+1))

@@ -14,6 +14,8 @@ func newTransport(timeout time.Duration) *http.Transport {
 	t.MaxIdleConnsPerHost = 64
 	t.ResponseHeaderTimeout = timeout / tries // a connection that is stuck leaves time for another
 	t.DisableCompression = true               // blocks are bytes
+	t.Protocols = new(http.Protocols)         // HTTP/2 would send all blocks through one connection
+	t.Protocols.SetHTTP1(true)
 	return t
 }
 

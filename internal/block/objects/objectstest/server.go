@@ -59,7 +59,7 @@ type Server struct {
 
 // Start runs a server with its objects in dir. The test is skipped if the server is not installed. The credentials are in the
 // environment of the test until it ends.
-func Start(t *testing.T, dir string) *Server {
+func Start(t testing.TB, dir string) *Server {
 	path, err := binary()
 	if err != nil {
 		t.Skipf("no S3 server: run deploy/deps.sh test (%v)", err)
