@@ -199,7 +199,7 @@ func (s *Segments) replayInto(e *edit, in *scanner, end *place) (more bool, err 
 
 // resume goes on appending at end, in the last segment if it is there.
 func (s *Segments) resume(end place) error {
-	s.appender = appender{dir: s.config.Dir, roll: s.config.SegmentBytes, end: end}
+	s.appender = appender{dir: s.config.Dir, roll: s.config.SegmentBytes, noSync: s.config.NoSync, end: end}
 	file, err := os.OpenFile(filepath.Join(s.config.Dir, segmentName(end.segment)), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
