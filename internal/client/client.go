@@ -70,6 +70,7 @@ type Client struct {
 	located *recent[posix.Ino, uint16]  // inodes that are, or were believed to be, away from home
 	foreign *recent[Name, posix.Ino]    // what names name in another partition
 	rules   *recent[posix.Ino, placing] // of directories that have a rule
+	spans   *recent[posix.Ino, *span]   // where the content of files is that are looked at
 
 	bringing chan struct{} // holds a token for each block on its way after its file
 
@@ -96,7 +97,8 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, events: newEvents(cfg.Logger),
 		located: newRecent[posix.Ino, uint16](maxLocations),
 		foreign: newRecent[Name, posix.Ino](maxForeign),
-		rules:   newRecent[posix.Ino, placing](maxRules), bringing: make(chan struct{}, parallel),
+		rules:   newRecent[posix.Ino, placing](maxRules),
+		spans:   newRecent[posix.Ino, *span](maxSpans), bringing: make(chan struct{}, parallel),
 	}
 	c.vector.max = len(cfg.Cluster.Partitions)
 	for i := range cfg.Cluster.Partitions {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,7 +55,7 @@ func TestContentAgainstAModel(t *testing.T) {
 			require.True(t, bytes.Equal(want, read(t, c, f, uint64(from), length)), "at %d, %d bytes", from, length)
 			for _, length := range []int{length, 1 << 20, 1} {
 				want := model[from:min(len(model), from+length)]
-				viewed, err := c.View(t.Context(), f, make([]byte, length), uint64(from))
+				viewed, err := c.View(t.Context(), f, make([]byte, length), uint64(from), time.Second)
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(want, viewed), "at %d, view of %d bytes", from, length)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -32,14 +33,15 @@ func (c *Client) Read(ctx context.Context, ino posix.Ino, into []byte, offset ui
 }
 
 // View is Read for those who only look at what there is: it gives that in buffer or, without copying it there, in memory that
-// is not to be changed, as others may look at it too.
-func (c *Client) View(ctx context.Context, ino posix.Ino, buffer []byte, offset uint64) ([]byte, error) {
+// is not to be changed, as others may look at it too. Where the content is may have been asked up to believe ago, as long as this
+// client has seen nothing newer of the partition; with 0 it is asked now.
+func (c *Client) View(ctx context.Context, ino posix.Ino, buffer []byte, offset uint64, believe time.Duration) ([]byte, error) {
 	ctx, cancel := c.operation(ctx)
 	defer cancel()
 	if len(buffer) == 0 {
 		return nil, nil
 	}
-	w, err := c.readWindow(ctx, ino, buffer[:min(len(buffer), maxWindow)], offset, true)
+	w, err := c.viewWindow(ctx, ino, buffer[:min(len(buffer), maxWindow)], offset, believe)
 	switch {
 	case err != nil:
 		return nil, c.outcome(err)
@@ -53,7 +55,7 @@ func (c *Client) View(ctx context.Context, ino posix.Ino, buffer []byte, offset 
 // readOn goes on to read into, of which there are n bytes.
 func (c *Client) readOn(ctx context.Context, ino posix.Ino, into []byte, n int, offset uint64) (int, error) {
 	for n < len(into) {
-		w, err := c.readWindow(ctx, ino, into[n:min(len(into), n+maxWindow)], offset+uint64(n), false)
+		w, err := c.readWindow(ctx, ino, into[n:min(len(into), n+maxWindow)], offset+uint64(n))
 		if err != nil {
 			return n, c.outcome(err)
 		}
@@ -70,42 +72,53 @@ type window struct {
 	last    bool // the file ends with it
 }
 
-// readWindow reads as much of a range, at least a byte of it if the file goes on there, as its extents can be told of at once. The
-// content is in into or, if it may be shared and is in one block, where that is.
-func (c *Client) readWindow(ctx context.Context, ino posix.Ino, into []byte, offset uint64, share bool) (window, error) {
+// readWindow reads as much of a range, at least a byte of it if the file goes on there, as its extents can be told of at once.
+func (c *Client) readWindow(ctx context.Context, ino posix.Ino, into []byte, offset uint64) (window, error) {
+	return c.inWindow(ctx, ino, into, offset, 0, c.fill)
+}
+
+// viewWindow is readWindow of content that may be shared: what is in one block stays there.
+func (c *Client) viewWindow(ctx context.Context, ino posix.Ino, buffer []byte, offset uint64, believe time.Duration) (window, error) {
+	return c.inWindow(ctx, ino, buffer, offset, believe, func(ctx context.Context, p *partition, into []byte, offset uint64, extents []meta.Extent) ([]byte, error) {
+		if len(extents) == 1 && extents[0].Data == nil && extents[0].Length == uint64(len(into)) {
+			return c.get(ctx, p, &extents[0], nil)
+		}
+		return c.fill(ctx, p, into, offset, extents)
+	})
+}
+
+// contents gives what is at offset, where extents are in order, in into or elsewhere.
+type contents func(ctx context.Context, p *partition, into []byte, offset uint64, extents []meta.Extent) ([]byte, error)
+
+func (c *Client) inWindow(ctx context.Context, ino posix.Ino, into []byte, offset uint64, believe time.Duration, read contents) (window, error) {
 	for try := 1; ; try++ {
-		r, err := c.askAt(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: uint64(len(into))})
-		if err != nil || offset >= r.Attr.Size {
+		s, err := c.spanAt(ctx, ino, offset, uint64(len(into)), believe)
+		if err != nil || offset >= s.size {
 			return window{last: true}, err
 		}
-		w := window{content: into[:min(uint64(len(into)), r.Attr.Size-offset, r.Number-min(offset, r.Number))]}
-		w.last = offset+uint64(len(w.content)) == r.Attr.Size || len(w.content) == 0
-		if share && len(r.Extents) == 1 && r.Extents[0].Data == nil && r.Extents[0].Length == uint64(len(w.content)) {
-			w.content, err = c.get(ctx, r.partition, &r.Extents[0], nil)
-		} else {
-			err = c.fill(ctx, r.partition, w.content, offset, r.Extents)
-		}
+		extents, end := s.at(offset, uint64(len(into)))
+		content, err := read(ctx, s.partition, into[:end-min(end, offset)], offset, extents)
 		switch {
 		case err == nil:
-			return w, nil
+			return window{content: content, last: end >= s.size || len(content) == 0}, nil
 		case !errors.Is(err, block.ErrNotFound) || try == maxRereads:
 			if ctx.Err() == nil {
-				c.events.warn("read block", "a block cannot be read: check the storage servers of the partition's regions", "partition", r.partition.id, "inode", ino, "error", err)
+				c.events.warn("read block", "a block cannot be read: check the storage servers of the partition's regions", "partition", s.partition.id, "inode", ino, "error", err)
 			}
 			return window{}, err
 		}
-		// Overwritten since the extents were read, and deleted: look again.
+		c.spans.drop(ino) // overwritten since the extents were read, and deleted: look again
 	}
 }
 
 // fill puts the content of extents, which lie in the range at offset in order, in their places, and
 // zeros between them. into may hold anything before.
-func (c *Client) fill(ctx context.Context, p *partition, into []byte, offset uint64, extents []meta.Extent) error {
+func (c *Client) fill(ctx context.Context, p *partition, into []byte, offset uint64, extents []meta.Extent) ([]byte, error) {
 	var blocks []meta.Extent
 	at := offset
 	for _, e := range extents {
 		if e.Offset < at || e.Length > uint64(len(into)) || e.Offset+e.Length > offset+uint64(len(into)) {
-			return fmt.Errorf("extent at %d of %d bytes is not in its place", e.Offset, e.Length)
+			return nil, fmt.Errorf("extent at %d of %d bytes is not in its place", e.Offset, e.Length)
 		}
 		clear(into[at-offset : e.Offset-offset])
 		at = e.Offset + e.Length
@@ -125,14 +138,14 @@ func (c *Client) fill(ctx context.Context, p *partition, into []byte, offset uin
 		return err
 	}
 	if len(blocks) == 1 {
-		return place(&blocks[0])
+		return into, place(&blocks[0])
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range blocks {
 		g.Go(func() error { return place(&blocks[i]) })
 	}
-	return g.Wait()
+	return into, g.Wait()
 }
 
 // get gives the bytes of e, in into if its block has no others and they fit there.

@@ -37,6 +37,9 @@ func (e *Extent) clip(from, to uint64) Extent {
 	return c
 }
 
+// Clip gives the part of e in [from, to), which it overlaps.
+func (e *Extent) Clip(from, to uint64) Extent { return e.clip(from, to) }
+
 func (e *Extent) encode() []byte {
 	if e.Data != nil {
 		b := append(make([]byte, 0, 1+len(e.Data)), extentLiteral)

@@ -79,7 +79,7 @@ func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node))
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	ctx, end := reading(cancel)
 	defer end()
-	content, err := f.client.View(ctx, ino(&in.InHeader), buf[:min(len(buf), int(in.Size))], in.Offset)
+	content, err := f.client.View(ctx, ino(&in.InHeader), buf[:min(len(buf), int(in.Size))], in.Offset, f.cacheTime)
 	if err != nil {
 		return nil, status(err)
 	}

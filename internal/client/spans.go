@@ -1,0 +1,79 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+)
+
+// Bounds of what is remembered of where the content of files is.
+const (
+	maxSpans       = 1 << 10  // files
+	maxSpanExtents = 64       // of one file: of one with short extents nothing is remembered
+	askAhead       = 16 << 20 // bytes behind a read in sequence that are asked about too
+)
+
+// span is what one answer told of a range of a file: where its content is.
+type span struct {
+	partition *partition
+	// seen is how new the answer is: once this client has seen more of the partition, the span must not be used, since what was
+	// read with it could be older than what was read before (C3).
+	seen     replica.Seen
+	asked    time.Time
+	from, to uint64 // all extents in [from, to) are known
+	size     uint64 // of the file
+	extents  []meta.Extent
+}
+
+// at gives the extents in the part of [offset, offset+length) that s knows.
+func (s *span) at(offset, length uint64) (extents []meta.Extent, end uint64) {
+	end = min(s.to, offset+min(length, posix.MaxSize))
+	for i := range s.extents {
+		if e := &s.extents[i]; e.Offset < end && offset < e.Offset+e.Length {
+			extents = append(extents, e.Clip(offset, end))
+		}
+	}
+	return extents, end
+}
+
+// knows reports whether s tells all that is in a range, which begins in the file.
+func (s *span) knows(offset, length uint64) bool {
+	return s.from <= offset && offset < s.to && (length <= s.to-offset || s.to == s.size)
+}
+
+// isCurrent reports whether s is not older than believe, and as new as all that this client has seen.
+func (c *Client) isCurrent(s *span, believe time.Duration) bool {
+	return time.Since(s.asked) < believe && s.seen.Covers(c.vector.of(s.partition.id))
+}
+
+// spanAt tells of a range of a file: what is remembered if that may be believed for so long, or else what the partition says. Of a
+// file that is read in sequence it is asked about more, so that the next reads need not ask.
+func (c *Client) spanAt(ctx context.Context, ino posix.Ino, offset, length uint64, believe time.Duration) (*span, error) {
+	if c.cfg.Linearizable {
+		believe = 0
+	}
+	known, ok := c.spans.get(ino)
+	if ok && known.knows(offset, length) && c.isCurrent(known, believe) {
+		return known, nil
+	}
+	ask := meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: length}
+	if ok && believe > 0 && known.from < offset && offset <= known.to+askAhead {
+		ask.Length += askAhead
+	}
+	s := &span{asked: time.Now(), from: offset}
+	before := c.vector.snapshot()
+	a, err := c.askAt(ctx, &ask)
+	if err != nil {
+		return nil, err
+	}
+	p := a.partition.id
+	s.partition, s.seen = a.partition, replica.Seen{Count: a.seen.Of(p).Count, Cross: before.Of(p).Cross}
+	s.to, s.size, s.extents = min(a.Number, a.Attr.Size), a.Attr.Size, a.Extents
+	if believe > 0 && offset < s.to && len(s.extents) <= maxSpanExtents {
+		c.spans.put(ino, s)
+	}
+	return s, nil
+}
