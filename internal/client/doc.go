@@ -11,7 +11,8 @@
 //	C3  Reads are causally consistent: each request carries the vector of all answers
 //	    seen before, and a replica answers once it is as new (T 3.4.1). Observe and Wait
 //	    adopt the vector of another client. With Config.Linearizable a read sees all that
-//	    ended anywhere before it began.
+//	    ended anywhere before it began. View may use an answer of some time ago to know where the content of a file is, but none
+//	    that is older than anything this client has seen of the partition since; blocks never change.
 //	C4  Blocks are stored in all regions of the partition where the file is that can be reached, a majority at
 //	    least, before the write that names them is multicast (T 3.4.2). When Write returns, the write is as durable as the
 //	    deployment makes it: there is nothing left for an fsync to do.
