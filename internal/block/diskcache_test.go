@@ -149,7 +149,7 @@ func TestDiskCacheTorn(t *testing.T) {
 func TestDiskCacheNewestCopy(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, closeOnce := cacheIn(t, dir, smallCache)
-	fill(t, c, c.Over(store), 0, 1, 20000)
+	fillCache(t, c, c.Over(store), 0, 1, 20000)
 	closeOnce()
 	paths, _ := cacheFiles(t, dir)
 	content, err := os.ReadFile(paths[0])
