@@ -94,11 +94,11 @@ func (c *Cluster) tell(ctx context.Context, plan *topology.Cluster, region topol
 	members := server.Members(plan, region)
 	var errs []error
 	for _, s := range plan.Storage(region) {
-		r := c.serverOf(s.Name)
-		if r == nil {
+		storage := c.storageOf(s.Name)
+		if storage == nil {
 			continue
 		}
-		err := r.server.SetMembers(ctx, members)
+		err := storage.SetMembers(ctx, members)
 		if err == nil {
 			return nil
 		}
@@ -107,11 +107,14 @@ func (c *Cluster) tell(ctx context.Context, plan *topology.Cluster, region topol
 	return fmt.Errorf("no storage server of %s knows of the change yet, which it does at the next start: %w", region, errors.Join(errs...))
 }
 
-// serverOf gives a running server, nil if it does not run.
-func (c *Cluster) serverOf(name string) *running {
+// storageOf gives the storage node of a running server, nil if there is none.
+func (c *Cluster) storageOf(name string) *server.Storage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.servers[name]
+	if r := c.servers[name]; r != nil {
+		return r.server.Storage()
+	}
+	return nil
 }
 
 // drainedEvery is how often a server that leaves is asked whether it has anything left.
@@ -127,11 +130,7 @@ func (c *Cluster) retire(ctx context.Context, name string) {
 			return
 		case <-ticker.C:
 		}
-		r := c.serverOf(name)
-		if r == nil {
-			continue
-		}
-		if status, ok := r.server.StorageStatus(); !ok || !status.Drained {
+		if storage := c.storageOf(name); storage == nil || !storage.Status().Drained {
 			continue
 		}
 		if err := c.left(ctx, name); err != nil {
@@ -191,19 +190,16 @@ func (c *Cluster) Storage(context.Context) ([]mount.StorageRegion, error) {
 
 func (c *Cluster) storageServer(s *topology.Server, names map[multicast.ProcessID]string) mount.StorageServer {
 	told := mount.StorageServer{Name: s.Name, Datacenter: s.Datacenter, State: string(s.State)}
-	r := c.serverOf(s.Name)
-	if r == nil {
+	storage := c.storageOf(s.Name)
+	if storage == nil {
 		return told
 	}
-	status, ok := r.server.StorageStatus()
-	if !ok {
-		return told
-	}
+	status := storage.Status()
 	told.Running, told.Status = true, &status
 	for _, down := range status.Down {
 		told.Down = append(told.Down, names[down])
 	}
-	if stats, err := r.server.StorageStats(); err == nil {
+	if stats, err := storage.Stats(); err == nil {
 		told.Blocks, told.Bytes, told.DeadBytes = stats.Blocks, stats.LiveBytes, stats.DeadBytes
 	}
 	return told

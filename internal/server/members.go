@@ -25,36 +25,35 @@ func Members(c *topology.Cluster, region topology.Region) block.Members {
 	return m
 }
 
-// members gives the newest storage servers of a region that are known: those of the cluster, or those that this server has
-// learnt since.
-func (s *Server) members(region topology.Region) (block.Members, error) {
-	newest := Members(s.cfg.Cluster, region)
-	path := filepath.Join(s.cfg.Dir, membersFile)
+// newestMembers gives the newest members that are known to the server in dir: those that were planned, or those that it has learnt
+// since.
+func newestMembers(dir string, planned block.Members) (block.Members, error) {
+	path := filepath.Join(dir, membersFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newest, nil
+		return planned, nil
 	}
 	if err != nil {
 		return block.Members{}, err
 	}
 	var learnt block.Members
-	if err := json.Unmarshal(text, &learnt); err != nil {
+	if err = json.Unmarshal(text, &learnt); err == nil {
+		err = learnt.Validate()
+	}
+	if err != nil {
 		return block.Members{}, fmt.Errorf("%s: %w; replace it by the file of another server of the region", path, err)
 	}
-	if err := learnt.Validate(); err != nil {
-		return block.Members{}, fmt.Errorf("%s: %w; replace it by the file of another server of the region", path, err)
+	if learnt.Newer(&planned) {
+		return learnt, nil
 	}
-	if learnt.Newer(&newest) {
-		newest = learnt
-	}
-	return newest, nil
+	return planned, nil
 }
 
 // saveMembers makes newer members durable.
-func (s *Server) saveMembers(m block.Members) error {
+func saveMembers(dir string, m block.Members) error {
 	text, err := json.MarshalIndent(&m, "", "\t")
 	if err != nil {
 		return err
 	}
-	return WriteDurably(filepath.Join(s.cfg.Dir, membersFile), append(text, '\n'))
+	return WriteDurably(filepath.Join(dir, membersFile), append(text, '\n'))
 }

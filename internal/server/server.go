@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
@@ -40,15 +41,12 @@ type Server struct {
 	cfg      Config
 	replicas []*hosted
 	starting sync.Mutex // guards the file of the incarnation
-	storage  *storage   // nil: it has left the storage of its region
+	storage  *Storage   // nil: it has left the storage of its region
 }
 
 // Start opens everything that the server holds and begins to answer. On an error nothing is
 // left open.
 func Start(cfg Config) (_ *Server, err error) {
-	if cfg.Healing == (block.Healing{}) {
-		cfg.Healing = block.DefaultHealing()
-	}
 	s := &Server{cfg: cfg}
 	defer func() {
 		if err != nil {
@@ -67,8 +65,8 @@ func Start(cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	if self.State != topology.StorageLeft {
-		if err := s.startStorage(self); err != nil {
-			return nil, fmt.Errorf("storage node: %w", err)
+		if s.storage, err = s.startStorage(self); err != nil {
+			return nil, err
 		}
 	}
 	for i := range cfg.Cluster.Partitions {
@@ -93,6 +91,25 @@ func (s *Server) nextIncarnation() (uint64, error) {
 	return nextIncarnation(filepath.Join(s.cfg.Dir, "incarnation"))
 }
 
+func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
+	return StartStorage(StorageConfig{
+		Self: self.Storage, Members: Members(s.cfg.Cluster, self.Region), Copies: s.cfg.Cluster.Copies,
+		Dir: s.cfg.Dir, NoSync: s.cfg.Durability != wal.Sync, Healing: s.cfg.Healing,
+		Endpoint: s.cfg.Endpoint(self.Storage), Logger: s.cfg.Logger.With("server", s.cfg.Name),
+		Region: string(self.Region), Server: self.Name,
+	})
+}
+
+// Storage is the storage node; nil if the server has left the storage of its region.
+func (s *Server) Storage() *Storage { return s.storage }
+
+// Metrics tells what there is of this server.
+func (s *Server) Metrics(report metrics.Report) {
+	if s.storage != nil {
+		s.storage.Metrics(report)
+	}
+}
+
 // Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails is
 // logged and stops, its neighbours go on; Run gives the errors of all.
 func (s *Server) Run(ctx context.Context) error {
@@ -108,7 +125,7 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	if s.storage != nil {
-		running.Go(func() { s.storage.run(ctx) })
+		running.Go(func() { s.storage.Run(ctx) })
 	}
 	<-ctx.Done()
 	running.Wait()
@@ -121,7 +138,7 @@ func (s *Server) close() error {
 		errs = append(errs, r.close())
 	}
 	if s.storage != nil {
-		errs = append(errs, s.storage.close())
+		errs = append(errs, s.storage.Close())
 	}
 	return errors.Join(errs...)
 }

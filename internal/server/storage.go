@@ -4,95 +4,119 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/metrics"
-	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
-	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // blockTimeout is how long another storage node may take for one block before its turn
 // goes to the next one.
 const blockTimeout = 3 * time.Second
 
-// storage is the storage node of a server: its disk, its part of the region's DHT, and its access to the network.
-type storage struct {
-	region   topology.Region
-	server   string
-	endpoint transport.Endpoint
-	disk     *block.Segments
-	node     *block.Node
+// StorageConfig of a storage node.
+type StorageConfig struct {
+	Self    multicast.ProcessID
+	Members block.Members // as the cluster was planned: what the node has learnt since is in Dir
+	Copies  int           // of each block
+	Dir     string        // of the server, which exists
+	NoSync  bool          // see block.Config
+	// Healing is how the node keeps its region whole. Zero: block.DefaultHealing.
+	Healing  block.Healing
+	Endpoint transport.Endpoint // of Self; the node closes it
+	Logger   *slog.Logger
+	// Region and Server are the labels of its metrics.
+	Region, Server string
 }
 
-// startStorage opens the storage node and answers calls to it.
-func (s *Server) startStorage(self *topology.Server) (err error) {
-	st := &storage{region: self.Region, server: self.Name, endpoint: s.cfg.Endpoint(self.Storage)}
-	s.storage = st
-	disk := block.DefaultConfig(filepath.Join(s.cfg.Dir, "blocks"))
-	disk.NoSync = s.cfg.Durability != wal.Sync
-	disk.Log = s.cfg.Logger
-	if st.disk, err = block.OpenSegments(disk); err != nil {
-		return err
+// Storage is the storage node of a server: its disk, its part of the region's DHT, and its access to the network.
+type Storage struct {
+	cfg  StorageConfig
+	disk *block.Segments
+	node *block.Node
+}
+
+// StartStorage opens a storage node and answers calls to it. Run it, then close it. On an error nothing is left open.
+func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
+	s := &Storage{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("storage node: %w", err), s.Close())
+		}
+	}()
+	if cfg.Healing == (block.Healing{}) {
+		cfg.Healing = block.DefaultHealing()
 	}
-	members, err := s.members(self.Region)
+	disk := block.DefaultConfig(filepath.Join(cfg.Dir, "blocks"))
+	disk.NoSync, disk.Log = cfg.NoSync, cfg.Logger
+	if s.disk, err = block.OpenSegments(disk); err != nil {
+		return nil, err
+	}
+	members, err := newestMembers(cfg.Dir, cfg.Members)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	st.node, err = block.NewNode(block.NodeConfig{
-		Self: self.Storage, Members: members, Copies: s.cfg.Cluster.Copies, Disk: st.disk,
-		Peers: st.endpoint, CallTimeout: blockTimeout, Healing: s.cfg.Healing, Save: s.saveMembers, Log: s.cfg.Logger,
+	s.node, err = block.NewNode(block.NodeConfig{
+		Self: cfg.Self, Members: members, Copies: cfg.Copies, Disk: s.disk, Peers: cfg.Endpoint, CallTimeout: blockTimeout,
+		Healing: cfg.Healing, Save: func(m block.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	st.endpoint.Serve(st.node.Handle)
-	return nil
+	cfg.Endpoint.Serve(s.node.Handle)
+	return s, nil
 }
 
-// run keeps the region whole and the disk compact until ctx ends.
-func (st *storage) run(ctx context.Context) {
+// Run keeps the region whole and the disk compact until ctx ends.
+func (s *Storage) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { st.node.Run(ctx) })
-	running.Go(func() { st.disk.Run(ctx) })
+	running.Go(func() { s.node.Run(ctx) })
+	running.Go(func() { s.disk.Run(ctx) })
 	running.Wait()
 }
 
-// close ends network access first, so that nothing is asked of a store that is closed.
-func (st *storage) close() error {
-	err := st.endpoint.Close()
-	if st.node != nil {
-		st.node.Close()
+// Close ends network access first, so that nothing is asked of a store that is closed.
+func (s *Storage) Close() error {
+	err := s.cfg.Endpoint.Close()
+	if s.node != nil {
+		s.node.Close()
 	}
-	if st.disk != nil {
-		err = errors.Join(err, st.disk.Close())
+	if s.disk != nil {
+		err = errors.Join(err, s.disk.Close())
 	}
 	return err
 }
 
-// Metrics tells what there is of this server, and what its storage node has done.
-func (s *Server) Metrics(report metrics.Report) {
-	if s.storage != nil {
-		s.storage.metrics(report)
-	}
+// SetMembers tells the node newer members of its region: the others learn them from it.
+func (s *Storage) SetMembers(ctx context.Context, m block.Members) error {
+	return s.node.SetMembers(ctx, m)
 }
 
-func (st *storage) metrics(report metrics.Report) {
-	tell := func(n metrics.Name, value uint64) { report(n, float64(value), string(st.region), st.server) }
-	if stats, err := st.disk.Stats(); err == nil {
+// Status gives the state of the node's part of its region.
+func (s *Storage) Status() block.Status { return s.node.Status() }
+
+// Stats counts what is on the disk of the node.
+func (s *Storage) Stats() (block.Stats, error) { return s.disk.Stats() }
+
+// Metrics tells what there is on the disk, and what the node has done.
+func (s *Storage) Metrics(report metrics.Report) {
+	tell := func(n metrics.Name, value uint64) { report(n, float64(value), s.cfg.Region, s.cfg.Server) }
+	if stats, err := s.disk.Stats(); err == nil {
 		tell(metrics.StorageBlocks, stats.Blocks)
 		tell(metrics.StorageLiveBytes, stats.LiveBytes)
 		tell(metrics.StorageDeadBytes, stats.DeadBytes)
 		tell(metrics.StorageCompactedBytes, stats.MovedBytes)
 	}
-	if total, free, err := st.disk.Usage(); err == nil {
+	if total, free, err := s.disk.Usage(); err == nil {
 		tell(metrics.StorageDiskBytes, total)
 		tell(metrics.StorageFreeBytes, free)
 	}
-	status := st.node.Status()
+	status := s.node.Status()
 	tell(metrics.StorageRingVersion, status.Members.Version)
 	tell(metrics.StorageServersDown, uint64(len(status.Down)))
 	tell(metrics.StorageMissingCopies, status.Repair.Last.Missing)
@@ -104,28 +128,4 @@ func (st *storage) metrics(report metrics.Report) {
 	tell(metrics.StorageScrubbedBytes, status.Scrub.Bytes)
 	tell(metrics.StorageCorruptFixed, status.Scrub.Fixed)
 	tell(metrics.StorageCorruptLeft, status.Scrub.Unfixed)
-}
-
-// SetMembers tells the storage node newer members of its region: the others learn them from it.
-func (s *Server) SetMembers(ctx context.Context, m block.Members) error {
-	if s.storage == nil {
-		return fmt.Errorf("server %s has left the storage of its region", s.cfg.Name)
-	}
-	return s.storage.node.SetMembers(ctx, m)
-}
-
-// StorageStatus gives the state of the storage node; false if the server has none.
-func (s *Server) StorageStatus() (block.Status, bool) {
-	if s.storage == nil {
-		return block.Status{}, false
-	}
-	return s.storage.node.Status(), true
-}
-
-// StorageStats counts what is on the disk of the storage node.
-func (s *Server) StorageStats() (block.Stats, error) {
-	if s.storage == nil {
-		return block.Stats{}, nil
-	}
-	return s.storage.disk.Stats()
 }
