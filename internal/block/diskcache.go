@@ -72,7 +72,6 @@ type DiskCache struct {
 	files  files
 	lock   *os.File
 	queue  chan *waitingBlock
-	spare  chan []byte   // memory for records
 	stop   chan struct{} // closed by Close
 	done   chan struct{} // closed when the writer has ended
 	writer cacheWriter   // of the goroutine that done belongs to
@@ -109,11 +108,10 @@ type cacheSegment struct {
 	ids    []ID // of its records
 }
 
-// waitingBlock is a record on its way to the disk.
+// waitingBlock is a block on its way to the disk.
 type waitingBlock struct {
-	id     ID
-	crc    uint32
-	record []byte // header and data
+	record record
+	data   []byte // never changed
 }
 
 // cacheQueue is how many blocks wait for the disk at most.
@@ -133,7 +131,6 @@ func OpenDiskCache(config DiskCacheConfig) (*DiskCache, error) {
 		roll:    min(max(config.MaxBytes/16, minCacheSegment), maxCacheSegment),
 		files:   files{dir: dir, max: 64, open: map[uint32]*openFile{}},
 		queue:   make(chan *waitingBlock, cacheQueue),
-		spare:   make(chan []byte, cacheQueue),
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
 		index:   map[ID]cachedAt{},

@@ -21,10 +21,19 @@ func (c *DiskCache) Over(store Store) *DiskCached { return &DiskCached{store: st
 
 // Put implements Store. What is written is often read soon, so it is remembered.
 func (d *DiskCached) Put(ctx context.Context, id ID, data []byte) error {
-	if err := d.store.Put(ctx, id, data); err != nil {
+	frame, err := newFrame(id, data)
+	if err != nil {
 		return err
 	}
-	d.cache.offer(id, data)
+	return d.putFrame(ctx, id, frame)
+}
+
+// putFrame implements framed.
+func (d *DiskCached) putFrame(ctx context.Context, id ID, frame []byte) error {
+	if err := putFramed(ctx, d.store, id, frame); err != nil {
+		return err
+	}
+	d.cache.offer(id, framedData(frame), true)
 	return nil
 }
 
@@ -38,7 +47,7 @@ func (d *DiskCached) Get(ctx context.Context, id ID, into []byte) ([]byte, error
 	}
 	data, err := d.store.Get(ctx, id, into)
 	if err == nil {
-		d.cache.offer(id, data)
+		d.cache.offer(id, data, cap(into) < len(data))
 	}
 	return data, err
 }
@@ -127,19 +136,19 @@ func (c *DiskCache) forget(ids []ID) {
 	}
 }
 
-// offer gives a copy of a block to the writer if there is room.
-func (c *DiskCache) offer(id ID, data []byte) {
+// offer gives a block to the writer if there is room: data itself if it is shared, which nobody changes, else a copy.
+func (c *DiskCache) offer(id ID, data []byte, shared bool) {
 	w := c.accept(id)
 	if w == nil {
 		return
 	}
-	r := record{id: id, length: uint32(len(data)), crc: checksum(id, data)}
-	header := r.encode()
-	w.crc, w.record = r.crc, append(append(c.buffer(len(data)), header[:]...), data...)
+	if !shared {
+		data = slices.Clone(data)
+	}
+	w.record, w.data = record{id: id, length: uint32(len(data)), crc: checksum(id, data)}, data
 	select {
 	case c.queue <- w:
 	default:
-		c.recycle(w.record)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stats.Dropped++
@@ -161,27 +170,7 @@ func (c *DiskCache) accept(id ID) *waitingBlock {
 		c.stats.Dropped++
 		return nil
 	}
-	w := &waitingBlock{id: id}
+	w := &waitingBlock{}
 	c.waiting[id] = w
 	return w
-}
-
-// buffer gives memory for a record with n bytes of data.
-func (c *DiskCache) buffer(n int) []byte {
-	select {
-	case b := <-c.spare:
-		if cap(b) >= recordHeader+n {
-			return b[:0]
-		}
-	default:
-	}
-	return make([]byte, 0, recordHeader+n)
-}
-
-// recycle takes the memory of a record for the next one.
-func (c *DiskCache) recycle(b []byte) {
-	select {
-	case c.spare <- b:
-	default:
-	}
 }

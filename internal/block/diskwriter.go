@@ -43,34 +43,32 @@ func (w *cacheWriter) run() {
 
 // write remembers one block.
 func (w *cacheWriter) write(b *waitingBlock) {
-	c := w.cache
-	defer c.recycle(b.record)
+	c, id := w.cache, b.record.id
 	c.mu.Lock()
-	_, known := c.index[b.id] // loaded meanwhile
-	wanted := c.waiting[b.id] == b && !known && !c.isOff()
+	_, known := c.index[id] // loaded meanwhile
+	wanted := c.waiting[id] == b && !known && !c.isOff()
 	c.mu.Unlock()
 	var at cachedAt
 	var err error
 	if wanted {
-		if at, err = w.append(b.id, b.record); err != nil {
+		if at, err = w.append(&b.record, b.data); err != nil {
 			w.failed(err)
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting[b.id] != b {
+	if c.waiting[id] != b {
 		return // deleted meanwhile
 	}
-	delete(c.waiting, b.id)
+	delete(c.waiting, id)
 	if wanted && err == nil {
-		at.crc = b.crc
-		c.index[b.id] = at
+		c.index[id] = at
 	}
 }
 
 // append writes a record to the last segment, or to a new one if that is full.
-func (w *cacheWriter) append(id ID, record []byte) (cachedAt, error) {
-	if w.active != nil && w.isFull(len(record)) {
+func (w *cacheWriter) append(r *record, data []byte) (cachedAt, error) {
+	if w.active != nil && w.isFull(recordHeader+len(data)) {
 		w.leave()
 	}
 	if w.active == nil {
@@ -78,7 +76,7 @@ func (w *cacheWriter) append(id ID, record []byte) (cachedAt, error) {
 			return cachedAt{}, err
 		}
 	}
-	return w.appendHere(id, record)
+	return w.appendHere(r, data)
 }
 
 // isFull reports whether the last segment has no room for n bytes more.
@@ -91,18 +89,23 @@ func (w *cacheWriter) isFull(n int) bool {
 }
 
 // appendHere writes a record to the last segment.
-func (w *cacheWriter) appendHere(id ID, record []byte) (cachedAt, error) {
+func (w *cacheWriter) appendHere(r *record, data []byte) (cachedAt, error) {
 	c := w.cache
 	last := &c.segments[len(c.segments)-1] // only the writer changes segments
-	if _, err := w.active.WriteAt(record, last.size); err != nil {
+	header := r.encode()
+	_, err := w.active.WriteAt(header[:], last.size)
+	if err == nil {
+		_, err = w.active.WriteAt(data, last.size+recordHeader)
+	}
+	if err != nil {
 		_ = w.active.Truncate(last.size) // what is left over counts when the cache is opened again
 		return cachedAt{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := cachedAt{segment: last.number, offset: uint32(last.size), length: uint32(len(record) - recordHeader)}
-	last.size += int64(len(record))
-	last.ids = append(last.ids, id)
+	at := cachedAt{segment: last.number, offset: uint32(last.size), length: r.length, crc: r.crc}
+	last.size += recordHeader + int64(r.length)
+	last.ids = append(last.ids, r.id)
 	c.stats.Written++
 	return at, nil
 }
@@ -160,11 +163,7 @@ func (w *cacheWriter) evict(keep int64) (kept int64, err error) {
 	c.mu.Lock()
 	c.segments = slices.Delete(c.segments, 0, 1)
 	c.mu.Unlock()
-	c.files.mu.Lock()
-	if file := c.files.open[oldest.number]; file != nil {
-		c.files.evict(file)
-	}
-	c.files.mu.Unlock()
+	c.files.forget(oldest.number)
 	removed := os.Remove(filepath.Join(c.dir, segmentName(oldest.number)))
 	if errors.Is(removed, os.ErrNotExist) {
 		removed = nil
@@ -189,19 +188,16 @@ func (w *cacheWriter) take(id ID, segment uint32) (cachedAt, bool) {
 func (w *cacheWriter) again(id ID, from cachedAt) error {
 	c := w.cache
 	if w.buffer == nil {
-		w.buffer = make([]byte, recordHeader+MaxSize)
+		w.buffer = make([]byte, MaxSize)
 	}
-	if _, err := c.read(id, from, w.buffer[recordHeader:]); err != nil {
+	data, err := c.read(id, from, w.buffer)
+	if err != nil {
 		return nil
 	}
-	r := record{id: id, length: from.length, crc: from.crc}
-	header := r.encode()
-	copy(w.buffer, header[:])
-	at, err := w.appendHere(id, w.buffer[:recordHeader+int(from.length)])
+	at, err := w.appendHere(&record{id: id, length: from.length, crc: from.crc}, data)
 	if err != nil {
 		return err
 	}
-	at.crc = from.crc
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index[id] = at
