@@ -46,8 +46,7 @@ func (r *Remote) Put(ctx context.Context, id ID, data []byte) error {
 
 // putFrame implements framed.
 func (r *Remote) putFrame(ctx context.Context, _ ID, frame []byte) error {
-	_, err := r.ask(ctx, frame)
-	return err
+	return r.ask(ctx, frame)
 }
 
 // Get implements Store.
@@ -85,7 +84,7 @@ func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
 // Delete implements Store. Blocks may be deleted in part if it fails.
 func (r *Remote) Delete(ctx context.Context, ids []ID) error {
 	for some := range slices.Chunk(ids, maxIDs) {
-		if _, err := r.ask(ctx, encodeDelete(opDelete, some)); err != nil {
+		if err := r.ask(ctx, encodeDelete(opDelete, some)); err != nil {
 			return err
 		}
 	}
@@ -94,19 +93,19 @@ func (r *Remote) Delete(ctx context.Context, ids []ID) error {
 
 // ask sends a request to one server after the other until one gives an answer that
 // another would give too.
-func (r *Remote) ask(ctx context.Context, request []byte) ([]byte, error) {
+func (r *Remote) ask(ctx context.Context, request []byte) error {
 	var last error
 	for _, node := range r.peers.order(*r.nodes.Load()) {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		reply, err := r.peers.call(ctx, node, request)
+		_, err := r.peers.call(ctx, node, request)
 		if err == nil || isFinal(err) || ctx.Err() != nil {
-			return reply, err
+			return err
 		}
 		last = err
 	}
-	return nil, r.unavailable(last)
+	return r.unavailable(last)
 }
 
 // unavailable is the error when every server has failed, the last one with last.

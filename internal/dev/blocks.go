@@ -62,7 +62,7 @@ func (c *Cluster) blocks(region topology.Region, caller block.Caller, cacheBytes
 		if err != nil {
 			return nil, err
 		}
-		s.partitions[i] = c.remembered(nearest)
+		s.partitions[i] = c.remembered(nearest, cacheBytes)
 	}
 	return s, nil
 }

@@ -18,8 +18,9 @@ func openCache(cfg *Config, plan *topology.Cluster) (*block.DiskCache, error) {
 	})
 }
 
-// remembered is a store behind the caches of this process: in memory, and on disk if there is one.
-func (c *Cluster) remembered(store block.Store) block.Store {
+// remembered is the store of a partition behind the caches: the client's in memory, of so many bytes for all partitions, and this process's
+// on disk if there is one.
+func (c *Cluster) remembered(store block.Store, cacheBytes int) block.Store {
 	if c.cache != nil {
 		store = c.cache.Over(store)
 	}
