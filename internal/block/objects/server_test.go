@@ -25,7 +25,7 @@ import (
 func TestKilledServer(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	c := config(server, "p")
-	c.Timeout = 2 * time.Second
+	c.Timeout = 10 * time.Second // refused connections do not take that long
 	s := open(t, c)
 	var acknowledged sync.Map
 	var writers sync.WaitGroup
@@ -77,7 +77,7 @@ func TestKilledServer(t *testing.T) {
 func TestHungServer(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	c := config(server, "p")
-	c.Timeout = time.Second
+	c.Timeout = 2 * time.Second
 	s := open(t, c)
 	id, data := blocktest.Block(1, 200000)
 	require.NoError(t, s.Put(t.Context(), id, data))
