@@ -110,10 +110,10 @@ func TestSharedFindsFlippedBits(t *testing.T) {
 		whole, err := os.ReadFile(name)
 		require.NoError(t, err)
 		base := filepath.Base(name)
-		step := max(len(whole)/25, 1)
+		step := max(len(whole)/12, 1)
 		for at := 0; at < len(whole); at += step {
 			if strings.HasSuffix(base, ".ldb") && at+step >= len(whole)-2*footerSize {
-				step = 1 // all of the footer
+				step = 5 // more of the footer
 			}
 			copyTo := filepath.Join(t.TempDir(), "store")
 			require.NoError(t, os.CopyFS(copyTo, os.DirFS(dir)))
