@@ -100,22 +100,26 @@ func BenchmarkGet(b *testing.B) {
 					}
 					defer stop()
 					b.SetParallelism(max(readers/2, 1))
-					if readers == 1 {
-						buffer := make([]byte, 0, size)
-						for i := uint64(0); b.Loop(); i += 7919 {
-							_, err := s.Get(b.Context(), posix.MakeBlockID(1, 1, i%blocks), buffer)
-							require.NoError(b, err)
-						}
-						return
-					}
 					var next atomic.Uint64
-					b.RunParallel(func(pb *testing.PB) {
-						buffer := make([]byte, 0, size)
-						for pb.Next() {
-							if _, err := s.Get(b.Context(), posix.MakeBlockID(1, 1, next.Add(7919)%blocks), buffer); err != nil {
-								b.Error(err)
-							}
+					get := func(buffer []byte) {
+						if _, err := s.Get(b.Context(), posix.MakeBlockID(1, 1, next.Add(7919)%blocks), buffer); err != nil {
+							b.Error(err)
 						}
+					}
+					measured(b, size, func() {
+						if readers == 1 {
+							buffer := make([]byte, 0, size)
+							for b.Loop() {
+								get(buffer)
+							}
+							return
+						}
+						b.RunParallel(func(pb *testing.PB) {
+							buffer := make([]byte, 0, size)
+							for pb.Next() {
+								get(buffer)
+							}
+						})
 					})
 				})
 			}
