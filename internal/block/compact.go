@@ -115,8 +115,10 @@ func (s *Segments) isDue(h held, low bool) bool {
 func (s *Segments) wakeCompaction(e *edit) {
 	low := s.low.Load()
 	for segment, d := range e.deltas {
-		h, ok := e.index.ledger.of(segment)
-		if ok && int64(d.blocks) <= 0 && s.isDue(h, low) {
+		if int64(d.blocks) > 0 {
+			continue
+		}
+		if h, ok := e.index.ledger.of(segment); ok && s.isDue(h, low) {
 			s.wake()
 		}
 	}

@@ -1,10 +1,6 @@
 package block
 
-import (
-	"errors"
-	"maps"
-	"slices"
-)
+import "errors"
 
 // edit is a batch of changes to blocks on its way into the index, with what they mean for the
 // ledger. It has one owner, who also is the only one to change the index meanwhile.
@@ -86,8 +82,7 @@ func (e *edit) retire(segment uint32) {
 	e.retired = append(e.retired, segment)
 }
 
-// commit writes the edit with the new frontier, and then notes it in the ledger. It gives
-// the segments that have less live blocks than before.
+// commit writes the edit with the new frontier, and then notes it in the ledger.
 func (e *edit) commit(frontier place, sync bool) error {
 	l := &e.index.ledger
 	after := make(map[uint32]usage, len(e.deltas))
@@ -99,9 +94,9 @@ func (e *edit) commit(frontier place, sync bool) error {
 	l.mu.Unlock()
 
 	bad := inline.negative()
-	for _, segment := range slices.Sorted(maps.Keys(after)) {
-		e.changes.setUsage(segment, after[segment])
-		bad = bad || after[segment].negative()
+	for segment, u := range after {
+		e.changes.setUsage(segment, u)
+		bad = bad || u.negative()
 	}
 	if bad {
 		return e.index.damaged("more blocks were removed than there were")
