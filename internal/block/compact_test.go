@@ -3,7 +3,6 @@ package block_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -419,8 +418,7 @@ func TestCompactionEnds(t *testing.T) {
 	require.NoError(t, s.Close())
 	running.Wait()
 	s.Run(t.Context())
-	err = s.Compact(t.Context())
-	require.True(t, errors.Is(err, block.ErrClosed), "%v", err)
+	require.ErrorIs(t, s.Compact(t.Context()), block.ErrClosed)
 	_, err = s.Stats()
 	require.ErrorIs(t, err, block.ErrClosed)
 }
