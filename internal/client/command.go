@@ -32,12 +32,17 @@ type answer struct {
 
 // askAt is ask for those who must know who answered.
 func (c *Client) askAt(ctx context.Context, cmd *meta.Command) (answer, error) {
+	return c.askAtAs(ctx, cmd, c.cfg.Linearizable)
+}
+
+// askAtAs is askAt for those who know whether the answer must be fresh.
+func (c *Client) askAtAs(ctx context.Context, cmd *meta.Command, fresh bool) (answer, error) {
 	s, err := c.search(cmd.Ino)
 	if err != nil {
 		return answer{}, err
 	}
 	for {
-		a, err := c.askIn(ctx, s.p, cmd)
+		a, err := c.askAs(ctx, s.p, cmd, fresh)
 		if again, err := s.goesOn(ctx, &a.Result, err); !again {
 			return a, err
 		}

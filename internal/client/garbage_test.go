@@ -192,3 +192,21 @@ func TestBlocksOfAFileThatMoved(t *testing.T) {
 		require.Equal(t, []bool{true}, garbage(t, c, id), "what is left of it")
 	})
 }
+
+// A reader whose replica lags for longer than the grace period is told of blocks that are deleted: it asks a quorum then.
+func TestAReaderThatIsLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		writer, reader := n.Client(t, west), n.Client(t, east)
+		f := create(t, writer, posix.Root, "f").Ino
+		write(t, writer, f, 0, bytes.Repeat([]byte{1}, 5000))
+		old := ids(t, n.Blocks)
+		reader.Observe(writer.Vector())
+		require.Equal(t, bytes.Repeat([]byte{1}, 5000), read(t, reader, f, 0, 5000))
+		n.Fail(clienttest.Lagging, n.Processes(0, east)[0])
+		write(t, writer, f, 0, bytes.Repeat([]byte{2}, 5000))
+		require.Equal(t, bytes.Repeat([]byte{1}, 5000), read(t, reader, f, 0, 5000), "late, and as good as before")
+		require.NoError(t, n.Blocks.Delete(t.Context(), old))
+		require.Equal(t, bytes.Repeat([]byte{2}, 5000), read(t, reader, f, 0, 5000))
+		n.Fail(clienttest.None, n.Processes(0, east)...)
+	})
+}

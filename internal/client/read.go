@@ -92,6 +92,9 @@ type contents func(ctx context.Context, p *partition, into []byte, offset uint64
 
 func (c *Client) inWindow(ctx context.Context, ino posix.Ino, into []byte, offset uint64, believe time.Duration, read contents) (window, error) {
 	for try := 1; ; try++ {
+		if try == maxRereads {
+			believe = askQuorum
+		}
 		s, err := c.spanAt(ctx, ino, offset, uint64(len(into)), believe)
 		if err != nil || offset >= s.size {
 			return window{last: true}, err
