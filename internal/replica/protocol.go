@@ -39,7 +39,7 @@ type Request struct {
 	Dest    []uint16    // of an Update of several partitions: all of them, sorted, the one that is asked included
 	Fresh   bool        // of a Query: as of a time after it was asked (linearizable)
 	Held    []posix.Ino // of RenewSession
-	Horizon uint64      // of RenewSession: no update that is not ordered yet, of those that matter, names a block of the session whose counter is below
+	Horizon uint64      // of RenewSession: blocks of the session with counters below it are in no write any more that is not ordered yet, or such a write is given up
 	Command []byte      // an encoded meta.Command; Query and Update. Of OpenSession: Config.Cluster
 }
 
