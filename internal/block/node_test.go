@@ -15,7 +15,7 @@ import (
 
 // disk gives the memory of a server.
 func disk(r *blocktest.Region, server multicast.ProcessID) *blocktest.Memory {
-	return r.Disks[server].(*blocktest.Memory)
+	return r.Disk(server).(*blocktest.Memory)
 }
 
 // holders gives the servers that have a good copy, in ring order.

@@ -181,7 +181,7 @@ func (w *world) fault() {
 	case kind <= 4:
 		w.rot(id)
 	case kind == 5:
-		w.disk(id).Slow(time.Duration(w.random.IntN(1500)) * time.Millisecond) // less than CallTimeout
+		w.disk(id).Slow(time.Duration(w.random.IntN(800)) * time.Millisecond) // with the messages, less than CallTimeout
 	case kind == 6:
 		w.say("the disk of %d hangs", id)
 		w.setSick(id, true)
@@ -294,7 +294,7 @@ func (w *world) join() {
 		return
 	}
 	id := multicast.ProcessID(1)
-	for w.region.Disks[id] != nil {
+	for w.region.Disk(id) != nil {
 		id++
 	}
 	before := w.members

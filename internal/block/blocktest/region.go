@@ -32,7 +32,7 @@ type Region struct {
 	Network
 	Ring   *ring.Ring // of the first members
 	Copies int
-	Disks  map[multicast.ProcessID]block.Disk // GUARDED_BY mu, once servers are added
+	Disks  map[multicast.ProcessID]block.Disk // GUARDED_BY mu, once servers are added while others run
 	Log    *slog.Logger                       // of the nodes
 
 	mu      sync.Mutex
@@ -41,13 +41,18 @@ type Region struct {
 
 // server is one process, or what is left of it.
 type server struct {
-	node  *block.Node
-	alive context.Context // ends when the process does
-	kill  context.CancelFunc
+	process
 	ended sync.WaitGroup
 
 	mu    sync.Mutex
 	saved block.Members // GUARDED_BY mu; on its disk
+}
+
+// process is a server from one start to its end.
+type process struct {
+	node  *block.Node
+	alive context.Context // ends when the process does
+	kill  context.CancelFunc
 }
 
 // Datacenter gives that of a server.
@@ -79,27 +84,25 @@ func NewRegion(t testing.TB, copies int, disks ...block.Disk) *Region {
 // Add starts a server that knows these members; it is one of them or becomes one later.
 func (r *Region) Add(t testing.TB, id multicast.ProcessID, members block.Members, disk block.Disk) {
 	s := &server{saved: members}
+	p := r.boot(t, id, s, disk)
 	r.mu.Lock()
-	r.Disks[id], r.servers[id] = disk, s
-	r.mu.Unlock()
-	r.boot(t, id)
+	defer r.mu.Unlock()
+	s.process, r.Disks[id], r.servers[id] = p, disk, s
 }
 
 // boot makes the process of a server, which knows what it has saved.
-func (r *Region) boot(t testing.TB, id multicast.ProcessID) {
-	s, disk := r.server(id)
+func (r *Region) boot(t testing.TB, id multicast.ProcessID, s *server, disk block.Disk) (p process) {
 	s.mu.Lock()
 	members := s.saved
 	s.mu.Unlock()
-	node, err := block.NewNode(block.NodeConfig{
+	var err error
+	p.node, err = block.NewNode(block.NodeConfig{
 		Self: id, Members: members, Copies: r.Copies, Disk: disk, Peers: &link{r, id}, CallTimeout: CallTimeout,
 		Healing: Healing(), Save: s.save, Log: r.Log,
 	})
 	require.NoError(t, err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.node = node
-	s.alive, s.kill = context.WithCancel(context.Background())
+	p.alive, p.kill = context.WithCancel(context.Background())
+	return p
 }
 
 func (s *server) save(m block.Members) error {
@@ -109,18 +112,25 @@ func (s *server) save(m block.Members) error {
 	return nil
 }
 
-func (r *Region) server(id multicast.ProcessID) (*server, block.Disk) {
+// process gives that of a server; what has crashed is not alive.
+func (r *Region) process(id multicast.ProcessID) (process, *sync.WaitGroup) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.servers[id], r.Disks[id]
+	s := r.servers[id]
+	return s.process, &s.ended
+}
+
+// Disk gives that of a server; nil if there is none.
+func (r *Region) Disk(id multicast.ProcessID) block.Disk {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Disks[id]
 }
 
 // Node gives the node of a server; nil if it has crashed.
 func (r *Region) Node(id multicast.ProcessID) *block.Node {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.servers[id]; s != nil && s.alive.Err() == nil {
-		return s.node
+	if p, _ := r.process(id); p.alive.Err() == nil {
+		return p.node
 	}
 	return nil
 }
@@ -128,23 +138,28 @@ func (r *Region) Node(id multicast.ProcessID) *block.Node {
 // Run lets servers keep the region whole, until they crash.
 func (r *Region) Run(ids ...multicast.ProcessID) {
 	for _, id := range ids {
-		s, _ := r.server(id)
-		node, alive := s.node, s.alive
-		s.ended.Go(func() { node.Run(alive) })
+		p, ended := r.process(id)
+		ended.Go(func() { p.node.Run(p.alive) })
 	}
 }
 
 // Crash ends the process of a server and all that it does. Its disk stays.
 func (r *Region) Crash(id multicast.ProcessID) {
-	s, _ := r.server(id)
-	s.kill()
-	s.ended.Wait()
-	s.node.Close()
+	p, ended := r.process(id)
+	p.kill()
+	ended.Wait()
+	p.node.Close()
 }
 
 // Restart starts the process of a server that has crashed.
 func (r *Region) Restart(t testing.TB, id multicast.ProcessID) {
-	r.boot(t, id)
+	r.mu.Lock()
+	s, disk := r.servers[id], r.Disks[id]
+	r.mu.Unlock()
+	p := r.boot(t, id, s, disk)
+	r.mu.Lock()
+	s.process = p
+	r.mu.Unlock()
 	r.Run(id)
 }
 
@@ -189,8 +204,11 @@ func (l *link) Call(ctx context.Context, to multicast.ProcessID, request []byte)
 	if err := r.pass(ctx, l.from, to); err != nil {
 		return nil, err
 	}
-	s, _ := r.server(to)
-	if s == nil || s.alive.Err() != nil {
+	if r.Disk(to) == nil {
+		return nil, ErrDown // no such server
+	}
+	s, _ := r.process(to)
+	if s.alive.Err() != nil {
 		return nil, ErrDown
 	}
 	doing, cancel := context.WithCancel(ctx)
