@@ -261,3 +261,32 @@ func BenchmarkRegion(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDigest is what one server spends on another that has all its blocks, for each block: a repair round of n servers does
+// that n-1 times, and answers it n-1 times.
+func BenchmarkDigest(b *testing.B) {
+	const blocks = 20000
+	config := block.DefaultConfig(b.TempDir())
+	config.NoSync = true
+	s := open(b, config)
+	disks := []block.Disk{s}
+	for range 4 {
+		disks = append(disks, blocktest.NewMemory(big))
+	}
+	r := blocktest.NewRegion(b, 3, disks...)
+	for i := range uint64(blocks) {
+		require.NoError(b, s.Put(b.Context(), posix.MakeBlockID(1, 1, i), []byte("content")))
+	}
+	pong, err := r.Call(b.Context(), 1, []byte{9, 0, 0})
+	require.NoError(b, err)
+	scope := slices.Concat([]byte{13}, pong[1:], []byte{2, 0}) // opDigest of the members it has, for server 2, nobody down
+	for b.Loop() {
+		for at := (block.ID{}); at != block.LastID; {
+			reply, err := r.Call(b.Context(), 1, slices.Concat(scope, at[:]))
+			require.NoError(b, err)
+			require.Zero(b, reply[0])
+			copy(at[:], reply[1:])
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/blocks, "ns/block")
+}

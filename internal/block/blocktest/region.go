@@ -127,6 +127,13 @@ func (r *Region) Disk(id multicast.ProcessID) block.Disk {
 	return r.Disks[id]
 }
 
+// SetDisk gives a server that has crashed another disk.
+func (r *Region) SetDisk(id multicast.ProcessID, disk block.Disk) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Disks[id] = disk
+}
+
 // Node gives the node of a server; nil if it has crashed.
 func (r *Region) Node(id multicast.ProcessID) *block.Node {
 	if p, _ := r.process(id); p.alive.Err() == nil {
