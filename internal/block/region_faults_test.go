@@ -62,6 +62,25 @@ func (w *world) fault() {
 	}
 }
 
+// turn changes members, or who hears of it.
+func (w *world) turn() {
+	w.mu.Lock()
+	w.faults++
+	w.mu.Unlock()
+	switch kind := w.random.IntN(6); {
+	case kind == 0:
+		w.join()
+	case kind < 3:
+		w.leave(kind == 1)
+	case kind == 3:
+		w.disk(pick(w.random, w.servers())).Slow(time.Duration(w.random.IntN(800)) * time.Millisecond)
+	default:
+		if a, b := pick(w.random, w.servers()), pick(w.random, w.servers()); a != b {
+			w.cut(a, b)
+		}
+	}
+}
+
 func (w *world) setSick(id multicast.ProcessID, sick bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +232,9 @@ func (w *world) change(i int, leaving bool) block.Members {
 
 // tell tells one server that is up, and knows that it is a member, of new members. If there is none, calm does.
 func (w *world) tell(members block.Members) {
-	for _, s := range members.Servers {
+	servers := slices.Clone(members.Servers)
+	w.random.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
+	for _, s := range servers {
 		if node := w.region.Node(s.ID); node != nil && slices.ContainsFunc(node.Members().Servers, func(m block.Server) bool { return m.ID == s.ID }) {
 			ctx, cancel := context.WithTimeout(w.t.Context(), blocktest.CallTimeout)
 			defer cancel()

@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("block.seeds", 16, "how many random regions TestRegionHeals tries")
+	seeds   = flag.Int("block.seeds", 10, "how many random regions TestRegionHeals tries")
 	oneSeed = flag.Uint64("block.seed", 0, "the one random region that TestRegionHeals tries")
 	logging = flag.Bool("block.log", false, "log what the servers of random regions say")
 )
@@ -76,6 +76,7 @@ type world struct {
 	copies int
 	rate   float64       // of messages that are lost, in chaos
 	delay  time.Duration // of messages, at most
+	churn  bool          // nothing goes wrong but that members change all the time, and not all learn it soon
 
 	mu      sync.Mutex
 	members block.Members                   // GUARDED_BY mu; the newest
@@ -94,6 +95,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, random: random, copies: 1 + random.IntN(3), rate: pick(random, []float64{0, 0.02, 0.1}),
 		delay:   pick(random, []time.Duration{time.Millisecond, 20 * time.Millisecond, 500 * time.Millisecond}),
+		churn:   random.IntN(3) == 0,
 		crashed: make(map[multicast.ProcessID]bool), sick: make(map[multicast.ProcessID]bool),
 		acked: make(map[block.ID][]byte), losses: make(map[block.ID]int), cuts: make(map[[2]multicast.ProcessID]bool),
 	}
@@ -150,8 +152,13 @@ func (w *world) chaos() {
 	}
 	end := time.Now().Add(4 * time.Minute)
 	for time.Now().Before(end) {
-		time.Sleep(time.Duration(w.random.IntN(8000)) * time.Millisecond) // virtual
-		w.fault()
+		if w.churn {
+			time.Sleep(time.Duration(w.random.IntN(2000)) * time.Millisecond) // virtual
+			w.turn()
+		} else {
+			time.Sleep(time.Duration(w.random.IntN(8000)) * time.Millisecond) // virtual
+			w.fault()
+		}
 	}
 	stop()
 	clients.Wait()
