@@ -1,8 +1,10 @@
 package block_test
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,4 +213,56 @@ func TestProxyWithOldMembers(t *testing.T) {
 		}
 		stale.Close()
 	})
+}
+
+// TestBlockMovesWhileItIsLookedFor: it leaves each server before that is asked, and comes to one that was asked already. It is
+// not said to be missing (B5).
+func TestBlockMovesWhileItIsLookedFor(t *testing.T) {
+	r := region(t, 3)
+	m := &moving{Region: r, asked: make(chan struct{})}
+	m.id, m.data = blocktest.Block(1, 100)
+	require.NoError(t, r.Disks[1].Put(t.Context(), m.id, m.data))
+	proxy, err := block.NewNode(block.NodeConfig{
+		Self: 99, Members: r.Node(1).Members(), Copies: 3, Disk: blocktest.NewMemory(big), Peers: m,
+		CallTimeout: blocktest.CallTimeout, Healing: blocktest.Healing(),
+	})
+	require.NoError(t, err)
+	defer proxy.Close()
+	reply, err := proxy.Handle(t.Context(), append([]byte{3}, m.id[:]...))
+	require.NoError(t, err)
+	require.Equal(t, m.data, reply[5:])
+	require.True(t, m.moved.Load())
+}
+
+// moving is a region in which a block moves from server 1 to server 2 between two questions of one sweep.
+type moving struct {
+	*blocktest.Region
+	id    block.ID
+	data  []byte
+	moved atomic.Bool
+	asked chan struct{} // closed when server 2 has said that it does not have the block
+}
+
+// Call implements block.Caller.
+func (m *moving) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	const fetch, have, notFound = 4, 15, 1
+	if m.moved.Load() {
+		return m.Region.Call(ctx, to, request)
+	}
+	switch {
+	case request[0] == fetch: // it was elsewhere just then
+		return []byte{notFound}, nil
+	case request[0] == have && to == 1:
+		<-m.asked
+		if err := m.Disks[2].Put(ctx, m.id, m.data); err != nil {
+			return nil, err
+		}
+		if err := m.Disks[1].Delete(ctx, []block.ID{m.id}); err != nil {
+			return nil, err
+		}
+		m.moved.Store(true)
+	case request[0] == have && to == 2:
+		defer close(m.asked)
+	}
+	return m.Region.Call(ctx, to, request)
 }
