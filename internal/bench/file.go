@@ -134,7 +134,10 @@ func (m *fileMeasure) once(ctx context.Context, c *Contender) (_ sample, err err
 	start := time.Now()
 	amount, bytes, err := act()
 	elapsed := time.Since(start)
-	if err = errors.Join(err, ctx.Err()); err != nil {
+	if ctx.Err() != nil {
+		return sample{}, ctx.Err()
+	}
+	if err != nil {
 		return sample{}, err
 	}
 	after, err := used()

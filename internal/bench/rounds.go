@@ -43,8 +43,11 @@ func measureRound(ctx context.Context, clients int, duration time.Duration, step
 	}
 	running.Wait()
 	elapsed := time.Since(start)
+	if ctx.Err() != nil {
+		return round{}, ctx.Err() // and not once for each client
+	}
 	after, err := used()
-	return round{slices.Concat(latencies...), elapsed, after.since(before)}, errors.Join(append(errs, err, ctx.Err())...)
+	return round{slices.Concat(latencies...), elapsed, after.since(before)}, errors.Join(append(errs, err)...)
 }
 
 // cost sums rounds up.
