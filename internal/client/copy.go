@@ -61,7 +61,7 @@ func (c *Client) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) e
 func (c *Client) copyWindow(ctx context.Context, to *partition, ino posix.Ino, offset uint64) (uint64, error) {
 	for try := 1; ; try++ {
 		asking, cancel := c.operation(ctx)
-		a, err := c.askExtents(asking, try, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek})
+		a, err := c.askAtAs(asking, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek}, c.cfg.Linearizable || try == maxRereads)
 		cancel()
 		if err != nil {
 			return offset, err

@@ -49,9 +49,14 @@ func (c *Client) isCurrent(s *span, believe time.Duration) bool {
 	return time.Since(s.asked) < believe && s.seen.Covers(c.vector.of(s.partition.id))
 }
 
+// askQuorum in the place of a time for which spans are believed has a quorum asked: when what was told before was not there any more
+// again and again, the replica may lag for longer than what was dropped is kept.
+const askQuorum = -1
+
 // spanAt tells of a range of a file: what is remembered if that may be believed for so long, or else what the partition says. Of a
 // file that is read in sequence it is asked about more, so that the next reads need not ask.
 func (c *Client) spanAt(ctx context.Context, ino posix.Ino, offset, length uint64, believe time.Duration) (*span, error) {
+	fresh := believe == askQuorum
 	if c.cfg.Linearizable {
 		believe = 0
 	}
@@ -65,7 +70,7 @@ func (c *Client) spanAt(ctx context.Context, ino posix.Ino, offset, length uint6
 	}
 	s := &span{asked: time.Now(), from: offset}
 	before := c.vector.snapshot()
-	a, err := c.askAt(ctx, &ask)
+	a, err := c.askAtAs(ctx, &ask, c.cfg.Linearizable || fresh)
 	if err != nil {
 		return nil, err
 	}
