@@ -35,7 +35,7 @@ bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--cli
 ##@ Development
 
 .PHONY: test
-test: deps vet arch unit race posix ## everything: on a bare machine it first installs what is missing
+test: deps vet arch unit race storage posix ## everything: on a bare machine it first installs what is missing
 
 .PHONY: deps
 deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx, an S3 server
@@ -63,9 +63,15 @@ race: ## the concurrent packages with the race detector
 posix: ## pjdfstest, fsx, a compiler, crashes: the real binary on a real mount
 	go test -count=1 -timeout 15m ./test/posix
 
+.PHONY: storage
+storage: ## a region's storage servers as processes, killed, paused, with damaged and full disks
+	go test -count=1 -timeout 15m ./test/storage
+
 .PHONY: soak
 soak: deps fuzz ## the random tests for long (SEEDS=100000 simulations, SOAK=5m a race of two mounts)
 	go test -count=1 -timeout 0 ./internal/sim -sim.seeds=$(SEEDS)
+	go test -count=1 -timeout 0 ./internal/block -run 'RegionHeals' -block.seeds=$$(($(SEEDS) / 100))
+	go test -count=1 -timeout 0 ./test/storage -storage.rounds=50
 	go test -count=1 -timeout 0 ./internal/dev -run Race -race.duration=$(SOAK)
 	go test -count=1 -timeout 0 ./test/posix -posix.ops=100000
 

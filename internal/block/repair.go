@@ -3,6 +3,7 @@ package block
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -61,7 +62,11 @@ func (r *rounds) end(ctx context.Context, err error) bool {
 	r.report.FinishedAt, r.report.Complete = time.Now(), err == nil && n.view.Load() == r.view
 	if err != nil && ctx.Err() == nil {
 		r.report.Error = err.Error()
-		n.config.Log.Warn("repair of blocks is not done yet: it goes on in the next round", "error", err)
+		level := slog.LevelWarn
+		if errors.Is(err, errStale) {
+			level = slog.LevelDebug // servers have joined or left: it begins anew with those that there are
+		}
+		n.config.Log.Log(ctx, level, "repair of blocks is not done yet: it goes on in the next round", "error", err)
 	}
 	n.counts.finish(&r.report)
 	return r.report.Complete

@@ -59,7 +59,10 @@ func (n *Node) scrubBlock(ctx context.Context, id ID) error {
 		return nil
 	}
 	n.counts.found.Add(1)
-	_, err = n.find(ctx, id) // replaces bad copies
+	reply, err := n.find(ctx, id)
+	if err == nil { // find asks this server only if it should have a copy
+		n.replace(ctx, id, reply, []multicast.ProcessID{n.config.Self})
+	}
 	good := false
 	if err == nil {
 		good, err = n.isGood(ctx, id)
