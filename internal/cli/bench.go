@@ -167,18 +167,17 @@ func (r *result) write(out io.Writer, format, dir string) error {
 	if err := errors.Join(r.table(&table), printJSON(&text, r.rows)); err != nil {
 		return err
 	}
-	if dir != "" {
-		if err := errors.Join(
-			os.WriteFile(filepath.Join(dir, r.name+".txt"), table.Bytes(), 0o644),
-			os.WriteFile(filepath.Join(dir, r.name+".json"), text.Bytes(), 0o644),
-		); err != nil {
-			return err
-		}
-	}
-	chosen := &table
+	chosen := table.Bytes()
 	if format == "json" {
-		chosen = &text
+		chosen = text.Bytes()
 	}
-	_, err := chosen.WriteTo(out)
-	return err
+	_, err := out.Write(chosen)
+	if dir == "" || err != nil {
+		return err
+	}
+	return errors.Join(
+		os.MkdirAll(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, r.name+".txt"), table.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(dir, r.name+".json"), text.Bytes(), 0o644),
+	)
 }
