@@ -140,7 +140,7 @@ the server's name.`,
 					fmt.Fprintln(cmd.OutOrStdout(), s.Name)
 				}
 			}
-			return wait.until(cmd, args[0], region, func(r *mount.StorageRegion) bool { return whole(r) })
+			return wait.until(cmd, args[0], region, whole)
 		},
 	}
 	wait.register(cmd)

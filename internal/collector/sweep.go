@@ -54,7 +54,7 @@ type sweeping struct {
 func (s *sweeping) judge(ctx context.Context) error {
 	batch := s.batch
 	s.batch = s.batch[:0]
-	if len(batch) == 0 || ctx.Err() != nil {
+	if len(batch) == 0 {
 		return nil
 	}
 	home := batch[0].Partition()
