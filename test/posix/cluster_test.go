@@ -72,6 +72,7 @@ func requireMount(t *testing.T) {
 type cluster struct {
 	t       *testing.T
 	dir     string // that keeps the data between runs
+	flags   []string
 	mounts  map[string]string
 	process *os.Process
 	ended   chan error // the result of the process
@@ -83,8 +84,13 @@ type cluster struct {
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	requireMount(t)
-	base := shortDir(t)
-	c := &cluster{t: t, dir: filepath.Join(base, "data"), mounts: map[string]string{}}
+	return startClusterIn(t, shortDir(t))
+}
+
+// startClusterIn is startCluster with the data below a directory, and more flags.
+func startClusterIn(t *testing.T, base string, flags ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: filepath.Join(base, "data"), flags: flags, mounts: map[string]string{}}
 	for i, region := range []string{near, far} {
 		c.mounts[region] = filepath.Join(base, fmt.Sprint(i))
 	}
@@ -119,7 +125,7 @@ func (c *cluster) start() {
 	c.t.Helper()
 	path, err := binary()
 	require.NoError(c.t, err)
-	args := []string{"dev", "--data-dir", c.dir}
+	args := append([]string{"dev", "--data-dir", c.dir}, c.flags...)
 	for _, region := range []string{near, far} {
 		args = append(args, "--mount", region+"="+c.mounts[region])
 	}
