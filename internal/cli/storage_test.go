@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/wal"
+)
+
+func TestStorageAndGCWrongInput(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"gc nothing":   {[]string{"gc"}, exitUsage, "gc: give one MOUNTPOINT"},
+		"gc both":      {[]string{"gc", "--dry-run", "--grace", "1s", dir}, exitUsage, "give one of them"},
+		"gc negative":  {[]string{"gc", "--grace", "-1s", dir}, exitInput, "--grace -1s"},
+		"gc output":    {[]string{"gc", "-o", "xml", dir}, exitInput, "give text or json"},
+		"gc not":       {[]string{"gc", dir}, 1, "not on a GlobalFS mount"},
+		"storage none": {[]string{"storage"}, exitUsage, "storage: give one MOUNTPOINT"},
+		"storage not":  {[]string{"storage", dir}, 1, "not on a GlobalFS mount"},
+		"join one":     {[]string{"storage", "join", dir}, exitUsage, "join: give a MOUNTPOINT and a REGION"},
+		"leave one":    {[]string{"storage", "leave", dir}, exitUsage, "leave: give a MOUNTPOINT and a SERVER"},
+	} {
+		require.Contains(t, fails(t, c.code, c.args...), c.says, name)
+	}
+}
+
+// clusterHere mounts an embedded cluster of one region with two storage servers more than copies of a block.
+func clusterHere(t *testing.T) (dir string) {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip("needs /dev/fuse: ", err)
+	}
+	spec := topology.DefaultSpec()
+	spec.Regions, spec.Copies = spec.Regions[:1], 1
+	healing := block.DefaultHealing()
+	healing.RepairInterval, healing.RepairPause = time.Second, 50*time.Millisecond
+	cfg := dev.Config{Spec: spec, Dir: t.TempDir(), Durability: wal.OS, Healing: healing, Logger: slog.New(slog.DiscardHandler)}
+	c, err := dev.Start(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	dir = t.TempDir()
+	m, err := mountAt(c, cfg, mountPoint{region: spec.Regions[0], dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.close()) })
+	return dir
+}
+
+func TestStorageCommands(t *testing.T) {
+	dir := clusterHere(t)
+	content := bytes.Repeat([]byte("0123456789"), 300_000)
+	file := filepath.Join(dir, "us-west-2", "file")
+	require.NoError(t, os.WriteFile(file, content, 0o600))
+	require.Regexp(t, `us-west-2c\s+(ok|repairing)\s`, run(t, "storage", dir))
+
+	require.Contains(t, fails(t, exitInput, "storage", "join", dir, "mars"), `there is no region "mars"`)
+	require.Equal(t, "us-west-2d\n", run(t, "storage", "join", "--wait", dir, "us-west-2"))
+	for _, server := range []string{"us-west-2a", "us-west-2b", "us-west-2c"} {
+		run(t, "storage", "leave", "--wait", dir, server)
+		require.Contains(t, fails(t, exitInput, "storage", "leave", dir, server), "there is no storage server")
+	}
+	require.Contains(t, fails(t, exitInput, "storage", "leave", dir, "us-west-2d"), "let another server join before")
+	var regions []mount.StorageRegion
+	require.NoError(t, json.Unmarshal([]byte(run(t, "storage", "-o", "json", dir)), &regions))
+	require.Len(t, regions, 1)
+	require.Len(t, regions[0].Servers, 1)
+	require.EqualValues(t, 3, regions[0].Servers[0].Blocks)
+	got, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, content, got)
+}
+
+func TestGCCommand(t *testing.T) {
+	dir := clusterHere(t)
+	file := filepath.Join(dir, "us-west-2", "file")
+	for range 2 { // the second time in the place of the first
+		require.NoError(t, os.WriteFile(file, make([]byte, 100_000), 0o600))
+	}
+	var r collector.Report
+	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "--dry-run", "-o", "json", dir)), &r))
+	require.Equal(t, collector.Amount{Blocks: 1, Bytes: 100_000}, r.Partitions[1].Live)
+	require.Equal(t, collector.Amount{Blocks: 1, Bytes: 100_000}, r.Partitions[1].Dropped)
+	require.Zero(t, r.Partitions[1].Due, "the grace period is not over")
+	require.EqualValues(t, 2, r.Regions[0].Seen)
+
+	require.Regexp(t, `1 /us-west-2\s+1\s+97\.7 KiB\s+1\s+97\.7 KiB\s+1\s+97\.7 KiB`, run(t, "gc", "--grace", "0s", dir))
+	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "--dry-run", "-o", "json", dir)), &r))
+	require.Zero(t, r.Partitions[1].Dropped)
+	require.EqualValues(t, 1, r.Regions[0].Seen)
+}
