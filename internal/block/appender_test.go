@@ -2,12 +2,10 @@ package block
 
 import (
 	"os"
-	"os/signal"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 // manyRecords are more than the kernel takes at once.
@@ -56,33 +54,28 @@ func TestAppendMany(t *testing.T) {
 
 // A batch that is cut short keeps the records that are whole (S4).
 func TestAppendCutShort(t *testing.T) {
-	signal.Ignore(unix.SIGXFSZ)
-	var old unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
-	t.Cleanup(func() {
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
-		signal.Reset(unix.SIGXFSZ)
+	WithFileLimit(t, func(limit func(bytes uint64)) {
+		for _, most := range []uint64{1, 31, 32, 200_000, 200_009, 300_000} {
+			limit(most)
+			a := appender{dir: t.TempDir(), roll: 1 << 30}
+			records := manyRecords(3000, 100)
+			a.write(records)
+			n, size := 0, uint64(0)
+			for ; size+uint64(recordHeader+len(records[n].data)) <= most; n++ {
+				size += uint64(recordHeader + len(records[n].data))
+				require.NoError(t, records[n].err)
+			}
+			for _, r := range records[n:] {
+				require.ErrorIs(t, r.err, ErrNoSpace)
+			}
+			require.False(t, a.broken)
+			require.Equal(t, place{offset: size}, a.end)
+			requireRecords(t, a.dir, records[:n])
+			limit(0)
+			more := manyRecords(5, 500)
+			a.write(more)
+			requireRecords(t, a.dir, append(records[:n:n], more...))
+			require.NoError(t, a.close())
+		}
 	})
-	for _, limit := range []uint64{1, 31, 32, 200_000, 200_009, 300_000} {
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: old.Max}))
-		a := appender{dir: t.TempDir(), roll: 1 << 30}
-		records := manyRecords(3000, 100)
-		a.write(records)
-		n, size := 0, uint64(0)
-		for ; size+uint64(recordHeader+len(records[n].data)) <= limit; n++ {
-			size += uint64(recordHeader + len(records[n].data))
-			require.NoError(t, records[n].err)
-		}
-		for _, r := range records[n:] {
-			require.ErrorIs(t, r.err, ErrNoSpace)
-		}
-		require.False(t, a.broken)
-		require.Equal(t, place{offset: size}, a.end)
-		requireRecords(t, a.dir, records[:n])
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
-		more := manyRecords(5, 500)
-		a.write(more)
-		requireRecords(t, a.dir, append(records[:n:n], more...))
-		require.NoError(t, a.close())
-	}
 }

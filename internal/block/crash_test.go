@@ -3,7 +3,6 @@ package block_test
 import (
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"testing"
 
@@ -304,15 +303,10 @@ func TestDiskFull(t *testing.T) {
 // TestFileLimit writes beyond the largest file that the process may write, which cuts a
 // write short as a full disk does.
 func TestFileLimit(t *testing.T) {
-	signal.Ignore(unix.SIGXFSZ)
-	var old unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 5<<20 + 1000, Max: old.Max}))
-	t.Cleanup(func() {
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
-		signal.Reset(unix.SIGXFSZ)
+	block.WithFileLimit(t, func(limit func(bytes uint64)) {
+		limit(5<<20 + 1000)
+		testFull(t, t.TempDir())
 	})
-	testFull(t, t.TempDir())
 }
 
 // testFull puts until nothing more fits: each put is done or has no trace (S4).

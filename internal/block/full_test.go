@@ -3,7 +3,6 @@ package block_test
 import (
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"testing"
 
@@ -143,49 +142,44 @@ func hog(t *testing.T, path string) {
 
 // TestIndexCannotGrow: LevelDB refuses all writes after one that failed. The store opens it again.
 func TestIndexCannotGrow(t *testing.T) {
-	signal.Ignore(unix.SIGXFSZ)
-	var old unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
-	t.Cleanup(func() {
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
-		signal.Reset(unix.SIGXFSZ)
-	})
-	config := noSync(t.TempDir())
-	s := open(t, config)
-	fill(t, s, 2)
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 150 << 10, Max: old.Max}))
-	const blocks, size = 2000, 200
-	failed := 0
-	for i := 10; i < blocks; i++ {
-		id, data := blocktest.Block(i, size)
-		if err := s.Put(t.Context(), id, data); err != nil {
-			require.ErrorIs(t, err, block.ErrNoSpace)
-			failed++
-		} else {
-			requireHas(t, s, i, size, true)
-		}
-		if i%2 == 0 {
-			if err := s.Delete(t.Context(), []block.ID{id}); err != nil {
+	block.WithFileLimit(t, func(limit func(bytes uint64)) {
+		config := noSync(t.TempDir())
+		s := open(t, config)
+		fill(t, s, 2)
+		limit(150 << 10)
+		const blocks, size = 2000, 200
+		failed := 0
+		for i := 10; i < blocks; i++ {
+			id, data := blocktest.Block(i, size)
+			if err := s.Put(t.Context(), id, data); err != nil {
 				require.ErrorIs(t, err, block.ErrNoSpace)
 				failed++
+			} else {
+				requireHas(t, s, i, size, true)
+			}
+			if i%2 == 0 {
+				if err := s.Delete(t.Context(), []block.ID{id}); err != nil {
+					require.ErrorIs(t, err, block.ErrNoSpace)
+					failed++
+				}
 			}
 		}
-	}
-	require.Positive(t, failed)
-	require.Less(t, failed, 50, "it was opened again")
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
-	for i := 10; i < blocks; i++ {
-		id, data := blocktest.Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
-	}
-	require.NoError(t, s.Audit())
-	require.Len(t, all(t, s), blocks-10+2)
-	if err := s.Close(); err != nil { // LevelDB may still have the error of a table that it makes again
-		require.ErrorIs(t, err, block.ErrNoSpace)
-	}
-	s = open(t, config)
-	require.Len(t, all(t, s), blocks-10+2)
-	requireHas(t, s, 1, third, true)
-	require.NoError(t, s.Audit())
-	require.Zero(t, stats(t, s).Rebuilds)
+		require.Positive(t, failed)
+		require.Less(t, failed, 50, "it was opened again")
+		limit(0)
+		for i := 10; i < blocks; i++ {
+			id, data := blocktest.Block(i, size)
+			require.NoError(t, s.Put(t.Context(), id, data))
+		}
+		require.NoError(t, s.Audit())
+		require.Len(t, all(t, s), blocks-10+2)
+		if err := s.Close(); err != nil { // LevelDB may still have the error of a table that it makes again
+			require.ErrorIs(t, err, block.ErrNoSpace)
+		}
+		s = open(t, config)
+		require.Len(t, all(t, s), blocks-10+2)
+		requireHas(t, s, 1, third, true)
+		require.NoError(t, s.Audit())
+		require.Zero(t, stats(t, s).Rebuilds)
+	})
 }

@@ -59,12 +59,13 @@ func (n *Node) scrubBlock(ctx context.Context, id ID) error {
 		return nil
 	}
 	n.counts.found.Add(1)
-	reply, err := n.find(ctx, id)
-	if err == nil { // find asks this server only if it should have a copy
-		n.replace(ctx, id, reply, []multicast.ProcessID{n.config.Self})
-	}
+	reply, err := n.find(ctx, id) // replaces bad copies that it meets
 	good := false
 	if err == nil {
+		good, err = n.isGood(ctx, id)
+	}
+	if err == nil && !good { // it does not look here if this server should have no copy
+		n.replace(ctx, id, reply, []multicast.ProcessID{n.config.Self})
 		good, err = n.isGood(ctx, id)
 	}
 	if good {
