@@ -146,6 +146,11 @@ func newView(m Members, copies int) (*view, error) {
 	return v, nil
 }
 
+// isLeaving reports whether a server is a member that owns nothing any more.
+func (v *view) isLeaving(server multicast.ProcessID) bool {
+	return slices.Contains(v.servers, server) && !v.ring.Has(server)
+}
+
 // owners gives who keeps a block by the ring. The slice is shared.
 func (v *view) owners(id ID) []multicast.ProcessID { return v.ring.Owners(id, v.copies) }
 

@@ -68,6 +68,7 @@ type Node struct {
 	// changing is full while the members change, or a copy is dropped by them: one at a time (M2). A disk may hang
 	// meanwhile, so that who waits must be able to give up.
 	changing chan struct{}
+	taking   atomic.Int64 // blocks on their way to the own disk that others have sent
 	// stragglers run on after their request was answered. Close waits for them.
 	stragglers stragglers
 	// buffers holds the bytes of blocks that are only read to see whether they are good.
@@ -172,7 +173,7 @@ func (n *Node) store(ctx context.Context, q *request) error {
 	if !slices.Contains(n.view.Load().keepers(q.id, n.down()), n.config.Self) {
 		n.wakeUp() // a keeper could not take it just now: it is handed back as soon as that can
 	}
-	return n.keep(ctx, q)
+	return n.take(ctx, q)
 }
 
 // verify checks the block of a put as it came from the wire.

@@ -129,7 +129,7 @@ func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []
 			if err != nil {
 				return err
 			}
-			return n.keep(ctx, &q)
+			return n.take(ctx, &q)
 		})
 	}
 	_, err := n.peers.call(ctx, server, frame)
@@ -176,10 +176,14 @@ func (n *Node) replace(ctx context.Context, id ID, reply []byte, bad []multicast
 func (n *Node) delete(ctx context.Context, ids []ID) error {
 	var g errgroup.Group
 	frame := encodeDelete(opDrop, ids)
+	down := n.down()
 	for _, server := range n.view.Load().servers {
 		g.Go(func() error {
-			if server == n.config.Self {
+			switch {
+			case server == n.config.Self:
 				return n.config.Disk.Delete(ctx, ids)
+			case slices.Contains(down, server): // not waited for: what it brings back is garbage (B6)
+				return fmt.Errorf("storage server %d is down: %w", server, ErrUnavailable)
 			}
 			_, err := n.peers.call(ctx, server, frame)
 			return err

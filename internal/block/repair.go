@@ -42,6 +42,9 @@ func (r *rounds) next(ctx context.Context) bool {
 			errs = append(errs, err)
 		}
 	}
+	if n.taking.Load() > 0 && r.view.isLeaving(n.config.Self) {
+		errs = append(errs, errors.New("blocks that were sent here before this server left are still on their way to its disk"))
+	}
 	if err := r.handBack(ctx); err != nil {
 		errs = append(errs, err)
 	}
