@@ -91,6 +91,8 @@ func (n *Node) watch(ctx context.Context) {
 
 func (n *Node) pingIdle(ctx context.Context) {
 	var pings sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctx, n.config.Healing.DownAfter/2) // one that hangs shall not make the others seem silent
+	defer cancel()
 	v := n.view.Load()
 	idle := n.peers.idle(n.others(v), n.config.Healing.PingInterval)
 	for _, server := range idle {
