@@ -154,12 +154,30 @@ func (n *Nearest) note(region int, answered, waited bool) {
 	}
 }
 
-// Delete implements Store. It deletes in all regions that can be reached, and fails if one could not.
+// Delete implements Store. It deletes in all regions that can be reached, and fails if one could not: one that is away is not waited
+// for, and one that is slower than another not for long.
 func (n *Nearest) Delete(ctx context.Context, ids []ID) error {
-	errs := make([]error, len(n.stores))
+	asking, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	late := time.AfterFunc(time.Hour, giveUp)
+	defer late.Stop()
+	present, errs := n.present(), make([]error, len(n.stores))
 	var deleting sync.WaitGroup
 	for i, s := range n.stores {
-		deleting.Go(func() { errs[i] = s.Delete(ctx, ids) })
+		if !present[i] {
+			errs[i] = fmt.Errorf("delete %d blocks: a region is away: %w", len(ids), ErrUnavailable)
+			continue
+		}
+		deleting.Go(func() {
+			err := s.Delete(asking, ids)
+			switch {
+			case err == nil:
+				late.Reset(straggle)
+			case ctx.Err() == nil && asking.Err() != nil:
+				err = fmt.Errorf("delete %d blocks: a region is late: %w: %w", len(ids), ErrUnavailable, err)
+			}
+			errs[i] = err
+		})
 	}
 	deleting.Wait()
 	return errors.Join(errs...)

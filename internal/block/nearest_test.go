@@ -134,3 +134,16 @@ func TestDeleteGoesOnWithoutARegion(t *testing.T) {
 	require.NoError(t, nearest.Delete(t.Context(), []block.ID{id}))
 	require.Empty(t, regions[0].IDs())
 }
+
+// One that hangs keeps nobody for long.
+func TestDeleteDoesNotWaitForARegionThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
+		nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
+		require.NoError(t, err)
+		regions[2].Hang(true)
+		began := time.Now()
+		require.ErrorIs(t, nearest.Delete(t.Context(), []block.ID{{1}}), block.ErrUnavailable)
+		require.LessOrEqual(t, time.Since(began), 3*time.Second)
+	})
+}
