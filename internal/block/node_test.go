@@ -167,13 +167,13 @@ func TestRemoteRangeAndUsageWithAServerDown(t *testing.T) {
 		id, data := blocktest.Block(i, 100)
 		require.NoError(t, remote.Put(t.Context(), id, data))
 	}
-	total, free, err := remote.Usage(t.Context())
+	total, free, _, err := remote.Usage(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 5*big, total)
 	require.EqualValues(t, total-10*3*100, free)
 
 	r.SetDown(3, true)
-	total, _, err = remote.Usage(t.Context())
+	total, _, _, err = remote.Usage(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 4*big, total)
 	ids, err := blocktest.Collect(remote.Range(t.Context(), block.ID{}, block.LastID))
@@ -182,7 +182,7 @@ func TestRemoteRangeAndUsageWithAServerDown(t *testing.T) {
 	for p := range r.Disks {
 		r.SetDown(p, true)
 	}
-	_, _, err = remote.Usage(t.Context())
+	_, _, _, err = remote.Usage(t.Context())
 	require.ErrorIs(t, err, block.ErrUnavailable)
 }
 

@@ -68,15 +68,17 @@ func (r *Remote) each(ctx context.Context, request []byte, use func(reply []byte
 	return nil
 }
 
-// Usage adds up the disks of the servers that answer, in bytes of disk: a region that
+// Usage adds up the disks of the servers that answer, in bytes of disk, and says how many these are: a region that
 // keeps r copies has room for an r-th of that. It fails if none answers.
-func (r *Remote) Usage(ctx context.Context) (total, free uint64, err error) {
+func (r *Remote) Usage(ctx context.Context) (total, free uint64, servers int, err error) {
 	err = r.each(ctx, []byte{byte(opUsage)}, func(reply []byte) error {
 		t, f, err := decodeUsage(reply)
-		total, free = total+t, free+f
+		if err == nil {
+			total, free, servers = total+t, free+f, servers+1
+		}
 		return err
 	})
-	return total, free, err
+	return total, free, servers, err
 }
 
 // Sizes gives the length of each block in bytes, 0 of one of which no server that answers has a copy. It fails if none answers.

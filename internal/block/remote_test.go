@@ -29,7 +29,7 @@ func TestRemoteLearnsTheServers(t *testing.T) {
 	sizes, err := client.Sizes(t.Context(), []block.ID{missing, id})
 	require.NoError(t, err)
 	require.Equal(t, []uint32{0, 5000}, sizes)
-	total, _, err := client.Usage(t.Context())
+	total, _, _, err := client.Usage(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 4*big, total)
 

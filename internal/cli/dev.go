@@ -119,9 +119,9 @@ func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped st
 	describe(out, cluster.Plan, cfg.Dir)
 	ended := make(chan string, len(points))
 	for _, p := range points {
-		m, err := mountAt(cluster, cfg, p)
-		if err != nil {
-			return err
+		m, failed := mountAt(cluster, cfg, p)
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, m.close()) }()
 		go func() {

@@ -43,7 +43,7 @@ func (c *Cluster) blocks(region topology.Region, caller block.Caller, cacheBytes
 		}
 		regional[r] = remote
 		if r == region {
-			s.usage = shared(remote, len(plan.Storage(r)))
+			s.usage = shared(remote)
 		}
 	}
 	for _, r := range plan.Regions {
@@ -77,9 +77,12 @@ func nodes(plan *topology.Cluster, region topology.Region) []multicast.ProcessID
 }
 
 // shared is the usage of a region: all its servers, which are in this process, share one disk.
-func shared(region *block.Remote, servers int) func(context.Context) (total, free uint64, err error) {
+func shared(region *block.Remote) func(context.Context) (total, free uint64, err error) {
 	return func(ctx context.Context) (total, free uint64, err error) {
-		total, free, err = region.Usage(ctx)
-		return total / uint64(servers), free / uint64(servers), err
+		total, free, servers, err := region.Usage(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		return total / uint64(servers), free / uint64(servers), nil
 	}
 }

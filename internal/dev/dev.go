@@ -136,9 +136,16 @@ func (c *Cluster) startServer(ctx context.Context, plan *topology.Cluster, name 
 	if err != nil {
 		return err
 	}
-	c.metrics.Add(s.Metrics)
 	ctx, stop := context.WithCancel(ctx)
 	r := &running{server: s, stop: stop, done: make(chan struct{})}
+	c.metrics.Add(func(report metrics.Report) {
+		c.mu.Lock()
+		runs := c.servers[name] == r
+		c.mu.Unlock()
+		if runs {
+			s.Metrics(report)
+		}
+	})
 	c.mu.Lock()
 	c.servers[name] = r
 	c.mu.Unlock()

@@ -89,6 +89,9 @@ func (c *Cluster) note(spec *topology.Spec) (*topology.Cluster, error) {
 	return plan, nil
 }
 
+// tellPatience bounds how long a server may take to hear of a change: its disk may hang.
+const tellPatience = 5 * time.Second
+
 // tell tells the storage servers of a region who is one of them. It is enough if one hears it.
 func (c *Cluster) tell(ctx context.Context, plan *topology.Cluster, region topology.Region) error {
 	members := server.Members(plan, region)
@@ -98,11 +101,13 @@ func (c *Cluster) tell(ctx context.Context, plan *topology.Cluster, region topol
 		if storage == nil {
 			continue
 		}
-		err := storage.SetMembers(ctx, members)
+		telling, cancel := context.WithTimeout(ctx, tellPatience)
+		err := storage.SetMembers(telling, members)
+		cancel()
 		if err == nil {
 			return nil
 		}
-		errs = append(errs, err)
+		errs = append(errs, fmt.Errorf("server %s: %w", s.Name, err))
 	}
 	return fmt.Errorf("no storage server of %s knows of the change yet, which it does at the next start: %w", region, errors.Join(errs...))
 }
@@ -142,24 +147,27 @@ func (c *Cluster) retire(ctx context.Context, name string) {
 	}
 }
 
-// left takes a server out of the ring of its region, and stops it if it does nothing else.
+// left takes a server out of the ring of its region, and stops it if it does nothing else. It may be called again after an error.
 func (c *Cluster) left(ctx context.Context, name string) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	spec, _, err := c.planned()
+	spec, plan, err := c.planned()
 	if err != nil {
 		return err
 	}
-	spec.LeftStorage(name)
-	plan, err := c.note(spec)
-	if err != nil {
+	if plan.Server(name).State != topology.StorageLeft {
+		spec.LeftStorage(name)
+		if plan, err = c.note(spec); err != nil {
+			return err
+		}
+	}
+	if err := c.tell(ctx, plan, plan.Server(name).Region); err != nil {
 		return err
 	}
-	err = c.tell(ctx, plan, plan.Server(name).Region)
 	if len(plan.ReplicasOn(name)) == 0 {
 		c.stopServers(name)
 	}
-	return err
+	return nil
 }
 
 // Storage gives the state of the storage servers of all regions; none if the blocks are in object storage.
@@ -195,6 +203,7 @@ func (c *Cluster) storageServer(s *topology.Server, names map[multicast.ProcessI
 		return told
 	}
 	status := storage.Status()
+	status.Members.Servers = nil // these are what the region is a list of
 	told.Running, told.Status = true, &status
 	for _, down := range status.Down {
 		told.Down = append(told.Down, names[down])

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +20,8 @@ import (
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // impatient heals a region within seconds.
@@ -228,4 +232,84 @@ func TestGarbageGoes(t *testing.T) {
 			require.Contains(t, read(t, fresh, dir, name), big)
 		}
 	}
+}
+
+// A server that has left is taken out, and the others hear of it, also if that fails for a while.
+func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], impatient
+	c := start(t, cfg)
+	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
+	require.NoError(t, err)
+	awaitWhole(t, c)
+	require.NoError(t, c.LeaveStorage(t.Context(), name))
+	require.Eventually(t, func() bool {
+		for _, s := range c.Plan.Servers {
+			if m := c.storageOf(s.Name).Status().Members; m.Version != 3 {
+				return false
+			}
+		}
+		return true
+	}, 10*time.Second, 10*time.Millisecond)
+	var inTheWay []string // of saving newer members
+	for _, s := range append(c.Plan.Servers, topology.Server{Name: name}) {
+		inTheWay = append(inTheWay, filepath.Join(cfg.Dir, s.Name, "members.json.new"))
+		require.NoError(t, os.MkdirAll(inTheWay[len(inTheWay)-1], 0o700))
+	}
+	require.Eventually(t, func() bool { // it is out by what is written, or was before
+		_, plan, err := c.planned()
+		return err == nil && plan.Server(name).State == topology.StorageLeft
+	}, 20*time.Second, 10*time.Millisecond)
+	for _, path := range inTheWay {
+		require.NoError(t, os.RemoveAll(path))
+	}
+	require.Eventually(t, func() bool {
+		return c.storageOf(name) == nil && c.storageOf(c.Plan.Servers[0].Name).Status().Members.Version == 4
+	}, 20*time.Second, 100*time.Millisecond)
+}
+
+// A server that hangs does not make the others take each other for down; and what df shows does not depend on how many servers share
+// the disk.
+func TestOneServerHangs(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], impatient
+	c := start(t, cfg)
+	cl := in(t, c, cfg.Spec.Regions[0])
+	before, err := cl.StatFS(t.Context(), posix.Root)
+	require.NoError(t, err)
+	_, err = c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
+	require.NoError(t, err)
+	after, err := cl.StatFS(t.Context(), posix.Root)
+	require.NoError(t, err)
+	require.InEpsilon(t, before.Free, after.Free, 0.1)
+
+	hung := c.Plan.Servers[2].Storage
+	c.network.(*memory).local.Cut(func(a, b multicast.ProcessID) bool { return a == hung || b == hung })
+	down := func() []multicast.ProcessID { return c.storageOf(c.Plan.Servers[0].Name).Status().Down }
+	require.Eventually(t, func() bool { return len(down()) > 0 }, 20*time.Second, 10*time.Millisecond)
+	for range 300 {
+		require.Equal(t, []multicast.ProcessID{hung}, down())
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+}
+
+// A server that has left is not told of any more.
+func TestMetricsOfAServerThatHasLeft(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], impatient
+	c := start(t, cfg)
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		c.Metrics().Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
+	require.NoError(t, err)
+	require.Contains(t, scrape(), name)
+	require.NoError(t, c.LeaveStorage(t.Context(), name))
+	require.Eventually(t, func() bool { return c.storageOf(name) == nil }, 60*time.Second, 100*time.Millisecond)
+	require.NotContains(t, scrape(), name)
 }
