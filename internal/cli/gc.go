@@ -17,9 +17,10 @@ import (
 
 // gcFlags are those of `gc`.
 type gcFlags struct {
-	dryRun bool
-	grace  time.Duration
-	output string
+	dryRun     bool
+	grace      time.Duration
+	graceGiven bool
+	output     string
 }
 
 func newGC() *cobra.Command {
@@ -41,7 +42,8 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
 			if err := checkOutput(f.output); err != nil {
 				return err
 			}
-			if f.dryRun && cmd.Flags().Changed("grace") {
+			f.graceGiven = cmd.Flags().Changed("grace")
+			if f.dryRun && f.graceGiven {
 				return usageError{errors.New("gc: --grace says what is deleted, and --dry-run deletes nothing: give one of them")}
 			}
 			if f.grace < 0 {
@@ -51,7 +53,7 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
 		},
 	}
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only tell what there is")
-	cmd.Flags().DurationVar(&f.grace, "grace", collector.DefaultGrace, "keep blocks that were dropped a shorter time ago: readers may be late by so much")
+	cmd.Flags().DurationVar(&f.grace, "grace", 0, "keep blocks that were dropped a shorter time ago, for readers that are late (default: that of the cluster)")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
 	return cmd
 }
@@ -65,7 +67,7 @@ func (f *gcFlags) run(cmd *cobra.Command, path string) error {
 		return fmt.Errorf("%s: somebody collects through this mount now: wait for its end", path)
 	}
 	if err != nil {
-		return err
+		return forOperators(err)
 	}
 	if f.output == "json" {
 		err = printJSON(cmd.OutOrStdout(), report)
@@ -83,7 +85,11 @@ func (f *gcFlags) collect(ctx context.Context, path string) (report collector.Re
 		err = getJSON(ctx, path, mount.XattrGC, &report)
 		return report, err
 	}
-	if err = setControl(ctx, path, mount.XattrGC, []byte(f.grace.String())); err == nil {
+	var grace []byte // that of the cluster
+	if f.graceGiven {
+		grace = []byte(f.grace.String())
+	}
+	if err = setControl(ctx, path, mount.XattrGC, grace); err == nil {
 		err = getJSON(ctx, path, mount.XattrGCDone, &report)
 	}
 	return report, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -23,7 +24,8 @@ func newStorage() *cobra.Command {
 		Use:   "storage MOUNTPOINT",
 		Short: "Show the servers that keep the blocks of each region, or change them",
 		Long: `storage shows, for each region, the servers of its storage ring: how many blocks each one has, what repair has done in its last
-round and since the server was started, and what the scrub has found. Missing copies are those that the last round found and made.`,
+round and since the server was started, and what the scrub has found. Missing copies are those that the last round found and made; lost
+blocks are those of which no server of the region has a good copy.`,
 		Example: `  globalfs storage ~/globalfs
   globalfs storage join ~/globalfs eu-west-1
   globalfs storage -o json ~/globalfs | jq '.[].servers[] | {name, blocks}'`,
@@ -57,7 +59,7 @@ func oneMountPoint(cmd *cobra.Command, args []string) error {
 // storageOf gives the storage servers that a mount's cluster has.
 func storageOf(ctx context.Context, path string) (regions []mount.StorageRegion, err error) {
 	if err := getJSON(ctx, path, mount.XattrStorage, &regions); err != nil {
-		return nil, err
+		return nil, forOperators(err)
 	}
 	if len(regions) == 0 {
 		return nil, fmt.Errorf("%s: the blocks of this cluster are in object storage: it has no storage servers", path)
@@ -65,18 +67,26 @@ func storageOf(ctx context.Context, path string) (regions []mount.StorageRegion,
 	return regions, nil
 }
 
+// forOperators says who may ask for work of the whole cluster, if that was the reason.
+func forOperators(err error) error {
+	if errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("%w: only root, and the user who runs the mount, may", err)
+	}
+	return err
+}
+
 func printStorage(out io.Writer, regions []mount.StorageRegion) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "server\tstate\tblocks\tlive\tdead\tmissing copies\tfetched\thanded back\tscrubbed\tcorrupt: fixed\tleft\t")
+	fmt.Fprintln(w, "server\tstate\tblocks\tlive\tdead\tmissing copies\tlost\tfetched\thanded back\tscrubbed\tcorrupt: fixed\tleft\t")
 	for _, r := range regions {
 		for _, s := range r.Servers {
 			if s.Status == nil {
-				fmt.Fprintf(w, "%s\tdown\t\t\t\t\t\t\t\t\t\t\n", s.Name)
+				fmt.Fprintf(w, "%s\tdown\t\t\t\t\t\t\t\t\t\t\t\n", s.Name)
 				continue
 			}
 			repair, scrub := s.Status.Repair, s.Status.Scrub
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", s.Name, stateOf(&s), s.Blocks, size(s.Bytes), size(s.DeadBytes),
-				repair.Last.Missing, repair.Fetched, repair.HandedBack, scrub.Blocks, scrub.Fixed, scrub.Unfixed)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", s.Name, stateOf(&s), s.Blocks, size(s.Bytes), size(s.DeadBytes),
+				repair.Last.Missing, repair.Last.Lost, repair.Fetched, repair.HandedBack, scrub.Blocks, scrub.Fixed, scrub.Unfixed)
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -225,7 +235,11 @@ func changeStorage(ctx context.Context, path string, change mount.StorageChange)
 // whole reports whether all servers of a region know of its last change, and have found and done nothing in a round of repair since.
 func whole(r *mount.StorageRegion) bool {
 	return !slices.ContainsFunc(r.Servers, func(s mount.StorageServer) bool {
-		return s.Status == nil || !s.Status.Repair.Last.Complete || s.Status.Repair.Last.Version != r.Version || s.Status.Repair.Last.Strays > 0
+		if s.Status == nil {
+			return true
+		}
+		last := s.Status.Repair.Last
+		return !last.Complete || last.Version != r.Version || last.Missing+last.Strays > 0
 	})
 }
 
@@ -251,7 +265,7 @@ func (w *storageWait) until(cmd *cobra.Command, path string, region topology.Reg
 			return errors.New("the region is gone")
 		}
 		if done(&regions[i]) {
-			return nil
+			return lostBlocks(&regions[i])
 		}
 		n.say(movedSoFar(&regions[i]))
 		select {
@@ -260,6 +274,20 @@ func (w *storageWait) until(cmd *cobra.Command, path string, region topology.Reg
 			return cmd.Context().Err()
 		}
 	}
+}
+
+// lostBlocks is an error if there are blocks that nobody can bring back.
+func lostBlocks(r *mount.StorageRegion) error {
+	lost := uint64(0)
+	for _, s := range r.Servers {
+		if s.Status != nil {
+			lost = max(lost, s.Status.Repair.Last.Lost)
+		}
+	}
+	if lost > 0 {
+		return fmt.Errorf("region %s is as asked for, but %d blocks have no good copy there: the logs of its servers name them", r.Region, lost)
+	}
+	return nil
 }
 
 // movedSoFar tells how far repair is.

@@ -41,7 +41,7 @@ func TestStorageAndGCWrongInput(t *testing.T) {
 }
 
 // clusterHere mounts an embedded cluster of one region with two storage servers more than copies of a block.
-func clusterHere(t *testing.T) (dir string) {
+func clusterHere(t *testing.T, grace time.Duration) (dir string) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skip("needs /dev/fuse: ", err)
 	}
@@ -49,7 +49,7 @@ func clusterHere(t *testing.T) (dir string) {
 	spec.Regions, spec.Copies = spec.Regions[:1], 1
 	healing := block.DefaultHealing()
 	healing.RepairInterval, healing.RepairPause = time.Second, 50*time.Millisecond
-	cfg := dev.Config{Spec: spec, Dir: t.TempDir(), Durability: wal.OS, Healing: healing, Logger: slog.New(slog.DiscardHandler)}
+	cfg := dev.Config{Spec: spec, Dir: t.TempDir(), Durability: wal.OS, Healing: healing, Grace: grace, Logger: slog.New(slog.DiscardHandler)}
 	c, err := dev.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -61,7 +61,7 @@ func clusterHere(t *testing.T) (dir string) {
 }
 
 func TestStorageCommands(t *testing.T) {
-	dir := clusterHere(t)
+	dir := clusterHere(t, 0)
 	content := bytes.Repeat([]byte("0123456789"), 300_000)
 	file := filepath.Join(dir, "us-west-2", "file")
 	require.NoError(t, os.WriteFile(file, content, 0o600))
@@ -85,7 +85,7 @@ func TestStorageCommands(t *testing.T) {
 }
 
 func TestGCCommand(t *testing.T) {
-	dir := clusterHere(t)
+	dir := clusterHere(t, 0)
 	file := filepath.Join(dir, "us-west-2", "file")
 	for range 2 { // the second time in the place of the first
 		require.NoError(t, os.WriteFile(file, make([]byte, 100_000), 0o600))
@@ -101,4 +101,18 @@ func TestGCCommand(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "--dry-run", "-o", "json", dir)), &r))
 	require.Zero(t, r.Partitions[1].Dropped)
 	require.EqualValues(t, 1, r.Regions[0].Seen)
+}
+
+// Without --grace, what is deleted is what --dry-run tells: the cluster has a grace period of its own.
+func TestGCHasTheGraceOfTheCluster(t *testing.T) {
+	dir := clusterHere(t, -1)
+	file := filepath.Join(dir, "us-west-2", "file")
+	for range 2 { // the second time in the place of the first
+		require.NoError(t, os.WriteFile(file, make([]byte, 100_000), 0o600))
+	}
+	var told, done collector.Report
+	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "--dry-run", "-o", "json", dir)), &told))
+	require.NoError(t, json.Unmarshal([]byte(run(t, "gc", "-o", "json", dir)), &done))
+	require.EqualValues(t, 1, told.Partitions[1].Due.Blocks)
+	require.Equal(t, told.Partitions[1].Due, done.Partitions[1].Collected)
 }

@@ -17,16 +17,15 @@ const bringing = 4
 
 // bring copies blocks that this region has to the other regions of their partition that have missed them, because they were away when
 // they were written. What these have and this one has missed, their own sweeps bring.
-func (s *sweeping) bring(ctx context.Context, home uint16, ids []block.ID) error {
+func (s *sweeping) bring(ctx context.Context, home uint16, ids []block.ID) {
 	partitions := s.collector.cfg.Metadata.Cluster().Partitions
 	if len(ids) == 0 || int(home) >= len(partitions) {
-		return nil
+		return
 	}
 	regions := partitions[home].Regions()
 	if !slices.Contains(regions, s.region.Name) {
-		return nil // copies of files that have moved here: their home has them
+		return // copies of files that have moved here: their home has them
 	}
-	var errs []error
 	for i := range s.collector.cfg.Regions {
 		to := &s.collector.cfg.Regions[i]
 		if to.Name == s.region.Name || !slices.Contains(regions, to.Name) || s.away[to.Name] {
@@ -37,10 +36,9 @@ func (s *sweeping) bring(ctx context.Context, home uint16, ids []block.ID) error
 				s.away = map[topology.Region]bool{}
 			}
 			s.away[to.Name] = true
-			errs = append(errs, fmt.Errorf("bring what region %s has missed: %w", to.Name, err))
+			s.fail(fmt.Errorf("bring what region %s has missed: %w", to.Name, err))
 		}
 	}
-	return errors.Join(errs...)
 }
 
 func (s *sweeping) bringTo(ctx context.Context, to *Region, ids []block.ID) error {
@@ -70,14 +68,15 @@ func (s *sweeping) bringTo(ctx context.Context, to *Region, ids []block.ID) erro
 	return g.Wait()
 }
 
-// bringBlock copies one block. One that cannot be read here any more is no reason to stop: it may have been deleted meanwhile.
+// bringBlock copies one block. One that cannot be read here is no reason to stop: it may have been deleted meanwhile.
 func (s *sweeping) bringBlock(ctx context.Context, to *Region, id block.ID) error {
 	data, err := s.region.Store.Get(ctx, id, nil)
 	switch {
 	case errors.Is(err, block.ErrNotFound) || errors.Is(err, block.ErrCorrupt):
 		return nil
 	case err != nil:
-		return err
+		s.fail(fmt.Errorf("read block %v, which region %s has missed: %w", id, to.Name, err))
+		return nil
 	}
 	if err := to.Store.Put(ctx, id, data); err != nil {
 		return err

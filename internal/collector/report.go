@@ -79,12 +79,7 @@ func (c *Collector) Once(ctx context.Context, grace time.Duration, dry bool) (Re
 	regions := c.mySweeps()
 	r.Regions = make([]Swept, len(regions))
 	for i, region := range regions {
-		working.Go(func() {
-			found, err := c.sweep(ctx, region, !dry)
-			if r.Regions[i] = found; err != nil {
-				r.Regions[i].Error = err.Error()
-			}
-		})
+		working.Go(func() { r.Regions[i], _ = c.sweep(ctx, region, !dry) })
 	}
 	working.Wait()
 	return r, ctx.Err()
@@ -130,7 +125,10 @@ func (n *counts) noteSwept(s *Swept) {
 		sum = &sweptCount{}
 		n.swept[s.Region] = sum
 	}
-	sum.orphans, sum.ended = s.Orphans, time.Now()
+	sum.orphans = s.Orphans
+	if s.Error == "" {
+		sum.ended = time.Now()
+	}
 	if s.Deleted {
 		sum.deleted.Blocks += s.Orphans.Blocks
 		sum.deleted.Bytes += s.Orphans.Bytes
@@ -152,7 +150,9 @@ func (c *Collector) Metrics(report metrics.Report) {
 		report(metrics.OrphanBytes, float64(s.orphans.Bytes), string(region))
 		report(metrics.SweptBlocks, float64(s.deleted.Blocks), string(region))
 		report(metrics.SweptBytes, float64(s.deleted.Bytes), string(region))
-		report(metrics.SweepEnded, float64(s.ended.UnixMilli())/1000, string(region))
+		if !s.ended.IsZero() {
+			report(metrics.SweepEnded, float64(s.ended.UnixMilli())/1000, string(region))
+		}
 	}
 	c.counts.mu.Unlock()
 

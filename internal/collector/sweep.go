@@ -15,26 +15,30 @@ import (
 // it deletes the ones and brings the others. What it cannot ask about stays.
 func (c *Collector) sweep(ctx context.Context, r *Region, remove bool) (Swept, error) {
 	s := sweeping{collector: c, region: r, remove: remove, found: Swept{Region: r.Name, Deleted: remove}}
-	var errs []error
 	for id, err := range r.Store.Range(ctx, block.ID{}, block.LastID) {
 		if err != nil {
-			errs = append(errs, fmt.Errorf("list the blocks: %w", err))
+			s.fail(fmt.Errorf("list the blocks: %w", err))
 			break
 		}
 		s.found.Seen++
 		if len(s.batch) > 0 && (len(s.batch) == meta.MaxIDs || id.Partition() != s.batch[0].Partition()) {
-			errs = append(errs, s.judge(ctx))
+			s.judge(ctx)
 		}
 		s.batch = append(s.batch, id)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	errs = append(errs, s.judge(ctx), ctx.Err())
-	if ctx.Err() == nil {
-		c.counts.noteSwept(&s.found)
+	s.judge(ctx)
+	if ctx.Err() != nil {
+		s.fail(ctx.Err())
 	}
-	return s.found, errors.Join(errs...)
+	err := s.failure()
+	if err != nil {
+		s.found.Error = err.Error()
+	}
+	c.counts.noteSwept(&s.found)
+	return s.found, err
 }
 
 // sweeping is one sweep.
@@ -46,21 +50,48 @@ type sweeping struct {
 	silent    map[uint16]bool          // partitions that did not answer: they are not asked again in this sweep
 	away      map[topology.Region]bool // regions that cannot be brought anything in this sweep
 
-	mu    sync.Mutex
-	found Swept // while blocks are brought: GUARDED_BY mu
+	mu     sync.Mutex
+	found  Swept   // while blocks are brought: GUARDED_BY mu
+	errs   []error // GUARDED_BY mu; the first few
+	failed int     // GUARDED_BY mu
+}
+
+// maxErrors is how many errors of a sweep are told: each page may have one.
+const maxErrors = 3
+
+// fail notes an error: the sweep goes on.
+func (s *sweeping) fail(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed++; len(s.errs) < maxErrors {
+		s.errs = append(s.errs, err)
+	}
+}
+
+// failure gives what went wrong.
+func (s *sweeping) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if more := s.failed - len(s.errs); more > 0 {
+		return errors.Join(append(s.errs, fmt.Errorf("and %d more errors", more))...)
+	}
+	return errors.Join(s.errs...)
 }
 
 // judge asks for the blocks of the batch, and deletes the orphans among them.
-func (s *sweeping) judge(ctx context.Context) error {
+func (s *sweeping) judge(ctx context.Context) {
 	batch := s.batch
 	s.batch = s.batch[:0]
 	if len(batch) == 0 {
-		return nil
+		return
 	}
 	home := batch[0].Partition()
 	if s.silent[home] {
 		s.found.Unasked += uint64(len(batch))
-		return nil
+		return
 	}
 	garbage, err := s.collector.cfg.Metadata.Garbage(ctx, home, batch)
 	if err != nil {
@@ -69,7 +100,8 @@ func (s *sweeping) judge(ctx context.Context) error {
 		}
 		s.silent[home] = true
 		s.found.Unasked += uint64(len(batch))
-		return fmt.Errorf("ask partition %d about its blocks: %w", home, err)
+		s.fail(fmt.Errorf("ask partition %d about its blocks: %w", home, err))
+		return
 	}
 	var orphans, needed []block.ID
 	for i, is := range garbage {
@@ -79,7 +111,8 @@ func (s *sweeping) judge(ctx context.Context) error {
 			needed = append(needed, batch[i])
 		}
 	}
-	return errors.Join(s.orphans(ctx, orphans), s.bring(ctx, home, needed))
+	s.fail(s.orphans(ctx, orphans))
+	s.bring(ctx, home, needed)
 }
 
 // orphans counts blocks that nobody needs, and deletes them.

@@ -14,6 +14,7 @@ const (
 	StorageRingVersion
 	StorageServersDown
 	StorageMissingCopies
+	StorageLostBlocks
 	StorageFetchedBlocks
 	StorageFetchedBytes
 	StorageHandedBackBlocks
@@ -67,6 +68,7 @@ var definitions = [namesEnd]definition{
 	StorageRingVersion:      {"globalfs_storage_ring_version", "Version of the members of the region's ring that the server knows.", false, perServer},
 	StorageServersDown:      {"globalfs_storage_servers_down", "Servers of its region that this one takes for down.", false, perServer},
 	StorageMissingCopies:    {"globalfs_storage_missing_copies", "Copies that the server should have had and did not, in its last round of repair.", false, perServer},
+	StorageLostBlocks:       {"globalfs_storage_lost_blocks", "Blocks of which the server found no good copy anywhere in the region, in its last round of repair.", false, perServer},
 	StorageFetchedBlocks:    {"globalfs_storage_fetched_blocks_total", "Copies made by repair.", true, perServer},
 	StorageFetchedBytes:     {"globalfs_storage_fetched_bytes_total", "Bytes of copies made by repair.", true, perServer},
 	StorageHandedBackBlocks: {"globalfs_storage_handed_back_blocks_total", "Copies given to their owners.", true, perServer},

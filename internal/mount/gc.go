@@ -15,7 +15,7 @@ import (
 // if this mount is already collecting.
 const (
 	// XattrGC is, as JSON, what a collection would delete: a collector.Report. Reading it takes as long as looking. Setting it
-	// to a grace period, such as 10m, collects.
+	// to a grace period, such as 10m, or to nothing for that of the cluster, collects.
 	XattrGC = "globalfs.gc"
 	// XattrGCDone is the report of the last collection by this mount: ENODATA if there was none.
 	XattrGCDone = "globalfs.gc.done"
@@ -49,9 +49,12 @@ func (f *fileSystem) setGC(ctx context.Context, h *fuse.InHeader, value string) 
 	case !isOperator(h):
 		return posix.EPERM
 	}
-	grace, err := time.ParseDuration(value)
-	if err != nil || grace < 0 {
-		return posix.EINVAL
+	grace := f.collector.Grace()
+	if value != "" {
+		var err error
+		if grace, err = time.ParseDuration(value); err != nil || grace < 0 {
+			return posix.EINVAL
+		}
 	}
 	report, err := f.collect(ctx, grace, false)
 	if err == nil {
@@ -67,7 +70,7 @@ func (f *fileSystem) collect(ctx context.Context, grace time.Duration, dry bool)
 	defer f.collecting.Unlock()
 	report, err := f.collector.Once(ctx, grace, dry)
 	if err != nil {
-		return nil, err
+		return nil, posix.EINTR // Once fails only if ctx has ended
 	}
 	return json.Marshal(&report)
 }

@@ -120,6 +120,7 @@ func (s *Storage) Metrics(report metrics.Report) {
 	tell(metrics.StorageRingVersion, status.Members.Version)
 	tell(metrics.StorageServersDown, uint64(len(status.Down)))
 	tell(metrics.StorageMissingCopies, status.Repair.Last.Missing)
+	tell(metrics.StorageLostBlocks, status.Repair.Last.Lost)
 	tell(metrics.StorageFetchedBlocks, status.Repair.Fetched)
 	tell(metrics.StorageFetchedBytes, status.Repair.FetchedBytes)
 	tell(metrics.StorageHandedBackBlocks, status.Repair.HandedBack)
