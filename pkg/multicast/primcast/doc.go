@@ -35,6 +35,8 @@
 //	I6  A local timestamp that a quorum acknowledged never changes (Lemma 4).
 //	I7  Output.Safe never goes back, and each delivery is above all Safes before it.
 //	I8  T is replaced only after what a quorum has acknowledged (Lemma 3).
+//	I9  What a process has said that it covers, its log knows to be delivered: in D, or in T with its
+//	    final timestamp. A state that it takes over leaves it that.
 //
 // # Acknowledgements are state
 //
@@ -99,6 +101,14 @@
 // restarts can need the timestamps of an entry that it has delivered before, to know that it did; hence final
 // timestamps of messages to several groups are recorded, without a write of their
 // own, before coverage is told.
+//
+// A process whose state machine has m, and whose log does not know it, has m pending after a restart. If others have forgotten m
+// it is told so (BEHIND), and needs the state of a member that knows. There is one: what is forgotten a quorum of each
+// destination group covers, and I9 holds. Also when one of these is behind itself, in another order of its replica say,
+// and takes over the state of a member that does not know: it adds what it knows (transfer.go teach). It may, since that member's
+// state machine has all that its own has (Adopt), which is what D and final timestamps here speak of, and since what a quorum has
+// acknowledged is in both T at one index (Lemmas 2 and 3), with one timestamp (Lemma 4). I9 holds after it: what was covered and is
+// not in the new T was forgotten, and hence delivered, there.
 //
 // What remains of a delivered message is its number in D (done.go). D is exact. It is small
 // because a sender numbers its messages in ascending order over its whole life, restarts included, and

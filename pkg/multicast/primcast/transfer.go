@@ -56,7 +56,7 @@ func (c *Core) State() []byte {
 
 // Adopt implements multicast.Transferable. What this process has promised, acknowledged and said of its clock it
 // keeps: T of the other is taken only if it contains all that this one may have acknowledged
-// to a quorum.
+// to a quorum. What this process knows to be delivered it knows afterwards, too (I9).
 func (c *Core) Adopt(state []byte) (record []byte, at multicast.Position, err error) {
 	r := varint.NewReader(state)
 	if at = readPosition(r); r.Err() != nil {
@@ -74,7 +74,37 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Position, err er
 		return nil, at, fmt.Errorf("primcast: state of %d bytes: epoch %v, %d entries and delivered up to %v, this process is at %v, %d, and needs %v: ask another member, or later",
 			len(state), other.current, other.t.last(), at, c.current, c.t.last(), c.behind)
 	}
+	if err := c.teach(other); err != nil {
+		return nil, at, err
+	}
 	other.promised = maxEpoch(c.promised, other.current)
 	other.log.ceiling = max(other.log.ceiling, c.log.ceiling, c.clock)
 	return other.appendCheckpoint(nil), at, nil
+}
+
+// teach puts into the state of another, which has delivered all that this process has, what only this one knows of
+// deliveries. The other may have restarted since, and what it has delivered be pending again, for want of the final
+// timestamp, which those that could tell have forgotten.
+func (c *Core) teach(other *Core) error {
+	for _, m := range other.t.entries {
+		if m == nil || m.decided {
+			continue
+		}
+		switch known := c.messages[m.ID]; {
+		case known != nil && known.decided:
+			if err := m.replayFinal(known.bound); err != nil {
+				return fmt.Errorf("primcast: state of another member: %w", err)
+			}
+		case known == nil && c.done.has(m.ID):
+			other.done.add(m.ID, m.prev)
+			other.forget(m)
+		}
+	}
+	for _, id := range c.groupIDs {
+		g := other.groups[id]
+		if forgotten := c.groups[id].forgotten; forgotten.Compare(g.forgotten) > 0 {
+			g.forgotten = forgotten
+		}
+	}
+	return nil
 }

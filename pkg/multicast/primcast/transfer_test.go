@@ -183,6 +183,52 @@ func TestReturnsWithTheStateOfAnother(t *testing.T) {
 	require.Equal(t, c.applied[1], c.applied[3])
 }
 
+// TestAStateInDoubtTeachesNoDoubt: 3 has restarted before its log had the final timestamp of what it has delivered, and h has
+// forgotten that. Who takes over its state, for the sake of another order say, still knows; so 3 gets a state that helps.
+func TestAStateInDoubtTeachesNoDoubt(t *testing.T) {
+	for name, retain := range map[string]int{"what is forgotten": 1, "what is kept": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, func(cfg *Config) {
+				if cfg.Retain = 1; cfg.Self == 1 || cfg.Self == 2 {
+					cfg.Retain = retain
+				}
+			})
+			c.run(5 * tick)
+			c.cast(msg(1, both...))
+			c.run(10 * tick)
+			c.has([]uint64{1}, 1, 2, 3, 4, 5, 6)
+			c.down[3] = true
+			for _, id := range []multicast.ProcessID{1, 2, 4, 5, 6} {
+				c.proc(id).records = [][]byte{c.proc(id).Checkpoint()}
+				c.link(id) // all hear what is covered
+				c.run(5 * tick)
+			}
+			for id := multicast.ProcessID(4); id <= 6; id++ {
+				require.Nil(t, c.proc(id).messages[msg(1).ID], "process %d", id)
+			}
+			require.Equal(t, retain == 1, c.proc(2).messages[msg(1).ID] == nil)
+			c.restart(3)
+			c.run(10 * tick)
+			require.NotZero(t, c.behind[3])
+			require.EqualValues(t, 1, c.proc(3).Stats().Pending)
+
+			for _, id := range []multicast.ProcessID{2, 1} {
+				c.proc(id).records = adoptFrom(t, c.proc(id), c.proc(3))
+				c.restart(id)
+				c.run(10 * tick)
+				require.Zero(t, c.behind[id], "process %d", id)
+				require.Zero(t, c.proc(id).Stats().Pending, "process %d", id)
+			}
+			c.proc(3).records = adoptFrom(t, c.proc(3), c.proc(2))
+			c.restart(3)
+			c.cast(msg(2, both...))
+			c.run(time.Second)
+			require.Zero(t, c.behind[3])
+			c.has([]uint64{1, 2}, 1, 2, 3, 4, 5, 6)
+		})
+	}
+}
+
 func adoptFrom(t *testing.T, p, other *proc) [][]byte {
 	record, _, err := p.Adopt(other.State())
 	require.NoError(t, err)
