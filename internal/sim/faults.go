@@ -35,6 +35,7 @@ func (n *Network) fault() {
 		{f.CrashAll, "crash-all", n.crashAll},
 		{f.Chase, "chase", func() { n.chase(p) }},
 		{f.Kill, "kill", func() { n.kill(p) }},
+		{f.Ahead, "ahead", func() { n.ahead(until, p) }},
 	} {
 		if kind < k.weight {
 			n.trace.add(n.now, k.name, p.id, uint64(until))

@@ -70,6 +70,21 @@ func TestPrimCastTransfers(t *testing.T) {
 	reach.requireMarks(t, Transferred)
 }
 
+// TestPrimCastAhead: messages are few, and often a process that has just restarted is the one whose state the others take over.
+func TestPrimCastAhead(t *testing.T) {
+	var reach Reach
+	seeds(t, 400, func(seed uint64) error {
+		cfg, w, _ := primCastCuts(seed)
+		w.Every *= 10
+		cfg.Faults.Ahead = 5
+		p := everything(seed)
+		p.Retain = 64 // a message
+		return judge(cfg, w, primCastWith(p), &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	reach.requireMarks(t, Transferred)
+}
+
 // TestPrimCastEverything: all faults and all extensions at once, and the killed are replaced.
 func TestPrimCastEverything(t *testing.T) {
 	var reach Reach

@@ -155,6 +155,7 @@ func (r *run) play() (err error) {
 		r.cfg.Faults.Leads = r.leads
 	}
 	r.cfg.Faults.Killed = r.killed
+	r.cfg.Faults.TakeOver = r.takeOver
 	if r.net, err = New(r.cfg, r.boot); err != nil {
 		return err
 	}

@@ -23,6 +23,17 @@ func (n *Network) crash(until time.Duration, p *process) bool {
 	return true
 }
 
+// ahead stops a process, and soon after it is back has the others of its group take over its state.
+func (n *Network) ahead(until time.Duration, p *process) {
+	if n.crash(until, p) {
+		n.Schedule(until+n.between(0, 4*n.cfg.LatencyMax), func() {
+			if takeOver := n.cfg.Faults.TakeOver; takeOver != nil && p.up && !n.healed {
+				takeOver(p.id)
+			}
+		})
+	}
+}
+
 // crashAll stops all processes at once, for different times.
 func (n *Network) crashAll() {
 	for _, id := range n.ids {

@@ -28,20 +28,34 @@ func (r *run) transferLater(p multicast.ProcessID) {
 
 // transfer asks the other members in turn.
 func (r *run) transfer(p multicast.ProcessID) bool {
-	to := r.net.Node(p).(*coreNode).core.(multicast.Transferable)
 	for _, i := range r.net.Rand().Perm(len(r.net.ids)) {
-		donor := r.net.processes[r.net.ids[i]]
-		if donor.id == p || !donor.up || donor.disk.busy() || r.groupOf(donor.id) != r.groupOf(p) {
-			continue
-		}
-		node := donor.node.(*coreNode)
-		record, at, err := to.Adopt(node.core.(multicast.Transferable).State())
-		if err == nil {
-			r.adopt(p, node.machine, record, at)
+		if r.transferFrom(r.net.processes[r.net.ids[i]], p) {
 			return true
 		}
 	}
 	return false
+}
+
+// takeOver has the other members take over the state of one, if it does.
+func (r *run) takeOver(from multicast.ProcessID) {
+	for _, id := range r.net.ids {
+		if r.net.Up(id) {
+			r.transferFrom(r.net.processes[from], id)
+		}
+	}
+}
+
+// transferFrom gives p the state of a donor, if it is one and its state does.
+func (r *run) transferFrom(donor *process, p multicast.ProcessID) bool {
+	if donor.id == p || !donor.up || donor.disk.busy() || r.groupOf(donor.id) != r.groupOf(p) {
+		return false
+	}
+	to, from := r.net.Node(p).(*coreNode).core.(multicast.Transferable), donor.node.(*coreNode)
+	record, at, err := to.Adopt(from.core.(multicast.Transferable).State())
+	if err == nil {
+		r.adopt(p, from.machine, record, at)
+	}
+	return err == nil
 }
 
 // groupOf also knows of spares.

@@ -218,6 +218,9 @@ func TestAStateInDoubtTeachesNoDoubt(t *testing.T) {
 				c.run(10 * tick)
 				require.Zero(t, c.behind[id], "process %d", id)
 				require.Zero(t, c.proc(id).Stats().Pending, "process %d", id)
+				if retain == 1 {
+					require.Equal(t, c.applied[id][0].Position(), c.proc(id).own.forgotten, "who needs it from process %d is told", id)
+				}
 			}
 			c.proc(3).records = adoptFrom(t, c.proc(3), c.proc(2))
 			c.restart(3)
