@@ -45,7 +45,7 @@ func treeBlocks(seed uint64) treeSetup {
 	if seed%3 == 2 {
 		setup.losses = 6
 	}
-	setup.blocks, setup.retain = true, 8*setup.retain
+	setup.blocks = true
 	return setup
 }
 
@@ -196,8 +196,9 @@ func (c *treeClient) overwrite() {
 	c.change(meta.Command{Op: meta.OpWrite, Ino: ino, Data: data, Length: uint64(len(data))})
 }
 
-// look notes which blocks of an answer of p cannot be read, and takes some to the store of p.
-func (c *treeClient) look(p uint16, m *meta.Result, open bool) {
+// look notes which blocks of an answer of p cannot be read, and takes some to the store of p. It gives the indexes of its notes:
+// others note what they see meanwhile.
+func (c *treeClient) look(p uint16, m *meta.Result) (noted []int) {
 	s := &c.run.stores
 	if len(m.Extents) > 0 && c.run.blocks && c.pick(3) == 0 {
 		c.pause(c.run.net.between(0, 4*time.Second)) // what it was told of may be gone
@@ -208,11 +209,13 @@ func (c *treeClient) look(p uint16, m *meta.Result, open bool) {
 		case e.Data != nil:
 		case !s.has[p][e.Block] && !s.has[home][e.Block]:
 			c.run.reach[readLate]++
-			s.missing = append(s.missing, missing{clock: c.run.history.tick(), id: e.Block, partition: p, open: open})
+			noted = append(noted, len(s.missing))
+			s.missing = append(s.missing, missing{clock: c.run.history.tick(), id: e.Block, partition: p})
 		case c.pick(3) == 0:
 			c.run.net.Schedule(c.run.net.Now()+c.run.net.between(0, time.Second), func() { s.has[p][e.Block] = true })
 		}
 	}
+	return noted
 }
 
 // copyTo copies the blocks of a file to the store of a partition where it is to go, as a mover does.

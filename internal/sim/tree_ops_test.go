@@ -271,7 +271,7 @@ func (c *treeClient) contentOf(ino posix.Ino) meta.Result {
 	if m.Code == posix.ESTALE {
 		c.forget(ino)
 	}
-	c.look(c.at(ino), &m, false)
+	c.look(c.at(ino), &m)
 	return m
 }
 
@@ -317,13 +317,12 @@ func (c *treeClient) letGo() {
 	}
 	ino := c.held[0]
 	m := c.contentOf(ino)
-	lost := len(c.run.stores.missing)
-	c.look(c.at(ino), &m, true)
-	if m.Code != posix.OK || len(c.run.stores.missing) > lost {
+	lost := c.look(c.at(ino), &m)
+	if m.Code != posix.OK || len(lost) > 0 {
 		c.renew() // its session may have expired
 	}
 	still := slices.Contains(c.held, ino)
-	for i := lost; i < len(c.run.stores.missing); i++ {
+	for _, i := range lost {
 		c.run.stores.missing[i].open = still
 	}
 	switch {
