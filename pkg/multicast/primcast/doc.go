@@ -105,10 +105,10 @@
 // A process whose state machine has m, and whose log does not know it, has m pending after a restart. If others have forgotten m
 // it is told so (BEHIND), and needs the state of a member that knows. There is one: what is forgotten a quorum of each
 // destination group covers, and I9 holds. Also when one of these is behind itself, in another order of its replica say,
-// and takes over the state of a member that does not know: it adds what it knows (transfer.go teach). It may, since that member's
-// state machine has all that its own has (Adopt), which is what D and final timestamps here speak of, and since what a quorum has
-// acknowledged is in both T at one index (Lemmas 2 and 3), with one timestamp (Lemma 4). I9 holds after it: what was covered and is
-// not in the new T was forgotten, and hence delivered, there.
+// and takes over the state of a member that does not know: it adds what it knows (transfer.go teach). It may. A final timestamp
+// is the same at all, and so is the index of m, which a quorum has acknowledged (Lemmas 2 to 4). And what it has forgotten
+// its own state machine has durably (trim.go), and so has the one that it takes over, which is as far at least (Adopt).
+// I9 holds after it: what was covered and is not in the new T was forgotten there, and is in the D that comes with it (Lemma 3).
 //
 // What remains of a delivered message is its number in D (done.go). D is exact. It is small
 // because a sender numbers its messages in ascending order over its whole life, restarts included, and
