@@ -126,7 +126,7 @@ func (m *Machine) saveState() {
 func decodeState(b []byte) (partition uint16, s state, err error) {
 	r := varint.NewReader(b)
 	if v := r.Uint64(); r.Err() == nil && v != formatVersion {
-		return 0, s, fmt.Errorf("stored metadata: format %d, this version reads %d", v, formatVersion)
+		return 0, s, fmt.Errorf("stored metadata has format %d, this version reads %d: run the version that wrote it to copy the files elsewhere, and begin anew in another data directory", v, formatVersion)
 	}
 	partition = r.Uint16()
 	s = state{last: r.Uint64(), inodes: r.Uint64(), bytes: r.Uint64(), posted: r.Uint64()}
