@@ -109,6 +109,8 @@ func stateOf(s *mount.StorageServer) string {
 	switch {
 	case s.State != "":
 		return s.State
+	case s.Status.Repair.Last.FinishedAt.IsZero():
+		return "starting" // it has not looked yet
 	case !s.Status.Repair.Last.Complete:
 		return "repairing"
 	}

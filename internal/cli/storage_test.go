@@ -65,7 +65,7 @@ func TestStorageCommands(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 300_000)
 	file := filepath.Join(dir, "us-west-2", "file")
 	require.NoError(t, os.WriteFile(file, content, 0o600))
-	require.Regexp(t, `us-west-2c\s+(ok|repairing)\s`, run(t, "storage", dir))
+	require.Regexp(t, `us-west-2c\s+(starting|ok)\s`, run(t, "storage", dir))
 
 	require.Contains(t, fails(t, exitInput, "storage", "join", dir, "mars"), `there is no region "mars"`)
 	require.Equal(t, "us-west-2d\n", run(t, "storage", "join", "--wait", dir, "us-west-2"))
