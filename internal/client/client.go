@@ -60,7 +60,7 @@ func (cfg *Config) Validate() error {
 	return nil
 }
 
-// Client is one client. It owns one goroutine, which renews its sessions.
+// Client is one client. It owns two goroutines: one renews its sessions, one brings blocks after files that it has moved.
 type Client struct {
 	cfg        Config
 	partitions []*partition // by id
@@ -72,7 +72,8 @@ type Client struct {
 	rules   *recent[posix.Ino, placing] // of directories that have a rule
 	spans   *recent[posix.Ino, *span]   // where the content of files is that are looked at
 
-	bringing chan struct{} // holds a token for each block on its way after its file
+	bringing  chan struct{}  // holds a token for each block on its way after its file
+	following chan movedFile // whose blocks are to come after them
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
@@ -99,6 +100,7 @@ func New(cfg Config) (*Client, error) {
 		foreign: newRecent[Name, posix.Ino](maxForeign),
 		rules:   newRecent[posix.Ino, placing](maxRules),
 		spans:   newRecent[posix.Ino, *span](maxSpans), bringing: make(chan struct{}, parallel),
+		following: make(chan movedFile, maxFollowing),
 	}
 	c.vector.max = len(cfg.Cluster.Partitions)
 	for i := range cfg.Cluster.Partitions {
@@ -106,6 +108,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.running.Go(c.renewUntilClosed)
+	c.running.Go(c.followUntilClosed)
 	return c, nil
 }
 

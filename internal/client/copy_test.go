@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -147,5 +148,30 @@ func TestScan(t *testing.T) {
 		require.Equal(t, 2, inodes)
 		_, _, err := c.Scan(t.Context(), 99, nil)
 		require.Equal(t, posix.EINVAL, err)
+	})
+}
+
+// The blocks of a file that is renamed into another partition come after it, without a reader.
+func TestBlocksFollowARenamedFile(t *testing.T) {
+	inOwnStores(t, func(t *testing.T, c *client.Client, stores []*ownStore) {
+		f := create(t, c, posix.Root, "f").Ino
+		write(t, c, f, 0, bytes.Repeat([]byte{1}, 3<<20))
+		require.Empty(t, ids(t, stores[1]))
+		there := posix.MakeIno(1, posix.Root.Counter())
+		rename := func(from, to client.Name) {
+			require.NoError(t, c.Rename(t.Context(), posix.Cred{}, from, to, 0))
+			time.Sleep(time.Second) // virtual
+		}
+		rename(client.Name{Dir: posix.Root, Name: "f"}, client.Name{Dir: posix.Root, Name: "g"})
+		require.Empty(t, ids(t, stores[1]), "it has not moved")
+		rename(client.Name{Dir: posix.Root, Name: "g"}, client.Name{Dir: there, Name: "h"})
+		require.Equal(t, ids(t, stores[0]), ids(t, stores[1]))
+
+		stores[2].Fail(block.ErrNoSpace)
+		rename(client.Name{Dir: there, Name: "h"}, client.Name{Dir: posix.MakeIno(2, posix.Root.Counter()), Name: "i"})
+		got := make([]byte, 3<<20)
+		n, err := c.Read(t.Context(), f, got, 0)
+		require.NoError(t, err, "what cannot be brought is read from where it is")
+		require.Equal(t, bytes.Repeat([]byte{1}, 3<<20), got[:n])
 	})
 }

@@ -16,9 +16,14 @@ func (c *Client) Rename(ctx context.Context, cred posix.Cred, from, to Name, fla
 	if code := checkRename(cmd); code != posix.OK {
 		return code
 	}
-	_, err := c.settle(ctx, cmd, func(ctx context.Context, look bool) (parties, error) {
+	var moves bool // the file goes to cmd.Target
+	lookAround := func(ctx context.Context) (to parties, err error) {
+		to, moves, err = c.lookToRename(ctx, cmd)
+		return to, err
+	}
+	r, err := c.settle(ctx, cmd, func(ctx context.Context, look bool) (parties, error) {
 		if look {
-			return c.lookToRename(ctx, cmd)
+			return lookAround(ctx)
 		}
 		source, err := c.remembered(from)
 		if err != nil {
@@ -31,10 +36,13 @@ func (c *Client) Rename(ctx context.Context, cred posix.Cred, from, to Name, fla
 		if source.dir == target.dir && !source.away() && !target.away() {
 			return parties{ask: source.dir}, nil
 		}
-		return c.lookToRename(ctx, cmd)
+		return lookAround(ctx)
 	})
 	if err != nil {
 		return err
+	}
+	if at := uint16(r.Number); moves && at == cmd.Target && r.Attr.Bytes > 0 {
+		c.follow(r.Attr.Ino, at)
 	}
 	c.foreign.drop(from)
 	c.foreign.drop(to)
@@ -58,16 +66,16 @@ func checkRename(cmd *meta.Command) posix.Code {
 	return posix.OK
 }
 
-// lookToRename arranges a rename that may concern several partitions.
-func (c *Client) lookToRename(ctx context.Context, cmd *meta.Command) (parties, error) {
+// lookToRename arranges a rename that may concern several partitions, and tells whether a file is to move to another one by it.
+func (c *Client) lookToRename(ctx context.Context, cmd *meta.Command) (to parties, moves bool, err error) {
 	cmd.Child, cmd.NewChild, cmd.Target, cmd.Chain, cmd.Back = 0, 0, 0, nil, nil
 	source, target, err := c.lookBoth(ctx, Name{cmd.Ino, cmd.Name}, Name{cmd.NewParent, cmd.NewName})
 	if err != nil {
-		return parties{}, err
+		return parties{}, false, err
 	}
 	rule, err := c.askRule(ctx, cmd.NewParent)
 	if err != nil {
-		return parties{}, err
+		return parties{}, false, err
 	}
 	cmd.Child, cmd.NewChild = source.child.Ino, target.child.Ino
 	cmd.Target = rule.Place(target.dir.id, cmd.NewName)
@@ -79,19 +87,20 @@ func (c *Client) lookToRename(ctx context.Context, cmd *meta.Command) (parties, 
 		all = append(all, cmd.Target) // to which what is below it is to follow
 	} else if source.at.id != cmd.Target && source.child.Nlink == 1 && cmd.Flags&meta.RenameExchange == 0 {
 		all = append(all, cmd.Target, cmd.Child.Partition())
+		moves = source.child.Mode.IsRegular()
 	}
 	if cmd.Ino != cmd.NewParent {
 		above, err := c.lookAbove(ctx, cmd, &source, &target)
 		if err != nil {
-			return parties{}, err
+			return parties{}, false, err
 		}
 		all = append(all, above...)
 	}
-	to := among(source.dir, all...)
+	to = among(source.dir, all...)
 	if len(to.dest) == 0 {
 		cmd.Child, cmd.NewChild, cmd.Target, cmd.Chain, cmd.Back = 0, 0, 0, nil, nil
 	}
-	return to, nil
+	return to, moves, nil
 }
 
 // lookAbove finds the ways up that show whether a directory would come to be below itself, and gives their partitions.

@@ -68,6 +68,15 @@ func (f *contents) check(t *testing.T, c *Client) {
 	}
 }
 
+// planNow gives the cluster as it is by what is written.
+func planNow(t *testing.T, c *Cluster) *topology.Cluster {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	_, plan, err := c.planned()
+	require.NoError(t, err)
+	return plan
+}
+
 // awaitWhole returns when every server of the first region has found nothing to do in a round of repair that began after now.
 func awaitWhole(t *testing.T, c *Cluster) {
 	t.Helper()
@@ -140,8 +149,7 @@ func TestStorageServersComeAndGo(t *testing.T) {
 			return slices.Contains(regions[0].Servers[len(regions[0].Servers)-1].Down, joined)
 		}, 30*time.Second, 100*time.Millisecond)
 		require.NoError(t, os.RemoveAll(filepath.Join(cfg.Dir, joined, "blocks")))
-		_, plan, err := c.planned()
-		require.NoError(t, err)
+		plan := planNow(t, c)
 		require.NoError(t, c.startServer(context.WithoutCancel(t.Context()), plan, joined))
 		awaitWhole(t, c)
 		c.stopServers(another)
@@ -257,8 +265,7 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 		require.NoError(t, os.MkdirAll(inTheWay[len(inTheWay)-1], 0o700))
 	}
 	require.Eventually(t, func() bool { // it is out by what is written, or was before
-		_, plan, err := c.planned()
-		return err == nil && plan.Server(name).State == topology.StorageLeft
+		return planNow(t, c).Server(name).State == topology.StorageLeft
 	}, 20*time.Second, 10*time.Millisecond)
 	for _, path := range inTheWay {
 		require.NoError(t, os.RemoveAll(path))

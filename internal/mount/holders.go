@@ -155,7 +155,7 @@ func (l *locks) flush(ino posix.Ino, file uint64) {
 
 // closeDelay is how long after the last close of a descriptor the release of the file is handled, generously: the kernel does
 // not wait for it.
-const closeDelay = 100 * time.Millisecond
+const closeDelay = 500 * time.Millisecond
 
 // closed waits until the locks of files that were just closed are gone, or the files have turned out to be open still. It
 // reports whether there were such.
