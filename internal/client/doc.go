@@ -46,7 +46,7 @@
 // # Limits
 //
 // A directory that is renamed into another partition stays where it is, with what is below it; a file with one name moves. Its
-// blocks stay where they were written until they are read or a mover brings them: while that partition is out of reach,
-// what was not brought cannot be read. If a session expires (the client was cut off for longer than the lease), inodes that it
+// blocks come after it in the background (follow), with who reads them, or with a mover: while the partition where they were written
+// is out of reach, what was not brought cannot be read. If a session expires (the client was cut off for longer than the lease), inodes that it
 // held open without a name may be gone: ESTALE.
 package client
