@@ -49,13 +49,15 @@ type Config struct {
 type Cluster struct {
 	Plan *topology.Cluster
 
-	cfg     Config
-	unlock  func() error
-	network network
-	workers workers
-	cache   *block.DiskCache // of all clients; nil: none
-	objects objectStores     // nil: the blocks are on the servers' disks
-	metrics metrics.Set
+	cfg      Config
+	unlock   func() error
+	network  network
+	operator caller       // of admin
+	admin    *block.Admin // asks and tells storage servers
+	workers  workers
+	cache    *block.DiskCache // of all clients; nil: none
+	objects  objectStores     // nil: the blocks are on the servers' disks
+	metrics  metrics.Set
 
 	changing sync.Mutex // held while the storage servers change; before mu
 
@@ -109,6 +111,8 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if c.network, err = c.openNetwork(); err != nil {
 		return nil, err
 	}
+	c.operator = c.network.client(c.Plan.Regions[0])
+	c.admin = block.NewAdmin(c.operator, storagePatience)
 	for _, s := range c.Plan.Servers {
 		if s.State == topology.StorageLeft && len(c.Plan.ReplicasOn(s.Name)) == 0 {
 			continue
@@ -231,6 +235,9 @@ func (c *Cluster) Close() error {
 	names := slices.Collect(maps.Keys(c.servers))
 	c.mu.Unlock()
 	c.stopServers(names...)
+	if c.operator != nil {
+		err = errors.Join(err, c.operator.Close())
+	}
 	if c.network != nil {
 		err = errors.Join(err, c.network.close())
 	}

@@ -41,10 +41,13 @@ func (c *Cluster) JoinStorage(ctx context.Context, region topology.Region) (name
 	if err := c.network.join(joins.Server, region, joins.Process); err != nil {
 		return "", err
 	}
+	if err := c.tell(ctx, plan, region); err != nil { // before it starts: a member hears of it first (block, M3)
+		return "", err
+	}
 	if err := c.startServer(context.WithoutCancel(ctx), plan, joins.Server); err != nil {
 		return "", fmt.Errorf("storage server %s: %w: it joins at the next start", joins.Server, err)
 	}
-	return joins.Server, c.tell(ctx, plan, region)
+	return joins.Server, nil
 }
 
 // LeaveStorage has a storage server hand back all its blocks to the others of its region, in the background. Once it has none it has left.
@@ -89,25 +92,19 @@ func (c *Cluster) note(spec *topology.Spec) (*topology.Cluster, error) {
 	return plan, nil
 }
 
-// tellPatience bounds how long a server may take to hear of a change: its disk may hang.
-const tellPatience = 5 * time.Second
+// storagePatience bounds how long a storage server may take to answer: its disk may hang.
+const storagePatience = 5 * time.Second
 
-// tell tells the storage servers of a region who is one of them. It is enough if one hears it.
+// tell tells the storage servers of a region who is one of them. It is enough if a member hears it.
 func (c *Cluster) tell(ctx context.Context, plan *topology.Cluster, region topology.Region) error {
 	members := server.Members(plan, region)
 	var errs []error
 	for _, s := range plan.Storage(region) {
-		storage := c.storageOf(s.Name)
-		if storage == nil {
-			continue
-		}
-		telling, cancel := context.WithTimeout(ctx, tellPatience)
-		err := storage.SetMembers(telling, members)
-		cancel()
+		err := c.admin.SetMembers(ctx, s.Storage, members)
 		if err == nil {
 			return nil
 		}
-		errs = append(errs, fmt.Errorf("server %s: %w", s.Name, err))
+		errs = append(errs, err)
 	}
 	return fmt.Errorf("no storage server of %s knows of the change yet, which it does at the next start: %w", region, errors.Join(errs...))
 }
@@ -135,7 +132,7 @@ func (c *Cluster) retire(ctx context.Context, name string) {
 			return
 		case <-ticker.C:
 		}
-		if storage := c.storageOf(name); storage == nil || !storage.Status().Drained {
+		if !c.drained(ctx, name) {
 			continue
 		}
 		if err := c.left(ctx, name); err != nil {
@@ -145,6 +142,28 @@ func (c *Cluster) retire(ctx context.Context, name string) {
 		c.cfg.Logger.Info("a storage server has left: the others of its region have all its blocks", "server", name)
 		return
 	}
+}
+
+// drained reports whether a server that leaves may be taken out: it has no block any more, and all others know that it leaves, so that
+// nobody counts on it (block, M3).
+func (c *Cluster) drained(ctx context.Context, name string) bool {
+	c.changing.Lock()
+	_, plan, err := c.planned()
+	c.changing.Unlock()
+	if err != nil {
+		return false
+	}
+	if plan.Server(name).State == topology.StorageLeft {
+		return true // it was; the others are to be told
+	}
+	region := plan.Server(name).Region
+	for _, s := range plan.Storage(region) {
+		status, err := c.admin.Status(ctx, s.Storage)
+		if err != nil || status.Members.Version < plan.StorageVersion(region) || s.Name == name && !status.Drained {
+			return false
+		}
+	}
+	return true
 }
 
 // left takes a server out of the ring of its region, and stops it if it does nothing else. It may be called again after an error.
@@ -171,7 +190,7 @@ func (c *Cluster) left(ctx context.Context, name string) error {
 }
 
 // Storage gives the state of the storage servers of all regions; none if the blocks are in object storage.
-func (c *Cluster) Storage(context.Context) ([]mount.StorageRegion, error) {
+func (c *Cluster) Storage(ctx context.Context) ([]mount.StorageRegion, error) {
 	if c.objects != nil {
 		return nil, nil
 	}
@@ -189,20 +208,20 @@ func (c *Cluster) Storage(context.Context) ([]mount.StorageRegion, error) {
 			names[s.Storage] = s.Name
 		}
 		for _, s := range plan.Storage(name) {
-			region.Servers = append(region.Servers, c.storageServer(&s, names))
+			region.Servers = append(region.Servers, c.storageServer(ctx, &s, names))
 		}
 		regions = append(regions, region)
 	}
 	return regions, nil
 }
 
-func (c *Cluster) storageServer(s *topology.Server, names map[multicast.ProcessID]string) mount.StorageServer {
+func (c *Cluster) storageServer(ctx context.Context, s *topology.Server, names map[multicast.ProcessID]string) mount.StorageServer {
 	told := mount.StorageServer{Name: s.Name, Datacenter: s.Datacenter, State: string(s.State)}
+	status, err := c.admin.Status(ctx, s.Storage)
 	storage := c.storageOf(s.Name)
-	if storage == nil {
+	if err != nil || storage == nil {
 		return told
 	}
-	status := storage.Status()
 	status.Members.Servers = nil // these are what the region is a list of
 	told.Running, told.Status = true, &status
 	for _, down := range status.Down {

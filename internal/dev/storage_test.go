@@ -68,6 +68,12 @@ func (f *contents) check(t *testing.T, c *Client) {
 	}
 }
 
+func statusOf(t *testing.T, c *Cluster, server multicast.ProcessID) block.Status {
+	status, err := c.admin.Status(t.Context(), server)
+	require.NoError(t, err)
+	return status
+}
+
 // planNow gives the cluster as it is by what is written.
 func planNow(t *testing.T, c *Cluster) *topology.Cluster {
 	c.changing.Lock()
@@ -253,7 +259,7 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 	require.NoError(t, c.LeaveStorage(t.Context(), name))
 	require.Eventually(t, func() bool {
 		for _, s := range c.Plan.Servers {
-			if m := c.storageOf(s.Name).Status().Members; m.Version != 3 {
+			if statusOf(t, c, s.Storage).Members.Version != 3 {
 				return false
 			}
 		}
@@ -271,8 +277,26 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 		require.NoError(t, os.RemoveAll(path))
 	}
 	require.Eventually(t, func() bool {
-		return c.storageOf(name) == nil && c.storageOf(c.Plan.Servers[0].Name).Status().Members.Version == 4
+		return c.storageOf(name) == nil && statusOf(t, c, c.Plan.Servers[0].Storage).Members.Version == 4
 	}, 20*time.Second, 100*time.Millisecond)
+}
+
+// A server is taken out only once every other one knows that it leaves: one that does not might still count on it.
+func TestServerLeavesOnceAllKnow(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], impatient
+	c := start(t, cfg)
+	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
+	require.NoError(t, err)
+	awaitWhole(t, c)
+	deaf, leaves := c.Plan.Servers[2].Storage, planNow(t, c).Server(name).Storage
+	c.network.(*memory).local.Cut(func(a, b multicast.ProcessID) bool { return a == deaf || b == deaf })
+	require.NoError(t, c.LeaveStorage(t.Context(), name))
+	require.Eventually(t, func() bool { return statusOf(t, c, leaves).Members.Version == 3 }, 20*time.Second, 10*time.Millisecond)
+	require.Never(t, func() bool { return planNow(t, c).Server(name).State == topology.StorageLeft }, 3*drainedEvery, 100*time.Millisecond)
+	c.network.(*memory).local.Cut(nil)
+	require.Eventually(t, func() bool { return c.storageOf(name) == nil }, 30*time.Second, 100*time.Millisecond)
+	require.Equal(t, topology.StorageLeft, planNow(t, c).Server(name).State)
 }
 
 // A server that hangs does not make the others take each other for down; and what df shows does not depend on how many servers share
@@ -292,7 +316,7 @@ func TestOneServerHangs(t *testing.T) {
 
 	hung := c.Plan.Servers[2].Storage
 	c.network.(*memory).local.Cut(func(a, b multicast.ProcessID) bool { return a == hung || b == hung })
-	down := func() []multicast.ProcessID { return c.storageOf(c.Plan.Servers[0].Name).Status().Down }
+	down := func() []multicast.ProcessID { return statusOf(t, c, c.Plan.Servers[0].Storage).Down }
 	require.Eventually(t, func() bool { return len(down()) > 0 }, 20*time.Second, 10*time.Millisecond)
 	for range 300 {
 		require.Equal(t, []multicast.ProcessID{hung}, down())

@@ -92,14 +92,6 @@ func (s *Storage) Close() error {
 	return err
 }
 
-// SetMembers tells the node newer members of its region: the others learn them from it.
-func (s *Storage) SetMembers(ctx context.Context, m block.Members) error {
-	return s.node.SetMembers(ctx, m)
-}
-
-// Status gives the state of the node's part of its region.
-func (s *Storage) Status() block.Status { return s.node.Status() }
-
 // Stats counts what is on the disk of the node.
 func (s *Storage) Stats() (block.Stats, error) { return s.disk.Stats() }
 

@@ -65,8 +65,8 @@ func (r *region) round(t *testing.T, round int) {
 	}
 	if round%2 == 1 {
 		joined := r.add()
-		r.start(t, joined)
 		r.tell(t)
+		r.start(t, joined)
 	}
 	pauseBriefly(t)
 	for _, end := range heal {
@@ -169,8 +169,13 @@ func (r *region) leave(t *testing.T) multicast.ProcessID {
 // awaitLeft returns when a server that leaves has no block any more and was taken out.
 func (r *region) awaitLeft(t *testing.T, id multicast.ProcessID) {
 	require.Eventually(t, func() bool {
-		status, err := r.admin.Status(t.Context(), id)
-		return err == nil && status.Drained && status.Members.Version == r.members.Version
+		for _, s := range r.members.Servers {
+			status, err := r.admin.Status(t.Context(), s.ID)
+			if err != nil || status.Members.Version != r.members.Version || s.ID == id && !status.Drained {
+				return false
+			}
+		}
+		return true
 	}, 2*time.Minute, 200*time.Millisecond, "server %d does not get rid of its blocks", id)
 	p := r.running[id]
 	delete(r.running, id)
