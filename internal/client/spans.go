@@ -13,6 +13,7 @@ import (
 const (
 	maxSpans       = 1 << 10  // files
 	maxSpanExtents = 64       // of one file: of one with short extents nothing is remembered
+	maxSpanLiteral = 16 << 10 // bytes of content that stands in them, of one file
 	askAhead       = 16 << 20 // bytes behind a read in sequence that are asked about too
 )
 
@@ -42,6 +43,15 @@ func (s *span) at(offset, length uint64) (extents []meta.Extent, end uint64) {
 // knows reports whether s tells all that is in a range, which begins in the file.
 func (s *span) knows(offset, length uint64) bool {
 	return s.from <= offset && offset < s.to && (length <= s.to-offset || s.to == s.size)
+}
+
+// isSmall reports whether s is worth its memory.
+func (s *span) isSmall() bool {
+	literal := 0
+	for i := range s.extents {
+		literal += len(s.extents[i].Data)
+	}
+	return len(s.extents) <= maxSpanExtents && literal <= maxSpanLiteral
 }
 
 // isCurrent reports whether s is not older than believe, and as new as all that this client has seen.
@@ -77,7 +87,7 @@ func (c *Client) spanAt(ctx context.Context, ino posix.Ino, offset, length uint6
 	p := a.partition.id
 	s.partition, s.seen = a.partition, replica.Seen{Count: a.seen.Of(p).Count, Cross: before.Of(p).Cross}
 	s.to, s.size, s.extents = min(a.Number, a.Attr.Size), a.Attr.Size, a.Extents
-	if believe > 0 && offset < s.to && len(s.extents) <= maxSpanExtents {
+	if believe > 0 && offset < s.to && s.isSmall() {
 		c.spans.put(ino, s)
 	}
 	return s, nil
