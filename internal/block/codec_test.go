@@ -107,6 +107,9 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
+// replyBlock is the reply with a block.
+func replyBlock(id ID, data []byte) []byte { return replyIn(nil, id, data) }
+
 func TestRequestRoundTrip(t *testing.T) {
 	data := []byte("content")
 	for _, o := range []op{opPut, opStore} {

@@ -147,3 +147,18 @@ func TestDeleteDoesNotWaitForARegionThatHangs(t *testing.T) {
 		require.LessOrEqual(t, time.Since(began), 3*time.Second)
 	})
 }
+
+// The only region is asked, whatever is known of it.
+func TestDeleteInTheOnlyRegion(t *testing.T) {
+	id, data := blocktest.Block(1, 10)
+	region := blocktest.NewMemory(big)
+	nearest, err := block.NewNearest(region)
+	require.NoError(t, err)
+	require.NoError(t, nearest.Put(t.Context(), id, data))
+	region.Fail(block.ErrUnavailable)
+	_, err = nearest.Get(t.Context(), id, nil)
+	require.ErrorIs(t, err, block.ErrUnavailable)
+	region.Fail(nil)
+	require.NoError(t, nearest.Delete(t.Context(), []block.ID{id}))
+	require.Empty(t, region.IDs())
+}

@@ -179,9 +179,6 @@ func replyOK(room int) []byte { return append(make([]byte, 0, 1+room), byte(code
 // replyOffset is where the data of a block begins in a reply.
 const replyOffset = 1 + 4
 
-// replyBlock is the reply with a block.
-func replyBlock(id ID, data []byte) []byte { return replyIn(nil, id, data) }
-
 // replyIn is the reply with a block, in room if data is there already at replyOffset.
 func replyIn(room []byte, id ID, data []byte) []byte {
 	if end := replyOffset + len(data); len(data) > 0 && len(room) >= end && &room[replyOffset] == &data[0] {

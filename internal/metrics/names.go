@@ -83,12 +83,12 @@ var definitions = [namesEnd]definition{
 	DataLiveBytes:     {"globalfs_data_live_bytes", "Bytes of these blocks, one copy of each.", false, perPartition},
 	DataDroppedBlocks: {"globalfs_data_dropped_blocks", "Blocks that no file needs any more and that wait for the end of the grace period.", false, perPartition},
 	DataDroppedBytes:  {"globalfs_data_dropped_bytes", "Bytes of these blocks, one copy of each.", false, perPartition},
-	CollectedBlocks:   {"globalfs_gc_collected_blocks_total", "Dropped blocks deleted by this process.", true, perPartition},
+	CollectedBlocks:   {"globalfs_gc_collected_blocks_total", "Dropped blocks deleted in the background.", true, perPartition},
 	CollectedBytes:    {"globalfs_gc_collected_bytes_total", "Bytes of these blocks, one copy of each.", true, perPartition},
 
 	OrphanBlocks: {"globalfs_gc_orphan_blocks", "Blocks that the last sweep found which no file ever got.", false, perRegion},
 	OrphanBytes:  {"globalfs_gc_orphan_bytes", "Bytes of these blocks, one copy of each.", false, perRegion},
-	SweptBlocks:  {"globalfs_gc_swept_blocks_total", "Orphans deleted by this process.", true, perRegion},
+	SweptBlocks:  {"globalfs_gc_swept_blocks_total", "Orphans deleted in the background.", true, perRegion},
 	SweptBytes:   {"globalfs_gc_swept_bytes_total", "Bytes of these blocks, one copy of each.", true, perRegion},
 	SweepEnded:   {"globalfs_gc_last_sweep_timestamp_seconds", "When the last sweep ended, in seconds since 1970.", false, perRegion},
 }
