@@ -292,8 +292,9 @@ func (m *mover) rest(ctx context.Context, segment uint32) (bad uint64, err error
 // removeSegment deletes the file of a segment that the index names no more. Readers that
 // have it open finish. The caller holds committing.
 func (s *Segments) removeSegment(segment uint32) error {
-	s.files.forget(segment)
-	if err := os.Remove(filepath.Join(s.config.Dir, segmentName(segment))); err != nil && !errors.Is(err, os.ErrNotExist) {
+	err := os.Remove(filepath.Join(s.config.Dir, segmentName(segment)))
+	s.files.forget(segment) // not before: a get that has looked the place up would open it again, and keep its space
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	s.index.ledger.forget(segment)

@@ -54,7 +54,7 @@ func (c *DiskCacheConfig) Validate() error {
 //
 // The blocks are in segments, in the format of Segments, without an index and never synced: when it is opened, the
 // headers of all records are read, and each get verifies what it reads, so what a crash has torn is got again. The index in
-// memory takes some 80 bytes a block. Segments rather than a file a block: one write a block instead of making, writing and removing a
+// memory takes some 80 bytes a block. Segments rather than a file a block: two writes a block instead of making, writing and removing a
 // file, and eviction removes a file in 64 MiB. Segments rather than the engine of servers: that looks for each block before a put, keeps its
 // index in LevelDB, and cannot forget.
 //
@@ -186,7 +186,7 @@ func (c *DiskCache) bind() error {
 	return os.WriteFile(path, []byte(c.config.Cluster), 0o600)
 }
 
-// Close writes what waits, and ends the cache: what it is in front of works without it.
+// Close writes what waits, unless what is there has not been read yet, and ends the cache: what it is in front of works without it.
 func (c *DiskCache) Close() error {
 	close(c.stop)
 	<-c.done

@@ -35,7 +35,7 @@ func (w *cacheWriter) load() error {
 	for _, n := range slices.Backward(numbers) {
 		select {
 		case <-w.cache.stop:
-			return nil
+			return ErrClosed
 		default:
 		}
 		if err := w.loadSegment(n); err != nil {

@@ -21,7 +21,10 @@ type cacheWriter struct {
 func (w *cacheWriter) run() {
 	defer close(w.cache.done)
 	defer w.leave()
-	if err := w.load(); err != nil {
+	switch err := w.load(); {
+	case errors.Is(err, ErrClosed):
+		return // what would be written now would come on top of segments that nobody has counted (K2)
+	case err != nil:
 		w.cache.turnOff(err)
 	}
 	for {
@@ -163,8 +166,8 @@ func (w *cacheWriter) evict(keep int64) (kept int64, err error) {
 	c.mu.Lock()
 	c.segments = slices.Delete(c.segments, 0, 1)
 	c.mu.Unlock()
-	c.files.forget(oldest.number)
 	removed := os.Remove(filepath.Join(c.dir, segmentName(oldest.number)))
+	c.files.forget(oldest.number) // not before: a get that has looked the place up would open it again, and keep its space
 	if errors.Is(removed, os.ErrNotExist) {
 		removed = nil
 	}
