@@ -97,6 +97,32 @@ func TestServersWithoutConditions(t *testing.T) {
 	}
 }
 
+// TestConditionConflict: a put that meets another one is tried again, but not for ever.
+func TestConditionConflict(t *testing.T) {
+	p, c := startPlain(t, false)
+	p.set(func(w http.ResponseWriter, r *http.Request) bool { // knows conditions
+		if r.Header.Get("If-None-Match") == "" || p.objects[r.URL.Path] == nil {
+			return false
+		}
+		say(w, http.StatusPreconditionFailed, "PreconditionFailed")
+		return true
+	})
+	s := open(t, c)
+	for conflicts, want := range map[int]error{2: nil, 1000: block.ErrUnavailable} {
+		id, data := blocktest.Block(conflicts, 5000)
+		requests := 0
+		p.set(func(w http.ResponseWriter, _ *http.Request) bool {
+			if requests++; requests > conflicts {
+				return false
+			}
+			say(w, http.StatusConflict, "ConditionalRequestConflict")
+			return true
+		})
+		require.ErrorIs(t, s.Put(t.Context(), id, data), want)
+		require.Equal(t, 3, requests)
+	}
+}
+
 // TestAnswers: what the server answers to a get and a put, and what comes of it after how many requests.
 func TestAnswers(t *testing.T) {
 	for name, test := range map[string]struct {

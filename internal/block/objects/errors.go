@@ -16,11 +16,8 @@ import (
 
 var errSeek = errors.New("an object is read from its beginning")
 
-// Codes of S3 that the library has no name for.
-const (
-	conditionConflict = "ConditionalRequestConflict"
-	notImplemented    = "NotImplemented"
-)
+// conditionConflict is a code of S3 that the library has no name for.
+const conditionConflict = "ConditionalRequestConflict"
 
 // remedies says what to do about answers that no retry makes better.
 var remedies = map[string]string{

@@ -72,7 +72,7 @@ func (s *Store) put(ctx context.Context, id block.ID, data []byte) error {
 		}
 		return s.translate(ctx, "put block "+id.String(), s.upload(ctx, s.key(id), o, int64(headerSize+len(data)), false))
 	}
-	ifAbsent := true
+	ifAbsent, conflicts := true, 0
 	for ctx.Err() == nil {
 		err := s.upload(ctx, s.key(id), o, int64(headerSize+len(data)), ifAbsent)
 		answer, _ := answerOf(err)
@@ -83,7 +83,8 @@ func (s *Store) put(ctx context.Context, id block.ID, data []byte) error {
 				return err
 			}
 			ifAbsent = errors.Is(err, block.ErrNotFound) // deleted meanwhile; a bad copy is replaced
-		case answer.Code == conditionConflict: // somebody else puts it at the same time
+		case answer.Code == conditionConflict && conflicts < tries-1: // somebody else puts it at the same time
+			conflicts++
 		default:
 			return s.translate(ctx, "put block "+id.String(), err)
 		}

@@ -93,18 +93,20 @@ func (s *Server) Kill() {
 
 // Pause stops the server's process where it is, and returns when it has stopped; Resume lets it go on.
 func (s *Server) Pause(t testing.TB) {
-	s.signal(t, syscall.SIGSTOP)
+	pid := s.signal(t, syscall.SIGSTOP)
 	// WNOWAIT: its end is left to who waits for that.
-	require.NoError(t, unix.Waitid(unix.P_PID, s.process.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil))
+	require.NoError(t, unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil))
 }
 
 // Resume ends a Pause.
 func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
 
-func (s *Server) signal(t testing.TB, signal os.Signal) {
+// signal gives the process that got it.
+func (s *Server) signal(t testing.TB, signal os.Signal) (pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.NoError(t, s.process.Process.Signal(signal))
+	return s.process.Process.Pid
 }
 
 // Restart runs the server again at the same address, after Kill.
