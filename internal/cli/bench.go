@@ -171,11 +171,11 @@ func (r *result) write(out io.Writer, format, dir string) error {
 	if format == "json" {
 		chosen = text.Bytes()
 	}
-	_, err := out.Write(chosen)
-	if dir == "" || err != nil {
+	_, err := out.Write(chosen) // if one place fails, what was measured is still in the other
+	if dir == "" {
 		return err
 	}
-	return errors.Join(
+	return errors.Join(err,
 		os.MkdirAll(dir, 0o755),
 		os.WriteFile(filepath.Join(dir, r.name+".txt"), table.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(dir, r.name+".json"), text.Bytes(), 0o644),
