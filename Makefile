@@ -14,7 +14,7 @@ GOLANGCI := v2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector.
-CONCURRENT := $(addprefix ./internal/,block block/objects client dev driver mount mover server transport wal)
+CONCURRENT := $(addprefix ./internal/,block block/objects client collector dev driver fsck mount mover server transport wal)
 
 ##@ Use
 

@@ -19,7 +19,7 @@ func dropPages(f *os.File) error {
 }
 
 // forget brings all that is below dir to the disk and out of the kernel's memory. What is written next then takes pages that
-// were used before, and nobody's bytes are written at another's expense.
+// were used before.
 func forget(dir string) error { return errors.Join(settle(dir), dropAllPages(dir)) }
 
 // settle writes all that the disk of dir has not got yet, so that nobody's bytes are written at another's expense.
