@@ -389,12 +389,11 @@ func TestCompactionUnderLoad(t *testing.T) {
 	close(done)
 	cancel()
 	background.Wait()
+	require.Positive(t, stats(t, s).Compactions)
 	require.NoError(t, s.Compact(t.Context()))
 	require.Len(t, all(t, s), stay)
 	require.NoError(t, s.Audit())
-	got := stats(t, s)
-	require.Positive(t, got.Compactions)
-	require.Less(t, got.SegmentBytes, uint64(5<<20))
+	require.Less(t, stats(t, s).SegmentBytes, uint64(5<<20))
 }
 
 // TestCompactionEnds with its context, and with its store.
@@ -444,7 +443,7 @@ func TestVersion1IsCounted(t *testing.T) {
 	}
 }
 
-// TestCompactionRate: what is moved takes its time, unless the disk is nearly full.
+// TestCompactionRate: what is moved takes its time.
 func TestCompactionRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := small(t.TempDir())

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
@@ -292,12 +291,7 @@ func TestReserve(t *testing.T) {
 
 // TestDiskFull fills a real file system.
 func TestDiskFull(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
-		t.Skipf("needs to mount a tmpfs, which takes root: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
-	testFull(t, filepath.Join(dir, "store"))
+	testFull(t, filepath.Join(smallDisk(t, "16m"), "store"))
 }
 
 // TestFileLimit writes beyond the largest file that the process may write, which cuts a

@@ -131,7 +131,7 @@ func (w *world) rot(id multicast.ProcessID) {
 	}
 }
 
-// vanish takes some copies from each of two servers, as many from one as from the other, of blocks that both have.
+// vanish takes some copies from each of two servers, of blocks that both have.
 func (w *world) vanish(a, b multicast.ProcessID) {
 	both := slices.DeleteFunc(w.disk(a).IDs(), func(id block.ID) bool { return !w.disk(b).Good(id) })
 	for range min(len(both)/2, 1+w.random.IntN(3)) {

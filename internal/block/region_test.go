@@ -337,7 +337,7 @@ func (w *world) wrong() string {
 	return ""
 }
 
-// requireWhole reads all blocks at all servers, takes drained servers out, and forgets what was lost.
+// requireWhole reads each block, takes drained servers out, and forgets what was lost.
 func (w *world) requireWhole() {
 	for id, data := range w.acked {
 		w.get(w.t.Context(), pick(w.random, w.servers()), id, data)

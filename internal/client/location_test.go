@@ -117,7 +117,7 @@ func TestBlocksFollow(t *testing.T) {
 		require.True(t, bytes.Equal(data, read(t, c, f, 0, len(data))))
 		time.Sleep(time.Second) // fake time
 		require.EqualValues(t, len(data), used(2), "it was brought")
-		require.NoError(t, stores[1].Delete(t.Context(), idsOf(t, stores[1])))
+		require.NoError(t, stores[1].Delete(t.Context(), ids(t, stores[1])))
 		require.True(t, bytes.Equal(data, read(t, c, f, 0, len(data))))
 		write(t, c, f, uint64(len(data)), data)
 		require.Equal(t, []uint64{0, uint64(2 * len(data))}, []uint64{used(1), used(2)}, "new blocks go where the file is")
@@ -126,12 +126,4 @@ func TestBlocksFollow(t *testing.T) {
 		write(t, c, f, 0, data)
 		require.EqualValues(t, len(data), used(3), "also when the client finds out only as it writes")
 	})
-}
-
-func idsOf(t *testing.T, s block.Store) (ids []block.ID) {
-	for id, err := range s.Range(t.Context(), block.ID{}, block.LastID) {
-		require.NoError(t, err)
-		ids = append(ids, id)
-	}
-	return ids
 }

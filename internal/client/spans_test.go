@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -88,11 +87,7 @@ func TestViewOutlivesCollectedBlocks(t *testing.T) {
 		first, second := bytes.Repeat([]byte("1"), 5000), bytes.Repeat([]byte("2"), 5000)
 		v, other := viewed(t, n, first)
 		v.sees(0, first)
-		var old []block.ID
-		for id, err := range n.Blocks.Range(t.Context(), block.ID{}, block.LastID) {
-			require.NoError(t, err)
-			old = append(old, id)
-		}
+		old := ids(t, n.Blocks)
 		write(t, other, v.ino, 0, second)
 		require.NoError(t, n.Blocks.Delete(t.Context(), old))
 		require.Equal(t, 1, v.sees(0, second))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,11 +82,12 @@ func TestFsxMoves(t *testing.T) {
 			over := make(chan struct{})
 			var moves atomic.Int64
 			go func() { defer close(over); moveAround(t, dir, file, &moves, ended) }()
+			stop := sync.OnceFunc(func() { close(ended); <-over })
+			defer stop()                                                          // also when the tester fails
 			for run := 0; run == 0 || run < maxRuns && moves.Load() == 0; run++ { // the mover looks for work every few seconds
 				fsx(t, weights, file)
 			}
-			close(ended)
-			<-over
+			stop()
 			t.Logf("moved %d times", moves.Load())
 			require.Positive(t, moves.Load())
 		})

@@ -241,7 +241,7 @@ func (r *region) tell(t *testing.T) {
 	}, 30*time.Second, 100*time.Millisecond)
 }
 
-// checkAll reads every block that must be there through each server.
+// checkAll reads every block that must be there, through one server after the other.
 func (r *region) checkAll(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()

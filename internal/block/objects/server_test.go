@@ -88,9 +88,11 @@ func TestHungServer(t *testing.T) {
 	require.ErrorIs(t, s.Put(t.Context(), other, data), block.ErrUnavailable)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
+	began := time.Now()
 	_, err = s.Get(ctx, id, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, block.ErrUnavailable)
+	require.Less(t, time.Since(began), c.Timeout)
 	server.Resume(t)
 	blocktest.RequireBlock(t, s, id, data)
 }
