@@ -83,7 +83,8 @@ func planNow(t *testing.T, c *Cluster) *topology.Cluster {
 	return plan
 }
 
-// awaitWhole returns when every server of the first region has found nothing to do in a round of repair that began after now.
+// awaitWhole returns when every server of the first region has found nothing to do in a round of repair that
+// ended two RepairIntervals after now or later.
 func awaitWhole(t *testing.T, c *Cluster) {
 	t.Helper()
 	now := time.Now()
@@ -292,8 +293,8 @@ func TestServerLeavesOnceAllKnow(t *testing.T) {
 	deaf, leaves := c.Plan.Servers[2].Storage, planNow(t, c).Server(name).Storage
 	c.network.(*memory).local.Cut(func(a, b multicast.ProcessID) bool { return a == deaf || b == deaf })
 	require.NoError(t, c.LeaveStorage(t.Context(), name))
-	require.Eventually(t, func() bool { return statusOf(t, c, leaves).Members.Version == 3 }, 20*time.Second, 10*time.Millisecond)
-	require.Never(t, func() bool { return planNow(t, c).Server(name).State == topology.StorageLeft }, 3*drainedEvery, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return statusOf(t, c, leaves).Drained }, 60*time.Second, 10*time.Millisecond)
+	require.Never(t, func() bool { return planNow(t, c).Server(name).State == topology.StorageLeft }, storagePatience+3*drainedEvery, 100*time.Millisecond)
 	c.network.(*memory).local.Cut(nil)
 	require.Eventually(t, func() bool { return c.storageOf(name) == nil }, 30*time.Second, 100*time.Millisecond)
 	require.Equal(t, topology.StorageLeft, planNow(t, c).Server(name).State)
@@ -316,10 +317,11 @@ func TestOneServerHangs(t *testing.T) {
 
 	hung := c.Plan.Servers[2].Storage
 	c.network.(*memory).local.Cut(func(a, b multicast.ProcessID) bool { return a == hung || b == hung })
-	down := func() []multicast.ProcessID { return statusOf(t, c, c.Plan.Servers[0].Storage).Down }
-	require.Eventually(t, func() bool { return len(down()) > 0 }, 20*time.Second, 10*time.Millisecond)
+	down := func(s int) []multicast.ProcessID { return statusOf(t, c, c.Plan.Servers[s].Storage).Down }
+	require.Eventually(t, func() bool { return len(down(0)) > 0 && len(down(1)) > 0 }, 20*time.Second, 10*time.Millisecond)
 	for range 300 {
-		require.Equal(t, []multicast.ProcessID{hung}, down())
+		require.Equal(t, []multicast.ProcessID{hung}, down(0))
+		require.Equal(t, []multicast.ProcessID{hung}, down(1))
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-t.Context().Done():
