@@ -268,8 +268,11 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 	var inTheWay []string // of saving newer members
 	for _, s := range append(c.Plan.Servers, topology.Server{Name: name}) {
-		inTheWay = append(inTheWay, filepath.Join(cfg.Dir, s.Name, "members.json.new"))
-		require.NoError(t, os.MkdirAll(inTheWay[len(inTheWay)-1], 0o700))
+		path := filepath.Join(cfg.Dir, s.Name, "members.json.new")
+		require.Eventually(t, func() bool { // not while the server is just saving
+			return os.Mkdir(path, 0o700) == nil
+		}, 10*time.Second, time.Millisecond)
+		inTheWay = append(inTheWay, path)
 	}
 	require.Eventually(t, func() bool { // it is out by what is written, or was before
 		return planNow(t, c).Server(name).State == topology.StorageLeft
