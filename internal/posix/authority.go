@@ -1,0 +1,94 @@
+package posix
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// IDs are the user or group numbers First to Last, both included.
+type IDs struct{ First, Last uint32 }
+
+// Authority says for whom a machine may speak: which users and groups its programs can be. Its own kernel checks what
+// each of them may do; an Authority bounds what the whole machine can do, whatever its kernel says. It is not changed once made.
+// A nil *Authority is of the cluster's own processes: it bounds nothing.
+type Authority struct {
+	UIDs, GIDs []IDs // sorted, apart from each other
+}
+
+// Everybody may speak for all users and groups, root included.
+func Everybody() *Authority {
+	all := []IDs{{0, 1<<32 - 1}}
+	return &Authority{UIDs: all, GIDs: all}
+}
+
+// Nobody is the user and group that root becomes where it has no power (root squash).
+var Nobody = Cred{UID: 65534, GID: 65534}
+
+// Root reports whether a may speak for root, and so do everything with files.
+func (a *Authority) Root() bool { return a == nil || within(a.UIDs, 0) }
+
+// MayUser reports whether a may speak for a user.
+func (a *Authority) MayUser(uid uint32) bool { return a == nil || within(a.UIDs, uid) }
+
+// MayGroup reports whether a may speak for members of a group.
+func (a *Authority) MayGroup(gid uint32) bool { return a == nil || within(a.GIDs, gid) }
+
+func within(ranges []IDs, id uint32) bool {
+	_, found := slices.BinarySearchFunc(ranges, id, func(r IDs, id uint32) int {
+		switch {
+		case r.Last < id:
+			return -1
+		case r.First > id:
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// ParseIDs reads ranges such as "0,100-199,1000": sorted and apart in the result, whatever their order in the text. Empty text
+// is no number at all.
+func ParseIDs(text string) ([]IDs, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var ranges []IDs
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.ParseUint(first, 10, 32)
+		to, err2 := strconv.ParseUint(last, 10, 32)
+		if err1 != nil || err2 != nil || from > to {
+			return nil, fmt.Errorf("%q: give numbers and ranges such as 0,100-199,1000", text)
+		}
+		ranges = append(ranges, IDs{uint32(from), uint32(to)})
+	}
+	slices.SortFunc(ranges, func(a, b IDs) int { return cmp.Compare(a.First, b.First) })
+	apart := ranges[:1]
+	for _, r := range ranges[1:] {
+		if last := &apart[len(apart)-1]; uint64(r.First) <= uint64(last.Last)+1 {
+			last.Last = max(last.Last, r.Last)
+		} else {
+			apart = append(apart, r)
+		}
+	}
+	return apart, nil
+}
+
+// FormatIDs gives the text that ParseIDs reads.
+func FormatIDs(ranges []IDs) string {
+	var parts []string
+	for _, r := range ranges {
+		if r.First == r.Last {
+			parts = append(parts, strconv.FormatUint(uint64(r.First), 10))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", r.First, r.Last))
+		}
+	}
+	return strings.Join(parts, ",")
+}
