@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"syscall"
 	"time"
 
@@ -76,11 +75,8 @@ func checkSpec(path string, spec *topology.Spec) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	spec.Created, spec.Owner, spec.Started = was.Created, was.Owner, was.Started
-	spec.Replaced, spec.StorageChanges = was.Replaced, was.StorageChanges
-	was.Objects = was.Objects.Reached(spec.Objects)
-	if !reflect.DeepEqual(was, *spec) {
-		return fmt.Errorf("%s says that the data was made for another cluster:\n%sthis run asks for:\n%suse the same flags, or another --data-dir", path, text, spec.YAML())
+	if err := spec.Adopt(was); err != nil {
+		return fmt.Errorf("%s: %w\nuse the same flags, or another --data-dir", path, err)
 	}
 	if now := spec.YAML(); !bytes.Equal(text, now) { // the object storage is reached at another address
 		return server.WriteDurably(path, now)

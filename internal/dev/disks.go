@@ -54,7 +54,7 @@ func replaceLostOf(dir string, spec *topology.Spec, plan *topology.Cluster, p *t
 		if err := os.RemoveAll(filepath.Join(dir, r.Server, fmt.Sprintf("partition-%d", p.ID))); err != nil {
 			return fmt.Errorf("data directory: %w", err)
 		}
-		process := spec.Replace(plan, r.Process)
+		process := spec.Replace(plan, r.Process, "")
 		logger.Warn("a replica's disk is gone: another process takes its place and takes over the state of the others",
 			"server", r.Server, "partition", p.ID, "process", r.Process, "by", process)
 	}

@@ -15,6 +15,10 @@ import (
 
 // Spec is what a person says of a cluster; Plan makes a Cluster of it.
 type Spec struct {
+	// Name of the cluster, in its certificates and its registry. Empty in one process.
+	Name string `yaml:"name,omitempty"`
+	// Version numbers the descriptions of a cluster: who keeps them gives each change a higher one. 0: nobody has yet.
+	Version uint64 `yaml:"version,omitempty"`
 	// Regions, the first one leads the global partition. Default: us-west-2, us-east-1,
 	// eu-west-1.
 	Regions []Region `yaml:"regions"`
@@ -37,6 +41,9 @@ type Spec struct {
 	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by the program, not by
 	// people.
 	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
+	// Addresses are where the servers listen, as host:port by their names. Those of servers that joined later are in
+	// StorageChanges. Empty in one process.
+	Addresses map[string]string `yaml:"addresses,omitempty"`
 	// Owner has the first directories: who may write there and let others in.
 	Owner Owner `yaml:"owner,omitempty"`
 }
@@ -58,7 +65,7 @@ func ParseSpec(text []byte) (Spec, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Spec{}, fmt.Errorf("%s (known keys: regions, datacenters, replicas, copies, objects, created, started, replaced, storage_changes, owner)",
+		return Spec{}, fmt.Errorf("%s (known keys: name, regions, datacenters, replicas, copies, objects, created, started, replaced, storage_changes, addresses, owner)",
 			strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type topology.Spec", "").Replace(err.Error()))
 	}
 	return s, s.Validate()
@@ -86,6 +93,9 @@ func (s *Spec) Validate() error {
 	case s.Copies < 1 || s.Copies > s.Datacenters:
 		return fmt.Errorf("copies: %d: give 1 to %d, the number of datacenters", s.Copies, s.Datacenters)
 	}
+	if err := s.validateName(); err != nil {
+		return err
+	}
 	return s.Objects.validate(s.Regions)
 }
 
@@ -105,10 +115,14 @@ func (s *Spec) Plan() (*Cluster, error) {
 			c.Servers = append(c.Servers, Server{Name: dc, Region: r, Datacenter: dc, Storage: take()})
 		}
 	}
+	if err := s.locate(c); err != nil {
+		return nil, err
+	}
 	replica := func(region, n int) Replica {
 		server := c.Servers[region*s.Datacenters+n%s.Datacenters]
 		seat := take()
-		return Replica{Process: c.holder(seat), Seat: seat, Server: server.Name, Region: server.Region}
+		process, on := c.holder(seat, server.Name)
+		return Replica{Process: process, Seat: seat, Server: on, Region: server.Region}
 	}
 	global := Partition{Path: "/"}
 	for i := range max(s.Replicas, len(s.Regions)|1) {
@@ -129,21 +143,24 @@ func (s *Spec) Plan() (*Cluster, error) {
 	return c, c.Validate()
 }
 
-// holder gives the process that is in the place of one that the group was born with.
-func (c *Cluster) holder(p multicast.ProcessID) multicast.ProcessID {
+// holder gives the process that is in the place of one that the group was born with, and its server.
+func (c *Cluster) holder(p multicast.ProcessID, server string) (multicast.ProcessID, string) {
 	for _, r := range c.Replaced {
 		if r.Old == p {
 			p = r.New
+			if r.Server != "" {
+				server = r.Server
+			}
 		}
 	}
-	return p
+	return p, server
 }
 
-// Replace notes that a process is to take the place of another one in c, which was planned from s, and gives the number of
-// the new one.
-func (s *Spec) Replace(c *Cluster, old multicast.ProcessID) multicast.ProcessID {
+// Replace notes that a process is to take the place of another one in c, which was planned from s, on a server of the same region;
+// empty: on the same one. It gives the number of the new process.
+func (s *Spec) Replace(c *Cluster, old multicast.ProcessID, server string) multicast.ProcessID {
 	last := s.lastProcess(c)
-	s.Replaced = append(s.Replaced, Replacement{Old: old, New: last + 1})
+	s.Replaced = append(s.Replaced, Replacement{Old: old, New: last + 1, Server: server})
 	return last + 1
 }
 

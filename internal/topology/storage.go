@@ -27,6 +27,7 @@ type StorageChange struct {
 	Region     Region              `yaml:"region,omitempty"`
 	Datacenter string              `yaml:"datacenter,omitempty"`
 	Process    multicast.ProcessID `yaml:"process,omitempty"`
+	Address    string              `yaml:"address,omitempty"` // where it listens; empty in one process
 }
 
 // Storage lists the servers of the storage ring of region r, those that are leaving included.
@@ -69,7 +70,7 @@ func (c *Cluster) changeStorage() error {
 		s := c.Server(change.Server)
 		switch {
 		case change.To == StorageMember && s == nil && slices.Contains(c.Regions, change.Region) && change.Server != "" && change.Process != 0:
-			c.Servers = append(c.Servers, Server{Name: change.Server, Region: change.Region, Datacenter: change.Datacenter, Storage: change.Process})
+			c.Servers = append(c.Servers, Server{Name: change.Server, Region: change.Region, Datacenter: change.Datacenter, Storage: change.Process, Address: change.Address})
 		case s == nil:
 			return fmt.Errorf("storage change %d: server %q of region %q is not in the cluster and cannot join it: a new name, a region and a process are needed", i+1, change.Server, change.Region)
 		case change.To == StorageLeaving && s.State == StorageMember || change.To == StorageLeft && s.State == StorageLeaving:

@@ -37,7 +37,7 @@ func TestStorageChanges(t *testing.T) {
 	require.EqualValues(t, 1, c.StorageVersion("us-east-1"))
 	require.Equal(t, before.Partitions, c.Partitions, "replicas stay where they are")
 	require.Equal(t, before.Servers, c.Servers[:len(before.Servers)], "and nobody gets another number")
-	require.Equal(t, s.Replace(c, c.Partitions[0].Replicas[0].Process), joined.Process+1)
+	require.Equal(t, s.Replace(c, c.Partitions[0].Replicas[0].Process, ""), joined.Process+1)
 
 	require.NoError(t, s.LeaveStorage(c, "eu-west-1a"))
 	c = plan()

@@ -36,6 +36,8 @@ type Replica struct {
 type Replacement struct {
 	Old multicast.ProcessID `yaml:"old"`
 	New multicast.ProcessID `yaml:"new"`
+	// Server is where the new one runs; empty: where the old one did.
+	Server string `yaml:"server,omitempty"`
 }
 
 // Partition is a shard of the metadata and the multicast group of its replicas.
@@ -109,7 +111,7 @@ func (c *Cluster) Replacements(p *Partition) (all []multicast.Replacement) {
 	for _, r := range c.Replaced {
 		for _, member := range p.Replicas {
 			if c.seat(r.New) == member.Seat {
-				all = append(all, multicast.Replacement(r))
+				all = append(all, multicast.Replacement{Old: r.Old, New: r.New})
 			}
 		}
 	}
@@ -184,8 +186,8 @@ func (c *Cluster) Validate() error {
 			return fmt.Errorf("cluster: partition %d has %d replicas: an odd number is needed", p.ID, len(p.Replicas))
 		}
 		for _, r := range p.Replicas {
-			if c.Server(r.Server) == nil {
-				return fmt.Errorf("cluster: partition %d has a replica on unknown server %q", p.ID, r.Server)
+			if server := c.Server(r.Server); server == nil || server.Region != r.Region {
+				return fmt.Errorf("cluster: partition %d has a replica on server %q, of which region %s has none", p.ID, r.Server, r.Region)
 			}
 			if err := claim(r.Process, fmt.Sprintf("a replica of partition %d", p.ID)); err != nil {
 				return err

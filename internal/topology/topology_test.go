@@ -114,8 +114,8 @@ func TestReplacedProcesses(t *testing.T) {
 	plan, err := s.Plan()
 	require.NoError(t, err)
 	born := plan.Partitions[1].Replicas[0].Process
-	first := s.Replace(plan, born)
-	second := s.Replace(plan, first)
+	first := s.Replace(plan, born, "")
+	second := s.Replace(plan, first, "")
 	after, err := s.Plan()
 	require.NoError(t, err)
 	require.NotEqual(t, first, second)
