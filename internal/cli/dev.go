@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/mount"
@@ -20,7 +21,7 @@ func newDev(logging *logFlags) *cobra.Command {
 	var cluster clusterFlags
 	var mounts []string
 	var profiler, scraped, cacheDir string
-	cacheSize := byteSize(dev.DefaultCacheBytes)
+	cacheSize := byteSize(attach.DefaultDiskCacheBytes)
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a cluster of several regions in this process and mount it",
@@ -144,7 +145,7 @@ func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped st
 // mounted is a mount with its client.
 type mounted struct {
 	mount  *mount.Mount
-	client *dev.Client
+	client *attach.Client
 }
 
 func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, error) {
@@ -153,7 +154,7 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	}
 	open := cluster.Client
 	if p.cacheBytes > 0 {
-		open = func(r topology.Region) (*dev.Client, error) { return cluster.ClientWithCache(r, p.cacheBytes) }
+		open = func(r topology.Region) (*attach.Client, error) { return cluster.ClientWithCache(r, p.cacheBytes) }
 	}
 	c, err := open(p.region)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/globalfs/globalfs/internal/dev"
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/mount"
 )
@@ -89,7 +89,7 @@ func (f *fsckFlags) run(cmd *cobra.Command, args []string) error {
 // check makes the report.
 func (f *fsckFlags) check(ctx context.Context, args []string, say func(string)) (report fsck.Report, err error) {
 	if len(args) == 0 {
-		o := fsck.Options{Blocks: checkedBlocks, Progress: say, Objects: dev.Objects}
+		o := fsck.Options{Blocks: checkedBlocks, Progress: say, Objects: attach.ExistingObjects}
 		if f.blocks {
 			o.Blocks = fsck.AllBlocks
 		}

@@ -15,9 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
-	"github.com/globalfs/globalfs/internal/client"
-	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -52,11 +51,11 @@ type Cluster struct {
 	cfg      Config
 	unlock   func() error
 	network  network
-	operator caller       // of admin
-	admin    *block.Admin // asks and tells storage servers
+	operator attach.Caller // of admin
+	admin    *block.Admin  // asks and tells storage servers
 	workers  workers
 	cache    *block.DiskCache // of all clients; nil: none
-	objects  objectStores     // nil: the blocks are on the servers' disks
+	objects  attach.Objects   // nil: the blocks are on the servers' disks
 	metrics  metrics.Set
 
 	changing sync.Mutex // held while the storage servers change; before mu
@@ -102,10 +101,10 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if err := c.Plan.Crowded(); err != nil {
 		return nil, err
 	}
-	if c.objects, err = openObjects(ctx, c.Plan, c.cfg.Spec.Started); err != nil {
+	if c.objects, err = attach.OpenObjects(ctx, c.Plan, c.cfg.Spec.Started); err != nil {
 		return nil, err
 	}
-	if c.cache, err = openCache(&c.cfg, c.Plan); err != nil {
+	if c.cache, err = attach.OpenDiskCache(cfg.CacheDir, cfg.CacheBytes, c.Plan, cfg.Logger); err != nil {
 		return nil, err
 	}
 	if c.network, err = c.openNetwork(); err != nil {
@@ -195,37 +194,18 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	return probe.Close()
 }
 
-// Client is a client with its access to the network.
-type Client struct {
-	*client.Client
-	caller  caller
-	regions []collector.Region
-}
-
-// Close ends the client's sessions and its access to the network.
-func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.caller.Close()) }
-
 // Client makes a client in a region. The caller closes it.
-func (c *Cluster) Client(region topology.Region) (*Client, error) {
-	return c.ClientWithCache(region, cacheBytes)
+func (c *Cluster) Client(region topology.Region) (*attach.Client, error) {
+	return c.ClientWithCache(region, attach.DefaultCacheBytes)
 }
 
 // ClientWithCache makes a client that keeps up to so many bytes of blocks in memory, of all partitions together.
-func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*Client, error) {
-	caller := c.network.client(region)
-	stores, err := c.blocks(region, caller, cacheBytes)
-	if err != nil {
-		return nil, errors.Join(err, caller.Close())
-	}
-	cl, err := client.New(client.Config{
-		Cluster: c.Plan, Region: region, Caller: caller, Usage: stores.usage,
-		Blocks:       func(p uint16) block.Store { return stores.partitions[p] },
+func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*attach.Client, error) {
+	return attach.New(attach.Config{
+		Cluster: c.Plan, Region: region, Caller: c.network.client(region), Objects: c.objects,
+		CacheBytes: cacheBytes, Disk: c.cache, OneDisk: true,
 		Linearizable: c.cfg.Linearizable, Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
 	})
-	if err != nil {
-		return nil, errors.Join(err, caller.Close())
-	}
-	return &Client{Client: cl, caller: caller, regions: stores.regions}, nil
 }
 
 // Close stops all servers and gives the errors that any of them had.
@@ -241,7 +221,7 @@ func (c *Cluster) Close() error {
 	if c.network != nil {
 		err = errors.Join(err, c.network.close())
 	}
-	err = errors.Join(err, c.objects.close())
+	err = errors.Join(err, c.objects.Close())
 	if c.cache != nil {
 		err = errors.Join(err, c.cache.Close())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -35,7 +36,7 @@ func start(t *testing.T, cfg Config) *Cluster {
 }
 
 // in makes a client in a region for the length of the test.
-func in(t *testing.T, c *Cluster, region topology.Region) *Client {
+func in(t *testing.T, c *Cluster, region topology.Region) *attach.Client {
 	t.Helper()
 	cl, err := c.Client(region)
 	require.NoError(t, err)
@@ -68,7 +69,7 @@ func raceMounts(t *testing.T) (a, b string, fresh func() string) {
 	return at(0), at(1), func() string { return at(0) }
 }
 
-func write(t *testing.T, c *Client, dir posix.Ino, name, content string) posix.Attr {
+func write(t *testing.T, c *attach.Client, dir posix.Ino, name, content string) posix.Attr {
 	t.Helper()
 	ctx := context.Background()
 	a, err := c.Create(ctx, posix.Cred{}, client.Name{Dir: dir, Name: name}, 0o644, 0)
@@ -79,7 +80,7 @@ func write(t *testing.T, c *Client, dir posix.Ino, name, content string) posix.A
 	return w.Attr
 }
 
-func read(t *testing.T, c *Client, dir posix.Ino, name string) string {
+func read(t *testing.T, c *attach.Client, dir posix.Ino, name string) string {
 	t.Helper()
 	a, err := c.Lookup(context.Background(), dir, name)
 	require.NoError(t, err, name)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -22,7 +23,7 @@ import (
 
 // plant makes a directory that has one of everything: files here and in other partitions, names of files elsewhere, big
 // files, small ones.
-func (w *world) plant(t *testing.T, c *Client, at client.Name) posix.Ino {
+func (w *world) plant(t *testing.T, c *attach.Client, at client.Name) posix.Ino {
 	t.Helper()
 	ctx := t.Context()
 	dir, err := c.Mkdir(ctx, posix.Cred{}, at, 0o755)
@@ -46,7 +47,7 @@ func (w *world) plant(t *testing.T, c *Client, at client.Name) posix.Ino {
 
 // work is a client that updates a directory in each way there is: in one partition, in two by their rule, in two by a
 // rename to and fro, by links and removals.
-func (w *world) work(ctx context.Context, c *Client, dirs []posix.Ino, rounds int) error {
+func (w *world) work(ctx context.Context, c *attach.Client, dirs []posix.Ino, rounds int) error {
 	for i := range rounds {
 		dir, other := dirs[i%len(dirs)], dirs[(i+1)%len(dirs)]
 		a, err := c.Create(ctx, posix.Cred{}, client.Name{Dir: dir, Name: fmt.Sprint("a", i)}, 0o644, 0)

@@ -1,28 +1,22 @@
 package dev
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// caller is a client's access to the network.
-type caller interface {
-	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
-	Close() error
-}
-
 // network gives processes their access to each other.
 type network interface {
 	endpoint(server string, process multicast.ProcessID) transport.Endpoint
-	client(region topology.Region) caller
+	client(region topology.Region) attach.Caller
 	// join gives a server that is new its access to the network.
 	join(server string, region topology.Region, process multicast.ProcessID) error
 	close() error
@@ -96,7 +90,7 @@ func (m *memory) endpoint(_ string, p multicast.ProcessID) transport.Endpoint {
 	return m.local.Endpoint(p)
 }
 
-func (m *memory) client(region topology.Region) caller {
+func (m *memory) client(region topology.Region) attach.Caller {
 	m.mu.Lock()
 	id := m.nextClient
 	m.nextClient++
@@ -170,7 +164,7 @@ func (n *loopback) endpoint(server string, p multicast.ProcessID) transport.Endp
 	return n.servers[server].Endpoint(p)
 }
 
-func (n *loopback) client(topology.Region) caller { return transport.Dial(n.config) }
+func (n *loopback) client(topology.Region) attach.Caller { return transport.Dial(n.config) }
 
 func (n *loopback) close() error {
 	n.mu.RLock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -81,7 +82,7 @@ func TestBlocksInObjectStorage(t *testing.T) {
 			require.True(t, bytes.Equal(content, got), name)
 		}
 	})
-	report, err := fsck.Offline(t.Context(), cfg.Dir, fsck.Options{Blocks: fsck.AllBlocks, Objects: Objects})
+	report, err := fsck.Offline(t.Context(), cfg.Dir, fsck.Options{Blocks: fsck.AllBlocks, Objects: attach.ExistingObjects})
 	require.NoError(t, err)
 	require.True(t, report.Sound(), "%v", report.Problems)
 	require.Empty(t, report.Notes)
@@ -90,7 +91,7 @@ func TestBlocksInObjectStorage(t *testing.T) {
 			require.NoError(t, os.Remove(path))
 		}
 	}
-	report, err = fsck.Offline(t.Context(), cfg.Dir, fsck.Options{Blocks: fsck.AllBlocks, Objects: Objects})
+	report, err = fsck.Offline(t.Context(), cfg.Dir, fsck.Options{Blocks: fsck.AllBlocks, Objects: attach.ExistingObjects})
 	require.NoError(t, err)
 	require.False(t, report.Sound(), "blocks are gone")
 

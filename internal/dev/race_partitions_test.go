@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 )
@@ -47,7 +48,7 @@ type sighting struct {
 }
 
 // look reads one of the directories.
-func (s *shuttle) look(c *Client, dir posix.Ino) (sighting, error) {
+func (s *shuttle) look(c *attach.Client, dir posix.Ino) (sighting, error) {
 	entries, version, err := c.ReadDir(context.Background(), dir, 0, 100)
 	seen := sighting{number: -1, version: version}
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *shuttle) look(c *Client, dir posix.Ino) (sighting, error) {
 }
 
 // check reads all that was built.
-func (s *shuttle) check(c *Client, ino posix.Ino) error {
+func (s *shuttle) check(c *attach.Client, ino posix.Ino) error {
 	if !s.inside {
 		return s.checkFile(c, ino, s.content[""])
 	}
@@ -85,7 +86,7 @@ func (s *shuttle) check(c *Client, ino posix.Ino) error {
 	return nil
 }
 
-func (s *shuttle) checkFile(c *Client, ino posix.Ino, want []byte) error {
+func (s *shuttle) checkFile(c *attach.Client, ino posix.Ino, want []byte) error {
 	got := make([]byte, len(want)+1)
 	n, err := c.Read(context.Background(), ino, got, 0)
 	if err == nil && !bytes.Equal(got[:n], want) {
@@ -97,7 +98,7 @@ func (s *shuttle) checkFile(c *Client, ino posix.Ino, want []byte) error {
 // walk looks into both directories until done. What it sees never counts down. If nothing has changed in the first one around a
 // look into the second one, the two together are a state that the tree was in: it is then under exactly one name, and
 // stable is told.
-func (s *shuttle) walk(c *Client, done <-chan struct{}, stable chan<- int) (walks, stables int, err error) {
+func (s *shuttle) walk(c *attach.Client, done <-chan struct{}, stable chan<- int) (walks, stables int, err error) {
 	last := -1
 	see := func(dir posix.Ino) (sighting, error) {
 		seen, err := s.look(c, dir)

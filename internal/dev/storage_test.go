@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
@@ -33,7 +34,7 @@ var impatient = block.Healing{
 
 // contents are files in a directory and what was written to them.
 type contents struct {
-	client *Client
+	client *attach.Client
 	dir    posix.Ino
 
 	mu    sync.Mutex
@@ -58,7 +59,7 @@ func (f *contents) fill(ctx context.Context, t *testing.T, from int) {
 }
 
 // check reads all files with a client that has none of them in memory.
-func (f *contents) check(t *testing.T, c *Client) {
+func (f *contents) check(t *testing.T, c *attach.Client) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,14 +106,14 @@ func awaitWhole(t *testing.T, c *Cluster) {
 }
 
 // copies counts the copies of blocks in the first region, and the blocks.
-func copies(t *testing.T, c *Cluster, cl *Client) (copies, blocks uint64) {
+func copies(t *testing.T, c *Cluster, cl *attach.Client) (copies, blocks uint64) {
 	t.Helper()
 	regions, err := c.Storage(t.Context())
 	require.NoError(t, err)
 	for _, s := range regions[0].Servers {
 		copies += s.Blocks
 	}
-	for _, err := range cl.regions[0].Store.Range(t.Context(), block.ID{}, block.LastID) {
+	for _, err := range cl.Regions[0].Store.Range(t.Context(), block.ID{}, block.LastID) {
 		require.NoError(t, err)
 		blocks++
 	}
@@ -221,7 +222,7 @@ func TestGarbageGoes(t *testing.T) {
 	_, err = cl.Write(late, root, client.Write{Ino: lookup(here, "kept").Ino, Data: []byte(big)})
 	require.Error(t, err)
 	orphan := posix.MakeBlockID(2, 12345, 1) // of a session that is over
-	require.NoError(t, cl.regions[1].Store.Put(t.Context(), orphan, []byte(big)))
+	require.NoError(t, cl.Regions[1].Store.Put(t.Context(), orphan, []byte(big)))
 
 	var r collector.Report
 	live := func(p int) uint64 { return r.Partitions[p].Live.Blocks }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/mover"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -15,7 +16,7 @@ import (
 // partition, so that each inode is read nearby; and a collector, which deletes what the partition has dropped and sweeps the
 // region's blocks.
 type workers struct {
-	clients []*Client
+	clients []*attach.Client
 
 	mu      sync.Mutex
 	running []*running // GUARDED_BY mu
@@ -35,7 +36,7 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 			return fmt.Errorf("mover in %s: %w", region, err)
 		}
 		g, err := collector.New(collector.Config{
-			Metadata: client.Client, Regions: client.regions, Mine: mine, Grace: c.cfg.Grace, Sweep: c.cfg.Sweep,
+			Metadata: client.Client, Regions: client.Regions, Mine: mine, Grace: c.cfg.Grace, Sweep: c.cfg.Sweep,
 			Sweeps: func(r topology.Region) bool { return r == region }, Logger: c.cfg.Logger.With("collector", region),
 		})
 		if err != nil {
@@ -100,6 +101,6 @@ func (w *workers) stop() error {
 }
 
 // Collector makes a collector that looks after all partitions and sweeps all regions when it is told to (Once).
-func (c *Cluster) Collector(client *Client) (*collector.Collector, error) {
-	return collector.New(collector.Config{Metadata: client.Client, Regions: client.regions, Grace: c.cfg.Grace, Logger: c.cfg.Logger})
+func (c *Cluster) Collector(client *attach.Client) (*collector.Collector, error) {
+	return collector.New(collector.Config{Metadata: client.Client, Regions: client.Regions, Grace: c.cfg.Grace, Logger: c.cfg.Logger})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -29,16 +30,16 @@ const (
 // world is a cluster with a client in each of its regions.
 type world struct {
 	*Cluster
-	clients map[topology.Region]*Client
+	clients map[topology.Region]*attach.Client
 	roots   map[topology.Region]posix.Ino // of the local partitions
 }
 
-// openWorld leaves it to the caller to close.
+// openWorld leaves it to the attach.Caller to close.
 func openWorld(t *testing.T, cfg Config) *world {
 	t.Helper()
 	c, err := Start(t.Context(), cfg)
 	require.NoError(t, err)
-	w := &world{Cluster: c, clients: map[topology.Region]*Client{}, roots: map[topology.Region]posix.Ino{}}
+	w := &world{Cluster: c, clients: map[topology.Region]*attach.Client{}, roots: map[topology.Region]posix.Ino{}}
 	for _, p := range w.Plan.Partitions[1:] {
 		w.roots[p.Region] = p.Root()
 		w.clients[p.Region], err = c.Client(p.Region)
@@ -70,14 +71,14 @@ func (w *world) rename(region topology.Region, from, to client.Name) error {
 }
 
 // missing fails the test if dir has the name.
-func missing(t *testing.T, c *Client, at client.Name) {
+func missing(t *testing.T, c *attach.Client, at client.Name) {
 	t.Helper()
 	_, err := c.Lookup(context.Background(), at.Dir, at.Name)
 	require.ErrorIs(t, err, posix.ENOENT, at.Name)
 }
 
 // census describes all that stands below dir, a line for each name.
-func (w *world) census(t *testing.T, c *Client, dir posix.Ino) map[string]string {
+func (w *world) census(t *testing.T, c *attach.Client, dir posix.Ino) map[string]string {
 	t.Helper()
 	lines := map[string]string{}
 	var walk func(dir posix.Ino, at string)
@@ -140,7 +141,7 @@ func (w *world) stopAlike(t *testing.T) {
 }
 
 // statuses asks all replicas, and reports whether those of each partition are at the same place.
-func (w *world) statuses(t *testing.T, caller caller) (all []replica.Status, alike bool) {
+func (w *world) statuses(t *testing.T, caller attach.Caller) (all []replica.Status, alike bool) {
 	alike = true
 	for _, p := range w.Plan.Partitions {
 		for i, r := range p.Replicas {

@@ -54,10 +54,11 @@ var floors = map[string]int{
 	"internal/mover":  7,
 	"bench/figures":   7,
 
-	"internal/dev":   8,
-	"internal/bench": 8,
-	"bench/ordering": 8,
-	"bench/process":  8,
+	"internal/attach": 7,
+	"internal/dev":    8,
+	"internal/bench":  8,
+	"bench/ordering":  8,
+	"bench/process":   8,
 
 	"internal/cli": 9,
 	"cmd/globalfs": 10,

@@ -1,4 +1,4 @@
-package dev
+package attach
 
 import (
 	"cmp"
@@ -12,9 +12,6 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// cacheBytes bounds the blocks that a client keeps in memory, of all partitions together.
-const cacheBytes = 64 << 20
-
 // regionTimeout is how long one storage node may take for one block: it tries others in
 // its region meanwhile.
 const regionTimeout = 10 * time.Second
@@ -27,23 +24,23 @@ type stores struct {
 	usage func(context.Context) (total, free uint64, err error)
 }
 
-// blocks makes the stores of a client in a region, over the servers' disks or over object storage.
-func (c *Cluster) blocks(region topology.Region, caller block.Caller, cacheBytes int) (*stores, error) {
-	plan := c.Plan
+// newStores makes the stores of a client, over the servers' disks or over object storage.
+func newStores(cfg *Config) (*stores, error) {
+	plan := cfg.Cluster
 	s := &stores{partitions: make([]block.Store, len(plan.Partitions))}
 	regional := map[topology.Region]collector.Store{}
 	for _, r := range plan.Regions {
-		if c.objects != nil {
-			regional[r] = c.objects[r]
+		if cfg.Objects != nil {
+			regional[r] = cfg.Objects[r]
 			continue
 		}
-		remote, err := block.NewRemote(caller, nodes(plan, r), regionTimeout)
+		remote, err := block.NewRemote(cfg.Caller, nodes(plan, r), regionTimeout)
 		if err != nil {
 			return nil, err
 		}
 		regional[r] = remote
-		if r == region {
-			s.usage = shared(remote)
+		if r == cfg.Region {
+			s.usage = usage(remote, cfg.OneDisk)
 		}
 	}
 	for _, r := range plan.Regions {
@@ -52,7 +49,7 @@ func (c *Cluster) blocks(region topology.Region, caller block.Caller, cacheBytes
 	for i := range plan.Partitions {
 		regions := plan.Partitions[i].Regions()
 		slices.SortStableFunc(regions, func(a, b topology.Region) int {
-			return cmp.Compare(topology.Delay(region, a), topology.Delay(region, b))
+			return cmp.Compare(topology.Delay(cfg.Region, a), topology.Delay(cfg.Region, b))
 		})
 		var near []block.Store
 		for _, r := range regions {
@@ -62,9 +59,18 @@ func (c *Cluster) blocks(region topology.Region, caller block.Caller, cacheBytes
 		if err != nil {
 			return nil, err
 		}
-		s.partitions[i] = c.remembered(nearest, cacheBytes)
+		s.partitions[i] = cfg.remembered(nearest)
 	}
 	return s, nil
+}
+
+// remembered is the store of a partition behind the caches: the client's in memory, of which each partition has its share, and this
+// machine's on disk if there is one.
+func (cfg *Config) remembered(store block.Store) block.Store {
+	if cfg.Disk != nil {
+		store = cfg.Disk.Over(store)
+	}
+	return block.NewCached(store, cfg.CacheBytes/len(cfg.Cluster.Partitions))
 }
 
 // nodes are the storage servers of a region.
@@ -76,12 +82,12 @@ func nodes(plan *topology.Cluster, region topology.Region) []multicast.ProcessID
 	return nodes
 }
 
-// shared is the usage of a region: all its servers, which are in this process, share one disk.
-func shared(region *block.Remote) func(context.Context) (total, free uint64, err error) {
+// usage is that of a region.
+func usage(region *block.Remote, oneDisk bool) func(context.Context) (total, free uint64, err error) {
 	return func(ctx context.Context) (total, free uint64, err error) {
 		total, free, servers, err := region.Usage(ctx)
-		if err != nil {
-			return 0, 0, err
+		if err != nil || !oneDisk {
+			return total, free, err
 		}
 		return total / uint64(servers), free / uint64(servers), nil
 	}

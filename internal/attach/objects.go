@@ -1,4 +1,4 @@
-package dev
+package attach
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// objectStores are the regions' stores in object storage.
-type objectStores map[topology.Region]*objects.Store
+// Objects are the regions' stores in object storage.
+type Objects map[topology.Region]*objects.Store
 
-// openObjects reaches the object storage of all regions; nil if the blocks are not there. Existing says that there are
+// OpenObjects reaches the object storage of all regions; nil if the blocks are not there. Existing says that there are
 // blocks already.
-func openObjects(ctx context.Context, plan *topology.Cluster, existing bool) (objectStores, error) {
+func OpenObjects(ctx context.Context, plan *topology.Cluster, existing bool) (Objects, error) {
 	if plan.Objects == nil {
 		return nil, nil
 	}
-	stores := objectStores{}
+	stores := Objects{}
 	for _, region := range plan.Regions {
 		at := plan.Objects.Of(region)
 		store, err := objects.Open(ctx, objects.Config{
@@ -27,24 +27,25 @@ func openObjects(ctx context.Context, plan *topology.Cluster, existing bool) (ob
 			Cluster: string(plan.Identity()) + " region " + string(region), Existing: existing, Timeout: objects.DefaultTimeout,
 		})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("blocks of region %s: %w", region, err), stores.close())
+			return nil, errors.Join(fmt.Errorf("blocks of region %s: %w", region, err), stores.Close())
 		}
 		stores[region] = store
 	}
 	return stores, nil
 }
 
-func (s objectStores) close() (err error) {
+// Close ends the access to all of them.
+func (s Objects) Close() (err error) {
 	for _, store := range s {
 		err = errors.Join(err, store.Close())
 	}
 	return err
 }
 
-// Objects gives the regions' stores of a cluster that has its blocks in object storage; nil if it has not. The caller
+// ExistingObjects gives the regions' stores of a cluster that has its blocks in object storage; nil if it has not. The caller
 // calls end when they are not needed any more.
-func Objects(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error) {
-	stores, err := openObjects(ctx, plan, true)
+func ExistingObjects(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error) {
+	stores, err := OpenObjects(ctx, plan, true)
 	if stores == nil || err != nil {
 		return nil, func() error { return nil }, err
 	}
@@ -52,5 +53,5 @@ func Objects(ctx context.Context, plan *topology.Cluster) (regions map[topology.
 	for region, store := range stores {
 		regions[region] = store
 	}
-	return regions, stores.close, nil
+	return regions, stores.Close, nil
 }

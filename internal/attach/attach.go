@@ -1,0 +1,82 @@
+// Package attach makes what a process needs to use a cluster: a client, with the block stores of all regions behind it, the nearest
+// first, and the caches before them. The embedded cluster, servers and mounts attach in the same way.
+package attach
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// DefaultCacheBytes is a good Config.CacheBytes for a mount.
+const DefaultCacheBytes = 64 << 20
+
+// DefaultDiskCacheBytes is a good size of a cache on disk.
+const DefaultDiskCacheBytes = 10 << 30
+
+// Caller is access to the network.
+type Caller interface {
+	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
+	Close() error
+}
+
+// Config of a Client.
+type Config struct {
+	Cluster *topology.Cluster
+	Region  topology.Region // where the process is
+	Caller  Caller          // the client closes it
+	Objects Objects         // nil: the blocks are on the servers' disks
+	// CacheBytes bounds the blocks that are kept in memory, of all partitions together.
+	CacheBytes int
+	Disk       *block.DiskCache // this machine's, shared by all clients; nil: none
+	// OneDisk says that all servers of a region share one: their room is not added up.
+	OneDisk      bool
+	Linearizable bool          // see client.Config
+	Timeout      time.Duration // of one operation; 0: the client's default
+	Logger       *slog.Logger
+}
+
+// Client is a client with its access to the network and to the regions' blocks.
+type Client struct {
+	*client.Client
+	Regions []collector.Region // all, with their stores
+
+	caller Caller
+}
+
+// New makes a client. It speaks to nobody before the first operation.
+func New(cfg Config) (*Client, error) {
+	stores, err := newStores(&cfg)
+	if err != nil {
+		return nil, errors.Join(err, cfg.Caller.Close())
+	}
+	cl, err := client.New(client.Config{
+		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Usage: stores.usage,
+		Blocks:       func(p uint16) block.Store { return stores.partitions[p] },
+		Linearizable: cfg.Linearizable, Timeout: cfg.Timeout, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, errors.Join(err, cfg.Caller.Close())
+	}
+	return &Client{Client: cl, caller: cfg.Caller, Regions: stores.regions}, nil
+}
+
+// Close ends the client's sessions and its access to the network.
+func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.caller.Close()) }
+
+// OpenDiskCache opens the cache of blocks in a directory of this machine for a cluster; nil if dir is empty.
+func OpenDiskCache(dir string, maxBytes int64, plan *topology.Cluster, logger *slog.Logger) (*block.DiskCache, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	return block.OpenDiskCache(block.DiskCacheConfig{
+		Dir: dir, MaxBytes: maxBytes, Cluster: string(plan.Identity()), Log: logger.With("component", "block cache"),
+	})
+}
