@@ -44,7 +44,7 @@ type Region struct {
 type Config struct {
 	Metadata Metadata
 	Regions  []Region // all
-	// Sweeps says whether a region's store is this collector's to sweep. Nil: all are.
+	// Sweeps says whether a region's store is this collector's to sweep, whenever it is time for that. Nil: all are.
 	Sweeps func(topology.Region) bool
 	// Mine says whether the queue of a partition is this collector's: that it is somebody's is enough, and several do no harm.
 	// Nil: all are.
@@ -123,10 +123,12 @@ func (c *Collector) Run(ctx context.Context) {
 			}
 		})
 	}
-	for _, r := range c.mySweeps() {
+	for i := range c.cfg.Regions {
 		running.Go(func() {
 			for sleep(ctx, c.cfg.Sweep) == nil {
-				c.sweepOne(ctx, r)
+				if r := &c.cfg.Regions[i]; c.cfg.Sweeps(r.Name) {
+					c.sweepOne(ctx, r)
+				}
 			}
 		})
 	}

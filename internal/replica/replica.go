@@ -111,6 +111,7 @@ type Replica struct {
 	replaceAt    time.Duration
 	pursueAt     time.Duration // Mono; 0: nothing to do for commands of several partitions
 
+	lead      bool // an operator wants this replica to lead its group
 	followUp  bool // more inodes can be reaped
 	sinceSync int
 	syncAt    time.Duration      // Mono; 0: nothing to sync
@@ -189,8 +190,14 @@ func (r *Replica) Step(in *Input, out *Output) {
 	out.Replies = append(out.Replies, r.late...)
 	r.late = r.late[:0]
 	r.cores.localIn.Covered, r.cores.crossIn.Covered = r.covered, r.crossed
+	lead := r.lead || in.Lead
+	r.cores.localIn.Lead, r.cores.crossIn.Lead, r.lead = lead, lead, false
 	r.cores.step(&out.Output)
 }
+
+// Lead has this replica lead its group, in both orders, from the next step on, if the group follows. Nothing that was ordered is lost
+// by it.
+func (r *Replica) Lead() { r.lead = true }
 
 // Wake is when the next step is needed for the replica's own sake, on
 // Instant.Mono; 0: only when something happens.

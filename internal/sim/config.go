@@ -50,12 +50,14 @@ type Faults struct {
 	CrashAll int // all processes do
 	Chase    int // who leads a group stops for a short time, then who leads next
 	Kill     int // a process stops for ever, of each group less than half
+	Move     int // a process is asked to lead its group
 	Ahead    int // a process stops, and when it is back the others of its group take over its state: as if it were ahead in another order
 
 	LagMax time.Duration
 
 	// What the load knows; each may be nil.
 	MayCrash func(multicast.ProcessID) bool // whether a process may be stopped now
+	MayMove  func(multicast.ProcessID) bool // whether a process may be asked to lead: it takes steps then; nil: any may
 	Leads    func(multicast.ProcessID) bool // whether a process that is up leads its group; nil: anybody may
 	Killed   func(multicast.ProcessID)      // is called when a process has stopped for ever
 	TakeOver func(from multicast.ProcessID) // with the weight: has others take over the state of a process that is up
@@ -128,5 +130,5 @@ func (c *Config) validateTimes() error {
 }
 
 func (f *Faults) weights() int {
-	return f.Pause + f.Stall + f.Cut + f.Lag + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll + f.Chase + f.Kill + f.Ahead
+	return f.Pause + f.Stall + f.Cut + f.Lag + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll + f.Chase + f.Kill + f.Ahead + f.Move
 }

@@ -36,6 +36,7 @@ func (n *Network) fault() {
 		{f.Chase, "chase", func() { n.chase(p) }},
 		{f.Kill, "kill", func() { n.kill(p) }},
 		{f.Ahead, "ahead", func() { n.ahead(until, p) }},
+		{f.Move, "move", func() { n.move(p) }},
 	} {
 		if kind < k.weight {
 			n.trace.add(n.now, k.name, p.id, uint64(until))
@@ -48,6 +49,15 @@ func (n *Network) fault() {
 
 func (n *Network) anyProcess() *process {
 	return n.processes[n.ids[n.rng.IntN(len(n.ids))]]
+}
+
+// move asks a process to lead.
+func (n *Network) move(p *process) {
+	if may := n.cfg.Faults.MayMove; p.up && (may == nil || may(p.id)) {
+		p.input.Lead = true
+		p.wake()
+		n.mark(Moved)
+	}
 }
 
 // reset restarts a link between two processes that live on.

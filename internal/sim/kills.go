@@ -12,6 +12,12 @@ func (r *run) leads(p multicast.ProcessID) bool {
 	return r.protocol.Leads(r.net.Node(p).(*coreNode).core)
 }
 
+// concerned reports whether a message to the group of p was multicast: until then a genuine protocol takes no step there.
+func (r *run) concerned(p multicast.ProcessID) bool {
+	group := r.net.groupOf(p)
+	return group != nil && slices.ContainsFunc(r.order, func(s *sent) bool { return s.To(group.ID) }) // nil: a spare
+}
+
 // killed: nobody waits any more for what a process that has stopped for ever multicast or would
 // deliver. What it has delivered must still agree with all others.
 func (r *run) killed(dead multicast.ProcessID) {

@@ -19,12 +19,13 @@ const (
 	Chased                  // a leader was stopped, and the next one soon after it
 	Replaced                // a spare was started for a process that had been killed
 	Transferred             // a process took over the state of another
+	Moved                   // a process was asked to lead its group
 	markCount
 )
 
 var markNames = [markCount]string{
 	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
-	"late", "killed", "killed-most", "chased", "replaced", "transferred",
+	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved",
 }
 
 // String gives the name that traces show.

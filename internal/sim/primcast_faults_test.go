@@ -91,7 +91,7 @@ func TestPrimCastEverything(t *testing.T) {
 	seeds(t, 1000, func(seed uint64) error {
 		cfg, w, _ := primCastCuts(seed)
 		rng := rand.New(rand.NewPCG(seed, 10))
-		cfg.Faults.Kill, cfg.Faults.Chase = 1+rng.IntN(2), rng.IntN(2)
+		cfg.Faults.Kill, cfg.Faults.Chase, cfg.Faults.Move = 1+rng.IntN(2), rng.IntN(2), rng.IntN(3)
 		cfg.Spares = []multicast.ProcessID{1001, 1003, 1005}
 		w.SendersFinish = seed%2 == 0
 		w.OrderPercent, w.Reactions, w.ReactPercent = 50*rng.IntN(3), 20, 20
@@ -100,7 +100,7 @@ func TestPrimCastEverything(t *testing.T) {
 		return judge(cfg, w, p, &reach)
 	})
 	t.Logf("reached: %+v", reach)
-	reach.requireMarks(t, Killed, Replaced, Transferred, Chased)
+	reach.requireMarks(t, Killed, Replaced, Transferred, Chased, Moved)
 }
 
 // everything draws the extensions of a protocol.

@@ -151,6 +151,7 @@ func (r *run) play() (err error) {
 	if r.workload.SendersFinish {
 		r.cfg.Faults.MayCrash = r.finished
 	}
+	r.cfg.Faults.MayMove = r.concerned
 	if r.protocol.Leads != nil {
 		r.cfg.Faults.Leads = r.leads
 	}

@@ -90,7 +90,7 @@ func treeConfig(seed uint64) Config {
 	cfg.Jitter, cfg.DiskMax, cfg.Skew, cfg.Pipelined = 2*time.Millisecond, 3*time.Millisecond, time.Second, seed%2 == 0
 	cfg.Faults = Faults{
 		Every: 250 * time.Millisecond, Longest: 300 * time.Millisecond,
-		Pause: 2, Stall: 2, Reset: 1, SlowDisk: 1, Jump: 1, Crash: 3, CrashAll: 1, Cut: 2, Lag: 1, Chase: 2, LagMax: time.Second,
+		Pause: 2, Stall: 2, Reset: 1, SlowDisk: 1, Jump: 1, Crash: 3, CrashAll: 1, Cut: 2, Lag: 1, Chase: 2, Move: 1, LagMax: time.Second,
 		LossPercent: 5, RepeatPercent: 5,
 	}
 	return cfg

@@ -132,6 +132,7 @@ type Input struct {
 	Proposed []Message // to multicast, in this order; the sender is this process
 	Covered  Position  // the state machine holds all deliveries up to here durably, if not zero
 	Replace  []Replacement
+	Lead     bool // this process is to lead its group from now on, although nothing is wrong with who does: an operator wants it
 }
 
 // Replacement asks for a new process in the place of a member of the same group that is gone for

@@ -148,6 +148,9 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	for _, r := range in.Replace {
 		c.replaceMember(r)
 	}
+	if in.Lead && c.state == Follower && c.self.member >= 0 {
+		c.startCampaign() // the quorum decides as ever; who leads now hears of the higher epoch
+	}
 	c.accept(in.Proposed, out)
 	c.pursueReplacements(out)
 	c.watch(out)

@@ -171,3 +171,16 @@ func TestOracleWhoFollowsAgainIsNotSilent(t *testing.T) {
 	}
 	require.Equal(t, Follower, c.Stats().State)
 }
+
+// TestAskedToLead: an operator's word is enough for a member, and nothing for who leads already or is no member.
+func TestAskedToLead(t *testing.T) {
+	c := newProc(t, 2)
+	out := c.step(multicast.Input{Lead: true})
+	require.Equal(t, Candidate, c.Stats().State)
+	require.Equal(t, Epoch{Number: 2, Leader: 2}, c.said(out, 3, kindNewEpoch).epoch)
+
+	primary := newProc(t, 1)
+	primary.step(multicast.Input{Lead: true})
+	require.Equal(t, Primary, primary.Stats().State)
+	require.Zero(t, primary.Stats().Campaigns)
+}
