@@ -35,7 +35,7 @@ type hosted struct {
 	catching  atomic.Bool // it takes over the state of another one, and takes no turns
 }
 
-// close ends network access first, so that nothing is asked of a store that is closed.
+// close ends network access first, so that nothing is asked of a store that is closed. A second time it does nothing.
 func (h *hosted) close() error {
 	var errs []error
 	if h.endpoint != nil {
@@ -48,12 +48,15 @@ func (h *hosted) close() error {
 	if h.keys != nil {
 		errs = append(errs, h.keys.Close())
 	}
+	h.endpoint, h.log, h.keys = nil, nil, nil
 	return errors.Join(errs...)
 }
 
-// run drives a replica until ctx ends or it fails. One that is behind takes over the state of another and starts anew.
-func (s *Server) run(ctx context.Context, h *hosted) error {
+// run drives a replica until ctx ends or it fails; the last one of the residence is left open. One that is behind takes over the
+// state of another and starts anew.
+func (s *Server) run(ctx context.Context, r *residence) error {
 	for {
+		h := r.now.Load()
 		if adopted, err := s.drive(ctx, h); !adopted || err != nil {
 			return err
 		}
@@ -64,8 +67,10 @@ func (s *Server) run(ctx context.Context, h *hosted) error {
 		if err != nil {
 			return err
 		}
-		*h = hosted{partition: h.partition, index: h.index, process: h.process}
-		if err := s.startReplica(h, incarnation); err != nil {
+		next := &hosted{partition: h.partition, index: h.index, process: h.process}
+		err = s.startReplica(next, incarnation)
+		r.now.Store(next)
+		if err != nil {
 			return err
 		}
 	}
@@ -90,7 +95,8 @@ func (s *Server) drive(ctx context.Context, h *hosted) (adopted bool, err error)
 
 // startReplica brings a replica back to where it was, and answers calls to it.
 func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
-	p, n := &s.cfg.Cluster.Partitions[h.partition], h.index
+	plan, n := s.plan.Load(), h.index
+	p := &plan.Partitions[h.partition]
 	dir := filepath.Join(s.cfg.Dir, fmt.Sprintf("partition-%d", p.ID))
 	h.exports = exports{dir: dir, first: incarnation << 32, open: map[uint64]*export{}}
 	if h.keys, err = s.openKeys(filepath.Join(dir, "state")); err != nil {
@@ -110,21 +116,20 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	if err != nil {
 		return err
 	}
-	birth := s.cfg.Cluster
 	machine, err := meta.New(h.keys, meta.Config{
-		Partition: p.ID, Genesis: genesis(birth, p), Time: posix.Time(max(0, birth.Created.UnixNano())),
-		Owner: posix.Cred{UID: birth.Owner.UID, GID: birth.Owner.GID},
+		Partition: p.ID, Genesis: genesis(plan, p), Time: posix.Time(max(0, plan.Created.UnixNano())),
+		Owner: posix.Cred{UID: plan.Owner.UID, GID: plan.Owner.GID},
 	})
 	if err != nil {
 		return err
 	}
 	h.replica, err = replica.New(replica.Config{
-		Cluster: birth.Identity(), Partition: p.ID, Groups: s.cfg.Cluster.Groups(), Self: h.process, Index: n, Incarnation: incarnation,
+		Cluster: plan.Identity(), Partition: p.ID, Groups: plan.Groups(), Self: h.process, Index: n, Incarnation: incarnation,
 	}, local, cross, h.keys, machine)
 	if err != nil {
 		return err
 	}
-	for _, replacement := range s.cfg.Cluster.Replacements(p) {
+	for _, replacement := range plan.Replacements(p) {
 		h.replica.Replace(replacement)
 	}
 	h.endpoint = s.cfg.Endpoint(h.process)
@@ -168,7 +173,8 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 	if err != nil {
 		return nil, nil, err
 	}
-	groups := s.cfg.Cluster.Groups()
+	plan := s.plan.Load()
+	groups := plan.Groups()
 	cfg := primcast.Config{
 		Self: h.process, Groups: groups[h.partition : h.partition+1], Delivered: position, Seed: incarnation,
 		Retain: s.cfg.Retain,
@@ -176,7 +182,7 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 	if s.cfg.Durability == wal.Memory {
 		cfg.Retain = math.MaxInt // nobody is left behind: a state that is taken over would not survive starting anew on it
 	}
-	if seat := s.cfg.Cluster.Partitions[h.partition].Replicas[h.index].Seat; seat != h.process {
+	if seat := plan.Partitions[h.partition].Replicas[h.index].Seat; seat != h.process {
 		cfg.Replaces = seat
 	}
 	if local, err = primcast.New(cfg); err != nil {

@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/metrics"
@@ -36,18 +39,42 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-// Server runs until its context ends or one of its replicas fails.
+// Server runs until its context ends.
 type Server struct {
 	cfg      Config
-	replicas []*hosted
-	starting sync.Mutex // guards the file of the incarnation
-	storage  *Storage   // nil: it has left the storage of its region
+	plan     atomic.Pointer[topology.Cluster] // the newest
+	starting sync.Mutex                       // guards the file of the incarnation
+	running  sync.WaitGroup                   // what Run has begun
+
+	changing sync.Mutex // held while what runs here changes; before mu
+
+	mu       sync.Mutex
+	life     context.Context       // GUARDED_BY mu; of Run; nil: it has not begun
+	replicas map[uint16]*residence // GUARDED_BY mu; by partition
+	storage  *tenancy              // GUARDED_BY mu; nil: it has left the storage of its region
+	errs     []error               // GUARDED_BY mu; of what has stopped
+}
+
+// residence is the place of a replica on this server. The replica may start anew in it.
+type residence struct {
+	now  atomic.Pointer[hosted]
+	stop context.CancelFunc // nil: Run has not begun
+	done chan struct{}      // closed when it has ended and is closed
+	told int                // of the replacements in its group, that many; GUARDED_BY Server.changing
+}
+
+// tenancy is the storage node while it runs.
+type tenancy struct {
+	node *Storage
+	stop context.CancelFunc
+	done chan struct{}
 }
 
 // Start opens everything that the server holds and begins to answer. On an error nothing is
 // left open.
 func Start(cfg Config) (_ *Server, err error) {
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, replicas: map[uint16]*residence{}}
+	s.plan.Store(cfg.Cluster)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("server %s: %w", cfg.Name, err), s.close())
@@ -65,24 +92,45 @@ func Start(cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	if self.State != topology.StorageLeft {
-		if s.storage, err = s.startStorage(self); err != nil {
+		node, err := s.startStorage(self)
+		if err != nil {
+			return nil, err
+		}
+		s.storage = &tenancy{node: node}
+	}
+	for p, n := range s.mine(cfg.Cluster) {
+		if err := s.open(p, n, incarnation); err != nil {
 			return nil, err
 		}
 	}
-	for i := range cfg.Cluster.Partitions {
-		p := &cfg.Cluster.Partitions[i]
-		for n, r := range p.Replicas {
-			if r.Server != cfg.Name {
-				continue
-			}
-			h := &hosted{partition: p.ID, index: n, process: r.Process}
-			s.replicas = append(s.replicas, h)
-			if err := s.startReplica(h, incarnation); err != nil {
-				return nil, fmt.Errorf("replica of partition %d: %w", p.ID, err)
+	return s, nil
+}
+
+// mine gives the partitions of which there is a replica here, each with the index of that.
+func (s *Server) mine(plan *topology.Cluster) iter.Seq2[*topology.Partition, int] {
+	return func(yield func(*topology.Partition, int) bool) {
+		for i := range plan.Partitions {
+			p := &plan.Partitions[i]
+			n := slices.IndexFunc(p.Replicas, func(r topology.Replica) bool { return r.Server == s.cfg.Name })
+			if n >= 0 && !yield(p, n) {
+				return
 			}
 		}
 	}
-	return s, nil
+}
+
+// open starts the replica of p with index n, but for its driver.
+func (s *Server) open(p *topology.Partition, n int, incarnation uint64) error {
+	h := &hosted{partition: p.ID, index: n, process: p.Replicas[n].Process}
+	if err := s.startReplica(h, incarnation); err != nil {
+		return errors.Join(fmt.Errorf("replica of partition %d: %w", p.ID, err), h.close())
+	}
+	r := &residence{done: make(chan struct{}), told: len(s.plan.Load().Replacements(p))}
+	r.now.Store(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replicas[p.ID] = r
+	return nil
 }
 
 func (s *Server) nextIncarnation() (uint64, error) {
@@ -101,44 +149,90 @@ func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 }
 
 // Storage is the storage node; nil if the server has left the storage of its region.
-func (s *Server) Storage() *Storage { return s.storage }
+func (s *Server) Storage() *Storage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.storage == nil {
+		return nil
+	}
+	return s.storage.node
+}
 
 // Metrics tells what there is of this server.
 func (s *Server) Metrics(report metrics.Report) {
-	if s.storage != nil {
-		s.storage.Metrics(report)
+	if storage := s.Storage(); storage != nil {
+		storage.Metrics(report)
 	}
 }
 
 // Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails is
 // logged and stops, its neighbours go on; Run gives the errors of all.
 func (s *Server) Run(ctx context.Context) error {
-	errs := make([]error, len(s.replicas))
-	var running sync.WaitGroup
-	for i, r := range s.replicas {
-		running.Go(func() {
-			if err := s.run(ctx, r); err != nil {
-				errs[i] = fmt.Errorf("server %s: replica %d of partition %d stopped: %w", s.cfg.Name, r.process, r.partition, err)
-				s.cfg.Logger.Error("replica stopped: its partition goes on with the others; restart this server once the cause is gone",
-					"server", s.cfg.Name, "partition", r.partition, "process", r.process, "error", err)
-			}
-		})
+	s.mu.Lock()
+	s.life = ctx
+	for _, r := range s.replicas {
+		s.begin(r)
 	}
 	if s.storage != nil {
-		running.Go(func() { s.storage.Run(ctx) })
+		s.beginStorage()
 	}
+	s.mu.Unlock()
 	<-ctx.Done()
-	running.Wait()
-	return errors.Join(append(errs, s.close())...)
+	s.changing.Lock() // what is just being started is begun, and ends at once
+	defer s.changing.Unlock()
+	s.running.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.errs...)
 }
 
+// begin drives a replica until it ends, and closes it. The caller holds mu.
+func (s *Server) begin(r *residence) {
+	ctx, stop := context.WithCancel(s.life)
+	r.stop = stop
+	s.running.Go(func() {
+		defer close(r.done)
+		err := s.run(ctx, r)
+		stop()
+		h := r.now.Load()
+		if err != nil {
+			s.cfg.Logger.Error("replica stopped: its partition goes on with the others; restart this server once the cause is gone",
+				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "error", err)
+			err = fmt.Errorf("server %s: replica %d of partition %d stopped: %w", s.cfg.Name, h.process, h.partition, err)
+		}
+		s.failed(err, h.close())
+	})
+}
+
+// beginStorage runs the storage node until it ends, and closes it. The caller holds mu.
+func (s *Server) beginStorage() {
+	ctx, stop := context.WithCancel(s.life)
+	t := s.storage
+	t.stop, t.done = stop, make(chan struct{})
+	s.running.Go(func() {
+		defer close(t.done)
+		t.node.Run(ctx)
+		s.failed(t.node.Close())
+	})
+}
+
+// failed notes errors for who waits for Run.
+func (s *Server) failed(errs ...error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(errs...); err != nil {
+		s.errs = append(s.errs, err)
+	}
+}
+
+// close closes what Run has not begun.
 func (s *Server) close() error {
 	var errs []error
 	for _, r := range s.replicas {
-		errs = append(errs, r.close())
+		errs = append(errs, r.now.Load().close())
 	}
 	if s.storage != nil {
-		errs = append(errs, s.storage.Close())
+		errs = append(errs, s.storage.node.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -218,7 +218,7 @@ func (s *Server) catchUp(ctx context.Context, h *hosted, stop func()) bool {
 
 // takeOverAny asks each other replica of the partition once.
 func (s *Server) takeOverAny(ctx context.Context, h *hosted) bool {
-	for _, donor := range s.cfg.Cluster.Partitions[h.partition].Replicas {
+	for _, donor := range s.plan.Load().Partitions[h.partition].Replicas {
 		if donor.Process == h.process || ctx.Err() != nil {
 			continue
 		}

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Update has a server that runs follow a newer description of its cluster: replicas that are now to be here are started, those that
+// were replaced stop, the others are told who has taken whose place, and the storage node hears of its region's members, and stops
+// when it has left. What fails does not keep the rest from being done; it is tried again with the next Update, which may be the
+// same.
+func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.ended() {
+		return context.Canceled
+	}
+	s.plan.Store(plan)
+	err := s.updateStorage(ctx, plan)
+	here := map[uint16]multicast.ProcessID{}
+	for p, n := range s.mine(plan) {
+		here[p.ID] = p.Replicas[n].Process
+	}
+	for _, r := range s.residences() {
+		h := r.now.Load()
+		if here[h.partition] != h.process {
+			s.cfg.Logger.Info("a replica here was replaced by another one: it stops", "server", s.cfg.Name, "partition", h.partition, "process", h.process)
+			s.evict(r)
+			continue
+		}
+		err = errors.Join(err, s.tellReplaced(ctx, r, plan))
+	}
+	for p, n := range s.mine(plan) {
+		if s.residence(p.ID) == nil {
+			err = errors.Join(err, s.moveIn(p, n))
+		}
+	}
+	return err
+}
+
+// ended reports whether Run is over, or has not begun.
+func (s *Server) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.life == nil || s.life.Err() != nil
+}
+
+func (s *Server) residences() (all []*residence) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.replicas {
+		all = append(all, r)
+	}
+	return all
+}
+
+func (s *Server) residence(partition uint16) *residence {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replicas[partition]
+}
+
+func (s *Server) updateStorage(ctx context.Context, plan *topology.Cluster) error {
+	self, storage := plan.Server(s.cfg.Name), s.Storage()
+	switch {
+	case storage == nil:
+		return nil
+	case self == nil || self.State != topology.StorageLeft:
+		return storage.node.SetMembers(ctx, Members(plan, plan.Server(s.cfg.Name).Region))
+	}
+	s.mu.Lock()
+	t := s.storage
+	s.storage = nil
+	s.mu.Unlock()
+	t.stop()
+	<-t.done
+	return nil
+}
+
+// evict stops a replica and waits until it is closed.
+func (s *Server) evict(r *residence) {
+	r.stop()
+	<-r.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.replicas, r.now.Load().partition)
+}
+
+// moveIn starts a replica that is new here.
+func (s *Server) moveIn(p *topology.Partition, n int) error {
+	incarnation, err := s.nextIncarnation()
+	if err == nil {
+		err = s.open(p, n, incarnation)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin(s.replicas[p.ID])
+	return nil
+}
+
+// tellReplaced tells a replica of replacements in its group that it has not been told of.
+func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.Cluster) error {
+	h := r.now.Load()
+	all := plan.Replacements(&plan.Partitions[h.partition])
+	if len(all) <= r.told {
+		return nil
+	}
+	err := h.driver.Between(ctx, func() {
+		for _, replacement := range all[r.told:] {
+			h.replica.Replace(replacement)
+		}
+	})
+	if err == nil {
+		r.told = len(all)
+	}
+	return err
+}
+
+// ErrNotHere says that a server hosts no replica of a partition.
+var ErrNotHere = errors.New("no replica of the partition runs on this server")
+
+// Lead has the replica of a partition on this server lead its group, if the group follows.
+func (s *Server) Lead(ctx context.Context, partition uint16) error {
+	r := s.residence(partition)
+	if r == nil {
+		return fmt.Errorf("partition %d: %w", partition, ErrNotHere)
+	}
+	h := r.now.Load()
+	return h.driver.Between(ctx, h.replica.Lead)
+}
+
+// Replicas gives what each replica on this server says of itself, by partition. One that does not answer is missing.
+func (s *Server) Replicas(ctx context.Context) []replica.Status {
+	var all []replica.Status
+	for _, r := range s.residences() {
+		if status, err := r.status(ctx); err == nil {
+			all = append(all, status)
+		}
+	}
+	slices.SortFunc(all, func(a, b replica.Status) int { return int(a.Partition) - int(b.Partition) })
+	return all
+}
+
+func (r *residence) status(ctx context.Context) (replica.Status, error) {
+	request := replica.Request{Kind: replica.AskStatus}
+	answer, err := r.now.Load().driver.Handle(ctx, request.Append(nil))
+	if err != nil {
+		return replica.Status{}, err
+	}
+	reply, err := replica.DecodeReply(answer)
+	if err != nil {
+		return replica.Status{}, err
+	}
+	return replica.DecodeStatus(reply.Result)
+}
