@@ -48,7 +48,8 @@ type Client struct {
 	*client.Client
 	Regions []collector.Region // all, with their stores
 
-	caller Caller
+	caller  Caller
+	remotes map[topology.Region]*block.Remote
 }
 
 // New makes a client. It speaks to nobody before the first operation.
@@ -65,11 +66,19 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())
 	}
-	return &Client{Client: cl, caller: cfg.Caller, Regions: stores.regions}, nil
+	return &Client{Client: cl, caller: cfg.Caller, Regions: stores.regions, remotes: stores.remotes}, nil
 }
 
 // Close ends the client's sessions and its access to the network.
 func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.caller.Close()) }
+
+// Update tells the client how its cluster is now.
+func (c *Client) Update(cluster *topology.Cluster) {
+	c.Client.Update(cluster)
+	for region, remote := range c.remotes {
+		remote.SetServers(nodes(cluster, region))
+	}
+}
 
 // OpenDiskCache opens the cache of blocks in a directory of this machine for a cluster; nil if dir is empty.
 func OpenDiskCache(dir string, maxBytes int64, plan *topology.Cluster, logger *slog.Logger) (*block.DiskCache, error) {

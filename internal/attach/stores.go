@@ -19,7 +19,8 @@ const regionTimeout = 10 * time.Second
 // stores are the block stores as a client in one region reaches them.
 type stores struct {
 	regions    []collector.Region
-	partitions []block.Store // put in all regions that replicate the partition, got from the nearest
+	remotes    map[topology.Region]*block.Remote // over the servers' disks
+	partitions []block.Store                     // put in all regions that replicate the partition, got from the nearest
 	// usage is what the disk of the nearest region holds. Nil: the storage has no end that is known.
 	usage func(context.Context) (total, free uint64, err error)
 }
@@ -27,7 +28,7 @@ type stores struct {
 // newStores makes the stores of a client, over the servers' disks or over object storage.
 func newStores(cfg *Config) (*stores, error) {
 	plan := cfg.Cluster
-	s := &stores{partitions: make([]block.Store, len(plan.Partitions))}
+	s := &stores{partitions: make([]block.Store, len(plan.Partitions)), remotes: map[topology.Region]*block.Remote{}}
 	regional := map[topology.Region]collector.Store{}
 	for _, r := range plan.Regions {
 		if cfg.Objects != nil {
@@ -38,7 +39,7 @@ func newStores(cfg *Config) (*stores, error) {
 		if err != nil {
 			return nil, err
 		}
-		regional[r] = remote
+		regional[r], s.remotes[r] = remote, remote
 		if r == cfg.Region {
 			s.usage = usage(remote, cfg.OneDisk)
 		}

@@ -35,6 +35,14 @@ func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration
 	return r, nil
 }
 
+// SetServers says which servers the region has now, the nearest first.
+func (r *Remote) SetServers(nodes []multicast.ProcessID) {
+	if len(nodes) > 0 {
+		nodes = slices.Clone(nodes)
+		r.nodes.Store(&nodes)
+	}
+}
+
 // Put implements Store. The region has its copies when Put returns nil.
 func (r *Remote) Put(ctx context.Context, id ID, data []byte) error {
 	frame, err := newFrame(id, data)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
@@ -21,8 +22,8 @@ type Caller interface {
 
 // Config of a Client. Zero durations take the defaults.
 type Config struct {
-	Cluster *topology.Cluster
-	Region  topology.Region // where the client is: replicas near it are asked first
+	Cluster *topology.Cluster // as it is now: see Update
+	Region  topology.Region   // where the client is: replicas near it are asked first
 	Caller  Caller
 	// Blocks gives the store of a partition's blocks: what is put is in all its regions that can be reached, a majority at least.
 	Blocks func(partition uint16) block.Store
@@ -63,7 +64,8 @@ func (cfg *Config) Validate() error {
 // Client is one client. It owns two goroutines: one renews its sessions, one brings blocks after files that it has moved.
 type Client struct {
 	cfg        Config
-	partitions []*partition // by id
+	cluster    atomic.Pointer[topology.Cluster] // the newest
+	partitions []*partition                     // by id
 	vector     vectorClock
 	events     events
 
@@ -102,6 +104,7 @@ func New(cfg Config) (*Client, error) {
 		spans:   newRecent[posix.Ino, *span](maxSpans), bringing: make(chan struct{}, parallel),
 		following: make(chan movedFile, maxFollowing),
 	}
+	c.cluster.Store(cfg.Cluster)
 	c.vector.max = len(cfg.Cluster.Partitions)
 	for i := range cfg.Cluster.Partitions {
 		c.partitions = append(c.partitions, newPartition(&cfg, &cfg.Cluster.Partitions[i]))
@@ -129,8 +132,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Cluster gives the cluster that the client was made for.
-func (c *Client) Cluster() *topology.Cluster { return c.cfg.Cluster }
+// Cluster gives the cluster as the client knows it.
+func (c *Client) Cluster() *topology.Cluster { return c.cluster.Load() }
 
 // operation bounds one operation (C6).
 func (c *Client) operation(ctx context.Context) (context.Context, context.CancelFunc) {

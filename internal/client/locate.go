@@ -32,7 +32,7 @@ func (c *Client) Locate(ctx context.Context, ino posix.Ino) (Location, error) {
 	if err != nil {
 		return Location{}, c.outcome(err)
 	}
-	p := &c.cfg.Cluster.Partitions[a.partition.id]
+	p := &c.Cluster().Partitions[a.partition.id]
 	l := Location{Partition: p.ID, Region: p.Region, Replicas: p.Replicas, Leader: c.leader(ctx, a.partition)}
 	if a.Attr.Mode.IsDir() {
 		if l.Rule, err = c.askRule(ctx, ino); err != nil {
@@ -58,7 +58,8 @@ func (c *Client) leader(ctx context.Context, p *partition) multicast.ProcessID {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	leads := make(chan multicast.ProcessID)
-	for _, r := range p.route.replicas {
+	replicas := p.route.Load().replicas
+	for _, r := range replicas {
 		c.running.Go(func() {
 			reply, err := c.try(ctx, r.Process, &replica.Request{Kind: replica.AskStatus}, firstPatience)
 			s, malformed := replica.DecodeStatus(reply.Result)
@@ -72,7 +73,7 @@ func (c *Client) leader(ctx context.Context, p *partition) multicast.ProcessID {
 			}
 		})
 	}
-	for range p.route.replicas {
+	for range replicas {
 		select {
 		case leader := <-leads:
 			if leader != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -15,7 +16,7 @@ import (
 type partition struct {
 	id     uint16
 	path   string
-	route  *route
+	route  atomic.Pointer[route]
 	blocks block.Store
 
 	opening chan struct{} // holds one token while somebody opens a session
@@ -28,10 +29,12 @@ type partition struct {
 }
 
 func newPartition(cfg *Config, p *topology.Partition) *partition {
-	return &partition{
-		id: p.ID, path: p.Path, route: newRoute(cfg.Region, p.Replicas), blocks: cfg.Blocks(p.ID),
+	made := &partition{
+		id: p.ID, path: p.Path, blocks: cfg.Blocks(p.ID),
 		opening: make(chan struct{}, 1), numbers: numbers{filling: make(chan struct{}, 1)}, held: map[posix.Ino]int{},
 	}
+	made.route.Store(newRoute(cfg.Region, p.Replicas))
+	return made
 }
 
 func (p *partition) session() *session {

@@ -115,20 +115,21 @@ func (r *route) failed(i int, c class, why error) {
 func (c *Client) exchange(ctx context.Context, p *partition, class class, build func() replica.Request) (reply replica.Reply, doubt bool, err error) {
 	patience, wait := firstPatience, firstPause
 	for {
-		for _, i := range p.route.order(class) {
+		route := p.route.Load()
+		for _, i := range route.order(class) {
 			request := build()
-			reply, err := c.try(ctx, p.route.replicas[i].Process, &request, patience)
+			reply, err := c.try(ctx, route.replicas[i].Process, &request, patience)
 			switch {
 			case err == nil && reply.Status != replica.Overloaded:
-				p.route.answered(i, class)
+				route.answered(i, class)
 				return reply, doubt, nil
 			case ctx.Err() != nil:
 				return replica.Reply{}, true, ctx.Err()
 			}
-			p.route.failed(i, class, err)
+			route.failed(i, class, err)
 			if err != nil {
 				doubt = true
-				c.events.logger.Debug("a replica does not answer: asking the next", "partition", p.id, "server", p.route.replicas[i].Server, "error", err)
+				c.events.logger.Debug("a replica does not answer: asking the next", "partition", p.id, "server", route.replicas[i].Server, "error", err)
 			}
 		}
 		c.events.warn(fmt.Sprintf("partition %d", p.id),
