@@ -1,0 +1,83 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+var (
+	errLeaseEnded = errors.New("etcd did not hear of this server for too long: its lease has ended")
+	errKeyGone    = errors.New("somebody has removed this server's key")
+)
+
+// Announce keeps a server among the live ones until ctx ends; then it takes it out, which takes up to Config.Timeout, and gives nil.
+// While etcd is away it tries on. The only errors are those of a Presence that is not valid, and ErrTaken: another instance has the
+// name, or another process with the same instance took it, which is one that runs with a copy of this server's data.
+func (r *Registry) Announce(ctx context.Context, p Presence) error {
+	if err := p.validate(); err != nil {
+		return err
+	}
+	out := outage{
+		logger: r.logger.With("cluster", r.config.Cluster, "server", p.Name),
+		lost:   "others do not see this server as live: trying on",
+		back:   "others see this server as live again",
+	}
+	for {
+		err := r.announceOnce(ctx, p, &out)
+		switch {
+		case errors.Is(err, ErrTaken):
+			return err
+		case ctx.Err() != nil:
+			return nil
+		}
+		out.begin(err)
+		pause(ctx)
+	}
+}
+
+// announceOnce takes the name and keeps it, until it is lost or ctx ends.
+func (r *Registry) announceOnce(ctx context.Context, p Presence, out *outage) error {
+	lease, err := r.claim(ctx, p)
+	if err != nil {
+		return err
+	}
+	out.end()
+	if err := r.keep(ctx, p, lease); ctx.Err() == nil {
+		return err
+	}
+	return r.do(context.WithoutCancel(ctx), fmt.Sprintf("take server %q out", p.Name), func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Revoke(ctx, lease)
+		return err
+	})
+}
+
+// keep renews the lease three times in its duration, and looks whether the name is still bound to it: the error says why not.
+func (r *Registry) keep(ctx context.Context, p Presence, lease clientv3.LeaseID) error {
+	client, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	renewed, err := client.KeepAlive(ctx, lease)
+	if err != nil {
+		return err
+	}
+	for range renewed {
+		now, err := r.holder(ctx, fmt.Sprintf("keep server %q announced", p.Name), p)
+		switch {
+		case errors.Is(err, ErrTaken):
+			return err
+		case err != nil: // the lease tells if this lasts
+		case now.revision == 0:
+			return errKeyGone
+		case now.lease != lease:
+			return fmt.Errorf("registry: keep server %q announced: %w by another process with this instance %s: is there a copy of this server's data?",
+				p.Name, ErrTaken, p.Instance)
+		}
+	}
+	return errLeaseEnded
+}

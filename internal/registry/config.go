@@ -1,0 +1,84 @@
+package registry
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Config says which etcd, and which cluster in it.
+type Config struct {
+	Endpoints []string // of etcd's members: all http://host:port, or all https://host:port
+	Cluster   string   // its name: at most 128 bytes without slashes
+	// TLS is how etcd's members are verified, and this process to them. Nil with https: the system's roots, and no certificate.
+	TLS *tls.Config
+	// Username and Password, if etcd asks for them: both or none.
+	Username, Password string
+	// Timeout of one operation.
+	Timeout time.Duration
+	// Lease is how long a server counts as live after it was last heard of: whole seconds. Etcd raises what is less than one and a
+	// half of its election timeouts.
+	Lease time.Duration
+	// Logger gets what happens to Watch and Announce. Nil: nobody.
+	Logger *slog.Logger
+}
+
+// Good values where etcd is not far away.
+const (
+	DefaultTimeout = 5 * time.Second
+	DefaultLease   = 10 * time.Second
+)
+
+// Validate names the field that is wrong, its value and what to do.
+func (c *Config) Validate() error {
+	if len(c.Endpoints) == 0 {
+		return errors.New("registry: no endpoints: give those of etcd's members, such as https://etcd1.example.com:2379")
+	}
+	for _, e := range c.Endpoints {
+		if err := c.validateEndpoint(e); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Timeout <= 0:
+		return fmt.Errorf("registry: timeout %v: give some seconds", c.Timeout)
+	case c.Lease < time.Second || c.Lease%time.Second != 0:
+		return fmt.Errorf("registry: lease %v: give whole seconds, such as 10s", c.Lease)
+	case (c.Username == "") != (c.Password == ""):
+		return fmt.Errorf("registry: user %q: give a name and a password, or neither", c.Username)
+	}
+	return validateName("cluster", c.Cluster)
+}
+
+func (c *Config) validateEndpoint(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err == nil && u.User != nil:
+		return fmt.Errorf("registry: the endpoint at %s has a password in it: give that as username and password", u.Host)
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() == "":
+		return fmt.Errorf("registry: endpoint %q: give http(s)://host:port, such as https://etcd1.example.com:2379", endpoint)
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("registry: endpoint %q: give only scheme, host and port", endpoint)
+	case u.Scheme == "http" && c.TLS != nil:
+		return fmt.Errorf("registry: endpoint %q: certificates are given but this is not encrypted: give https://%s", endpoint, u.Host)
+	case u.Scheme == "https" != c.secure():
+		return fmt.Errorf("registry: endpoint %q: give all endpoints with http or all with https", endpoint)
+	}
+	return nil
+}
+
+// secure reports whether the first endpoint, and so each, is reached by TLS.
+func (c *Config) secure() bool { return strings.HasPrefix(strings.ToLower(c.Endpoints[0]), "https:") }
+
+// validateName refuses what cannot be one part of a key.
+func validateName(what, name string) error {
+	if name == "" || len(name) > 128 || strings.ContainsRune(name, '/') || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("registry: %s %q: give a name of 1 to 128 bytes without slashes and control characters", what, name)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// MaxValue is the size of the largest description, in bytes. Etcd takes 1.5 MiB in one request.
+const MaxValue = 1 << 20
+
+// Document is the description of the cluster as it was once.
+type Document struct {
+	Value   []byte
+	Version uint64 // grows with each change, in steps of any size
+}
+
+func (r *Registry) document() string { return r.key("spec") }
+
+// Bootstrap makes value the cluster's description if there is none yet, and gives the one that is there then; created reports
+// whether this call has made it. If it fails with ErrUnavailable, run it again.
+func (r *Registry) Bootstrap(ctx context.Context, value []byte) (current Document, created bool, err error) {
+	if err := validateValue(value); err != nil {
+		return Document{}, false, err
+	}
+	response, err := r.commit(ctx, fmt.Sprintf("bootstrap cluster %q", r.config.Cluster), transaction{
+		conditions: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(r.document()), "=", 0)},
+		then:       []clientv3.Op{clientv3.OpPut(r.document(), string(value))},
+		otherwise:  []clientv3.Op{clientv3.OpGet(r.document())},
+	})
+	switch {
+	case err != nil:
+		return Document{}, false, err
+	case response.Succeeded:
+		return Document{Value: value, Version: uint64(response.Header.Revision)}, true, nil
+	}
+	found := response.Responses[0].GetResponseRange().Kvs[0]
+	return Document{Value: found.Value, Version: uint64(found.ModRevision)}, false, nil
+}
+
+// Load gives the cluster's description: ErrNotFound if it has none.
+func (r *Registry) Load(ctx context.Context) (Document, error) {
+	document, _, err := r.load(ctx)
+	return document, err
+}
+
+// load also gives the revision of etcd at which that was so.
+func (r *Registry) load(ctx context.Context) (document Document, revision int64, err error) {
+	doing := fmt.Sprintf("load the description of cluster %q", r.config.Cluster)
+	var response *clientv3.GetResponse
+	err = r.do(ctx, doing, func(ctx context.Context, client *clientv3.Client) (err error) {
+		response, err = client.Get(ctx, r.document())
+		return err
+	})
+	if err != nil {
+		return Document{}, 0, err
+	}
+	if len(response.Kvs) == 0 {
+		return Document{}, response.Header.Revision, fmt.Errorf("registry: %s: %w", doing, ErrNotFound)
+	}
+	found := response.Kvs[0]
+	return Document{Value: found.Value, Version: uint64(found.ModRevision)}, response.Header.Revision, nil
+}
+
+// Swap makes value the cluster's description if the present one has that version, and gives the new version. It fails with
+// ErrConflict if there is a newer one, or none. After ErrUnavailable Load tells whether it happened.
+func (r *Registry) Swap(ctx context.Context, version uint64, value []byte) (uint64, error) {
+	if err := validateValue(value); err != nil {
+		return 0, err
+	}
+	if version == 0 || int64(version) < 0 { // etcd takes 0 for a key that is not there
+		return 0, fmt.Errorf("registry: swap version %d: give a version that Load or Bootstrap gave", version)
+	}
+	doing := fmt.Sprintf("change the description of cluster %q", r.config.Cluster)
+	response, err := r.commit(ctx, doing, transaction{
+		conditions: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(r.document()), "=", int64(version))},
+		then:       []clientv3.Op{clientv3.OpPut(r.document(), string(value))},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if !response.Succeeded {
+		return 0, fmt.Errorf("registry: %s: version %d is not the present one: %w", doing, version, ErrConflict)
+	}
+	return uint64(response.Header.Revision), nil
+}
+
+func validateValue(value []byte) error {
+	if len(value) == 0 || len(value) > MaxValue {
+		return fmt.Errorf("registry: a description of %d bytes: give 1 to %d", len(value), MaxValue)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Errors that callers decide on.
+var (
+	// ErrUnavailable says that etcd did not do it now, and may later. It may have done it without its answer arriving.
+	ErrUnavailable = errors.New("etcd is unavailable")
+	// ErrNotFound says that the cluster has nothing there.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict says that the description has another version by now: load, change and try again.
+	ErrConflict = errors.New("another one was faster")
+	// ErrTaken says that another instance has the name.
+	ErrTaken = errors.New("the name is taken")
+	// ErrLive says that servers of the cluster are live.
+	ErrLive = errors.New("servers are live")
+)
+
+var errClosed = errors.New("the registry is closed")
+
+const (
+	quorumRemedy = "most of its members must run and reach each other"
+	reachRemedy  = "check that it runs, that this host reaches it, and the certificates of both"
+)
+
+// remedies says what to do about answers.
+var remedies = map[error]string{
+	rpctypes.ErrNoSpace:          "its database is full: compact and defragment it, then disarm the alarm (etcdctl alarm disarm)",
+	rpctypes.ErrCorrupt:          "its database is damaged: see its log",
+	rpctypes.ErrAuthFailed:       "check the user's name and password",
+	rpctypes.ErrUserEmpty:        "it asks for a user: give a name and a password",
+	rpctypes.ErrPermissionDenied: "let the user read and write the keys of this cluster",
+	rpctypes.ErrInvalidAuthToken: "the login has ended: check the user's name and password",
+	rpctypes.ErrRequestTooLarge:  "raise its --max-request-bytes to 2 MiB or more",
+	rpctypes.ErrNoLeader:         quorumRemedy,
+	rpctypes.ErrTimeout:          quorumRemedy,
+}
+
+// translate makes the error of a call one of this package. ctx is the caller's, bounded that of the call.
+func (r *Registry) translate(ctx, bounded context.Context, err error, latest *cause) error {
+	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, errClosed) {
+		return err
+	}
+	if bounded.Err() != nil {
+		err = latest.or(err)
+	}
+	remedy := reachRemedy
+	code := status.Code(err)
+	var answer rpctypes.EtcdError
+	if errors.As(rpctypes.Error(err), &answer) {
+		code, remedy = answer.Code(), remedies[answer]
+	}
+	where := strings.Join(r.config.Endpoints, ", ")
+	if remedy != "" {
+		where += ": " + remedy
+	}
+	if bounded.Err() == nil && code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.ResourceExhausted {
+		return fmt.Errorf("%w (etcd at %s)", err, where)
+	}
+	if ctx.Err() != nil { // a deadline of the caller's
+		return fmt.Errorf("%w: %w: %w (at %s)", ErrUnavailable, ctx.Err(), err, where)
+	}
+	return fmt.Errorf("%w: %w (at %s)", ErrUnavailable, err, where)
+}
+
+// outage logs once that something is lost, and once that it is back.
+type outage struct {
+	logger     *slog.Logger
+	lost, back string // the messages
+	since      time.Time
+}
+
+func (o *outage) begin(err error) {
+	if o.since.IsZero() {
+		o.since = time.Now()
+		o.logger.Warn(o.lost, "error", err)
+	}
+}
+
+func (o *outage) end() {
+	if !o.since.IsZero() {
+		o.logger.Info(o.back, "after", time.Since(o.since).Round(time.Millisecond))
+		o.since = time.Time{}
+	}
+}

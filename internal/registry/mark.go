@@ -1,0 +1,63 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+func (r *Registry) markKey(name string) string { return r.key("started/") + name }
+
+// Mark notes for good that the server of that name has been started once. Noting it again changes nothing.
+func (r *Registry) Mark(ctx context.Context, name string) error {
+	if err := validateName("server", name); err != nil {
+		return err
+	}
+	_, err := r.commit(ctx, fmt.Sprintf("note that server %q was started", name), transaction{
+		conditions: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(r.markKey(name)), "=", 0)},
+		then:       []clientv3.Op{clientv3.OpPut(r.markKey(name), time.Now().UTC().Format(time.RFC3339))},
+	})
+	return err
+}
+
+// Marked reports whether the server of that name has been started before: if its disk is empty it has lost it.
+func (r *Registry) Marked(ctx context.Context, name string) (bool, error) {
+	if err := validateName("server", name); err != nil {
+		return false, err
+	}
+	marked := false
+	err := r.do(ctx, fmt.Sprintf("ask whether server %q was started before", name), func(ctx context.Context, client *clientv3.Client) error {
+		response, err := client.Get(ctx, r.markKey(name), clientv3.WithCountOnly())
+		marked = err == nil && response.Count > 0
+		return err
+	})
+	return marked, err
+}
+
+// Remove deletes all that etcd has of the cluster. It fails with ErrLive, and deletes nothing, if servers are live, and with
+// ErrNotFound if there is nothing.
+func (r *Registry) Remove(ctx context.Context) error {
+	doing := fmt.Sprintf("remove cluster %q", r.config.Cluster)
+	response, err := r.commit(ctx, doing, transaction{
+		// true of all keys under live/ only if there are none
+		conditions: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(r.liveKey("")), "=", 0).WithPrefix()},
+		then:       []clientv3.Op{clientv3.OpDelete(r.key(""), clientv3.WithPrefix())},
+		otherwise:  []clientv3.Op{clientv3.OpGet(r.liveKey(""), clientv3.WithPrefix(), clientv3.WithKeysOnly())},
+	})
+	switch {
+	case err != nil:
+		return err
+	case !response.Succeeded:
+		var names []string
+		for _, pair := range response.Responses[0].GetResponseRange().Kvs {
+			names = append(names, strings.TrimPrefix(string(pair.Key), r.liveKey("")))
+		}
+		return fmt.Errorf("registry: %s: %w: stop %s; a server that died counts as live for its lease", doing, ErrLive, strings.Join(names, ", "))
+	case response.Responses[0].GetResponseDeleteRange().Deleted == 0:
+		return fmt.Errorf("registry: %s: %w: etcd at %s has nothing of it", doing, ErrNotFound, strings.Join(r.config.Endpoints, ", "))
+	}
+	return nil
+}

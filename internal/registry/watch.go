@@ -1,0 +1,90 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+var errWatchEnded = errors.New("etcd has ended the watch")
+
+// Watch calls show with the cluster's present description and then with each newer one, until ctx ends (R3). The calls
+// come one after the other; what changes during a call is shown after it.
+func (r *Registry) Watch(ctx context.Context, show func(Document)) {
+	w := watch{r: r, show: show, logger: r.logger.With("cluster", r.config.Cluster)}
+	out := outage{
+		logger: w.logger,
+		lost:   "changes of the cluster are not heard of: trying on",
+		back:   "changes of the cluster are heard of again",
+	}
+	for ctx.Err() == nil {
+		err := w.round(ctx, &out)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, rpctypes.ErrCompacted): // between loading and watching: load what is there now
+		case err != nil:
+			out.begin(err)
+			pause(ctx)
+		}
+	}
+}
+
+// watch is what a Watch has seen.
+type watch struct {
+	r      *Registry
+	show   func(Document)
+	logger *slog.Logger
+
+	version uint64 // of what was shown last
+	behind  bool   // an older version was found, which is said once
+}
+
+// round loads the description and then listens for changes, until it is time for the next round.
+func (w *watch) round(ctx context.Context, out *outage) error {
+	document, revision, err := w.r.load(ctx)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	out.end()
+	if err == nil {
+		w.offer(document)
+	}
+	client, err := w.r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	// Each round ends by itself: whatever has silently died, the next one loads anew.
+	bounded, cancel := context.WithTimeout(ctx, w.r.refresh)
+	defer cancel()
+	// Without a leader a member would stay connected and hear of nothing.
+	for response := range client.Watch(clientv3.WithRequireLeader(bounded), w.r.document(), clientv3.WithRev(revision+1)) {
+		if err := response.Err(); err != nil {
+			return err
+		}
+		for _, event := range response.Events {
+			if event.Type == clientv3.EventTypePut {
+				w.offer(Document{Value: event.Kv.Value, Version: uint64(event.Kv.ModRevision)})
+			}
+		}
+	}
+	if bounded.Err() == nil {
+		return errWatchEnded
+	}
+	return nil
+}
+
+// offer shows a description if it is newer than what was shown.
+func (w *watch) offer(document Document) {
+	switch {
+	case document.Version > w.version:
+		w.version, w.behind = document.Version, false
+		w.show(document)
+	case document.Version < w.version && !w.behind:
+		w.behind = true
+		w.logger.Error("etcd has an older description of the cluster than it had: if it was restored from a backup, restart all processes",
+			"version", document.Version, "seen", w.version)
+	}
+}
