@@ -34,10 +34,11 @@ var floors = map[string]int{
 
 	"internal/replica": 3,
 
-	"internal/wire":    4,
-	"internal/kv":      4,
-	"internal/wal":     4,
-	"internal/metrics": 4,
+	"internal/wire":     4,
+	"internal/kv":       4,
+	"internal/wal":      4,
+	"internal/metrics":  4,
+	"internal/identity": 4,
 
 	"internal/transport": 5,
 	"internal/block":     5,
@@ -87,9 +88,9 @@ var owners = map[string][]string{
 	"go.yaml.in/yaml/v3":                  {"internal/topology"},
 	"google.golang.org/grpc":              {"internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
-	"golang.org/x/sync":                   {"internal/block", "internal/client", "internal/collector", "internal/dev", "internal/fsck", "internal/mover", "internal/server"},
+	"golang.org/x/sync":                   {"internal/block", "internal/client", "internal/collector", "internal/dev", "internal/fsck", "internal/mover", "internal/server", "internal/transport"},
 	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
-	"golang.org/x/time":                   {"internal/block"},
+	"golang.org/x/time":                   {"internal/block", "internal/transport"},
 	"gonum.org/v1/plot":                   {"bench/figures"},
 	"github.com/prometheus/client_golang": {"internal/metrics"},
 	"github.com/stretchr/testify":         {}, // tests

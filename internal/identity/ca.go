@@ -1,0 +1,208 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+const (
+	// CAValidity is how long a CA is valid unless something else is wanted.
+	CAValidity = 10 * 365 * 24 * time.Hour
+	// LeafValidity is the same for the certificates of processes.
+	LeafValidity = 365 * 24 * time.Hour
+	// skew is how much earlier than now a certificate begins: the clocks of hosts differ.
+	skew = time.Hour
+)
+
+// CA is the certificate authority of one cluster. It is not changed once made.
+type CA struct {
+	cluster     string
+	certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+// Pair is a certificate and its key, both as PEM.
+type Pair struct{ Certificate, Key []byte }
+
+// Request is what a certificate is asked for.
+type Request struct {
+	Role Role
+	Name string
+	// Authority is for whom a client may speak, and nil for others.
+	Authority *posix.Authority
+	// Hosts are the DNS names and IP addresses of a server. GlobalFS does not check them; other programs do.
+	Hosts []string
+	// Validity is from now on; 0: LeafValidity. It ends with the CA's at the latest.
+	Validity time.Duration
+}
+
+// NewCA makes a CA for a cluster. The name is of 1 to 63 letters, digits, dots, hyphens and underscores.
+func NewCA(cluster string, validity time.Duration) (*CA, error) {
+	if err := checkName("cluster", cluster); err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("key of the CA: %w", err)
+	}
+	return (&CA{cluster: cluster, key: key}).Renewed(validity)
+}
+
+// Renewed gives the CA with the same key and a new certificate: what it has signed stays valid.
+func (ca *CA) Renewed(validity time.Duration) (*CA, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{Organization: []string{"GlobalFS"}, CommonName: ca.cluster},
+		NotBefore:             time.Now().Add(-skew),
+		NotAfter:              time.Now().Add(validity),
+		KeyUsage:              x509.KeyUsageCertSign,
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true, // it signs no other CAs
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, ca.key.Public(), ca.key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the CA: %w", err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the CA: %w", err)
+	}
+	return &CA{cluster: ca.cluster, certificate: certificate, key: ca.key}, nil
+}
+
+// LoadCA reads the CA that Save has written to a directory.
+func LoadCA(dir string) (*CA, error) {
+	files := caFiles(dir)
+	pair, err := readPair(files)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !pair.Leaf.IsCA {
+		return nil, fmt.Errorf("%s: not the certificate of a CA", files.Certificate)
+	}
+	ca := &CA{cluster: pair.Leaf.Subject.CommonName, certificate: pair.Leaf, key: key}
+	if err := checkName("cluster", ca.cluster); err != nil {
+		return nil, fmt.Errorf("%s: not made by 'globalfs certs init': %w", files.Certificate, err)
+	}
+	return ca, nil
+}
+
+// Cluster is the name of the cluster whose CA this is.
+func (ca *CA) Cluster() string { return ca.cluster }
+
+// NotAfter is when the CA ends, and with it all that it has signed.
+func (ca *CA) NotAfter() time.Time { return ca.certificate.NotAfter }
+
+// Pair gives the CA's certificate and key.
+func (ca *CA) Pair() (Pair, error) { return encode(ca.certificate.Raw, ca.key) }
+
+// Issue makes a key and a certificate. Errors name what is wrong with the request.
+func (ca *CA) Issue(r Request) (Pair, error) {
+	id := Identity{Cluster: ca.cluster, Role: r.Role, Name: r.Name, Authority: r.Authority}
+	template, err := ca.template(id, r)
+	if err != nil {
+		return Pair{}, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, fmt.Errorf("key of %s: %w", id, err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.certificate, key.Public(), ca.key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("certificate of %s: %w", id, err)
+	}
+	return encode(der, key)
+}
+
+// template gives what is to be signed.
+func (ca *CA) template(id Identity, r Request) (*x509.Certificate, error) {
+	now := time.Now()
+	end := now.Add(r.Validity)
+	if r.Validity == 0 {
+		end = now.Add(LeafValidity)
+	}
+	if end.After(ca.NotAfter()) {
+		end = ca.NotAfter()
+	}
+	switch {
+	case !now.Before(ca.NotAfter()):
+		return nil, fmt.Errorf("the CA of cluster %s has expired at %s: renew it with 'globalfs certs init --renew'", ca.cluster, date(ca.NotAfter()))
+	case !now.Before(end):
+		return nil, fmt.Errorf("validity %v: give a positive one", r.Validity)
+	}
+	if _, err := parse(id.String()); err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(id.Name, "-key") {
+		return nil, fmt.Errorf("name %q: it must not end in -key, as the names of files with keys do", id.Name)
+	}
+	uri, err := url.Parse(id.String())
+	if err != nil {
+		return nil, fmt.Errorf("identity %s: %w", id, err)
+	}
+	template := &x509.Certificate{
+		Subject:     pkix.Name{Organization: []string{"GlobalFS"}, CommonName: id.Name},
+		NotBefore:   now.Add(-skew),
+		NotAfter:    end,
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		URIs:        []*url.URL{uri},
+
+		BasicConstraintsValid: true,
+	}
+	if id.Role == Server {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	} else if len(r.Hosts) > 0 {
+		return nil, fmt.Errorf("a certificate for a %s names no hosts", id.Role)
+	}
+	return template, addHosts(template, r.Hosts)
+}
+
+func addHosts(template *x509.Certificate, hosts []string) error {
+	for _, h := range hosts {
+		ip := net.ParseIP(h)
+		switch {
+		case ip != nil:
+			template.IPAddresses = append(template.IPAddresses, ip)
+		case h == "" || strings.Trim(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-*") != "":
+			return fmt.Errorf("host %q: give a DNS name or an IP address, without a port", h)
+		default:
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	return nil
+}
+
+// encode gives a certificate and its key as PEM.
+func encode(der []byte, key crypto.Signer) (Pair, error) {
+	bytes, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("private key: %w", err)
+	}
+	return Pair{
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der}),
+		Key:         pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: bytes}),
+	}, nil
+}
+
+// date is how messages name a time.
+func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+
+// caFiles are those of the CA in a directory.
+func caFiles(dir string) Files {
+	return Files{CA: filepath.Join(dir, caFile), Certificate: filepath.Join(dir, caFile), Key: filepath.Join(dir, "ca-key.pem")}
+}

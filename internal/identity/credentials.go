@@ -1,0 +1,220 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lookEvery is how often handshakes look whether the files have changed, at most.
+const lookEvery = time.Second
+
+// Credentials are what a process shows to others, and how it checks what they show. They follow their files. All methods may be called from
+// several goroutines.
+type Credentials struct {
+	files Files
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	now    *loaded   // what is in use
+	looked time.Time // when the files were last looked at
+	seen   []stamp   // what they were then
+}
+
+// loaded is what the files say. It is not changed once made.
+type loaded struct {
+	identity    Identity
+	certificate tls.Certificate
+	roots       *x509.CertPool
+}
+
+// stamp tells versions of a file apart.
+type stamp struct {
+	modified time.Time
+	size     int64
+}
+
+// Load reads credentials. The certificate must say who this process is and be valid now, by one of the CAs. A nil logger hears nothing of
+// new files that are broken.
+func Load(files Files, logger *slog.Logger) (*Credentials, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Credentials{files: files, log: logger, looked: time.Now(), seen: stamps(files)}
+	var err error
+	if c.now, err = load(files); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// load reads the files and checks that they belong together.
+func load(files Files) (*loaded, error) {
+	authorities, err := readCertificates(files.CA)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := readPair(files)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{roots: x509.NewCertPool(), certificate: pair}
+	for _, c := range authorities {
+		l.roots.AddCert(c)
+	}
+	if l.identity, err = FromCertificate(pair.Leaf); err != nil {
+		return nil, fmt.Errorf("%s: %w", files.Certificate, err)
+	}
+	if now := time.Now(); now.After(pair.Leaf.NotAfter) {
+		return nil, fmt.Errorf("%s: the certificate has expired at %s: 'globalfs certs %s %s --renew' renews it",
+			files.Certificate, date(pair.Leaf.NotAfter), l.identity.Role, l.identity.Name)
+	} else if now.Before(pair.Leaf.NotBefore) {
+		return nil, fmt.Errorf("%s: the certificate begins at %s: check the clock of this host", files.Certificate, date(pair.Leaf.NotBefore))
+	}
+	if err := l.verifyOwn(); err != nil {
+		return nil, fmt.Errorf("%s, with the CA in %s: %w", files.Certificate, files.CA, err)
+	}
+	return l, nil
+}
+
+// verifyOwn checks the own certificate as peers will do.
+func (l *loaded) verifyOwn() error {
+	var chain []*x509.Certificate
+	for _, der := range l.certificate.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return err
+		}
+		chain = append(chain, c)
+	}
+	err := l.verify(chain, x509.ExtKeyUsageClientAuth)
+	if l.identity.Role == Server {
+		err = errors.Join(err, l.verify(chain, x509.ExtKeyUsageServerAuth))
+	}
+	return err
+}
+
+// verify checks that a chain leads to one of the CAs.
+func (l *loaded) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) error {
+	options := x509.VerifyOptions{Roots: l.roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{usage}}
+	for _, c := range chain[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	_, err := chain[0].Verify(options)
+	return err
+}
+
+// stamps gives the state of the files. One that is not there has a zero stamp.
+func stamps(files Files) []stamp {
+	var all []stamp
+	for _, path := range []string{files.CA, files.Certificate, files.Key} {
+		var s stamp
+		if info, err := os.Stat(path); err == nil {
+			s = stamp{info.ModTime(), info.Size()}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Identity is who this process is.
+func (c *Credentials) Identity() Identity { return c.current().identity }
+
+// NotAfter is when the own certificate ends. Callers warn their operators some time before.
+func (c *Credentials) NotAfter() time.Time { return c.current().certificate.Leaf.NotAfter }
+
+// current gives what is in use, after a look at the files if the last one is a while ago.
+func (c *Credentials) current() *loaded {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) < lookEvery {
+		return c.now
+	}
+	c.looked = time.Now()
+	if seen := stamps(c.files); !slices.Equal(seen, c.seen) {
+		c.seen = seen
+		c.reload()
+	}
+	return c.now
+}
+
+// reload takes the files into use if they are good. c.mu is held.
+func (c *Credentials) reload() {
+	next, err := load(c.files)
+	if err == nil && (next.identity.Cluster != c.now.identity.Cluster || next.identity.Role != c.now.identity.Role) {
+		err = fmt.Errorf("%s: it is of %s, this process is %s", c.files.Certificate, next.identity, c.now.identity)
+	}
+	if err != nil {
+		c.log.Warn("new certificate files are broken, the old ones stay in use", "error", err, "until", c.now.certificate.Leaf.NotAfter)
+		return
+	}
+	c.now = next
+	c.log.Info("new certificate files are in use", "identity", next.identity.String(), "until", next.certificate.Leaf.NotAfter)
+}
+
+// ServerConfig is for who is called, and speaks protocols (ALPN): callers must show a certificate of the cluster, of any role.
+func (c *Credentials) ServerConfig(protocols ...string) *tls.Config {
+	forNext := func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := c.current()
+		return &tls.Config{
+			MinVersion:   tls.VersionTLS13,
+			Certificates: []tls.Certificate{now.certificate},
+			ClientAuth:   tls.RequireAndVerifyClientCert,
+			ClientCAs:    now.roots,
+			NextProtos:   protocols,
+			// Resumed sessions would not look at certificates again; connections are few and long.
+			SessionTicketsDisabled: true,
+			VerifyConnection: func(state tls.ConnectionState) error {
+				_, err := now.peer(state)
+				return err
+			},
+		}, nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: forNext}
+}
+
+// ClientConfig is for who calls: a server of the cluster must answer.
+func (c *Credentials) ClientConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &c.current().certificate, nil
+		},
+		// Names of hosts are not looked at (see the package); all the rest is, in VerifyConnection.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			now := c.current()
+			if len(state.PeerCertificates) == 0 {
+				return errors.New("the server shows no certificate")
+			}
+			if err := now.verify(state.PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
+				return err
+			}
+			switch peer, err := now.peer(state); {
+			case err != nil:
+				return err
+			case peer.Role != Server:
+				return fmt.Errorf("%s answers, which is not a server", peer)
+			}
+			return nil
+		},
+	}
+}
+
+// peer gives who a peer is whose chain is verified.
+func (l *loaded) peer(state tls.ConnectionState) (Identity, error) {
+	if len(state.PeerCertificates) == 0 {
+		return Identity{}, errors.New("the peer shows no certificate")
+	}
+	peer, err := FromCertificate(state.PeerCertificates[0])
+	if err == nil && peer.Cluster != l.identity.Cluster {
+		err = fmt.Errorf("%s is of another cluster than %s", peer, l.identity)
+	}
+	return peer, err
+}

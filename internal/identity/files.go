@@ -1,0 +1,190 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	caFile           = "ca.pem"
+	certificateBlock = "CERTIFICATE"
+	keyBlock         = "PRIVATE KEY"
+	maxFile          = 1 << 20 // bytes of a certificate or key file
+)
+
+// Files are the paths of what a process shows and trusts, as PEM.
+type Files struct {
+	CA          string // the certificates of the CAs that it trusts
+	Certificate string
+	Key         string // of the certificate
+}
+
+// FilesIn gives where the certificate of a process is in a directory of 'globalfs certs'.
+func FilesIn(dir string, role Role, name string) Files {
+	base := filepath.Join(dir, string(role)+"-"+name)
+	return Files{CA: filepath.Join(dir, caFile), Certificate: base + ".pem", Key: base + "-key.pem"}
+}
+
+// Find gives the files of the one process of a role that has a certificate in a directory.
+func Find(dir string, role Role) (Files, error) {
+	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), string(role)+"-*.pem"))
+	if err != nil {
+		return Files{}, fmt.Errorf("certificates in %s: %w", dir, err)
+	}
+	var names []string
+	for _, path := range found {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), string(role)+"-"), ".pem")
+		if !strings.HasSuffix(name, "-key") {
+			names = append(names, name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return Files{}, fmt.Errorf("%s: no certificate of a %s: 'globalfs certs %s NAME' makes one", dir, role, role)
+	case 1:
+		return FilesIn(dir, role, names[0]), nil
+	}
+	return Files{}, fmt.Errorf("%s: certificates of several %ss (%s): say which, or keep one on each host", dir, role, strings.Join(names, ", "))
+}
+
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// SaveCA writes a CA to a directory, which it makes if need be. Without replace there must be none yet: else the error is fs.ErrExist.
+func SaveCA(dir string, ca *CA, replace bool) error {
+	p, err := ca.Pair()
+	if err != nil {
+		return err
+	}
+	return p.save(caFiles(dir), replace)
+}
+
+// Save writes the certificate of a process to where f says; the directory is made if need be. Without replace there must be none yet: else
+// the error is fs.ErrExist.
+func (p Pair) Save(f Files, replace bool) error { return p.save(f, replace) }
+
+// save writes the key first: a certificate without a key would look as if it were complete.
+func (p Pair) save(f Files, replace bool) error {
+	if err := os.MkdirAll(filepath.Dir(f.Certificate), 0o700); err != nil {
+		return err
+	}
+	for _, path := range []string{f.Key, f.Certificate} {
+		if _, err := os.Lstat(path); !replace && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: %w", path, fs.ErrExist)
+		}
+	}
+	if err := writeFile(f.Key, p.Key, 0o600, replace); err != nil {
+		return err
+	}
+	return writeFile(f.Certificate, p.Certificate, 0o644, replace)
+}
+
+// writeFile makes a file that is there with all its bytes or not at all. Without replace it fails if there is one, also if
+// somebody else makes it at the same time.
+func writeFile(path string, data []byte, mode fs.FileMode, replace bool) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it is gone already if it was renamed
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if replace {
+		err = os.Rename(f.Name(), path)
+	} else {
+		err = os.Link(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// readFile reads a file that is not longer than such files are.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: 'globalfs certs' makes certificates", err)
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Size() > maxFile:
+		return nil, fmt.Errorf("%s: not a file with certificates or a key", path)
+	}
+	return os.ReadFile(path)
+}
+
+// ReadCertificate reads the first certificate in a file.
+func ReadCertificate(path string) (*x509.Certificate, error) {
+	all, err := readCertificates(path)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// readCertificates reads all certificates in a file, at least one.
+func readCertificates(path string) ([]*x509.Certificate, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	all, err := parseCertificates(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
+func parseCertificates(data []byte) (all []*x509.Certificate, err error) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != certificateBlock {
+			return nil, fmt.Errorf("there is a %q among the certificates", block.Type)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", len(all)+1, err)
+		}
+		all = append(all, c)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no certificate in PEM")
+	}
+	return all, nil
+}
+
+// readPair reads a certificate, with others that lead to a CA if there are any, and its key.
+func readPair(f Files) (tls.Certificate, error) {
+	certificate, err := readFile(f.Certificate)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := readFile(f.Key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("%s with the key %s: %w", f.Certificate, f.Key, err)
+	}
+	return pair, nil
+}
