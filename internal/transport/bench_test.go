@@ -17,7 +17,11 @@ func BenchmarkLinks(b *testing.B) {
 			benchmarkLinks(b, l.Endpoint(1), l.Endpoint(2), size)
 		})
 		b.Run(fmt.Sprintf("GRPC/%d", size), func(b *testing.B) {
-			s1, s2 := pairOnTCP(b)
+			s1, s2 := pairOnTCP(b, nil)
+			benchmarkLinks(b, s1.Endpoint(1), s2.Endpoint(2), size)
+		})
+		b.Run(fmt.Sprintf("TLS/%d", size), func(b *testing.B) {
+			s1, s2 := pairOnTCP(b, newAuthority(b, "prod").server("n1"))
 			benchmarkLinks(b, s1.Endpoint(1), s2.Endpoint(2), size)
 		})
 	}
@@ -77,7 +81,11 @@ func BenchmarkCall(b *testing.B) {
 			bench(b, l.Endpoint(1), l.Endpoint(2))
 		})
 		b.Run(fmt.Sprintf("GRPC/%d", size), func(b *testing.B) {
-			s1, s2 := pairOnTCP(b)
+			s1, s2 := pairOnTCP(b, nil)
+			bench(b, s1.Endpoint(1), s2.Endpoint(2))
+		})
+		b.Run(fmt.Sprintf("TLS/%d", size), func(b *testing.B) {
+			s1, s2 := pairOnTCP(b, newAuthority(b, "prod").server("n1"))
 			bench(b, s1.Endpoint(1), s2.Endpoint(2))
 		})
 	}

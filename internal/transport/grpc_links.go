@@ -22,10 +22,10 @@ type grpcLinks struct {
 
 // linkEnd is a link with its owner and the way to its peer.
 type linkEnd struct {
-	link   // guarded by owner.mu
+	link   // guarded by owner.mu, as the rest
 	owner  *grpcLinks
-	sender *sender
-	queued bool // waits at the sender; guarded by sender.mu
+	sender *sender // changes when the peer moves
+	queued bool    // waits at the sender
 }
 
 func newGRPCLinks(s *Server, self multicast.ProcessID, incarnation uint64) *grpcLinks {
@@ -43,9 +43,9 @@ func (k *grpcLinks) end(peer multicast.ProcessID) *linkEnd {
 	if err != nil {
 		return nil
 	}
-	e := &linkEnd{link: newLink(peer, k.incarnation), owner: k, sender: k.server.sender(address)}
+	e := &linkEnd{link: newLink(peer, k.incarnation), owner: k}
 	k.ends[peer] = e
-	e.sender.join(e)
+	k.server.join(address, e)
 	return e
 }
 

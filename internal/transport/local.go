@@ -106,7 +106,7 @@ func (e *localEndpoint) ask(ctx context.Context, to multicast.ProcessID, request
 	if other == nil {
 		return nil, unreachable(to, "it is not running")
 	}
-	reply, err := other.answer(ctx, request)
+	reply, err := other.answer(asOurselves(ctx), request)
 	if late := e.local.travel(ctx, to, e.self); late != nil {
 		return nil, late
 	}

@@ -9,11 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
@@ -31,20 +33,27 @@ const (
 	// A connection on which nothing is heard for quietTime is probed, and broken if
 	// there is no answer in probeTime.
 	quietTime, probeTime = 10 * time.Second, 5 * time.Second
+	// DefaultCallsPerSecond is far above what a mount needs, and far below what a server can do.
+	DefaultCallsPerSecond = 20_000
 )
 
 // Config is what a Server and a Client need to know.
 type Config struct {
 	// Address is where a Server listens, as host:port. Port 0 takes a free one, see Server.Address.
 	Address string
-	// Resolve gives the address of the server that hosts a process. It is quick, may be called
-	// from several goroutines, and does not change its mind about a process.
+	// Resolve gives the address of the server that hosts a process. It is quick and may be called
+	// from several goroutines. When a process has moved, calls go to its new address at once and its links within a
+	// second or two; not ok, for a process whose address was known, changes nothing for links.
 	Resolve func(multicast.ProcessID) (address string, ok bool)
-	// Exposed permits addresses that are not loopback, although connections are neither
-	// encrypted nor authenticated: whoever reaches them can speak for any process.
-	Exposed bool
+	// Credentials are shown to all peers, who must show theirs: a Server's role must be server. Nil: connections are neither encrypted nor
+	// authenticated, whoever reaches them can speak for any process, and only loopback addresses are accepted.
+	Credentials *identity.Credentials
+	// CallsPerSecond is how many calls each client may make at a Server; more wait. 0: DefaultCallsPerSecond.
+	CallsPerSecond int
 	// Logger hears of connections that break; nil: nobody does.
 	Logger *slog.Logger
+
+	limits limits // only tests change them
 
 	// The network under gRPC; nil: TCP.
 	listen func(address string) (net.Listener, error)
@@ -54,6 +63,12 @@ type Config struct {
 func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.limits == (limits{}) {
+		c.limits = defaultLimits()
+	}
+	if c.CallsPerSecond > 0 {
+		c.limits.callsPerSecond = c.CallsPerSecond
 	}
 	if c.listen == nil {
 		c.listen = func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
@@ -72,11 +87,11 @@ func (c *Config) checkAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("address %q is not host:port: %w", address, err)
 	}
-	if ip := net.ParseIP(host); c.Exposed || host == "localhost" || ip != nil && ip.IsLoopback() {
+	if ip := net.ParseIP(host); c.Credentials != nil || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("address %s is not on this host's loopback, and connections are not encrypted yet: "+
-		"use 127.0.0.1, or permit it with Exposed in a network that you trust", address)
+	return fmt.Errorf("address %s is not on this host's loopback, and without certificates everybody there would be let in: "+
+		"make some with 'globalfs certs', or use 127.0.0.1", address)
 }
 
 // pool keeps one connection to each address.
@@ -113,7 +128,7 @@ func (p *pool) conn(address string) (*grpc.ClientConn, error) {
 		return c, nil
 	}
 	c, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(p.credentials()),
 		grpc.WithContextDialer(p.cfg.dial),
 		grpc.WithNoProxy(),
 		grpc.WithStaticStreamWindowSize(flowWindow),
@@ -131,6 +146,14 @@ func (p *pool) conn(address string) (*grpc.ClientConn, error) {
 	}
 	p.conns[address] = c
 	return c, nil
+}
+
+// credentials are for connections that we open.
+func (p *pool) credentials() credentials.TransportCredentials {
+	if p.cfg.Credentials == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(p.cfg.Credentials.ClientConfig())
 }
 
 // call asks a process at another address.

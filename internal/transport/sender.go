@@ -2,12 +2,15 @@ package transport
 
 import (
 	"context"
-	"math/rand/v2"
+	random "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/connectivity"
+
 	"github.com/globalfs/globalfs/internal/wire"
-	"google.golang.org/grpc"
 )
 
 const (
@@ -27,6 +30,8 @@ const (
 type sender struct {
 	server  *Server
 	address string
+	ctx     context.Context // ends with the sender
+	cancel  context.CancelFunc
 	wake    chan struct{} // capacity 1: ready is not empty
 
 	mu    sync.Mutex
@@ -35,7 +40,9 @@ type sender struct {
 }
 
 func newSender(s *Server, address string) *sender {
-	return &sender{server: s, address: address, wake: make(chan struct{}, 1), ends: map[*linkEnd]struct{}{}}
+	w := &sender{server: s, address: address, wake: make(chan struct{}, 1), ends: map[*linkEnd]struct{}{}}
+	w.ctx, w.cancel = context.WithCancel(s.ctx)
+	return w
 }
 
 func (s *sender) join(e *linkEnd) {
@@ -48,19 +55,34 @@ func (s *sender) leave(e *linkEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.ends, e)
+	s.ready = slices.DeleteFunc(s.ready, func(other *linkEnd) bool { return other == e })
+}
+
+func (s *sender) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ends) == 0
+}
+
+// all gives the links of now.
+func (s *sender) all() []*linkEnd {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ends := make([]*linkEnd, 0, len(s.ends))
+	for e := range s.ends {
+		ends = append(ends, e)
+	}
+	return ends
 }
 
 // wakeFor has the packet of e written, if it has one. The owner's mutex is held.
 func (s *sender) wakeFor(e *linkEnd) {
-	if !e.link.ready() {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.queued {
+	if e.queued || !e.link.ready() {
 		return
 	}
 	e.queued = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ready = append(s.ready, e)
 	select {
 	case s.wake <- struct{}{}:
@@ -68,26 +90,41 @@ func (s *sender) wakeFor(e *linkEnd) {
 	}
 }
 
-// run keeps a stream open until ctx ends.
-func (s *sender) run(ctx context.Context) {
+// run keeps a stream open until the sender ends.
+func (s *sender) run() {
+	defer s.cancel()
 	pause := minPause
+	tell := newOutage()
 	for {
 		opened := time.Now()
-		err := s.stream(ctx)
-		if ctx.Err() != nil {
+		err := s.stream(s.ctx)
+		if s.ctx.Err() != nil {
 			return
 		}
-		s.server.pool.log.Info("connection for links broke, will be opened again", "address", s.address, "error", err)
 		if time.Since(opened) > maxPause {
 			pause = minPause
+			tell = newOutage()
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
-			return
-		}
+		tell.Do(func() {
+			s.server.pool.log.Info("connection for links broke, will be opened again", "address", s.address, "error", err)
+		})
+		s.rest(pause)
 		pause = min(2*pause, maxPause)
 	}
+}
+
+// newOutage lets the log tell that a connection broke, why it cannot be opened, and that once a minute.
+func newOutage() *rate.Sometimes { return &rate.Sometimes{First: 2, Interval: time.Minute} }
+
+// rest waits for a while, or until an address that cannot be reached can.
+func (s *sender) rest(pause time.Duration) {
+	ctx, cancel := context.WithTimeout(s.ctx, pause/2+random.N(pause))
+	defer cancel()
+	if conn, err := s.server.pool.conn(s.address); err == nil && conn.GetState() == connectivity.TransientFailure {
+		conn.WaitForStateChange(ctx, connectivity.TransientFailure)
+		return
+	}
+	<-ctx.Done()
 }
 
 // stream opens a stream and writes to it until it breaks.
@@ -100,7 +137,7 @@ func (s *sender) stream(ctx context.Context) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := wire.NewTransportClient(conn).Frames(ctx, grpc.WaitForReady(true))
+	stream, err := wire.NewTransportClient(conn).Frames(ctx)
 	if err != nil {
 		cancel()
 		return err
@@ -146,16 +183,12 @@ func (s *sender) pump(ctx context.Context, write func(*wire.Batch) error, broken
 
 // forAll does f to every link and has it written.
 func (s *sender) forAll(f func(*link)) {
-	s.mu.Lock()
-	ends := make([]*linkEnd, 0, len(s.ends))
-	for e := range s.ends {
-		ends = append(ends, e)
-	}
-	s.mu.Unlock()
-	for _, e := range ends {
+	for _, e := range s.all() {
 		e.owner.mu.Lock()
-		f(&e.link)
-		s.wakeFor(e)
+		if e.sender == s {
+			f(&e.link)
+			s.wakeFor(e)
+		}
 		e.owner.mu.Unlock()
 	}
 }
@@ -192,9 +225,10 @@ func (s *sender) gather() *wire.Batch {
 func (s *sender) packet(e *linkEnd, limit int) *wire.Packet {
 	e.owner.mu.Lock()
 	defer e.owner.mu.Unlock()
-	s.mu.Lock()
+	if e.sender != s {
+		return nil // it has moved
+	}
 	e.queued = false
-	s.mu.Unlock()
 	if e.owner.inbox.closed || !e.link.ready() {
 		return nil
 	}

@@ -7,17 +7,29 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 )
 
-// maxCalls bounds the calls that one connection has under way; more wait.
-const maxCalls = 1024
+// Bounds of one connection.
+const (
+	// maxCalls are under way on one of a server; more wait at their callers.
+	maxCalls = 1024
+	// maxClientCalls is the same for one of a client.
+	maxClientCalls = 256
+	// clientWindow is how much of one request of a client may have arrived and not be read: a block, so that it travels at
+	// once, and not more, as nobody has charged its sender for that yet.
+	clientWindow = 1<<20 + 64<<10
+	// maxHeaders is the length of a call's headers, of which we use none.
+	maxHeaders = 16 << 10
+)
 
 // Server is the network access of all processes at one address.
 type Server struct {
@@ -25,10 +37,12 @@ type Server struct {
 
 	address string
 	pool    *pool
-	grpc    *grpc.Server
+	gate    *gate
+	control *service        // process 0: the server itself
+	grpc    [2]*grpc.Server // for servers, and for clients and admins
 	ctx     context.Context // ends with the server
 	cancel  context.CancelFunc
-	running sync.WaitGroup // the senders and the gRPC server
+	running sync.WaitGroup // the senders, the gate and the gRPC servers
 
 	mu           sync.Mutex
 	closed       bool
@@ -44,6 +58,11 @@ func Listen(cfg Config) (*Server, error) {
 	if err := cfg.checkAddress(cfg.Address); err != nil {
 		return nil, err
 	}
+	if cfg.Credentials != nil {
+		if id := cfg.Credentials.Identity(); id.Role != identity.Server {
+			return nil, fmt.Errorf("address %s: only a server may listen, and the certificate is of %s: 'globalfs certs server NAME' makes one", cfg.Address, id)
+		}
+	}
 	listener, err := cfg.listen(cfg.Address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("address %s is in use by another process: stop that one or choose another port: %w", cfg.Address, err)
@@ -53,28 +72,46 @@ func Listen(cfg Config) (*Server, error) {
 	s := &Server{
 		address:      listener.Addr().String(),
 		pool:         newPool(cfg),
+		gate:         newGate(listener, &cfg),
+		control:      newService(controlProcess),
 		endpoints:    map[multicast.ProcessID]*grpcEndpoint{},
 		links:        map[multicast.ProcessID]*grpcLinks{},
 		incarnations: map[multicast.ProcessID]uint64{},
 		senders:      map[string]*sender{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.grpc = grpc.NewServer(
-		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.MaxConcurrentStreams(maxCalls),
+	s.grpc[0] = s.serve(s.gate.servers, grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxCalls),
+		grpc.StaticStreamWindowSize(flowWindow))
+	s.grpc[1] = s.serve(s.gate.clients, grpc.MaxRecvMsgSize(MaxCall+envelope), grpc.MaxConcurrentStreams(maxClientCalls),
+		grpc.StaticStreamWindowSize(clientWindow), grpc.InTapHandle(admitCall))
+	s.running.Go(s.follow)
+	s.gate.running.Go(s.gate.run)
+	return s, nil
+}
+
+// serve has a gRPC server answer those who come through a door.
+func (s *Server) serve(through *door, more ...grpc.ServerOption) *grpc.Server {
+	options := append(more,
 		grpc.WaitForHandlers(true),
-		grpc.StaticStreamWindowSize(flowWindow),
 		grpc.StaticConnWindowSize(flowWindow),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.ConnectionTimeout(probeTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: quietTime, Timeout: probeTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: quietTime / 2, PermitWithoutStream: true}),
 	)
-	wire.RegisterTransportServer(s.grpc, s)
+	if s.pool.cfg.Credentials != nil {
+		options = append(options, grpc.Creds(identified{insecure.NewCredentials()}))
+	}
+	server := grpc.NewServer(options...)
+	service := wire.Transport_ServiceDesc
+	service.Methods = []grpc.MethodDesc{{MethodName: "Call", Handler: handleCall}}
+	server.RegisterService(&service, s)
 	s.running.Go(func() {
-		if err := s.grpc.Serve(listener); err != nil {
+		if err := server.Serve(through); err != nil {
 			s.pool.log.Error("server does not accept connections any more", "address", s.address, "error", err)
 		}
 	})
-	return s, nil
+	return server
 }
 
 // Address is where the server listens, with the port that it got.
@@ -84,6 +121,7 @@ func (s *Server) Address() string { return s.address }
 func (s *Server) Endpoint(self multicast.ProcessID) Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	invariant.Check(self != controlProcess, "process 0 is the server itself: see Control")
 	invariant.Check(s.endpoints[self] == nil, "process %d has two endpoints", self)
 	e := &grpcEndpoint{server: s, service: newService(self)}
 	s.endpoints[self] = e
@@ -103,29 +141,24 @@ func (s *Server) Close() error {
 	for _, e := range open {
 		errs = append(errs, e.Close())
 	}
+	s.control.close()
 	s.cancel()
-	s.grpc.Stop()
+	s.gate.close()
+	for _, g := range s.grpc {
+		g.Stop()
+	}
 	s.running.Wait()
 	return errors.Join(append(errs, s.pool.close())...)
 }
 
-// sender gives the way to an address.
-func (s *Server) sender(address string) *sender {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.senders[address]
-	if w == nil {
-		w = newSender(s, address)
-		s.senders[address] = w
-		if !s.closed {
-			s.running.Go(func() { w.run(s.ctx) })
-		}
-	}
-	return w
-}
-
-// Frames takes in what the links from one address bring; it is called by gRPC.
+// Frames takes in what the links from one address bring; it is called by gRPC. Only a server can speak for processes.
 func (s *Server) Frames(stream grpc.ClientStreamingServer[wire.Batch, wire.FramesEnd]) error {
+	if info := infoOf(stream.Context()); info != nil && info.identity.Role != identity.Server {
+		s.gate.refusals.Do(func() {
+			s.pool.log.Warn("links refused: only servers have some", "address", s.address, "peer", info.identity.String())
+		})
+		return status.Error(codes.PermissionDenied, "only servers have links")
+	}
 	for {
 		batch, err := stream.Recv()
 		if err != nil {
@@ -165,6 +198,9 @@ func (s *Server) forget(links *grpcLinks) {
 
 // Call answers a call from another address; it is called by gRPC.
 func (s *Server) Call(ctx context.Context, request *wire.CallRequest) (*wire.CallReply, error) {
+	if info := infoOf(ctx); info != nil {
+		ctx = context.WithValue(ctx, peerKey{}, &info.identity)
+	}
 	reply, err := s.answer(ctx, multicast.ProcessID(request.GetTo()), request.GetRequest())
 	var remote *RemoteError
 	switch {
@@ -178,6 +214,9 @@ func (s *Server) Call(ctx context.Context, request *wire.CallRequest) (*wire.Cal
 
 // answer lets a process here answer a request.
 func (s *Server) answer(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	if to == controlProcess {
+		return s.control.answer(ctx, request)
+	}
 	s.mu.Lock()
 	e := s.endpoints[to]
 	s.mu.Unlock()

@@ -7,16 +7,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/stretchr/testify/require"
 )
 
 // pairOnTCP are two servers on loopback: one with the odd processes, one with the even ones.
-func pairOnTCP(t testing.TB) (odd, even *Server) {
+func pairOnTCP(t testing.TB, credentials *identity.Credentials) (odd, even *Server) {
 	var mu sync.Mutex
 	var servers [2]*Server
-	cfg := Config{Address: "127.0.0.1:0", Resolve: func(id multicast.ProcessID) (string, bool) {
+	cfg := Config{Address: "127.0.0.1:0", Credentials: credentials, Resolve: func(id multicast.ProcessID) (string, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		return servers[id%2].Address(), true
@@ -41,7 +43,8 @@ func TestPortInUse(t *testing.T) {
 	require.ErrorContains(t, err, "address "+address+" is in use by another process")
 }
 
-func TestOnlyLoopbackUnlessExposed(t *testing.T) {
+func TestOnlyLoopbackWithoutCertificates(t *testing.T) {
+	certs := newAuthority(t, "prod")
 	for address, ok := range map[string]bool{
 		"127.0.0.1:1": true, "localhost:1": true, "[::1]:1": true, "127.9.9.9:1": true,
 		"0.0.0.0:1": false, ":1": false, "10.0.0.1:1": false, "example.org:1": false, "127.0.0.1": false,
@@ -49,20 +52,24 @@ func TestOnlyLoopbackUnlessExposed(t *testing.T) {
 		cfg := Config{}
 		require.Equal(t, ok, cfg.checkAddress(address) == nil, address)
 		if address != "127.0.0.1" {
-			cfg.Exposed = true
+			cfg.Credentials = certs.server("n1")
 			require.NoError(t, cfg.checkAddress(address))
 		}
 	}
 	_, err := Listen(Config{Address: "0.0.0.0:0"})
-	require.ErrorContains(t, err, "Exposed")
+	require.ErrorContains(t, err, "globalfs certs")
 	c := Dial(Config{Resolve: func(multicast.ProcessID) (string, bool) { return "192.0.2.1:80", true }})
 	_, err = c.Call(t.Context(), 1, nil)
-	require.ErrorContains(t, err, "Exposed")
+	require.ErrorContains(t, err, "globalfs certs")
+	_, err = c.CallAddress(t.Context(), "192.0.2.1:80", nil)
+	require.ErrorContains(t, err, "globalfs certs")
 	require.NoError(t, c.Close())
+	_, err = Listen(Config{Address: "127.0.0.1:0", Credentials: certs.client("c", posix.Everybody())})
+	require.ErrorContains(t, err, "only a server may listen")
 }
 
 func TestClientOverTCP(t *testing.T) {
-	odd, even := pairOnTCP(t)
+	odd, even := pairOnTCP(t, nil)
 	even.Endpoint(2).Serve(echo)
 	c := Dial(Config{Resolve: odd.pool.cfg.Resolve})
 	reply, err := c.Call(t.Context(), 2, []byte("hello"))
@@ -89,7 +96,7 @@ func TestNobodyListens(t *testing.T) {
 // TestServerRestart: a whole address goes away, with frames under way, and comes back.
 func TestServerRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newGRPCWorld(t).(*grpcWorld)
+		w := newGRPCWorld(t, nil)
 		all := bootAll(t, w, 3)
 		for life := uint64(2); life < 6; life++ {
 			for range 50 {
@@ -118,7 +125,7 @@ func TestServerRestart(t *testing.T) {
 // TestWildPacketsBreakTheStream, and links to others go on.
 func TestWildPacketsBreakTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newGRPCWorld(t).(*grpcWorld)
+		w := newGRPCWorld(t, nil)
 		all := bootAll(t, w, 2)
 		conn, err := w.servers[1].pool.conn(address(2))
 		require.NoError(t, err)

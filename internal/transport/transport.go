@@ -90,5 +90,8 @@ func checkFrame(frame []byte) error {
 
 // unreachable wraps ErrUnreachable.
 func unreachable(to multicast.ProcessID, why string) error {
+	if to == controlProcess {
+		return fmt.Errorf("server: %w: %s", ErrUnreachable, why)
+	}
 	return fmt.Errorf("process %d: %w: %s", to, ErrUnreachable, why)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/test/bufconn"
@@ -29,7 +30,8 @@ var worlds = map[string]func(t *testing.T) world{
 			return time.Duration(from+2*to) * time.Millisecond
 		})}
 	},
-	"GRPC": newGRPCWorld,
+	"GRPC": func(t *testing.T) world { return newGRPCWorld(t, nil) },
+	"TLS":  func(t *testing.T) world { return newGRPCWorld(t, newAuthority(t, "prod").server("n1")) },
 }
 
 type localWorld struct{ *Local }
@@ -40,9 +42,10 @@ func (w localWorld) close()                                   { _ = w.Close() }
 
 // grpcWorld has three servers; process p is at the server p%3, and nobody knows the processes from 100 on.
 type grpcWorld struct {
-	t       *testing.T
-	pipes   *pipes
-	servers []*Server
+	t           *testing.T
+	pipes       *pipes
+	servers     []*Server
+	credentials *identity.Credentials // nil: no TLS
 }
 
 const unknownProcess multicast.ProcessID = 100
@@ -53,8 +56,8 @@ func resolve(id multicast.ProcessID) (string, bool) {
 	return address(int(id % 3)), id < unknownProcess
 }
 
-func newGRPCWorld(t *testing.T) world {
-	w := &grpcWorld{t: t, pipes: &pipes{listeners: map[string]*bufconn.Listener{}}}
+func newGRPCWorld(t *testing.T, credentials *identity.Credentials) *grpcWorld {
+	w := &grpcWorld{t: t, credentials: credentials, pipes: &pipes{listeners: map[string]*bufconn.Listener{}}}
 	for i := range 3 {
 		w.servers = append(w.servers, w.listen(i))
 	}
@@ -62,7 +65,7 @@ func newGRPCWorld(t *testing.T) world {
 }
 
 func (w *grpcWorld) listen(i int) *Server {
-	s, err := Listen(Config{Address: address(i), Resolve: resolve, listen: w.pipes.listen, dial: w.pipes.dial})
+	s, err := Listen(Config{Address: address(i), Resolve: resolve, Credentials: w.credentials, listen: w.pipes.listen, dial: w.pipes.dial})
 	require.NoError(w.t, err)
 	return s
 }

@@ -1,0 +1,53 @@
+package transport
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// authority makes certificates for a test.
+type authority struct {
+	t   testing.TB
+	dir string
+	ca  *identity.CA
+}
+
+func newAuthority(t testing.TB, cluster string) *authority {
+	ca, err := identity.NewCA(cluster, identity.CAValidity)
+	require.NoError(t, err)
+	a := &authority{t: t, dir: t.TempDir(), ca: ca}
+	require.NoError(t, identity.SaveCA(a.dir, ca, false))
+	return a
+}
+
+func (a *authority) issue(r identity.Request) *identity.Credentials {
+	p, err := a.ca.Issue(r)
+	require.NoError(a.t, err)
+	files := identity.FilesIn(a.dir, r.Role, r.Name)
+	require.NoError(a.t, p.Save(files, true))
+	c, err := identity.Load(files, nil)
+	require.NoError(a.t, err)
+	return c
+}
+
+func (a *authority) server(name string) *identity.Credentials {
+	return a.issue(identity.Request{Role: identity.Server, Name: name})
+}
+
+func (a *authority) client(name string, may *posix.Authority) *identity.Credentials {
+	return a.issue(identity.Request{Role: identity.Client, Name: name, Authority: may})
+}
+
+func (a *authority) admin(name string) *identity.Credentials {
+	return a.issue(identity.Request{Role: identity.Admin, Name: name})
+}
+
+// short is a client's whose certificate ends soon.
+func (a *authority) short(name string, validity time.Duration) *identity.Credentials {
+	return a.issue(identity.Request{Role: identity.Client, Name: name, Authority: posix.Everybody(), Validity: validity})
+}
