@@ -48,6 +48,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	args, helper := asMountHelper(os.Args[0], args)
 	root := newRoot(stderr)
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -61,6 +62,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	var usage usageError
 	var status statusError
 	switch {
+	case helper:
+		return exitMount
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &input):
@@ -93,7 +96,8 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())}
 	})
 	logging.register(root, stderr)
-	root.AddCommand(newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC(), newStorage())
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
+	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC(), newStorage())
 	return root
 }
 

@@ -84,7 +84,9 @@ func TestWatchShowsThePresentAndEachChange(t *testing.T) {
 }
 
 func TestWatchOutlivesEtcd(t *testing.T) {
-	harms := map[string]struct{ harm, heal func(*testing.T, *registrytest.Etcd) }{
+	harms := map[string]struct {
+		harm, heal func(*testing.T, *registrytest.Etcd)
+	}{
 		"killed": {
 			func(_ *testing.T, e *registrytest.Etcd) { e.Kill() },
 			func(t *testing.T, e *registrytest.Etcd) { e.Restart(t) },

@@ -122,3 +122,6 @@ func (s *Storage) Metrics(report metrics.Report) {
 	tell(metrics.StorageCorruptFixed, status.Scrub.Fixed)
 	tell(metrics.StorageCorruptLeft, status.Scrub.Unfixed)
 }
+
+// Status gives the state of the node's part of its region.
+func (s *Storage) Status() block.Status { return s.node.Status() }

@@ -57,6 +57,7 @@ var floors = map[string]int{
 
 	"internal/attach": 7,
 	"internal/dev":    8,
+	"internal/daemon": 8,
 	"internal/bench":  8,
 	"bench/ordering":  8,
 	"bench/process":   8,

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// adminFlags are those of all admin commands.
+type adminFlags struct {
+	access  accessFlags
+	output  string
+	logging *logFlags
+}
+
+func newAdmin(logging *logFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "admin",
+		Short: "Change the servers of a running cluster",
+		Long: `admin changes who the servers of a cluster are and what they keep. Changes go through the registry, so etcd must be there; the servers
+hear of them and do the work in the background: 'globalfs status' shows it. In a cluster with certificates an admin's is needed.`,
+		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
+  globalfs admin drain us-west-2a
+  globalfs admin move-leader 0 eu-west-1a`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging))
+	return cmd
+}
+
+func (f *adminFlags) register(cmd *cobra.Command) *cobra.Command {
+	f.access.register(cmd)
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// ask has a server do q, and prints what it made.
+func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, done string) error {
+	if err := checkOutput(f.output); err != nil {
+		return err
+	}
+	logger, err := f.logging.logger()
+	if err != nil {
+		return err
+	}
+	a, err := f.access.open(cmd.Context(), logger, identity.Admin)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = a.Close() }() // it only ends connections
+	var changed daemon.Changed
+	if err := a.Ask(cmd.Context(), server, q, &changed); err != nil {
+		return err
+	}
+	if f.output == "json" {
+		return printJSON(cmd.OutOrStdout(), changed)
+	}
+	for _, note := range changed.Notes {
+		fmt.Fprintln(cmd.OutOrStdout(), note)
+	}
+	if changed.Server != "" {
+		done = fmt.Sprintf(done, changed.Server)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), done)
+	return nil
+}
+
+func newAdminJoin(logging *logFlags) *cobra.Command {
+	f := adminFlags{logging: logging}
+	return f.register(&cobra.Command{
+		Use:   "join REGION HOST:PORT",
+		Short: "Make room for a new server in a region",
+		Long: `join gives a new server a name: start it then, on its host, with the cluster file and that name. It gets its share of the region's
+blocks; replicas move to it when another server is drained, or by 'admin replace'.`,
+		Example: `  globalfs admin join us-west-2 10.1.0.4:7420`,
+		Args:    twoArguments("a REGION and the new server's HOST:PORT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := topology.CheckAddress(args[1]); err != nil {
+				return inputError{err}
+			}
+			return f.ask(cmd, "", &daemon.Request{Op: daemon.Join, Region: topology.Region(args[0]), Address: args[1]},
+				"%[1]s: start it with 'globalfs server %[1]s' on its host")
+		},
+	})
+}
+
+func newAdminDrain(logging *logFlags) *cobra.Command {
+	f := adminFlags{logging: logging}
+	return f.register(&cobra.Command{
+		Use:   "drain SERVER",
+		Short: "Have a server give all that it keeps to others of its region",
+		Long: `drain moves the replicas of a server to others of its region, which need not have one of the same partition, and has it hand its blocks
+back. Once 'globalfs status' does not show it any more it can be stopped for ever.`,
+		Example: `  globalfs admin drain us-west-2a`,
+		Args:    oneServer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.ask(cmd, "", &daemon.Request{Op: daemon.Drain, Server: args[0]}, args[0]+" is being drained: 'globalfs status' shows when it has left")
+		},
+	})
+}
+
+func newAdminRemove(logging *logFlags) *cobra.Command {
+	f := adminFlags{logging: logging}
+	return f.register(&cobra.Command{
+		Use:   "remove SERVER",
+		Short: "Take a server out that is gone for ever",
+		Long: `remove takes a server that is dead out of its region's storage ring; the others make the missing copies. Its replicas must have been replaced
+before ('admin replace'). A server that lives is drained instead.`,
+		Example: `  globalfs admin remove us-west-2a`,
+		Args:    oneServer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.ask(cmd, "", &daemon.Request{Op: daemon.Remove, Server: args[0]}, args[0]+" is out of the cluster")
+		},
+	})
+}
+
+func newAdminMoveLeader(logging *logFlags) *cobra.Command {
+	f := adminFlags{logging: logging}
+	return f.register(&cobra.Command{
+		Use:     "move-leader PARTITION SERVER",
+		Short:   "Have the replica on a server lead a partition",
+		Long:    `move-leader makes the replica on SERVER the leader of a partition, which it stays until it fails or another one is asked to lead.`,
+		Example: `  globalfs admin move-leader 0 eu-west-1a`,
+		Args:    twoArguments("a PARTITION and a SERVER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := parsePartition(args[0])
+			if err != nil {
+				return err
+			}
+			return f.ask(cmd, args[1], &daemon.Request{Op: daemon.MoveLeader, Partition: p}, args[1]+" was asked to lead")
+		},
+	})
+}
+
+func newAdminReplace(logging *logFlags) *cobra.Command {
+	f := adminFlags{logging: logging}
+	var to string
+	cmd := f.register(&cobra.Command{
+		Use:   "replace PARTITION SERVER",
+		Short: "Move a replica of a partition to another server",
+		Long: `replace has a new replica of a partition take the place of the one on SERVER, which may be dead: it takes over the state of the others. A
+majority of the partition's replicas must be up. A server that comes back with an empty disk does this for itself.`,
+		Example: `  globalfs admin replace 2 us-east-1a --to us-east-1d`,
+		Args:    twoArguments("a PARTITION and a SERVER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := parsePartition(args[0])
+			if err != nil {
+				return err
+			}
+			return f.ask(cmd, "", &daemon.Request{Op: daemon.Replace, Partition: p, Server: args[1], To: to}, "it takes over the state of the others")
+		},
+	})
+	cmd.Flags().StringVar(&to, "to", "", "server that gets it (default: one of the region that has none of the partition)")
+	return cmd
+}
+
+func oneServer(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError{fmt.Errorf("%s: give one SERVER", cmd.Name())}
+	}
+	return nil
+}
+
+func parsePartition(text string) (uint16, error) {
+	p, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0, inputError{errors.New(text + ": give the number of a partition, as 'globalfs status' shows it")}
+	}
+	return uint16(p), nil
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// initFlags are those of `init`.
+type initFlags struct {
+	file      daemon.File
+	regions   []string
+	addresses map[string]string
+	loopback  int
+	force     bool
+}
+
+func newInit() *cobra.Command {
+	f := initFlags{file: daemon.DefaultFile()}
+	cmd := &cobra.Command{
+		Use:   "init [FILE]",
+		Short: "Write the commented file of a new cluster",
+		Long: `init writes the file that describes a cluster (default: cluster.yaml), with a comment on each line. The same file goes to all
+servers. Servers whose address is not given get NAME.example.com:7420, to be edited; with --loopback all are on this machine.`,
+		Example: `  globalfs init --name prod --regions us-west-2,us-east-1,eu-west-1 --etcd https://etcd1.example.com:2379
+  globalfs init --loopback 7420 --datacenters 1 --replicas 1 --copies 1 try.yaml
+  globalfs init --name prod --address us-west-2a=10.1.0.1:7420 --address us-west-2b=10.1.0.2:7420`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("%s: give one FILE", cmd.Name())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, append(args, "cluster.yaml")[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.file.Name, "name", "globalfs", "of the cluster, in certificates and in the registry")
+	flags.StringSliceVar(&f.regions, "regions", []string{"us-west-2", "us-east-1", "eu-west-1"}, "names of the regions")
+	flags.IntVar(&f.file.Datacenters, "datacenters", f.file.Datacenters, "a region, one server in each")
+	flags.IntVar(&f.file.Replicas, "replicas", f.file.Replicas, "of a partition: 1, 3 or 5")
+	flags.IntVar(&f.file.Copies, "copies", f.file.Copies, "of a block in a region")
+	flags.StringToStringVar(&f.addresses, "address", nil, "SERVER=HOST:PORT, may be repeated")
+	flags.StringSliceVar(&f.file.Registry.Endpoints, "etcd", []string{"http://127.0.0.1:2379"}, "etcd's endpoints")
+	flags.StringVar(&f.file.Certificates, "certificates", "certs", "directory of 'globalfs certs', relative to the file; empty: none, on loopback only")
+	flags.StringVar(&f.file.DataDir, "data-dir", f.file.DataDir, "where servers keep their data")
+	flags.IntVar(&f.loopback, "loopback", 0, "put all servers on 127.0.0.1, on ports from this one on")
+	flags.BoolVar(&f.force, "force", false, "overwrite the file")
+	return cmd
+}
+
+func (f *initFlags) run(cmd *cobra.Command, path string) error {
+	f.file.Regions = nil
+	for _, r := range f.regions {
+		f.file.Regions = append(f.file.Regions, topology.Region(r))
+	}
+	if err := f.locate(); err != nil {
+		return inputError{err}
+	}
+	if err := f.file.Validate(); err != nil {
+		return inputError{err}
+	}
+	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if f.force {
+		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	out, err := os.OpenFile(path, how, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return inputError{fmt.Errorf("%s is there already: name another file, or overwrite it with --force", path)}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = out.WriteString(f.file.Template())
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	f.next(cmd, path)
+	return nil
+}
+
+// locate gives each server an address.
+func (f *initFlags) locate() error {
+	plain := f.file.Spec
+	plain.Addresses = nil
+	plan, err := plain.Plan()
+	if err != nil {
+		return err
+	}
+	f.file.Addresses = map[string]string{}
+	for i, s := range plan.Servers {
+		switch address, given := f.addresses[s.Name]; {
+		case given:
+			f.file.Addresses[s.Name] = address
+		case f.loopback != 0:
+			f.file.Addresses[s.Name] = net.JoinHostPort("127.0.0.1", strconv.Itoa(f.loopback+i))
+		default:
+			f.file.Addresses[s.Name] = s.Name + ".example.com:7420"
+		}
+	}
+	for name := range f.addresses {
+		if !slices.ContainsFunc(plan.Servers, func(s topology.Server) bool { return s.Name == name }) {
+			return fmt.Errorf("--address %s: there is no such server", name)
+		}
+	}
+	return nil
+}
+
+// next says what is to be done with the file.
+func (f *initFlags) next(cmd *cobra.Command, path string) {
+	out := cmd.OutOrStdout()
+	var names []string
+	for _, r := range f.file.Regions {
+		for d := range f.file.Datacenters {
+			names = append(names, fmt.Sprintf("%s%c", r, 'a'+d))
+		}
+	}
+	fmt.Fprintf(out, "wrote %s: %d servers in %d regions. Next:\n", path, len(names), len(f.file.Regions))
+	if f.file.Certificates != "" {
+		fmt.Fprintf(out, "  globalfs certs init --cluster %s --dir %s\n", f.file.Name, f.file.Certificates)
+		fmt.Fprintf(out, "  globalfs certs server --dir %s NAME          # for each of: %s\n", f.file.Certificates, strings.Join(names, " "))
+	}
+	fmt.Fprintf(out, "  globalfs server NAME --config %s             # for each of them, on its host\n", path)
+	fmt.Fprintf(out, "  globalfs mount %s /mnt/globalfs\n", f.file.Addresses[names[0]])
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/daemon"
+)
+
+// serverFlags are those of `server`.
+type serverFlags struct {
+	config, dataDir, listen, metrics, profiler string
+}
+
+func newServer(logging *logFlags) *cobra.Command {
+	var f serverFlags
+	cmd := &cobra.Command{
+		Use:   "server NAME",
+		Short: "Run one server of a cluster",
+		Long: `server runs the server NAME of the cluster that the file describes: its replicas and its storage node. It runs until it gets
+SIGINT or SIGTERM. What it serves does not need etcd; it asks etcd when it starts, and hears of changes from it.`,
+		Example: `  globalfs server us-west-2a --config /etc/globalfs/cluster.yaml
+  globalfs server us-west-2a --config cluster.yaml --data-dir /data --metrics 127.0.0.1:9464`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{errors.New("server: give the NAME of one server of the cluster file")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			logger, err := logging.logger()
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), logger)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "the cluster file (default: "+defaultConfigs+")")
+	flags.StringVar(&f.dataDir, "data-dir", "", "directory with a directory for each server of this host (default: data_dir of the cluster file)")
+	flags.StringVar(&f.listen, "listen", "", "HOST:PORT to listen at, such as 0.0.0.0:7420 (default: the server's address in the cluster file)")
+	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz at this loopback address, such as 127.0.0.1:9464")
+	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
+	return cmd
+}
+
+// defaultConfigs is where the cluster file is looked for.
+const defaultConfigs = "./cluster.yaml, /etc/globalfs/cluster.yaml"
+
+// readConfig reads the cluster file.
+func readConfig(path string) (*daemon.File, error) {
+	if path == "" {
+		path = "cluster.yaml"
+		if _, err := os.Stat(path); err != nil {
+			path = "/etc/globalfs/cluster.yaml"
+		}
+	}
+	f, err := daemon.ReadFile(path)
+	if err != nil {
+		return nil, inputError{err}
+	}
+	return f, nil
+}
+
+func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logger *slog.Logger) (err error) {
+	file, err := readConfig(f.config)
+	if err != nil {
+		return err
+	}
+	if f.dataDir != "" {
+		if file.DataDir, err = filepath.Abs(f.dataDir); err != nil {
+			return err
+		}
+	}
+	stop, err := serveLoopback("--pprof", f.profiler, profiles())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: version(), Logger: logger.With("server", name)})
+	if err != nil {
+		return err
+	}
+	stopMetrics, err := serveLoopback("--metrics", f.metrics, health(s))
+	if err != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return errors.Join(err, s.Run(ctx)) // which closes it
+	}
+	defer func() { err = errors.Join(err, stopMetrics()) }()
+	fmt.Fprintf(out, "ready: server %s at %s\n", name, s.Address())
+	notifyReady()
+	return s.Run(ctx)
+}
+
+// health serves what a supervisor and Prometheus ask.
+func health(s *daemon.Server) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", s.Metrics().Handler())
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
+		if missing := s.Unready(r.Context()); missing != "" {
+			http.Error(w, missing, http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}

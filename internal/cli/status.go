@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
+)
+
+// exitUnhealthy is etcdctl's code for a cluster that is not healthy.
+const exitUnhealthy = 5
+
+func newStatus(logging *logFlags) *cobra.Command {
+	var access accessFlags
+	var output string
+	var watch bool
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the state of a cluster on one screen",
+		Long: `status asks all servers: what is wrong, in one line each, then regions, partitions with their leaders and how far replicas are
+behind, storage and repair. Exit codes: 0 healthy, 5 something is wrong, 1 no server answers.`,
+		Example: `  globalfs status --config cluster.yaml
+  globalfs status --servers 10.1.0.1:7420 --certs certs --watch
+  globalfs status -o json | jq '.problems'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			logger, err := logging.logger()
+			if err != nil {
+				return err
+			}
+			a, err := access.open(cmd.Context(), logger, identity.Admin, identity.Client)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = a.Close() }() // it only ends connections
+			if watch {
+				return watchStatus(cmd.Context(), a, cmd.OutOrStdout(), every)
+			}
+			return showStatus(cmd.Context(), a, cmd.OutOrStdout(), output)
+		},
+	}
+	access.register(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "with --watch: how often")
+	return cmd
+}
+
+func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, output string) error {
+	h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
+	var err error
+	if output == "json" {
+		err = printJSON(out, h)
+	} else {
+		err = printHealth(out, h)
+	}
+	if err == nil && len(h.Problems) > 0 {
+		return statusError{fmt.Errorf("the cluster is not healthy: %d problems", len(h.Problems)), exitUnhealthy}
+	}
+	return err
+}
+
+// clearScreen is understood by every terminal of today.
+const clearScreen = "\x1b[H\x1b[2J"
+
+func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, every time.Duration) error {
+	if every <= 0 {
+		return inputError{fmt.Errorf("--every %v: give a duration such as 2s", every)}
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
+		if ctx.Err() != nil {
+			return nil
+		}
+		fmt.Fprint(out, clearScreen)
+		if err := printHealth(out, h); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+)
+
+// Operation is what a server itself can be asked, beside its replicas and its storage node.
+type Operation string
+
+// The operations. What changes the cluster needs an admin's certificate.
+const (
+	Describe Operation = "describe" // -> Description; anybody's
+	Status   Operation = "status"   // -> ServerStatus; anybody's
+
+	Join       Operation = "join"        // Region Address -> Changed: a new server gets a name there
+	Drain      Operation = "drain"       // Server -> Changed: it hands its blocks back, and its replicas move to others of its region
+	Remove     Operation = "remove"      // Server -> Changed: one that is gone for ever is taken out without being asked
+	MoveLeader Operation = "move-leader" // Partition -> Changed: the replica on the asked server leads
+	Replace    Operation = "replace"     // Partition Server To -> Changed: a replica moves to another server, or to an empty disk of the same
+)
+
+// Request is one question, as JSON.
+type Request struct {
+	Op        Operation       `json:"op"`
+	Region    topology.Region `json:"region,omitempty"`
+	Server    string          `json:"server,omitempty"`
+	To        string          `json:"to,omitempty"`
+	Address   string          `json:"address,omitempty"`
+	Partition uint16          `json:"partition,omitempty"`
+}
+
+// Description is what a process must know of a cluster to use it.
+type Description struct {
+	Server  string          `json:"server"` // who answers
+	Region  topology.Region `json:"region"` // where it is
+	Version uint64          `json:"version"`
+	Spec    string          `json:"spec"` // of topology, as YAML
+}
+
+// ServerStatus is what a server says of itself.
+type ServerStatus struct {
+	Name     string               `json:"name"`
+	Region   topology.Region      `json:"region"`
+	Address  string               `json:"address"`
+	Build    string               `json:"build"`
+	Started  time.Time            `json:"started"`
+	Version  uint64               `json:"version"`            // of the cluster's description that it knows
+	Registry string               `json:"registry,omitempty"` // what keeps it from the registry; empty: nothing
+	Replicas []ReplicaStatus      `json:"replicas"`
+	Storage  *mount.StorageServer `json:"storage,omitempty"`
+}
+
+// ReplicaStatus is what a replica says of itself.
+type ReplicaStatus struct {
+	Partition uint16 `json:"partition"`
+	Process   uint32 `json:"process"`
+	Leads     bool   `json:"leads"`
+	Applied   uint64 `json:"applied"`   // commands of its partition
+	Undecided int    `json:"undecided"` // commands of several partitions that wait for others
+	AgeMS     int64  `json:"age_ms"`    // what it reads is not older
+}
+
+// Changed tells what a change has made.
+type Changed struct {
+	Version uint64   `json:"version"` // of the description with it
+	Server  string   `json:"server,omitempty"`
+	Notes   []string `json:"notes,omitempty"` // for the operator
+}
+
+// maxRequest bounds what is decoded, in bytes.
+const maxRequest = 4 << 10
+
+// control answers what others ask the server itself: a transport.Handler.
+func (s *Server) control(ctx context.Context, request []byte) ([]byte, error) {
+	if len(request) > maxRequest {
+		return nil, fmt.Errorf("control request of %d bytes: at most %d", len(request), maxRequest)
+	}
+	var q Request
+	if err := json.Unmarshal(request, &q); err != nil {
+		return nil, fmt.Errorf("control request: %w", err)
+	}
+	answer, err := s.answer(ctx, &q)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(answer)
+}
+
+func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
+	switch q.Op {
+	case Describe:
+		d := s.known.now.Load()
+		return Description{Server: s.cfg.Name, Region: d.cluster.Server(s.cfg.Name).Region, Version: d.spec.Version, Spec: string(d.spec.YAML())}, nil
+	case Status:
+		return s.Status(ctx), nil
+	}
+	if !mayAdmin(ctx) {
+		return nil, fmt.Errorf("%q needs the certificate of an admin: 'globalfs certs admin NAME' makes one", q.Op)
+	}
+	switch q.Op {
+	case Join:
+		return s.join(ctx, q)
+	case Drain:
+		return s.drain(ctx, q)
+	case Remove:
+		return s.remove(ctx, q)
+	case Replace:
+		return s.replace(ctx, q)
+	case MoveLeader:
+		return Changed{Version: s.known.now.Load().spec.Version}, s.server.Lead(ctx, q.Partition)
+	}
+	return nil, fmt.Errorf("there is no operation %q: is this server of an older version?", q.Op)
+}
+
+// mayAdmin reports whether who asks may change the cluster. In a cluster without certificates everybody may: it listens on loopback only.
+func mayAdmin(ctx context.Context) bool {
+	peer, known := transport.PeerOf(ctx)
+	return !known || peer.Role == identity.Admin
+}
+
+// asker asks a server at an address itself.
+type asker interface {
+	CallAddress(ctx context.Context, address string, request []byte) ([]byte, error)
+}
+
+// ask sends q to the server at an address and reads its answer.
+func ask(ctx context.Context, via asker, address string, q *Request, into any) error {
+	request, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	reply, err := via.CallAddress(ctx, address, request)
+	var remote *transport.RemoteError
+	switch {
+	case errors.As(err, &remote):
+		return fmt.Errorf("%s: %s", address, remote.Text)
+	case err != nil:
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	if err := json.Unmarshal(reply, into); err != nil {
+		return fmt.Errorf("%s: answer to %q: %w: is that a server of GlobalFS, of this version?", address, q.Op, err)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// claimDir makes dir this process's, until unlock (D2).
+func claimDir(dir string) (unlock func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s is in use by another globalfs server: stop it, or name another with --data-dir", dir), lock.Close())
+	}
+	return lock.Close, nil
+}
+
+// ownerFile says whose a data directory is: cluster, server, and an instance that tells this directory from all others.
+const ownerFile = "owner"
+
+// checkOwner compares dir's owner with this server, or notes it (D3), and gives the instance.
+func checkOwner(dir, name string, d *description) (instance string, err error) {
+	path := filepath.Join(dir, ownerFile)
+	wanted := fmt.Sprintf("%s %s %s", d.spec.Name, d.cluster.Identity(), name)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		instance = rand.Text()
+		return instance, server.WriteDurably(path, fmt.Appendf(nil, "%s\n%s\n", wanted, instance))
+	}
+	if err != nil {
+		return "", err
+	}
+	is, instance, ok := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
+	switch {
+	case !ok || instance == "":
+		return "", fmt.Errorf("%s is damaged: it should say %q and, in a second line, any name of its own", path, wanted)
+	case is != wanted:
+		return "", fmt.Errorf("data directory %s is of %q, not of %q (cluster, birth, server): give another --data-dir, or remove that one", dir, is, wanted)
+	}
+	return instance, nil
+}
+
+// marks is what the registry notes of processes for good.
+type marks interface {
+	Mark(ctx context.Context, name string) error
+	Marked(ctx context.Context, name string) (bool, error)
+}
+
+// processFile names the process whose state a partition's directory is, and whether that is marked in the registry.
+const processFile = "process"
+
+// settle makes the directory of each replica that d has on a server fit its process (D1), and gives those whose disk is lost:
+// they must be replaced before anything starts. What a replaced process has left is deleted.
+func settle(ctx context.Context, dir, name string, d *description, r marks) (lost []topology.Replica, err error) {
+	for i := range d.cluster.Partitions {
+		p := &d.cluster.Partitions[i]
+		for _, replica := range p.Replicas {
+			if replica.Server != name {
+				continue
+			}
+			gone, err := settleOne(ctx, filepath.Join(dir, fmt.Sprintf("partition-%d", p.ID)), replica.Process, r)
+			if err != nil {
+				return nil, fmt.Errorf("partition %d: %w", p.ID, err)
+			}
+			if gone {
+				lost = append(lost, replica)
+			}
+		}
+	}
+	return lost, nil
+}
+
+// settleOne does it for one directory, and reports whether its process has lost its disk.
+func settleOne(ctx context.Context, dir string, process multicast.ProcessID, r marks) (lost bool, err error) {
+	path := filepath.Join(dir, processFile)
+	was, marked, err := readProcess(path)
+	switch {
+	case err != nil:
+		return false, err
+	case was == process && marked:
+		return false, nil
+	case was != process:
+		if spoke, err := r.Marked(ctx, markOf(process)); err != nil || spoke {
+			return spoke, err
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return false, err
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return false, err
+		}
+		if err := server.WriteDurably(path, fmt.Appendf(nil, "%d new\n", process)); err != nil {
+			return false, err
+		}
+	}
+	if err := r.Mark(ctx, markOf(process)); err != nil {
+		return false, err
+	}
+	return false, server.WriteDurably(path, fmt.Appendf(nil, "%d\n", process))
+}
+
+func markOf(process multicast.ProcessID) string { return fmt.Sprintf("replica-%d", process) }
+
+// readProcess gives the process that a directory belongs to, 0 if to none, and whether that is marked in the registry for sure.
+func readProcess(path string) (process multicast.ProcessID, marked bool, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	number, isNew := strings.CutSuffix(strings.TrimSpace(string(text)), " new")
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || n == 0 {
+		return 0, false, fmt.Errorf("%s does not name a process: if the disk is damaged, remove the directory: the replica is then replaced", path)
+	}
+	return multicast.ProcessID(n), !isNew, nil
+}

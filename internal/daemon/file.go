@@ -1,0 +1,137 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/wal"
+)
+
+// File is what a person writes of a cluster: the same file on all its servers.
+type File struct {
+	topology.Spec `yaml:",inline"`
+	Registry      RegistryFile `yaml:"registry"`
+	// Certificates is a directory as 'globalfs certs' makes them, relative to the file. Empty: connections are neither encrypted nor
+	// authenticated, and only loopback addresses are used.
+	Certificates string `yaml:"certificates"`
+	// Durability is what an acknowledged update survives: os or sync.
+	Durability string `yaml:"durability"`
+	// DataDir is the directory where each server has one, named after it.
+	DataDir string `yaml:"data_dir"`
+	GC      GCFile `yaml:"gc"`
+}
+
+// RegistryFile says where etcd is.
+type RegistryFile struct {
+	Endpoints []string `yaml:"endpoints"`
+	// CA, Certificate and Key are files for https endpoints, relative to the file: all may be empty.
+	CA          string `yaml:"ca"`
+	Certificate string `yaml:"certificate"`
+	Key         string `yaml:"key"`
+	// Username, and the file that holds the password, if etcd asks for them.
+	Username     string        `yaml:"username"`
+	PasswordFile string        `yaml:"password_file"`
+	Timeout      time.Duration `yaml:"timeout"`
+	Lease        time.Duration `yaml:"lease"`
+}
+
+// GCFile says how the servers delete what nobody needs.
+type GCFile struct {
+	Grace time.Duration `yaml:"grace"`
+	Sweep time.Duration `yaml:"sweep"`
+}
+
+// DefaultDataDir is DataDir's default.
+const DefaultDataDir = "/var/lib/globalfs"
+
+// DefaultFile gives what a file need not say.
+func DefaultFile() File {
+	return File{
+		Spec:       topology.DefaultSpec(),
+		Registry:   RegistryFile{Timeout: registry.DefaultTimeout, Lease: registry.DefaultLease},
+		Durability: "os", DataDir: DefaultDataDir,
+		GC: GCFile{Grace: collector.DefaultGrace, Sweep: collector.DefaultSweep},
+	}
+}
+
+// ReadFile reads a cluster file over the defaults. Paths in it are absolute then. Errors name the file, the line and the key.
+func ReadFile(path string) (*File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: 'globalfs init' writes such a file", err)
+	}
+	f, err := parseFile(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	at, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []*string{&f.Certificates, &f.DataDir, &f.Registry.CA, &f.Registry.Certificate, &f.Registry.Key, &f.Registry.PasswordFile} {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(at, *p)
+		}
+	}
+	return f, nil
+}
+
+func parseFile(text []byte) (*File, error) {
+	f := DefaultFile()
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.New(strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type daemon.File", "").Replace(err.Error()))
+	}
+	return &f, f.Validate()
+}
+
+// Validate names the key that is wrong, its value and what to do.
+func (f *File) Validate() error {
+	if err := f.Spec.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case f.Name == "":
+		return errors.New("name: missing: give the cluster a name, which its certificates and the registry use")
+	case f.Version != 0 || f.Started || !f.Created.IsZero() || len(f.Replaced)+len(f.StorageChanges) > 0:
+		return errors.New("version, created, started, replaced, storage_changes: these are kept by the servers: remove them")
+	case len(f.Addresses) == 0:
+		return errors.New("addresses: missing: give each server's host:port")
+	case len(f.Registry.Endpoints) == 0:
+		return errors.New("registry: endpoints: missing: give those of etcd, such as http://127.0.0.1:2379")
+	case f.GC.Grace < 0 || f.GC.Sweep <= 0:
+		return fmt.Errorf("gc: grace %v, sweep %v: give durations such as 10m and 1h", f.GC.Grace, f.GC.Sweep)
+	}
+	if _, err := f.durability(); err != nil {
+		return err
+	}
+	plan, err := f.Plan()
+	if err != nil {
+		return err
+	}
+	return plan.Crowded()
+}
+
+// durability gives the kind of log of the replicas. One that survives nothing is not for several hosts: a replica that restarts would
+// have forgotten its promises.
+func (f *File) durability() (wal.Durability, error) {
+	switch f.Durability {
+	case "os":
+		return wal.OS, nil
+	case "sync":
+		return wal.Sync, nil
+	}
+	return 0, fmt.Errorf("durability: %q: give os (an acknowledged update survives the end of the processes) or sync (also a loss of power)", f.Durability)
+}

@@ -1,0 +1,320 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// patience is how long is waited between tries of what only the registry, or another server, can give.
+const patience = time.Second
+
+// learn finds the newest description of the cluster: the registry's, or if that is away the copy in the data directory. A server that has no
+// copy waits for the registry.
+func (s *Server) learn(ctx context.Context) (*description, error) {
+	last, err := loadCopy(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	if last != nil {
+		if err := s.mustHave(last); err != nil {
+			return nil, err
+		}
+		if _, err := s.known.offer(last); err != nil {
+			return nil, err
+		}
+	}
+	for said := false; ; said = true {
+		d, err := s.ask(ctx)
+		switch {
+		case err == nil:
+			return d, s.take(d)
+		case !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil:
+			return nil, err
+		case last != nil:
+			s.cfg.Logger.Warn("the registry is away: starting with what was known of the cluster", "version", last.spec.Version, "error", err)
+			return last, nil
+		case !said:
+			s.cfg.Logger.Warn("the registry is away, and this server is new: waiting for it", "error", err)
+		}
+		if err := wait(ctx, patience); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wait returns after d, or with ctx's error when that ends.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ask gives the registry's description, which it puts there if there is none, and corrects this server's address in it.
+func (s *Server) ask(ctx context.Context) (*description, error) {
+	born := s.cfg.File.Spec
+	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
+	document, created, err := s.registry.Bootstrap(ctx, born.YAML())
+	if err != nil {
+		return nil, err
+	}
+	d, err := read(document)
+	if err != nil {
+		return nil, err
+	}
+	if created {
+		s.cfg.Logger.Info("the cluster is born: its description is in the registry", "cluster", d.spec.Name, "identity", string(d.cluster.Identity()))
+	}
+	asked := s.cfg.File.Spec
+	if err := asked.Adopt(d.spec); err != nil {
+		return nil, fmt.Errorf("the cluster file and the registry differ in what cannot be changed: %w", err)
+	}
+	if err := s.mustHave(d); err != nil {
+		return nil, err
+	}
+	address, named := s.cfg.File.Addresses[s.cfg.Name]
+	if !named || address == d.spec.Addresses[s.cfg.Name] {
+		return d, nil
+	}
+	s.cfg.Logger.Info("this server has moved to another address", "from", d.spec.Addresses[s.cfg.Name], "to", address)
+	return change(ctx, s.registry, func(spec *topology.Spec, _ *topology.Cluster) error {
+		spec.Addresses[s.cfg.Name] = address
+		return nil
+	})
+}
+
+func (s *Server) mustHave(d *description) error {
+	if d.cluster.Server(s.cfg.Name) != nil {
+		return nil
+	}
+	var names []string
+	for _, o := range d.cluster.Servers {
+		names = append(names, o.Name)
+	}
+	return fmt.Errorf("cluster %q has no server of this name, only %v: 'globalfs admin join' makes room for more", d.spec.Name, names)
+}
+
+// take makes d what this process goes by, and keeps a copy.
+func (s *Server) take(d *description) error {
+	newer, err := s.known.offer(d)
+	if err != nil || !newer {
+		return err
+	}
+	return saveCopy(s.dir, d)
+}
+
+// settle makes the directories of replicas fit (D1). Replicas whose disk is lost are replaced.
+func (s *Server) settle(ctx context.Context) error {
+	for said := false; ; said = true {
+		err := s.settleOnce(ctx)
+		if !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		if !said {
+			s.cfg.Logger.Warn("a replica is new on this server, and the registry is away: waiting for it", "error", err)
+		}
+		if err := wait(ctx, patience); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Server) settleOnce(ctx context.Context) error {
+	for {
+		lost, err := settle(ctx, s.dir, s.cfg.Name, s.known.now.Load(), s.registry)
+		if err != nil || len(lost) == 0 {
+			return err
+		}
+		d, err := change(ctx, s.registry, func(spec *topology.Spec, plan *topology.Cluster) error {
+			for _, r := range lost {
+				if plan.Hosts()[r.Process] != nil { // else somebody has replaced it already
+					spec.Replace(plan, r.Process, "")
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range lost {
+			s.cfg.Logger.Warn("a replica's disk is gone: another process takes its place here and takes over the state of the others", "process", r.Process)
+		}
+		if err := s.take(d); err != nil {
+			return err
+		}
+	}
+}
+
+// introduce has a member of the region know of this storage node before it starts for the first time (D4).
+func (s *Server) introduce(ctx context.Context) error {
+	d, self := s.known.now.Load(), s.self()
+	if _, err := os.Stat(filepath.Join(s.dir, "blocks")); err == nil || self.State == topology.StorageLeft || d.cluster.StorageVersion(self.Region) == 1 {
+		return nil
+	}
+	admin := block.NewAdmin(s.transport.Endpoint(self.Storage), patience)
+	for said := false; ; said = true {
+		err := tellMember(ctx, admin, d, self)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !said {
+			s.cfg.Logger.Warn("no other storage server of the region can be told of this new one: trying on", "error", err)
+		}
+		if err := wait(ctx, patience); err != nil {
+			return err
+		}
+	}
+}
+
+// tellMember tells one of the other storage servers of a region who its members are.
+func tellMember(ctx context.Context, admin *block.Admin, d *description, self *topology.Server) error {
+	var errs []error
+	for _, other := range d.cluster.Storage(self.Region) {
+		if other.Name == self.Name {
+			continue
+		}
+		err := admin.SetMembers(ctx, other.Storage, server.Members(d.cluster, self.Region))
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// watch hears of changes from the registry until ctx ends.
+func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
+	s.registry.Watch(ctx, func(document registry.Document) {
+		d, err := read(document)
+		if err != nil {
+			s.cfg.Logger.Error("the registry has a description of the cluster that makes no sense: going on with the last one", "error", err)
+			return
+		}
+		if err := s.hear(d); err != nil {
+			stop(err)
+		}
+	})
+}
+
+// probeEvery is how often the registry is asked for what watching might have missed to say: that it is away.
+const probeEvery = 5 * time.Second
+
+// probe keeps known whether the registry can be reached, for the status.
+func (s *Server) probe(ctx context.Context) {
+	for {
+		_, err := s.registry.Load(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			s.apart.Store(nil)
+		} else {
+			text := err.Error()
+			s.apart.Store(&text)
+		}
+		if wait(ctx, probeEvery) != nil {
+			return
+		}
+	}
+}
+
+// hear takes a description, and has it applied if it is newer.
+func (s *Server) hear(d *description) error {
+	newer, err := s.known.offer(d)
+	if err != nil || !newer {
+		return err
+	}
+	select {
+	case s.heard <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// follow applies what is heard until ctx ends.
+func (s *Server) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.heard:
+		}
+		for err := s.apply(ctx); err != nil && ctx.Err() == nil; err = s.apply(ctx) {
+			s.cfg.Logger.Warn("a change of the cluster cannot be followed yet: trying on", "error", err)
+			if wait(ctx, patience) != nil {
+				return
+			}
+		}
+	}
+}
+
+// apply makes this server what the newest description says.
+func (s *Server) apply(ctx context.Context) error {
+	d := s.known.now.Load()
+	if err := saveCopy(s.dir, d); err != nil {
+		return err
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	d = s.known.now.Load()
+	if err := s.server.Update(ctx, d.cluster); err != nil {
+		return err
+	}
+	s.work.client.Update(d.cluster)
+	s.cfg.Logger.Info("following a change of the cluster", "version", d.spec.Version)
+	return nil
+}
+
+// retire takes this server's storage node out of its region's ring once it has left it and all others know.
+func (s *Server) retire(ctx context.Context) {
+	for wait(ctx, patience) == nil {
+		self := s.self()
+		if self == nil || self.State != topology.StorageLeaving || !s.drained(ctx, self) {
+			continue
+		}
+		d, err := change(ctx, s.registry, func(spec *topology.Spec, plan *topology.Cluster) error {
+			if plan.Server(s.cfg.Name).State == topology.StorageLeaving {
+				spec.LeftStorage(s.cfg.Name)
+			}
+			return nil
+		})
+		if err == nil {
+			err = s.hear(d)
+		}
+		if err != nil {
+			s.cfg.Logger.Warn("this server has no blocks any more, but cannot be taken out of its region's ring: it is tried again", "error", err)
+			continue
+		}
+		s.cfg.Logger.Info("this server's storage has left: the others of its region have all its blocks")
+	}
+}
+
+// drained reports whether this server has no block any more, and all others of the region know that it leaves, so that nobody counts on it.
+func (s *Server) drained(ctx context.Context, self *topology.Server) bool {
+	plan := s.known.now.Load().cluster
+	admin := block.NewAdmin(s.work.caller, storagePatience)
+	for _, o := range plan.Storage(self.Region) {
+		status, err := admin.Status(ctx, o.Storage)
+		if err != nil || status.Members.Version < plan.StorageVersion(self.Region) || o.Name == self.Name && !status.Drained {
+			return false
+		}
+	}
+	return true
+}
+
+// storagePatience bounds how long a storage server may take to answer: its disk may hang.
+const storagePatience = 5 * time.Second

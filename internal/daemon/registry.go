@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// openRegistry makes the access to etcd; it speaks to nobody yet.
+func openRegistry(f *File, logger *slog.Logger) (*registry.Registry, error) {
+	cfg := registry.Config{
+		Endpoints: f.Registry.Endpoints, Cluster: f.Name, Username: f.Registry.Username,
+		Timeout: f.Registry.Timeout, Lease: f.Registry.Lease, Logger: logger,
+	}
+	if f.Registry.PasswordFile != "" {
+		password, err := os.ReadFile(f.Registry.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("registry: password_file: %w", err)
+		}
+		cfg.Password = strings.TrimSpace(string(password))
+	}
+	var err error
+	if cfg.TLS, err = f.Registry.tls(); err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	return registry.Open(cfg)
+}
+
+// tls gives how etcd is reached; nil: as its endpoints say, with the system's roots.
+func (r *RegistryFile) tls() (*tls.Config, error) {
+	if r.CA == "" && r.Certificate == "" && r.Key == "" {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if r.CA != "" {
+		text, err := os.ReadFile(r.CA)
+		if err != nil {
+			return nil, fmt.Errorf("ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("ca: %s has no certificate in PEM", r.CA)
+		}
+	}
+	if (r.Certificate == "") != (r.Key == "") {
+		return nil, errors.New("certificate, key: give both or neither")
+	}
+	if r.Certificate != "" {
+		pair, err := tls.LoadX509KeyPair(r.Certificate, r.Key)
+		if err != nil {
+			return nil, fmt.Errorf("certificate: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
+
+// read makes a description of what the registry has.
+func read(d registry.Document) (*description, error) {
+	spec, err := topology.ParseSpec(d.Value)
+	if err != nil {
+		return nil, fmt.Errorf("the registry's description of the cluster: %w", err)
+	}
+	spec.Version = d.Version
+	return describe(spec)
+}
+
+// change changes the cluster's description in the registry, and gives the new one: edit gets a copy to change and the cluster as it is, and
+// may be called again, when somebody else was faster.
+func change(ctx context.Context, r *registry.Registry, edit func(*topology.Spec, *topology.Cluster) error) (*description, error) {
+	for {
+		document, err := r.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		was, err := read(document)
+		if err != nil {
+			return nil, err
+		}
+		spec := was.copySpec()
+		if err := edit(&spec, was.cluster); err != nil {
+			return nil, err
+		}
+		spec.Version = 0 // the registry counts
+		next, err := describe(spec)
+		if err != nil {
+			return nil, err
+		}
+		version, err := r.Swap(ctx, document.Version, spec.YAML())
+		switch {
+		case errors.Is(err, registry.ErrConflict):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		next.spec.Version = version
+		return next, nil
+	}
+}

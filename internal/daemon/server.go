@@ -1,0 +1,211 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/metrics"
+	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// ServerConfig is what one server is started with.
+type ServerConfig struct {
+	File    *File
+	Name    string        // of the server
+	Listen  string        // address to listen at; empty: that of the cluster's description
+	Healing block.Healing // how the storage node keeps its region whole; zero: the default
+	Retain  int           // see server.Config
+	Build   string        // version of the program, for the status
+	Logger  *slog.Logger
+}
+
+// Server is a process of a cluster: its replicas, its storage node, and its share of the background work.
+type Server struct {
+	cfg      ServerConfig
+	dir      string
+	started  time.Time
+	instance string
+
+	unlock    func() error
+	registry  *registry.Registry
+	known     known
+	transport *transport.Server
+	server    *server.Server
+	work      *work
+	metrics   metrics.Set
+
+	heard chan struct{} // capacity 1: known has something that Run has not applied
+
+	apart atomic.Pointer[string] // what keeps it from the registry; nil: nothing
+}
+
+// StartServer opens everything that the server holds and begins to answer. Run it then. On an error nothing is left open. It waits for the
+// registry if there is something that only that can tell.
+func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
+	s := &Server{cfg: cfg, dir: filepath.Join(cfg.File.DataDir, cfg.Name), started: time.Now(), heard: make(chan struct{}, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("server %s: %w", cfg.Name, err), s.close())
+		}
+	}()
+	if s.unlock, err = claimDir(s.dir); err != nil {
+		return nil, err
+	}
+	if s.registry, err = openRegistry(cfg.File, cfg.Logger); err != nil {
+		return nil, err
+	}
+	d, err := s.learn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.instance, err = checkOwner(s.dir, cfg.Name, d); err != nil {
+		return nil, err
+	}
+	if err := s.claimName(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.settle(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	return s, s.open(ctx)
+}
+
+// claimName fails if the server runs elsewhere (D2), as far as the registry can tell now.
+func (s *Server) claimName(ctx context.Context) error {
+	err := s.registry.Claim(ctx, s.presence())
+	if errors.Is(err, registry.ErrUnavailable) {
+		s.cfg.Logger.Warn("the registry cannot be asked whether this server runs elsewhere, too: going on", "error", err)
+		return nil
+	}
+	return err
+}
+
+func (s *Server) presence() registry.Presence {
+	host, _ := os.Hostname() // for people: it may be missing
+	info, _ := json.Marshal(map[string]any{"host": host, "pid": os.Getpid(), "build": s.cfg.Build})
+	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: info}
+}
+
+// listen opens the server's address.
+func (s *Server) listen() (err error) {
+	cfg, err := s.network()
+	if err != nil {
+		return err
+	}
+	s.transport, err = transport.Listen(cfg)
+	return err
+}
+
+// network is how this process reaches others, and where it listens.
+func (s *Server) network() (transport.Config, error) {
+	cfg := transport.Config{Address: s.cfg.Listen, Resolve: s.known.resolve, Logger: s.cfg.Logger}
+	if cfg.Address == "" {
+		cfg.Address = s.self().Address
+	}
+	if s.cfg.File.Certificates == "" {
+		return cfg, nil
+	}
+	credentials, err := identity.Load(identity.FilesIn(s.cfg.File.Certificates, identity.Server, s.cfg.Name), s.cfg.Logger)
+	if err != nil {
+		return cfg, err
+	}
+	if cluster := credentials.Identity().Cluster; cluster != s.cfg.File.Name {
+		return cfg, fmt.Errorf("certificate: it is of cluster %q, not of %q", cluster, s.cfg.File.Name)
+	}
+	cfg.Credentials = credentials
+	return cfg, nil
+}
+
+// self is this server in the newest description.
+func (s *Server) self() *topology.Server { return s.known.now.Load().cluster.Server(s.cfg.Name) }
+
+// open starts the replicas, the storage node and the background work.
+func (s *Server) open(ctx context.Context) error {
+	durability, err := s.cfg.File.durability()
+	if err != nil {
+		return err
+	}
+	if err := s.introduce(ctx); err != nil {
+		return err
+	}
+	s.server, err = server.Start(server.Config{
+		Cluster: s.known.now.Load().cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
+		Retain: s.cfg.Retain, Healing: s.cfg.Healing,
+		Endpoint: func(p multicast.ProcessID) transport.Endpoint { return s.transport.Endpoint(p) },
+		Logger:   s.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.metrics.Add(s.server.Metrics)
+	if s.work, err = s.newWork(ctx); err != nil {
+		return err
+	}
+	s.transport.Control(s.control)
+	return nil
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string { return s.transport.Address() }
+
+// Metrics are those of all parts of the server.
+func (s *Server) Metrics() *metrics.Set { return &s.metrics }
+
+// Run serves until ctx ends, or the server must not go on; then it closes everything.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.registry.Announce(ctx, s.presence()); err != nil {
+			stop(err) // somebody else is this server
+		}
+	})
+	running.Go(func() { s.watch(ctx, stop) })
+	running.Go(func() { s.probe(ctx) })
+	running.Go(func() { s.follow(ctx) })
+	running.Go(func() { s.retire(ctx) })
+	running.Go(func() { s.work.run(ctx, s.server) })
+	err := s.server.Run(ctx)
+	running.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	s.server = nil // Run has closed it
+	return errors.Join(err, s.close())
+}
+
+// close closes what was opened.
+func (s *Server) close() error {
+	var err error
+	if s.work != nil {
+		err = s.work.close()
+	}
+	if s.transport != nil {
+		err = errors.Join(err, s.transport.Close())
+	}
+	if s.registry != nil {
+		err = errors.Join(err, s.registry.Close())
+	}
+	if s.unlock != nil {
+		err = errors.Join(err, s.unlock())
+	}
+	return err
+}

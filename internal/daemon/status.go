@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// statusPatience bounds how long a server looks for its own state.
+const statusPatience = 2 * time.Second
+
+// Status gives the state of this server.
+func (s *Server) Status(ctx context.Context) ServerStatus {
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	d, self := s.known.now.Load(), s.self()
+	status := ServerStatus{
+		Name: s.cfg.Name, Region: self.Region, Address: self.Address, Build: s.cfg.Build, Started: s.started.UTC(), Version: d.spec.Version,
+	}
+	if apart := s.apart.Load(); apart != nil {
+		status.Registry = *apart
+	}
+	for _, r := range s.server.Replicas(ctx) {
+		status.Replicas = append(status.Replicas, ReplicaStatus{
+			Partition: r.Partition, Process: uint32(r.Self), Leads: r.Leads, Applied: r.Applied, Undecided: r.Undecided, AgeMS: r.Age.Milliseconds(),
+		})
+	}
+	status.Storage = s.storage(ctx, d.cluster, self)
+	return status
+}
+
+// storage tells of the storage node; nil if there is none.
+func (s *Server) storage(ctx context.Context, plan *topology.Cluster, self *topology.Server) *mount.StorageServer {
+	node := s.server.Storage()
+	if node == nil {
+		return nil
+	}
+	told := &mount.StorageServer{Name: self.Name, Datacenter: self.Datacenter, State: string(self.State), Running: true}
+	if stats, err := node.Stats(); err == nil {
+		told.Blocks, told.Bytes, told.DeadBytes = stats.Blocks, stats.LiveBytes, stats.DeadBytes
+	}
+	state := node.Status()
+	state.Members = block.Members{Version: state.Members.Version}
+	told.Status = &state
+	names := map[multicast.ProcessID]string{}
+	for _, o := range plan.Storage(self.Region) {
+		names[o.Storage] = o.Name
+	}
+	for _, down := range state.Down {
+		told.Down = append(told.Down, names[down])
+	}
+	return told
+}
+
+// Unready says what keeps this server from doing its part; empty: nothing.
+func (s *Server) Unready(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	answer := map[uint16]bool{}
+	for _, r := range s.server.Replicas(ctx) {
+		answer[r.Partition] = true
+	}
+	for _, p := range s.known.now.Load().cluster.Partitions {
+		for _, r := range p.Replicas {
+			if r.Server == s.cfg.Name && !answer[p.ID] {
+				return fmt.Sprintf("the replica of partition %d does not answer", p.ID)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// Template gives f as a commented cluster file, which ReadFile reads back.
+func (f *File) Template() string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	say("# A GlobalFS cluster. Each server is started with this file: 'globalfs server NAME --config FILE'.")
+	say("# Once the first server has started, what is said of the cluster itself (name to addresses) is in the registry,")
+	say("# and only addresses can be changed here: 'globalfs admin' changes the rest.")
+	say("")
+	say("# In the certificates and in the registry.")
+	say("name: %s", f.Name)
+	say("")
+	say("# Each region gets a local partition at /REGION; the first one leads the global partition, the root of the tree.")
+	say("regions: [%s]", strings.Join(regionNames(f.Regions), ", "))
+	say("# One server in each datacenter, named REGION and a letter. At least as many as replicas and copies.")
+	say("datacenters: %d", f.Datacenters)
+	say("# Replicas of each partition: 1, 3 or 5. A majority of them must be up for updates.")
+	say("replicas: %d", f.Replicas)
+	say("# Copies of each block in a region, in different datacenters.")
+	say("copies: %d", f.Copies)
+	say("")
+	say("# Where each server listens, as the others and the clients reach it: host:port.")
+	say("addresses:")
+	for _, name := range slices.Sorted(maps.Keys(f.Addresses)) {
+		say("  %s: %s", name, f.Addresses[name])
+	}
+	say("")
+	say("# Who owns the root directories at the cluster's birth.")
+	say("owner: {uid: %d, gid: %d}", f.Owner.UID, f.Owner.GID)
+	say("")
+	say("# etcd keeps the description of the cluster. Files are served without it, too; changes of the cluster wait for it.")
+	say("registry:")
+	say("  endpoints: [%s]", strings.Join(f.Registry.Endpoints, ", "))
+	say("  # ca: etcd-ca.pem           # for https endpoints; paths are relative to this file")
+	say("  # certificate: etcd.pem")
+	say("  # key: etcd-key.pem")
+	say("  # username: globalfs")
+	say("  # password_file: etcd-password")
+	say("  timeout: %v                 # of one request to it", f.Registry.Timeout)
+	say("  lease: %v                  # a server that is silent for that long is not shown as live", f.Registry.Lease)
+	say("")
+	say("# The directory of 'globalfs certs'. Empty: no encryption and no authentication, on loopback addresses only.")
+	say("certificates: %q", f.Certificates)
+	say("")
+	say("# What an acknowledged update survives: os (the end of the processes) or sync (also a loss of power).")
+	say("durability: %s", f.Durability)
+	say("")
+	say("# Each server keeps its data in a directory here, named after it.")
+	say("data_dir: %s", f.DataDir)
+	say("")
+	say("gc:")
+	say("  grace: %v   # a block that no file needs any more is kept that long for readers that are late", f.GC.Grace)
+	say("  sweep: %v   # between looks for blocks that no file ever got", f.GC.Sweep)
+	return b.String()
+}
+
+func regionNames(regions []topology.Region) (names []string) {
+	for _, r := range regions {
+		names = append(names, string(r))
+	}
+	return names
+}
