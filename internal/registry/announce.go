@@ -48,21 +48,17 @@ func (r *Registry) announceOnce(ctx context.Context, p Presence, out *outage) er
 	if err := r.keep(ctx, p, lease); ctx.Err() == nil {
 		return err
 	}
-	return r.do(context.WithoutCancel(ctx), fmt.Sprintf("take server %q out", p.Name), func(ctx context.Context, client *clientv3.Client) error {
-		_, err := client.Revoke(ctx, lease)
+	return r.do(context.WithoutCancel(ctx), fmt.Sprintf("take server %q out", p.Name), func(ctx context.Context) error {
+		_, err := r.client.Revoke(ctx, lease)
 		return err
 	})
 }
 
 // keep renews the lease three times in its duration, and looks whether the name is still bound to it: the error says why not.
 func (r *Registry) keep(ctx context.Context, p Presence, lease clientv3.LeaseID) error {
-	client, err := r.connect(ctx)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	renewed, err := client.KeepAlive(ctx, lease)
+	renewed, err := r.client.KeepAlive(ctx, lease)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@
 //	    does not hear of it for Config.Lease, and gets it back unless another instance was faster. Losing it is a line in the log: it
 //	    does not stop a server.
 //	R5  Each operation ends within Config.Timeout. If it fails with ErrUnavailable it may still have happened: all but Swap
-//	    may be run again, and after a Swap Load tells.
+//	    may be run again, and after a Swap Load tells. If one of several members of etcd hangs, those operations that happen to be sent
+//	    to it fail, until its connection is given up after 13 s.
 //
 // A lease is no lock: a server whose process was paused, or that etcd cannot hear, still runs after its lease has ended. What must
 // never happen twice has to be kept from that by the protocols themselves (epochs, incarnations), not by R4, which guards against

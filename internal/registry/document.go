@@ -49,8 +49,8 @@ func (r *Registry) Load(ctx context.Context) (Document, error) {
 func (r *Registry) load(ctx context.Context) (document Document, revision int64, err error) {
 	doing := fmt.Sprintf("load the description of cluster %q", r.config.Cluster)
 	var response *clientv3.GetResponse
-	err = r.do(ctx, doing, func(ctx context.Context, client *clientv3.Client) (err error) {
-		response, err = client.Get(ctx, r.document())
+	err = r.do(ctx, doing, func(ctx context.Context) (err error) {
+		response, err = r.client.Get(ctx, r.document())
 		return err
 	})
 	if err != nil {

@@ -49,29 +49,29 @@ var remedies = map[error]string{
 
 // translate makes the error of a call one of this package. ctx is the caller's, bounded that of the call.
 func (r *Registry) translate(ctx, bounded context.Context, err error, latest *cause) error {
-	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, errClosed) {
-		return err
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
 	}
 	if bounded.Err() != nil {
 		err = latest.or(err)
 	}
-	remedy := reachRemedy
-	code := status.Code(err)
+	said, remedy := status.Convert(err), reachRemedy
+	code := said.Code()
 	var answer rpctypes.EtcdError
 	if errors.As(rpctypes.Error(err), &answer) {
 		code, remedy = answer.Code(), remedies[answer]
 	}
-	where := strings.Join(r.config.Endpoints, ", ")
+	where := "etcd at " + strings.Join(r.config.Endpoints, ", ")
 	if remedy != "" {
 		where += ": " + remedy
 	}
-	if bounded.Err() == nil && code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.ResourceExhausted {
-		return fmt.Errorf("%w (etcd at %s)", err, where)
+	switch {
+	case bounded.Err() == nil && code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.ResourceExhausted:
+		return fmt.Errorf("%s (%s)", said.Message(), where)
+	case ctx.Err() != nil: // a deadline of the caller's
+		return fmt.Errorf("%w: %w: %s (%s)", ErrUnavailable, ctx.Err(), said.Message(), where)
 	}
-	if ctx.Err() != nil { // a deadline of the caller's
-		return fmt.Errorf("%w: %w: %w (at %s)", ErrUnavailable, ctx.Err(), err, where)
-	}
-	return fmt.Errorf("%w: %w (at %s)", ErrUnavailable, err, where)
+	return fmt.Errorf("%w: %s (%s)", ErrUnavailable, said.Message(), where)
 }
 
 // outage logs once that something is lost, and once that it is back.

@@ -29,8 +29,8 @@ func (r *Registry) Marked(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	marked := false
-	err := r.do(ctx, fmt.Sprintf("ask whether server %q was started before", name), func(ctx context.Context, client *clientv3.Client) error {
-		response, err := client.Get(ctx, r.markKey(name), clientv3.WithCountOnly())
+	err := r.do(ctx, fmt.Sprintf("ask whether server %q was started before", name), func(ctx context.Context) error {
+		response, err := r.client.Get(ctx, r.markKey(name), clientv3.WithCountOnly())
 		marked = err == nil && response.Count > 0
 		return err
 	})

@@ -53,8 +53,8 @@ func (r *Registry) liveKey(name string) string { return r.key("live/") + name }
 // Alive gives the servers that are live, by name. Keys that no server can have written are left out, and logged.
 func (r *Registry) Alive(ctx context.Context) ([]Presence, error) {
 	var response *clientv3.GetResponse
-	err := r.do(ctx, fmt.Sprintf("list the live servers of cluster %q", r.config.Cluster), func(ctx context.Context, client *clientv3.Client) (err error) {
-		response, err = client.Get(ctx, r.liveKey(""), clientv3.WithPrefix())
+	err := r.do(ctx, fmt.Sprintf("list the live servers of cluster %q", r.config.Cluster), func(ctx context.Context) (err error) {
+		response, err = r.client.Get(ctx, r.liveKey(""), clientv3.WithPrefix())
 		return err
 	})
 	if err != nil {
@@ -95,8 +95,8 @@ func (r *Registry) claim(ctx context.Context, p Presence) (clientv3.LeaseID, err
 			return 0, err
 		}
 		var lease *clientv3.LeaseGrantResponse
-		err = r.do(ctx, doing, func(ctx context.Context, client *clientv3.Client) (err error) {
-			lease, err = client.Grant(ctx, int64(r.config.Lease.Seconds()))
+		err = r.do(ctx, doing, func(ctx context.Context) (err error) {
+			lease, err = r.client.Grant(ctx, int64(r.config.Lease.Seconds()))
 			return err
 		})
 		if err != nil {
@@ -124,8 +124,8 @@ type held struct {
 // holder gives who has the name of p: ErrTaken if that is another instance.
 func (r *Registry) holder(ctx context.Context, doing string, p Presence) (held, error) {
 	var response *clientv3.GetResponse
-	err := r.do(ctx, doing, func(ctx context.Context, client *clientv3.Client) (err error) {
-		response, err = client.Get(ctx, r.liveKey(p.Name))
+	err := r.do(ctx, doing, func(ctx context.Context) (err error) {
+		response, err = r.client.Get(ctx, r.liveKey(p.Name))
 		return err
 	})
 	if err != nil || len(response.Kvs) == 0 {

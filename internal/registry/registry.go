@@ -2,10 +2,10 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,95 +39,64 @@ type Registry struct {
 	config  Config
 	logger  *slog.Logger
 	refresh time.Duration
-
-	turn   chan struct{}    // held by who uses what is below
-	client *clientv3.Client // nil before the first operation
-	closed bool
+	client  *clientv3.Client
 }
 
-// Open prepares to speak with etcd, and does not wait for it: operations do. The error is that of Config.Validate.
+// Open prepares to speak with etcd, and does not wait for it: operations do.
 func Open(config Config) (*Registry, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
 	config.Endpoints = slices.Clone(config.Endpoints)
-	if config.TLS != nil {
-		config.TLS = config.TLS.Clone()
-	}
-	r := &Registry{config: config, logger: config.Logger, refresh: refresh, turn: make(chan struct{}, 1)}
+	r := &Registry{config: config, logger: config.Logger, refresh: refresh}
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
 	}
-	if config.Password != "" && !config.secure() {
-		r.logger.Warn("the password for etcd crosses the network in the clear: use https", "endpoints", config.Endpoints)
+	dial := []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(noteCause),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnect},
+			MinConnectTimeout: keepAliveTimeout,
+		}),
+	}
+	if config.Password != "" {
+		l := &login{user: config.Username, password: config.Password}
+		dial = append(dial, grpc.WithPerRPCCredentials(l), grpc.WithChainUnaryInterceptor(l.intercept))
+		if !config.secure() {
+			r.logger.Warn("the password for etcd crosses the network in the clear: use https", "endpoints", config.Endpoints)
+		}
+	}
+	var err error
+	r.client, err = clientv3.New(clientv3.Config{
+		Endpoints: config.Endpoints, TLS: config.TLS.Clone(), DialOptions: dial, MaxCallRecvMsgSize: maxReply,
+		DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAliveTimeout,
+		Logger: zap.NewNop(), // what it would log comes as errors, too, which are logged here
+	})
+	if err != nil {
+		return nil, fmt.Errorf("registry: prepare for etcd at %s: %w", strings.Join(config.Endpoints, ", "), err)
 	}
 	return r, nil
 }
 
 // Close ends the connections. Watch and Announce are to have ended before; other operations fail from now on.
 func (r *Registry) Close() error {
-	r.turn <- struct{}{}
-	defer func() { <-r.turn }()
-	r.closed = true
-	if r.client == nil {
+	if r.closed() {
 		return nil
 	}
-	err := r.client.Close()
-	r.client = nil
-	return err
+	return r.client.Close()
 }
 
-// connect gives the client. The first call makes it, and logs in where there is a password: that needs etcd, and is why Open
-// does not do it.
-func (r *Registry) connect(ctx context.Context) (*clientv3.Client, error) {
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if r.closed {
-		return nil, errClosed
-	}
-	if r.client != nil {
-		return r.client, nil
-	}
-	// The client keeps its context, which must outlast ctx, but logging in ends with ctx.
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, cancel)
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: r.config.Endpoints, TLS: r.config.TLS, Username: r.config.Username, Password: r.config.Password,
-		Context: lasting, DialTimeout: r.config.Timeout, MaxCallRecvMsgSize: maxReply,
-		DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAliveTimeout,
-		Logger: zap.NewNop(), // what it would log comes as errors, too, which are logged here
-		DialOptions: []grpc.DialOption{
-			grpc.WithChainUnaryInterceptor(noteCause),
-			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnect},
-				MinConnectTimeout: keepAliveTimeout,
-			}),
-		},
-	})
-	if !stop() && err == nil { // ctx has ended, and so has the client
-		err = errors.Join(ctx.Err(), client.Close())
-	}
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	r.client = client
-	return client, nil
-}
+func (r *Registry) closed() bool { return r.client.Ctx().Err() != nil }
 
 // do runs one call of etcd within the timeout. doing says what for.
-func (r *Registry) do(ctx context.Context, doing string, call func(context.Context, *clientv3.Client) error) error {
+func (r *Registry) do(ctx context.Context, doing string, call func(context.Context) error) error {
+	if r.closed() {
+		return fmt.Errorf("registry: %s: %w", doing, errClosed)
+	}
 	latest := new(cause)
 	bounded, cancel := context.WithTimeout(context.WithValue(ctx, causeKey{}, latest), r.config.Timeout)
 	defer cancel()
-	client, err := r.connect(bounded)
-	if err == nil {
-		err = call(bounded, client)
-	}
+	err := call(bounded)
 	if err == nil {
 		return nil
 	}
@@ -137,8 +106,8 @@ func (r *Registry) do(ctx context.Context, doing string, call func(context.Conte
 // commit runs one transaction: then if all conditions hold, else otherwise.
 func (r *Registry) commit(ctx context.Context, doing string, t transaction) (*clientv3.TxnResponse, error) {
 	var response *clientv3.TxnResponse
-	err := r.do(ctx, doing, func(ctx context.Context, client *clientv3.Client) (err error) {
-		response, err = client.Txn(ctx).If(t.conditions...).Then(t.then...).Else(t.otherwise...).Commit()
+	err := r.do(ctx, doing, func(ctx context.Context) (err error) {
+		response, err = r.client.Txn(ctx).If(t.conditions...).Then(t.then...).Else(t.otherwise...).Commit()
 		return err
 	})
 	return response, err

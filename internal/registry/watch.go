@@ -52,15 +52,11 @@ func (w *watch) round(ctx context.Context, out *outage) error {
 	if err == nil {
 		w.offer(document)
 	}
-	client, err := w.r.connect(ctx)
-	if err != nil {
-		return err
-	}
 	// Each round ends by itself: whatever has silently died, the next one loads anew.
 	bounded, cancel := context.WithTimeout(ctx, w.r.refresh)
 	defer cancel()
 	// Without a leader a member would stay connected and hear of nothing.
-	for response := range client.Watch(clientv3.WithRequireLeader(bounded), w.r.document(), clientv3.WithRev(revision+1)) {
+	for response := range w.r.client.Watch(clientv3.WithRequireLeader(bounded), w.r.document(), clientv3.WithRev(revision+1)) {
 		if err := response.Err(); err != nil {
 			return err
 		}

@@ -1,0 +1,53 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+)
+
+// login shows the user's token with each call, and gets one when etcd asks for it: at first, and whenever etcd has forgotten it,
+// which it does when it restarts. The client library could do that, too, but shows the old token when it asks for a new one. Etcd 3.4
+// refuses that, so a restart would have been the end of it.
+type login struct {
+	user, password string
+	token          atomic.Pointer[string]
+}
+
+// GetRequestMetadata gives the token, but for asking for one.
+func (l *login) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token := l.token.Load()
+	info, known := credentials.RequestInfoFromContext(ctx)
+	if token == nil || known && info.Method == etcdserverpb.Auth_Authenticate_FullMethodName {
+		return nil, nil
+	}
+	return map[string]string{rpctypes.TokenFieldNameGRPC: *token}, nil
+}
+
+// RequireTransportSecurity lets an etcd on the same host do without.
+func (l *login) RequireTransportSecurity() bool { return false }
+
+// intercept makes a call, and makes it again after logging in if etcd asks for that.
+func (l *login) intercept(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	err := invoke(ctx, method, request, reply, conn, options...)
+	if method == etcdserverpb.Auth_Authenticate_FullMethodName || !asksForLogin(err) {
+		return err
+	}
+	answer, err := etcdserverpb.NewAuthClient(conn).Authenticate(ctx,
+		&etcdserverpb.AuthenticateRequest{Name: l.user, Password: l.password}, grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	l.token.Store(&answer.Token)
+	return invoke(ctx, method, request, reply, conn, options...)
+}
+
+func asksForLogin(err error) bool {
+	known := rpctypes.Error(err)
+	return errors.Is(known, rpctypes.ErrUserEmpty) || errors.Is(known, rpctypes.ErrInvalidAuthToken) || errors.Is(known, rpctypes.ErrAuthOldRevision)
+}
