@@ -1,16 +1,11 @@
 package daemon
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/registry"
@@ -89,10 +84,8 @@ func ReadFile(path string) (*File, error) {
 
 func parseFile(text []byte) (*File, error) {
 	f := DefaultFile()
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.New(strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type daemon.File", "").Replace(err.Error()))
+	if err := topology.Decode(text, &f); err != nil {
+		return nil, err
 	}
 	return &f, f.Validate()
 }

@@ -59,6 +59,7 @@ const (
 	PartitionBlocked = "PARTITION_BLOCKED" // no majority: no updates
 	PartitionWeak    = "PARTITION_WEAK"    // a majority, but replicas are missing
 	NoLeader         = "PARTITION_NO_LEADER"
+	RepairPending    = "REPAIR_PENDING"
 	BlocksMissing    = "BLOCKS_MISSING" // copies, which repair makes
 	BlocksLost       = "BLOCKS_LOST"
 )
@@ -123,6 +124,12 @@ func (j *judge) storage(server string, s *mount.StorageServer) {
 		return
 	}
 	last := s.Status.Repair.Last
+	switch {
+	case last.FinishedAt.IsZero():
+		j.problem(RepairPending, "server %s has not looked through its blocks since it started: wait before another one is stopped", server)
+	case !last.Complete:
+		j.problem(RepairPending, "server %s could not look through all of its blocks: %s", server, last.Error)
+	}
 	if last.Lost > 0 {
 		j.problem(BlocksLost, "%d blocks have no good copy in the region, says server %s: its log names them", last.Lost, server)
 	}

@@ -164,7 +164,9 @@ func (s *Server) introduce(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(s.dir, "blocks")); err == nil || self.State == topology.StorageLeft || d.cluster.StorageVersion(self.Region) == 1 {
 		return nil
 	}
-	admin := block.NewAdmin(s.transport.Endpoint(self.Storage), patience)
+	endpoint := s.transport.Endpoint(self.Storage)
+	defer func() { _ = endpoint.Close() }() // nothing runs on it
+	admin := block.NewAdmin(endpoint, patience)
 	for said := false; ; said = true {
 		err := tellMember(ctx, admin, d, self)
 		if err == nil || ctx.Err() != nil {

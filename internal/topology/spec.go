@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -62,13 +63,24 @@ func DefaultSpec() Spec {
 // ParseSpec reads YAML over the defaults. Errors name the line and the key.
 func ParseSpec(text []byte) (Spec, error) {
 	s := DefaultSpec()
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Spec{}, fmt.Errorf("%s (known keys: name, regions, datacenters, replicas, copies, objects, created, started, replaced, storage_changes, addresses, owner)",
-			strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type topology.Spec", "").Replace(err.Error()))
+	if err := Decode(text, &s); err != nil {
+		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, copies, objects, created, started, replaced, storage_changes, addresses, owner)", err)
 	}
 	return s, s.Validate()
+}
+
+// typeNames are what the decoder says of Go's types, which nobody who writes a file knows.
+var typeNames = regexp.MustCompile(` in type [a-z]+\.[A-Za-z]+`)
+
+// Decode reads YAML over what into has already. Keys that it has not are errors, which name the line and the key.
+func Decode(text []byte, into any) error {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		said := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "").Replace(err.Error())
+		return errors.New(typeNames.ReplaceAllString(said, ""))
+	}
+	return nil
 }
 
 // Validate names the field that is wrong, its value and what to do.

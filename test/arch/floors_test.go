@@ -86,6 +86,7 @@ var owners = map[string][]string{
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
 	"github.com/spf13/cobra":              {"internal/cli"},
+	"github.com/spf13/pflag":              {"internal/cli"},
 	"go.yaml.in/yaml/v3":                  {"internal/topology"},
 	"google.golang.org/grpc":              {"internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
