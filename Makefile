@@ -14,7 +14,7 @@ GOLANGCI := v2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector.
-CONCURRENT := $(addprefix ./internal/,block block/objects client collector dev driver fsck mount mover server transport wal)
+CONCURRENT := $(addprefix ./internal/,block block/objects client collector dev driver fsck mount mover server transport wal) ./test/wan
 
 ##@ Use
 
@@ -35,7 +35,7 @@ bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--cli
 ##@ Development
 
 .PHONY: test
-test: deps vet arch unit race storage posix ## everything: on a bare machine it first installs what is missing
+test: deps vet arch unit race wan storage posix ## everything: on a bare machine it first installs what is missing
 
 .PHONY: deps
 deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx, an S3 server
@@ -67,6 +67,10 @@ posix: ## pjdfstest, fsx, a compiler, crashes: the real binary on a real mount
 storage: ## a region's storage servers as processes, killed, paused, with damaged and full disks
 	go test -count=1 -timeout 15m ./test/storage
 
+.PHONY: wan
+wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and cuts (root)
+	go test -count=1 -timeout 5m ./test/wan
+
 .PHONY: soak
 soak: deps fuzz ## the random tests for long (SEEDS=100000 simulations, SOAK=5m a race of two mounts)
 	go test -count=1 -timeout 0 ./internal/sim -sim.seeds=$(SEEDS)
@@ -81,7 +85,7 @@ mutants: ## protocols with a line broken: the simulator finds each
 
 .PHONY: fuzz
 fuzz: ## every fuzz target (FUZZ=1m each)
-	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' bench cmd internal pkg | xargs -n1 dirname | sort -u); do \
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' bench cmd internal pkg test | xargs -n1 dirname | sort -u); do \
 		for target in $$(go test -list '^Fuzz' ./$$dir | grep '^Fuzz'); do \
 			echo "$$dir $$target"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) ./$$dir; \

@@ -1,0 +1,143 @@
+package wan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// longestWait is how long a packet waits for bandwidth; what would wait longer is dropped, as by a router with that much buffer.
+	longestWait = 200 * time.Millisecond
+	// mostHeld bounds the bytes in flight on one path: 10 Gbit/s for 200 ms.
+	mostHeld = 256 << 20
+)
+
+// Link is how the packets of one host reach another, in one direction.
+type Link struct {
+	Delay  time.Duration // one way
+	Jitter time.Duration // each packet's delay is up to so much shorter or longer; the order stays
+	Loss   float64       // the chance that a packet is lost, 0 to 1
+	Rate   int64         // bits per second; 0: no limit
+	Down   bool          // nothing passes
+}
+
+func (l *Link) validate() error {
+	var err error
+	if l.Delay < 0 || l.Jitter < 0 {
+		err = fmt.Errorf("delay %v, jitter %v: must not be negative", l.Delay, l.Jitter)
+	}
+	if !(l.Loss >= 0 && l.Loss <= 1) {
+		err = errors.Join(err, fmt.Errorf("loss %v: must be from 0 to 1", l.Loss))
+	}
+	if l.Rate < 0 {
+		err = errors.Join(err, fmt.Errorf("rate %d bit/s: must not be negative", l.Rate))
+	}
+	return err
+}
+
+// path is one direction of a pair of hosts: its shape, and what is in flight. Times are since the router's start.
+type path struct {
+	Traffic
+	from, to int  // hosts
+	normal   Link // as New made it
+
+	queue []packet      // in flight, first in, first out, from head on; their due times never fall
+	head  int           // of queue
+	held  int           // bytes in flight
+	last  time.Duration // when the latest packet is due
+	free  time.Duration // when the bandwidth is free again
+	index int           // in the schedule; -1: nothing is in flight
+}
+
+type packet struct {
+	frame []byte // of the router's pool
+	due   time.Duration
+}
+
+// admit says when a packet of so many bytes arrives, if it does.
+func (p *path) admit(now time.Duration, size int, random *rand.Rand) (due time.Duration, ok bool) {
+	if p.Down || p.held+size > mostHeld {
+		p.Dropped++
+		return 0, false
+	}
+	if p.Loss > 0 && random.Float64() < p.Loss {
+		p.Lost++
+		return 0, false
+	}
+	due = now + p.Delay
+	if p.Jitter > 0 {
+		due += time.Duration((2*random.Float64() - 1) * float64(p.Jitter))
+	}
+	if p.Rate > 0 {
+		p.free = max(p.free, now)
+		if p.free-now > longestWait {
+			p.Dropped++
+			return 0, false
+		}
+		p.free += time.Duration(float64(size) * 8 / float64(p.Rate) * float64(time.Second))
+		due += p.free - now
+	}
+	p.last = max(due, p.last, now)
+	return p.last, true
+}
+
+func (p *path) push(frame []byte, due time.Duration) {
+	p.queue = append(p.queue, packet{frame, due})
+	p.held += len(frame)
+}
+
+func (p *path) inFlight() bool { return p.head < len(p.queue) }
+
+// due is when the first packet in flight arrives.
+func (p *path) due() time.Duration { return p.queue[p.head].due }
+
+func (p *path) pop() []byte {
+	frame := p.queue[p.head].frame
+	p.queue[p.head].frame = nil
+	p.held -= len(frame)
+	p.head++
+	if p.head == len(p.queue) || p.head > 1024 && p.head > len(p.queue)/2 {
+		p.queue = p.queue[:copy(p.queue, p.queue[p.head:])]
+		p.head = 0
+	}
+	return frame
+}
+
+// reshape changes the path. What is in flight arrives no later than what is sent now could, so that a path that is made fast is fast at once.
+func (p *path) reshape(link Link, now time.Duration) {
+	p.Link = link
+	p.free = 0
+	limit := now + link.Delay + link.Jitter
+	p.last = min(p.last, limit)
+	for i := p.head; i < len(p.queue); i++ {
+		p.queue[i].due = min(p.queue[i].due, limit)
+	}
+}
+
+// schedule is a heap of the paths with packets in flight, by the due time of their first.
+type schedule []*path
+
+func (s schedule) Len() int           { return len(s) }
+func (s schedule) Less(i, j int) bool { return s[i].due() < s[j].due() }
+func (s schedule) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].index, s[j].index = i, j
+}
+
+// Push is of container/heap.
+func (s *schedule) Push(x any) {
+	p := x.(*path)
+	p.index = len(*s)
+	*s = append(*s, p)
+}
+
+// Pop is of container/heap.
+func (s *schedule) Pop() any {
+	last := len(*s) - 1
+	p := (*s)[last]
+	p.index = -1
+	*s = (*s)[:last]
+	return p
+}
