@@ -1,0 +1,295 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/cluster"
+	"github.com/globalfs/globalfs/test/wan"
+)
+
+var (
+	duration = flag.Duration("chaos.duration", 40*time.Second, "how long things go wrong")
+	seed     = flag.Uint64("chaos.seed", rand.Uint64(), "of the faults and the load")
+	pace     = flag.Duration("chaos.pace", 5*time.Second, "how long a fault lasts, about")
+	clock    = flag.Bool("chaos.clock", false, "also step this machine's clock")
+	figures  = flag.String("chaos.figures", "", "directory for what was measured, as JSON and SVG")
+	within   = flag.Duration("chaos.within", 5*time.Second, "how soon after a fault all must be well")
+)
+
+var regions = []topology.Region{"us-west-2", "us-east-1", "eu-west-1"}
+
+// diskBytes is the size of a server's disk.
+const diskBytes = 256 << 20
+
+// world is a cluster in a laboratory with a mount in each region.
+type world struct {
+	t       *testing.T
+	dir     string
+	lab     *wan.Lab
+	cluster *cluster.Cluster
+	mounts  []*cluster.Mount // one a region
+}
+
+// newWorld starts nine servers in three regions.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, for network namespaces and mounts")
+	}
+	etcd, err := cluster.FindEtcd()
+	if err != nil {
+		t.Skipf("no etcd: deploy/deps.sh test fetches it (%v)", err)
+	}
+	dir, err := os.MkdirTemp("", "chaos")
+	require.NoError(t, err)
+	w := &world{t: t, dir: dir}
+	t.Cleanup(w.close)
+	hosts := []wan.Host{}
+	for _, r := range regions {
+		for d := range 3 {
+			hosts = append(hosts, wan.Host{Name: fmt.Sprintf("%s%c", r, 'a'+d), Region: r})
+		}
+		hosts = append(hosts, wan.Host{Name: "client-" + string(r), Region: r})
+	}
+	w.lab, err = wan.New(wan.Config{Hosts: hosts, Seed: *seed})
+	if errors.Is(err, wan.ErrUnavailable) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	w.disks()
+	w.cluster, err = cluster.Start(t.Context(), cluster.Config{
+		Program: binary(t), Etcd: etcd, Dir: dir, Regions: regions, Datacenters: 3, Replicas: 3, Copies: 2, Lab: w.lab,
+	})
+	require.NoError(t, err)
+	for _, r := range regions {
+		m, err := w.cluster.Mount(t.Context(), r, "client-"+string(r), filepath.Join(dir, "mnt", string(r)), "--timeout", "10s")
+		require.NoError(t, err)
+		w.mounts = append(w.mounts, m)
+	}
+	return w
+}
+
+// binary builds the program once.
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "chaos-bin")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "globalfs")
+	cmd := exec.Command("go", "build", "-o", path, "github.com/globalfs/globalfs/cmd/globalfs")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func binary(t *testing.T) string {
+	path, err := build()
+	require.NoError(t, err)
+	return path
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := build(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// disks gives each server a file system of its own, so that it can be filled.
+func (w *world) disks() {
+	for _, r := range regions {
+		for d := range 3 {
+			dir := filepath.Join(w.dir, "data", fmt.Sprintf("%s%c", r, 'a'+d))
+			require.NoError(w.t, os.MkdirAll(dir, 0o700))
+			require.NoError(w.t, unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)))
+		}
+	}
+}
+
+// close ends everything, and keeps the logs if the test has failed.
+func (w *world) close() {
+	if w.cluster != nil {
+		if err := w.cluster.Close(); err != nil {
+			w.t.Errorf("close: %v", err)
+		}
+	}
+	if w.lab != nil {
+		if err := w.lab.Close(); err != nil {
+			w.t.Errorf("close the laboratory: %v", err)
+		}
+	}
+	disks, _ := filepath.Glob(filepath.Join(w.dir, "data", "*"))
+	for _, dir := range disks {
+		_ = unix.Unmount(dir, unix.MNT_DETACH) // not all were mounted if the test was skipped
+	}
+	if w.t.Failed() {
+		w.t.Logf("the logs are in %s", w.dir)
+		return
+	}
+	if err := os.RemoveAll(w.dir); err != nil {
+		w.t.Errorf("remove: %v", err)
+	}
+}
+
+// load starts the workers, and gives what ends them.
+func (w *world) load(t *tally) (workers []*fileWorker, end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for i, m := range w.mounts {
+		name := fmt.Sprintf("worker-%d", i)
+		worker, err := newFileWorker(*seed+uint64(i), t,
+			filepath.Join(m.Dir, name),                                            // global
+			filepath.Join(m.Dir, string(regions[i]), name),                        // near
+			filepath.Join(m.Dir, string(regions[(i+1)%len(regions)]), name+"far")) // far
+		require.NoError(w.t, err)
+		workers = append(workers, worker)
+		running.Go(func() { worker.run(ctx) })
+	}
+	compiler := &compileWorker{dir: filepath.Join(w.mounts[0].Dir, string(regions[0]), "compile"), tally: t}
+	require.NoError(w.t, os.MkdirAll(compiler.dir, 0o755))
+	running.Go(func() { compiler.run(ctx) })
+	return workers, func() {
+		stop()
+		running.Wait()
+	}
+}
+
+// recovered measures how long it takes until each mount has changed each partition, from now on.
+func (w *world) recovered(limit time.Duration) (time.Duration, error) {
+	began := time.Now()
+	var probing sync.WaitGroup
+	failed := make([]error, len(w.mounts)*(len(regions)+1))
+	for i, m := range w.mounts {
+		for p := range len(regions) + 1 {
+			dir := m.Dir
+			if p > 0 {
+				dir = filepath.Join(m.Dir, string(regions[p-1]))
+			}
+			probing.Go(func() {
+				failed[i*(len(regions)+1)+p] = probe(filepath.Join(dir, fmt.Sprintf("probe-%d", i)), began.Add(limit))
+			})
+		}
+	}
+	probing.Wait()
+	return time.Since(began), errors.Join(failed...)
+}
+
+// probe writes a file until that succeeds.
+func probe(path string, until time.Time) error {
+	for {
+		err := os.WriteFile(path, []byte(time.Now().String()), 0o644)
+		if err == nil || time.Now().After(until) {
+			return err
+		}
+	}
+}
+
+// event is one fault, and how long all was not well after it.
+type event struct {
+	Fault     string        `json:"fault"`
+	At        time.Duration `json:"at"`
+	Lasted    time.Duration `json:"lasted"`
+	Recovered time.Duration `json:"recovered"`
+	Done      int           `json:"done"` // operations acknowledged while it lasted
+}
+
+func TestChaos(t *testing.T) {
+	w := newWorld(t)
+	t.Logf("seed %d", *seed)
+	counts := &tally{doubt: map[unix.Errno]int{}}
+	workers, end := w.load(counts)
+	events := w.harass(counts)
+	end()
+	w.report(counts, events)
+	require.Empty(t, counts.wrong)
+	w.compare(workers)
+	require.Empty(t, counts.wrong)
+	out, err := w.cluster.Run(t.Context(), "fsck", "--blocks", w.mounts[0].Dir)
+	require.NoError(t, err, out)
+	var slow []string
+	for _, e := range events {
+		if e.Recovered > *within {
+			slow = append(slow, fmt.Sprintf("%s: %v", e.Fault, e.Recovered))
+		}
+	}
+	require.Empty(t, slow, "recovery after the end of the fault")
+}
+
+// harass lets one thing after the other go wrong.
+func (w *world) harass(counts *tally) (events []event) {
+	a := &adversary{cluster: w.cluster, lab: w.lab, regions: regions, rng: rand.New(rand.NewPCG(*seed, 1)), clock: *clock, pace: *pace}
+	began := time.Now()
+	kinds := a.kinds()
+	for n := 0; time.Since(began) < *duration; n++ {
+		if n%len(kinds) == 0 {
+			a.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+		}
+		f := kinds[n%len(kinds)]()
+		counts.mu.Lock()
+		before := counts.done
+		counts.mu.Unlock()
+		e := event{Fault: f.name, At: time.Since(began)}
+		require.NoError(w.t, f.begin(w.t.Context()), f.name)
+		lasts := *pace/2 + rand.N(*pace)
+		select {
+		case <-time.After(lasts):
+		case <-w.t.Context().Done():
+		}
+		require.NoError(w.t, f.end(w.t.Context()), f.name)
+		e.Lasted = time.Since(began) - e.At
+		var err error
+		e.Recovered, err = w.recovered(60 * time.Second)
+		require.NoError(w.t, err, "after %s", f.name)
+		counts.mu.Lock()
+		e.Done = counts.done - before
+		counts.mu.Unlock()
+		w.t.Logf("%6.1fs %-40s lasted %5.1fs, recovered in %6.3fs, %d operations", e.At.Seconds(), e.Fault, e.Lasted.Seconds(), e.Recovered.Seconds(), e.Done)
+		events = append(events, e)
+	}
+	return events
+}
+
+// compare looks at all files through all other mounts, which have seen all that the writers had.
+func (w *world) compare(workers []*fileWorker) {
+	for i, worker := range workers {
+		token, err := w.cluster.Run(w.t.Context(), "token", w.mounts[i].Dir)
+		require.NoError(w.t, err)
+		for j, m := range w.mounts {
+			if i == j {
+				continue
+			}
+			_, err := w.cluster.Run(w.t.Context(), "wait", token[:len(token)-1], m.Dir)
+			require.NoError(w.t, err)
+			require.NoError(w.t, worker.checkAll(w.mounts[i].Dir, m.Dir))
+		}
+	}
+}
+
+// report prints what was measured.
+func (w *world) report(counts *tally, events []event) {
+	var recoveries []time.Duration
+	for _, e := range events {
+		recoveries = append(recoveries, e.Recovered)
+	}
+	slices.Sort(recoveries)
+	w.t.Logf("%d faults; %d operations acknowledged, in doubt %v; %d programs built, %d builds failed; recovery median %v, longest %v",
+		len(events), counts.done, counts.doubt, counts.builds, counts.broken, recoveries[len(recoveries)/2], recoveries[len(recoveries)-1])
+}

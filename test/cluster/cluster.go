@@ -1,0 +1,271 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/wan"
+)
+
+// Config says what cluster to run.
+type Config struct {
+	Program     string // the globalfs binary
+	Etcd        string // the etcd binary
+	Dir         string // for data, logs and certificates: an empty directory
+	Regions     []topology.Region
+	Datacenters int // a region, one server in each
+	Replicas    int
+	Copies      int
+	Durability  string   // empty: os
+	Lab         *wan.Lab // has hosts named as the servers, and Mounts' hosts; nil: loopback
+}
+
+// Cluster is a cluster of processes.
+type Cluster struct {
+	Etcd    *Process
+	Servers map[string]*Process // by name
+
+	cfg       Config
+	addresses map[string]string
+	mu        sync.Mutex
+	mounts    []*Mount // GUARDED_BY mu
+}
+
+// Start makes the cluster and starts all its processes. On an error nothing is left running.
+func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
+	c := &Cluster{cfg: cfg, Servers: map[string]*Process{}, addresses: map[string]string{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if err := c.startEtcd(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.init(ctx); err != nil {
+		return nil, err
+	}
+	for _, name := range c.Names() {
+		c.Servers[name] = c.server(name)
+		if err := c.Servers[name].Launch(); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range c.Names() {
+		if err := c.Servers[name].AwaitReady(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Names lists the servers, region after region.
+func (c *Cluster) Names() (names []string) {
+	for _, r := range c.cfg.Regions {
+		for d := range c.cfg.Datacenters {
+			names = append(names, fmt.Sprintf("%s%c", r, 'a'+d))
+		}
+	}
+	return names
+}
+
+// path gives a path in the cluster's directory.
+func (c *Cluster) path(parts ...string) string {
+	return filepath.Join(append([]string{c.cfg.Dir}, parts...)...)
+}
+
+// file is the cluster file.
+func (c *Cluster) file() string { return c.path("cluster.yaml") }
+
+// Certs is the directory with all certificates.
+func (c *Cluster) Certs() string { return c.path("certs") }
+
+// DataDir is where a server keeps its data.
+func (c *Cluster) DataDir(server string) string { return c.path("data", server) }
+
+// Address is where a server listens.
+func (c *Cluster) Address(server string) string { return c.addresses[server] }
+
+// port gives an address on a host: a fixed port where hosts have networks of their own, else one that is free now.
+func (c *Cluster) port(host string, port int) (string, error) {
+	if c.cfg.Lab != nil && host != wan.Controller {
+		return fmt.Sprintf("%s:%d", c.cfg.Lab.Address(host), port), nil
+	}
+	on := "127.0.0.1"
+	if c.cfg.Lab != nil {
+		on = c.cfg.Lab.Address(host)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(on, "0"))
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// startEtcd runs it where the servers reach it: in a laboratory on the Controller, so that no cut between regions concerns it.
+func (c *Cluster) startEtcd(ctx context.Context) error {
+	clients, err := c.port(wan.Controller, 0)
+	if err != nil {
+		return err
+	}
+	peers, err := c.port(wan.Controller, 0)
+	if err != nil {
+		return err
+	}
+	c.addresses["etcd"] = clients
+	args := []string{
+		"--data-dir", c.path("etcd"), "--listen-client-urls", "http://" + clients, "--advertise-client-urls", "http://" + clients,
+		"--listen-peer-urls", "http://" + peers, "--initial-advertise-peer-urls", "http://" + peers, "--initial-cluster", "default=http://" + peers,
+	}
+	c.Etcd = &Process{
+		Name: "etcd", Log: c.path("etcd.log"),
+		command: func(ctx context.Context) *exec.Cmd { return endWithUs(exec.CommandContext(ctx, c.cfg.Etcd, args...)) },
+		ready: func(ctx context.Context) error {
+			return poll(ctx, func(ctx context.Context) error { return get(ctx, "http://"+clients+"/health") })
+		},
+	}
+	return c.Etcd.Start(ctx)
+}
+
+func get(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+		return errors.Join(err, errors.New(response.Status))
+	}
+	return nil
+}
+
+// init writes the cluster file and the certificates, by the commands that an operator uses.
+func (c *Cluster) init(ctx context.Context) error {
+	var regions []string
+	for _, r := range c.cfg.Regions {
+		regions = append(regions, string(r))
+	}
+	args := []string{
+		"init", "--name", "test", "--regions", strings.Join(regions, ","), "--etcd", "http://" + c.addresses["etcd"], "--data-dir", c.path("data"),
+		"--datacenters", fmt.Sprint(c.cfg.Datacenters), "--replicas", fmt.Sprint(c.cfg.Replicas), "--copies", fmt.Sprint(c.cfg.Copies),
+	}
+	for _, name := range c.Names() {
+		address, err := c.port(name, 7420)
+		if err != nil {
+			return err
+		}
+		c.addresses[name] = address
+		args = append(args, "--address", name+"="+address)
+	}
+	commands := [][]string{append(args, c.file()), {"certs", "init", "--cluster", "test"}, {"certs", "admin", "op"}, {"certs", "client", "mount", "--root"}}
+	for _, name := range c.Names() {
+		commands = append(commands, []string{"certs", "server", name})
+	}
+	for _, command := range commands {
+		if command[0] == "certs" {
+			command = append(command, "--dir", c.Certs())
+		}
+		if _, err := c.Run(ctx, command...); err != nil {
+			return err
+		}
+	}
+	if c.cfg.Durability == "" {
+		return nil
+	}
+	text, err := os.ReadFile(c.file())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(c.file(), []byte(strings.Replace(string(text), "\ndurability: os\n", "\ndurability: "+c.cfg.Durability+"\n", 1)), 0o644)
+}
+
+// Run runs a command of the binary here, and gives what it printed. Its exit code is in the error, as *exec.ExitError.
+func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
+	cmd := endWithUs(exec.CommandContext(ctx, c.cfg.Program, args...))
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return string(out), fmt.Errorf("globalfs %s: %w: %s%s", strings.Join(args, " "), err, out, said.String())
+	}
+	return string(out), nil
+}
+
+// Admin runs a command that knows the cluster by its file: status or admin.
+func (c *Cluster) Admin(ctx context.Context, args ...string) (string, error) {
+	return c.Run(ctx, append(args, "--config", c.file())...)
+}
+
+// on gives the command of the binary on a host.
+func (c *Cluster) on(ctx context.Context, host string, args ...string) *exec.Cmd {
+	if c.cfg.Lab != nil {
+		return c.cfg.Lab.Command(ctx, host, c.cfg.Program, args...)
+	}
+	return endWithUs(exec.CommandContext(ctx, c.cfg.Program, args...))
+}
+
+// server is a server that does not run yet.
+func (c *Cluster) server(name string) *Process {
+	p := &Process{Name: name, Log: c.path(name + ".log")}
+	var from int64 // of the log, what this run has said
+	p.command = func(ctx context.Context) *exec.Cmd {
+		if info, err := os.Stat(p.Log); err == nil {
+			from = info.Size()
+		}
+		return c.on(ctx, name, "server", name, "--config", c.file())
+	}
+	p.ready = func(ctx context.Context) error {
+		return poll(ctx, func(context.Context) error { return said(p.Log, from, "ready: ") })
+	}
+	return p
+}
+
+// said looks for a line that begins with text in what a file has from some byte on.
+func said(path string, from int64, text string) error {
+	all, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(all[min(from, int64(len(all))):])) {
+		if strings.HasPrefix(line, text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no line %q", text)
+}
+
+// Close ends all processes: mounts in order, servers and etcd too. The errors are of those that did not end as they should.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	mounts := c.mounts
+	c.mu.Unlock()
+	var errs []error
+	for _, m := range mounts {
+		errs = append(errs, m.Close())
+	}
+	servers := slices.Collect(maps.Values(c.Servers))
+	if c.Etcd != nil {
+		servers = append(servers, c.Etcd)
+	}
+	var ending sync.WaitGroup
+	failed := make([]error, len(servers))
+	for i, p := range servers {
+		ending.Go(func() { failed[i] = p.Stop() })
+	}
+	ending.Wait()
+	return errors.Join(append(errs, failed...)...)
+}

@@ -1,0 +1,24 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// FindEtcd gives the etcd binary: one in PATH, or the one that deploy/deps.sh has fetched.
+func FindEtcd() (string, error) {
+	path, err := exec.LookPath("etcd")
+	if err == nil {
+		return path, nil
+	}
+	cache, cacheErr := os.UserCacheDir()
+	if cacheErr != nil {
+		return "", err
+	}
+	path = filepath.Join(cache, "globalfs", "tools", "etcd")
+	if _, statErr := os.Stat(path); statErr != nil {
+		return "", err
+	}
+	return path, nil
+}

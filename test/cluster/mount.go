@@ -1,0 +1,78 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// Mount is a mount of the cluster, by a process in the foreground.
+type Mount struct {
+	*Process
+	Dir string
+}
+
+// Mount mounts the tree at a directory, which is made, as a client in a region. In a laboratory it runs on a host of it.
+func (c *Cluster) Mount(ctx context.Context, region topology.Region, host, dir string, flags ...string) (*Mount, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	args := slices.Concat([]string{"mount", "--foreground", "--certs", c.Certs(), "--region", string(region), strings.Join(c.seeds(region), ","), dir}, flags)
+	m := &Mount{Dir: dir}
+	m.Process = &Process{
+		Name: "mount in " + string(region), Log: c.path(strings.ReplaceAll(strings.Trim(dir, "/"), "/", "_") + ".log"),
+		command: func(ctx context.Context) *exec.Cmd { return c.on(ctx, host, args...) },
+		ready: func(ctx context.Context) error {
+			return poll(ctx, func(context.Context) error { return mounted(dir) })
+		},
+	}
+	c.mu.Lock()
+	c.mounts = append(c.mounts, m)
+	c.mu.Unlock()
+	return m, m.Start(ctx)
+}
+
+// seeds are the addresses of all servers, those of a region first.
+func (c *Cluster) seeds(region topology.Region) (near []string) {
+	var far []string
+	for _, name := range c.Names() {
+		if strings.HasPrefix(name, string(region)) {
+			near = append(near, c.addresses[name])
+		} else {
+			far = append(far, c.addresses[name])
+		}
+	}
+	return append(near, far...)
+}
+
+// fuseMagic is what statfs says of FUSE.
+const fuseMagic = 0x65735546
+
+// mounted reports as an error that nothing is mounted at dir.
+func mounted(dir string) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return err
+	}
+	if s.Type != fuseMagic {
+		return fmt.Errorf("%s is not mounted", dir)
+	}
+	return nil
+}
+
+// Close unmounts in order; a mount that is still there then is taken away, which is an error.
+func (m *Mount) Close() error {
+	err := m.Stop()
+	if mounted(m.Dir) == nil || errors.Is(mounted(m.Dir), unix.ENOTCONN) {
+		err = errors.Join(err, fmt.Errorf("%s was left mounted", m.Dir), unix.Unmount(m.Dir, unix.MNT_DETACH|unix.MNT_FORCE))
+	}
+	return err
+}
