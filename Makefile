@@ -14,7 +14,7 @@ GOLANGCI := v2.15.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector.
-CONCURRENT := $(addprefix ./internal/,block block/objects client collector dev driver fsck mount mover server transport wal) ./test/wan
+CONCURRENT := $(addprefix ./internal/,block block/objects client collector daemon dev driver fsck mount mover registry server transport wal) ./test/wan
 
 ##@ Use
 
@@ -38,7 +38,7 @@ bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--cli
 test: deps vet arch unit race wan storage posix ## everything: on a bare machine it first installs what is missing
 
 .PHONY: deps
-deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx, an S3 server
+deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx, an S3 server, etcd
 	@deploy/deps.sh test
 
 .PHONY: vet

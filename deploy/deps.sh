@@ -3,7 +3,8 @@
 #
 #   deploy/deps.sh go             nothing: says how to get Go if it is missing or too old
 #   deploy/deps.sh run            FUSE's mount helper
-#   deploy/deps.sh test           that, a C compiler, the file system testers pjdfstest and fsx, and an S3 server
+#   deploy/deps.sh test           that, a C compiler, the file system testers pjdfstest and fsx, an S3 server,
+#                                 and etcd
 #   deploy/deps.sh tool F M@V     the Go program of module M, version V, as file F
 #
 # What cannot be installed for want of root or network is named with the command that does it. For
@@ -126,6 +127,28 @@ need_s3() {
 	need_tool "$cache/tools/$s3_server" "github.com/versity/versitygw/cmd/$s3_server" || say "no S3 server: its tests will be skipped"
 }
 
+# fetch_package unpacks a Debian package into a directory, which needs no root and starts no service.
+fetch_package() {
+	cd "$2" || return 1
+	apt-get -qq download "$1" >/dev/null 2>&1 || { apt_get update && apt-get -qq download "$1" >/dev/null 2>&1; } || return 1
+	dpkg-deb -x ./*.deb .
+}
+
+# need_etcd fetches Debian's etcd, once. It is not installed: the package would run a service of its own.
+need_etcd() {
+	local dir
+	if command -v etcd >/dev/null || [ -x "$cache/tools/etcd" ]; then
+		return 0
+	fi
+	mkdir -p "$cache/tools"
+	dir="$(mktemp -d "$cache/tools/build.XXXXXX")"
+	say "fetching etcd (once, into $cache/tools)"
+	if ! { (fetch_package etcd-server "$dir") && mv "$dir/usr/bin/etcd" "$cache/tools/etcd"; }; then
+		say "no etcd in PATH: its tests will be skipped. See https://etcd.io/docs/latest/install"
+	fi
+	rm -rf "$dir"
+}
+
 case "${1:-}" in
 go) need_go ;;
 run) need_fuse ;;
@@ -136,6 +159,7 @@ test)
 	need_tester pjdfstest "$pjdfstest_version"
 	need_tester fsx "$fsx_version"
 	need_s3
+	need_etcd
 	;;
 tool) need_tool "$2" "$3" ;;
 *)

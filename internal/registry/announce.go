@@ -25,17 +25,17 @@ func (r *Registry) Announce(ctx context.Context, p Presence) error {
 		lost:   "others do not see this server as live: trying on",
 		back:   "others see this server as live again",
 	}
-	for {
+	for ctx.Err() == nil {
 		err := r.announceOnce(ctx, p, &out)
-		switch {
-		case errors.Is(err, ErrTaken):
+		if errors.Is(err, ErrTaken) {
 			return err
-		case ctx.Err() != nil:
-			return nil
 		}
-		out.begin(err)
-		pause(ctx)
+		if ctx.Err() == nil {
+			out.begin(err)
+			pause(ctx)
+		}
 	}
+	return nil
 }
 
 // announceOnce takes the name and keeps it, until it is lost or ctx ends.
@@ -48,10 +48,14 @@ func (r *Registry) announceOnce(ctx context.Context, p Presence, out *outage) er
 	if err := r.keep(ctx, p, lease); ctx.Err() == nil {
 		return err
 	}
-	return r.do(context.WithoutCancel(ctx), fmt.Sprintf("take server %q out", p.Name), func(ctx context.Context) error {
+	err = r.do(context.WithoutCancel(ctx), fmt.Sprintf("take server %q out", p.Name), func(ctx context.Context) error {
 		_, err := r.client.Revoke(ctx, lease)
 		return err
 	})
+	if err != nil {
+		out.logger.Warn("others may see this server as live until its lease ends", "lease", r.config.Lease, "error", err)
+	}
+	return err
 }
 
 // keep renews the lease three times in its duration, and looks whether the name is still bound to it: the error says why not.

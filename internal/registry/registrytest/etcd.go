@@ -1,4 +1,4 @@
-// Package registrytest runs a real etcd for tests: Debian's, that deploy/deps.sh installs, or any other one in PATH.
+// Package registrytest runs a real etcd for tests: the one in PATH, or Debian's that deploy/deps.sh fetches.
 package registrytest
 
 import (
@@ -46,12 +46,28 @@ type Etcd struct {
 	output  *bytes.Buffer
 }
 
+// binary is the one in PATH, or where deploy/deps.sh puts one.
+func binary() (string, error) {
+	if path, err := exec.LookPath("etcd"); err == nil {
+		return path, nil
+	}
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		cache = filepath.Join(home, ".cache")
+	}
+	return exec.LookPath(filepath.Join(cache, "globalfs", "tools", "etcd"))
+}
+
 // Start runs one etcd without TLS, and returns when it answers. The test is skipped if etcd is not installed.
 func Start(t testing.TB) *Etcd { return StartWith(t, Options{})[0] }
 
 // StartWith runs an etcd as options say, and returns its members when all answer.
 func StartWith(t testing.TB, options Options) []*Etcd {
-	binary, err := exec.LookPath("etcd")
+	path, err := binary()
 	if err != nil {
 		t.Skipf("no etcd: run deploy/deps.sh test (%v)", err)
 	}
@@ -69,7 +85,7 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 	}
 	for i := range members {
 		e := &Etcd{
-			Dir: filepath.Join(t.TempDir(), "etcd"), binary: binary,
+			Dir: filepath.Join(t.TempDir(), "etcd"), binary: path,
 			endpoint: scheme + "://" + addresses[3*i+1], health: "http://" + addresses[3*i+2],
 		}
 		e.args = []string{
