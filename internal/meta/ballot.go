@@ -13,6 +13,9 @@ func (m *Machine) refusal(c *Command) vote {
 
 // ballot gives the vote on c, and what must be held for it to stay true.
 func (m *Machine) ballot(c *Command, parties []uint16) (vote, []hold) {
+	if !c.bound() {
+		return vote{partition: m.cfg.Partition, time: c.Time}, nil // all parties will refuse it, whatever is there
+	}
 	s := m.look(c)
 	v := vote{partition: m.cfg.Partition, time: c.Time, source: s.source, target: s.target, place: s.place}
 	b := &booth{m: m, c: c, vote: &v}

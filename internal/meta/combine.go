@@ -23,6 +23,9 @@ func combine(c *Command, votes []vote) outcome {
 	for i := range votes {
 		o.time = max(o.time, votes[i].time)
 	}
+	if o.code = c.bind(); o.code != posix.OK {
+		return o
+	}
 	if !o.scene.coherent() {
 		o.code = posix.EREMOTE
 		return o
@@ -143,7 +146,10 @@ func (o *outcome) place(c *Command, votes []vote) posix.Code {
 	if voteOf(votes, tablePartition) == nil {
 		return posix.EREMOTE
 	}
-	return o.scene.from.directory(".")
+	if code := o.scene.from.directory("."); code != posix.OK {
+		return code
+	}
+	return c.owns(&o.scene.from.Attr)
 }
 
 func partiesOf(votes []vote) []uint16 {

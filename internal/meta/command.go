@@ -133,6 +133,8 @@ type Command struct {
 	PID     uint32 // of Lock: shown to who asks
 	Session uint64 // of the client that asks: set by the replica, not part of the encoding, like
 	Horizon uint64 // below which all counters of blocks of the session are decided
+	// Authority says for whom the client may speak; nil: for everybody, root included. It is set by the replica, too.
+	Authority *posix.Authority
 }
 
 // Block is a piece of new content: the first Length bytes of a block. The pieces of a

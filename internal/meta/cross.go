@@ -20,13 +20,15 @@ type undecided struct {
 	vote    []byte
 	holds   []hold
 	names   []posix.Ino // inodes that the command is about
+
+	authority *posix.Authority // of the command; not among what is stored if it is nil
 }
 
 func undecidedKey(number uint64) []byte { return numberKey(prefixUndecided, number) }
 
 // Prepare looks at what this partition has to say of a command over several, keeps others
 // from changing it until Decide, and gives its vote. number tells the undecided commands of this partition apart.
-func (m *Machine) Prepare(number uint64, c *Command, parties []uint16) (vote []byte) {
+func (m *Machine) Prepare(number uint64, c *Command, parties []uint16) (encoded []byte) {
 	if u := m.undecided[number]; u != nil {
 		return u.vote
 	}
@@ -37,7 +39,7 @@ func (m *Machine) Prepare(number uint64, c *Command, parties []uint16) (vote []b
 	if c.Op == OpMknod && !v.refused && c.Target == m.cfg.Partition {
 		v.fresh = m.freshNumber()
 	}
-	u := &undecided{command: c.Append(nil), parties: slices.Clone(parties), vote: v.encode(), holds: wanted, names: c.names()}
+	u := &undecided{command: c.Append(nil), parties: slices.Clone(parties), vote: v.encode(), holds: wanted, names: c.names(), authority: c.Authority}
 	m.keys.Set(undecidedKey(number), u.encode())
 	m.hold(number, u)
 	m.saveState()
@@ -57,6 +59,7 @@ func (m *Machine) Decide(number uint64, votes [][]byte, counter uint64) Result {
 	delete(m.undecided, number)
 	m.keys.Delete(undecidedKey(number))
 	c, err := DecodeCommand(u.command)
+	c.Authority = u.authority
 	decoded, complete := decodeVotes(votes, u.parties)
 	if err != nil || !complete || !slices.ContainsFunc(votes, func(v []byte) bool { return bytes.Equal(v, u.vote) }) {
 		return failed(posix.EREMOTE)
@@ -106,6 +109,9 @@ func (u *undecided) encode() []byte {
 		b = varint.AppendUint(b, h.ino)
 		b = varint.AppendBytes(b, h.name)
 	}
+	if u.authority != nil {
+		b = AppendAuthority(b, u.authority)
+	}
 	return b
 }
 
@@ -119,6 +125,9 @@ func decodeUndecided(b []byte) (*undecided, error) {
 	u.vote = r.Bytes()
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		u.holds = append(u.holds, hold{kind: holdKind(r.Uint8()), ino: posix.Ino(r.Uint64()), name: r.String()})
+	}
+	if r.Len() > 0 {
+		u.authority = ReadAuthority(r)
 	}
 	if err := r.Done(); err != nil {
 		return nil, err

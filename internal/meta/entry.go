@@ -128,10 +128,13 @@ func checkName(name string) posix.Code {
 func isDots(name string) bool { return name == "." || name == ".." }
 
 // parentOf reads the directory of a lookup and checks the name in it.
-func (m *Machine) parentOf(dir posix.Ino, name string) (inode, posix.Code) {
-	n, code := m.directory(dir)
+func (m *Machine) parentOf(c *Command) (inode, posix.Code) {
+	n, code := m.directory(c.Ino)
 	if code == posix.OK {
-		code = checkName(name)
+		code = c.admits(&n.Attr, posix.Execute)
+	}
+	if code == posix.OK {
+		code = checkName(c.Name)
 	}
 	return n, code
 }

@@ -142,6 +142,9 @@ func (m *Machine) resize(n *inode, size uint64) {
 // extents answers where the content of a range is.
 func (m *Machine) extents(c *Command) Result {
 	n, code := m.file(c.Ino)
+	if code == posix.OK {
+		code = c.mayRead(&n.Attr)
+	}
 	if code != posix.OK {
 		return failed(code)
 	}

@@ -15,7 +15,7 @@ func (s *scene) checkLink(c *Command) posix.Code {
 	if s.moved.code != posix.OK {
 		return s.moved.code
 	}
-	if code := s.to.directory(c.NewName); code != posix.OK {
+	if code := s.to.finds(c, c.NewName); code != posix.OK {
 		return code
 	}
 	switch {
@@ -28,7 +28,10 @@ func (s *scene) checkLink(c *Command) posix.Code {
 	case s.moved.Nlink >= posix.MaxLinks:
 		return posix.EMLINK
 	}
-	return posix.OK
+	if code := c.enters(&s.to); code != posix.OK {
+		return code
+	}
+	return c.mayLink(&s.moved.Attr)
 }
 
 func (m *Machine) applyLink(c *Command, s *scene) Result {
@@ -56,9 +59,32 @@ func (m *Machine) remove(c *Command, counter uint64) Result {
 }
 
 func (s *scene) checkRemove(c *Command) posix.Code {
-	if code := s.from.directory(c.Name); code != posix.OK {
+	if code := s.from.finds(c, c.Name); code != posix.OK {
 		return code
 	}
+	if code := s.checkTypeToRemove(c); code != posix.OK {
+		return code
+	}
+	if code := c.enters(&s.from); code != posix.OK {
+		return code
+	}
+	switch {
+	case c.Child != 0 && c.Child != s.source.ino:
+		return posix.EREMOTE
+	case s.moved.code != posix.OK:
+		return s.moved.code
+	}
+	if code := c.mayTake(&s.from.Attr, &s.moved.Attr); code != posix.OK {
+		return code
+	}
+	if c.Op == OpRmdir && s.moved.Size > 0 {
+		return posix.ENOTEMPTY
+	}
+	return posix.OK
+}
+
+// checkTypeToRemove checks that what has the name can be removed by the operation.
+func (s *scene) checkTypeToRemove(c *Command) posix.Code {
 	unlink, isDir := c.Op == OpUnlink, s.source.kind == posix.TypeDir
 	switch {
 	case unlink && isDots(c.Name):
@@ -75,12 +101,6 @@ func (s *scene) checkRemove(c *Command) posix.Code {
 		return posix.EISDIR
 	case !unlink && !isDir:
 		return posix.ENOTDIR
-	case c.Child != 0 && c.Child != s.source.ino:
-		return posix.EREMOTE
-	case s.moved.code != posix.OK:
-		return s.moved.code
-	case !unlink && s.moved.Size > 0:
-		return posix.ENOTEMPTY
 	}
 	return posix.OK
 }

@@ -104,6 +104,9 @@ func (m *Machine) wantedLock(c *Command) (FileLock, posix.Code) {
 	if c.Ino.Partition() != m.cfg.Partition || c.Ino.Counter() == 0 || c.Ino.Counter() > m.state.last {
 		return l, posix.ESTALE
 	}
+	if code := m.mayLock(c); code != posix.OK {
+		return l, code
+	}
 	if l.Flock {
 		l.Start = 0
 		return l, posix.OK

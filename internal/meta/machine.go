@@ -142,6 +142,9 @@ func decodeState(b []byte) (partition uint16, s state, err error) {
 // of the partition; an inode that loses its last link remembers it. What fails
 // has changed nothing.
 func (m *Machine) Apply(c *Command, counter uint64) Result {
+	if code := c.bind(); code != posix.OK {
+		return failed(code)
+	}
 	if ino, blocked := m.blocked(c); blocked {
 		return elsewhere(ino, m.cfg.Partition) // nowhere else: the client comes back
 	}
@@ -196,7 +199,12 @@ func (m *Machine) apply(c *Command, counter uint64) Result {
 }
 
 // Query answers a query, which has been through DecodeCommand.
-func (m *Machine) Query(c *Command) Result { return m.located(c, m.query(c)) }
+func (m *Machine) Query(c *Command) Result {
+	if code := c.bind(); code != posix.OK {
+		return failed(code)
+	}
+	return m.located(c, m.query(c))
+}
 
 func (m *Machine) query(c *Command) Result {
 	switch c.Op {

@@ -26,14 +26,15 @@ import (
 //     between, or the client has said that it is done, that partition cannot know and refuses the second one: its OpUnmake names
 //     the message (by), and only what that one has made is unmade. The inode remembers the message until somebody changes it, who thus
 //     knows of it.
-//   - A number that was sent once is never used again, whatever became of it. Clients are trusted with that.
+//   - A number that was sent once is never used again, whatever became of it. Clients are trusted with that: one that may not speak
+//     for everybody could name the inode of somebody else by it, and then remove it. Its commands are voted on.
 //
 // The post is stored with the refusal, so a crash between the two orders loses neither.
 
 // IsUncoordinated reports whether an update of parties, of which asked answers, is executed by Enter and Make. It does not look
 // at any state: all parties give the same.
 func (c *Command) IsUncoordinated(asked uint16, parties []uint16) bool {
-	return c.Op == OpMknod && c.Child != 0 && c.Child.Partition() == c.Target && c.Child.Counter() > 1 &&
+	return c.Op == OpMknod && c.Authority == nil && c.Child != 0 && c.Child.Partition() == c.Target && c.Child.Counter() > 1 &&
 		asked != c.Target && len(parties) == 2 && slices.Contains(parties, asked) && slices.Contains(parties, c.Target)
 }
 

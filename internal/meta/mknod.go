@@ -47,7 +47,7 @@ func (m *Machine) born(n *inode) {
 // checkMknod gives the inode that c asks for, without its number, or says what is in the way. What has the
 // name already may be opened.
 func (s *scene) checkMknod(c *Command) (inode, posix.Code) {
-	if code := s.from.directory(c.Name); code != posix.OK {
+	if code := s.from.finds(c, c.Name); code != posix.OK {
 		return inode{}, code
 	}
 	if isDots(c.Name) {
@@ -62,7 +62,10 @@ func (s *scene) checkMknod(c *Command) (inode, posix.Code) {
 	case n.Mode.IsDir() && s.from.Nlink >= posix.MaxLinks:
 		return n, posix.EMLINK
 	}
-	return n, posix.OK
+	if code := c.enters(&s.from); code != posix.OK {
+		return n, code
+	}
+	return n, c.mayMake(&n.Attr)
 }
 
 // newInode is the inode that c asks for, without its number.
@@ -129,7 +132,11 @@ func (m *Machine) open(c *Command, e *entry) Result {
 		return failed(n.code)
 	}
 	if c.Flags&Truncate != 0 {
+		if code := c.may(&n.Attr, posix.Write); code != posix.OK {
+			return failed(code)
+		}
 		m.resize(&n.inode, 0)
+		c.changed(&n.inode)
 		n.modified(c.Time)
 		m.save(&n.inode)
 	}

@@ -94,6 +94,9 @@ func (m *Machine) checkPlace(c *Command) posix.Code {
 func (m *Machine) place(c *Command) Result {
 	n, code := m.directory(c.Ino)
 	if code == posix.OK {
+		code = c.owns(&n.Attr)
+	}
+	if code == posix.OK {
 		code = m.checkPlace(c)
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 const MaxEntries = 4096
 
 func (m *Machine) lookup(c *Command) Result {
-	dir, code := m.parentOf(c.Ino, c.Name)
+	dir, code := m.parentOf(c)
 	if code != posix.OK {
 		return failed(code)
 	}
@@ -59,6 +59,9 @@ func (m *Machine) readlink(c *Command) Result {
 
 func (m *Machine) readDir(c *Command) Result {
 	dir, code := m.directory(c.Ino)
+	if code == posix.OK {
+		code = c.admits(&dir.Attr, posix.Read)
+	}
 	if code != posix.OK {
 		return failed(code)
 	}

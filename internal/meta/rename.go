@@ -96,6 +96,11 @@ func (s *scene) checkRename(c *Command) posix.Code {
 		return posix.ENOENT
 	case isRoot(s.source.ino) || isRoot(s.target.ino):
 		return posix.EBUSY
+	}
+	if code := s.changesDirs(c); code != posix.OK {
+		return code
+	}
+	switch {
 	case c.Child != 0 && (c.Child != s.source.ino || c.NewChild != s.target.ino):
 		return posix.EREMOTE
 	case s.moved.code != posix.OK:
@@ -105,18 +110,32 @@ func (s *scene) checkRename(c *Command) posix.Code {
 	case s.sameFile():
 		return posix.OK
 	}
+	if code := c.checkMoves(s); code != posix.OK {
+		return code
+	}
 	if code := s.checkLoops(c); code != posix.OK {
 		return code
 	}
 	return s.checkTypes(c)
 }
 
-// checkDirs checks the directories of a rename and the names.
-func (s *scene) checkDirs(c *Command) posix.Code {
-	if code := s.from.directory(c.Name); code != posix.OK {
+// changesDirs checks that both directories may be changed, if they are.
+func (s *scene) changesDirs(c *Command) posix.Code {
+	if s.sameFile() {
+		return posix.OK
+	}
+	if code := c.enters(&s.from); code != posix.OK {
 		return code
 	}
-	code := s.to.directory(c.NewName)
+	return c.enters(&s.to)
+}
+
+// checkDirs checks the directories of a rename and the names.
+func (s *scene) checkDirs(c *Command) posix.Code {
+	if code := s.from.finds(c, c.Name); code != posix.OK {
+		return code
+	}
+	code := s.to.finds(c, c.NewName)
 	switch {
 	case code != posix.OK:
 	case isDots(c.Name):

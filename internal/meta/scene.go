@@ -115,6 +115,14 @@ func (s *sight) directory(name string) posix.Code {
 	return checkName(name)
 }
 
+// finds is directory of somebody who must be allowed to look the name up.
+func (s *sight) finds(c *Command, name string) posix.Code {
+	if code := s.directory(name); code != posix.OK {
+		return code
+	}
+	return c.may(&s.Attr, posix.Execute)
+}
+
 // refuse answers a command that met something in this partition alone.
 func (m *Machine) refuse(c *Command, s *scene, code posix.Code) Result {
 	if code != posix.EREMOTE {

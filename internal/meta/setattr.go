@@ -11,15 +11,13 @@ func (m *Machine) setAttr(c *Command) Result {
 	if c.Set == 0 {
 		return Result{Attr: n.Attr}
 	}
+	if code := c.checkSize(&n); code != posix.OK {
+		return failed(code)
+	}
+	if code := c.maySet(&n.Attr); code != posix.OK {
+		return failed(code)
+	}
 	if c.Set&SetSize != 0 {
-		switch {
-		case n.Mode.IsDir():
-			return failed(posix.EISDIR)
-		case !n.Mode.IsRegular():
-			return failed(posix.EINVAL)
-		case c.Attr.Size > posix.MaxSize:
-			return failed(posix.EFBIG)
-		}
 		m.resize(&n, c.Attr.Size)
 		n.Mtime = c.Time
 	}
@@ -27,6 +25,21 @@ func (m *Machine) setAttr(c *Command) Result {
 	n.setTimes(c)
 	m.save(&n)
 	return Result{Attr: n.Attr}
+}
+
+// checkSize refuses to set the size of what has none, or one that no file has.
+func (c *Command) checkSize(n *inode) posix.Code {
+	switch {
+	case c.Set&SetSize == 0:
+		return posix.OK
+	case n.Mode.IsDir():
+		return posix.EISDIR
+	case !n.Mode.IsRegular():
+		return posix.EINVAL
+	case c.Attr.Size > posix.MaxSize:
+		return posix.EFBIG
+	}
+	return posix.OK
 }
 
 // setOwner sets mode, owner and group. A new owner or group takes the set-id bits away, unless the command

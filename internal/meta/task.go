@@ -36,6 +36,9 @@ func (m *Machine) updateTask(c *Command) Result {
 	if !found || t.Target != c.Target {
 		return failed(posix.ENOENT) // what is told of an older task of the directory is not told of this one
 	}
+	if !m.ownsRow(c.Ino, c) || c.Authority != nil && (c.Length != 0 || c.Flags != TaskPause && c.Flags != TaskResume) {
+		return failed(posix.EPERM) // only a mover tells how far it is
+	}
 	switch c.Flags {
 	case 0:
 	case TaskPause:
@@ -73,10 +76,13 @@ func (m *Machine) rowsAfter(prefix byte, c *Command) iter.Seq2[[]byte, []byte] {
 	}
 	return func(yield func(key, value []byte) bool) {
 		for key, value := range m.keys.Scan(after(prefix, c.Ino), []byte{prefix + 1}) {
-			if left == 0 || !yield(key, value) {
+			switch {
+			case !m.ownsRow(inoOf(key), c):
+			case left == 0 || !yield(key, value):
 				return
+			default:
+				left--
 			}
-			left--
 		}
 	}
 }

@@ -8,6 +8,9 @@ func (m *Machine) write(c *Command) Result {
 	if code != posix.OK {
 		return failed(code)
 	}
+	if code := c.mayWrite(&n.Attr); code != posix.OK {
+		return failed(code)
+	}
 	if len(c.Data) > 0 && len(c.Blocks) > 0 || !m.mayName(c) {
 		return failed(posix.EINVAL)
 	}
@@ -30,6 +33,7 @@ func (m *Machine) write(c *Command) Result {
 		m.writeBlocks(&n, offset, length, c.Blocks)
 	}
 	n.Size = max(n.Size, offset+length)
+	c.changed(&n)
 	n.modified(c.Time)
 	m.save(&n)
 	return Result{Attr: n.Attr, Number: offset}
@@ -102,7 +106,10 @@ func (m *Machine) fallocate(c *Command) Result {
 		return failed(code)
 	}
 	const both = FallocatePunch | FallocateZero
+	code = c.mayWrite(&n.Attr)
 	switch {
+	case code != posix.OK:
+		return failed(code)
 	case c.Length == 0:
 		return failed(posix.EINVAL)
 	case c.Flags&both == both:
@@ -117,6 +124,7 @@ func (m *Machine) fallocate(c *Command) Result {
 	if c.Flags&(FallocatePunch|FallocateKeepSize) == 0 {
 		n.Size = max(n.Size, end)
 	}
+	c.changed(&n)
 	n.modified(c.Time)
 	m.save(&n)
 	return Result{Attr: n.Attr}

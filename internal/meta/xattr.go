@@ -26,6 +26,9 @@ func (m *Machine) checkXattr(c *Command) (inode, posix.Code) {
 
 func (m *Machine) setXattr(c *Command) Result {
 	n, code := m.checkXattr(c)
+	if code == posix.OK {
+		code = c.maySetXattr(&n.Attr)
+	}
 	if code != posix.OK {
 		return failed(code)
 	}
@@ -53,6 +56,9 @@ func (m *Machine) setXattr(c *Command) Result {
 
 func (m *Machine) removeXattr(c *Command) Result {
 	n, code := m.checkXattr(c)
+	if code == posix.OK {
+		code = c.maySetXattr(&n.Attr)
+	}
 	if code != posix.OK {
 		return failed(code)
 	}
@@ -69,6 +75,9 @@ func (m *Machine) removeXattr(c *Command) Result {
 
 func (m *Machine) getXattr(c *Command) Result {
 	n, code := m.checkXattr(c)
+	if code == posix.OK {
+		code = c.mayGetXattr(&n.Attr)
+	}
 	if code != posix.OK {
 		return failed(code)
 	}
@@ -86,7 +95,9 @@ func (m *Machine) listXattr(c *Command) Result {
 	}
 	r := Result{Data: make([]byte, 0, n.names)}
 	for key := range m.keys.Scan(numberKey(prefixXattr, uint64(n.Ino)), after(prefixXattr, n.Ino)) {
-		r.Data = append(append(r.Data, key[9:]...), 0)
+		if c.seesXattr(string(key[9:])) {
+			r.Data = append(append(r.Data, key[9:]...), 0)
+		}
 	}
 	return r
 }

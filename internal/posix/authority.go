@@ -27,6 +27,27 @@ func Everybody() *Authority {
 // Nobody is the user and group that root becomes where it has no power (root squash).
 var Nobody = Cred{UID: 65534, GID: 65534}
 
+// MaxRanges bounds the ranges of users, and those of groups, in an Authority.
+const MaxRanges = 256
+
+// Validate says what is wrong with an Authority that was not made by ParseIDs.
+func (a *Authority) Validate() error {
+	if a == nil {
+		return nil
+	}
+	for _, ranges := range [][]IDs{a.UIDs, a.GIDs} {
+		if len(ranges) > MaxRanges {
+			return fmt.Errorf("authority: %d ranges of ids: use at most %d", len(ranges), MaxRanges)
+		}
+		for i, r := range ranges {
+			if r.First > r.Last || i > 0 && r.First <= ranges[i-1].Last {
+				return fmt.Errorf("authority: ranges %s: sort them, and keep them apart", FormatIDs(ranges))
+			}
+		}
+	}
+	return nil
+}
+
 // Root reports whether a may speak for root, and so do everything with files.
 func (a *Authority) Root() bool { return a == nil || within(a.UIDs, 0) }
 
