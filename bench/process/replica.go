@@ -170,7 +170,7 @@ func obey(ctx context.Context, d *driver.Driver, orders *json.Decoder, answers *
 		if err != nil {
 			return err
 		}
-		reply, err := d.Handle(ctx, request)
+		reply, err := d.Handle(ctx, nil, request)
 		if err != nil {
 			return err
 		}

@@ -45,6 +45,7 @@ var (
 	ErrCorrupt     = errors.New("block is corrupt")
 	ErrNoSpace     = errors.New("no space for blocks")
 	ErrConflict    = errors.New("block id is taken by other bytes")
+	ErrForbidden   = errors.New("not allowed")
 	ErrUnavailable = errors.New("too few storage servers answer")
 	ErrClosed      = errors.New("block store is closed")
 )

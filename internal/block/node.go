@@ -23,7 +23,7 @@ type Disk interface {
 	Sizes(ctx context.Context, ids []ID) ([]uint32, error)
 }
 
-// NodeConfig is what a Node consists of. All fields but Save and Log must be set.
+// NodeConfig is what a Node consists of. All fields but Save, Role and Log must be set.
 type NodeConfig struct {
 	Self        multicast.ProcessID
 	Members     Members // the newest that are known; Self may not have joined yet, or have left
@@ -35,6 +35,8 @@ type NodeConfig struct {
 	// Save makes newer members survive this process; nil: it is not needed. The node uses them once it has returned nil,
 	// and must be given them, or newer ones, when it is started again (M1).
 	Save func(Members) error
+	// Role says who makes a request, from the context that Handle was given; nil: a server.
+	Role func(context.Context) Role
 	Log  *slog.Logger // nil: no log
 }
 
@@ -106,6 +108,9 @@ func (n *Node) Handle(ctx context.Context, request []byte) ([]byte, error) {
 	q, err := decodeRequest(request)
 	if err != nil {
 		return nil, err
+	}
+	if err := n.authorize(ctx, &q); err != nil {
+		return replyError(err), nil
 	}
 	reply, err := n.do(ctx, &q)
 	if err != nil {

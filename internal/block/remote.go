@@ -123,7 +123,8 @@ func (r *Remote) unavailable(last error) error {
 
 // isFinal reports whether err is the answer of a whole region.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNoSpace) || errors.Is(err, ErrConflict)
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNoSpace) ||
+		errors.Is(err, ErrConflict) || errors.Is(err, ErrForbidden)
 }
 
 // Range implements Store. It asks every server; if one does not answer, its error

@@ -151,6 +151,7 @@ const (
 	codeUnavailable
 	codeFailed // anything else
 	codeStale
+	codeForbidden
 	codeEnd
 )
 
@@ -163,6 +164,7 @@ var kinds = [codeEnd]error{
 	codeUnavailable: ErrUnavailable,
 	codeFailed:      errFailed,
 	codeStale:       errStale,
+	codeForbidden:   ErrForbidden,
 }
 
 var errFailed = errors.New("storage server failed")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 )
@@ -123,17 +124,26 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 
 // mayAdmin reports whether who asks may change the cluster. In a cluster without certificates everybody may: it listens on loopback only.
 func mayAdmin(ctx context.Context) bool {
-	peer, known := transport.PeerOf(ctx)
-	return !known || peer.Role == identity.Admin
+	who := asking(ctx)
+	return who.Admin
 }
 
-// asker asks a server at an address itself.
-type asker interface {
+// asking tells who makes a call. In a cluster without certificates everybody is one of its servers: it listens on loopback only.
+func asking(ctx context.Context) server.Asker {
+	peer, known := transport.PeerOf(ctx)
+	if !known {
+		return server.Asker{Server: true, Admin: true}
+	}
+	return server.Asker{Server: peer.Role == identity.Server, Admin: peer.Role == identity.Admin, Name: peer.Name, Authority: peer.Authority}
+}
+
+// caller asks a server at an address itself.
+type caller interface {
 	CallAddress(ctx context.Context, address string, request []byte) ([]byte, error)
 }
 
 // ask sends q to the server at an address and reads its answer.
-func ask(ctx context.Context, via asker, address string, q *Request, into any) error {
+func ask(ctx context.Context, via caller, address string, q *Request, into any) error {
 	request, err := json.Marshal(q)
 	if err != nil {
 		return err

@@ -149,6 +149,7 @@ func (s *Server) open(ctx context.Context) error {
 		Cluster: s.known.now.Load().cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
 		Retain: s.cfg.Retain, Healing: s.cfg.Healing,
 		Endpoint: func(p multicast.ProcessID) transport.Endpoint { return s.transport.Endpoint(p) },
+		Asker:    asking,
 		Logger:   s.cfg.Logger,
 	})
 	if err != nil {

@@ -89,8 +89,8 @@ func New(self multicast.ProcessID, node Node, links transport.Links, log Log, cl
 	}
 }
 
-// Handle answers one encoded request of a client; it is a transport.Handler.
-func (d *Driver) Handle(ctx context.Context, request []byte) ([]byte, error) {
+// Handle answers one encoded request of a client; nil: of one of the cluster's own processes.
+func (d *Driver) Handle(ctx context.Context, from *replica.Client, request []byte) ([]byte, error) {
 	answer := make(chan []byte, 1)
 	d.mu.Lock()
 	if d.stopped {
@@ -100,7 +100,7 @@ func (d *Driver) Handle(ctx context.Context, request []byte) ([]byte, error) {
 	d.token++
 	token := d.token
 	d.waiting[token] = answer
-	d.requests = append(d.requests, replica.Call{Token: token, Data: request})
+	d.requests = append(d.requests, replica.Call{Token: token, Data: request, From: from})
 	d.mu.Unlock()
 	select {
 	case d.ready <- struct{}{}:

@@ -66,7 +66,7 @@ func TestAnswersAndStops(t *testing.T) {
 	var asking sync.WaitGroup
 	for s := range uint64(50) {
 		asking.Go(func() {
-			b, err := d.Handle(ctx, open(s+1))
+			b, err := d.Handle(ctx, nil, open(s+1))
 			if err != nil {
 				t.Error(err)
 				return
@@ -82,7 +82,7 @@ func TestAnswersAndStops(t *testing.T) {
 	log.mu.Unlock()
 	cancel()
 	require.NoError(t, <-ended)
-	_, err := d.Handle(t.Context(), open(99))
+	_, err := d.Handle(t.Context(), nil, open(99))
 	require.ErrorIs(t, err, ErrStopped)
 }
 
@@ -92,7 +92,7 @@ func TestLogFails(t *testing.T) {
 	d := alone(t, &memoryLog{fails: full}, same)
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
-	_, err := d.Handle(t.Context(), open(1))
+	_, err := d.Handle(t.Context(), nil, open(1))
 	require.ErrorIs(t, err, ErrStopped)
 	require.ErrorIs(t, <-ended, full)
 }
@@ -109,7 +109,7 @@ func TestBrokenInvariantStopsTheReplicaWithItsEvidence(t *testing.T) {
 	d := alone(t, &memoryLog{}, func(c replica.Core) replica.Core { return brokenCore{c} })
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
-	_, err := d.Handle(t.Context(), open(1))
+	_, err := d.Handle(t.Context(), nil, open(1))
 	require.ErrorIs(t, err, ErrStopped)
 	err = <-ended
 	var broken invariant.Broken
@@ -121,7 +121,7 @@ func TestHandleGivesUpWithItsContext(t *testing.T) {
 	d := alone(t, &memoryLog{}, same) // not running
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := d.Handle(ctx, open(1))
+	_, err := d.Handle(ctx, nil, open(1))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, d.waiting)
 }

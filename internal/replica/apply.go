@@ -113,17 +113,16 @@ func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
 		if _, ended := r.ended[q.Session]; ended {
 			return UnknownSession, nil
 		}
-		r.openSession(&q)
-		return Answered, nil
+		return r.openSession(&q, e.Client), nil
 	}
 	s := r.sessions[q.Session]
-	if s == nil {
+	if s == nil || !s.admits(e.Client) {
 		return UnknownSession, nil
 	}
 	switch q.Kind {
 	case Update:
 		r.observe(q.Vector)
-		return r.applyUpdate(s, &q, e.Time)
+		return r.applyUpdate(s, &q, e)
 	case RenewSession:
 		r.renewSession(s, &q)
 	case CloseSession:
@@ -142,7 +141,7 @@ func (r *Replica) observe(seen Vector) {
 }
 
 // applyUpdate executes an update once (I2).
-func (r *Replica) applyUpdate(s *session, q *Request, at posix.Time) (Outcome, []byte) {
+func (r *Replica) applyUpdate(s *session, q *Request, e *envelope) (Outcome, []byte) {
 	if answer, ok := s.answers[q.Seq]; ok {
 		return Answered, answer
 	}
@@ -153,7 +152,7 @@ func (r *Replica) applyUpdate(s *session, q *Request, at posix.Time) (Outcome, [
 	if err != nil || !c.Op.IsUpdate() {
 		return Refused, []byte(fmt.Sprintf("update: %v", err))
 	}
-	c.Time, c.Session, c.Horizon = at, s.id, s.horizon
+	c.Time, c.Session, c.Horizon, c.Authority = e.Time, s.id, s.horizon, e.Client.bounds()
 	result := r.machine.Apply(&c, r.counter())
 	answer := result.Append(nil)
 	r.rememberAnswer(s, q.Seq, q.Done, answer)

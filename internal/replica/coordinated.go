@@ -109,7 +109,7 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 	}
 	outcome := Answered
 	if c.asked == r.cfg.Partition {
-		outcome, replies = r.admit(c, replies)
+		outcome, replies = r.admit(c, e.Client, replies)
 	}
 	c.vote = appendVector([]byte{byte(outcome)}, r.vector)
 	if outcome == Answered {
@@ -118,7 +118,7 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 		if err != nil || command.Op.IsPost() {
 			command = meta.Command{} // no operation: refused by each party
 		}
-		command.Time, command.Session = e.Time, q.Session
+		command.Time, command.Session, command.Authority = e.Time, q.Session, e.Client.bounds()
 		c.vote = append(c.vote, r.machine.Prepare(c.number, &command, c.parties)...)
 	} else {
 		c.decided = true
@@ -131,9 +131,9 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 
 // admit looks whether the session allows the command, here where its answer is kept. A repeated one is
 // refused, and who waits for it waits for the first.
-func (r *Replica) admit(c *coordinated, replies []Call) (Outcome, []Call) {
+func (r *Replica) admit(c *coordinated, client *Client, replies []Call) (Outcome, []Call) {
 	s := r.sessions[c.session]
-	if s == nil {
+	if s == nil || !s.admits(client) {
 		return UnknownSession, r.answerAll(c.tokens, UnknownSession, nil, replies)
 	}
 	if answer, ok := s.answers[c.seq]; ok {
@@ -142,7 +142,7 @@ func (r *Replica) admit(c *coordinated, replies []Call) (Outcome, []Call) {
 	if c.seq <= s.done {
 		return Refused, r.answerAll(c.tokens, Refused, []byte("update: the client has said that it has the answer"), replies)
 	}
-	if first := r.undecided(updateKey{c.session, c.seq}); first != nil {
+	if first := r.undecided(updateKey{session: c.session, seq: c.seq}); first != nil {
 		first.tokens = append(first.tokens, c.tokens...)
 		return Refused, replies
 	}
@@ -152,7 +152,7 @@ func (r *Replica) admit(c *coordinated, replies []Call) (Outcome, []Call) {
 // undecided finds the command that executes an update, if it waits for its decision.
 func (r *Replica) undecided(key updateKey) *coordinated {
 	for _, c := range r.commands {
-		if !c.decided && c.asked == r.cfg.Partition && (updateKey{c.session, c.seq}) == key {
+		if !c.decided && c.asked == r.cfg.Partition && c.session == key.session && c.seq == key.seq {
 			return c
 		}
 	}

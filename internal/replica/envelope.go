@@ -15,6 +15,7 @@ type envelope struct {
 	Kind envelopeKind
 
 	Request []byte   // a client's
+	Client  *Client  // whose it is; it is not in the encoding if it is nil
 	Expire  expiry   // end a session that was silent
 	Relay   relay    // what the order between partitions has delivered
 	At      place    // of a decision
@@ -42,6 +43,10 @@ const (
 	envelopeBarrier // local: what was ordered before is seen by those who wait for this
 	envelopeCommand // between partitions: a client's request
 	envelopePost    // between partitions: a post of meta's outbox
+
+	// In encodings only: envelopeRequest and envelopeCommand with a Client.
+	envelopeClientRequest
+	envelopeClientCommand
 )
 
 // expiry ends Session unless it was renewed more often than Renewals.
@@ -57,6 +62,9 @@ type relay struct {
 
 func (e *envelope) encode() []byte {
 	b := varint.AppendInt(make([]byte, 0, len(e.Request)+len(e.Relay.Payload)+64), int64(e.Time))
+	if e.Client != nil {
+		return e.encodeClient(b)
+	}
 	b = append(b, byte(e.Kind))
 	switch e.Kind {
 	case envelopeRequest:
@@ -85,6 +93,17 @@ func (e *envelope) encode() []byte {
 	return b
 }
 
+// encodeClient encodes a request or a command of a Client.
+func (e *envelope) encodeClient(b []byte) []byte {
+	if e.Kind == envelopeRequest {
+		b = appendClient(append(b, byte(envelopeClientRequest)), e.Client)
+	} else {
+		b = appendClient(append(b, byte(envelopeClientCommand)), e.Client)
+		b = varint.AppendUint(b, e.From)
+	}
+	return append(b, e.Request...)
+}
+
 func decodeEnvelope(b []byte) (envelope, error) {
 	r := varint.NewReader(b)
 	e := envelope{Time: posix.Time(r.Int()), Kind: envelopeKind(r.Uint8())}
@@ -111,6 +130,13 @@ func decodeEnvelope(b []byte) (envelope, error) {
 	case envelopePost:
 		e.From, e.Number, e.Vector = r.Uint16(), r.Uint64(), readVector(r)
 		e.Command = r.Rest()
+	case envelopeClientRequest:
+		e.Kind, e.Client = envelopeRequest, readClient(r)
+		e.Request = r.Rest()
+	case envelopeClientCommand:
+		e.Kind, e.Client = envelopeCommand, readClient(r)
+		e.From = r.Uint16()
+		e.Request = r.Rest()
 	case envelopeReap, envelopeBarrier:
 	default:
 		return e, fmt.Errorf("envelope: unknown kind %d", e.Kind)

@@ -3,6 +3,7 @@ package replica
 import (
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // parked is a query of a client that has seen more than this replica.
@@ -10,6 +11,7 @@ type parked struct {
 	token uint64
 	until Seen
 	query Request
+	from  *Client
 }
 
 // closed reports whether all is decided here that those knew who did what was executed here.
@@ -21,33 +23,33 @@ func (r *Replica) closed() bool {
 func (r *Replica) seen() Seen { return Seen{Count: r.counter(), Cross: r.decidedUpTo()} }
 
 // query executes a query, or parks it until this replica has caught up with the client (T 3.4.1).
-func (r *Replica) query(token uint64, q Request, out *Output) {
-	until := q.Vector.Of(r.cfg.Partition)
+func (r *Replica) query(call Call, q Request, out *Output) {
+	token, until := call.Token, q.Vector.Of(r.cfg.Partition)
 	covers := r.seen().Covers(until) && r.closed()
 	switch {
 	case (q.Fresh || !covers) && len(r.parked)+len(r.fresh)+len(r.fenced) >= r.cfg.MaxPending:
 		out.Replies = append(out.Replies, r.reply(token, Overloaded, nil))
 		return
 	case q.Fresh:
-		r.fresh = append(r.fresh, parked{token: token, until: until, query: q})
+		r.fresh = append(r.fresh, parked{token: token, until: until, query: q, from: call.From})
 		return
 	case !covers:
-		r.parked = append(r.parked, parked{token: token, until: until, query: q})
+		r.parked = append(r.parked, parked{token: token, until: until, query: q, from: call.From})
 		return
 	}
-	if answer, ok := r.execute(token, &q); ok {
+	if answer, ok := r.execute(token, &q, call.From); ok {
 		out.Replies = append(out.Replies, answer)
 	}
 }
 
 // execute gives the answer to a query, or none if the store failed: then the
 // driver stops the replica.
-func (r *Replica) execute(token uint64, q *Request) (Call, bool) {
+func (r *Replica) execute(token uint64, q *Request, from *Client) (Call, bool) {
 	c, err := meta.DecodeCommand(q.Command)
 	invariant.Check(err == nil, "a query that was checked does not decode: %v", err)
-	c.Session = q.Session
+	c.Session, c.Authority = q.Session, from.bounds()
 	result := r.machine.Query(&c)
-	if c.Op == meta.OpGarbage {
+	if c.Op == meta.OpGarbage && result.Code == posix.OK {
 		r.garbage(&c, &result)
 	}
 	if r.keys.Err() != nil {
@@ -65,7 +67,7 @@ func (r *Replica) unpark(replies []Call) []Call {
 	for _, p := range r.parked {
 		if !seen.Covers(p.until) || !r.closed() {
 			waiting = append(waiting, p)
-		} else if answer, ok := r.execute(p.token, &p.query); ok {
+		} else if answer, ok := r.execute(p.token, &p.query, p.from); ok {
 			replies = append(replies, answer)
 		}
 	}

@@ -42,7 +42,8 @@ const (
 // Call is a client's request, or the answer to it; the driver pairs them by Token.
 type Call struct {
 	Token uint64
-	Data  []byte // an encoded Request or Reply
+	Data  []byte  // an encoded Request or Reply
+	From  *Client // of a request: who asks; nil: one of the cluster's own
 }
 
 // Input of a step: what the multicast core gets, and requests.
@@ -211,6 +212,9 @@ func (r *Replica) Wake() time.Duration {
 // request routes one request.
 func (r *Replica) request(call Call, out *Output) {
 	q, err := DecodeRequest(call.Data)
+	if err == nil {
+		err = call.From.validate()
+	}
 	if err != nil {
 		r.refuse(call.Token, err, out)
 		return
@@ -227,7 +231,7 @@ func (r *Replica) request(call Call, out *Output) {
 	}
 	switch q.Kind {
 	case Query:
-		r.query(call.Token, q, out)
+		r.query(call, q, out)
 	case Update:
 		r.update(call, q, out)
 	case AskStatus:

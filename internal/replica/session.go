@@ -28,6 +28,7 @@ type session struct {
 	horizon  uint64 // below it no counter of a block of the session is named any more (garbage.go)
 	done     uint64
 	answers  map[uint64][]byte
+	owner    string // the client that opened it; empty: one of the cluster's own
 
 	deadline time.Duration // Mono, of this replica
 }
@@ -47,14 +48,22 @@ func answerKey(id, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{answerPrefix}, id), seq)
 }
 
-func (r *Replica) openSession(q *Request) {
-	if r.sessions[q.Session] != nil {
-		return
+// openSession opens a session. The number of one that somebody else has is as good as one that has ended.
+func (r *Replica) openSession(q *Request, client *Client) Outcome {
+	if s := r.sessions[q.Session]; s != nil {
+		if !s.admits(client) {
+			return UnknownSession
+		}
+		return Answered
 	}
-	s := &session{id: q.Session, seen: q.Vector.Of(r.cfg.Partition).Count, answers: map[uint64][]byte{}}
+	s := &session{id: q.Session, seen: q.Vector.Of(r.cfg.Partition).Count, answers: map[uint64][]byte{}, owner: client.name()}
 	r.sessions[s.id] = s
 	r.saveSession(s)
+	return Answered
 }
+
+// admits reports whether a client may use the session.
+func (s *session) admits(c *Client) bool { return c == nil || c.Name == s.owner }
 
 func (r *Replica) renewSession(s *session, q *Request) {
 	s.renewals++
@@ -102,6 +111,9 @@ func (r *Replica) saveSession(s *session) {
 	for _, i := range s.held {
 		b = varint.AppendUint(b, i)
 	}
+	if s.owner != "" {
+		b = varint.AppendBytes(b, s.owner)
+	}
 	r.keys.Set(sessionKey(s.id), b)
 	r.startLease(s)
 }
@@ -133,6 +145,9 @@ func (r *Replica) loadSessions() error {
 		s := &session{renewals: rd.Uint64(), seen: rd.Uint64(), horizon: rd.Uint64(), answers: map[uint64][]byte{}}
 		for n := rd.Count(); n > 0 && rd.Err() == nil; n-- {
 			s.held = append(s.held, posix.Ino(rd.Uint64()))
+		}
+		if rd.Len() > 0 {
+			s.owner = rd.String()
 		}
 		if rd.Done() != nil || len(k) != 9 {
 			return fmt.Errorf("stored session %x: %w", k, varint.ErrMalformed)

@@ -20,39 +20,41 @@ import (
 // executeUncoordinated does the part of this partition, if e is such a command.
 func (r *Replica) executeUncoordinated(e *envelope, d *relay, q *Request, replies []Call) ([]Call, bool) {
 	command, err := meta.DecodeCommand(q.Command)
+	command.Time, command.Session, command.Authority = e.Time, q.Session, e.Client.bounds()
 	if err != nil || !command.IsUncoordinated(e.From, d.Dest) {
 		return replies, false
 	}
-	command.Time, command.Session = e.Time, q.Session
-	message := appendPosition(nil, d.At)
 	if e.From == r.cfg.Partition {
-		return r.enter(&command, message, d, q, replies), true
+		return r.enter(&command, d, e, q, replies), true
 	}
 	r.observe(q.Vector)
-	r.machine.Make(&command, message)
+	r.machine.Make(&command, d.message())
 	r.sawCross(e.From, d.At)
 	return replies, true
 }
 
+// message names a relayed message for ever.
+func (d *relay) message() []byte { return appendPosition(nil, d.At) }
+
 // enter decides a command at its directory, and answers it.
-func (r *Replica) enter(command *meta.Command, message []byte, d *relay, q *Request, replies []Call) []Call {
+func (r *Replica) enter(command *meta.Command, d *relay, e *envelope, q *Request, replies []Call) []Call {
 	c := &coordinated{at: d.At, asked: r.cfg.Partition, session: q.Session, seq: q.Seq, done: q.Done}
 	if p := r.crossing[d.At.ID]; p != nil {
 		c.tokens = p.tokens
 		r.forgetPending(d.At.ID, p, r.crossing)
 	}
-	repeated := r.remembers(updateKey{q.Session, q.Seq})
-	outcome, replies := r.admit(c, replies)
+	repeated := r.remembers(updateKey{session: q.Session, seq: q.Seq})
+	outcome, replies := r.admit(c, e.Client, replies)
 	switch {
 	case outcome == Answered:
 		r.observe(q.Vector)
-		result := r.machine.Enter(command, message)
+		result := r.machine.Enter(command, d.message())
 		r.sawCross(command.Target, d.At)
 		answer := result.Append(nil)
 		r.rememberAnswer(r.sessions[c.session], c.seq, c.done, answer)
 		replies = r.answerAll(c.tokens, Answered, answer, replies)
 	case !repeated:
-		r.machine.Disown(command, message)
+		r.machine.Disown(command, d.message())
 	}
 	r.pursueNow()
 	return replies

@@ -15,13 +15,21 @@ type pending struct {
 	update updateKey
 }
 
-type updateKey struct{ session, seq uint64 }
+type updateKey struct {
+	session, seq uint64
+	client       string // who asks: others that name the session do not get into its way
+}
 
 // update answers a repeated update from the session, joins one that is on its
 // way, or multicasts it.
 func (r *Replica) update(call Call, q Request, out *Output) {
-	key := updateKey{q.Session, q.Seq}
-	if s := r.sessions[q.Session]; s != nil {
+	key := updateKey{q.Session, q.Seq, call.From.name()}
+	s := r.sessions[q.Session]
+	if s != nil {
+		if !s.admits(call.From) {
+			out.Replies = append(out.Replies, r.reply(call.Token, UnknownSession, nil))
+			return
+		}
 		if answer, ok := s.answers[q.Seq]; ok {
 			out.Replies = append(out.Replies, r.reply(call.Token, Answered, answer))
 			return
@@ -33,7 +41,7 @@ func (r *Replica) update(call Call, q Request, out *Output) {
 	}
 	waiting := waitingUpdate{call: call, key: key, query: q, since: r.now.Mono}
 	switch c := r.undecided(key); {
-	case c != nil:
+	case c != nil && (s != nil || call.From == nil):
 		c.tokens = append(c.tokens, call.Token)
 	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0 && len(r.behind) >= r.cfg.MaxPending:
 		out.Replies = append(out.Replies, r.reply(call.Token, Overloaded, nil))
@@ -89,7 +97,7 @@ func (r *Replica) proposeCommand(call Call, key updateKey, q *Request) {
 		return
 	}
 	p := &pending{tokens: []uint64{call.Token}, update: key}
-	r.crossing[r.send(q.Dest, envelope{Kind: envelopeCommand, From: r.cfg.Partition, Request: call.Data})] = p
+	r.crossing[r.send(q.Dest, envelope{Kind: envelopeCommand, From: r.cfg.Partition, Request: call.Data, Client: call.From})] = p
 	r.byUpdate[key] = p
 }
 
@@ -108,7 +116,7 @@ func (r *Replica) propose(call Call, key updateKey, out *Output) {
 		return
 	}
 	p := &pending{tokens: []uint64{call.Token}, update: key}
-	r.pending[r.multicast(envelope{Kind: envelopeRequest, Request: call.Data})] = p
+	r.pending[r.multicast(envelope{Kind: envelopeRequest, Request: call.Data, Client: call.From})] = p
 	if key != (updateKey{}) {
 		r.byUpdate[key] = p
 	}

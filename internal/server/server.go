@@ -36,7 +36,9 @@ type Config struct {
 	Healing block.Healing
 	// Endpoint gives the access to the network of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
-	Logger   *slog.Logger
+	// Asker says who makes a call, from the call's context. nil: nobody proves who he is, and everybody may do everything.
+	Asker  func(context.Context) Asker
+	Logger *slog.Logger
 }
 
 // Server runs until its context ends.
@@ -73,6 +75,9 @@ type tenancy struct {
 // Start opens everything that the server holds and begins to answer. On an error nothing is
 // left open.
 func Start(cfg Config) (_ *Server, err error) {
+	if cfg.Asker == nil {
+		cfg.Asker = trustAll
+	}
 	s := &Server{cfg: cfg, replicas: map[uint16]*residence{}}
 	s.plan.Store(cfg.Cluster)
 	defer func() {
@@ -143,7 +148,7 @@ func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 	return StartStorage(StorageConfig{
 		Self: self.Storage, Members: Members(s.cfg.Cluster, self.Region), Copies: s.cfg.Cluster.Copies,
 		Dir: s.cfg.Dir, NoSync: s.cfg.Durability != wal.Sync, Healing: s.cfg.Healing,
-		Endpoint: s.cfg.Endpoint(self.Storage), Logger: s.cfg.Logger.With("server", s.cfg.Name),
+		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, Logger: s.cfg.Logger.With("server", s.cfg.Name),
 		Region: string(self.Region), Server: self.Name,
 	})
 }

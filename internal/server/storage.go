@@ -28,7 +28,8 @@ type StorageConfig struct {
 	NoSync  bool          // see block.Config
 	// Healing is how the node keeps its region whole. Zero: block.DefaultHealing.
 	Healing  block.Healing
-	Endpoint transport.Endpoint // of Self; the node closes it
+	Endpoint transport.Endpoint          // of Self; the node closes it
+	Asker    func(context.Context) Asker // see Config.Asker
 	Logger   *slog.Logger
 	// Region and Server are the labels of its metrics.
 	Region, Server string
@@ -63,13 +64,22 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	}
 	s.node, err = block.NewNode(block.NodeConfig{
 		Self: cfg.Self, Members: members, Copies: cfg.Copies, Disk: s.disk, Peers: cfg.Endpoint, CallTimeout: blockTimeout,
-		Healing: cfg.Healing, Save: func(m block.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
+		Role: cfg.role, Healing: cfg.Healing, Save: func(m block.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	cfg.Endpoint.Serve(s.node.Handle)
 	return s, nil
+}
+
+// role says who makes a call.
+func (c *StorageConfig) role(ctx context.Context) block.Role {
+	if c.Asker == nil {
+		return block.RoleServer
+	}
+	a := c.Asker(ctx)
+	return a.role()
 }
 
 // Run keeps the region whole and the disk compact until ctx ends.

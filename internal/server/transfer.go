@@ -54,14 +54,21 @@ type export struct {
 	idle   *time.Timer
 }
 
-// serve answers calls to a replica: pieces of its state, and all that its driver answers.
+// serve answers calls to a replica: of servers for pieces of its state, and all that its driver answers.
 func (s *Server) serve(h *hosted) transport.Handler {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
+		asker := s.cfg.Asker(ctx)
+		if asker.isNobody() {
+			return nil, errNobody
+		}
 		if h.catching.Load() {
 			return nil, errCatching
 		}
 		if len(request) == 0 || request[0] != transferRequest {
-			return h.driver.Handle(ctx, request)
+			return h.driver.Handle(ctx, asker.client(), request)
+		}
+		if !asker.Server {
+			return nil, errServersOnly
 		}
 		r := varint.NewReader(request[1:])
 		number, offset := r.Uint64(), r.Uint(1<<62)

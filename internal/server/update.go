@@ -152,7 +152,7 @@ func (s *Server) Replicas(ctx context.Context) []replica.Status {
 
 func (r *residence) status(ctx context.Context) (replica.Status, error) {
 	request := replica.Request{Kind: replica.AskStatus}
-	answer, err := r.now.Load().driver.Handle(ctx, request.Append(nil))
+	answer, err := r.now.Load().driver.Handle(ctx, nil, request.Append(nil))
 	if err != nil {
 		return replica.Status{}, err
 	}

@@ -49,13 +49,28 @@ func (k lossyKeys) Commit(sync bool) error {
 }
 
 // replicaNode runs a replica as a Node.
-type replicaNode struct{ replica *replica.Replica }
+type replicaNode struct {
+	replica *replica.Replica
+	clients map[uint64]*replica.Client // by session; all others are the cluster's own
+}
+
+// from says who makes a request.
+func (n replicaNode) from(data []byte) *replica.Client {
+	if len(n.clients) == 0 {
+		return nil
+	}
+	q, err := replica.DecodeRequest(data)
+	if err != nil {
+		panic(err)
+	}
+	return n.clients[q.Session]
+}
 
 func (n replicaNode) Step(in *Input, out *Output) {
 	var ours replica.Output
 	requests := make([]replica.Call, 0, len(in.Requests))
 	for _, r := range in.Requests {
-		requests = append(requests, replica.Call(r))
+		requests = append(requests, replica.Call{Token: r.Token, Data: r.Data, From: n.from(r.Data)})
 	}
 	n.replica.Step(&replica.Input{Input: in.Input, Requests: requests}, &ours)
 	out.Output, out.Replies = ours.Output, calls(ours.Replies)
@@ -74,7 +89,7 @@ func (n replicaNode) Wake() time.Duration { return n.replica.Wake() }
 func calls(from []replica.Call) []Call {
 	var to []Call
 	for _, c := range from {
-		to = append(to, Call(c))
+		to = append(to, Call{Token: c.Token, Data: c.Data})
 	}
 	return to
 }
@@ -131,14 +146,22 @@ func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records []
 		return nil, err
 	}
 	partition := uint16(self-1) / 3
-	machine, err := meta.New(keys, meta.Config{Partition: partition})
+	machine, err := meta.New(keys, meta.Config{Partition: partition, Owner: worker})
 	if err != nil {
 		return nil, err
 	}
 	made, err := replica.New(replica.Config{
 		Partition: partition, Groups: r.groups, Self: self, Index: int(self-1) % 3, Incarnation: incarnation,
 	}, local, cross, keys, machine)
-	return replicaNode{made}, err
+	return replicaNode{made, bound}, err
+}
+
+// worker owns all files; some clients may speak for nobody else.
+var worker = posix.Cred{UID: 1000, GID: 1000}
+
+var bound = map[uint64]*replica.Client{
+	102: {Name: "two", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
+	103: {Name: "three", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 5, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
 }
 
 // crash loses what was not synced, or not.
@@ -206,7 +229,7 @@ func (c *simClient) open(p uint16) {
 	}
 	c.ask(p, replica.Request{Kind: replica.OpenSession, Session: c.session}, func(replica.Reply) {
 		root := posix.MakeIno(p, 1)
-		c.update(p, meta.Command{Op: meta.OpMknod, Ino: root, Name: "log", Mode: posix.TypeRegular | 0o644}, func(m meta.Result) {
+		c.update(p, meta.Command{Op: meta.OpMknod, Cred: worker, Ino: root, Name: "log", Mode: posix.TypeRegular | 0o640}, func(m meta.Result) {
 			c.log[p] = m.Attr.Ino
 			c.open(p + 1)
 		})
@@ -220,15 +243,17 @@ func (c *simClient) work() {
 	}
 	rng := c.run.net.Rand()
 	p := uint16(rng.IntN(2))
-	switch rng.IntN(5) {
-	case 0, 1:
+	switch rng.IntN(6) {
+	case 0:
+		c.overstep(p)
+	case 1, 2:
 		token := fmt.Sprintf("%d.%d;", c.id, c.seq[p]+1)
 		c.update(p, meta.Command{Op: meta.OpWrite, Ino: c.log[p], Flags: meta.Append, Data: []byte(token), Length: uint64(len(token))}, func(meta.Result) {
 			c.acked[p] = append(c.acked[p], token)
 			c.known[p] = append(c.known[p], token)
 			c.work()
 		})
-	case 2, 3:
+	case 3, 4:
 		c.look(p)
 	default: // a message to another client: it must see what this one has seen
 		other := c.run.clients[rng.IntN(len(c.run.clients))]
@@ -243,12 +268,21 @@ func (c *simClient) work() {
 	}
 }
 
+// overstep asks for what a client that is bound may not do: nobody lets it.
+func (c *simClient) overstep(p uint16) {
+	want := posix.OK
+	if bound[c.session] != nil {
+		want = posix.EPERM
+	}
+	c.command(p, meta.Command{Op: meta.OpSetAttr, Ino: c.log[p], Set: meta.SetMode, Attr: posix.Attr{Mode: 0o640}}, want, func(meta.Result) { c.work() })
+}
+
 // look reads the log at some replica and checks it.
 func (c *simClient) look(p uint16) {
 	known, before := slices.Clone(c.known[p]), c.read[p]
 	command := meta.Command{Op: meta.OpExtents, Ino: c.log[p], Length: 1 << 20}
 	asked := c.vector.Of(p)
-	c.ask(p, replica.Request{Kind: replica.Query, Command: command.Append(nil)}, func(reply replica.Reply) {
+	c.ask(p, replica.Request{Kind: replica.Query, Session: c.session, Command: command.Append(nil)}, func(reply replica.Reply) {
 		m, err := meta.DecodeResult(reply.Result)
 		if err != nil || m.Code != posix.OK || !reply.Vector.Of(p).Covers(asked) {
 			c.fail("reads partition %d at %v, asked for %v: %v %v", p, reply.Vector.Of(p), asked, m.Code, err)
@@ -278,13 +312,17 @@ func contents(m meta.Result) string {
 	return b.String()
 }
 
-// update sends an update under the next number until it is answered.
 func (c *simClient) update(p uint16, command meta.Command, then func(meta.Result)) {
+	c.command(p, command, posix.OK, then)
+}
+
+// command sends an update under the next number until it is answered, as it should be.
+func (c *simClient) command(p uint16, command meta.Command, want posix.Code, then func(meta.Result)) {
 	c.seq[p]++
 	q := replica.Request{Kind: replica.Update, Session: c.session, Seq: c.seq[p], Done: c.seq[p] - 1, Command: command.Append(nil)}
 	c.ask(p, q, func(reply replica.Reply) {
 		m, err := meta.DecodeResult(reply.Result)
-		if err != nil || m.Code != posix.OK {
+		if err != nil || m.Code != want {
 			c.fail("update %d of partition %d: %v %v", q.Seq, p, m.Code, err)
 			return
 		}
