@@ -69,7 +69,7 @@ func (f *tree) decoded(c meta.Command) *meta.Command {
 	}
 	d, err := meta.DecodeCommand(c.Append(nil))
 	require.NoError(f.t, err)
-	d.Session = 1
+	d.Session, d.Authority = 1, c.Authority
 	return &d
 }
 

@@ -40,7 +40,7 @@ func (f *fs) do(c meta.Command) meta.Result {
 	}
 	decoded, err := meta.DecodeCommand(c.Append(nil))
 	require.NoError(f.t, err)
-	decoded.Session, decoded.Horizon = 1, f.horizon
+	decoded.Session, decoded.Horizon, decoded.Authority = 1, f.horizon, c.Authority
 	if c.Op.IsQuery() {
 		return f.m.Query(&decoded)
 	}
