@@ -219,9 +219,26 @@ func (n *Network) Tick() {
 	n.turn()
 }
 
-// Call implements client.Caller.
+// Call implements client.Caller, for one of the cluster's own processes.
 func (n *Network) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
-	answer, err := n.take(to, request)
+	return n.call(ctx, to, replica.Call{Data: request})
+}
+
+// Bound is a client.Caller for a client machine that is not the cluster's own.
+func (n *Network) Bound(from *replica.Client) client.Caller { return bound{n, from} }
+
+type bound struct {
+	network *Network
+	from    *replica.Client
+}
+
+// Call implements client.Caller.
+func (b bound) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	return b.network.call(ctx, to, replica.Call{Data: request, From: b.from})
+}
+
+func (n *Network) call(ctx context.Context, to multicast.ProcessID, call replica.Call) ([]byte, error) {
+	answer, err := n.take(to, call)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +251,7 @@ func (n *Network) Call(ctx context.Context, to multicast.ProcessID, request []by
 }
 
 // take hands a request to a replica.
-func (n *Network) take(to multicast.ProcessID, request []byte) (answer chan []byte, err error) {
+func (n *Network) take(to multicast.ProcessID, call replica.Call) (answer chan []byte, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.calls[to]++
@@ -254,7 +271,8 @@ func (n *Network) take(to multicast.ProcessID, request []byte) (answer chan []by
 	if m.fault != Mute {
 		m.waiting[n.token] = answer
 	}
-	n.step(m, replica.Call{Token: n.token, Data: request})
+	call.Token = n.token
+	n.step(m, call)
 	n.turn()
 	return answer, nil
 }
