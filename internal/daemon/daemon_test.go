@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/identity"
@@ -161,10 +162,8 @@ func TestLostDisk(t *testing.T) {
 // awaitHealthy returns when no problem is left.
 func awaitHealthy(t *testing.T, a *Access) {
 	t.Helper()
-	var h *Health
-	require.Eventually(t, func() bool {
-		h = Judge(a.Name(), a.Status(t.Context()), a.Cluster())
-		return len(h.Problems) == 0
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Empty(c, Judge(a.Name(), a.Status(t.Context()), a.Cluster()).Problems)
 	}, 2*soon, 200*time.Millisecond)
 }
 

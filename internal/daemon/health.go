@@ -37,7 +37,7 @@ type PartitionHealth struct {
 	ID       uint16          `json:"id"`
 	Path     string          `json:"path"`
 	Region   topology.Region `json:"region,omitempty"` // empty: global
-	Leader   string          `json:"leader,omitempty"` // its server
+	Leader   string          `json:"leader,omitempty"` // its server; empty: none just now, the next update finds one
 	Replicas []ReplicaHealth `json:"replicas"`
 	Applied  uint64          `json:"applied"` // by the replica that is furthest
 }
@@ -58,7 +58,6 @@ const (
 	RegistryAway     = "REGISTRY_AWAY"     // files are served all the same
 	PartitionBlocked = "PARTITION_BLOCKED" // no majority: no updates
 	PartitionWeak    = "PARTITION_WEAK"    // a majority, but replicas are missing
-	NoLeader         = "PARTITION_NO_LEADER"
 	RepairPending    = "REPAIR_PENDING"
 	BlocksMissing    = "BLOCKS_MISSING" // copies, which repair makes
 	BlocksLost       = "BLOCKS_LOST"
@@ -163,9 +162,6 @@ func (j *judge) partition(p *topology.Partition) {
 		j.problem(PartitionBlocked, "partition %d (%s) takes no updates: no replica on %s", p.ID, p.Path, strings.Join(down, ", "))
 	case len(down) > 0:
 		j.problem(PartitionWeak, "partition %d (%s) has no replica on %s", p.ID, p.Path, strings.Join(down, ", "))
-	}
-	if h.Leader == "" && 2*len(down) < len(p.Replicas) {
-		j.problem(NoLeader, "partition %d (%s) has no leader just now: the next update finds one", p.ID, p.Path)
 	}
 	j.health.Partitions = append(j.health.Partitions, h)
 }
