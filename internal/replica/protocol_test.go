@@ -90,6 +90,8 @@ func FuzzDecodeEnvelope(f *testing.F) {
 		{Kind: envelopeDecide, At: at, Votes: [][]byte{{1}, {2, 3}}}, {Kind: envelopeForget, Forget: []place{at, at}},
 		{Kind: envelopeBarrier}, {Kind: envelopeCommand, From: 3, Request: []byte("r")},
 		{Kind: envelopePost, From: 3, Number: 8, Command: []byte("c")},
+		{Kind: envelopeRequest, Request: []byte("r"), Client: someClient("a", 1000)},
+		{Kind: envelopeCommand, From: 3, Request: []byte("r"), Client: &Client{Name: "b", Authority: posix.Everybody()}},
 	} {
 		f.Add(e.encode())
 	}

@@ -48,7 +48,8 @@ type fixture struct {
 	mono        time.Duration
 	token       uint64
 	incarnation uint64
-	hold        bool // keep deliveries back
+	from        *Client // of all requests
+	hold        bool    // keep deliveries back
 	kept        []multicast.Delivery
 }
 
@@ -70,7 +71,7 @@ func (f *fixture) step(requests ...Request) map[uint64]Reply {
 	in := Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono, Wall: 1e18}}}
 	for i := range requests {
 		f.token++
-		in.Requests = append(in.Requests, Call{Token: f.token, Data: requests[i].Append(nil)})
+		in.Requests = append(in.Requests, Call{Token: f.token, Data: requests[i].Append(nil), From: f.from})
 	}
 	var out Output
 	f.Step(&in, &out)
