@@ -79,12 +79,18 @@ func (s *session) finish(seq uint64) {
 	}
 }
 
-// numberBlocks gives the first of count counters for new blocks. They are undecided until decided.
+// guessBits is how much of a block's counter is random. Storage servers give a block to every client that knows its id, and the
+// session is no secret: whoever may read one file of this client sees it.
+const guessBits = 24
+
+// numberBlocks gives the first of count counters for the blocks of a new write, which nobody can foresee. They are undecided until decided.
 func (s *session) numberBlocks(count int) (first uint64) {
+	var guess [4]byte
+	rand.Read(guess[:]) // never fails
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first = s.lastBlock + 1
-	s.lastBlock += uint64(count)
+	first = (s.lastBlock>>guessBits+1)<<guessBits | uint64(binary.BigEndian.Uint32(guess[:])>>(32-guessBits))
+	s.lastBlock = first + uint64(count) - 1
 	s.undecided[first] = struct{}{}
 	return first
 }

@@ -3,8 +3,28 @@
 // It has no clock and no randomness: times come with the command. Replicas that apply the same updates hold
 // the same bytes.
 //
-// Semantics are those of Linux; permissions are checked by the client's kernel. An operation that fails changes
-// nothing. atime changes only by SetAttr, as in the thesis.
+// Semantics are those of Linux. An operation that fails changes nothing. atime changes only by SetAttr, as in the thesis.
+//
+// # Permissions
+//
+// The kernel of the machine that asks checks what each of its users may do. A command without an Authority is of a client that may be
+// root, and nothing more is asked. One with an Authority is of a machine that speaks for some users and groups only, whatever its
+// kernel or its programs say (bind, permit.go):
+//
+//   - Names, attributes and xattrs are changed by a user. He is the one that the command says, if the machine may speak for him; root
+//     becomes nobody. The rules are those of Linux, by the state that the command meets in the order: a chmod that was ordered before counts.
+//   - The content of files, and what is in directories, is reached through descriptors that were opened when that was allowed, maybe
+//     for another user of the machine who has passed them on; and the owner may do anything, as he could have changed the mode, and writes
+//     what he has just created without permission to write. So that is judged for the machine: whether any user of it may. Queries
+//     do not say at all of whom they are.
+//   - Who writes takes the set-id bits away. A set-group-id bit is only for groups of the machine. Devices are for root.
+//   - Attributes, the targets of symlinks, rules and ways up can be seen by all who know the number of an inode. Directories on
+//     a path protect names, not numbers.
+//   - All that is about more than an inode and its names (Move, Reserve, Collected, Scan, Queue, Garbage, Rules) is refused; of tasks,
+//     those of own directories are shown. So a bound client cannot number an inode itself (made.go).
+//
+// All parties of a command know its Authority and see the same scene, so they decide alike. Locks are kept at the home of an
+// inode, which does not know the owner of one that lives elsewhere: that can be locked by all.
 //
 // # Where inodes are
 //
@@ -41,7 +61,7 @@
 //	0x08 block            state (block.go), references or place in the queue, length at its home
 //	0x09 place            block, time: the queue of dropped blocks, in the order in which they were dropped
 //	0x0a ino              the partition of an inode of this home that lives elsewhere
-//	0x0b number           an undecided command, its parties, the vote given, what it holds
+//	0x0b number           an undecided command, its parties, the vote given, what it holds; its Authority, if it has one
 //	0x0c number           a post: partition, command
 //	0x0d ino              a directory's rule (place.go)
 //	0x0e ino              a row of the table of placements

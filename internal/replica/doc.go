@@ -38,12 +38,22 @@
 // partitions; a replica answers a client that knows the place only when all up to it is decided there. What one partition learns from
 // another comes with all that the other had seen: votes and posts carry its vector.
 //
+// # Who asks
+//
+// A request of a client machine comes with its name and its authority (Client), as the asked replica's server has proved them. Both
+// travel with what is ordered, and all replicas of all parties execute the command within that authority (package meta). A session
+// belongs to the name that opened it: its number is part of the ids of the blocks it has written, which every reader sees. Requests of
+// the cluster's own processes have no Client, and look on the wire and in logs as they always did.
+//
+// Clients are trusted with two things: vectors, which say what they have seen, are believed (one that is made up can make a
+// partition wait for what never comes), and blocks are read by who knows their ids.
+//
 // # Stored
 //
 // In the same ordered keys and the same batches as the metadata (whose keys start below 0x40):
 //
 //	0x40                          position applied, last relay, commands prepared, time of the order, vector
-//	0x41 session                  renewals, counter seen at the last one, horizon of blocks, inodes held
+//	0x41 session                  renewals, counter seen at the last one, horizon of blocks, inodes held; the name of the client that opened it, if it has one
 //	0x42 session seq              done, answer
 //	0x43 number                   a command of several partitions: place, parties, whose answer it is, vote, decided
 //	0x44                          what is to take the place of the log (transfer.go)
