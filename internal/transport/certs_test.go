@@ -1,6 +1,16 @@
 package transport
 
 import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,4 +60,49 @@ func (a *authority) admin(name string) *identity.Credentials {
 // short is a client's whose certificate ends soon.
 func (a *authority) short(name string, validity time.Duration) *identity.Credentials {
 	return a.issue(identity.Request{Role: identity.Client, Name: name, Authority: posix.Everybody(), Validity: validity})
+}
+
+// forge signs with the CA's key whatever the template says, for an identity.
+func (a *authority) forge(id string, change func(*x509.Certificate)) tls.Certificate {
+	ca, err := tls.LoadX509KeyPair(filepath.Join(a.dir, "ca.pem"), filepath.Join(a.dir, "ca-key.pem"))
+	require.NoError(a.t, err)
+	uri, err := url.Parse(id)
+	require.NoError(a.t, err)
+	template := &x509.Certificate{
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), URIs: []*url.URL{uri},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	change(template)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(a.t, err)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
+	require.NoError(a.t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func asIs(*x509.Certificate) {}
+
+// showing is a TLS configuration that shows a certificate and believes anybody.
+func showing(c ...tls.Certificate) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, Certificates: c, NextProtos: []string{protocol}}
+}
+
+// lockedLog is a log that a test reads while others write.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) contains(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.text.Bytes(), []byte(text))
 }

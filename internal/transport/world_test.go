@@ -40,24 +40,40 @@ func (w localWorld) endpoint(id multicast.ProcessID) Endpoint { return w.Endpoin
 func (w localWorld) disturb()                                 {}
 func (w localWorld) close()                                   { _ = w.Close() }
 
-// grpcWorld has three servers; process p is at the server p%3, and nobody knows the processes from 100 on.
+// grpcWorld has three servers; process p is at the server p%3 unless it has moved, and nobody knows the processes from 100 on.
 type grpcWorld struct {
 	t           *testing.T
 	pipes       *pipes
 	servers     []*Server
 	credentials *identity.Credentials // nil: no TLS
+	log         lockedLog
+
+	mu    sync.Mutex
+	moved map[multicast.ProcessID]string
 }
 
 const unknownProcess multicast.ProcessID = 100
 
 func address(i int) string { return fmt.Sprintf("127.0.0.1:%d", 7000+i) }
 
-func resolve(id multicast.ProcessID) (string, bool) {
+func (w *grpcWorld) resolve(id multicast.ProcessID) (string, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a, ok := w.moved[id]; ok {
+		return a, true
+	}
 	return address(int(id % 3)), id < unknownProcess
 }
 
+// move lets a process be known at another address.
+func (w *grpcWorld) move(id multicast.ProcessID, address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.moved[id] = address
+}
+
 func newGRPCWorld(t *testing.T, credentials *identity.Credentials) *grpcWorld {
-	w := &grpcWorld{t: t, credentials: credentials, pipes: &pipes{listeners: map[string]*bufconn.Listener{}}}
+	w := &grpcWorld{t: t, credentials: credentials, moved: map[multicast.ProcessID]string{}, pipes: &pipes{listeners: map[string]*bufconn.Listener{}}}
 	for i := range 3 {
 		w.servers = append(w.servers, w.listen(i))
 	}
@@ -65,13 +81,30 @@ func newGRPCWorld(t *testing.T, credentials *identity.Credentials) *grpcWorld {
 }
 
 func (w *grpcWorld) listen(i int) *Server {
-	s, err := Listen(Config{Address: address(i), Resolve: resolve, Credentials: w.credentials, listen: w.pipes.listen, dial: w.pipes.dial})
+	s, err := Listen(Config{
+		Address: address(i), Resolve: w.resolve, Credentials: w.credentials, Logger: w.log.logger(), listen: w.pipes.listen, dial: w.pipes.dial,
+	})
 	require.NoError(w.t, err)
 	return s
 }
 
-func (w *grpcWorld) endpoint(id multicast.ProcessID) Endpoint { return w.servers[id%3].Endpoint(id) }
-func (w *grpcWorld) disturb()                                 { w.pipes.breakAll() }
+// dial makes a client of the world.
+func (w *grpcWorld) dial(credentials *identity.Credentials) *Client {
+	return Dial(Config{Resolve: w.resolve, Credentials: credentials, dial: w.pipes.dial})
+}
+
+// endpoint is at the server whose address is known for the process.
+func (w *grpcWorld) endpoint(id multicast.ProcessID) Endpoint {
+	at, _ := w.resolve(id)
+	for i, s := range w.servers {
+		if address(i) == at {
+			return s.Endpoint(id)
+		}
+	}
+	w.t.Fatalf("no server at %s", at)
+	return nil
+}
+func (w *grpcWorld) disturb() { w.pipes.breakAll() }
 func (w *grpcWorld) close() {
 	for _, s := range w.servers {
 		require.NoError(w.t, s.Close())
@@ -115,6 +148,15 @@ func (p *pipes) dial(ctx context.Context, address string) (net.Conn, error) {
 		p.conns = append(p.conns, conn)
 	}
 	return conn, err
+}
+
+// rename lets a listener be reached at another address only.
+func (p *pipes) rename(from, to string) {
+	p.mu.Lock()
+	p.listeners[to] = p.listeners[from]
+	delete(p.listeners, from)
+	p.mu.Unlock()
+	p.breakAll()
 }
 
 func (p *pipes) breakAll() {
