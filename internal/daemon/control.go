@@ -65,6 +65,7 @@ type ReplicaStatus struct {
 	Partition uint16 `json:"partition"`
 	Process   uint32 `json:"process"`
 	Leads     bool   `json:"leads"`
+	Seated    bool   `json:"seated"`    // false: it does not take part yet
 	Applied   uint64 `json:"applied"`   // commands of its partition
 	Undecided int    `json:"undecided"` // commands of several partitions that wait for others
 	AgeMS     int64  `json:"age_ms"`    // what it reads is not older

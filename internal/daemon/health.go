@@ -58,10 +58,14 @@ const (
 	RegistryAway     = "REGISTRY_AWAY"     // files are served all the same
 	PartitionBlocked = "PARTITION_BLOCKED" // no majority: no updates
 	PartitionWeak    = "PARTITION_WEAK"    // a majority, but replicas are missing
+	ReplicaBehind    = "REPLICA_BEHIND"
 	RepairPending    = "REPAIR_PENDING"
 	BlocksMissing    = "BLOCKS_MISSING" // copies, which repair makes
 	BlocksLost       = "BLOCKS_LOST"
 )
+
+// farBehind is how many commands a replica may be behind others that were asked at the same time.
+const farBehind = 1000
 
 // Judge makes a Health of what the servers of a cluster said.
 func Judge(name string, answers []Answer, plan *topology.Cluster) *Health {
@@ -146,6 +150,9 @@ func (j *judge) partition(p *topology.Partition) {
 	for _, r := range p.Replicas {
 		status, up := j.replicas[uint32(r.Process)]
 		one := ReplicaHealth{Server: r.Server, Up: up}
+		if up && (!status.Seated || h.Applied-status.Applied > farBehind) {
+			j.problem(ReplicaBehind, "the replica of partition %d (%s) on %s is not as far as the others: wait before another server is stopped", p.ID, p.Path, r.Server)
+		}
 		if up {
 			one.Lag, one.Undecided, one.AgeMS = h.Applied-status.Applied, status.Undecided, status.AgeMS
 		} else {

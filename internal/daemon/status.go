@@ -27,7 +27,7 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	}
 	for _, r := range s.server.Replicas(ctx) {
 		status.Replicas = append(status.Replicas, ReplicaStatus{
-			Partition: r.Partition, Process: uint32(r.Self), Leads: r.Leads, Applied: r.Applied, Undecided: r.Undecided, AgeMS: r.Age.Milliseconds(),
+			Partition: r.Partition, Process: uint32(r.Self), Leads: r.Leads, Seated: r.Seated, Applied: r.Applied, Undecided: r.Undecided, AgeMS: r.Age.Milliseconds(),
 		})
 	}
 	status.Storage = s.storage(ctx, d.cluster, self)

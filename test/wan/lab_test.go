@@ -268,6 +268,7 @@ func TestFastAgainAtOnce(t *testing.T) {
 		return len(l.router.paths[1*len(l.hosts)+3].queue) == 2
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, l.Heal("ireland"))
+	require.NoError(t, ireland.SetDeadline(time.Now().Add(time.Minute)))
 	require.Equal(t, []int{1, 2}, readNumbers(t, ireland, 2))
 }
 

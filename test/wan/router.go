@@ -197,7 +197,7 @@ func (r *router) receive(from int, buffer []byte) error {
 		}
 		frame := buffer[:n]
 		if n < headerSize+20 || frame[headerSize]>>4 != 4 {
-			continue // IPv6 looks for neighbours
+			continue // IPv6, or from a raw socket
 		}
 		if to, ok := r.byIP[[4]byte(frame[headerSize+16:])]; ok {
 			r.forward(&r.paths[from*len(r.hosts)+to], frame, now)

@@ -60,6 +60,7 @@ func configure(name string, address netip.Addr) error {
 			return fmt.Errorf("interface %s: set its %s: %w", name, s.what, err)
 		}
 	}
+	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0) // or it would look for neighbours, which the router drops
 	return raise(name)
 }
 

@@ -184,3 +184,10 @@ func TestAskedToLead(t *testing.T) {
 	require.Equal(t, Primary, primary.Stats().State)
 	require.Zero(t, primary.Stats().Campaigns)
 }
+
+// TestOracleWatchesForReplacements: who waits for a member to be replaced, and nothing else, finds that the primary is gone.
+func TestOracleWatchesForReplacements(t *testing.T) {
+	c := newProc(t, 2)
+	c.step(multicast.Input{Replace: []multicast.Replacement{{Old: 1, New: 4}}})
+	c.campaigns(3)
+}
