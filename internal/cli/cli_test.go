@@ -76,6 +76,8 @@ func TestHelpHasAnExample(t *testing.T) {
 	for _, args := range [][]string{
 		{"dev", "--help"}, {"bench", "micro", "--help"}, {"bench", "multicast", "--help"},
 		{"where", "--help"}, {"place", "--help"}, {"token", "--help"}, {"wait", "--help"},
+		{"certs", "--help"}, {"certs", "init", "--help"}, {"certs", "server", "--help"}, {"certs", "client", "--help"},
+		{"certs", "admin", "--help"}, {"certs", "show", "--help"},
 	} {
 		var out, err bytes.Buffer
 		require.Equal(t, exitOK, Main(args, &out, &err))

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -85,7 +84,7 @@ func (ca *CA) Renewed(validity time.Duration) (*CA, error) {
 
 // LoadCA reads the CA that Save has written to a directory.
 func LoadCA(dir string) (*CA, error) {
-	files := caFiles(dir)
+	files := CAFilesIn(dir)
 	pair, err := readPair(files)
 	if err != nil {
 		return nil, err
@@ -201,8 +200,3 @@ func encode(der []byte, key crypto.Signer) (Pair, error) {
 
 // date is how messages name a time.
 func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
-
-// caFiles are those of the CA in a directory.
-func caFiles(dir string) Files {
-	return Files{CA: filepath.Join(dir, caFile), Certificate: filepath.Join(dir, caFile), Key: filepath.Join(dir, "ca-key.pem")}
-}

@@ -56,7 +56,7 @@ func Load(files Files, logger *slog.Logger) (*Credentials, error) {
 
 // load reads the files and checks that they belong together.
 func load(files Files) (*loaded, error) {
-	authorities, err := readCertificates(files.CA)
+	authorities, err := ReadCertificates(files.CA)
 	if err != nil {
 		return nil, err
 	}

@@ -107,8 +107,9 @@ func TestFiles(t *testing.T) {
 	_, err = Find(dir, Server)
 	require.ErrorContains(t, err, "n1, n2")
 
-	leaf, err := ReadCertificate(f.Certificate)
+	read, err := ReadCertificates(f.Certificate)
 	require.NoError(t, err)
+	leaf := read[0]
 	require.NoError(t, leaf.VerifyHostname("n1.example.org"))
 	require.NoError(t, leaf.VerifyHostname("10.0.0.1"))
 	require.Equal(t, 365, int(time.Until(leaf.NotAfter)/(24*time.Hour)+1))
@@ -167,8 +168,9 @@ func TestSerialsDiffer(t *testing.T) {
 	ca := newCA(t, dir, "prod")
 	seen := map[string]bool{}
 	for range 10 {
-		leaf, err := ReadCertificate(issue(t, ca, dir, Request{Role: Admin, Name: "a"}).Certificate)
+		read, err := ReadCertificates(issue(t, ca, dir, Request{Role: Admin, Name: "a"}).Certificate)
 		require.NoError(t, err)
+		leaf := read[0]
 		require.Greater(t, leaf.SerialNumber.BitLen(), 64)
 		seen[leaf.SerialNumber.String()] = true
 	}
@@ -189,9 +191,9 @@ func TestLoadRefuses(t *testing.T) {
 			"no such file":                {CA: f.CA, Certificate: f.Certificate, Key: "/nowhere"},
 			"'globalfs certs' makes":      {CA: "/nowhere", Certificate: f.Certificate, Key: f.Key},
 			"does not match":              {CA: f.CA, Certificate: f.Certificate, Key: b.Key},
-			"among the certificates":      {CA: f.Key, Certificate: f.Certificate, Key: f.Key},
+			"a private key, not":          {CA: f.Key, Certificate: f.Certificate, Key: f.Key},
 			"not a file with":             {CA: dir, Certificate: f.Certificate, Key: f.Key},
-			"of a CA, not of a process":   caFiles(dir),
+			"of a CA, not of a process":   CAFilesIn(dir),
 			"signed by unknown authority": {CA: filepath.Join(elsewhere, "ca.pem"), Certificate: f.Certificate, Key: f.Key},
 		} {
 			_, err := Load(files, nil)

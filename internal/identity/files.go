@@ -19,6 +19,9 @@ const (
 	maxFile          = 1 << 20 // bytes of a certificate or key file
 )
 
+// ErrKey says that a file holds a key where certificates are wanted.
+var ErrKey = errors.New("this is a private key, not a certificate")
+
 // Files are the paths of what a process shows and trusts, as PEM.
 type Files struct {
 	CA          string // the certificates of the CAs that it trusts
@@ -58,21 +61,25 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
+// CAFilesIn gives where the CA's own certificate and key are in such a directory.
+func CAFilesIn(dir string) Files {
+	return Files{CA: filepath.Join(dir, caFile), Certificate: filepath.Join(dir, caFile), Key: filepath.Join(dir, "ca-key.pem")}
+}
+
 // SaveCA writes a CA to a directory, which it makes if need be. Without replace there must be none yet: else the error is fs.ErrExist.
 func SaveCA(dir string, ca *CA, replace bool) error {
 	p, err := ca.Pair()
 	if err != nil {
 		return err
 	}
-	return p.save(caFiles(dir), replace)
+	return p.Save(CAFilesIn(dir), replace)
 }
 
 // Save writes the certificate of a process to where f says; the directory is made if need be. Without replace there must be none yet: else
 // the error is fs.ErrExist.
-func (p Pair) Save(f Files, replace bool) error { return p.save(f, replace) }
-
-// save writes the key first: a certificate without a key would look as if it were complete.
-func (p Pair) save(f Files, replace bool) error {
+//
+// The key goes first: a certificate without a key would look as if it were complete.
+func (p Pair) Save(f Files, replace bool) error {
 	if err := os.MkdirAll(filepath.Dir(f.Certificate), 0o700); err != nil {
 		return err
 	}
@@ -133,17 +140,8 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// ReadCertificate reads the first certificate in a file.
-func ReadCertificate(path string) (*x509.Certificate, error) {
-	all, err := readCertificates(path)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
-// readCertificates reads all certificates in a file, at least one.
-func readCertificates(path string) ([]*x509.Certificate, error) {
+// ReadCertificates reads all certificates in a file, at least one.
+func ReadCertificates(path string) ([]*x509.Certificate, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, err
@@ -157,6 +155,9 @@ func readCertificates(path string) ([]*x509.Certificate, error) {
 
 func parseCertificates(data []byte) (all []*x509.Certificate, err error) {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == keyBlock && len(all) == 0 {
+			return nil, ErrKey
+		}
 		if block.Type != certificateBlock {
 			return nil, fmt.Errorf("there is a %q among the certificates", block.Type)
 		}

@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// notRoot are the users, and the groups, that a client speaks for unless something else is said.
+const notRoot = "1-4294967295"
+
+// maxDays is how long a certificate may be valid.
+const maxDays = 36500
+
+// certsFlags are those of the commands that make certificates.
+type certsFlags struct {
+	dir   string
+	days  int
+	renew bool
+
+	cluster    string
+	hosts      []string
+	uids, gids string
+	root       bool
+}
+
+func newCerts() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "certs",
+		Short: "Make the certificates by which the processes of a cluster know each other",
+		Long: `certs makes a CA for a cluster, and certificates for its servers, clients (mounts) and admins. Every process shows its own to whom it talks
+to, and trusts the CA. Keep DIR with the CA's key where no server or client runs; give each host ca.pem and the two files of its own.
+
+Files: DIR/ca.pem, DIR/ca-key.pem, DIR/ROLE-NAME.pem, DIR/ROLE-NAME-key.pem. What is there and valid is kept, unless --renew is given. Processes that
+run take up new files by themselves, within seconds.`,
+		Example: `  globalfs certs init --cluster prod
+  globalfs certs server n1 --host n1.example.org,10.0.0.1
+  globalfs certs client web --uids 33 --gids 33
+  globalfs certs show certs/*.pem`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("certs: unknown command %q; see 'globalfs certs --help'", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCertsInit(), newCertsServer(), newCertsClient(), newCertsAdmin(), newCertsShow())
+	return cmd
+}
+
+// register adds the flags that all commands that make certificates have.
+func (f *certsFlags) register(cmd *cobra.Command, days int) {
+	cmd.Flags().StringVar(&f.dir, "dir", "certs", "the directory of the files")
+	cmd.Flags().IntVar(&f.days, "days", days, "how long it is valid")
+	cmd.Flags().BoolVar(&f.renew, "renew", false, "make a new one if there is one; what is not given stays as it was")
+}
+
+func newCertsInit() *cobra.Command {
+	var f certsFlags
+	cmd := &cobra.Command{
+		Use:   "init --cluster NAME",
+		Short: "Make the CA of a cluster",
+		Long: `init makes the key and the certificate of the CA that signs all others. Who has its key can speak for anybody in the cluster.
+With --renew the certificate is made anew for the same key: what it has signed stays valid.`,
+		Example: `  globalfs certs init --cluster prod
+  globalfs certs init --cluster prod --dir /root/globalfs-certs`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return f.makeCA(cmd)
+		},
+	}
+	f.register(cmd, int(identity.CAValidity/(24*time.Hour)))
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "the name of the cluster")
+	return cmd
+}
+
+func newCertsServer() *cobra.Command {
+	var f certsFlags
+	cmd := &cobra.Command{
+		Use:   "server NAME",
+		Short: "Make the certificate of a server",
+		Long: `server makes the certificate of a server. Its key opens everything: servers keep all data, and speak for each other.
+GlobalFS does not check the names of hosts, as the addresses of servers may change; --host is for other programs that look at its ports.`,
+		Example: `  globalfs certs server n1 --host n1.example.org,10.0.0.1
+  globalfs certs server n1 --renew`,
+		Args: oneName,
+		RunE: f.run(identity.Server),
+	}
+	f.register(cmd, int(identity.LeafValidity/(24*time.Hour)))
+	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "DNS names and IP addresses of the server")
+	return cmd
+}
+
+func newCertsClient() *cobra.Command {
+	var f certsFlags
+	cmd := &cobra.Command{
+		Use:   "client NAME",
+		Short: "Make the certificate of a client, which says for which users it may speak",
+		Long: `client makes the certificate of a machine that mounts. It says for which users and groups programs there may act; the servers hold
+it to that, whatever its kernel says.
+
+Root squash: unless --root is given, a client does not speak for user 0 and group 0. What root does on that machine is done as nobody (65534), so
+that who becomes root there does not become root of the file system. It can still become each of the other users: for a machine that
+you do not trust, give just the users that work there with --uids and --gids.`,
+		Example: `  globalfs certs client laptop
+  globalfs certs client web --uids 33,1000-1999 --gids 33,100
+  globalfs certs client backup --root`,
+		Args: oneName,
+		RunE: f.run(identity.Client),
+	}
+	f.register(cmd, int(identity.LeafValidity/(24*time.Hour)))
+	cmd.Flags().StringVar(&f.uids, "uids", notRoot, "the users that it speaks for, such as 33,1000-1999")
+	cmd.Flags().StringVar(&f.gids, "gids", notRoot, "the groups that it speaks for")
+	cmd.Flags().BoolVar(&f.root, "root", false, "it speaks for root, too: no root squash")
+	return cmd
+}
+
+func newCertsAdmin() *cobra.Command {
+	var f certsFlags
+	cmd := &cobra.Command{
+		Use:   "admin NAME",
+		Short: "Make the certificate of an administrator",
+		Long:  `admin makes the certificate of somebody who may change the cluster: add and remove servers, move leaders, drain.`,
+		Example: `  globalfs certs admin alice
+  globalfs certs admin alice --days 7`,
+		Args: oneName,
+		RunE: f.run(identity.Admin),
+	}
+	f.register(cmd, int(identity.LeafValidity/(24*time.Hour)))
+	return cmd
+}
+
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError{fmt.Errorf("%s: give one NAME", cmd.CommandPath())}
+	}
+	return nil
+}
+
+func (f *certsFlags) check() error {
+	if f.days < 1 || f.days > maxDays {
+		return inputError{fmt.Errorf("--days %d: give 1 to %d", f.days, maxDays)}
+	}
+	return nil
+}
+
+func (f *certsFlags) validity() time.Duration { return time.Duration(f.days) * 24 * time.Hour }
+
+// which says which of the two files there are.
+func which(files identity.Files) (certificate, key bool) {
+	_, err := os.Lstat(files.Certificate)
+	_, err2 := os.Lstat(files.Key)
+	return err == nil, err2 == nil
+}
+
+func (f *certsFlags) makeCA(cmd *cobra.Command) error {
+	files := identity.CAFilesIn(f.dir)
+	certificate, key := which(files)
+	if !certificate && !key {
+		if f.cluster == "" {
+			return usageError{errors.New("certs init: give the name of the cluster with --cluster")}
+		}
+		ca, err := identity.NewCA(f.cluster, f.validity())
+		if err != nil {
+			return inputError{err}
+		}
+		return f.saveCA(cmd, ca, false)
+	}
+	if !certificate || !key {
+		return fmt.Errorf("there is only one of %s and %s: bring the other one back, or remove this one to begin anew", files.Certificate, files.Key)
+	}
+	ca, err := identity.LoadCA(f.dir)
+	switch {
+	case err != nil:
+		return err
+	case f.cluster != "" && f.cluster != ca.Cluster():
+		return inputError{fmt.Errorf("--cluster %s: %s is the CA of cluster %s: give another --dir", f.cluster, files.Certificate, ca.Cluster())}
+	case f.renew:
+		if ca, err = ca.Renewed(f.validity()); err != nil {
+			return err
+		}
+		return f.saveCA(cmd, ca, true)
+	case time.Now().After(ca.NotAfter()):
+		return fmt.Errorf("%s has expired at %s: --renew renews it", files.Certificate, day(ca.NotAfter()))
+	}
+	return say(cmd, files, "kept", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
+}
+
+func (f *certsFlags) saveCA(cmd *cobra.Command, ca *identity.CA, replace bool) error {
+	if err := identity.SaveCA(f.dir, ca, replace); err != nil {
+		return err
+	}
+	return say(cmd, identity.CAFilesIn(f.dir), "made", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
+}
+
+// say tells what became of a certificate.
+func say(cmd *cobra.Command, files identity.Files, what, whose string, until time.Time) error {
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, until %s\n", files.Certificate, what, whose, day(until))
+	return err
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// run makes the certificate of a role.
+func (f *certsFlags) run(role identity.Role) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		ca, err := identity.LoadCA(f.dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no CA in %s: 'globalfs certs init --cluster NAME --dir %s' makes one", f.dir, f.dir)
+		} else if err != nil {
+			return err
+		}
+		files := identity.FilesIn(f.dir, role, args[0])
+		certificate, key := which(files)
+		if certificate != key && !f.renew {
+			return fmt.Errorf("there is only one of %s and %s: --renew makes both anew", files.Certificate, files.Key)
+		}
+		var old *x509.Certificate
+		if certificate {
+			if old, err = f.inherit(cmd, files); err != nil {
+				return err
+			}
+		}
+		request := identity.Request{Role: role, Name: args[0], Hosts: f.hosts, Validity: f.validity()}
+		if role == identity.Client {
+			if request.Authority, err = f.authority(); err != nil {
+				return err
+			}
+		}
+		if old != nil && !f.renew {
+			return keep(cmd, ca, files, request, hostsOf(old))
+		}
+		return f.issue(cmd, ca, files, request)
+	}
+}
+
+// inherit reads the certificate that is there: what no flag says stays as it is.
+func (f *certsFlags) inherit(cmd *cobra.Command, files identity.Files) (*x509.Certificate, error) {
+	all, err := identity.ReadCertificates(files.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	was, err := identity.FromCertificate(all[0])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", files.Certificate, err)
+	}
+	if !cmd.Flags().Changed("host") {
+		f.hosts = hostsOf(all[0])
+	}
+	if was.Authority != nil && !cmd.Flags().Changed("uids") {
+		f.uids = posix.FormatIDs(was.Authority.UIDs)
+	}
+	if was.Authority != nil && !cmd.Flags().Changed("gids") {
+		f.gids = posix.FormatIDs(was.Authority.GIDs)
+	}
+	return all[0], nil
+}
+
+// authority is for whom a client may speak, by the flags.
+func (f *certsFlags) authority() (*posix.Authority, error) {
+	a := new(posix.Authority)
+	for _, ids := range []struct {
+		flag, text string
+		into       *[]posix.IDs
+	}{{"--uids", f.uids, &a.UIDs}, {"--gids", f.gids, &a.GIDs}} {
+		text := ids.text
+		if f.root && text != "" {
+			text += ",0"
+		} else if f.root {
+			text = "0"
+		}
+		var err error
+		if *ids.into, err = posix.ParseIDs(text); err != nil {
+			return nil, inputError{fmt.Errorf("%s: %w", ids.flag, err)}
+		}
+	}
+	return a, nil
+}
+
+func (f *certsFlags) issue(cmd *cobra.Command, ca *identity.CA, files identity.Files, request identity.Request) error {
+	pair, err := ca.Issue(request)
+	if err != nil {
+		return inputError{err}
+	}
+	if err := pair.Save(files, f.renew); err != nil {
+		return err
+	}
+	c, err := identity.Load(files, nil)
+	if err != nil {
+		return err
+	}
+	return say(cmd, files, "made", c.Identity().String(), c.NotAfter())
+}
+
+// keep leaves the certificate that is there, if it is valid and what is wanted.
+func keep(cmd *cobra.Command, ca *identity.CA, files identity.Files, request identity.Request, hosts []string) error {
+	c, err := identity.Load(files, nil)
+	if err != nil {
+		return err
+	}
+	wanted := identity.Identity{Cluster: ca.Cluster(), Role: request.Role, Name: request.Name, Authority: request.Authority}
+	if wanted.String() != c.Identity().String() {
+		return inputError{fmt.Errorf("%s is of %s, and not of %s: --renew makes it so", files.Certificate, c.Identity(), wanted)}
+	} else if !slices.Equal(sorted(hosts), sorted(request.Hosts)) {
+		return inputError{fmt.Errorf("%s names the hosts %v, and not %v: --renew makes it so", files.Certificate, hosts, request.Hosts)}
+	}
+	return say(cmd, files, "kept", wanted.String(), c.NotAfter())
+}

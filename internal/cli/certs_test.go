@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/identity"
+)
+
+func TestCertsWrongInput(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"command":      {[]string{"certs", "frob"}, exitUsage, `unknown command "frob"`},
+		"no cluster":   {[]string{"certs", "init", "--dir", dir}, exitUsage, "with --cluster"},
+		"bad cluster":  {[]string{"certs", "init", "--dir", dir, "--cluster", "a/b"}, exitInput, "letters, digits"},
+		"init days":    {[]string{"certs", "init", "--dir", dir, "--cluster", "a", "--days", "0"}, exitInput, "give 1 to 36500"},
+		"no CA":        {[]string{"certs", "server", "--dir", dir, "n1"}, exitFailure, "'globalfs certs init --cluster NAME --dir " + dir + "' makes one"},
+		"no name":      {[]string{"certs", "server", "--dir", dir}, exitUsage, "give one NAME"},
+		"two names":    {[]string{"certs", "client", "a", "b"}, exitUsage, "give one NAME"},
+		"show nothing": {[]string{"certs", "show"}, exitUsage, "give at least one FILE"},
+		"show output":  {[]string{"certs", "show", "-o", "xml", dir}, exitInput, "give text or json"},
+		"show none":    {[]string{"certs", "show", filepath.Join(dir, "none")}, exitFailure, "no such file"},
+	} {
+		require.Contains(t, fails(t, c.code, c.args...), c.says, name)
+	}
+	require.NoDirExists(t, dir)
+
+	run(t, "certs", "init", "--dir", dir, "--cluster", "prod")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"another cluster": {[]string{"init", "--cluster", "test"}, exitInput, "is the CA of cluster prod"},
+		"name":            {[]string{"server", "a/b"}, exitInput, "not of the form"},
+		"key":             {[]string{"server", "a-key"}, exitInput, "must not end in -key"},
+		"host":            {[]string{"server", "a", "--host", "h:7000"}, exitInput, "without a port"},
+		"uids":            {[]string{"client", "a", "--uids", "root"}, exitInput, `--uids: "root": give numbers`},
+		"gids":            {[]string{"client", "a", "--gids", "5-1"}, exitInput, "--gids:"},
+		"days":            {[]string{"admin", "a", "--days", "36501"}, exitInput, "give 1 to 36500"},
+	} {
+		require.Contains(t, fails(t, c.code, append([]string{"certs", "--dir", dir}, c.args...)...), c.says, name)
+	}
+}
+
+// What 'globalfs certs' makes is what processes load.
+func TestCerts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	certs := func(args ...string) string {
+		t.Helper()
+		return run(t, append([]string{"certs", "--dir", dir}, args...)...)
+	}
+	require.Contains(t, certs("init", "--cluster", "prod"), "made, the CA of cluster prod")
+	require.Contains(t, certs("server", "n1", "--host", "n1.example.org,10.0.0.1"), "made, globalfs://prod/server/n1")
+	certs("admin", "alice", "--days", "7")
+	certs("client", "laptop")
+	certs("client", "web", "--uids", "1000-1999,33", "--gids", "33")
+	certs("client", "backup", "--root", "--uids", "", "--gids", "100")
+	for role, names := range map[identity.Role]map[string]string{
+		identity.Server: {"n1": ""},
+		identity.Admin:  {"alice": ""},
+		identity.Client: {
+			"laptop": "?uids=1-4294967295&gids=1-4294967295",
+			"web":    "?uids=33,1000-1999&gids=33",
+			"backup": "?uids=0&gids=0,100",
+		},
+	} {
+		for name, whom := range names {
+			c, err := identity.Load(identity.FilesIn(dir, role, name), nil)
+			require.NoError(t, err)
+			require.Equal(t, "globalfs://prod/"+string(role)+"/"+name+whom, c.Identity().String())
+		}
+	}
+
+	files, err := filepath.Glob(filepath.Join(dir, "*.pem"))
+	require.NoError(t, err)
+	require.Len(t, files, 12)
+	var shown []shownCertificate
+	require.NoError(t, json.Unmarshal([]byte(run(t, append([]string{"certs", "show", "-o", "json"}, files...)...)), &shown))
+	require.Len(t, shown, 6, "keys are passed over")
+	require.Equal(t, "alice", shown[0].Name)
+	require.Equal(t, 6, shown[0].DaysLeft, "full days")
+	require.Equal(t, []string{"n1.example.org", "10.0.0.1"}, shown[5].Hosts)
+	text := run(t, append([]string{"certs", "show"}, files...)...)
+	require.Contains(t, text, "uids 33,1000-1999 gids 33")
+	require.NotContains(t, text, "-key.pem")
+}
+
+// Running a command again changes nothing; --renew does, and keeps what is not given.
+func TestCertsAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	certs := func(args ...string) string {
+		t.Helper()
+		return run(t, append([]string{"certs", "--dir", dir}, args...)...)
+	}
+	refuses := func(code int, args ...string) string {
+		t.Helper()
+		return fails(t, code, append([]string{"certs", "--dir", dir}, args...)...)
+	}
+	first := [][]string{
+		{"init", "--cluster", "prod"}, {"server", "n1", "--host", "a,b"}, {"client", "web", "--uids", "33"}, {"admin", "alice"},
+	}
+	for _, args := range first {
+		certs(args...)
+	}
+	before := contents(t, dir)
+	for _, args := range append(first, []string{"init"}, []string{"server", "n1"}, []string{"server", "n1", "--host", "b,a"}, []string{"client", "web"}) {
+		require.Contains(t, certs(args...), "kept", "%q", args)
+	}
+	require.Equal(t, before, contents(t, dir))
+	require.Contains(t, refuses(exitInput, "client", "web", "--uids", "34"), "and not of globalfs://prod/client/web?uids=34")
+	require.Contains(t, refuses(exitInput, "server", "n1", "--host", "c"), "names the hosts [a b]")
+	require.Equal(t, before, contents(t, dir))
+
+	require.Contains(t, certs("client", "web", "--renew"), "made, globalfs://prod/client/web?uids=33&gids=1-4294967295")
+	require.Contains(t, certs("client", "web", "--renew", "--root"), "made, globalfs://prod/client/web?uids=0,33&gids=0-4294967295")
+	certs("server", "n1", "--renew")
+	certs("init", "--renew")
+	after := contents(t, dir)
+	for _, name := range []string{"ca.pem", "server-n1.pem", "server-n1-key.pem", "client-web.pem"} {
+		require.NotEqual(t, before[name], after[name], name)
+	}
+	for _, name := range []string{"ca-key.pem", "admin-alice.pem"} {
+		require.Equal(t, before[name], after[name], name)
+	}
+	require.Contains(t, run(t, "certs", "show", filepath.Join(dir, "server-n1.pem")), "[a b]")
+	_, err := identity.Load(identity.FilesIn(dir, identity.Admin, "alice"), nil)
+	require.NoError(t, err, "signed by the old certificate of the same CA")
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "admin-alice-key.pem")))
+	require.Contains(t, refuses(exitFailure, "admin", "alice"), "--renew makes both anew")
+	require.Contains(t, certs("admin", "alice", "--renew"), "made")
+	require.NoError(t, os.Remove(filepath.Join(dir, "ca.pem")))
+	require.Contains(t, refuses(exitFailure, "init", "--cluster", "prod"), "bring the other one back")
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	all := map[string]string{}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		all[e.Name()] = string(data)
+	}
+	return all
+}
+
+// An expired certificate is not kept in silence, and is seen by show.
+func TestCertsExpired(t *testing.T) {
+	dir := t.TempDir()
+	ca, err := identity.NewCA("prod", -time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, identity.SaveCA(dir, ca, false))
+	require.Contains(t, fails(t, exitFailure, "certs", "init", "--dir", dir), "--renew renews it")
+	require.Contains(t, fails(t, exitInput, "certs", "admin", "--dir", dir, "a"), "certs init --renew")
+	var out, errs bytes.Buffer
+	require.Equal(t, exitOK, Main([]string{"certs", "show", filepath.Join(dir, "ca.pem")}, &out, &errs))
+	require.Contains(t, out.String(), "expired")
+	require.Contains(t, run(t, "certs", "init", "--dir", dir, "--renew"), "made")
+	require.Contains(t, run(t, "certs", "admin", "--dir", dir, "a"), "made")
+}
