@@ -92,7 +92,7 @@ func TestBoundClientIsBound(t *testing.T) {
 		require.NoError(t, err)
 		before, err := admin.GetAttr(ctx, file)
 		require.NoError(t, err)
-		for _, as := range []posix.Cred{alice, bob, {}, posix.Nobody} {
+		for _, as := range []posix.Cred{alice, bob, {}, posix.Nobody()} {
 			for name, do := range map[string]func() error{
 				"read":  func() error { _, err := c.Read(ctx, file, make([]byte, 9), 0); return err },
 				"write": func() error { _, err := c.Write(ctx, as, client.Write{Ino: file, Data: []byte("x")}); return err },
@@ -130,7 +130,8 @@ func TestBoundClientIsBound(t *testing.T) {
 		require.NoError(t, err)
 		made, err := c.Mkdir(ctx, root, at(mine, "as-root"), 0o755)
 		require.NoError(t, err)
-		require.Equal(t, posix.Nobody, posix.Cred{UID: made.UID, GID: made.GID}, "root is squashed")
+		require.EqualValues(t, posix.NobodyID, made.UID, "root is squashed")
+		require.EqualValues(t, posix.NobodyID, made.GID)
 		n.Check(t)
 	})
 }

@@ -27,7 +27,7 @@ func (c *Command) bind() posix.Code {
 	default:
 		return posix.EPERM // it is about more than an inode and its names
 	}
-	c.Cred = posix.Nobody // it does not matter of whom it is: a kernel writes pages back in nobody's name
+	c.Cred = posix.Nobody() // it does not matter of whom it is: a kernel writes pages back in nobody's name
 	return posix.OK
 }
 

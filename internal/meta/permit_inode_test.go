@@ -92,7 +92,7 @@ func TestInodesAreBound(t *testing.T) {
 					}
 					w.n, w.cred = f.stat(1, w.n.Ino), caller.is
 					if caller.stranger {
-						w.cred = posix.Nobody // as far as it matters at all
+						w.cred = posix.Nobody() // as far as it matters at all
 					}
 					want := w.first(op.needs)
 					if caller.stranger && op.personal {

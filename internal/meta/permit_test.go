@@ -44,13 +44,11 @@ func around(t *testing.T, f *tree, a *posix.Authority, coord bool, d, n posix.At
 	w.to = f.make(other, root(other), fmt.Sprint("t", f.number), dirMode)
 	w.x = f.make(other, w.to, "x", 0o666)
 	w.set(other, w.to, posix.Attr{Mode: 0o777, UID: 2000, GID: 300})
-	file, sub, at := posix.Ino(0), posix.Ino(0), 1
+	at, create := 1, func(name string, mode posix.Mode) posix.Ino { return f.make(1, w.dir, name, mode) }
 	if coord {
-		at = 2
-		file, sub = f.away(1, w.dir, "f", 0o600, 2), f.away(1, w.dir, "s", dirMode, 2)
-	} else {
-		file, sub = f.make(1, w.dir, "f", 0o600), f.make(1, w.dir, "s", dirMode)
+		at, create = 2, func(name string, mode posix.Mode) posix.Ino { return f.away(1, w.dir, name, mode, 2) }
 	}
+	file, sub := create("f", 0o600), create("s", dirMode)
 	w.n, w.s, w.d = w.set(at, file, n), w.set(at, sub, n), w.set(1, w.dir, d)
 	return w
 }
@@ -200,14 +198,14 @@ var callers = []struct {
 }{
 	{says: posix.Cred{UID: 1000, GID: 1000}, is: posix.Cred{UID: 1000, GID: 1000}},
 	{says: posix.Cred{UID: 1001, GID: 100}, is: posix.Cred{UID: 1001, GID: 100}},
-	{says: posix.Cred{UID: 0, GID: 0}, is: posix.Nobody},
+	{says: posix.Cred{UID: 0, GID: 0}, is: posix.Nobody()},
 	{says: posix.Cred{UID: 2000, GID: 1000}, stranger: true},
 	{says: posix.Cred{UID: 1000, GID: 300}, stranger: true},
 }
 
 // attrs are those that a directory, or what is in it, may have.
 func attrs(modes ...posix.Mode) (all []posix.Attr) {
-	for _, uid := range []uint32{1000, 2000, posix.Nobody.UID} {
+	for _, uid := range []uint32{1000, 2000, posix.NobodyID} {
 		for _, gid := range []uint32{100, 300} {
 			for _, mode := range modes {
 				all = append(all, posix.Attr{UID: uid, GID: gid, Mode: mode})
@@ -262,7 +260,8 @@ func TestNamesAreBound(t *testing.T) {
 						if reached[want]++; want != posix.OK {
 							require.Equal(t, w.d, f.stat(1, w.dir))
 						} else if c.Op == meta.OpMknod && c.Name == "new" {
-							require.Equal(t, w.cred, posix.Cred{UID: r.Attr.UID, GID: r.Attr.GID}, "it belongs to who has made it")
+							require.Equal(t, w.cred.UID, r.Attr.UID, "it belongs to who has made it")
+							require.Equal(t, w.cred.GID, r.Attr.GID)
 						}
 					}
 				}

@@ -33,7 +33,7 @@ func (a *Authority) As(c Cred) (Cred, Code) {
 	case a.Root():
 		return c, OK
 	case c.UID == 0:
-		return Nobody, OK
+		return Nobody(), OK
 	case !a.speaksFor(c.UID) || !a.mayBeIn(c.GID):
 		return Cred{}, EPERM
 	}
@@ -41,9 +41,9 @@ func (a *Authority) As(c Cred) (Cred, Code) {
 }
 
 // speaksFor is MayUser with Nobody, whom everybody can be: by asking as root.
-func (a *Authority) speaksFor(uid uint32) bool { return uid == Nobody.UID || a.MayUser(uid) }
+func (a *Authority) speaksFor(uid uint32) bool { return uid == NobodyID || a.MayUser(uid) }
 
-func (a *Authority) mayBeIn(gid uint32) bool { return gid == Nobody.GID || a.MayGroup(gid) }
+func (a *Authority) mayBeIn(gid uint32) bool { return gid == NobodyID || a.MayGroup(gid) }
 
 // May reports whether c, for whom a speaks, may do all of want with n.
 func (a *Authority) May(c Cred, n *Attr, want Access) bool {

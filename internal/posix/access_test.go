@@ -30,7 +30,7 @@ func (p *person) allowed(n *Attr, want Access) bool {
 // people gives everybody who could be behind a client: with each of its users if nil, and all sets of its groups beside
 // the one he says.
 func people(a *Authority, users []uint32, with ...uint32) (all []person) {
-	groups := []uint32{Nobody.GID}
+	groups := []uint32{NobodyID}
 	for _, id := range ids {
 		if within(a.GIDs, id) {
 			groups = append(groups, id)
@@ -50,7 +50,7 @@ func people(a *Authority, users []uint32, with ...uint32) (all []person) {
 	return all
 }
 
-var ids = []uint32{1, 2, 3, Nobody.UID}
+var ids = []uint32{1, 2, 3, NobodyID}
 
 func authority(t *testing.T, uids, gids string) *Authority {
 	t.Helper()
@@ -69,7 +69,7 @@ func authority(t *testing.T, uids, gids string) *Authority {
 func TestAccessIsThatOfPOSIX(t *testing.T) {
 	for _, who := range [][2]string{{"1", "1"}, {"1-2", "2"}, {"", ""}, {"2-9", "1,3"}} {
 		a := authority(t, who[0], who[1])
-		users := []uint32{Nobody.UID}
+		users := []uint32{NobodyID}
 		for _, id := range ids {
 			if within(a.UIDs, id) {
 				users = append(users, id)
@@ -114,7 +114,7 @@ func compare(t *testing.T, a *Authority, n *Attr, want Access, users []uint32) {
 func TestAs(t *testing.T) {
 	a := authority(t, "1000-1001", "100,1000")
 	for c, want := range map[Cred]Cred{
-		{1000, 1000}: {1000, 1000}, {1001, 100}: {1001, 100}, {0, 0}: Nobody, {0, 1000}: Nobody, {0, 7}: Nobody, Nobody: Nobody,
+		{1000, 1000}: {1000, 1000}, {1001, 100}: {1001, 100}, {0, 0}: Nobody(), {0, 1000}: Nobody(), {0, 7}: Nobody(), Nobody(): Nobody(),
 		{1000, 65534}: {1000, 65534},
 	} {
 		if got, code := a.As(c); code != OK || got != want {
@@ -168,6 +168,9 @@ func TestValidate(t *testing.T) {
 	many := make([]IDs, MaxRanges+1)
 	for i := range many {
 		many[i] = IDs{uint32(2 * i), uint32(2 * i)}
+	}
+	if _, err := ParseIDs(FormatIDs(many)); err == nil {
+		t.Error("more ranges than an authority may have")
 	}
 	for _, a := range []*Authority{nil, {}, Everybody(), {UIDs: []IDs{{1, 2}, {4, 4}}}, {GIDs: many[:MaxRanges]}} {
 		if err := a.Validate(); err != nil {

@@ -24,8 +24,11 @@ func Everybody() *Authority {
 	return &Authority{UIDs: all, GIDs: all}
 }
 
-// Nobody is the user and group that root becomes where it has no power (root squash).
-var Nobody = Cred{UID: 65534, GID: 65534}
+// NobodyID is the user and the group of Nobody.
+const NobodyID = 65534
+
+// Nobody is what root becomes where it has no power (root squash).
+func Nobody() Cred { return Cred{UID: NobodyID, GID: NobodyID} }
 
 // MaxRanges bounds the ranges of users, and those of groups, in an Authority.
 const MaxRanges = 256
@@ -97,6 +100,9 @@ func ParseIDs(text string) ([]IDs, error) {
 		} else {
 			apart = append(apart, r)
 		}
+	}
+	if len(apart) > MaxRanges {
+		return nil, fmt.Errorf("%d ranges of ids: use at most %d", len(apart), MaxRanges)
 	}
 	return apart, nil
 }
