@@ -48,7 +48,7 @@ func TestRegionDies(t *testing.T) {
 	t.Logf("without %s: 30 files written, 10 moved between the other regions, in %v", dead, time.Since(began).Round(time.Millisecond))
 	began = time.Now()
 	require.ErrorIs(t, os.WriteFile(in(dead, "during"), big, 0o644), syscall.ETIMEDOUT)
-	require.Less(t, time.Since(began), 15*time.Second, "the mount's timeout is 10 s")
+	require.Less(t, time.Since(began), 25*time.Second, "the mount's timeout is 10 s, and a system call may be two operations")
 	for _, name := range names {
 		require.NoError(t, w.cluster.Servers[name].Launch())
 	}
