@@ -8,6 +8,8 @@ ARGS ?=
 SEEDS ?= 100000
 SOAK ?= 5m
 FUZZ ?= 1m
+CHAOS ?= 30m
+CHAOS_SHORT ?= 5m
 
 STATICCHECK := v0.8.2
 GOLANGCI := v2.15.0
@@ -35,7 +37,7 @@ bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--cli
 ##@ Development
 
 .PHONY: test
-test: deps vet arch unit race wan storage posix ## everything: on a bare machine it first installs what is missing
+test: deps vet arch unit race wan storage posix regions ## everything: on a bare machine it first installs what is missing
 
 .PHONY: deps
 deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx, an S3 server, etcd
@@ -70,6 +72,14 @@ storage: ## a region's storage servers as processes, killed, paused, with damage
 .PHONY: wan
 wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and cuts (root)
 	go test -count=1 -timeout 5m ./test/wan
+
+.PHONY: chaos
+chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goes wrong in one (steps this machine's clock)
+	go test -count=1 -v -timeout 0 ./test/chaos -chaos.duration $(CHAOS) -chaos.clock -chaos.figures bin/chaos
+
+.PHONY: regions
+regions: ## the same for CHAOS_SHORT=5m, and a region that dies, as in CI
+	go test -count=1 -timeout 20m ./test/chaos -chaos.duration $(CHAOS_SHORT)
 
 .PHONY: soak
 soak: deps fuzz ## the random tests for long (SEEDS=100000 simulations, SOAK=5m a race of two mounts)

@@ -23,12 +23,12 @@ import (
 )
 
 var (
-	duration = flag.Duration("chaos.duration", 40*time.Second, "how long things go wrong")
-	seed     = flag.Uint64("chaos.seed", rand.Uint64(), "of the faults and the load")
-	pace     = flag.Duration("chaos.pace", 5*time.Second, "how long a fault lasts, about")
-	clock    = flag.Bool("chaos.clock", false, "also step this machine's clock")
-	figures  = flag.String("chaos.figures", "", "directory for what was measured, as JSON and SVG")
-	within   = flag.Duration("chaos.within", 5*time.Second, "how soon after a fault all must be well")
+	duration   = flag.Duration("chaos.duration", 40*time.Second, "how long things go wrong")
+	seed       = flag.Uint64("chaos.seed", rand.Uint64(), "of the faults and the load")
+	pace       = flag.Duration("chaos.pace", 5*time.Second, "how long a fault lasts, about")
+	clock      = flag.Bool("chaos.clock", false, "also step this machine's clock")
+	figuresDir = flag.String("chaos.figures", "", "directory for what was measured, as JSON and SVG")
+	within     = flag.Duration("chaos.within", 5*time.Second, "how soon after a fault all must be well")
 )
 
 var regions = []topology.Region{"us-west-2", "us-east-1", "eu-west-1"}
@@ -77,7 +77,7 @@ func newWorld(t *testing.T) *world {
 	})
 	require.NoError(t, err)
 	for _, r := range regions {
-		m, err := w.cluster.Mount(t.Context(), r, "client-"+string(r), filepath.Join(dir, "mnt", string(r)), "--timeout", "10s")
+		m, err := w.cluster.Mount(t.Context(), r, "client-"+string(r), filepath.Join(dir, "mnt", string(r)), "--timeout", mountTimeout.String())
 		require.NoError(t, err)
 		w.mounts = append(w.mounts, m)
 	}
@@ -202,23 +202,22 @@ func probe(path string, until time.Time) error {
 	}
 }
 
-// event is one fault, and how long all was not well after it.
-type event struct {
-	Fault     string        `json:"fault"`
-	At        time.Duration `json:"at"`
-	Lasted    time.Duration `json:"lasted"`
-	Recovered time.Duration `json:"recovered"`
-	Done      int           `json:"done"` // operations acknowledged while it lasted
-}
-
 func TestChaos(t *testing.T) {
 	w := newWorld(t)
 	t.Logf("seed %d", *seed)
 	counts := &tally{doubt: map[unix.Errno]int{}}
 	workers, end := w.load(counts)
+	sampling, stop := context.WithCancel(t.Context())
+	var perSecond []float64
+	var sampler sync.WaitGroup
+	sampler.Go(func() { perSecond = counts.progress(sampling) })
 	events := w.harass(counts)
+	stop()
+	sampler.Wait()
 	end()
-	w.report(counts, events)
+	r := counts.results(events)
+	r.PerSecond = perSecond
+	w.report(r)
 	require.Empty(t, counts.wrong)
 	w.compare(workers)
 	require.Empty(t, counts.wrong)
@@ -226,8 +225,8 @@ func TestChaos(t *testing.T) {
 	require.NoError(t, err, out)
 	var slow []string
 	for _, e := range events {
-		if e.Recovered > *within {
-			slow = append(slow, fmt.Sprintf("%s: %v", e.Fault, e.Recovered))
+		if e.Recovered > within.Seconds() {
+			slow = append(slow, fmt.Sprintf("%s: %.3f s", e.Fault, e.Recovered))
 		}
 	}
 	require.Empty(t, slow, "recovery after the end of the fault")
@@ -235,36 +234,46 @@ func TestChaos(t *testing.T) {
 
 // harass lets one thing after the other go wrong.
 func (w *world) harass(counts *tally) (events []event) {
-	a := &adversary{cluster: w.cluster, lab: w.lab, regions: regions, rng: rand.New(rand.NewPCG(*seed, 1)), clock: *clock, pace: *pace}
+	a := &adversary{cluster: w.cluster, lab: w.lab, regions: regions, rng: rand.New(rand.NewPCG(*seed, 1)), clock: *clock}
 	began := time.Now()
 	kinds := a.kinds()
 	for n := 0; time.Since(began) < *duration; n++ {
 		if n%len(kinds) == 0 {
 			a.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		}
-		f := kinds[n%len(kinds)]()
-		counts.mu.Lock()
-		before := counts.done
-		counts.mu.Unlock()
-		e := event{Fault: f.name, At: time.Since(began)}
-		require.NoError(w.t, f.begin(w.t.Context()), f.name)
-		lasts := *pace/2 + rand.N(*pace)
-		select {
-		case <-time.After(lasts):
-		case <-w.t.Context().Done():
-		}
-		require.NoError(w.t, f.end(w.t.Context()), f.name)
-		e.Lasted = time.Since(began) - e.At
-		var err error
-		e.Recovered, err = w.recovered(60 * time.Second)
-		require.NoError(w.t, err, "after %s", f.name)
-		counts.mu.Lock()
-		e.Done = counts.done - before
-		counts.mu.Unlock()
-		w.t.Logf("%6.1fs %-40s lasted %5.1fs, recovered in %6.3fs, %d operations", e.At.Seconds(), e.Fault, e.Lasted.Seconds(), e.Recovered.Seconds(), e.Done)
+		e := w.suffer(kinds[n%len(kinds)](), began, counts)
+		w.t.Logf("%6.1fs %-40s lasted %5.1fs, recovered in %6.3fs, %d operations", e.At, e.Fault, e.Lasted, e.Recovered, e.Done)
 		events = append(events, e)
 	}
 	return events
+}
+
+// mountTimeout is that of the mounts' operations.
+const mountTimeout = 10 * time.Second
+
+// lasts draws how long a fault lasts: about the pace, and once in a while longer than mounts wait.
+func lasts() time.Duration {
+	if rand.IntN(6) == 0 {
+		return mountTimeout + rand.N(*pace)
+	}
+	return *pace/2 + rand.N(*pace)
+}
+
+// suffer lets a fault last for a while.
+func (w *world) suffer(f fault, began time.Time, counts *tally) event {
+	before := counts.acknowledged()
+	e := event{Fault: f.name, At: time.Since(began).Seconds()}
+	require.NoError(w.t, f.begin(w.t.Context()), f.name)
+	select {
+	case <-time.After(lasts()):
+	case <-w.t.Context().Done():
+	}
+	require.NoError(w.t, f.end(w.t.Context()), f.name)
+	e.Lasted = time.Since(began).Seconds() - e.At
+	recovered, err := w.recovered(60 * time.Second)
+	require.NoError(w.t, err, "after %s", f.name)
+	e.Recovered, e.Done = recovered.Seconds(), counts.acknowledged()-before
+	return e
 }
 
 // compare looks at all files through all other mounts, which have seen all that the writers had.
@@ -283,13 +292,16 @@ func (w *world) compare(workers []*fileWorker) {
 	}
 }
 
-// report prints what was measured.
-func (w *world) report(counts *tally, events []event) {
-	var recoveries []time.Duration
-	for _, e := range events {
+// report prints what was measured, and writes it down if that is wanted.
+func (w *world) report(r *results) {
+	var recoveries []float64
+	for _, e := range r.Events {
 		recoveries = append(recoveries, e.Recovered)
 	}
 	slices.Sort(recoveries)
-	w.t.Logf("%d faults; %d operations acknowledged, in doubt %v; %d programs built, %d builds failed; recovery median %v, longest %v",
-		len(events), counts.done, counts.doubt, counts.builds, counts.broken, recoveries[len(recoveries)/2], recoveries[len(recoveries)-1])
+	w.t.Logf("%d faults; %d operations acknowledged, in doubt %v; %d programs built, %d builds failed; recovery median %.3f s, longest %.3f s",
+		len(r.Events), r.Done, r.Doubt, r.Builds, r.Broken, recoveries[len(recoveries)/2], recoveries[len(recoveries)-1])
+	if *figuresDir != "" {
+		r.write(w, *figuresDir)
+	}
 }

@@ -22,8 +22,6 @@ type fault struct {
 	name  string
 	begin func(ctx context.Context) error
 	end   func(ctx context.Context) error
-	// spares says in which regions mounts cannot work while it lasts; nil: all can, if slowly.
-	spares []topology.Region
 }
 
 // adversary draws faults.
@@ -32,8 +30,7 @@ type adversary struct {
 	lab     *wan.Lab
 	regions []topology.Region
 	rng     *rand.Rand
-	clock   bool          // it may step the machine's clock
-	pace    time.Duration // how long a fault lasts, about
+	clock   bool // it may step the machine's clock
 }
 
 func (a *adversary) server() *cluster.Process {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // states are the contents that a file may have: more than one after an operation in doubt. Absent stands for no file.
@@ -47,6 +49,23 @@ type tally struct {
 	wrong  []string              // GUARDED_BY mu; what must not be
 	builds int                   // GUARDED_BY mu; programs compiled and run
 	broken int                   // GUARDED_BY mu; compilations that failed as they may
+}
+
+func (t *tally) acknowledged() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
+// results gives all but the load over time.
+func (t *tally) results(events []event) *results {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := &results{Seed: *seed, Seconds: duration.Seconds(), Done: t.done, Doubt: map[string]int{}, Builds: t.builds, Broken: t.broken, Events: events}
+	for errno, n := range t.doubt {
+		r.Doubt[unix.ErrnoName(errno)] = n
+	}
+	return r
 }
 
 func (t *tally) violation(format string, args ...any) {
