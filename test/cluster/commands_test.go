@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// start runs three servers on loopback with the real binary.
+func start(t *testing.T) *Cluster {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Getuid() != 0 {
+		t.Skip("needs /dev/fuse and root")
+	}
+	etcd, err := FindEtcd()
+	if err != nil {
+		t.Skipf("no etcd: deploy/deps.sh test fetches it (%v)", err)
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "globalfs")
+	build := exec.Command("go", "build", "-o", program, "github.com/globalfs/globalfs/cmd/globalfs")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	c, err := Start(t.Context(), Config{
+		Program: program, Etcd: etcd, Dir: dir, Regions: []topology.Region{"west", "east", "eu"}, Datacenters: 1, Replicas: 1, Copies: 1,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// ranAs runs the binary under another name, and gives its exit code and what it said.
+func (c *Cluster) ranAs(t *testing.T, name string, args ...string) (code int, said string) {
+	t.Helper()
+	cmd := exec.Command(c.cfg.Program, args...)
+	cmd.Args[0] = name
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), out.String()
+	}
+	require.NoError(t, err)
+	return 0, out.String()
+}
+
+// serving finds the processes that serve a mount point.
+func serving(t *testing.T, dir string) (pids []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, path := range all {
+		if line, err := os.ReadFile(path); err == nil && bytes.Contains(line, append([]byte(dir), 0)) {
+			pids = append(pids, path)
+		}
+	}
+	return pids
+}
+
+// A mount goes into the background once it can be used, whichever way it is asked for, and leaves nothing behind.
+func TestMountInTheBackground(t *testing.T) {
+	c := start(t)
+	for name, args := range map[string]func(dir string) (string, []string){
+		"command": func(dir string) (string, []string) {
+			return "globalfs", []string{"mount", c.Address("easta"), dir, "--certs", c.Certs()}
+		},
+		"mount -t globalfs": func(dir string) (string, []string) {
+			return "/sbin/mount.globalfs", []string{c.Address("easta") + "," + c.Address("westa"), dir, "-n", "-o", "rw,_netdev,nofail,certs=" + c.Certs() + ",region=eu"}
+		},
+		"mount.fuse3": func(dir string) (string, []string) {
+			return "globalfs", []string{c.Address("easta"), dir, "-o", "rw,dev,suid,certs=" + c.Certs()}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			program, line := args(dir)
+			code, said := c.ranAs(t, program, line...)
+			require.Zero(t, code, said)
+			require.NoError(t, mounted(dir))
+			require.NotEmpty(t, serving(t, dir))
+			path := filepath.Join(dir, "west", "file")
+			require.NoError(t, os.WriteFile(path, []byte(name), 0o644))
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, name, string(got))
+
+			held, err := os.Open(path)
+			require.NoError(t, err)
+			code, said = c.ranAs(t, "globalfs", "umount", dir)
+			require.Equal(t, 1, code)
+			require.Contains(t, said, "fuser -vm")
+			require.NoError(t, held.Close())
+			code, said = c.ranAs(t, "globalfs", "umount", dir)
+			require.Zero(t, code, said)
+			require.Error(t, mounted(dir))
+			require.Eventually(t, func() bool { return len(serving(t, dir)) == 0 }, 30*time.Second, 20*time.Millisecond)
+		})
+	}
+}
+
+// What cannot be mounted says why, with the codes that scripts and mount(8) look at.
+func TestMountFails(t *testing.T) {
+	c := start(t)
+	dir := t.TempDir()
+	for name, f := range map[string]struct {
+		program string
+		args    []string
+		code    int
+		want    string
+	}{
+		"nobody there":   {"globalfs", []string{"mount", "127.0.0.1:1", dir, "--certs", c.Certs(), "--connect-timeout", "1s"}, 1, "127.0.0.1:1"},
+		"no certificate": {"globalfs", []string{"mount", c.Address("westa"), dir, "--connect-timeout", "1s"}, 1, c.Address("westa")},
+		"no such region": {"globalfs", []string{"mount", c.Address("westa"), dir, "--certs", c.Certs(), "--region", "mars"}, 3, `no region "mars"`},
+		"no port":        {"globalfs", []string{"mount", "host", dir}, 3, "give host:port"},
+		"wrong option":   {"globalfs", []string{"mount", c.Address("westa"), dir, "-o", "color=red"}, 128, "-o color"},
+		"as mount(8)":    {"mount.globalfs", []string{"127.0.0.1:1", dir, "-o", "connect-timeout=1s,certs=" + c.Certs()}, 32, "127.0.0.1:1"},
+		"not mounted":    {"globalfs", []string{"umount", dir}, 1, "no GlobalFS is mounted there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, said := c.ranAs(t, f.program, f.args...)
+			require.Equal(t, f.code, code, said)
+			require.Contains(t, said, f.want)
+			require.Empty(t, serving(t, dir))
+		})
+	}
+}
+
+// The status tells scripts and people what is wrong.
+func TestStatus(t *testing.T) {
+	c := start(t)
+	require.Eventually(t, func() bool {
+		_, err := c.Admin(t.Context(), "status")
+		return err == nil
+	}, 60*time.Second, 100*time.Millisecond, "healthy")
+	c.Servers["eua"].Kill()
+	out, err := c.Admin(t.Context(), "status", "-o", "json")
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 5, exit.ExitCode())
+	var h daemon.Health
+	require.NoError(t, json.Unmarshal([]byte(out), &h))
+	require.Len(t, h.Problems, 3, h.Problems)
+	require.Contains(t, h.Problems[0], "SERVER_DOWN: server eua")
+	require.Contains(t, h.Problems[1], "PARTITION_WEAK: partition 0")
+	require.Contains(t, h.Problems[2], "PARTITION_BLOCKED: partition 3")
+	out, err = c.Admin(t.Context(), "status")
+	require.Error(t, err)
+	require.Contains(t, out, "NOT HEALTHY")
+	require.Regexp(t, `eua +eu +[0-9.:]+ +down`, out)
+}
+
+// Every administration command has a plain answer, or a plain refusal.
+func TestAdmin(t *testing.T) {
+	c := start(t)
+	out, err := c.Admin(t.Context(), "admin", "join", "west", "127.0.0.1:1")
+	require.NoError(t, err)
+	require.Contains(t, out, "globalfs server westb")
+	out, err = c.Admin(t.Context(), "admin", "move-leader", "0", "eua")
+	require.NoError(t, err)
+	require.Contains(t, out, "asked to lead")
+	for _, args := range [][]string{
+		{"admin", "drain", "easta"}, {"admin", "remove", "nobody"}, {"admin", "replace", "2", "easta"}, {"admin", "replace", "9", "easta"},
+		{"admin", "move-leader", "1", "eua"}, {"admin", "join", "mars", "127.0.0.1:2"}, {"admin", "join", "west", "127.0.0.1:1"}, {"admin", "join", "west", "nowhere"},
+	} {
+		out, err := c.Admin(t.Context(), args...)
+		require.Error(t, err, "%v: %s", args, out)
+	}
+}
