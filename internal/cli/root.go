@@ -97,7 +97,7 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 	})
 	logging.register(root, stderr)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
-	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC(), newStorage(), newCerts())
+	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC(), newStorage(), newCerts(), newMan())
 	return root
 }
 

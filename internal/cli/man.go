@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write the manual pages of all commands",
+		Long:  `man writes a page for each command, such as globalfs-mount.1, into a directory, which is made if need be.`,
+		Example: `  globalfs man /usr/local/share/man/man1
+  globalfs man /tmp/man && man -l /tmp/man/globalfs-mount.1`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("%s: give one DIR", cmd.Name())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			born := time.Unix(0, 0).UTC() // pages of the same version are the same
+			cmd.Root().DisableAutoGenTag = true
+			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GLOBALFS", Section: "1", Source: "GlobalFS " + version(), Manual: "GlobalFS", Date: &born}, args[0])
+		},
+	}
+}
