@@ -66,6 +66,7 @@ func wait(ctx context.Context, d time.Duration) error {
 // ask gives the registry's description, which it puts there if there is none, and corrects this server's address in it.
 func (s *Server) ask(ctx context.Context) (*description, error) {
 	born := s.cfg.File.Spec
+	born.Version = 1
 	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
 	document, created, err := s.registry.Bootstrap(ctx, born.YAML())
 	if err != nil {

@@ -69,7 +69,6 @@ func read(d registry.Document) (*description, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the registry's description of the cluster: %w", err)
 	}
-	spec.Version = d.Version
 	return describe(spec)
 }
 
@@ -89,19 +88,18 @@ func change(ctx context.Context, r *registry.Registry, edit func(*topology.Spec,
 		if err := edit(&spec, was.cluster); err != nil {
 			return nil, err
 		}
-		spec.Version = 0 // the registry counts
+		spec.Version++ // not the registry's own number: that begins anew should its data be lost
 		next, err := describe(spec)
 		if err != nil {
 			return nil, err
 		}
-		version, err := r.Swap(ctx, document.Version, spec.YAML())
+		_, err = r.Swap(ctx, document.Version, spec.YAML())
 		switch {
 		case errors.Is(err, registry.ErrConflict):
 			continue
 		case err != nil:
 			return nil, err
 		}
-		next.spec.Version = version
 		return next, nil
 	}
 }
