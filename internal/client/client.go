@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -33,8 +34,12 @@ type Config struct {
 	// price of a quorum for each read. Otherwise reads are causally consistent.
 	Linearizable bool
 	Timeout      time.Duration // of one operation
-	Renew        time.Duration // between renewals of sessions: well below the lease of the replicas
-	Logger       *slog.Logger  // nil: slog.Default()
+	// Hard makes operations wait until the replicas answer, however long that takes (C6).
+	Hard   bool
+	Renew  time.Duration // between renewals of sessions: well below the lease of the replicas
+	Logger *slog.Logger  // nil: slog.Default()
+	// Resume goes on with the sessions of a client that was suspended, or has died; nil: begin anew.
+	Resume *State
 }
 
 // Defaults of Config.
@@ -77,10 +82,19 @@ type Client struct {
 	bringing  chan struct{}  // holds a token for each block on its way after its file
 	following chan movedFile // whose blocks are to come after them
 
-	life    context.Context // ends with Close
-	end     context.CancelFunc
-	running sync.WaitGroup
+	lives     atomic.Pointer[lifetime]
+	suspended atomic.Bool // nothing may be sent
+	running   sync.WaitGroup
 }
+
+// lifetime is the time between New, or Resume, and Suspend or Close.
+type lifetime struct {
+	context.Context
+	end context.CancelFunc
+}
+
+// life gives the client's present, or last, lifetime.
+func (c *Client) life() context.Context { return c.lives.Load() }
 
 // New makes a client. It speaks to nobody before the first operation.
 func New(cfg Config) (*Client, error) {
@@ -109,22 +123,32 @@ func New(cfg Config) (*Client, error) {
 	for i := range cfg.Cluster.Partitions {
 		c.partitions = append(c.partitions, newPartition(&cfg, &cfg.Cluster.Partitions[i]))
 	}
-	c.life, c.end = context.WithCancel(context.Background())
-	c.running.Go(c.renewUntilClosed)
-	c.running.Go(c.followUntilClosed)
+	if err := c.adopt(cfg.Resume); err != nil {
+		return nil, err
+	}
+	c.start(cfg.Resume != nil)
 	return c, nil
+}
+
+// start begins a lifetime; resumed: there are sessions that nobody renewed for a while.
+func (c *Client) start(resumed bool) {
+	l := &lifetime{}
+	l.Context, l.end = context.WithCancel(context.Background())
+	c.lives.Store(l)
+	c.running.Go(func() { c.renewUntilClosed(l, resumed) })
+	c.running.Go(func() { c.followUntilClosed(l) })
 }
 
 // closeTimeout bounds how long Close says goodbye: a session that does not hear it
 // ends with its lease.
 const closeTimeout = 2 * time.Second
 
-// Close ends the sessions. No operation may be running or begin.
+// Close ends the sessions, unless the client is suspended. No operation may be running or begin.
 func (c *Client) Close() error {
-	if c.life.Err() != nil {
+	if c.life().Err() != nil {
 		return nil
 	}
-	c.end()
+	c.lives.Load().end()
 	c.running.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -135,7 +159,46 @@ func (c *Client) Close() error {
 // Cluster gives the cluster as the client knows it.
 func (c *Client) Cluster() *topology.Cluster { return c.cluster.Load() }
 
+// Timeout gives the bound of one operation, or of what comes after the end of its caller's context if the client is hard.
+func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
+
+// Hard reports whether operations wait without bound.
+func (c *Client) Hard() bool { return c.cfg.Hard }
+
 // operation bounds one operation (C6).
 func (c *Client) operation(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.cfg.Hard {
+		return context.WithCancel(ctx)
+	}
 	return context.WithTimeout(ctx, c.cfg.Timeout)
+}
+
+// ErrAbandoned as the cause of a context's end says that nobody waits for the outcome any more: also an update that was multicast
+// ends at once.
+var ErrAbandoned = errors.New("nobody waits for the outcome")
+
+// outcomeTime is the context in which the outcome of an update is awaited that was begun in ctx: only its deadline counts and, if
+// it has none, its end some time ago (C6).
+func (c *Client) outcomeTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	var waiting context.Context
+	var end context.CancelFunc
+	deadline, bounded := ctx.Deadline()
+	if bounded {
+		waiting, end = context.WithDeadline(c.life(), deadline)
+	} else {
+		waiting, end = context.WithCancel(c.life())
+	}
+	unlink := context.AfterFunc(ctx, func() {
+		switch {
+		case context.Cause(ctx) == ErrAbandoned:
+			end()
+		case !bounded:
+			timer := time.AfterFunc(c.cfg.Timeout, end)
+			context.AfterFunc(waiting, func() { timer.Stop() })
+		}
+	})
+	return waiting, func() {
+		unlink()
+		end()
+	}
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/globalfs/globalfs/internal/meta"
@@ -158,15 +159,18 @@ func (c *Client) multicast(ctx context.Context, to parties, s *session, command 
 		return replica.Reply{}, false, err
 	}
 	defer s.finish(seq)
-	deadline, _ := ctx.Deadline()
-	ctx, cancel := context.WithDeadline(c.life, deadline)
+	ctx, cancel := c.outcomeTime(ctx)
 	defer cancel()
-	return c.exchange(ctx, to.ask, ordering, func() replica.Request {
+	reply, doubt, err := c.exchange(ctx, to.ask, ordering, func() replica.Request {
 		return replica.Request{
 			Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(),
 			Dest: to.dest, Command: command,
 		}
 	})
+	if errors.Is(err, context.Canceled) {
+		err = context.DeadlineExceeded // not EINTR: it may have been executed
+	}
+	return reply, doubt, err
 }
 
 // result reads the outcome of a command.

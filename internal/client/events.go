@@ -49,7 +49,7 @@ func (c *Client) outcome(err error) error {
 		return nil
 	case errors.As(err, &code):
 		return code
-	case c.life.Err() != nil:
+	case c.life().Err() != nil || errors.Is(err, errSuspended):
 		return posix.EIO
 	case errors.Is(err, context.Canceled):
 		return posix.EINTR

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -23,13 +25,13 @@ func (c *Client) follow(ino posix.Ino, to uint16) {
 }
 
 // followUntilClosed brings the blocks of one file after the other.
-func (c *Client) followUntilClosed() {
+func (c *Client) followUntilClosed(life context.Context) {
 	for {
 		select {
-		case <-c.life.Done():
+		case <-life.Done():
 			return
 		case f := <-c.following:
-			if err := c.CopyBlocks(c.life, f.ino, f.to); err != nil && c.life.Err() == nil {
+			if err := c.CopyBlocks(life, f.ino, f.to); err != nil && life.Err() == nil {
 				c.events.logger.Debug("the blocks of a file that has moved could not all be brought to it: readers fetch them from where they are",
 					"inode", f.ino, "partition", f.to, "error", err)
 			}

@@ -28,7 +28,11 @@ func (c *Client) Create(ctx context.Context, cred posix.Cred, at Name, mode posi
 	}
 	// It is new to the partition, which has no session of this client, or a renewal without it went out meanwhile.
 	c.awaitSession(ctx, p)
-	return c.present(ctx, p, attr.Ino)
+	attr, err = c.present(ctx, p, attr.Ino)
+	if err == posix.EINTR {
+		err = posix.ETIMEDOUT // the file is there
+	}
+	return attr, err
 }
 
 // told counts for each partition how often its replicas were told what is open.

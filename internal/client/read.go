@@ -166,11 +166,40 @@ func (c *Client) get(ctx context.Context, p *partition, e *meta.Extent, into []b
 // fetch gives a block of a file that is in p. One that came from elsewhere is put into p's store for the next
 // reader (T 3.8).
 func (c *Client) fetch(ctx context.Context, p *partition, id posix.BlockID, into []byte) ([]byte, error) {
-	data, from, err := c.readBlock(ctx, p, id, into)
+	var data []byte
+	var from *partition
+	err := c.persist(ctx, func() (err error) {
+		data, from, err = c.readBlock(ctx, p, id, into)
+		return err
+	})
 	if err == nil && from != p {
 		c.bring(p, id, data)
 	}
 	return data, err
+}
+
+// persist does try and, if the client is hard, does it again as long as it fails for a reason that may go away.
+func (c *Client) persist(ctx context.Context, try func() error) error {
+	for wait := firstPause; ; wait = min(2*wait, maxPause) {
+		err := try()
+		if err == nil || !c.cfg.Hard || isFinal(err) {
+			return err
+		}
+		c.events.warn("storage", "storage servers do not answer: trying on; check that they run and can be reached", "error", err)
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// isFinal reports whether a block store would say the same again.
+func isFinal(err error) bool {
+	for _, final := range []error{block.ErrNotFound, block.ErrCorrupt, block.ErrNoSpace, block.ErrConflict, block.ErrClosed} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
 }
 
 // readBlock reads a block of a file that is in p: from p's store or, if that does not have it yet or cannot tell, from that of
@@ -201,7 +230,7 @@ func (c *Client) bring(p *partition, id posix.BlockID, data []byte) {
 	data = slices.Clone(data)
 	c.running.Go(func() {
 		defer func() { <-c.bringing }()
-		ctx, cancel := c.operation(c.life)
+		ctx, cancel := context.WithTimeout(c.life(), c.cfg.Timeout)
 		defer cancel()
 		if err := p.blocks.Put(ctx, id, data); err != nil {
 			c.events.logger.Debug("a block of a file that has moved could not be brought to it: readers fetch it from where it is", "partition", p.id, "block", id, "error", err)

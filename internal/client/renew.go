@@ -10,24 +10,30 @@ import (
 )
 
 // renewUntilClosed renews the sessions of all partitions, each on its own: one that is cut off
-// does not keep the others from it.
-func (c *Client) renewUntilClosed() {
+// does not keep the others from it. atOnce: nobody did for a while.
+func (c *Client) renewUntilClosed(life context.Context, atOnce bool) {
 	ticker := time.NewTicker(c.cfg.Renew)
 	defer ticker.Stop()
-	for {
+	for ; ; atOnce = true {
+		if atOnce {
+			c.keepAll(life)
+		}
 		select {
-		case <-c.life.Done():
+		case <-life.Done():
 			return
 		case <-ticker.C:
 		}
-		ctx, cancel := context.WithTimeout(c.life, c.cfg.Renew)
-		var round sync.WaitGroup
-		for _, p := range c.partitions {
-			round.Go(func() { c.keep(ctx, p) })
-		}
-		round.Wait()
-		cancel()
 	}
+}
+
+func (c *Client) keepAll(life context.Context) {
+	ctx, cancel := context.WithTimeout(life, c.cfg.Renew)
+	defer cancel()
+	var round sync.WaitGroup
+	for _, p := range c.partitions {
+		round.Go(func() { c.keep(ctx, p) })
+	}
+	round.Wait()
 }
 
 // keep renews the session in p, or opens one if there is none and inodes are open. What fails
@@ -75,7 +81,7 @@ func (c *Client) closeSessions(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, p := range c.partitions {
 		s := p.session()
-		if s == nil {
+		if s == nil || c.suspended.Load() {
 			continue
 		}
 		all.Go(func() {

@@ -117,6 +117,9 @@ func (c *Client) exchange(ctx context.Context, p *partition, class class, build 
 	for {
 		route := p.route.Load()
 		for _, i := range route.order(class) {
+			if c.suspended.Load() {
+				return replica.Reply{}, doubt, errSuspended
+			}
 			request := build()
 			reply, err := c.try(ctx, route.replicas[i].Process, &request, patience)
 			switch {

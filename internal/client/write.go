@@ -108,7 +108,9 @@ func (c *Client) putBlocks(ctx context.Context, p *partition, first posix.BlockI
 	for i := range blocks {
 		piece := data[i*meta.MaxBlock : min(len(data), (i+1)*meta.MaxBlock)]
 		blocks[i] = meta.Block{ID: posix.MakeBlockID(p.id, first.Session(), first.Counter()+uint64(i)), Length: uint32(len(piece))}
-		g.Go(func() error { return p.blocks.Put(stored, blocks[i].ID, piece) })
+		g.Go(func() error {
+			return c.persist(stored, func() error { return p.blocks.Put(stored, blocks[i].ID, piece) })
+		})
 	}
 	if err := g.Wait(); err != nil {
 		if ctx.Err() == nil {

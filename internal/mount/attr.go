@@ -53,7 +53,7 @@ func (f *fileSystem) attr(out *fuse.AttrOut, a *posix.Attr) {
 }
 
 func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	a, err := f.client.GetAttr(ctx, ino(&in.InHeader))
 	if err != nil {
@@ -63,9 +63,11 @@ func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fu
 	return fuse.OK
 }
 
-func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
 	set, wanted := setAttr(in)
-	a, err := f.client.SetAttr(changing(), cred(&in.InHeader), ino(&in.InHeader), set, wanted)
+	a, err := f.client.SetAttr(ctx, cred(&in.InHeader), ino(&in.InHeader), set, wanted)
 	if err != nil {
 		return status(err)
 	}
@@ -94,7 +96,7 @@ func setAttr(in *fuse.SetAttrIn) (set uint32, a posix.Attr) {
 }
 
 func (f *fileSystem) StatFs(cancel <-chan struct{}, header *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	u, err := f.client.StatFS(ctx, ino(header))
 	if err != nil {

@@ -125,7 +125,7 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 
 // list gives entries to add from in's cookie on, until it has no more room.
 func (f *fileSystem) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool) fuse.Status {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	dir, cookie, l := ino(&in.InHeader), in.Offset, f.listings.get(in.Fh)
 	if l == nil {

@@ -14,8 +14,10 @@ import (
 
 // Create makes a file that the kernel has not found. If another mount was faster, the kernel must look again and
 // check the permissions of what is there: ESTALE makes it do so.
-func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	a, err := f.client.Create(changing(), cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), meta.Exclusive)
+func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	a, err := f.client.Create(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), meta.Exclusive)
 	if errors.Is(err, posix.EEXIST) && in.Flags&unix.O_EXCL == 0 {
 		err = posix.ESTALE
 	}
@@ -25,7 +27,7 @@ func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, o
 
 // Open holds the file and makes the kernel forget what it knows of an older version.
 func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	a, err := f.open(ctx, in)
 	if err != nil {
@@ -33,13 +35,13 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	}
 	out.Fh = f.files.Add(1)
 	if in.Flags&unix.O_TRUNC != 0 {
-		return f.truncate(in)
+		return f.truncate(cancel, in)
 	}
 	if f.versions.same(&a) {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	} else {
 		// Pages go with the answer, attributes do not: a negative offset means these.
-		f.server.InodeNotify(in.NodeId, -1, 0)
+		f.server.forgetAttributes(in.NodeId)
 	}
 	return fuse.OK
 }
@@ -56,12 +58,14 @@ func (f *fileSystem) open(ctx context.Context, in *fuse.OpenIn) (posix.Attr, err
 }
 
 // truncate does the rest of open(O_TRUNC).
-func (f *fileSystem) truncate(in *fuse.OpenIn) fuse.Status {
+func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
 	set := meta.SetSize
 	if in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
 		set |= meta.KillSetID
 	}
-	_, err := f.client.SetAttr(changing(), cred(&in.InHeader), ino(&in.InHeader), set, posix.Attr{})
+	_, err := f.client.SetAttr(ctx, cred(&in.InHeader), ino(&in.InHeader), set, posix.Attr{})
 	if err != nil {
 		f.client.Release(ino(&in.InHeader))
 	}
@@ -77,11 +81,14 @@ func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node)) }
 
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	content, err := f.client.View(ctx, ino(&in.InHeader), buf[:min(len(buf), int(in.Size))], in.Offset, f.cacheTime)
 	if err != nil {
 		return nil, status(err)
+	}
+	if len(content) > 0 && &content[0] != &buf[0] && f.server.attach(in.Unique, content) {
+		return fuse.ReadResultData(nil), fuse.OK // it need not be copied
 	}
 	return fuse.ReadResultData(content), fuse.OK
 }
@@ -90,8 +97,10 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (
 // offset that the kernel took from its own idea of the size may be old. It then has the data in pages
 // at the wrong place, but also a wrong size, so it drops them when it asks for attributes before the next
 // read (AUTO_INVAL_DATA). Pages of a shared mapping come without O_APPEND.
-func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	written, err := f.client.Write(changing(), cred(&in.InHeader), client.Write{
+func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	written, err := f.client.Write(ctx, cred(&in.InHeader), client.Write{
 		Ino: ino(&in.InHeader), Offset: in.Offset, Data: data,
 		Append:    in.Flags&unix.O_APPEND != 0,
 		KillSetID: in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0,
@@ -102,7 +111,9 @@ func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 	return uint32(written.Bytes), fuse.OK
 }
 
-func (f *fileSystem) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
 	var flags uint32
 	switch in.Mode &^ unix.FALLOC_FL_KEEP_SIZE {
 	case 0:
@@ -116,12 +127,12 @@ func (f *fileSystem) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Sta
 	if in.Mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
 		flags |= meta.FallocateKeepSize
 	}
-	return status(f.client.Fallocate(changing(), cred(&in.InHeader), ino(&in.InHeader), in.Offset, in.Length, flags))
+	return status(f.client.Fallocate(ctx, cred(&in.InHeader), ino(&in.InHeader), in.Offset, in.Length, flags))
 }
 
 // Lseek finds data and holes; the kernel does the rest of lseek(2) itself.
 func (f *fileSystem) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) (code fuse.Status) {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	var err error
 	switch in.Whence {

@@ -1,7 +1,6 @@
 package mount
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -20,7 +19,8 @@ import (
 type fileSystem struct {
 	fuse.RawFileSystem
 	client    *client.Client
-	server    *fuse.Server // set by Init, before the first request
+	server    *server // one that serves nobody, until newServer
+	waits     *waits
 	cacheTime time.Duration
 
 	versions versions
@@ -42,6 +42,8 @@ func newFileSystem(cfg *Config) *fileSystem {
 	return &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		client:        cfg.Client,
+		server:        &server{},
+		waits:         newWaits(cfg.Client),
 		cacheTime:     max(0, cfg.CacheTime),
 		versions:      versions{opened: map[posix.Ino]version{}},
 		listings:      listings{open: map[uint64]*listing{}},
@@ -54,36 +56,6 @@ func newFileSystem(cfg *Config) *fileSystem {
 }
 
 func (f *fileSystem) String() string { return "globalfs" }
-
-// Init is called once, before the first request.
-func (f *fileSystem) Init(server *fuse.Server) { f.server = server }
-
-// patience is how long a request that reads goes on after its process got a signal: see "Signals".
-const patience = 2 * time.Second
-
-// reading is the context of a request that only reads: it ends some time after cancel is closed. The
-// caller calls end.
-func reading(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
-	ctx, end = context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-cancel:
-		}
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-			end()
-		}
-	}()
-	return ctx, end
-}
-
-// changing is the context of a request that changes something: only the client's timeout ends it.
-func changing() context.Context { return context.Background() }
 
 // status is the kernel's answer for a client's error, by the one table of errnos.
 func status(err error) fuse.Status {

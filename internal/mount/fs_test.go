@@ -17,7 +17,6 @@ import (
 func direct(t *testing.T) (*fileSystem, *clienttest.Network) {
 	n := clienttest.New(t, spec, time.Minute)
 	f := newFileSystem(&Config{Client: n.Client(t, "us-west-2"), CacheTime: time.Hour})
-	f.Init(&fuse.Server{}) // it tells nobody
 	return f, n
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -16,6 +15,8 @@ type locks struct {
 	last    uint64                          // GUARDED_BY mu; attempt
 	held    map[posix.Ino]map[holder]*tries // GUARDED_BY mu; of those that may have a lock
 	endings map[posix.Ino]*ending           // GUARDED_BY mu
+
+	background sync.WaitGroup // of those who let go of locks for files that are closed already
 }
 
 // holder is the owner of locks of one kind, and the open file through which it took them. One
@@ -37,7 +38,7 @@ type tries struct {
 
 // ending is the locks on an inode that are being let go of.
 type ending struct {
-	running int
+	holders map[holder]int
 	done    chan struct{} // closed when none is left
 }
 
@@ -185,20 +186,23 @@ func (l *locks) flushed(ino posix.Ino) (found []tries) {
 	return found
 }
 
-// ending notes that a lock on ino is being let go of, until settle is called.
-func (l *locks) ending(ino posix.Ino) (settle func()) {
+// ending notes that the locks of h on ino are being let go of, until settle is called.
+func (l *locks) ending(ino posix.Ino, h holder) (settle func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.endings[ino]
 	if e == nil {
-		e = &ending{done: make(chan struct{})}
+		e = &ending{holders: map[holder]int{}, done: make(chan struct{})}
 		l.endings[ino] = e
 	}
-	e.running++
+	e.holders[h]++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if e.running--; e.running == 0 {
+		if e.holders[h]--; e.holders[h] == 0 {
+			delete(e.holders, h)
+		}
+		if len(e.holders) == 0 {
 			close(e.done)
 			delete(l.endings, ino)
 		}
@@ -208,8 +212,6 @@ func (l *locks) ending(ino posix.Ino) (settle func()) {
 // settled waits until no lock on ino is being let go of. The kernel does not wait for it when a file is closed: the
 // program could find its own old lock in its way, or lose the new one, since the kernel uses owners again.
 func (l *locks) settled(ctx context.Context, ino posix.Ino) error {
-	ctx, cancel := context.WithTimeout(ctx, client.DefaultTimeout)
-	defer cancel()
 	for {
 		l.mu.Lock()
 		e := l.endings[ino]

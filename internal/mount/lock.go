@@ -14,7 +14,7 @@ import (
 
 // GetLk is F_GETLK.
 func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	by, held, err := f.client.Locked(ctx, lockRequest(in))
 	if err != nil {
@@ -36,7 +36,7 @@ func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.lock(cancel, in, func(ctx context.Context, r client.LockRequest) error {
 		err := f.client.Lock(ctx, r)
 		if errors.Is(err, posix.EAGAIN) && f.locks.closed(ctx, r.Ino) {
-			if err := f.locks.settled(ctx, r.Ino); err != nil {
+			if err := f.settled(ctx, r.Ino); err != nil {
 				return err
 			}
 			err = f.client.Lock(ctx, r)
@@ -51,14 +51,16 @@ func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 }
 
 func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(context.Context, client.LockRequest) error) fuse.Status {
-	ctx, end := until(cancel)
-	defer end()
 	r := lockRequest(in)
 	h := holder{file: in.Fh, owner: r.Owner, flock: r.Flock}
 	if r.Unlock {
-		return status(f.unlock(r, h))
+		ctx, end := f.waits.changing(cancel)
+		defer end()
+		return status(f.unlock(ctx, r, h))
 	}
-	if err := f.locks.settled(ctx, r.Ino); err != nil {
+	ctx, end := f.waits.until(cancel)
+	defer end()
+	if err := f.settled(ctx, r.Ino); err != nil {
 		return status(err)
 	}
 	attempt := f.locks.begin(r.Ino, h)
@@ -67,15 +69,15 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	if err == nil {
 		// What others wrote under the lock is seen under it: attributes are asked for anew, and pages go if they
 		// have changed.
-		f.server.InodeNotify(in.NodeId, -1, 0)
+		f.server.forgetAttributes(in.NodeId)
 	}
 	return status(err)
 }
 
 // unlock is not given up: the program believes that it has let go.
-func (f *fileSystem) unlock(r client.LockRequest, h holder) error {
+func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, h holder) error {
 	before := f.locks.quiet(r.Ino, h)
-	err := f.client.Lock(changing(), r)
+	err := f.client.Lock(ctx, r)
 	if err == nil && (r.Flock || r.Start == 0 && r.End >= lastByte) {
 		f.locks.forget(r.Ino, h, before)
 	}
@@ -98,19 +100,6 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 	return r
 }
 
-// until is a context that ends when cancel is closed. The caller calls end.
-func until(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
-	ctx, end = context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-ctx.Done():
-		case <-cancel:
-			end()
-		}
-	}()
-	return ctx, end
-}
-
 // Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then, whichever
 // descriptor they were taken through. There is nothing else to do.
 func (f *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
@@ -130,19 +119,39 @@ func (f *fileSystem) endFileLocks(ino posix.Ino, file uint64) {
 func (f *fileSystem) endLocks(ino posix.Ino, holders []holder) {
 	var all sync.WaitGroup
 	for _, h := range holders {
-		r := client.LockRequest{Ino: ino, Owner: h.owner, End: lastByte, Unlock: true, Flock: h.flock}
-		settle := f.locks.ending(ino)
+		settle := f.locks.ending(ino, h)
 		all.Go(func() {
-			if !errors.Is(f.unlock(r, h), posix.ETIMEDOUT) {
+			if f.endLock(ino, h) {
 				settle()
 				return
 			}
-			go func() {
-				defer settle()
-				for errors.Is(f.unlock(r, h), posix.ETIMEDOUT) {
+			f.locks.background.Go(func() {
+				for !f.endLock(ino, h) {
+					if f.waits.paused() {
+						return // who serves next goes on
+					}
 				}
-			}()
+				settle()
+			})
 		})
 	}
 	all.Wait()
+}
+
+// endLock lets go of all locks of h on an inode, and reports whether it has none any more, or no session that could hold one.
+func (f *fileSystem) endLock(ino posix.Ino, h holder) bool {
+	ctx, cancel := context.WithTimeout(f.waits.life, f.client.Timeout())
+	defer cancel()
+	err := f.unlock(ctx, client.LockRequest{Ino: ino, Owner: h.owner, End: lastByte, Unlock: true, Flock: h.flock}, h)
+	return err == nil || !errors.Is(err, posix.ETIMEDOUT) && !f.waits.paused()
+}
+
+// settled waits until no lock on ino is being let go of.
+func (f *fileSystem) settled(ctx context.Context, ino posix.Ino) error {
+	if !f.client.Hard() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.client.Timeout())
+		defer cancel()
+	}
+	return f.locks.settled(ctx, ino)
 }

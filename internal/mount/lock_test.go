@@ -263,7 +263,7 @@ func TestUnlockIsNotGivenUp(t *testing.T) {
 		require.NotEmpty(t, f.locks.ofFile(i, 2))
 		require.Empty(t, f.locks.ofFile(i, 1))
 
-		defer f.locks.ending(i)()
+		defer f.locks.ending(i, holder{})()
 		start = time.Now()
 		require.Equal(t, fuse.Status(unix.ETIMEDOUT), f.SetLk(nil, lock))
 		require.Equal(t, client.DefaultTimeout, time.Since(start))

@@ -1,20 +1,16 @@
 package mount
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
-	"runtime/debug"
-	"strings"
 	"time"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // DefaultCacheTime is how long the kernel believes names and attributes.
@@ -37,23 +33,22 @@ type Config struct {
 	Collector *collector.Collector
 	// Storage knows and changes the storage servers when somebody asks for it by XattrStorage; nil: nobody may.
 	Storage Storage
+	Options Options
 }
 
 // Mount is a mounted file system.
 type Mount struct {
 	dir    string
 	logger *slog.Logger
-	server *fuse.Server
+	fs     *fileSystem
+	server *server
 	done   chan struct{} // closed when nothing is served any more
 }
 
 // New mounts and serves; it returns when the mount can be used. Errors say what to do.
 func New(cfg Config) (*Mount, error) {
-	if cfg.CacheTime == 0 {
-		cfg.CacheTime = DefaultCacheTime
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+	if err := cfg.complete(); err != nil {
+		return nil, err
 	}
 	dir, err := checkDir(cfg.Dir)
 	if err != nil {
@@ -62,17 +57,19 @@ func New(cfg Config) (*Mount, error) {
 	if err := checkDevice(dir); err != nil {
 		return nil, err
 	}
-	server, err := fuse.NewServer(newFileSystem(&cfg), dir, options(cfg.Logger))
+	if err := reach(cfg.Client, dir); err != nil {
+		return nil, err
+	}
+	fd, err := attach(dir, &cfg.Options)
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w%s", dir, err, advice())
 	}
-	m := &Mount{dir: dir, logger: cfg.Logger, server: server, done: make(chan struct{})}
-	go func() {
-		defer close(m.done)
-		server.Serve()
-	}()
-	if err := server.WaitMount(); err != nil {
-		return nil, errors.Join(fmt.Errorf("mount %s: the root directory cannot be read: %w: check that the servers run and can be reached", dir, err), m.Unmount())
+	m, err := begin(&cfg, dir, fd)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mount %s: %w", dir, err), detachBusy(dir))
+	}
+	if err := awaken(dir); err != nil {
+		return nil, errors.Join(unreachable(dir, err), m.Unmount())
 	}
 	if err := readFarAhead(dir); err != nil {
 		cfg.Logger.Debug("read-ahead stays at the kernel's default: reading far files in sequence is slower", "dir", dir, "reason", err)
@@ -80,31 +77,65 @@ func New(cfg Config) (*Mount, error) {
 	return m, nil
 }
 
-// options says what is asked of the kernel, and why.
-func options(logger *slog.Logger) *fuse.MountOptions {
-	root := os.Geteuid() == 0
-	return &fuse.MountOptions{
-		FsName: "globalfs", Name: "globalfs", // df -T: fuse.globalfs
-		// The kernel checks permissions, with the caller's groups, which FUSE does not tell us.
-		Options: []string{"default_permissions"},
-		// As root a mount serves all users; others need user_allow_other in /etc/fuse.conf for that.
-		AllowOther:    root,
-		DirectMount:   root, // without fusermount3; with it if that fails
-		MaxWrite:      maxRequest,
-		MaxBackground: maxBackground,
-		EnableLocks:   true,
-		// Nothing is spliced: contents come from the network.
-		DisableSplice: true,
-		// Not CAP_ATOMIC_O_TRUNC: it would cut a running program before ETXTBSY is checked.
-		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO | // attributes with names only where they were asked for before
-			fuse.CAP_HANDLE_KILLPRIV_V2, // no request for security.capability before each write
-		// Passing through to local files is not what we do, and counts in how deep overlays may stack.
-		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
-		Logger:               slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
-		PanicHandler: func(evidence any) fuse.Status {
-			logger.Error("a request broke the mount's code: it gets EIO; please report this", "panic", evidence, "stack", string(debug.Stack()))
-			return fuse.EIO
-		},
+// complete fills in what was left out.
+func (cfg *Config) complete() error {
+	if cfg.CacheTime == 0 {
+		cfg.CacheTime = DefaultCacheTime
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Options.FsName == "" {
+		cfg.Options.FsName = DefaultFsName
+	}
+	return cfg.Options.Validate()
+}
+
+// reach says whether there is anything to mount, before programs can begin to wait for it.
+func reach(c *client.Client, dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout())
+	defer cancel()
+	if _, err := c.GetAttr(ctx, posix.Root); err != nil {
+		return unreachable(dir, err)
+	}
+	return nil
+}
+
+func unreachable(dir string, err error) error {
+	return fmt.Errorf("mount %s: the root directory cannot be read: %w: check that the servers run and can be reached", dir, err)
+}
+
+// begin serves a mount that was just made.
+func begin(cfg *Config, dir string, fd int) (*Mount, error) {
+	conn, err := newConnection(fd)
+	if err != nil {
+		return nil, err
+	}
+	m := newMount(cfg, dir, conn)
+	if err := m.server.greet(); err != nil {
+		return nil, errors.Join(err, conn.file.Close())
+	}
+	go m.serve()
+	return m, nil
+}
+
+func newMount(cfg *Config, dir string, conn *connection) *Mount {
+	f := newFileSystem(cfg)
+	return &Mount{
+		dir: dir, logger: cfg.Logger, fs: f, server: newServer(conn, f, wishes(cfg.Logger), cfg.Logger), done: make(chan struct{}),
+	}
+}
+
+// serve serves until the mount ends.
+func (m *Mount) serve() {
+	defer close(m.done)
+	if err := m.server.serve(); !errors.Is(err, errEnded) {
+		m.logger.Error("the mount cannot be served any more", "dir", m.dir, "error", err)
+	}
+	m.fs.waits.end()
+	m.fs.locks.background.Wait()
+	if err := m.server.conn.file.Close(); err != nil {
+		m.logger.Debug("/dev/fuse cannot be closed", "dir", m.dir, "error", err)
 	}
 }
 
@@ -119,7 +150,7 @@ func (m *Mount) Unmount() error {
 		return nil // somebody else did it
 	default:
 	}
-	busy := m.server.Unmount()
+	busy := detachIdle(m.dir)
 	if busy == nil {
 		<-m.done
 		return nil
@@ -130,25 +161,11 @@ func (m *Mount) Unmount() error {
 	default:
 	}
 	m.logger.Warn("the mount is in use: unmounting all the same; 'fuser -vm DIR' shows by whom", "dir", m.dir)
-	if err := m.detach(); err != nil {
+	if err := detachBusy(m.dir); err != nil {
 		return fmt.Errorf("unmount %s: %w; by force: %w; try: umount -l %s", m.dir, busy, err, m.dir)
 	}
-	return nil
-}
-
-// detach takes the mount out of the tree at once. As root it also ends the connection; otherwise that ends with
-// the last user or with this process.
-func (m *Mount) detach() error {
 	if os.Geteuid() == 0 {
-		if err := unix.Unmount(m.dir, unix.MNT_DETACH|unix.MNT_FORCE); err != nil {
-			return err
-		}
 		<-m.done
-		return nil
-	}
-	out, err := exec.Command("fusermount3", "-u", "-z", m.dir).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func TestFindMount(t *testing.T) {
 broken
 `
 	for path, want := range map[string]mountedFS{
-		"/mnt/a b": {"0:40", "fuse.globalfs"}, "/mnt/x": {"0:42", "fuse.globalfs"}, "/mnt": {}, "/": {"8:1", "ext4"},
+		"/mnt/a b": {"0:40", "fuse.globalfs", "globalfs"}, "/mnt/x": {"0:42", "fuse.globalfs", "globalfs"}, "/mnt": {}, "/": {"8:1", "ext4", "/dev/sda1"},
 	} {
 		got, ok := findMount(table, path)
 		require.Equal(t, want, got)

@@ -10,6 +10,7 @@ import (
 type mountedFS struct {
 	device string // major:minor
 	kind   string // such as "fuse.globalfs"
+	source string
 }
 
 // mountedAt finds what is mounted exactly at path, which is absolute and without links.
@@ -27,8 +28,8 @@ func findMount(table, path string) (found mountedFS, ok bool) {
 	for line := range strings.Lines(table) {
 		left, right, _ := strings.Cut(line, " - ")
 		before, after := strings.Fields(left), strings.Fields(right)
-		if len(before) >= 5 && len(after) >= 1 && unescape.Replace(before[4]) == path {
-			found, ok = mountedFS{device: before[2], kind: after[0]}, true
+		if len(before) >= 5 && len(after) >= 2 && unescape.Replace(before[4]) == path {
+			found, ok = mountedFS{device: before[2], kind: after[0], source: unescape.Replace(after[1])}, true
 		}
 	}
 	return found, ok

@@ -19,48 +19,62 @@ func (f *fileSystem) made(out *fuse.EntryOut, a posix.Attr, err error) fuse.Stat
 }
 
 func (f *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	a, err := f.client.Lookup(ctx, ino(header), name)
 	return f.made(out, a, err)
 }
 
-func (f *fileSystem) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
-	a, err := f.client.Mknod(changing(), cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), in.Rdev)
+func (f *fileSystem) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	a, err := f.client.Mknod(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode), in.Rdev)
 	return f.made(out, a, err)
 }
 
-func (f *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	a, err := f.client.Mkdir(changing(), cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode).Perm())
+func (f *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	a, err := f.client.Mkdir(ctx, cred(&in.InHeader), at(&in.InHeader, name), posix.Mode(in.Mode).Perm())
 	return f.made(out, a, err)
 }
 
-func (f *fileSystem) Symlink(_ <-chan struct{}, header *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
-	a, err := f.client.Symlink(changing(), cred(header), at(header, name), target)
+func (f *fileSystem) Symlink(cancel <-chan struct{}, header *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	a, err := f.client.Symlink(ctx, cred(header), at(header, name), target)
 	return f.made(out, a, err)
 }
 
 func (f *fileSystem) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	target, err := f.client.Readlink(ctx, ino(header))
 	return target, status(err)
 }
 
-func (f *fileSystem) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
-	a, err := f.client.Link(changing(), cred(&in.InHeader), posix.Ino(in.Oldnodeid), at(&in.InHeader, name))
+func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	a, err := f.client.Link(ctx, cred(&in.InHeader), posix.Ino(in.Oldnodeid), at(&in.InHeader, name))
 	return f.made(out, a, err)
 }
 
-func (f *fileSystem) Unlink(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	return status(f.client.Unlink(changing(), cred(header), at(header, name)))
+func (f *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	return status(f.client.Unlink(ctx, cred(header), at(header, name)))
 }
 
-func (f *fileSystem) Rmdir(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
-	return status(f.client.Rmdir(changing(), cred(header), at(header, name)))
+func (f *fileSystem) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	return status(f.client.Rmdir(ctx, cred(header), at(header, name)))
 }
 
-func (f *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, name, newName string) fuse.Status {
+func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, newName string) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
 	var flags uint32
 	switch in.Flags {
 	case 0:
@@ -72,5 +86,5 @@ func (f *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, name, newName 
 		return status(posix.EINVAL)
 	}
 	to := client.Name{Dir: posix.Ino(in.Newdir), Name: newName}
-	return status(f.client.Rename(changing(), cred(&in.InHeader), at(&in.InHeader, name), to, flags))
+	return status(f.client.Rename(ctx, cred(&in.InHeader), at(&in.InHeader, name), to, flags))
 }

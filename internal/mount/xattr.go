@@ -25,7 +25,7 @@ func copyOut(dest, value []byte) (uint32, fuse.Status) {
 }
 
 func (f *fileSystem) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	var value []byte
 	err := error(posix.EOPNOTSUPP) // ls asks for ACLs of every file: no need to ask anybody
@@ -42,7 +42,7 @@ func (f *fileSystem) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, nam
 }
 
 func (f *fileSystem) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	ctx, end := reading(cancel)
+	ctx, end := f.waits.reading(cancel)
 	defer end()
 	names, err := f.client.ListXattr(ctx, ino(header))
 	if err != nil {
@@ -52,19 +52,21 @@ func (f *fileSystem) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, de
 }
 
 func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
-	switch {
-	case name == XattrWait:
-		ctx, end := reading(cancel)
+	if name == XattrWait || name == XattrGC {
+		ctx, end := f.waits.reading(cancel)
 		defer end()
-		return status(f.wait(ctx, string(data)))
-	case name == XattrGC:
-		ctx, end := reading(cancel)
-		defer end()
+		if name == XattrWait {
+			return status(f.wait(ctx, string(data)))
+		}
 		return status(f.setGC(ctx, &in.InHeader, string(data)))
+	}
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	switch {
 	case name == XattrStorage:
-		return status(f.setStorage(changing(), &in.InHeader, data))
+		return status(f.setStorage(ctx, &in.InHeader, data))
 	case isControl(name):
-		return status(f.setControl(changing(), &in.InHeader, name, data))
+		return status(f.setControl(ctx, &in.InHeader, name, data))
 	case !kept(name):
 		return status(posix.EOPNOTSUPP)
 	}
@@ -75,15 +77,17 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name 
 	if in.Flags&unix.XATTR_REPLACE != 0 {
 		flags |= meta.XattrReplace
 	}
-	return status(f.client.SetXattr(changing(), cred(&in.InHeader), ino(&in.InHeader), name, data, flags))
+	return status(f.client.SetXattr(ctx, cred(&in.InHeader), ino(&in.InHeader), name, data, flags))
 }
 
-func (f *fileSystem) RemoveXAttr(_ <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+func (f *fileSystem) RemoveXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
 	switch {
 	case name == XattrRegion || name == XattrPlace:
-		return status(f.setControl(changing(), header, name, nil))
+		return status(f.setControl(ctx, header, name, nil))
 	case !kept(name):
 		return status(posix.EOPNOTSUPP)
 	}
-	return status(f.client.RemoveXattr(changing(), cred(header), ino(header), name))
+	return status(f.client.RemoveXattr(ctx, cred(header), ino(header), name))
 }

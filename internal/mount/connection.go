@@ -1,0 +1,148 @@
+package mount
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// connection is the open /dev/fuse of a mount: requests come from it, answers and notices go to it. As long as any process has
+// it open, the mount lives. Any goroutine may read and write.
+type connection struct {
+	file   *os.File
+	raw    syscall.RawConn
+	paused atomic.Bool
+}
+
+// errEnded says that the mount is no more: unmounted, or aborted.
+var errEnded = errors.New("the mount has ended")
+
+// errPaused says that nobody is to read.
+var errPaused = errors.New("reading is paused")
+
+// newConnection takes over fd.
+func newConnection(fd int) (*connection, error) {
+	unix.CloseOnExec(fd)
+	// With a file that does not block, the runtime's poller would have to wake who reads: half as fast.
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return nil, errors.Join(fmt.Errorf("/dev/fuse: %w", err), unix.Close(fd))
+	}
+	file := os.NewFile(uintptr(fd), "/dev/fuse")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &connection{file: file, raw: raw}, nil
+}
+
+// kickPause is the time between two attempts to wake who waits for a request.
+const kickPause = 5 * time.Millisecond
+
+// pause stops reading: read gives errPaused until resume, and no request is lost. It returns when stopped is closed, which says
+// that nobody reads any more. Who waits in the kernel for a request is woken by a signal that does nothing else, and finds that it
+// shall not wait.
+func (c *connection) pause(ctx context.Context, stopped <-chan struct{}) error {
+	c.paused.Store(true)
+	if err := c.block(false); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(kickPause)
+	defer ticker.Stop()
+	for {
+		kickThreads()
+		select {
+		case <-stopped:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// kickThreads sends all threads of this process a signal that the runtime uses for itself and expects at any time.
+func kickThreads() {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return
+	}
+	for _, t := range threads {
+		if id, err := strconv.Atoi(t.Name()); err == nil {
+			_ = unix.Tgkill(os.Getpid(), id, unix.SIGURG) // it may have ended
+		}
+	}
+}
+
+func (c *connection) resume() error {
+	c.paused.Store(false)
+	return c.block(true)
+}
+
+// block says whether who reads waits for a request.
+func (c *connection) block(yes bool) (err error) {
+	if failed := c.raw.Control(func(fd uintptr) { err = unix.SetNonblock(int(fd), !yes) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// read reads one request.
+func (c *connection) read(into []byte) (n int, err error) {
+	for !c.paused.Load() {
+		if c.raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), into) }) != nil {
+			return 0, errEnded // closed
+		}
+		switch err {
+		case nil:
+			return n, nil
+		case unix.ENODEV, unix.ECONNABORTED:
+			return 0, errEnded
+		case unix.EINTR, unix.ENOENT, unix.EAGAIN: // ENOENT: its program gave up meanwhile; EAGAIN: pausing
+		default:
+			return 0, fmt.Errorf("/dev/fuse: %w", err)
+		}
+	}
+	return 0, errPaused
+}
+
+// write writes one answer or notice.
+func (c *connection) write(parts ...[]byte) error {
+	var wrote error
+	err := c.raw.Control(func(fd uintptr) {
+		for wrote = unix.EINTR; wrote == unix.EINTR; {
+			_, wrote = unix.Writev(int(fd), parts)
+		}
+	})
+	return errors.Join(err, wrote)
+}
+
+// Sizes and places in the headers of the protocol, in bytes.
+const (
+	inHeaderSize  = 40
+	outHeaderSize = 16
+)
+
+// Codes of notices (enum fuse_notify_code).
+const (
+	noticeInvalidInode = 2
+	noticeResend       = 7
+)
+
+// notify tells the kernel something without being asked.
+func (c *connection) notify(code uint32, body []byte) error {
+	header := binary.NativeEndian.AppendUint32(nil, uint32(outHeaderSize+len(body)))
+	header = binary.NativeEndian.AppendUint32(header, code)
+	header = binary.NativeEndian.AppendUint64(header, 0) // no request's
+	return c.write(header, body)
+}
+
+// resend makes the kernel send again what was read and not answered. It needs Linux 6.9 and that it was negotiated.
+func (c *connection) resend() error { return c.notify(noticeResend, nil) }
