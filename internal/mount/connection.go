@@ -19,7 +19,7 @@ import (
 type connection struct {
 	file   *os.File
 	raw    syscall.RawConn
-	paused atomic.Bool
+	pauses atomic.Uint64 // so far: who began to read before the last one shall end
 }
 
 // errEnded says that the mount is no more: unmounted, or aborted.
@@ -30,12 +30,10 @@ var errPaused = errors.New("reading is paused")
 
 // newConnection takes over fd.
 func newConnection(fd int) (*connection, error) {
-	unix.CloseOnExec(fd)
-	// With a file that does not block, the runtime's poller would have to wake who reads: half as fast.
-	if err := unix.SetNonblock(fd, false); err != nil {
-		return nil, errors.Join(fmt.Errorf("/dev/fuse: %w", err), unix.Close(fd))
+	file, err := asFile(fd)
+	if err != nil {
+		return nil, err
 	}
-	file := os.NewFile(uintptr(fd), "/dev/fuse")
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -43,14 +41,51 @@ func newConnection(fd int) (*connection, error) {
 	return &connection{file: file, raw: raw}, nil
 }
 
+// sameConnection is a connection by another descriptor of file, whose owner may take it back.
+func sameConnection(file *os.File) (*connection, error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	same, err := (&connection{raw: raw}).duplicate()
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = same.SyscallConn(); err != nil {
+		return nil, errors.Join(err, same.Close())
+	}
+	return &connection{file: same, raw: raw}, nil
+}
+
+// duplicate gives another descriptor of the file.
+func (c *connection) duplicate() (file *os.File, err error) {
+	failed := c.raw.Control(func(fd uintptr) {
+		var other int
+		if other, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			file, err = asFile(other)
+		}
+	})
+	return file, errors.Join(failed, err)
+}
+
+// asFile takes over fd, which nobody reads now. It blocks: the runtime's poller would have to wake who reads, which makes reading
+// half as fast.
+func asFile(fd int) (*os.File, error) {
+	unix.CloseOnExec(fd)
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return nil, errors.Join(fmt.Errorf("/dev/fuse: %w", err), unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), "/dev/fuse"), nil
+}
+
 // kickPause is the time between two attempts to wake who waits for a request.
 const kickPause = 5 * time.Millisecond
 
-// pause stops reading: read gives errPaused until resume, and no request is lost. It returns when stopped is closed, which says
-// that nobody reads any more. Who waits in the kernel for a request is woken by a signal that does nothing else, and finds that it
-// shall not wait.
+// pause stops reading: who reads on since before it gets errPaused, and no request is lost. It returns when stopped is closed,
+// which says that nobody reads any more. Who waits in the kernel for a request is woken by a signal that does nothing else, and
+// finds that it shall not wait.
 func (c *connection) pause(ctx context.Context, stopped <-chan struct{}) error {
-	c.paused.Store(true)
+	c.pauses.Add(1)
 	if err := c.block(false); err != nil {
 		return err
 	}
@@ -81,10 +116,8 @@ func kickThreads() {
 	}
 }
 
-func (c *connection) resume() error {
-	c.paused.Store(false)
-	return c.block(true)
-}
+// resume lets who begins to read now wait for requests.
+func (c *connection) resume() error { return c.block(true) }
 
 // block says whether who reads waits for a request.
 func (c *connection) block(yes bool) (err error) {
@@ -94,9 +127,9 @@ func (c *connection) block(yes bool) (err error) {
 	return err
 }
 
-// read reads one request.
-func (c *connection) read(into []byte) (n int, err error) {
-	for !c.paused.Load() {
+// read reads one request for one who has begun to read after so many pauses.
+func (c *connection) read(into []byte, pauses uint64) (n int, err error) {
+	for c.pauses.Load() == pauses {
 		if c.raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), into) }) != nil {
 			return 0, errEnded // closed
 		}

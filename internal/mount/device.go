@@ -78,23 +78,26 @@ func attachByHelper(dir string, o *Options) (fd int, err error) {
 	if err != nil {
 		return -1, fmt.Errorf("%s: %w", helper, err)
 	}
-	return descriptorIn(control[:n])
+	fds, err := descriptorsIn(control[:n], 1)
+	if err != nil {
+		return -1, fmt.Errorf("%s: %w", helper, err)
+	}
+	return fds[0], nil
 }
 
-// descriptorIn gives the one file descriptor that came with a message.
-func descriptorIn(control []byte) (fd int, err error) {
+// descriptorsIn gives the file descriptors that came with a message, which must be so many.
+func descriptorsIn(control []byte, count int) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil || len(messages) != 1 {
-		return -1, fmt.Errorf("a message without a file descriptor: %w", errors.Join(err, unix.EBADMSG))
+	if err == nil && len(messages) > 0 {
+		fds, err = unix.ParseUnixRights(&messages[0])
 	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
+	if err != nil || len(messages) != 1 || len(fds) != count {
 		for _, fd := range fds {
 			_ = unix.Close(fd)
 		}
-		return -1, fmt.Errorf("a message with %d file descriptors: %w", len(fds), errors.Join(err, unix.EBADMSG))
+		return nil, fmt.Errorf("a message with %d file descriptors instead of %d: %w", len(fds), count, errors.Join(err, unix.EBADMSG))
 	}
-	return fds[0], nil
+	return fds, nil
 }
 
 // Tries to take a mount away that is in use, and the first pause between them, which doubles: the kernel closes files after the

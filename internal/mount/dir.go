@@ -26,6 +26,8 @@ type listings struct {
 	mu   sync.Mutex
 	last uint64              // GUARDED_BY mu
 	open map[uint64]*listing // GUARDED_BY mu
+
+	inherited uint64 // handles up to this one may be a predecessor's; set before requests are served
 }
 
 func (l *listings) add() uint64 {
@@ -36,9 +38,13 @@ func (l *listings) add() uint64 {
 	return l.last
 }
 
+// get gives an open directory, nil if there is none. What a predecessor had read of it is not known, and is read again.
 func (l *listings) get(handle uint64) *listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.open[handle] == nil && handle <= l.inherited {
+		l.open[handle] = &listing{}
+	}
 	return l.open[handle]
 }
 

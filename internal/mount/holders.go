@@ -17,6 +17,14 @@ type locks struct {
 	endings map[posix.Ino]*ending           // GUARDED_BY mu
 
 	background sync.WaitGroup // of those who let go of locks for files that are closed already
+	left       []unsettled    // GUARDED_BY mu; what they had not done when the mount was suspended
+}
+
+// unsettled is locks that are to be let go of.
+type unsettled struct {
+	ino    posix.Ino
+	holder holder
+	settle func()
 }
 
 // holder is the owner of locks of one kind, and the open file through which it took them. One
@@ -207,6 +215,20 @@ func (l *locks) ending(ino posix.Ino, h holder) (settle func()) {
 			delete(l.endings, ino)
 		}
 	}
+}
+
+func (l *locks) leave(u unsettled) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = append(l.left, u)
+}
+
+// takeLeft gives what was left, and forgets it.
+func (l *locks) takeLeft() (left []unsettled) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left, l.left = l.left, nil
+	return left
 }
 
 // settled waits until no lock on ino is being let go of. The kernel does not wait for it when a file is closed: the

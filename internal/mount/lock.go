@@ -125,17 +125,30 @@ func (f *fileSystem) endLocks(ino posix.Ino, holders []holder) {
 				settle()
 				return
 			}
-			f.locks.background.Go(func() {
-				for !f.endLock(ino, h) {
-					if f.waits.paused() {
-						return // who serves next goes on
-					}
-				}
-				settle()
-			})
+			f.endLater(unsettled{ino, h, settle})
 		})
 	}
 	all.Wait()
+}
+
+// endLater tries to let go of locks until that succeeds, in the background. When the mount is suspended it is left to who serves next.
+func (f *fileSystem) endLater(u unsettled) {
+	f.locks.background.Go(func() {
+		for !f.endLock(u.ino, u.holder) {
+			if f.waits.paused() {
+				f.locks.leave(u)
+				return
+			}
+		}
+		u.settle()
+	})
+}
+
+// endLeft goes on to let go of locks.
+func (f *fileSystem) endLeft() {
+	for _, u := range f.locks.takeLeft() {
+		f.endLater(u)
+	}
 }
 
 // endLock lets go of all locks of h on an inode, and reports whether it has none any more, or no session that could hold one.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client"
@@ -43,6 +45,13 @@ type Mount struct {
 	fs     *fileSystem
 	server *server
 	done   chan struct{} // closed when nothing is served any more
+
+	handing chan struct{} // holds a token while the mount is, or may be, with a successor
+	ending  sync.Once
+	gone    atomic.Bool // a successor serves it
+
+	mu      sync.Mutex
+	stopped chan struct{} // GUARDED_BY mu; closed when all that was read before the last pause is answered or left
 }
 
 // New mounts and serves; it returns when the mount can be used. Errors say what to do.
@@ -115,31 +124,58 @@ func begin(cfg *Config, dir string, fd int) (*Mount, error) {
 	if err := m.server.greet(); err != nil {
 		return nil, errors.Join(err, conn.file.Close())
 	}
-	go m.serve()
+	m.serve(nil)
 	return m, nil
 }
 
 func newMount(cfg *Config, dir string, conn *connection) *Mount {
 	f := newFileSystem(cfg)
-	return &Mount{
-		dir: dir, logger: cfg.Logger, fs: f, server: newServer(conn, f, wishes(cfg.Logger), cfg.Logger), done: make(chan struct{}),
+	m := &Mount{
+		dir: dir, logger: cfg.Logger, fs: f, server: newServer(conn, f, wishes(cfg.Logger), cfg.Logger),
+		done: make(chan struct{}), handing: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
+	close(m.stopped) // there was nothing before
+	return m
 }
 
-// serve serves until the mount ends.
-func (m *Mount) serve() {
-	defer close(m.done)
-	if err := m.server.serve(); !errors.Is(err, errEnded) {
-		m.logger.Error("the mount cannot be served any more", "dir", m.dir, "error", err)
-	}
-	m.fs.waits.end()
-	m.fs.locks.background.Wait()
-	if err := m.server.conn.file.Close(); err != nil {
-		m.logger.Debug("/dev/fuse cannot be closed", "dir", m.dir, "error", err)
-	}
+// serve begins to serve, with requests that were left.
+func (m *Mount) serve(left []*request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, stopped := m.stopped, make(chan struct{})
+	m.stopped = stopped
+	shift := m.server.shift(left)
+	go func() {
+		err := shift.wait()
+		if errors.Is(err, errPaused) {
+			<-before
+			close(stopped)
+			return
+		}
+		if !errors.Is(err, errEnded) {
+			m.logger.Error("the mount cannot be served any more", "dir", m.dir, "error", err)
+		}
+		m.fs.waits.end()
+		<-before
+		close(stopped)
+		m.end()
+	}()
 }
 
-// Wait returns when the mount has ended, by Unmount or from outside.
+// end closes what is left when nothing is served any more.
+func (m *Mount) end() {
+	m.ending.Do(func() {
+		m.fs.waits.end()
+		m.fs.locks.background.Wait()
+		if err := m.server.conn.file.Close(); err != nil {
+			m.logger.Debug("/dev/fuse cannot be closed", "dir", m.dir, "error", err)
+		}
+		close(m.done)
+	})
+}
+
+// Wait returns when this process has nothing to do with the mount any more: it has ended, by Unmount or from outside, or a successor
+// serves it.
 func (m *Mount) Wait() { <-m.done }
 
 // Unmount ends the mount. If it is busy, it is taken away from under those who use it: their files fail

@@ -21,6 +21,7 @@ type request struct {
 	raw         []byte
 	buffer      *[]byte // that raw is in; nil: it has memory of its own
 	content     []byte  // of a file, behind the answer's header: it is not copied
+	suspended   bool    // GUARDED_BY server.mu; what it waits for may have been ended by suspend
 	interrupted bool    // GUARDED_BY server.mu; its program got a signal
 }
 

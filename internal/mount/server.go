@@ -21,9 +21,6 @@ type server struct {
 	logger   *slog.Logger
 	terms    terms
 
-	loops sync.WaitGroup
-	idle  atomic.Int32 // loops that wait for a request, or are about to
-
 	mu         sync.Mutex
 	pending    map[uint64]*request // GUARDED_BY mu; by unique
 	suspending bool                // GUARDED_BY mu; what is given up is left to a successor
@@ -47,7 +44,7 @@ func newServer(conn *connection, f *fileSystem, options *fuse.MountOptions, logg
 // greet answers the kernel's first request, which says what it can.
 func (s *server) greet() error {
 	buf := make([]byte, readBuffer)
-	n, err := s.conn.read(buf)
+	n, err := s.conn.read(buf, s.conn.pauses.Load())
 	if err != nil {
 		return fmt.Errorf("the kernel does not begin: %w", err)
 	}
@@ -85,35 +82,51 @@ const readBuffer = maxRequest + 4<<10
 // smallRequest is the size up to which a request is copied out of the reader's buffer.
 const smallRequest = 4 << 10
 
-// serve has requests read and answered until it is paused, errPaused, or the connection ends. All that was read is answered then,
-// or left.
-func (s *server) serve() error {
-	s.idle.Store(1)
-	why := make(chan error, 1)
-	s.loops.Go(func() { s.loop(why) })
-	s.loops.Wait()
-	return <-why
+// shift is the time from when reading begins until it is paused, or the connection ends.
+type shift struct {
+	*server
+	pauses uint64 // before it
+	why    chan error
+	loops  sync.WaitGroup
+	idle   atomic.Int32 // loops that wait for a request, or are about to
+}
+
+// shift begins one, with requests that were left.
+func (s *server) shift(left []*request) *shift {
+	t := &shift{server: s, pauses: s.conn.pauses.Load(), why: make(chan error, 1)}
+	t.idle.Store(1)
+	t.loops.Go(t.loop)
+	for _, r := range left {
+		t.loops.Go(func() { t.serve(r) })
+	}
+	return t
+}
+
+// wait returns when all that was read is answered or left, and nothing more is read.
+func (t *shift) wait() error {
+	t.loops.Wait()
+	return <-t.why
 }
 
 // loop reads a request, makes sure that somebody else reads on, and answers it. More than one that wait for requests save
 // goroutines; more than there are processors only take room.
-func (s *server) loop(why chan error) {
+func (t *shift) loop() {
 	for {
-		r, err := s.read()
+		r, err := t.read(t.pauses)
 		if err != nil {
 			select {
-			case why <- err:
+			case t.why <- err:
 			default: // all end for the same reason
 			}
 			return
 		}
-		if s.idle.Add(-1) == 0 && !r.unanswered() {
-			s.idle.Add(1)
-			s.loops.Go(func() { s.loop(why) })
+		if t.idle.Add(-1) == 0 && !r.unanswered() {
+			t.idle.Add(1)
+			t.loops.Go(t.loop)
 		}
-		s.serveOne(r)
-		if int(s.idle.Add(1)) > max(2, runtime.GOMAXPROCS(0)) {
-			s.idle.Add(-1)
+		t.serve(r)
+		if int(t.idle.Add(1)) > max(2, runtime.GOMAXPROCS(0)) {
+			t.idle.Add(-1)
 			return
 		}
 	}
@@ -122,9 +135,9 @@ func (s *server) loop(why chan error) {
 var readBuffers = sync.Pool{New: func() any { b := make([]byte, readBuffer); return &b }}
 
 // read reads one request.
-func (s *server) read() (*request, error) {
+func (s *server) read(pauses uint64) (*request, error) {
 	buf := readBuffers.Get().(*[]byte)
-	n, err := s.conn.read(*buf)
+	n, err := s.conn.read(*buf, pauses)
 	switch {
 	case err != nil:
 		return nil, err
@@ -137,8 +150,8 @@ func (s *server) read() (*request, error) {
 	return &request{raw: append([]byte(nil), (*buf)[:n]...)}, nil
 }
 
-// serveOne answers a request.
-func (s *server) serveOne(r *request) {
+// serve answers a request.
+func (s *server) serve(r *request) {
 	if r.unanswered() {
 		s.protocol.HandleRequest([][]byte{r.raw}, nil)
 		return
@@ -150,8 +163,10 @@ func (s *server) serveOne(r *request) {
 		}
 	}
 	s.pending[r.unique()] = r
+	r.suspended = s.suspending
 	s.mu.Unlock()
-	s.answer(r)
+	for !s.answer(r) {
+	}
 }
 
 // largeAnswers are buffers for those that do not fit smallAnswer.
@@ -160,9 +175,9 @@ var largeAnswers = sync.Pool{New: func() any { b := make([]byte, maxFixed+maxReq
 // smallAnswer is the size up to which an answer's buffer is made for it, in bytes.
 const smallAnswer = 8 << 10
 
-func (s *server) answer(r *request) {
-	room := r.room()
-	out := []byte(nil)
+// answer reports whether the request has its answer, or is left. Otherwise it has to be begun anew.
+func (s *server) answer(r *request) bool {
+	room, out := r.room(), []byte(nil)
 	if room > smallAnswer && room <= maxFixed+maxRequest {
 		large := largeAnswers.Get().(*[]byte)
 		defer largeAnswers.Put(large)
@@ -171,36 +186,76 @@ func (s *server) answer(r *request) {
 		out = make([]byte, room)
 	}
 	n, _ := s.protocol.HandleRequest([][]byte{r.raw}, [][]byte{out})
-	if !s.finish(r, out[:n]) {
-		return
+	switch s.finish(r, out[:n]) {
+	case begunAnew:
+		return false
+	case isLeft:
+		return true
+	}
+	if n >= outHeaderSize { // otherwise no answer is wanted
+		s.write(r, out[:n])
 	}
 	if r.buffer != nil {
-		defer readBuffers.Put(r.buffer)
+		readBuffers.Put(r.buffer)
 	}
-	if n < outHeaderSize {
-		return // no answer is wanted
-	}
-	if r.content != nil && statusOf(out) == 0 {
-		binary.NativeEndian.PutUint32(out, uint32(n+len(r.content)))
+	return true
+}
+
+func (s *server) write(r *request, answer []byte) {
+	if r.content != nil && statusOf(answer) == 0 {
+		binary.NativeEndian.PutUint32(answer, uint32(len(answer)+len(r.content)))
 	} else {
 		r.content = nil
 	}
-	if err := s.conn.write(out[:n], r.content); err != nil && !errors.Is(err, unix.ENOENT) { // its program is gone
+	if err := s.conn.write(answer, r.content); err != nil && !errors.Is(err, unix.ENOENT) { // its program is gone
 		s.logger.Debug("the kernel refuses an answer", "operation", r.op(), "inode", r.node(), "error", err)
 	}
 }
 
-// finish takes a request off the list, and reports whether its answer is to be written. What was given up only because the server
-// is suspended is left to who serves next.
-func (s *server) finish(r *request, answer []byte) bool {
+// verdict says what becomes of a request that was handled.
+type verdict int
+
+const (
+	isAnswered verdict = iota
+	isLeft             // to who serves next
+	begunAnew
+)
+
+// finish takes a request off the list. What was given up only because the server was suspended is left to who serves next: a
+// successor or, if there is none, this one.
+func (s *server) finish(r *request, answer []byte) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.pending, r.unique())
-	if s.suspending && !r.interrupted && statusOf(answer) == -int32(unix.EINTR) {
+	switch {
+	case !r.suspended || r.interrupted || statusOf(answer) != -int32(unix.EINTR):
+		delete(s.pending, r.unique())
+		return isAnswered
+	case s.suspending:
+		delete(s.pending, r.unique())
 		s.left = append(s.left, r)
-		return false
+		return isLeft
 	}
-	return true
+	r.suspended = false
+	return begunAnew
+}
+
+// suspend makes requests that are given up from now on be left.
+func (s *server) suspend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspending = true
+	for _, r := range s.pending {
+		r.suspended = true
+	}
+}
+
+// goOn undoes suspend, and gives what was left.
+func (s *server) goOn() (left []*request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspending = false
+	left, s.left = s.left, nil
+	return left
 }
 
 // attach gives content that belongs behind the header of the answer to a read. It reports whether there is such a request.

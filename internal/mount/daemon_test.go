@@ -1,0 +1,300 @@
+package mount
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// A daemon is a process of its own that serves a mount, of a cluster in the test's process. It is this test binary.
+
+// role is what a daemon is told.
+type role struct {
+	Cluster string // socket of the cluster
+	Dir     string
+	Socket  string // of handovers
+	Take    bool   // the mount from who offers it there
+	FailAt  string // where it ends instead: see runDaemon
+	Hard    bool
+	Timeout time.Duration
+}
+
+const roleVariable = "GLOBALFS_TEST_DAEMON"
+
+func TestMain(m *testing.M) {
+	var r role
+	text, ok := os.LookupEnv(roleVariable)
+	if !ok {
+		os.Exit(m.Run())
+	}
+	if err := errors.Join(json.Unmarshal([]byte(text), &r), runDaemon(&r)); err != nil {
+		fmt.Fprintln(os.Stderr, "daemon:", err)
+		os.Exit(1)
+	}
+}
+
+func runDaemon(r *role) error {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	remote, err := rpc.Dial("unix", r.Cluster)
+	if err != nil {
+		return err
+	}
+	far := &farCluster{remote}
+	plan, err := spec.Plan()
+	if err != nil {
+		return err
+	}
+	cfg := client.Config{
+		Cluster: plan, Region: "us-west-2", Caller: far, Blocks: func(uint16) block.Store { return far }, Logger: logger,
+		Hard: r.Hard, Timeout: r.Timeout,
+	}
+	m, c, err := r.serve(cfg, logger)
+	if err != nil {
+		return err
+	}
+	if err := m.OfferHandover(r.Socket); err != nil {
+		return err
+	}
+	fmt.Println("serving")
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the test lets it end
+		_ = m.Unmount()
+	}()
+	m.Wait()
+	return c.Close()
+}
+
+// serve makes a mount or takes one.
+func (r *role) serve(cfg client.Config, logger *slog.Logger) (*Mount, *client.Client, error) {
+	if !r.Take {
+		c, err := client.New(cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		m, err := New(Config{Client: c, Dir: r.Dir, Logger: logger})
+		return m, c, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	handed, err := RequestHandover(ctx, r.Socket)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch r.FailAt {
+	case "exit":
+		os.Exit(3)
+	case "close":
+		return nil, nil, errors.Join(errors.New("as told"), handed.Close())
+	case "ready": // it dies just when the predecessor lets go
+		_ = handed.link.commit()
+		os.Exit(3)
+	case "terms":
+		var s state
+		_ = json.Unmarshal(handed.State, &s)
+		s.Terms.Answered[outHeaderSize+8]++
+		handed.State, _ = json.Marshal(&s)
+	}
+	of, err := handed.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Resume = of
+	c, err := client.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := Take(Config{Client: c, Logger: logger}, handed)
+	if err != nil {
+		return nil, nil, errors.Join(err, handed.Close())
+	}
+	return m, c, nil
+}
+
+// daemon is a running one.
+type daemon struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	done  chan error
+}
+
+// start starts a daemon, and returns when it serves; or when it has ended, with its error.
+func start(t *testing.T, r role) (*daemon, error) {
+	t.Helper()
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	d := &daemon{cmd: exec.Command(os.Args[0]), done: make(chan error, 1)}
+	d.cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
+	d.cmd.Stderr = os.Stderr
+	d.stdin, err = d.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := d.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, d.cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	go func() { d.done <- d.cmd.Wait() }()
+	if line != "serving\n" {
+		return nil, errors.Join(err, d.wait(t))
+	}
+	return d, nil
+}
+
+// wait gives the daemon's error when it has ended by itself.
+func (d *daemon) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-d.done:
+		return err
+	case <-time.After(30 * time.Second):
+		require.NoError(t, d.cmd.Process.Kill())
+		require.Fail(t, "the daemon does not end")
+		return nil
+	}
+}
+
+// served is a cluster with a mount that daemons serve, one after the other.
+type served struct {
+	*clienttest.Network
+	role   role
+	daemon *daemon
+}
+
+func serveHere(t *testing.T, r role) *served {
+	t.Helper()
+	n := clienttest.New(t, spec, time.Minute)
+	mountOf(t, n) // or skips
+	base := t.TempDir()
+	r.Cluster, r.Dir, r.Socket = filepath.Join(base, "cluster"), filepath.Join(base, "m"), filepath.Join(base, "handover")
+	require.NoError(t, os.Mkdir(r.Dir, 0o755))
+	listener, err := net.Listen("unix", r.Cluster)
+	require.NoError(t, err)
+	server := rpc.NewServer()
+	require.NoError(t, server.RegisterName("Cluster", &Near{n}))
+	go server.Accept(listener)
+	t.Cleanup(func() { require.NoError(t, listener.Close()) })
+	s := &served{Network: n, role: r}
+	s.daemon, err = start(t, r)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, s.daemon.stdin.Close())
+		require.NoError(t, s.daemon.wait(t))
+		_, ok := mountedAt(r.Dir)
+		require.False(t, ok)
+	})
+	return s
+}
+
+func (s *served) path(name string) string { return filepath.Join(s.role.Dir, name) }
+
+// succeed lets another daemon take the mount.
+func (s *served) succeed(t *testing.T) {
+	t.Helper()
+	r := s.role
+	r.Take = true
+	next, err := start(t, r)
+	require.NoError(t, err)
+	require.NoError(t, s.daemon.wait(t))
+	s.daemon = next
+}
+
+// Near answers daemons, in the process of the cluster.
+type Near struct{ n *clienttest.Network }
+
+// CallArgs is a call of a replica.
+type CallArgs struct {
+	To      multicast.ProcessID
+	Request []byte
+}
+
+// PutArgs is a block.
+type PutArgs struct {
+	ID   posix.BlockID
+	Data []byte
+}
+
+// Found is a block, if there is one.
+type Found struct {
+	Data []byte
+	OK   bool
+}
+
+func (n *Near) Call(a CallArgs, reply *[]byte) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	*reply, err = n.n.Call(ctx, a.To, a.Request)
+	return err
+}
+
+func (n *Near) Put(a PutArgs, _ *struct{}) error {
+	return n.n.Blocks.Put(context.Background(), a.ID, a.Data)
+}
+
+func (n *Near) Get(id posix.BlockID, f *Found) (err error) {
+	f.Data, err = n.n.Blocks.Get(context.Background(), id, nil)
+	f.OK = err == nil
+	if errors.Is(err, block.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// farCluster is the cluster as daemons see it.
+type farCluster struct{ remote *rpc.Client }
+
+func (c *farCluster) call(ctx context.Context, method string, args, reply any) error {
+	select {
+	case done := <-c.remote.Go("Cluster."+method, args, reply, make(chan *rpc.Call, 1)).Done:
+		return done.Error
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *farCluster) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	reply := new([]byte)
+	err := c.call(ctx, "Call", CallArgs{to, request}, reply)
+	if err != nil {
+		return nil, err
+	}
+	return *reply, nil
+}
+
+func (c *farCluster) Put(ctx context.Context, id posix.BlockID, data []byte) error {
+	return c.call(ctx, "Put", PutArgs{id, data}, new(struct{}))
+}
+
+func (c *farCluster) Get(ctx context.Context, id posix.BlockID, _ []byte) ([]byte, error) {
+	f := new(Found)
+	if err := c.call(ctx, "Get", id, f); err != nil {
+		return nil, err
+	}
+	if !f.OK {
+		return nil, block.ErrNotFound
+	}
+	return f.Data, nil
+}
+
+func (c *farCluster) Delete(context.Context, []posix.BlockID) error { return errors.ErrUnsupported }
+
+func (c *farCluster) Range(context.Context, posix.BlockID, posix.BlockID) iter.Seq2[posix.BlockID, error] {
+	return func(func(posix.BlockID, error) bool) {}
+}
