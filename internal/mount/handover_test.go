@@ -3,6 +3,7 @@ package mount
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -227,11 +228,11 @@ func TestHandoverWithoutACluster(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	m := mountOf(t, n)
 	m.write(t, "f", "x")
+	writer, write := writerOf(t, m.path("f"))
 	replicas := n.Processes(0, "us-west-2")
 	n.Fail(clienttest.Silent, replicas...)
 	before := n.Calls(replicas...)
-	mkdir := exec.Command("mkdir", m.path("d"))
-	require.NoError(t, mkdir.Start())
+	write()
 	n.AwaitCalls(before+1, replicas...)
 	reader := exec.Command("cat", m.path("g"))
 	require.NoError(t, reader.Start())
@@ -240,9 +241,9 @@ func TestHandoverWithoutACluster(t *testing.T) {
 	_, err := m.mount.Handover(ctx)
 	require.ErrorIs(t, err, ErrBusy)
 	n.Fail(clienttest.None, replicas...)
-	require.NoError(t, mkdir.Wait())
+	require.NoError(t, writer.Wait())
 	require.Error(t, reader.Wait(), "there is no such file")
-	m.write(t, "f", "y")
+	require.Equal(t, "xy\n", m.read(t, "f"))
 	handed, err := m.mount.Handover(t.Context())
 	require.NoError(t, err)
 	_, err = m.mount.Handover(t.Context())
@@ -252,7 +253,21 @@ func TestHandoverWithoutACluster(t *testing.T) {
 	require.NotEmpty(t, of.Partitions)
 	require.NoError(t, handed.Close())
 	require.NoError(t, m.mount.TakeBack(false))
-	require.Equal(t, "y", m.read(t, "f"))
+	require.Equal(t, "xy\n", m.read(t, "f"))
+}
+
+// writerOf starts a program that has a file open, and appends a line to it when it is told to.
+func writerOf(t *testing.T, path string) (program *exec.Cmd, write func()) {
+	t.Helper()
+	program = exec.Command("sh", "-c", `exec 3>>"$0" && echo open && { read line; echo y >&3; }`, path)
+	in, err := program.StdinPipe()
+	require.NoError(t, err)
+	out, err := program.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, program.Start())
+	_, err = io.ReadFull(out, make([]byte, len("open\n")))
+	require.NoError(t, err)
+	return program, func() { require.NoError(t, in.Close()) }
 }
 
 func TestNobodyOffersAMount(t *testing.T) {

@@ -146,7 +146,7 @@ func (m *Mount) serve(left []*request) {
 	m.stopped = stopped
 	shift := m.server.shift(left)
 	go func() {
-		err := shift.wait()
+		err := shift.wait(m.fs.waits.end)
 		if errors.Is(err, errPaused) {
 			<-before
 			close(stopped)
@@ -155,7 +155,6 @@ func (m *Mount) serve(left []*request) {
 		if !errors.Is(err, errEnded) {
 			m.logger.Error("the mount cannot be served any more", "dir", m.dir, "error", err)
 		}
-		m.fs.waits.end()
 		<-before
 		close(stopped)
 		m.end()
@@ -188,7 +187,7 @@ func (m *Mount) Unmount() error {
 	}
 	busy := detachIdle(m.dir)
 	if busy == nil {
-		<-m.done
+		m.awaitEnd()
 		return nil
 	}
 	select {
@@ -201,7 +200,17 @@ func (m *Mount) Unmount() error {
 		return fmt.Errorf("unmount %s: %w; by force: %w; try: umount -l %s", m.dir, busy, err, m.dir)
 	}
 	if os.Geteuid() == 0 {
-		<-m.done
+		m.awaitEnd()
 	}
 	return nil
+}
+
+// awaitEnd returns when the end of the mount was noticed. A handover that is under way comes to its end before.
+func (m *Mount) awaitEnd() {
+	select {
+	case <-m.done:
+	case m.handing <- struct{}{}:
+		<-m.done
+		<-m.handing
+	}
 }

@@ -102,10 +102,15 @@ func (s *server) shift(left []*request) *shift {
 	return t
 }
 
-// wait returns when all that was read is answered or left, and nothing more is read.
-func (t *shift) wait() error {
+// wait returns when all that was read is answered or left, and nothing more is read. ended is called before if the connection has
+// ended: nobody waits for answers then.
+func (t *shift) wait(ended func()) error {
+	err := <-t.why
+	if !errors.Is(err, errPaused) {
+		ended()
+	}
 	t.loops.Wait()
-	return <-t.why
+	return err
 }
 
 // loop reads a request, makes sure that somebody else reads on, and answers it. More than one that wait for requests save
