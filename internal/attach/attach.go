@@ -38,7 +38,9 @@ type Config struct {
 	Disk       *block.DiskCache // this machine's, shared by all clients; nil: none
 	// OneDisk says that all servers of a region share one: their room is not added up.
 	OneDisk      bool
-	Linearizable bool          // see client.Config
+	Linearizable bool // see client.Config, like
+	Hard         bool
+	Resume       *client.State
 	Timeout      time.Duration // of one operation; 0: the client's default
 	Logger       *slog.Logger
 }
@@ -61,7 +63,7 @@ func New(cfg Config) (*Client, error) {
 	cl, err := client.New(client.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Usage: stores.usage,
 		Blocks:       func(p uint16) block.Store { return stores.partitions[p] },
-		Linearizable: cfg.Linearizable, Timeout: cfg.Timeout, Logger: cfg.Logger,
+		Linearizable: cfg.Linearizable, Hard: cfg.Hard, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())

@@ -57,7 +57,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "globalfs: %v\n", err)
+	if !errors.Is(err, errSaid) {
+		fmt.Fprintf(stderr, "globalfs: %v\n", err)
+	}
 	var input inputError
 	var usage usageError
 	var status statusError

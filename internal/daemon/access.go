@@ -13,6 +13,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -135,6 +136,8 @@ type ClientConfig struct {
 	Disk         *block.DiskCache // nil: none
 	Objects      attach.Objects   // as OpenObjects gives them
 	Linearizable bool
+	Hard         bool // see client.Config, like
+	Resume       *client.State
 	Timeout      time.Duration
 }
 
@@ -146,7 +149,7 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, Linearizable: cfg.Linearizable, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, Linearizable: cfg.Linearizable, Hard: cfg.Hard, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 

@@ -27,8 +27,8 @@ func shell(t *testing.T, dir string, id uint32, script string) error {
 	return err
 }
 
-// work is what users do all day.
-const work = `
+// daily is what users do all day.
+const daily = `
 umask 022
 echo one > f; echo two >> f; test "$(cat f)" = "one
 two"
@@ -72,7 +72,7 @@ func TestBoundMachine(t *testing.T) {
 	require.NoError(t, os.Chmod(m.path("all"), 0o777|os.ModeSticky))
 	require.NoError(t, os.WriteFile(m.path("bob/secret"), []byte("s"), 0o600))
 	alice := filepath.Join(dir, "alice")
-	require.NoError(t, shell(t, alice, 1000, work))
+	require.NoError(t, shell(t, alice, 1000, daily))
 	require.NoError(t, shell(t, dir, 1001, "test ! -w alice; cat alice/f; ! cat alice/private/s; echo mine > all/of-1001"))
 	require.Error(t, shell(t, dir, 1000, "rm -f all/of-1001"), "sticky")
 

@@ -3,9 +3,6 @@ package mount
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,17 +13,11 @@ func Detach(dir string, force bool) error {
 	if there, ok := mountedAt(dir); !ok || there.kind != "fuse.globalfs" {
 		return fmt.Errorf("%s: no GlobalFS is mounted there: 'findmnt -t fuse.globalfs' lists those of this machine", dir)
 	}
-	flags, helperFlags := 0, "-u"
+	take := detachIdle
 	if force {
-		flags, helperFlags = unix.MNT_DETACH|unix.MNT_FORCE, "-uz"
+		take = detachBusy
 	}
-	err := unix.Unmount(dir, flags)
-	if err != nil && os.Geteuid() != 0 {
-		var out []byte
-		if out, err = exec.Command("fusermount3", helperFlags, "--", dir).CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
-		}
-	}
+	err := take(dir)
 	if errors.Is(err, unix.EBUSY) {
 		return fmt.Errorf("%s: %w: 'fuser -vm %s' shows by whom; --force takes it away from them", dir, err, dir)
 	}

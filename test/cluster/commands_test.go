@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -177,4 +180,80 @@ func TestAdmin(t *testing.T) {
 		out, err := c.Admin(t.Context(), args...)
 		require.Error(t, err, "%v: %s", args, out)
 	}
+}
+
+// A mount in use goes from one process to the next without its programs noticing: a file that is being written, one that has no name any
+// more, and a lock.
+func TestTakeOver(t *testing.T) {
+	c := start(t)
+	dir := t.TempDir()
+	args := []string{"mount", c.Address("easta"), dir, "--certs", c.Certs(), "--region", "east"}
+	code, said := c.ranAs(t, "globalfs", args...)
+	require.Zero(t, code, said)
+	first := serving(t, dir)
+	require.Len(t, first, 1)
+
+	unlinked, err := os.Create(filepath.Join(dir, "east", "unlinked"))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(unlinked.Name()))
+	locked, err := os.Create(filepath.Join(dir, "east", "locked"))
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(locked.Fd()), unix.LOCK_EX))
+	log, err := os.OpenFile(filepath.Join(dir, "east", "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	require.NoError(t, err)
+	stop, written := make(chan struct{}), make(chan error, 1)
+	lines := 0
+	go func() {
+		for {
+			select {
+			case <-stop:
+				written <- nil
+				return
+			default:
+			}
+			if _, err := fmt.Fprintf(log, "line %d\n", lines); err != nil {
+				written <- err
+				return
+			}
+			lines++
+		}
+	}()
+	for range 3 {
+		code, said = c.ranAs(t, "globalfs", append(args, "--take-over")...)
+		require.Zero(t, code, said)
+		require.Eventually(t, func() bool { return len(serving(t, dir)) == 1 }, 10*time.Second, 10*time.Millisecond)
+	}
+	require.NotEqual(t, first, serving(t, dir))
+	close(stop)
+	require.NoError(t, <-written)
+	got, err := os.ReadFile(log.Name())
+	require.NoError(t, err)
+	require.Equal(t, lines, bytes.Count(got, []byte("\n")))
+	require.NoError(t, log.Close())
+
+	_, err = unlinked.WriteString("still here")
+	require.NoError(t, err)
+	text := make([]byte, 20)
+	n, err := unlinked.ReadAt(text, 0)
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, "still here", string(text[:n]))
+	require.NoError(t, unlinked.Close())
+
+	other := t.TempDir()
+	code, said = c.ranAs(t, "globalfs", "mount", c.Address("westa"), other, "--certs", c.Certs())
+	require.Zero(t, code, said)
+	elsewhere, err := os.Open(filepath.Join(other, "east", "locked"))
+	require.NoError(t, err)
+	require.ErrorIs(t, unix.Flock(int(elsewhere.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EAGAIN)
+	require.NoError(t, locked.Close())
+	require.Eventually(t, func() bool { return unix.Flock(int(elsewhere.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, elsewhere.Close())
+	for _, d := range []string{dir, other} {
+		code, said = c.ranAs(t, "globalfs", "umount", d)
+		require.Zero(t, code, said)
+		require.Eventually(t, func() bool { return len(serving(t, d)) == 0 }, 30*time.Second, 20*time.Millisecond)
+	}
+	code, said = c.ranAs(t, "globalfs", append(args, "--take-over")...)
+	require.Equal(t, 1, code)
+	require.Contains(t, said, "no process that would hand over this mount runs")
 }

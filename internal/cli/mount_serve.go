@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// serve mounts, and serves until ctx ends, somebody unmounts or another process takes over.
+func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, out io.Writer, logger *slog.Logger) (err error) {
+	stopProfiler, err := serveLoopback("--pprof", f.profiler, profiles())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopProfiler()) }()
+	a, err := f.connectTo(ctx, servers, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	m, end, err := f.mount(ctx, a, dir, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if f.foreground {
+		fmt.Fprintf(out, "ready: %s\n", dir)
+	}
+	notifyReady()
+	tellParent()
+	untilUnmounted(ctx, m)
+	return m.Unmount()
+}
+
+// connectTo finds the cluster.
+func (f *mountFlags) connectTo(ctx context.Context, servers []string, logger *slog.Logger) (*daemon.Access, error) {
+	for _, s := range servers {
+		if err := topology.CheckAddress(s); err != nil {
+			return nil, inputError{err}
+		}
+	}
+	cfg := daemon.AccessConfig{Servers: servers, Timeout: f.connect, Logger: logger}
+	if f.certs != "" {
+		var err error
+		if cfg.Certificates, err = findCertificate(f.certs, identity.Client); err != nil {
+			return nil, inputError{err}
+		}
+	}
+	return daemon.Connect(ctx, cfg)
+}
+
+// mount makes the mount, or takes it over, and gives what ends all that serves it.
+func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, logger *slog.Logger) (_ *mount.Mount, end func() error, err error) {
+	socket, err := mount.HandoverPath(dir)
+	if err != nil && f.takeOver {
+		return nil, nil, err
+	}
+	var handed *mount.Handed
+	var resume *client.State
+	if f.takeOver {
+		if handed, err = mount.RequestHandover(ctx, socket); err != nil {
+			return nil, nil, err
+		}
+		if resume, err = handed.Client(); err != nil {
+			return nil, nil, errors.Join(err, handed.Close())
+		}
+	}
+	c, end, err := f.client(ctx, a, resume, logger)
+	if err == nil {
+		var m *mount.Mount
+		if m, err = f.begin(a, c, dir, handed, logger); err == nil {
+			if socket != "" {
+				err = m.OfferHandover(socket)
+			}
+			if err != nil {
+				logger.Warn("this mount cannot be handed over to another process", "error", err)
+			}
+			return m, end, nil
+		}
+		err = errors.Join(err, end())
+	}
+	if handed != nil {
+		err = errors.Join(err, handed.Close())
+	}
+	return nil, nil, err
+}
+
+// begin mounts, or takes what is handed.
+func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, handed *mount.Handed, logger *slog.Logger) (*mount.Mount, error) {
+	g, err := collector.New(collector.Config{Metadata: c.Client, Regions: c.Regions, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	cfg := mount.Config{
+		Client: c.Client, Dir: dir, Logger: logger, Collector: g, Storage: a,
+		Options: mount.Options{ReadOnly: f.readOnly, FsName: f.fsName},
+	}
+	if f.linearizable {
+		cfg.CacheTime = -1 // what the kernel believed could be old
+	}
+	if handed != nil {
+		return mount.Take(cfg, handed)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("mount point: %w", err)
+	}
+	return mount.New(cfg)
+}
+
+// client makes the client, which follows the cluster, and gives what closes it and all that it uses.
+func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *client.State, logger *slog.Logger) (_ *attach.Client, end func() error, err error) {
+	objects, err := attach.OpenObjects(ctx, a.Cluster(), true)
+	if err != nil {
+		return nil, nil, err
+	}
+	disk, err := f.disk(a, resume != nil, logger)
+	if err != nil {
+		return nil, nil, errors.Join(err, objects.Close())
+	}
+	closeStores := func() error {
+		err := objects.Close()
+		if disk != nil {
+			err = errors.Join(err, disk.Close())
+		}
+		return err
+	}
+	region := topology.Region(f.region)
+	if region == "" {
+		region = a.Region()
+	}
+	c, err := a.Client(daemon.ClientConfig{
+		Region: region, CacheBytes: int(f.memory), Disk: disk, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, Resume: resume, Timeout: f.timeout,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(inputError{err}, closeStores())
+	}
+	following, stop := context.WithCancel(ctx)
+	var follows sync.WaitGroup
+	follows.Go(func() { a.Follow(following, c) })
+	return c, func() error {
+		stop()
+		follows.Wait()
+		return errors.Join(c.Close(), closeStores())
+	}, nil
+}
+
+// disk opens the cache on disk. While a mount is taken over, the process that serves it has that open.
+func (f *mountFlags) disk(a *daemon.Access, takesOver bool, logger *slog.Logger) (*block.DiskCache, error) {
+	cache, err := attach.OpenDiskCache(f.cacheDir, int64(f.cacheSize), a.Cluster(), logger)
+	if err != nil && takesOver {
+		logger.Warn("going without the cache on disk until the next start", "error", err)
+		return nil, nil
+	}
+	return cache, err
+}
+
+// untilUnmounted returns when ctx ends or the mount is not served here any more.
+func untilUnmounted(ctx context.Context, m *mount.Mount) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.Wait()
+	}()
+	select {
+	case <-ctx.Done():
+	case <-ended:
+	}
+}
