@@ -31,6 +31,8 @@ type Identity struct {
 
 const scheme = "globalfs"
 
+var errNoAuthority = errors.New("a client's must say ?uids=RANGES&gids=RANGES")
+
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
 // checkName says what is wrong with the name of a cluster or a process, or nil.
@@ -78,7 +80,7 @@ func parse(uri string) (id Identity, err error) {
 	case id.Role == Client && hasQuery:
 		id.Authority, err = parseAuthority(query)
 	case id.Role == Client:
-		err = errors.New("a client's must say ?uids=...&gids=...")
+		err = errNoAuthority
 	case id.Role != Server && id.Role != Admin:
 		err = fmt.Errorf("there is no role %q", id.Role)
 	case hasQuery:
@@ -95,7 +97,7 @@ func parseAuthority(query string) (*posix.Authority, error) {
 	uids, gids, ok := strings.Cut(query, "&gids=")
 	uids, ok2 := strings.CutPrefix(uids, "uids=")
 	if !ok || !ok2 {
-		return nil, errors.New("a client's must say ?uids=...&gids=...")
+		return nil, errNoAuthority
 	}
 	a := new(posix.Authority)
 	var err, err2 error

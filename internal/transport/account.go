@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -73,7 +72,7 @@ func (a *account) charge(ctx context.Context, read func() (size int, err error))
 }
 
 // handleCall is the generated handler of Call, but that a client's request is read only when it is the client's turn.
-func handleCall(server any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func (s *Server) handleCall(ctx context.Context, read func(any) error) (any, error) {
 	request := new(wire.CallRequest)
 	if info := infoOf(ctx); info != nil && info.account != nil {
 		done, err := info.account.charge(ctx, func() (int, error) {
@@ -87,5 +86,5 @@ func handleCall(server any, ctx context.Context, read func(any) error, _ grpc.Un
 	} else if err := read(request); err != nil {
 		return nil, err
 	}
-	return server.(*Server).Call(ctx, request)
+	return s.Call(ctx, request)
 }

@@ -192,7 +192,7 @@ func TestHalfCallsAreBounded(t *testing.T) {
 	sending.Wait()
 	t.Logf("%d MiB at most", peak.Load()>>20)
 	// 32 windows, four requests being read, and what both allocate beside; without bounds it is 256 windows.
-	require.Less(t, peak.Load(), int64(l.calls*clientWindow+l.bytes+48<<20))
+	require.Less(t, peak.Load(), l.calls*clientWindow+l.bytes+48<<20)
 	require.Eventually(t, func() bool {
 		f.server.gate.mu.Lock()
 		defer f.server.gate.mu.Unlock()

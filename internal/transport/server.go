@@ -91,20 +91,25 @@ func Listen(cfg Config) (*Server, error) {
 
 // serve has a gRPC server answer those who come through a door.
 func (s *Server) serve(through *door, more ...grpc.ServerOption) *grpc.Server {
-	options := append(more,
+	options := []grpc.ServerOption{
 		grpc.WaitForHandlers(true),
 		grpc.StaticConnWindowSize(flowWindow),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ConnectionTimeout(probeTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: quietTime, Timeout: probeTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: quietTime / 2, PermitWithoutStream: true}),
-	)
+	}
 	if s.pool.cfg.Credentials != nil {
 		options = append(options, grpc.Creds(identified{insecure.NewCredentials()}))
 	}
-	server := grpc.NewServer(options...)
+	server := grpc.NewServer(append(options, more...)...)
 	service := wire.Transport_ServiceDesc
-	service.Methods = []grpc.MethodDesc{{MethodName: "Call", Handler: handleCall}}
+	service.Methods = []grpc.MethodDesc{{
+		MethodName: "Call",
+		Handler: func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			return s.handleCall(ctx, read)
+		},
+	}}
 	server.RegisterService(&service, s)
 	s.running.Go(func() {
 		if err := server.Serve(through); err != nil {
