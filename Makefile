@@ -13,6 +13,7 @@ CHAOS_SHORT ?= 5m
 
 STATICCHECK := v0.8.2
 GOLANGCI := v2.15.0
+GOVULNCHECK := v1.8.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector.
@@ -109,6 +110,13 @@ lint: vet $(TOOLS)/staticcheck@$(STATICCHECK) $(TOOLS)/golangci-lint@$(GOLANGCI)
 	$(TOOLS)/staticcheck@$(STATICCHECK) ./...
 	$(TOOLS)/golangci-lint@$(GOLANGCI) run
 	@go test -count=1 -v -run TestSizes ./test/arch
+
+.PHONY: vulncheck
+vulncheck: $(TOOLS)/govulncheck@$(GOVULNCHECK) ## known vulnerabilities in what the binary links (asks vuln.go.dev)
+	$(TOOLS)/govulncheck@$(GOVULNCHECK) ./...
+
+$(TOOLS)/govulncheck@$(GOVULNCHECK):
+	@deploy/deps.sh tool $@ golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
 
 $(TOOLS)/staticcheck@$(STATICCHECK):
 	@deploy/deps.sh tool $@ honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)

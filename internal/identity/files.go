@@ -50,7 +50,7 @@ func Find(dir string, role Role) (Files, error) {
 	}
 	switch len(names) {
 	case 0:
-		return Files{}, fmt.Errorf("%s: no certificate of a %s: 'globalfs certs %s NAME' makes one", dir, role, role)
+		return Files{}, fmt.Errorf("%s: no certificate for the role %s: 'globalfs certs %s NAME' makes one", dir, role, role)
 	case 1:
 		return FilesIn(dir, role, names[0]), nil
 	}

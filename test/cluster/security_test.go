@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mountWith mounts in the background with the certificates of a directory.
+func (c *Cluster) mountWith(t *testing.T, certs string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	code, said := c.ranAs(t, "globalfs", "mount", c.Address("westa"), dir, "--certs", certs, "--region", "west")
+	require.Zero(t, code, said)
+	t.Cleanup(func() {
+		code, said := c.ranAs(t, "globalfs", "umount", dir)
+		require.Zero(t, code, said)
+	})
+	return dir
+}
+
+// shell runs a script in a directory as a user.
+func shell(dir string, uid uint32, script string) (string, error) {
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// only gives a directory with the CA's certificate and that of one process.
+func (c *Cluster) only(t *testing.T, who string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"ca.pem", who + ".pem", who + "-key.pem"} {
+		text, err := os.ReadFile(filepath.Join(c.Certs(), name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	return dir
+}
+
+// TestIntruders: a machine gets as far as its certificate, whatever its kernel believes.
+func TestIntruders(t *testing.T) {
+	c := start(t)
+	certify := func(args ...string) {
+		_, err := c.Run(t.Context(), append([]string{"certs"}, args...)...)
+		require.NoError(t, err)
+	}
+	certify("client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
+	trusted := c.mountWith(t, c.only(t, "client-mount"))
+	west := filepath.Join(trusted, "west")
+	require.NoError(t, os.Mkdir(filepath.Join(west, "home"), 0o777))
+	require.NoError(t, os.Chmod(filepath.Join(west, "home"), 0o777|os.ModeSticky))
+	out, err := shell(filepath.Join(west, "home"), 2000, "umask 077; echo secret > theirs; echo all > public; chmod 644 public")
+	require.NoError(t, err, out)
+
+	t.Run("a bound machine", func(t *testing.T) {
+		home := filepath.Join(c.mountWith(t, c.only(t, "client-bound")), "west", "home")
+		out, err := shell(home, 1000, "echo mine > mine && cat mine public && mv mine mine2 && chmod 600 mine2")
+		require.NoError(t, err, out)
+		require.Equal(t, "mine\nall\n", out)
+		for who, script := range map[uint32]string{
+			0:    "cat theirs",        // its kernel lets root
+			3000: "echo x > stranger", // its kernel lets anybody write here
+			2000: "echo x >> theirs",  // its kernel believes that this is the owner
+		} {
+			out, err := shell(home, who, script)
+			require.Error(t, err, "user %d: %s: %s", who, script, out)
+		}
+		_, err = shell(home, 0, "rm -f theirs; chown 1000 public; mknod dev b 8 0 && chown 0 dev")
+		require.Error(t, err)
+		out, err = shell(filepath.Join(west, "home"), 2000, "cat theirs && stat -c %u public")
+		require.NoError(t, err)
+		require.Equal(t, "secret\n2000\n", out)
+	})
+	t.Run("another CA", func(t *testing.T) {
+		certs := filepath.Join(t.TempDir(), "certs")
+		certify("init", "--cluster", "test", "--dir", certs)
+		certify("client", "mount", "--root", "--dir", certs)
+		code, said := c.ranAs(t, "globalfs", "mount", c.Address("westa"), t.TempDir(), "--certs", certs, "--connect-timeout", "2s")
+		require.Equal(t, 1, code)
+		require.Contains(t, said, "certificate")
+	})
+	t.Run("a client as admin", func(t *testing.T) {
+		out, err := c.Run(t.Context(), "admin", "drain", "westa", "--servers", c.Address("westa"), "--certs", c.only(t, "client-mount"))
+		require.ErrorContains(t, err, "no certificate for the role admin", out)
+	})
+	t.Run("noise", func(t *testing.T) {
+		for n := range 50 {
+			conn, err := net.DialTimeout("tcp", c.Address("westa"), 5*time.Second)
+			require.NoError(t, err)
+			garbage := make([]byte, 100*n)
+			_, _ = rand.Read(garbage)
+			_, _ = conn.Write(garbage) // it may hang up in the middle
+			defer conn.Close()
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(west, "after"), fmt.Append(nil, "all well"), 0o644))
+	})
+}
