@@ -38,7 +38,7 @@ bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--cli
 ##@ Development
 
 .PHONY: test
-test: deps vet arch unit race wan storage posix regions ## everything: on a bare machine it first installs what is missing
+test: deps vet arch unit race wan storage posix cluster ## everything: on a bare machine it first installs what is missing
 
 .PHONY: deps
 deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx, an S3 server, etcd
@@ -78,8 +78,9 @@ wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and c
 chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goes wrong in one (steps this machine's clock)
 	go test -count=1 -v -timeout 0 ./test/chaos -chaos.duration $(CHAOS) -chaos.clock -chaos.figures bin/chaos
 
-.PHONY: regions
-regions: ## the same for CHAOS_SHORT=5m, and a region that dies, as in CI
+.PHONY: cluster
+cluster: ## the real commands on a cluster of processes; chaos for CHAOS_SHORT=5m, and a region that dies
+	go test -count=1 -timeout 10m ./test/cluster
 	go test -count=1 -timeout 20m ./test/chaos -chaos.duration $(CHAOS_SHORT)
 
 .PHONY: soak

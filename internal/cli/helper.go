@@ -23,7 +23,7 @@ func asMountHelper(program string, args []string) (rewritten []string, is bool) 
 			i++
 		case a == "-r":
 			rewritten = append(rewritten, "-o", "ro")
-		case len(a) == 2 && a[0] == '-' && strings.Contains("snvw", a[1:]):
+		case a == "-s", a == "-n", a == "-v", a == "-w":
 		default:
 			rewritten = append(rewritten, a)
 		}

@@ -14,8 +14,7 @@ func (s *Server) change(ctx context.Context, edit func(*topology.Spec, *topology
 	if err != nil {
 		return Changed{}, err
 	}
-	s.hear(d)
-	return Changed{Version: d.spec.Version}, nil
+	return Changed{Version: d.spec.Version}, s.hear(d)
 }
 
 // join makes room for a new server.

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,8 +98,7 @@ func (s *Server) claimName(ctx context.Context) error {
 
 func (s *Server) presence() registry.Presence {
 	host, _ := os.Hostname() // for people: it may be missing
-	info, _ := json.Marshal(map[string]any{"host": host, "pid": os.Getpid(), "build": s.cfg.Build})
-	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: info}
+	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s", os.Getpid(), host, s.cfg.Build)}
 }
 
 // listen opens the server's address.
@@ -115,7 +113,7 @@ func (s *Server) listen() (err error) {
 
 // network is how this process reaches others, and where it listens.
 func (s *Server) network() (transport.Config, error) {
-	cfg := transport.Config{Address: s.cfg.Listen, Resolve: s.known.resolve, Logger: s.cfg.Logger}
+	cfg := transport.Config{Address: s.cfg.Listen, Known: s.self().Address, Resolve: s.known.resolve, Logger: s.cfg.Logger}
 	if cfg.Address == "" {
 		cfg.Address = s.self().Address
 	}

@@ -30,12 +30,12 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 			Partition: r.Partition, Process: uint32(r.Self), Leads: r.Leads, Seated: r.Seated, Applied: r.Applied, Undecided: r.Undecided, AgeMS: r.Age.Milliseconds(),
 		})
 	}
-	status.Storage = s.storage(ctx, d.cluster, self)
+	status.Storage = s.storage(d.cluster, self)
 	return status
 }
 
 // storage tells of the storage node; nil if there is none.
-func (s *Server) storage(ctx context.Context, plan *topology.Cluster, self *topology.Server) *mount.StorageServer {
+func (s *Server) storage(plan *topology.Cluster, self *topology.Server) *mount.StorageServer {
 	node := s.server.Storage()
 	if node == nil {
 		return nil

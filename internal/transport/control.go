@@ -16,7 +16,7 @@ func (s *Server) Control(h Handler) { s.control.Serve(h) }
 // CallAddress asks the server at an address, as Endpoint.Call asks a process.
 func (s *Server) CallAddress(ctx context.Context, address string, request []byte) ([]byte, error) {
 	return s.control.call(ctx, request, func(ctx context.Context) ([]byte, error) {
-		if address == s.address {
+		if s.isHere(address) {
 			ctx = asOurselves(ctx)
 			return abandon(ctx, func() ([]byte, error) { return s.answer(ctx, controlProcess, request) })
 		}

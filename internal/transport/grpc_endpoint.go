@@ -38,7 +38,7 @@ func (e *grpcEndpoint) Call(ctx context.Context, to multicast.ProcessID, request
 		switch {
 		case err != nil:
 			return nil, err
-		case address == e.server.address:
+		case e.server.isHere(address):
 			ctx = asOurselves(ctx)
 			return abandon(ctx, func() ([]byte, error) { return e.server.answer(ctx, to, request) })
 		}

@@ -41,6 +41,9 @@ const (
 type Config struct {
 	// Address is where a Server listens, as host:port. Port 0 takes a free one, see Server.Address.
 	Address string
+	// Known is the address by which Resolve knows a Server, if that is another one, such as a name: what is said to it does not leave the
+	// process then.
+	Known string
 	// Resolve gives the address of the server that hosts a process. It is quick and may be called
 	// from several goroutines. When a process has moved, calls go to its new address at once and its links within a
 	// second or two; not ok, for a process whose address was known, changes nothing for links.

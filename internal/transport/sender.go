@@ -129,7 +129,7 @@ func (s *sender) rest(pause time.Duration) {
 
 // stream opens a stream and writes to it until it breaks.
 func (s *sender) stream(ctx context.Context) error {
-	if s.address == s.server.address {
+	if s.server.isHere(s.address) {
 		return s.pump(ctx, s.server.deliver, nil)
 	}
 	conn, err := s.server.pool.conn(s.address)

@@ -150,3 +150,29 @@ func TestWildPacketsBreakTheStream(t *testing.T) {
 		w.close()
 	})
 }
+
+// What is said to the server's own processes stays in it, also where it is known by a name that leads nowhere from here.
+func TestKnownByAnotherAddress(t *testing.T) {
+	const known = "localhost:1" // nobody listens there
+	s, err := Listen(Config{Address: "127.0.0.1:0", Known: known, Resolve: func(multicast.ProcessID) (string, bool) { return known, true }})
+	require.NoError(t, err)
+	defer s.Close()
+	one, two := s.Endpoint(1), s.Endpoint(2)
+	two.Serve(echo)
+	reply, err := one.Call(t.Context(), 2, []byte("hello"))
+	require.NoError(t, err)
+	require.Equal(t, "echo hello", string(reply))
+	from, err := one.Links(1)
+	require.NoError(t, err)
+	to, err := two.Links(1)
+	require.NoError(t, err)
+	require.NoError(t, from.Send(2, []byte("start")))
+	var into [1]multicast.Frame
+	_, err = to.Receive(t.Context(), into[:])
+	require.NoError(t, err)
+	require.EqualValues(t, 1, into[0].Peer)
+	s.Control(echo)
+	reply, err = s.CallAddress(t.Context(), known, []byte("you"))
+	require.NoError(t, err)
+	require.Equal(t, "echo you", string(reply))
+}
