@@ -57,12 +57,21 @@ func sameConnection(file *os.File) (*connection, error) {
 	return &connection{file: same, raw: raw}, nil
 }
 
-// duplicate gives another descriptor of the file.
-func (c *connection) duplicate() (file *os.File, err error) {
+// duplicate gives another descriptor of the file, which nobody reads now.
+func (c *connection) duplicate() (*os.File, error) {
+	return c.dup(asFile)
+}
+
+// share gives another descriptor of the file, which goes on to be read here.
+func (c *connection) share() (*os.File, error) {
+	return c.dup(func(fd int) (*os.File, error) { return os.NewFile(uintptr(fd), "/dev/fuse"), nil })
+}
+
+func (c *connection) dup(open func(fd int) (*os.File, error)) (file *os.File, err error) {
 	failed := c.raw.Control(func(fd uintptr) {
 		var other int
 		if other, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
-			file, err = asFile(other)
+			file, err = open(other)
 		}
 	})
 	return file, errors.Join(failed, err)

@@ -68,9 +68,18 @@ func runDaemon(r *role) error {
 		Cluster: plan, Region: "us-west-2", Caller: far, Blocks: func(uint16) block.Store { return far }, Logger: logger,
 		Hard: r.Hard, Timeout: r.Timeout,
 	}
-	m, c, err := r.serve(cfg, logger)
+	keeper, handed, err := Held()
 	if err != nil {
 		return err
+	}
+	m, c, err := r.serve(cfg, logger, handed)
+	if err != nil {
+		return err
+	}
+	if keeper != nil {
+		if err := keeper.Keep(m); err != nil {
+			return err
+		}
 	}
 	if err := m.OfferHandover(r.Socket); err != nil {
 		return err
@@ -85,7 +94,13 @@ func runDaemon(r *role) error {
 }
 
 // serve makes a mount or takes one.
-func (r *role) serve(cfg client.Config, logger *slog.Logger) (*Mount, *client.Client, error) {
+func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *Handed) (*Mount, *client.Client, error) {
+	if handed != nil {
+		if r.FailAt == "successor" {
+			os.Exit(3)
+		}
+		return take(cfg, logger, handed)
+	}
 	if !r.Take {
 		c, err := client.New(cfg)
 		if err != nil {
@@ -114,6 +129,10 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger) (*Mount, *client.Cl
 		s.Terms.Answered[outHeaderSize+8]++
 		handed.State, _ = json.Marshal(&s)
 	}
+	return take(cfg, logger, handed)
+}
+
+func take(cfg client.Config, logger *slog.Logger, handed *Handed) (*Mount, *client.Client, error) {
 	of, err := handed.Client()
 	if err != nil {
 		return nil, nil, err
@@ -180,6 +199,22 @@ type served struct {
 
 func serveHere(t *testing.T, r role) *served {
 	t.Helper()
+	s := clusterFor(t, r)
+	var err error
+	s.daemon, err = start(t, s.role)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, s.daemon.stdin.Close())
+		require.NoError(t, s.daemon.wait(t))
+		_, ok := mountedAt(s.role.Dir)
+		require.False(t, ok)
+	})
+	return s
+}
+
+// clusterFor makes the cluster, and a directory to mount it at.
+func clusterFor(t *testing.T, r role) *served {
+	t.Helper()
 	n := clienttest.New(t, spec, time.Minute)
 	mountOf(t, n) // or skips
 	base := t.TempDir()
@@ -191,16 +226,7 @@ func serveHere(t *testing.T, r role) *served {
 	require.NoError(t, server.RegisterName("Cluster", &Near{n}))
 	go server.Accept(listener)
 	t.Cleanup(func() { require.NoError(t, listener.Close()) })
-	s := &served{Network: n, role: r}
-	s.daemon, err = start(t, r)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, s.daemon.stdin.Close())
-		require.NoError(t, s.daemon.wait(t))
-		_, ok := mountedAt(r.Dir)
-		require.False(t, ok)
-	})
-	return s
+	return &served{Network: n, role: r}
 }
 
 func (s *served) path(name string) string { return filepath.Join(s.role.Dir, name) }

@@ -103,25 +103,27 @@ func (m *Mount) pack(of *client.State) (*Handed, error) {
 	return &Handed{File: file, State: packed}, err
 }
 
-// serveOn undoes the suspension, but for the client's.
+// serveOn undoes the suspension, but for the client's. What was left is begun anew.
 func (m *Mount) serveOn() error {
 	m.fs.waits.goOn()
-	err := m.server.conn.resume()
 	m.fs.endLeft()
+	err := m.server.conn.resume()
 	m.serve(m.server.goOn())
 	return err
 }
 
 // TakeBack undoes Handover, when no successor has taken the mount or it has ended. begun: it may have begun to serve. Then what it
-// had read is sent again by the kernel, if that can do so (Linux 6.9); otherwise it is answered never.
+// had read is sent again by the kernel, if that can do so (Linux 6.9); otherwise it is answered never: ErrNoResend.
 func (m *Mount) TakeBack(begun bool) error {
 	defer func() { <-m.handing }()
 	m.fs.client.Resume()
-	err := m.serveOn()
+	var err error
 	if begun {
-		err = errors.Join(err, m.server.resend())
+		if err = m.server.resend(); err == nil {
+			m.server.dropLeft() // it comes again too
+		}
 	}
-	if err != nil {
+	if err = errors.Join(err, m.serveOn()); err != nil {
 		return fmt.Errorf("mount %s: taken back: %w", m.dir, err)
 	}
 	return nil
@@ -139,7 +141,7 @@ func (m *Mount) Left() bool { return m.gone.Load() }
 // ErrNoResend says that requests which a dead process had read hang until the mount is aborted.
 var ErrNoResend = errors.New("the kernel does not send again what was read (Linux 6.9 does): programs may hang until the mount is unmounted by 'umount -f'")
 
-// resend makes the kernel send again what was read by a process that has ended.
+// resend makes the kernel send again, under another unique, all that was read and not answered, by whomever. Nobody may be reading.
 func (s *server) resend() error {
 	if !s.terms.resends() {
 		return ErrNoResend
@@ -178,10 +180,10 @@ func Take(cfg Config, handed *Handed) (*Mount, error) {
 	}
 	m.fs.endLeft()
 	err = m.server.conn.resume()
-	m.serve(left)
 	if s.Running {
 		err = errors.Join(err, m.server.resend())
 	}
+	m.serve(left)
 	if handed.link != nil {
 		err = errors.Join(err, handed.link.confirm())
 	}

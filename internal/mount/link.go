@@ -318,14 +318,19 @@ func receive(fds []int) (*Handed, error) {
 	if err != nil {
 		return nil, errors.Join(err, memory.Close())
 	}
-	packed, err := io.ReadAll(io.NewSectionReader(memory, 0, maxHanded+1))
-	if err == nil && len(packed) > maxHanded {
-		err = fmt.Errorf("the state is longer than %d bytes", maxHanded)
-	}
+	packed, err := readState(memory)
 	if err = errors.Join(err, memory.Close()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return &Handed{File: file, State: packed}, nil
+}
+
+func readState(memory *os.File) ([]byte, error) {
+	packed, err := io.ReadAll(io.NewSectionReader(memory, 0, maxHanded+1))
+	if err == nil && len(packed) > maxHanded {
+		err = fmt.Errorf("the state is longer than %d bytes", maxHanded)
+	}
+	return packed, err
 }
 
 // inMemory makes a file that has no name and is in memory.

@@ -4,16 +4,25 @@ import "encoding/binary"
 
 // Operations of the protocol that the loop itself must know (enum fuse_opcode).
 const (
+	opLookup      = 1
 	opForget      = 2
+	opGetAttr     = 3
+	opReadlink    = 5
 	opRead        = 15
+	opStatFS      = 17
 	opGetXattr    = 22
 	opListXattr   = 23
 	opInit        = 26
 	opReadDir     = 28
+	opGetLk       = 31
+	opSetLk       = 32
+	opSetLkw      = 33
+	opAccess      = 34
 	opInterrupt   = 36
 	opIoctl       = 39
 	opBatchForget = 42
 	opReadDirPlus = 44
+	opLseek       = 46
 )
 
 // request is one request of the kernel as it came.

@@ -21,6 +21,8 @@ type server struct {
 	logger   *slog.Logger
 	terms    terms
 
+	keeper atomic.Pointer[Keeper] // nil: none is told
+
 	mu         sync.Mutex
 	pending    map[uint64]*request // GUARDED_BY mu; by unique
 	suspending bool                // GUARDED_BY mu; what is given up is left to a successor
@@ -197,6 +199,7 @@ func (s *server) answer(r *request) bool {
 	case isLeft:
 		return true
 	}
+	s.keeper.Load().answered(r)
 	if n >= outHeaderSize { // otherwise no answer is wanted
 		s.write(r, out[:n])
 	}
@@ -261,6 +264,13 @@ func (s *server) goOn() (left []*request) {
 	s.suspending = false
 	left, s.left = s.left, nil
 	return left
+}
+
+// dropLeft forgets what was left.
+func (s *server) dropLeft() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = nil
 }
 
 // attach gives content that belongs behind the header of the answer to a read. It reports whether there is such a request.

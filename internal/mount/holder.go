@@ -1,0 +1,253 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Holder keeps a mount over the death of the process that serves it, the daemon, which it starts as its child. It has /dev/fuse open
+// too, so the kernel does not end the connection, and the daemon's last state. A new daemon goes on from there; what the
+// dead one had read and not answered is sent again by the kernel.
+//
+// What programs see of it: a pause. Of what was not answered, the last changes may be executed twice: mkdir then says EEXIST, and unlink
+// or rename ENOENT, though they were done, and an append may be there twice. A file that was opened in the last
+// tenth of a second, and removed, may be gone (ESTALE). Locks hold: the holder knows of each before the program does.
+//
+// Its own death ends nothing: the daemon serves on, but nobody would follow it.
+type Holder struct {
+	// Command makes the command of a daemon, which calls Held. ExtraFiles and Cancel are the holder's.
+	Command func(ctx context.Context) *exec.Cmd
+	Logger  *slog.Logger // nil: slog.Default()
+}
+
+// holderVariable tells a daemon the descriptor that leads to its holder.
+const holderVariable = "GLOBALFS_HOLDER_FD"
+
+// Words between holder and daemon, beside those of a handover.
+const (
+	wordNone  = "none"  // to the daemon: it begins anew
+	wordMount = "mount" // to the holder, with /dev/fuse
+	wordLeft  = "left"  // to the holder: a successor serves, which has a holder of its own
+)
+
+// Bounds of a holder's patience.
+const (
+	quickDeath   = time.Minute // a daemon that lives shorter has not served
+	maxQuick     = 5           // deaths in a row
+	firstRestart = 100 * time.Millisecond
+	maxRestart   = 10 * time.Second
+	farewellTime = 30 * time.Second // for a daemon that is to end
+)
+
+// ErrGivenUp says that a daemon died again and again, or can have no successor: the mount was taken away.
+var ErrGivenUp = errors.New("the mount was given up")
+
+// held is what a holder has of a mount.
+type held struct {
+	device *os.File // nil: nothing is mounted yet, or any more
+	memory *os.File // the state
+}
+
+func (h *held) close() {
+	for _, f := range []*os.File{h.device, h.memory} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	*h = held{}
+}
+
+// Run starts a daemon, and another when it dies, until one ends by itself; the error is then that of its exit. The end of ctx ends the
+// daemon.
+func (h *Holder) Run(ctx context.Context) error {
+	logger := h.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	has := &held{}
+	defer has.close()
+	quick, wait := 0, firstRestart
+	for {
+		began := time.Now()
+		err := h.daemon(ctx, has)
+		switch {
+		case err == nil || has.device == nil:
+			return err
+		case ctx.Err() != nil:
+			return has.giveUp(err)
+		}
+		if quick++; time.Since(began) >= quickDeath {
+			quick, wait = 0, firstRestart
+		}
+		if err := has.hopeless(err, quick); err != nil {
+			return err
+		}
+		logger.Error("the process that serves the mount has died: starting another", "error", err, "in", wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return has.giveUp(ctx.Err())
+		}
+		wait = min(2*wait, maxRestart)
+	}
+}
+
+// hopeless takes the mount away if another daemon would not help.
+func (h *held) hopeless(died error, quick int) error {
+	s, err := h.state()
+	switch {
+	case err != nil:
+		return h.giveUp(errors.Join(died, err))
+	case !s.Terms.resends(): // programs would wait for ever for the answers to what it had read
+		return h.giveUp(errors.Join(died, ErrNoResend))
+	case quick >= maxQuick:
+		return h.giveUp(fmt.Errorf("it died %d times within %v each: %w", quick, quickDeath, died))
+	}
+	return nil
+}
+
+// giveUp takes the mount away, so that no program hangs.
+func (h *held) giveUp(why error) error {
+	s, err := h.state()
+	if err == nil {
+		err = detachBusy(s.Dir)
+	}
+	return errors.Join(ErrGivenUp, why, err)
+}
+
+func (h *held) state() (*state, error) {
+	if h.memory == nil {
+		return nil, errors.New("the daemon has told no state")
+	}
+	packed, err := readState(h.memory)
+	if err != nil {
+		return nil, err
+	}
+	return decodeState(packed)
+}
+
+// daemon runs one daemon to its end.
+func (h *Holder) daemon(ctx context.Context, has *held) error {
+	own, theirs, err := linkPair()
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	cmd := h.Command(ctx)
+	cmd.ExtraFiles = []*os.File{theirs}
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, holderVariable+"=3")
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = farewellTime
+	if err := errors.Join(cmd.Start(), theirs.Close()); err != nil {
+		return err
+	}
+	if has.device != nil {
+		err = own.say(wordState, int(has.device.Fd()), int(has.memory.Fd()))
+	} else {
+		err = own.say(wordNone)
+	}
+	if err != nil {
+		err = fmt.Errorf("the daemon cannot be told: %w", err)
+	}
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		own.hold(has)
+	}()
+	ended := cmd.Wait()
+	<-heard // all that it has said, up to its end
+	return errors.Join(ended, err)
+}
+
+// hold takes in what a daemon says until it ends.
+func (l *link) hold(has *held) {
+	for {
+		word, fds, err := l.hear(0, 1)
+		if err != nil {
+			return
+		}
+		switch {
+		case word == wordMount && len(fds) == 1:
+			has.replace(&has.device, os.NewFile(uintptr(fds[0]), "/dev/fuse"))
+		case word == wordState && len(fds) == 1:
+			has.replace(&has.memory, os.NewFile(uintptr(fds[0]), "state"))
+		case word == wordLeft:
+			has.close()
+		}
+	}
+}
+
+func (h *held) replace(old **os.File, by *os.File) {
+	if *old != nil {
+		_ = (*old).Close()
+	}
+	*old = by
+}
+
+// linkPair makes a connection to a process that is to be started.
+func linkPair() (own *link, theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	theirs = os.NewFile(uintptr(pair[1]), "holder")
+	own, err = linkOf(os.NewFile(uintptr(pair[0]), "daemon"))
+	if err != nil {
+		return nil, nil, errors.Join(err, theirs.Close())
+	}
+	return own, theirs, nil
+}
+
+// linkOf takes over one end of a connection.
+func linkOf(f *os.File) (*link, error) {
+	conn, err := net.FileConn(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%v is not a connection between processes", conn.LocalAddr()), conn.Close())
+	}
+	return &link{unixConn}, nil
+}
+
+// Held gives a daemon its holder, nil if it was started by none, and the mount that it is to go on with, nil if it is to make one.
+func Held() (*Keeper, *Handed, error) {
+	text, ok := os.LookupEnv(holderVariable)
+	if !ok {
+		return nil, nil, nil
+	}
+	fd, err := strconv.Atoi(text)
+	if err == nil {
+		err = os.Unsetenv(holderVariable) // not for its own children
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s=%s: %w", holderVariable, text, err)
+	}
+	l, err := linkOf(os.NewFile(uintptr(fd), "holder"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("holder: %w", err)
+	}
+	word, fds, err := l.hear(wordTime, 2)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("holder: %w", err), l.Close())
+	}
+	k := &Keeper{link: l}
+	if word == wordNone {
+		return k, nil, nil
+	}
+	handed, err := receive(fds)
+	return k, handed, err
+}

@@ -1,0 +1,111 @@
+package mount
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Keeper tells a Holder what a mount's next daemon must know.
+type Keeper struct {
+	link  *link
+	mount *Mount
+	dirty atomic.Bool // there is something new to tell
+
+	mu     sync.Mutex // held while telling
+	failed bool       // GUARDED_BY mu; the holder does not listen
+}
+
+// saveEvery is the time between two states that are told of, unless a lock is concerned.
+const saveEvery = 100 * time.Millisecond
+
+// Keep has the holder keep a mount until that ends, with its state as of now and from now on. It is called once, before anything else
+// depends on the mount.
+func (k *Keeper) Keep(m *Mount) error {
+	k.mount = m
+	if err := k.link.giveDevice(m); err != nil {
+		return err
+	}
+	k.save()
+	m.server.keeper.Store(k)
+	go k.keep()
+	return nil
+}
+
+func (l *link) giveDevice(m *Mount) error {
+	file, err := m.server.conn.share()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return l.say(wordMount, int(file.Fd()))
+}
+
+// keep saves what has changed, until the mount has ended.
+func (k *Keeper) keep() {
+	ticker := time.NewTicker(saveEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if k.dirty.Swap(false) {
+				k.save()
+			}
+		case <-k.mount.done:
+			if k.mount.Left() {
+				_ = k.link.say(wordLeft) // it notices the end of this process too
+			}
+			_ = k.link.Close()
+			return
+		}
+	}
+}
+
+// save tells the holder the state as of now.
+func (k *Keeper) save() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failed {
+		return
+	}
+	if err := k.tell(); err != nil {
+		k.failed = true
+		k.mount.logger.Error("the process that holds the mount is gone: if this one dies, the mount ends", "dir", k.mount.dir, "error", err)
+	}
+}
+
+func (k *Keeper) tell() error {
+	packed, err := k.mount.state(k.mount.fs.client.Snapshot(), nil)
+	if err != nil {
+		return err
+	}
+	memory, err := inMemory(packed)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	if err := k.link.SetWriteDeadline(time.Now().Add(wordTime)); err != nil {
+		return err
+	}
+	return k.link.say(wordState, int(memory.Fd()))
+}
+
+// Requests that change nothing of a state.
+func (r *request) isQuiet() bool {
+	switch r.op() {
+	case opLookup, opGetAttr, opReadlink, opRead, opStatFS, opGetXattr, opListXattr, opReadDir, opReadDirPlus, opInterrupt, opAccess, opGetLk, opLseek:
+		return true
+	}
+	return false
+}
+
+// answered is told before the answer to a request is given.
+func (k *Keeper) answered(r *request) {
+	switch {
+	case k == nil || r.isQuiet():
+	case r.op() == opSetLk || r.op() == opSetLkw:
+		k.save() // the program relies on the lock
+	default:
+		k.dirty.Store(true)
+	}
+}
