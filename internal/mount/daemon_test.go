@@ -35,8 +35,8 @@ type role struct {
 	Socket  string // of handovers
 	Take    bool   // the mount from who offers it there
 	FailAt  string // where it ends instead: see runDaemon
-	Hard    bool
-	Timeout time.Duration
+	Hold    bool   // it holds the mount, and starts daemons that serve it
+	PID     string // where each daemon adds its process id, in a line
 }
 
 const roleVariable = "GLOBALFS_TEST_DAEMON"
@@ -55,6 +55,12 @@ func TestMain(m *testing.M) {
 
 func runDaemon(r *role) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if r.Hold {
+		return r.hold(logger)
+	}
+	if err := r.notePID(); err != nil {
+		return err
+	}
 	remote, err := rpc.Dial("unix", r.Cluster)
 	if err != nil {
 		return err
@@ -66,7 +72,6 @@ func runDaemon(r *role) error {
 	}
 	cfg := client.Config{
 		Cluster: plan, Region: "us-west-2", Caller: far, Blocks: func(uint16) block.Store { return far }, Logger: logger,
-		Hard: r.Hard, Timeout: r.Timeout,
 	}
 	keeper, handed, err := Held()
 	if err != nil {
@@ -91,6 +96,35 @@ func runDaemon(r *role) error {
 	}()
 	m.Wait()
 	return c.Close()
+}
+
+// hold is the life of a holder.
+func (r *role) hold(logger *slog.Logger) error {
+	daemon := *r
+	daemon.Hold = false
+	text, err := json.Marshal(&daemon)
+	if err != nil {
+		return err
+	}
+	h := &Holder{Logger: logger, Command: func(ctx context.Context) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		return cmd
+	}}
+	return h.Run(context.Background())
+}
+
+func (r *role) notePID() error {
+	if r.PID == "" {
+		return nil
+	}
+	f, err := os.OpenFile(r.PID, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, os.Getpid())
+	return errors.Join(err, f.Close())
 }
 
 // serve makes a mount or takes one.

@@ -1,13 +1,10 @@
 package mount
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
-	"sync"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,67 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heldMount is a mount whose daemons a holder in this process starts.
-type heldMount struct {
-	*served
-	stdin *os.File
-	ended chan error
-
-	mu  sync.Mutex
-	pid []*exec.Cmd // GUARDED_BY mu; of all daemons so far
-}
-
-func holdHere(t *testing.T, ctx context.Context, r role) *heldMount {
+// holdHere is serveHere with a holder. That is a process of its own: this one has files of the mount open, and so could start no
+// daemon (see "Serving a mount to oneself").
+func holdHere(t *testing.T, r role) *served {
 	t.Helper()
-	h := &heldMount{served: clusterFor(t, r), ended: make(chan error, 1)}
-	in, stdin, err := os.Pipe()
+	r.Hold, r.PID = true, filepath.Join(t.TempDir(), "pid")
+	s := clusterFor(t, r)
+	var err error
+	s.daemon, err = start(t, s.role)
 	require.NoError(t, err)
-	h.stdin = stdin
-	text, err := json.Marshal(h.role)
-	require.NoError(t, err)
-	holder := &Holder{Logger: slog.New(slog.DiscardHandler), Command: func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
-		cmd.Stdin, cmd.Stderr = in, os.Stderr
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.pid = append(h.pid, cmd)
-		return cmd
-	}}
-	go func() { h.ended <- holder.Run(ctx) }()
-	h.awaitMount(t)
 	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = in.Close()
+		_ = s.daemon.stdin.Close()
+		_ = unix.Unmount(s.role.Dir, unix.MNT_FORCE|unix.MNT_DETACH) // after a failure nothing may hang
 	})
-	return h
+	return s
 }
 
-func (h *heldMount) awaitMount(t *testing.T) {
+// pids gives the daemons so far.
+func (s *served) pids(t *testing.T) []string {
 	t.Helper()
-	require.Eventually(t, func() bool { _, ok := mountedAt(h.role.Dir); return ok }, 20*time.Second, 5*time.Millisecond)
-	_, err := os.Stat(h.role.Dir)
+	text, err := os.ReadFile(s.role.PID)
 	require.NoError(t, err)
+	return strings.Fields(string(text))
 }
 
-// kill kills the daemon that serves, and gives how many there were.
-func (h *heldMount) kill(t *testing.T) int {
+// kill kills the daemon that serves.
+func (s *served) kill(t *testing.T) {
 	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	require.NoError(t, h.pid[len(h.pid)-1].Process.Kill())
-	return len(h.pid)
-}
-
-func (h *heldMount) started() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.pid)
+	all := s.pids(t)
+	var pid int
+	_, err := fmt.Sscan(all[len(all)-1], &pid)
+	require.NoError(t, err)
+	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 }
 
 // A daemon that is killed is replaced: programs go on, and locks hold.
 func TestKilledDaemon(t *testing.T) {
-	h := holdHere(t, t.Context(), role{})
+	h := holdHere(t, role{})
 	other := mountOf(t, h.Network)
 	f, err := os.Create(h.path("f"))
 	require.NoError(t, err)
@@ -101,7 +74,7 @@ func TestKilledDaemon(t *testing.T) {
 	}
 	w.more(t)
 	w.end(t)
-	require.Equal(t, 4, h.started())
+	require.Len(t, h.pids(t), 4)
 	var total int
 	content, err := os.ReadFile(h.path("counter"))
 	require.NoError(t, err)
@@ -111,35 +84,33 @@ func TestKilledDaemon(t *testing.T) {
 	require.Equal(t, unix.EWOULDBLOCK, flock(rival, unix.LOCK_EX|unix.LOCK_NB))
 	require.NoError(t, f.Close())
 	require.NoError(t, inTime(t, func() error { return flock(rival, unix.LOCK_EX) }))
-	require.NoError(t, h.stdin.Close())
-	require.NoError(t, inTime(t, func() error { return <-h.ended }))
+	require.NoError(t, h.daemon.stdin.Close())
+	require.NoError(t, h.daemon.wait(t))
 	_, ok := mountedAt(h.role.Dir)
 	require.False(t, ok)
 }
 
 // When no daemon lives, the mount goes, so that nobody hangs.
 func TestDaemonsThatDie(t *testing.T) {
-	h := holdHere(t, t.Context(), role{FailAt: "successor"})
+	h := holdHere(t, role{FailAt: "successor"})
 	require.NoError(t, os.WriteFile(h.path("f"), []byte("x"), 0o644))
 	h.kill(t)
-	err := inTime(t, func() error { return <-h.ended })
-	require.ErrorIs(t, err, ErrGivenUp)
-	require.ErrorContains(t, err, "it died 5 times")
+	require.Error(t, h.daemon.wait(t))
 	_, ok := mountedAt(h.role.Dir)
 	require.False(t, ok)
-	require.Equal(t, maxQuick, h.started())
+	require.Len(t, h.pids(t), maxQuick)
 }
 
 // A successor takes the mount of a daemon with a holder: that ends without doing anything to the mount.
 func TestHandoverFromAHeldDaemon(t *testing.T) {
-	h := holdHere(t, t.Context(), role{})
+	h := holdHere(t, role{})
 	require.NoError(t, os.WriteFile(h.path("f"), []byte("x"), 0o644))
 	require.Eventually(t, func() bool { _, err := os.Stat(h.role.Socket); return err == nil }, 10*time.Second, 5*time.Millisecond)
 	r := h.role
-	r.Take = true
+	r.Take, r.Hold, r.PID = true, false, ""
 	next, err := start(t, r)
 	require.NoError(t, err)
-	require.NoError(t, inTime(t, func() error { return <-h.ended }))
+	require.NoError(t, h.daemon.wait(t))
 	content, err := os.ReadFile(h.path("f"))
 	require.NoError(t, err)
 	require.Equal(t, "x", string(content))
