@@ -20,7 +20,10 @@
 //	    session lives.
 //	C6  Every operation ends within Config.Timeout. The end of a caller's context ends
 //	    a query at once; it ends an update with EINTR only as long as nothing was
-//	    multicast, after that the outcome is awaited.
+//	    multicast, after that the outcome is awaited. With Config.Hard an operation ends when it was served,
+//	    however long that takes, or its caller's context ends: then a query ends at once, an update with EINTR if
+//	    nothing was multicast, and otherwise within Config.Timeout from there on, with ETIMEDOUT. Cause
+//	    ErrAbandoned ends everything at once. ENOSPC and damaged blocks are not waited for.
 //	C7  An operation may concern any number of partitions: it is executed in all of them or in
 //	    none. One that concerns a partition that cannot be reached ends with ETIMEDOUT, and
 //	    is not in the way of others. EXDEV is never given.
@@ -42,6 +45,12 @@
 // inode missing in the renewal is thus looked at with a vector that is not older, and if it
 // was unlinked before, Open sees that and refuses. What Create made is unknown until the
 // answer arrives: if a renewal fell in between, Create looks again.
+//
+// # Another process
+//
+// Suspend stops a client without ending its sessions; who makes another with Config.Resume goes on: open files, locks and what was seen
+// stay. Snapshot does so for one that may die: who resumes that leaves out numbers of updates and blocks that may have been used, so C2
+// holds, but an update that was under way may have been executed without anybody knowing.
 //
 // # Limits
 //

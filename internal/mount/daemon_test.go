@@ -158,10 +158,14 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *Handed) (*M
 		_ = handed.link.commit()
 		os.Exit(3)
 	case "terms":
-		var s state
-		_ = json.Unmarshal(handed.State, &s)
+		s, err := decodeState(handed.State)
+		if err != nil {
+			return nil, nil, err
+		}
 		s.Terms.Answered[outHeaderSize+8]++
-		handed.State, _ = json.Marshal(&s)
+		if handed.State, err = json.Marshal(s); err != nil {
+			return nil, nil, err
+		}
 	}
 	return take(cfg, logger, handed)
 }

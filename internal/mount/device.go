@@ -60,7 +60,7 @@ func attachByHelper(dir string, o *Options) (fd int, err error) {
 		return -1, err
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "fusermount")
-	defer unix.Close(pair[0])
+	defer func() { _ = unix.Close(pair[0]) }()
 	escape := strings.NewReplacer(`\`, `\\`, `,`, `\,`)
 	options := append(o.kernel(), "fsname="+escape.Replace(o.FsName), "subtype=globalfs")
 	if o.ReadOnly {

@@ -141,7 +141,7 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 	if err != nil {
 		return err
 	}
-	defer own.Close()
+	defer func() { _ = own.Close() }()
 	cmd := h.Command(ctx)
 	cmd.ExtraFiles = []*os.File{theirs}
 	if cmd.Env == nil {

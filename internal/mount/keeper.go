@@ -14,6 +14,7 @@ type Keeper struct {
 
 	mu     sync.Mutex // held while telling
 	failed bool       // GUARDED_BY mu; the holder does not listen
+	apart  bool       // GUARDED_BY mu; the holder has let go
 }
 
 // saveEvery is the time between two states that are told of, unless a lock is concerned.
@@ -37,8 +38,38 @@ func (l *link) giveDevice(m *Mount) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	return l.say(wordMount, int(file.Fd()))
+}
+
+// letGo tells the holder that a successor may serve the mount from now on: it must not start another daemon for it.
+func (k *Keeper) letGo() {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.apart = true
+	_ = k.link.say(wordLeft) // a holder that does not hear it has ended
+}
+
+// holdAgain undoes letGo.
+func (k *Keeper) holdAgain() error {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	apart := k.apart
+	k.apart = false
+	k.mu.Unlock()
+	if !apart {
+		return nil
+	}
+	if err := k.link.giveDevice(k.mount); err != nil {
+		return err
+	}
+	k.save()
+	return nil
 }
 
 // keep saves what has changed, until the mount has ended.
@@ -52,9 +83,6 @@ func (k *Keeper) keep() {
 				k.save()
 			}
 		case <-k.mount.done:
-			if k.mount.Left() {
-				_ = k.link.say(wordLeft) // it notices the end of this process too
-			}
 			_ = k.link.Close()
 			return
 		}
@@ -65,7 +93,7 @@ func (k *Keeper) keep() {
 func (k *Keeper) save() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.failed {
+	if k.failed || k.apart {
 		return
 	}
 	if err := k.tell(); err != nil {
@@ -83,7 +111,7 @@ func (k *Keeper) tell() error {
 	if err != nil {
 		return err
 	}
-	defer memory.Close()
+	defer func() { _ = memory.Close() }()
 	if err := k.link.SetWriteDeadline(time.Now().Add(wordTime)); err != nil {
 		return err
 	}

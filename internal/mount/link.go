@@ -225,16 +225,19 @@ func (m *Mount) handTo(l *link) error {
 	if err != nil {
 		return errors.Join(err, l.say(wordNo+err.Error()))
 	}
-	begun, err := l.give(handed)
+	keeper := m.server.keeper.Load()
+	begun, err := l.give(handed, keeper.letGo)
 	if err != nil {
-		return errors.Join(err, handed.File.Close(), m.TakeBack(begun))
+		err = errors.Join(err, handed.File.Close(), m.TakeBack(begun))
+		return errors.Join(err, keeper.holdAgain())
 	}
 	m.Leave()
 	return handed.File.Close()
 }
 
-// give gives a mount away. If that fails, the successor may have begun to serve it, and has ended.
-func (l *link) give(handed *Handed) (begun bool, err error) {
+// give gives a mount away; commit is called before it cannot be taken back. If that fails, the successor may have begun to serve it, and
+// has ended.
+func (l *link) give(handed *Handed, commit func()) (begun bool, err error) {
 	memory, err := inMemory(handed.State)
 	if err != nil {
 		return false, err
@@ -244,6 +247,7 @@ func (l *link) give(handed *Handed) (begun bool, err error) {
 		err = l.expect(wordReady, wordTime)
 	}
 	if err == nil {
+		commit()
 		err = l.say(wordGo)
 	}
 	if err != nil {

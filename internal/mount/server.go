@@ -184,7 +184,8 @@ const smallAnswer = 8 << 10
 
 // answer reports whether the request has its answer, or is left. Otherwise it has to be begun anew.
 func (s *server) answer(r *request) bool {
-	room, out := r.room(), []byte(nil)
+	room := r.room()
+	var out []byte
 	if room > smallAnswer && room <= maxFixed+maxRequest {
 		large := largeAnswers.Get().(*[]byte)
 		defer largeAnswers.Put(large)
