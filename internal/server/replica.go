@@ -68,11 +68,10 @@ func (s *Server) run(ctx context.Context, r *residence) error {
 			return err
 		}
 		next := &hosted{partition: h.partition, index: h.index, process: h.process}
-		err = s.startReplica(next, incarnation)
-		r.now.Store(next)
-		if err != nil {
-			return err
+		if err := s.startReplica(next, incarnation); err != nil {
+			return errors.Join(err, next.close()) // h stays, which answers that it has stopped
 		}
+		r.now.Store(next)
 	}
 }
 

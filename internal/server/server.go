@@ -82,7 +82,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	s.plan.Store(cfg.Cluster)
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("server %s: %w", cfg.Name, err), s.close())
+			err = errors.Join(fmt.Errorf("server %s: %w", cfg.Name, err), s.Close())
 		}
 	}()
 	self := cfg.Cluster.Server(cfg.Name)
@@ -230,8 +230,8 @@ func (s *Server) failed(errs ...error) {
 	}
 }
 
-// close closes what Run has not begun.
-func (s *Server) close() error {
+// Close closes a server that is not to Run after all.
+func (s *Server) Close() error {
 	var errs []error
 	for _, r := range s.replicas {
 		errs = append(errs, r.now.Load().close())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -23,25 +24,47 @@ func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	}
 	s.plan.Store(plan)
 	err := s.updateStorage(ctx, plan)
-	here := map[uint16]multicast.ProcessID{}
-	for p, n := range s.mine(plan) {
-		here[p.ID] = p.Replicas[n].Process
-	}
-	for _, r := range s.residences() {
-		h := r.now.Load()
-		if here[h.partition] != h.process {
-			s.cfg.Logger.Info("a replica here was replaced by another one: it stops", "server", s.cfg.Name, "partition", h.partition, "process", h.process)
-			s.evict(r)
-			continue
-		}
-		err = errors.Join(err, s.tellReplaced(ctx, r, plan))
-	}
+	s.evictReplaced(plan)
 	for p, n := range s.mine(plan) {
 		if s.residence(p.ID) == nil {
 			err = errors.Join(err, s.moveIn(p, n))
 		}
 	}
-	return err
+	// At once: one that takes over the state of another hears nothing for a while.
+	residences := s.residences()
+	errs := make([]error, len(residences))
+	var telling sync.WaitGroup
+	for i, r := range residences {
+		telling.Go(func() { errs[i] = s.tellReplaced(ctx, r, plan) })
+	}
+	telling.Wait()
+	return errors.Join(err, errors.Join(errs...))
+}
+
+// Leave is the first part of Update: replicas here that were replaced stop, and nothing of theirs is open any more. Their directories may be
+// made ready for others then.
+func (s *Server) Leave(plan *topology.Cluster) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.ended() {
+		return context.Canceled
+	}
+	s.evictReplaced(plan)
+	return nil
+}
+
+// evictReplaced stops the replicas that plan has not here any more. The caller holds changing.
+func (s *Server) evictReplaced(plan *topology.Cluster) {
+	here := map[uint16]multicast.ProcessID{}
+	for p, n := range s.mine(plan) {
+		here[p.ID] = p.Replicas[n].Process
+	}
+	for _, r := range s.residences() {
+		if h := r.now.Load(); here[h.partition] != h.process {
+			s.cfg.Logger.Info("a replica here was replaced by another one: it stops", "server", s.cfg.Name, "partition", h.partition, "process", h.process)
+			s.evict(r)
+		}
+	}
 }
 
 // ended reports whether Run is over, or has not begun.
@@ -71,8 +94,8 @@ func (s *Server) updateStorage(ctx context.Context, plan *topology.Cluster) erro
 	switch {
 	case storage == nil:
 		return nil
-	case self == nil || self.State != topology.StorageLeft:
-		return storage.node.SetMembers(ctx, Members(plan, plan.Server(s.cfg.Name).Region))
+	case self.State != topology.StorageLeft:
+		return storage.node.SetMembers(ctx, Members(plan, self.Region))
 	}
 	s.mu.Lock()
 	t := s.storage
@@ -107,8 +130,14 @@ func (s *Server) moveIn(p *topology.Partition, n int) error {
 	return nil
 }
 
-// tellReplaced tells a replica of replacements in its group that it has not been told of.
+// tellReplaced tells a replica of replacements in its group that it has not been told of. One that has failed hears of them when it is
+// started again.
 func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.Cluster) error {
+	select {
+	case <-r.done:
+		return nil
+	default:
+	}
 	h := r.now.Load()
 	all := plan.Replacements(&plan.Partitions[h.partition])
 	if len(all) <= r.told {
@@ -138,14 +167,22 @@ func (s *Server) Lead(ctx context.Context, partition uint16) error {
 	return h.driver.Between(ctx, h.replica.Lead)
 }
 
-// Replicas gives what each replica on this server says of itself, by partition. One that does not answer is missing.
+// Replicas gives what each replica on this server says of itself, by partition. One that does not answer until ctx ends is missing: it may
+// be taking over the state of another one.
 func (s *Server) Replicas(ctx context.Context) []replica.Status {
+	var asking sync.WaitGroup
+	var mu sync.Mutex
 	var all []replica.Status
 	for _, r := range s.residences() {
-		if status, err := r.status(ctx); err == nil {
-			all = append(all, status)
-		}
+		asking.Go(func() {
+			if status, err := r.status(ctx); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, status)
+			}
+		})
 	}
+	asking.Wait()
 	slices.SortFunc(all, func(a, b replica.Status) int { return int(a.Partition) - int(b.Partition) })
 	return all
 }

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/driver"
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// silent is a node that answers its status, and links on which nothing comes.
+type silent struct{ status replica.Status }
+
+func (s *silent) Step(in *replica.Input, out *replica.Output) {
+	for _, call := range in.Requests {
+		reply := replica.Reply{Result: s.status.Append(nil)}
+		out.Replies = append(out.Replies, replica.Call{Token: call.Token, Data: reply.Append(nil)})
+	}
+}
+func (*silent) Apply([]multicast.Delivery) ([]replica.Call, error) { return nil, nil }
+func (*silent) Wake() time.Duration                                { return 0 }
+func (*silent) Append([][]byte, bool) error                        { return nil }
+
+type noLinks struct{ transport.Links }
+
+func (noLinks) Receive(ctx context.Context, _ []multicast.Frame) (int, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+func (noLinks) Accept(multicast.ProcessID) {}
+func (noLinks) Close() error               { return nil }
+
+// hosting is a server with replicas of partitions 0 and 1 whose drivers run until ctx ends.
+func hosting(ctx context.Context, running *sync.WaitGroup) *Server {
+	s := &Server{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, replicas: map[uint16]*residence{}}
+	for p := range uint16(2) {
+		node := &silent{status: replica.Status{Partition: p}}
+		h := &hosted{partition: p, driver: driver.New(multicast.ProcessID(p+1), node, noLinks{}, node, driver.NewSystemClock())}
+		r := &residence{done: make(chan struct{})}
+		r.now.Store(h)
+		s.replicas[p] = r
+		running.Go(func() { _ = h.driver.Run(ctx) }) // it ends with ctx
+	}
+	return s
+}
+
+// One replica that takes over the state of another, which answers nothing meanwhile, hides no other one.
+func TestReplicasAreAskedAtOnce(t *testing.T) {
+	for busy := range uint16(2) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			s := hosting(ctx, &running)
+			require.Len(t, s.Replicas(ctx), 2)
+			go func() {
+				_ = s.replicas[busy].now.Load().driver.Between(ctx, func() { <-ctx.Done() })
+			}()
+			synctest.Wait()
+			bounded, cancel := context.WithTimeout(ctx, time.Second)
+			told := s.Replicas(bounded)
+			cancel()
+			require.Len(t, told, 1)
+			require.Equal(t, 1-busy, told[0].Partition)
+			stop()
+			running.Wait()
+		})
+	}
+}
+
+// A replica that has failed does not keep its server from following a change: it hears of replacements when it is started again.
+func TestUpdateWithAFailedReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := topology.Spec{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2}
+		plan, err := spec.Plan()
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		s := hosting(ctx, &running)
+		stop()
+		running.Wait()
+		spec.Replace(plan, plan.Partitions[1].Replicas[2].Process, "")
+		next, err := spec.Plan()
+		require.NoError(t, err)
+		failed := s.replicas[1]
+		require.ErrorIs(t, s.tellReplaced(t.Context(), failed, next), driver.ErrStopped)
+		close(failed.done)
+		require.NoError(t, s.tellReplaced(t.Context(), failed, next))
+		require.Empty(t, s.Replicas(t.Context()))
+	})
+}
