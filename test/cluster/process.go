@@ -25,6 +25,7 @@ type Process struct {
 	mu    sync.Mutex
 	now   *exec.Cmd     // GUARDED_BY mu; nil: it does not run
 	ended chan struct{} // GUARDED_BY mu; closed when it has
+	last  error         // GUARDED_BY mu; how the last run ended
 }
 
 // Start starts it and waits until it can be used.
@@ -77,9 +78,9 @@ func (p *Process) Launch() error {
 	}
 	p.now, p.ended = cmd, make(chan struct{})
 	go func(ended chan struct{}) {
-		_ = cmd.Wait() // how it ended is told by who ended it, or in its log
+		err := cmd.Wait()
 		p.mu.Lock()
-		p.now = nil
+		p.now, p.last = nil, err
 		p.mu.Unlock()
 		close(ended)
 	}(p.ended)
@@ -114,15 +115,35 @@ func (p *Process) Kill() {
 	p.await(patience)
 }
 
-// Stop ends it in order; what does not end in time is killed, which is an error.
+// Stop ends it in order. What does not end in time is killed, which is an error, and so is to end otherwise than by what it was asked. What does
+// not run any more is no error: somebody has ended it.
 func (p *Process) Stop() error {
+	if !p.Running() {
+		return nil
+	}
 	p.Signal(syscall.SIGCONT)
 	p.Signal(syscall.SIGTERM)
 	if p.await(patience) {
-		return nil
+		return p.fault()
 	}
 	p.Kill()
 	return fmt.Errorf("%s did not end in %v; it said:\n%s", p.Name, patience, Tail(p.Log, 2000))
+}
+
+// fault says what was wrong with its end; nil: it has ended well, or etcd's way, by the signal.
+func (p *Process) fault() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var exit *exec.ExitError
+	if errors.As(p.last, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGTERM {
+			return nil
+		}
+	}
+	if p.last == nil {
+		return nil
+	}
+	return fmt.Errorf("%s ended with %w; it said:\n%s", p.Name, p.last, Tail(p.Log, 2000))
 }
 
 // await returns when the process has ended, false if it has not for a while.

@@ -1,0 +1,34 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// All processes of a cluster end well: Close says if one has not.
+func TestProcessesEndWell(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
+		t.Skip("only root can mount, where there is FUSE")
+	}
+	etcd, err := FindEtcd()
+	if err != nil {
+		t.Skipf("no etcd: run deploy/deps.sh test (%v)", err)
+	}
+	program := filepath.Join(t.TempDir(), "globalfs")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/globalfs/globalfs/cmd/globalfs").CombinedOutput()
+	require.NoError(t, err, string(out))
+	c, err := Start(t.Context(), Config{Program: program, Etcd: etcd, Dir: t.TempDir(), Regions: []topology.Region{"west"}, Datacenters: 1, Replicas: 1, Copies: 1})
+	require.NoError(t, err)
+	m, err := c.Mount(t.Context(), "west", "", filepath.Join(t.TempDir(), "tree"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(m.Dir, "west", "file"), []byte("x"), 0o644)
+	}
+	require.NoError(t, c.Close())
+	require.NoError(t, err)
+}
