@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
@@ -156,42 +155,61 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 // followEvery is how often a client asks whether the cluster has changed.
 const followEvery = 10 * time.Second
 
-// Follow keeps a client up to date with the cluster until ctx ends.
-func (a *Access) Follow(ctx context.Context, c *attach.Client) {
-	for wait(ctx, followEvery/2+rand.N(followEvery)) == nil {
-		before := a.known.now.Load()
-		a.refresh(ctx)
-		if now := a.known.now.Load(); now != before {
+// Follower is who follows the changes of a cluster, such as a client.
+type Follower interface {
+	Update(*topology.Cluster)
+}
+
+// Follow keeps a client up to date with the cluster until ctx ends. What is known of that may change by others that use a: so it is what
+// the client was told last that counts.
+func (a *Access) Follow(ctx context.Context, c Follower) {
+	told := uint64(0)
+	for {
+		if now := a.known.now.Load(); now.spec.Version > told {
 			c.Update(now.cluster)
-			a.cfg.Logger.Info("the cluster has changed", "version", now.spec.Version)
+			a.cfg.Logger.Debug("following the cluster", "version", now.spec.Version)
+			told = now.spec.Version
 		}
+		if wait(ctx, followEvery/2+rand.N(followEvery)) != nil {
+			return
+		}
+		a.refresh(ctx)
 	}
 }
 
-// refresh asks servers in any order until one tells what it knows.
+// refresh asks servers, some at once, until one tells what it knows: one that hangs must not hold up what the others know.
 func (a *Access) refresh(ctx context.Context) {
-	servers := slices.Clone(a.Cluster().Servers)
-	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
-	for _, s := range servers {
-		if s.State == topology.StorageLeft || ctx.Err() != nil {
-			continue
-		}
-		var d Description
-		if err := a.askOne(ctx, s.Address, &Request{Op: Describe}, &d); err != nil {
-			continue
-		}
-		if err := a.take(&d); err != nil {
-			a.cfg.Logger.Warn("what a server says of the cluster is of no use", "server", s.Name, "error", err)
-			continue
-		}
-		return
-	}
-}
-
-func (a *Access) askOne(ctx context.Context, address string, q *Request, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
-	return ask(ctx, a.client, address, q, into)
+	var some []topology.Server
+	for _, s := range a.Cluster().Servers {
+		if s.State != topology.StorageLeft {
+			some = append(some, s)
+		}
+	}
+	rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+	told := make(chan bool)
+	for _, s := range some {
+		go func() { told <- a.refreshFrom(ctx, s) }()
+	}
+	for range some {
+		if <-told {
+			cancel() // the others are waited for: they end with ctx
+		}
+	}
+}
+
+// refreshFrom asks one server, and reports whether it told something.
+func (a *Access) refreshFrom(ctx context.Context, s topology.Server) bool {
+	var d Description
+	if err := ask(ctx, a.client, s.Address, &Request{Op: Describe}, &d); err != nil {
+		return false
+	}
+	if err := a.take(&d); err != nil {
+		a.cfg.Logger.Warn("what a server says of the cluster is of no use", "server", s.Name, "error", err)
+		return false
+	}
+	return true
 }
 
 // Answer is what a server said, or why it said nothing.
@@ -205,43 +223,46 @@ type Answer struct {
 func (a *Access) Status(ctx context.Context) []Answer {
 	a.refresh(ctx)
 	plan := a.Cluster()
-	var answers []Answer
+	var servers []topology.Server
 	for _, s := range plan.Servers {
 		if s.State != topology.StorageLeft || len(plan.ReplicasOn(s.Name)) > 0 {
-			answers = append(answers, Answer{Server: s})
+			servers = append(servers, s)
 		}
 	}
-	var asking sync.WaitGroup
-	for i := range answers {
-		asking.Go(func() {
-			if err := a.askOne(ctx, answers[i].Server.Address, &Request{Op: Status}, &answers[i].Status); err != nil {
-				answers[i].Error = err.Error()
-			}
-		})
-	}
-	asking.Wait()
-	return answers
+	return askAll(ctx, a.client, servers, a.cfg.Timeout)
 }
 
-// Ask has the server of that name do something; empty: any that can be reached.
+// changePatience is how long a server may take for a change: it asks the registry and all servers.
+const changePatience = 30 * time.Second
+
+// Ask has the server of that name do something; empty: any that answers now, better one that has the registry. An error after a while may
+// mean that it has been done all the same.
 func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) error {
-	if server != "" {
-		s := a.Cluster().Server(server)
-		if s == nil {
-			return fmt.Errorf("there is no server %q", server)
-		}
-		return ask(ctx, a.client, s.Address, q, into)
+	var s *topology.Server
+	if server == "" {
+		s = best(a.Status(ctx))
+	} else if s = a.Cluster().Server(server); s == nil {
+		return fmt.Errorf("there is no server %q", server)
 	}
-	var err error
-	for _, s := range a.Cluster().Servers {
-		if s.State == topology.StorageLeft {
-			continue
-		}
-		if err = ask(ctx, a.client, s.Address, q, into); !errors.Is(err, transport.ErrUnreachable) {
-			return err
+	if s == nil {
+		return fmt.Errorf("no server answers in %v", a.cfg.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, changePatience)
+	defer cancel()
+	return ask(ctx, a.client, s.Address, q, into)
+}
+
+// best gives a server that answers; nil: none does.
+func best(answers []Answer) (found *topology.Server) {
+	for i := range answers {
+		switch a := &answers[i]; {
+		case a.Error == "" && a.Status.Registry == "":
+			return &a.Server
+		case a.Error == "" && found == nil:
+			found = &a.Server
 		}
 	}
-	return err
+	return found
 }
 
 // Storage gives the storage servers of all regions, as a mount shows them; none if the blocks are in object storage.

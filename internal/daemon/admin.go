@@ -10,7 +10,7 @@ import (
 
 // change changes the cluster in the registry and here; others hear of it from the registry.
 func (s *Server) change(ctx context.Context, edit func(*topology.Spec, *topology.Cluster) error) (Changed, error) {
-	d, err := change(ctx, s.registry, edit)
+	d, err := s.edit(ctx, edit)
 	if err != nil {
 		return Changed{}, err
 	}
@@ -43,6 +43,9 @@ func (s *Server) drain(ctx context.Context, q *Request) (Changed, error) {
 	var notes []string
 	c, err := s.change(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
 		notes = nil
+		if err := s.mayGo(ctx, plan, plan.ReplicasOn(q.Server)); err != nil {
+			return err
+		}
 		for i := range plan.Partitions {
 			p := &plan.Partitions[i]
 			for _, r := range p.Replicas {
@@ -92,6 +95,15 @@ func (s *Server) remove(ctx context.Context, q *Request) (Changed, error) {
 			return Changed{}, fmt.Errorf("server %s is live: drain it, or stop it first (and wait until its lease has ended)", q.Server)
 		}
 	}
+	if server := s.known.now.Load().cluster.Server(q.Server); server != nil {
+		answers, err := s.askPeers(ctx, []topology.Server{*server})
+		if err != nil {
+			return Changed{}, err
+		}
+		if answers[0].Error == "" {
+			return Changed{}, fmt.Errorf("server %s is cut off from the registry, but answers at %s: drain it, or stop it first", q.Server, server.Address)
+		}
+	}
 	return s.change(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
 		if on := plan.ReplicasOn(q.Server); len(on) > 0 {
 			return fmt.Errorf("server %s has replicas of %d partitions: replace them first, so that each partition has a majority meanwhile", q.Server, len(on))
@@ -130,6 +142,9 @@ func (s *Server) replace(ctx context.Context, q *Request) (Changed, error) {
 		}
 		if server := plan.Server(to); server == nil || server.Region != p.Replicas[i].Region || server.State != topology.StorageMember {
 			return fmt.Errorf("server %q cannot have the replica: name a server of region %s that is not leaving", to, p.Replicas[i].Region)
+		}
+		if err := s.mayGo(ctx, plan, p.Replicas[i:i+1]); err != nil {
+			return err
 		}
 		process := spec.Replace(plan, p.Replicas[i].Process, to)
 		notes = []string{fmt.Sprintf("the replica of partition %d (%s) on %s is replaced by process %d on %s", p.ID, p.Path, q.Server, process, to)}

@@ -155,7 +155,7 @@ func ask(ctx context.Context, via caller, address string, q *Request, into any) 
 	case errors.As(err, &remote):
 		return fmt.Errorf("%s: %s", address, remote.Text)
 	case err != nil:
-		return fmt.Errorf("%s: %w", address, err)
+		return err // which names the address
 	}
 	if err := json.Unmarshal(reply, into); err != nil {
 		return fmt.Errorf("%s: answer to %q: %w: is that a server of GlobalFS, of this version?", address, q.Op, err)

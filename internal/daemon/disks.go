@@ -67,7 +67,7 @@ type marks interface {
 const processFile = "process"
 
 // settle makes the directory of each replica that d has on a server fit its process (D1), and gives those whose disk is lost:
-// they must be replaced before anything starts. What a replaced process has left is deleted.
+// they must be replaced before anything starts. What a replaced process has left is set aside.
 func settle(ctx context.Context, dir, name string, d *description, r marks) (lost []topology.Replica, err error) {
 	for i := range d.cluster.Partitions {
 		p := &d.cluster.Partitions[i]
@@ -100,7 +100,7 @@ func settleOne(ctx context.Context, dir string, process multicast.ProcessID, r m
 		if spoke, err := r.Marked(ctx, markOf(process)); err != nil || spoke {
 			return spoke, err
 		}
-		if err := os.RemoveAll(dir); err != nil {
+		if err := setAside(dir, was); err != nil {
 			return false, err
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -114,6 +114,30 @@ func settleOne(ctx context.Context, dir string, process multicast.ProcessID, r m
 		return false, err
 	}
 	return false, server.WriteDurably(path, fmt.Appendf(nil, "%d\n", process))
+}
+
+// setAside makes room for a new process. What one that was replaced has left is kept until its successor takes part: if too many disks seemed
+// lost at once, it may be all that is left. What belongs to nobody has never spoken.
+func setAside(dir string, was multicast.ProcessID) error {
+	if was == 0 {
+		return os.RemoveAll(dir)
+	}
+	aside := fmt.Sprintf("%s.process-%d", dir, was)
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	return os.Rename(dir, aside)
+}
+
+// clearAside deletes what was set aside for a partition's replica that takes part now.
+func clearAside(dir string, partition uint16) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), fmt.Sprintf("partition-%d.process-", partition)) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }
 
 func markOf(process multicast.ProcessID) string { return fmt.Sprintf("replica-%d", process) }

@@ -12,9 +12,13 @@
 //
 //	D1  A replica never speaks under a number that has spoken from another disk: who forgot its promises gets a new number. Each
 //	    partition's directory names its process; a process is marked in the registry before it first speaks; a directory that is
-//	    missing although its process is marked is a lost disk, and the process is replaced (disks.go).
+//	    missing although its process is marked is a lost disk, and the process is replaced (disks.go). A registry that has an older
+//	    description than a server knows, or none, has forgotten marks, too: nothing new starts by it, and no cluster is born while a
+//	    server of another one answers.
 //	D2  A server's name is run once at a time: by a lock on its directory, and by its lease in the registry.
 //	D3  A data directory is of one cluster and one server: others refuse it.
 //	D4  A storage node is told of by a member of its region before it starts (block, M3).
 //	D5  What a description says is taken only if its version is higher than what the process knows.
+//	D6  A replica is replaced only while the others that take part are a majority: one after the other, so that a partition never loses
+//	    what it has (majority.go). What is on a disk that was given up is deleted when the successor takes part, not before.
 package daemon

@@ -37,6 +37,9 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 		switch {
 		case err == nil:
 			return d, s.take(d)
+		case last != nil && errors.Is(err, errForgot):
+			s.cfg.Logger.Error("the registry has forgotten the cluster: starting with what was known of it", "version", last.spec.Version, "error", err)
+			return last, nil
 		case !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil:
 			return nil, err
 		case last != nil:
@@ -65,19 +68,19 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // ask gives the registry's description, which it puts there if there is none, and corrects this server's address in it.
 func (s *Server) ask(ctx context.Context) (*description, error) {
-	born := s.cfg.File.Spec
-	born.Version = 1
-	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
-	document, created, err := s.registry.Bootstrap(ctx, born.YAML())
+	document, err := s.registry.Load(ctx)
+	if errors.Is(err, registry.ErrNotFound) {
+		document, err = s.bear(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	d, err := read(document)
+	if err == nil {
+		err = s.remembers(d.spec.Version)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if created {
-		s.cfg.Logger.Info("the cluster is born: its description is in the registry", "cluster", d.spec.Name, "identity", string(d.cluster.Identity()))
 	}
 	asked := s.cfg.File.Spec
 	if err := asked.Adopt(d.spec); err != nil {
@@ -91,7 +94,7 @@ func (s *Server) ask(ctx context.Context) (*description, error) {
 		return d, nil
 	}
 	s.cfg.Logger.Info("this server has moved to another address", "from", d.spec.Addresses[s.cfg.Name], "to", address)
-	return change(ctx, s.registry, func(spec *topology.Spec, _ *topology.Cluster) error {
+	return s.edit(ctx, func(spec *topology.Spec, _ *topology.Cluster) error {
 		spec.Addresses[s.cfg.Name] = address
 		return nil
 	})
@@ -121,11 +124,11 @@ func (s *Server) take(d *description) error {
 func (s *Server) settle(ctx context.Context) error {
 	for said := false; ; said = true {
 		err := s.settleOnce(ctx)
-		if !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil {
+		if !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, errNoMajority) || ctx.Err() != nil {
 			return err
 		}
 		if !said {
-			s.cfg.Logger.Warn("a replica is new on this server, and the registry is away: waiting for it", "error", err)
+			s.cfg.Logger.Warn("a replica cannot be new on this server yet: trying on", "error", err)
 		}
 		if err := wait(ctx, patience); err != nil {
 			return err
@@ -135,15 +138,28 @@ func (s *Server) settle(ctx context.Context) error {
 
 func (s *Server) settleOnce(ctx context.Context) error {
 	for {
-		lost, err := settle(ctx, s.dir, s.cfg.Name, s.known.now.Load(), s.registry)
+		d := s.known.now.Load()
+		if s.server != nil {
+			if err := s.server.Leave(d.cluster); err != nil {
+				return err
+			}
+		}
+		lost, err := settle(ctx, s.dir, s.cfg.Name, d, memory{s})
 		if err != nil || len(lost) == 0 {
 			return err
 		}
-		d, err := change(ctx, s.registry, func(spec *topology.Spec, plan *topology.Cluster) error {
+		d, err = s.edit(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
+			var gone []topology.Replica // the others somebody has replaced already
 			for _, r := range lost {
-				if plan.Hosts()[r.Process] != nil { // else somebody has replaced it already
-					spec.Replace(plan, r.Process, "")
+				if plan.Hosts()[r.Process] != nil {
+					gone = append(gone, r)
 				}
+			}
+			if err := s.mayGo(ctx, plan, gone); err != nil {
+				return fmt.Errorf("%s has not the state of all its replicas, as if a disk was lost, or is not mounted: %w", s.dir, err)
+			}
+			for _, r := range gone {
+				spec.Replace(plan, r.Process, "")
 			}
 			return nil
 		})
@@ -289,7 +305,7 @@ func (s *Server) retire(ctx context.Context) {
 		if self == nil || self.State != topology.StorageLeaving || !s.drained(ctx, self) {
 			continue
 		}
-		d, err := change(ctx, s.registry, func(spec *topology.Spec, plan *topology.Cluster) error {
+		d, err := s.edit(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
 			if plan.Server(s.cfg.Name).State == topology.StorageLeaving {
 				spec.LeftStorage(s.cfg.Name)
 			}
@@ -303,6 +319,25 @@ func (s *Server) retire(ctx context.Context) {
 			continue
 		}
 		s.cfg.Logger.Info("this server's storage has left: the others of its region have all its blocks")
+	}
+}
+
+// tidyEvery is how often is looked for what replaced processes have left.
+const tidyEvery = 10 * time.Second
+
+// tidy deletes what replaced processes have left here, once their successors take part.
+func (s *Server) tidy(ctx context.Context) {
+	for wait(ctx, tidyEvery) == nil {
+		bounded, cancel := context.WithTimeout(ctx, statusPatience)
+		for _, r := range s.server.Replicas(bounded) {
+			if !r.Seated {
+				continue
+			}
+			if err := clearAside(s.dir, r.Partition); err != nil {
+				s.cfg.Logger.Warn("what a replaced replica has left cannot be deleted: it is tried again", "partition", r.Partition, "error", err)
+			}
+		}
+		cancel()
 	}
 }
 

@@ -72,20 +72,23 @@ func read(d registry.Document) (*description, error) {
 	return describe(spec)
 }
 
-// change changes the cluster's description in the registry, and gives the new one: edit gets a copy to change and the cluster as it is, and
+// edit changes the cluster's description in the registry, and gives the new one: change gets a copy to change and the cluster as it is, and
 // may be called again, when somebody else was faster.
-func change(ctx context.Context, r *registry.Registry, edit func(*topology.Spec, *topology.Cluster) error) (*description, error) {
+func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology.Cluster) error) (*description, error) {
 	for {
-		document, err := r.Load(ctx)
+		document, err := s.registry.Load(ctx)
 		if err != nil {
 			return nil, err
 		}
 		was, err := read(document)
+		if err == nil {
+			err = s.remembers(was.spec.Version)
+		}
 		if err != nil {
 			return nil, err
 		}
 		spec := was.copySpec()
-		if err := edit(&spec, was.cluster); err != nil {
+		if err := change(&spec, was.cluster); err != nil {
 			return nil, err
 		}
 		spec.Version++ // not the registry's own number: that begins anew should its data be lost
@@ -93,7 +96,7 @@ func change(ctx context.Context, r *registry.Registry, edit func(*topology.Spec,
 		if err != nil {
 			return nil, err
 		}
-		_, err = r.Swap(ctx, document.Version, spec.YAML())
+		_, err = s.registry.Swap(ctx, document.Version, spec.YAML())
 		switch {
 		case errors.Is(err, registry.ErrConflict):
 			continue

@@ -46,6 +46,7 @@ type Server struct {
 	server    *server.Server
 	work      *work
 	metrics   metrics.Set
+	ran       bool // Run has closed server
 
 	heard chan struct{} // capacity 1: known has something that Run has not applied
 
@@ -107,16 +108,17 @@ func (s *Server) listen() (err error) {
 	if err != nil {
 		return err
 	}
+	cfg.Known = s.self().Address
+	if cfg.Address = s.cfg.Listen; cfg.Address == "" {
+		cfg.Address = cfg.Known
+	}
 	s.transport, err = transport.Listen(cfg)
 	return err
 }
 
-// network is how this process reaches others, and where it listens.
+// network is how this process reaches others.
 func (s *Server) network() (transport.Config, error) {
-	cfg := transport.Config{Address: s.cfg.Listen, Known: s.self().Address, Resolve: s.known.resolve, Logger: s.cfg.Logger}
-	if cfg.Address == "" {
-		cfg.Address = s.self().Address
-	}
+	cfg := transport.Config{Resolve: s.known.resolve, Logger: s.cfg.Logger}
 	if s.cfg.File.Certificates == "" {
 		return cfg, nil
 	}
@@ -181,13 +183,14 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Go(func() { s.probe(ctx) })
 	running.Go(func() { s.follow(ctx) })
 	running.Go(func() { s.retire(ctx) })
+	running.Go(func() { s.tidy(ctx) })
 	running.Go(func() { s.work.run(ctx, s.server) })
 	err := s.server.Run(ctx)
 	running.Wait()
+	s.ran = true
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		err = errors.Join(cause, err)
 	}
-	s.server = nil // Run has closed it
 	return errors.Join(err, s.close())
 }
 
@@ -196,6 +199,9 @@ func (s *Server) close() error {
 	var err error
 	if s.work != nil {
 		err = s.work.close()
+	}
+	if s.server != nil && !s.ran {
+		err = errors.Join(err, s.server.Close())
 	}
 	if s.transport != nil {
 		err = errors.Join(err, s.transport.Close())

@@ -95,13 +95,20 @@ func (w *work) run(ctx context.Context, of *server.Server) {
 	running.Go(func() { w.mover.Run(ctx) })
 	running.Go(func() { w.collector.Run(ctx) })
 	for wait(ctx, leadsEvery) == nil {
-		leading := map[uint16]bool{}
-		for _, r := range of.Replicas(ctx) {
-			leading[r.Partition] = r.Leads
-		}
-		w.leading.Store(&leading)
+		w.leading.Store(leading(ctx, of))
 	}
 	running.Wait()
+}
+
+// leading tells which replicas here lead. One that does not answer does not.
+func leading(ctx context.Context, of *server.Server) *map[uint16]bool {
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	leads := map[uint16]bool{}
+	for _, r := range of.Replicas(ctx) {
+		leads[r.Partition] = r.Leads
+	}
+	return &leads
 }
 
 func (w *work) close() error {

@@ -123,7 +123,9 @@ func (s *Server) serve(through *door, more ...grpc.ServerOption) *grpc.Server {
 func (s *Server) Address() string { return s.address }
 
 // isHere reports whether an address is this server's, as it listens or as Resolve gives it.
-func (s *Server) isHere(address string) bool { return address == s.address || address == s.pool.cfg.Known }
+func (s *Server) isHere(address string) bool {
+	return address == s.address || address == s.pool.cfg.Known
+}
 
 // Endpoint gives a process at this address its access. A process has one open endpoint at a time.
 func (s *Server) Endpoint(self multicast.ProcessID) Endpoint {

@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// errForgot says that the registry does not have what it had: it was emptied or restored from a backup, or is another one. Who was marked
+// there may not be any more, and numbers of processes may be given twice: nothing new may start.
+var errForgot = errors.New("the registry has forgotten what it knew of the cluster: is it another etcd, empty, or restored from a backup? Put back the newest copy that a server has: docs/operations.md")
+
+// remembers compares the version of the description in the registry, 0 for none, with what this process knows.
+func (s *Server) remembers(version uint64) error {
+	if now := s.known.now.Load(); now != nil && version < now.spec.Version {
+		return fmt.Errorf("%w It has version %d, and this server knows version %d, which is in %s", errForgot, version, now.spec.Version, filepath.Join(s.dir, specFile))
+	}
+	return nil
+}
+
+// bear makes the cluster, and gives its description. There is none in the registry: but if a server knows one, it has been lost there. With
+// another one in its place, this server would speak to the others of the lost one under their own numbers.
+func (s *Server) bear(ctx context.Context) (document registry.Document, err error) {
+	if err := s.remembers(0); err != nil {
+		return document, err
+	}
+	if err := s.nobodyLives(ctx); err != nil {
+		if document, loadErr := s.registry.Load(ctx); loadErr == nil {
+			return document, nil // another server was faster
+		}
+		return document, err
+	}
+	born := s.cfg.File.Spec
+	born.Version = 1
+	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
+	document, created, err := s.registry.Bootstrap(ctx, born.YAML())
+	if created {
+		s.cfg.Logger.Info("the cluster is born: its description is in the registry", "cluster", born.Name)
+	}
+	return document, err
+}
+
+// nobodyLives fails if a server of the file answers: it belongs to a cluster.
+func (s *Server) nobodyLives(ctx context.Context) error {
+	var others []topology.Server
+	for name, address := range s.cfg.File.Addresses {
+		if name != s.cfg.Name {
+			others = append(others, topology.Server{Name: name, Address: address})
+		}
+	}
+	answers, err := s.askPeers(ctx, others)
+	if err != nil {
+		return err
+	}
+	for _, a := range answers {
+		if a.Error == "" {
+			return fmt.Errorf("%w It has no description, and server %s knows version %d", errForgot, a.Server.Name, a.Status.Version)
+		}
+	}
+	return nil
+}
+
+// memory is the marks of a registry that has forgotten nothing.
+type memory struct{ *Server }
+
+// Mark notes for good that a process speaks.
+func (m memory) Mark(ctx context.Context, name string) error { return m.registry.Mark(ctx, name) }
+
+// Marked reports whether it has been noted.
+func (m memory) Marked(ctx context.Context, name string) (bool, error) {
+	document, err := m.registry.Load(ctx)
+	if errors.Is(err, registry.ErrNotFound) {
+		err = errForgot
+	}
+	if err != nil {
+		return false, err
+	}
+	d, err := read(document)
+	if err == nil {
+		err = m.remembers(d.spec.Version)
+	}
+	if err != nil {
+		return false, err
+	}
+	return m.registry.Marked(ctx, name)
+}
