@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/driver"
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -52,26 +54,65 @@ func (h *hosted) close() error {
 	return errors.Join(errs...)
 }
 
-// run drives a replica until ctx ends or it fails; the last one of the residence is left open. One that is behind takes over the
-// state of another and starts anew.
+// How long a replica that has failed waits before it starts anew: twice as long each time, unless it has run for longer than the longest.
+const (
+	restartFirst = time.Second
+	restartMost  = 30 * time.Second
+)
+
+// run drives a replica until ctx ends; the last one of the residence is left open. One that is behind takes over the state of another and
+// starts anew; so does, after a while, one that has failed, as by a disk that was full. A broken invariant ends it for good: the error
+// has the evidence.
 func (s *Server) run(ctx context.Context, r *residence) error {
-	for {
-		h := r.now.Load()
-		if adopted, err := s.drive(ctx, h); !adopted || err != nil {
-			return err
+	for pause := restartFirst; ; {
+		h, began := r.now.Load(), time.Now()
+		adopted, err := s.drive(ctx, h)
+		if err == nil && !adopted {
+			return nil
 		}
-		if err := h.close(); err != nil {
-			return err
+		if err = errors.Join(err, h.close()); err == nil {
+			err = s.again(r, h)
 		}
-		incarnation, err := s.nextIncarnation()
-		if err != nil {
-			return err
+		if time.Since(began) > restartMost {
+			pause = restartFirst
 		}
-		next := &hosted{partition: h.partition, index: h.index, process: h.process}
-		if err := s.startReplica(next, incarnation); err != nil {
-			return errors.Join(err, next.close()) // h stays, which answers that it has stopped
+		for ; err != nil; err = s.again(r, h) {
+			if broken := (invariant.Broken{}); errors.As(err, &broken) || ctx.Err() != nil {
+				return err
+			}
+			s.cfg.Logger.Error("a replica has failed: its partition goes on with the others, and it starts anew",
+				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "in", pause, "error", err)
+			if !sleep(ctx, pause) {
+				return nil
+			}
+			pause = min(2*pause, restartMost)
 		}
-		r.now.Store(next)
+	}
+}
+
+// again starts the replica h, which is closed, anew. Until then h stays, which answers that it has stopped.
+func (s *Server) again(r *residence, h *hosted) error {
+	incarnation, err := s.nextIncarnation()
+	if err != nil {
+		return err
+	}
+	next := &hosted{partition: h.partition, index: h.index, process: h.process}
+	if err := s.startReplica(next, incarnation); err != nil {
+		return errors.Join(err, next.close())
+	}
+	r.now.Store(next)
+	return nil
+}
+
+// sleep returns after d, false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

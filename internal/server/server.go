@@ -170,8 +170,8 @@ func (s *Server) Metrics(report metrics.Report) {
 	}
 }
 
-// Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails is
-// logged and stops, its neighbours go on; Run gives the errors of all.
+// Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails starts anew after a
+// while, and stops if an invariant was broken; its neighbours go on. Run gives the errors of those that have stopped.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.life = ctx
@@ -201,7 +201,7 @@ func (s *Server) begin(r *residence) {
 		stop()
 		h := r.now.Load()
 		if err != nil {
-			s.cfg.Logger.Error("replica stopped: its partition goes on with the others; restart this server once the cause is gone",
+			s.cfg.Logger.Error("a replica has stopped for good: its partition goes on with the others; please report this",
 				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "error", err)
 			err = fmt.Errorf("server %s: replica %d of partition %d stopped: %w", s.cfg.Name, h.process, h.partition, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -223,6 +224,7 @@ func TestChaos(t *testing.T) {
 	require.Empty(t, counts.wrong)
 	out, err := w.cluster.Run(t.Context(), "fsck", "--blocks", w.mounts[0].Dir)
 	require.NoError(t, err, out)
+	w.awaitHealthy()
 	var slow []string
 	for _, e := range events {
 		if e.Recovered > within.Seconds() {
@@ -230,6 +232,14 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	require.Empty(t, slow, "recovery after the end of the fault")
+}
+
+// awaitHealthy returns when no server finds anything wrong any more: every replica takes part again.
+func (w *world) awaitHealthy() {
+	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
+		out, err := w.cluster.Admin(w.t.Context(), "status")
+		assert.NoError(c, err, out)
+	}, 3*time.Minute, time.Second)
 }
 
 // harass lets one thing after the other go wrong.
