@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/bench"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -194,7 +195,7 @@ func (k *cluster) sample(ctx context.Context, first bool) (s sample, err error) 
 	s.at = time.Now()
 	for p := range k.all() {
 		pid := k.children[p].command.Process.Pid
-		cpu, err := cpuOf(pid)
+		cpu, err := bench.ProcessTime(pid)
 		if err != nil {
 			return s, err
 		}

@@ -182,7 +182,7 @@ func ratios(first, other []sample, rate func(*sample) float64) float64 {
 	for i := range first {
 		all = append(all, rate(&first[i])/max(1, rate(&other[i])))
 	}
-	return median(all)
+	return Median(all)
 }
 
 // remove deletes a file that may not be there.

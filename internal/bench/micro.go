@@ -122,40 +122,85 @@ func Micro(ctx context.Context, cfg Config) ([]Measurement, error) {
 	for i, op := range operations {
 		for _, place := range cfg.Places {
 			cfg.Progress(fmt.Sprintf("%s, %s: %d clients for %v", op.name, place.Name, cfg.Clients, cfg.Duration))
-			row, err := measure(ctx, cfg, op, place, fmt.Sprintf("bench-%d", i))
+			load := Load{Operation: op.name, Clients: cfg.Clients, Duration: cfg.Duration, Prefix: fmt.Sprintf("bench-%d", i)}
+			sample, err := load.Run(ctx, place.Target)
 			if err != nil {
 				return rows, fmt.Errorf("%s, %s: %w", op.name, place.Name, err)
 			}
-			rows = append(rows, row)
+			rows = append(rows, Summarize(op.name, place.Name, cfg.Clients, sample))
 		}
 	}
 	return rows, nil
 }
 
-func measure(ctx context.Context, cfg Config, op operation, place Place, prefix string) (Measurement, error) {
-	all := make([][]time.Duration, cfg.Clients)
-	errs := make([]error, cfg.Clients)
-	var ready, running sync.WaitGroup
-	begin := make(chan struct{})
-	ready.Add(cfg.Clients)
-	for c := range cfg.Clients {
-		running.Go(func() {
-			step, done, err := op.prepare(ctx, place.Target, fmt.Sprintf("%s-%d", prefix, c))
-			ready.Done()
-			if err != nil {
-				errs[c] = err
-				return
-			}
-			<-begin
-			all[c], errs[c] = repeat(ctx, step, cfg.Duration)
-			errs[c] = errors.Join(errs[c], done())
-		})
+// Operations lists those that Micro measures.
+func Operations() (names []string) {
+	for _, op := range operations {
+		names = append(names, op.name)
 	}
-	ready.Wait()
+	return names
+}
+
+// Load is one of Micro's operations, repeated by clients.
+type Load struct {
+	Operation string // one of Operations
+	Clients   int
+	Duration  time.Duration
+	Prefix    string       // of the names of files, which must be new
+	Begin     func() error // called when all clients are prepared; then they begin. nil: nothing
+}
+
+// Sample is what clients have measured.
+type Sample struct {
+	Latencies []time.Duration `json:"latencies_ns"`
+	Elapsed   time.Duration   `json:"elapsed_ns"`
+}
+
+// Run has the clients work in a directory. What they need is made before, and does not count.
+func (l *Load) Run(ctx context.Context, target Target) (Sample, error) {
+	i := slices.IndexFunc(operations, func(op operation) bool { return op.name == l.Operation })
+	if i < 0 {
+		return Sample{}, fmt.Errorf("operation %q: give one of %q", l.Operation, Operations())
+	}
+	steps, ends, err := l.prepare(ctx, operations[i], target)
+	if err == nil && l.Begin != nil {
+		err = l.Begin()
+	}
+	if err != nil {
+		return Sample{}, errors.Join(err, endAll(ends))
+	}
+	all, errs := make([][]time.Duration, l.Clients), make([]error, l.Clients)
+	var running sync.WaitGroup
 	start := time.Now()
-	close(begin)
+	for c := range l.Clients {
+		running.Go(func() { all[c], errs[c] = repeat(ctx, steps[c], l.Duration) })
+	}
 	running.Wait()
-	return summarize(op.name, place.Name, cfg.Clients, slices.Concat(all...), time.Since(start)), errors.Join(append(errs, ctx.Err())...)
+	sample := Sample{slices.Concat(all...), time.Since(start)}
+	return sample, errors.Join(append(errs, endAll(ends), ctx.Err())...)
+}
+
+// prepare makes the clients, all at once.
+func (l *Load) prepare(ctx context.Context, op operation, target Target) (steps []func(int) error, ends []func() error, err error) {
+	steps, ends = make([]func(int) error, l.Clients), make([]func() error, l.Clients)
+	errs := make([]error, l.Clients)
+	var running sync.WaitGroup
+	for c := range l.Clients {
+		running.Go(func() { steps[c], ends[c], errs[c] = op.prepare(ctx, target, fmt.Sprintf("%s-%d", l.Prefix, c)) })
+	}
+	running.Wait()
+	return steps, ends, errors.Join(errs...)
+}
+
+// endAll ends clients, but for those that could not be prepared.
+func endAll(ends []func() error) error {
+	var errs []error
+	for _, end := range ends {
+		if end != nil {
+			errs = append(errs, end())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // repeat runs step until duration has passed, at least once, and gives the latency of each.
@@ -175,15 +220,19 @@ func repeat(ctx context.Context, step func(int) error, duration time.Duration) (
 	return latencies, nil
 }
 
-func summarize(op, place string, clients int, latencies []time.Duration, elapsed time.Duration) Measurement {
+// Summarize makes a row of what was measured, once or several times.
+func Summarize(op, place string, clients int, samples ...Sample) Measurement {
+	var latencies []time.Duration
+	var elapsed time.Duration
+	for _, s := range samples {
+		latencies = append(latencies, s.Latencies...)
+		elapsed += s.Elapsed
+	}
 	m := Measurement{Operation: op, Place: place, Clients: clients, Operations: len(latencies)}
 	if len(latencies) == 0 {
 		return m
 	}
-	slices.Sort(latencies)
-	at := func(q float64) float64 {
-		return float64(latencies[int(q*float64(len(latencies)-1))].Nanoseconds()) / 1e3
-	}
+	at := func(q float64) float64 { return microseconds(percentile(latencies, q)) }
 	m.PerSecond = float64(len(latencies)) / elapsed.Seconds()
 	m.P50, m.P95, m.P99, m.Max = at(0.5), at(0.95), at(0.99), at(1)
 	return m

@@ -194,6 +194,6 @@ func (w *World) row(p *post, condition, op, place string, latencies []time.Durat
 	}
 	return RegionsRow{
 		Regions: len(w.Regions), Client: p.region, Condition: condition,
-		Measurement: summarize(op, place, 1, latencies, total),
+		Measurement: Summarize(op, place, 1, Sample{latencies, total}),
 	}
 }

@@ -71,8 +71,8 @@ func cost(rounds []round) Cost {
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// median of at least one number.
-func median(numbers []float64) float64 {
+// Median of at least one number, which it sorts.
+func Median(numbers []float64) float64 {
 	slices.Sort(numbers)
 	return (numbers[(len(numbers)-1)/2] + numbers[len(numbers)/2]) / 2
 }
@@ -84,5 +84,5 @@ func rateRatio(ours, other []round) float64 {
 	for i := range ours {
 		ratios = append(ratios, ours[i].perSecond()/other[i].perSecond())
 	}
-	return median(ratios)
+	return Median(ratios)
 }

@@ -29,6 +29,7 @@ type Config struct {
 	Copies      int
 	Durability  string   // empty: os
 	Lab         *wan.Lab // has hosts named as the servers, and Mounts' hosts; nil: loopback
+	Profiled    bool     // servers and mounts serve Go's profiler, see Process.Profile
 }
 
 // Cluster is a cluster of processes.
@@ -57,7 +58,9 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 		return nil, err
 	}
 	for _, name := range c.Names() {
-		c.Servers[name] = c.server(name)
+		if c.Servers[name], err = c.server(name); err != nil {
+			return nil, err
+		}
 		if err := c.Servers[name].Launch(); err != nil {
 			return nil, err
 		}
@@ -106,7 +109,12 @@ func (c *Cluster) port(host string, port int) (string, error) {
 	if c.cfg.Lab != nil {
 		on = c.cfg.Lab.Address(host)
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(on, "0"))
+	return freePort(on)
+}
+
+// freePort gives an address with a port that is free now.
+func freePort(host string) (string, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return "", err
 	}
@@ -219,19 +227,23 @@ func (c *Cluster) on(ctx context.Context, host string, args ...string) *exec.Cmd
 }
 
 // server is a server that does not run yet.
-func (c *Cluster) server(name string) *Process {
+func (c *Cluster) server(name string) (*Process, error) {
 	p := &Process{Name: name, Log: c.path(name + ".log")}
+	flags, err := c.profiled(p, name)
+	if err != nil {
+		return nil, err
+	}
 	var from int64 // of the log, what this run has said
 	p.command = func(ctx context.Context) *exec.Cmd {
 		if info, err := os.Stat(p.Log); err == nil {
 			from = info.Size()
 		}
-		return c.on(ctx, name, "server", name, "--config", c.file())
+		return c.on(ctx, name, append([]string{"server", name, "--config", c.file()}, flags...)...)
 	}
 	p.ready = func(ctx context.Context) error {
 		return poll(ctx, func(context.Context) error { return said(p.Log, from, "ready: ") })
 	}
-	return p
+	return p, nil
 }
 
 // said looks for a line that begins with text in what a file has from some byte on.

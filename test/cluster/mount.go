@@ -25,15 +25,18 @@ func (c *Cluster) Mount(ctx context.Context, region topology.Region, host, dir s
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	args := slices.Concat([]string{"mount", "--foreground", "--certs", c.Certs(), "--region", string(region), strings.Join(c.seeds(region), ","), dir}, flags)
-	m := &Mount{Dir: dir}
-	m.Process = &Process{
+	m := &Mount{Dir: dir, Process: &Process{
 		Name: "mount in " + string(region), Log: c.path(strings.ReplaceAll(strings.Trim(dir, "/"), "/", "_") + ".log"),
-		command: func(ctx context.Context) *exec.Cmd { return c.on(ctx, host, args...) },
 		ready: func(ctx context.Context) error {
 			return poll(ctx, func(context.Context) error { return mounted(dir) })
 		},
+	}}
+	more, err := c.profiled(m.Process, host)
+	if err != nil {
+		return nil, err
 	}
+	args := slices.Concat([]string{"mount", "--foreground", "--certs", c.Certs(), "--region", string(region), strings.Join(c.seeds(region), ","), dir}, flags, more)
+	m.command = func(ctx context.Context) *exec.Cmd { return c.on(ctx, host, args...) }
 	c.mu.Lock()
 	c.mounts = append(c.mounts, m)
 	c.mu.Unlock()

@@ -21,6 +21,7 @@ type Process struct {
 
 	command func(ctx context.Context) *exec.Cmd
 	ready   func(ctx context.Context) error // returns when it can be used
+	profile *profiler                       // nil: none is served
 
 	mu    sync.Mutex
 	now   *exec.Cmd     // GUARDED_BY mu; nil: it does not run
