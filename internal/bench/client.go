@@ -35,6 +35,11 @@ func (l Library) Open(ctx context.Context, name string) (File, error) {
 	return libraryFile{l.Client, a.Ino}, nil
 }
 
+// Mkdir makes a directory.
+func (l Library) Mkdir(ctx context.Context, name string) (Target, error) {
+	return Dir(ctx, l.Client, l.Dir, name)
+}
+
 type libraryFile struct {
 	client *client.Client
 	ino    posix.Ino

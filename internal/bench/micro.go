@@ -1,6 +1,7 @@
 // Package bench has the benchmarks behind `globalfs bench`. Micro is the thesis' microbenchmark (T
-// 3.6.1): read 1 KB, write 1 KB, create, and create with 1 KB, in the local and in the
-// global partition, in a closed loop: each client begins an operation when its last one ended.
+// 3.6.1): read 1 KB, write 1 KB, create (with several clients also in a directory for each), and create
+// with 1 KB, in the local and in the global partition, in a closed loop: each client begins an operation
+// when its last one ended.
 package bench
 
 import (
@@ -26,6 +27,8 @@ type Target interface {
 	Create(ctx context.Context, name string) error
 	// Open opens a file, and makes it if it does not exist.
 	Open(ctx context.Context, name string) (File, error)
+	// Mkdir makes a directory to work in.
+	Mkdir(ctx context.Context, name string) (Target, error)
 }
 
 // File is an open file. It is used by one client at a time.
@@ -72,8 +75,12 @@ var operations = []operation{
 	{"read 1 KB", prepareRead},
 	{"write 1 KB", prepareWrite},
 	{"create", prepareCreate},
+	{apart, prepareCreateApart},
 	{"create 1 KB", prepareCreateWrite},
 }
+
+// apart is the operation in which each client has a directory of its own. The kernel makes one file at a time in a directory of a mount.
+const apart = "create apart"
 
 func nothing() error { return nil }
 
@@ -104,6 +111,14 @@ func prepareCreate(ctx context.Context, t Target, prefix string) (func(int) erro
 	return func(n int) error { return t.Create(ctx, fmt.Sprintf("%s-%d", prefix, n)) }, nothing, nil
 }
 
+func prepareCreateApart(ctx context.Context, t Target, prefix string) (func(int) error, func() error, error) {
+	own, err := t.Mkdir(ctx, prefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	return prepareCreate(ctx, own, prefix)
+}
+
 func prepareCreateWrite(ctx context.Context, t Target, prefix string) (func(int) error, func() error, error) {
 	data := make([]byte, chunk)
 	step := func(n int) error {
@@ -119,24 +134,26 @@ func prepareCreateWrite(ctx context.Context, t Target, prefix string) (func(int)
 // Micro measures every operation at every place, one after the other.
 func Micro(ctx context.Context, cfg Config) ([]Measurement, error) {
 	var rows []Measurement
-	for i, op := range operations {
+	for i, op := range Operations(cfg.Clients) {
 		for _, place := range cfg.Places {
-			cfg.Progress(fmt.Sprintf("%s, %s: %d clients for %v", op.name, place.Name, cfg.Clients, cfg.Duration))
-			load := Load{Operation: op.name, Clients: cfg.Clients, Duration: cfg.Duration, Prefix: fmt.Sprintf("bench-%d", i)}
+			cfg.Progress(fmt.Sprintf("%s, %s: %d clients for %v", op, place.Name, cfg.Clients, cfg.Duration))
+			load := Load{Operation: op, Clients: cfg.Clients, Duration: cfg.Duration, Prefix: fmt.Sprintf("bench-%d", i)}
 			sample, err := load.Run(ctx, place.Target)
 			if err != nil {
-				return rows, fmt.Errorf("%s, %s: %w", op.name, place.Name, err)
+				return rows, fmt.Errorf("%s, %s: %w", op, place.Name, err)
 			}
-			rows = append(rows, Summarize(op.name, place.Name, cfg.Clients, sample))
+			rows = append(rows, Summarize(op, place.Name, cfg.Clients, sample))
 		}
 	}
 	return rows, nil
 }
 
-// Operations lists those that Micro measures.
-func Operations() (names []string) {
+// Operations lists those that Micro measures with so many clients.
+func Operations(clients int) (names []string) {
 	for _, op := range operations {
-		names = append(names, op.name)
+		if op.name != apart || clients > 1 {
+			names = append(names, op.name)
+		}
 	}
 	return names
 }
@@ -160,7 +177,7 @@ type Sample struct {
 func (l *Load) Run(ctx context.Context, target Target) (Sample, error) {
 	i := slices.IndexFunc(operations, func(op operation) bool { return op.name == l.Operation })
 	if i < 0 {
-		return Sample{}, fmt.Errorf("operation %q: give one of %q", l.Operation, Operations())
+		return Sample{}, fmt.Errorf("operation %q: give one of %q", l.Operation, Operations(l.Clients))
 	}
 	steps, ends, err := l.prepare(ctx, operations[i], target)
 	if err == nil && l.Begin != nil {
@@ -222,18 +239,26 @@ func repeat(ctx context.Context, step func(int) error, duration time.Duration) (
 
 // Summarize makes a row of what was measured, once or several times.
 func Summarize(op, place string, clients int, samples ...Sample) Measurement {
-	var latencies []time.Duration
+	latencies := Latencies(samples...)
 	var elapsed time.Duration
 	for _, s := range samples {
-		latencies = append(latencies, s.Latencies...)
 		elapsed += s.Elapsed
 	}
 	m := Measurement{Operation: op, Place: place, Clients: clients, Operations: len(latencies)}
 	if len(latencies) == 0 {
 		return m
 	}
-	at := func(q float64) float64 { return microseconds(percentile(latencies, q)) }
+	at := func(q float64) float64 { return microseconds(latencies[int(q*float64(len(latencies)-1))]) }
 	m.PerSecond = float64(len(latencies)) / elapsed.Seconds()
 	m.P50, m.P95, m.P99, m.Max = at(0.5), at(0.95), at(0.99), at(1)
 	return m
+}
+
+// Latencies are those of all samples, in ascending order.
+func Latencies(samples ...Sample) (all []time.Duration) {
+	for _, s := range samples {
+		all = append(all, s.Latencies...)
+	}
+	slices.Sort(all)
+	return all
 }

@@ -27,6 +27,12 @@ func (d Directory) Open(_ context.Context, name string) (File, error) {
 	return directoryFile{f}, nil
 }
 
+// Mkdir makes a directory.
+func (d Directory) Mkdir(_ context.Context, name string) (Target, error) {
+	path := filepath.Join(string(d), name)
+	return Directory(path), os.Mkdir(path, 0o755)
+}
+
 type directoryFile struct{ f *os.File }
 
 // ReadAt reads past the kernel's page cache, as the thesis' benchmark does: it drops the

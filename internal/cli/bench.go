@@ -32,7 +32,7 @@ func newBench(logging *logFlags) *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchMicro(logging), newBenchRegions(logging), newBenchBlocks(), newBenchFile(logging), newBenchMulticast(), newBenchProcesses())
+	cmd.AddCommand(newBenchMicro(logging), newBenchRegions(logging), newBenchBlocks(), newBenchFile(logging), newBenchMulticast(), newBenchProcesses(), newBenchGeo())
 	return cmd
 }
 

@@ -54,17 +54,21 @@ var floors = map[string]int{
 	"internal/server": 7,
 	"internal/mount":  7,
 	"internal/mover":  7,
+	"internal/bench":  7,
 	"bench/figures":   7,
 
 	"internal/attach": 7,
 	"internal/dev":    8,
 	"internal/daemon": 8,
-	"internal/bench":  8,
+	"bench/geo":       8,
 	"bench/ordering":  8,
 	"bench/process":   8,
 
 	"internal/cli": 9,
 	"cmd/globalfs": 10,
+
+	"test/wan":     6, // benchmarks use them, too
+	"test/cluster": 7,
 
 	"internal/sim":                       support,
 	"internal/meta/metatest":             support,
@@ -87,6 +91,7 @@ var owners = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":        {"internal/mount"},
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
+	"github.com/google/pprof":             {"bench/geo"},
 	"github.com/spf13/cobra":              {"internal/cli"},
 	"github.com/spf13/pflag":              {"internal/cli"},
 	"go.yaml.in/yaml/v3":                  {"internal/topology"},
@@ -95,7 +100,7 @@ var owners = map[string][]string{
 	"google.golang.org/grpc":              {"internal/registry", "internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
 	"golang.org/x/sync":                   {"internal/block", "internal/client", "internal/collector", "internal/dev", "internal/fsck", "internal/mover", "internal/server", "internal/transport"},
-	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal"},
+	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/block", "internal/dev", "internal/mount", "internal/wal", "test/cluster", "test/wan"},
 	"golang.org/x/time":                   {"internal/block", "internal/transport"},
 	"gonum.org/v1/plot":                   {"bench/figures"},
 	"github.com/prometheus/client_golang": {"internal/metrics"},

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -76,9 +74,15 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 // Names lists the servers, region after region.
 func (c *Cluster) Names() (names []string) {
 	for _, r := range c.cfg.Regions {
-		for d := range c.cfg.Datacenters {
-			names = append(names, fmt.Sprintf("%s%c", r, 'a'+d))
-		}
+		names = append(names, c.cfg.Servers(r)...)
+	}
+	return names
+}
+
+// Servers lists those of a region, as init names them.
+func (c *Config) Servers(region topology.Region) (names []string) {
+	for d := range c.Datacenters {
+		names = append(names, fmt.Sprintf("%s%c", region, 'a'+d))
 	}
 	return names
 }
@@ -221,7 +225,7 @@ func (c *Cluster) Admin(ctx context.Context, args ...string) (string, error) {
 // on gives the command of the binary on a host.
 func (c *Cluster) on(ctx context.Context, host string, args ...string) *exec.Cmd {
 	if c.cfg.Lab != nil {
-		return c.cfg.Lab.Command(ctx, host, c.cfg.Program, args...)
+		return endWithUs(c.cfg.Lab.Command(ctx, host, c.cfg.Program, args...))
 	}
 	return endWithUs(exec.CommandContext(ctx, c.cfg.Program, args...))
 }
@@ -260,24 +264,31 @@ func said(path string, from int64, text string) error {
 	return fmt.Errorf("no line %q", text)
 }
 
-// Close ends all processes: mounts in order, servers and etcd too. The errors are of those that did not end as they should.
+// Close ends all processes: mounts in order, then servers and etcd too. The errors are of those that did not end as they should.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	mounts := c.mounts
 	c.mu.Unlock()
-	var errs []error
+	var unmounts, stops []func() error
 	for _, m := range mounts {
-		errs = append(errs, m.Close())
+		unmounts = append(unmounts, m.Close)
 	}
-	servers := slices.Collect(maps.Values(c.Servers))
+	for _, p := range c.Servers {
+		stops = append(stops, p.Stop)
+	}
 	if c.Etcd != nil {
-		servers = append(servers, c.Etcd)
+		stops = append(stops, c.Etcd.Stop)
 	}
-	var ending sync.WaitGroup
-	failed := make([]error, len(servers))
-	for i, p := range servers {
-		ending.Go(func() { failed[i] = p.Stop() })
+	return errors.Join(together(unmounts), together(stops))
+}
+
+// together calls all at the same time, and waits for them.
+func together(calls []func() error) error {
+	var running sync.WaitGroup
+	errs := make([]error, len(calls))
+	for i, call := range calls {
+		running.Go(func() { errs[i] = call() })
 	}
-	ending.Wait()
-	return errors.Join(append(errs, failed...)...)
+	running.Wait()
+	return errors.Join(errs...)
 }

@@ -191,8 +191,8 @@ func poll(ctx context.Context, try func(ctx context.Context) error) error {
 	}
 }
 
-// endWithUs has the kernel kill a child when this process dies.
+// endWithUs has the kernel kill a child when this process dies. Ctrl-C is for this process only, which ends its children in order.
 func endWithUs(cmd *exec.Cmd) *exec.Cmd {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	return cmd
 }

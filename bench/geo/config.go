@@ -1,0 +1,84 @@
+package geo
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// Settings are the ways to run the cluster, in the order in which they take turns.
+const (
+	Embedded     = "embedded"      // all servers in one process, queues in memory between them
+	EmbeddedGRPC = "embedded-grpc" // the same, gRPC over loopback between them
+	EmbeddedWAN  = "embedded-wan"  // the same as Embedded, with the delays between the regions
+	Loopback     = "loopback"      // a process for each server and mount, on loopback, with TLS
+	Lab          = "lab"           // the same in the WAN laboratory
+)
+
+// Settings lists all of them.
+func Settings() []string { return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, Lab} }
+
+// Config says what to measure, on what.
+type Config struct {
+	Program     string // the globalfs binary
+	Etcd        string // the etcd binary, for Loopback and Lab
+	Dir         string // for data and logs: an empty directory, of no use afterwards
+	Settings    []string
+	Regions     []topology.Region
+	Datacenters int           // a region, one server in each
+	Clients     []int         // in a closed loop; each number is measured
+	Duration    time.Duration // of each measurement in each round
+	Rounds      int
+	Profile     string // directory for CPU profiles of one create; empty: none are taken
+	Progress    func(string)
+}
+
+// Default measures three servers, one a region, in all settings.
+func Default() Config {
+	return Config{
+		Settings: Settings(), Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 1,
+		Clients: []int{1, 8}, Duration: time.Second, Rounds: 3,
+	}
+}
+
+// Validate says what is wrong.
+func (c *Config) Validate() error {
+	for _, s := range c.Settings {
+		if !slices.Contains(Settings(), s) {
+			return fmt.Errorf("setting %q: give some of %q", s, Settings())
+		}
+	}
+	for _, n := range c.Clients {
+		if n < 1 {
+			return fmt.Errorf("%d clients: give at least 1", n)
+		}
+	}
+	spec := c.spec()
+	switch {
+	case len(c.Settings) == 0:
+		return fmt.Errorf("no setting: give some of %q", Settings())
+	case len(c.Clients) == 0:
+		return fmt.Errorf("no number of clients: give at least one")
+	case c.Duration <= 0:
+		return fmt.Errorf("a duration of %v: give a positive one", c.Duration)
+	case c.Rounds < 1:
+		return fmt.Errorf("%d rounds: give at least 1", c.Rounds)
+	}
+	return spec.Validate()
+}
+
+// spec is what all settings run: as many replicas of a region's partition, and copies of a block, as its servers allow, up to three and two.
+func (c *Config) spec() topology.Spec {
+	spec := topology.Spec{Regions: c.Regions, Datacenters: c.Datacenters, Replicas: 1, Copies: max(1, min(c.Datacenters, 2))}
+	if c.Datacenters >= 3 {
+		spec.Replicas = 3
+	}
+	return spec
+}
+
+// NeedsEtcd reports whether a setting has server processes.
+func (c *Config) NeedsEtcd() bool {
+	return slices.Contains(c.Settings, Loopback) || slices.Contains(c.Settings, Lab)
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/bench/geo"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/cluster"
+)
+
+// geoFlags are those of `bench geo`.
+type geoFlags struct {
+	config  geo.Config
+	regions []string
+	dir     string
+	output  string
+	out     string
+}
+
+func newBenchGeo() *cobra.Command {
+	f := geoFlags{config: geo.Default()}
+	cmd := &cobra.Command{
+		Use:   "geo",
+		Short: "The microbenchmarks on real server processes: on loopback and in a wide-area network, beside the embedded cluster",
+		Long: `geo measures reading and writing 1 KB, creating a file, and creating one with 1 KB (thesis section 3.6.1), local and global, through mounts; with
+several clients also creating files apart, each client in a directory of its own, since the kernel makes one file at a time in one:
+
+  embedded        all servers and the mount in one process, queues in memory between them ('globalfs dev')
+  embedded-grpc   the same with gRPC over loopback between the servers
+  embedded-wan    as embedded, with the delays between the regions
+  loopback        etcd, and a process for each server and for a mount in each region, with TLS, on loopback
+  lab             the same on hosts of a wide-area network in this machine, with the delays between the regions; measured from each
+                  region. It needs root and /dev/net/tun, and is left out, with the reason, where these are missing
+
+All run at the same time and take turns. Whoever loads a mount is a process of its own, whose CPU time is not counted. CPU is that of one
+operation: of the mount, the servers in its region (near) and elsewhere (far). Ratios are to embedded: medians over the rounds.
+
+With --profile, creates are then measured again while the profilers of all processes run, and a second table says what one create
+costs each process where.`,
+		Example: `  globalfs bench geo --out bench/results --profile /tmp/profiles
+  globalfs bench geo --settings embedded,loopback --clients 1 --duration 500ms
+  globalfs bench geo --settings lab --datacenters 3 --output json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags, c := cmd.Flags(), &f.config
+	for _, r := range c.Regions {
+		f.regions = append(f.regions, string(r))
+	}
+	flags.StringSliceVar(&c.Settings, "settings", c.Settings, "what to measure on")
+	flags.StringSliceVar(&f.regions, "regions", f.regions, "names of the regions; the first is where it is measured from where nothing is far")
+	flags.IntVar(&c.Datacenters, "datacenters", c.Datacenters, "datacenters a region, one server in each; from 3 on a region's partition has 3 replicas, else 1")
+	flags.IntSliceVar(&c.Clients, "clients", c.Clients, "numbers of clients, each a measurement of its own")
+	flags.DurationVar(&c.Duration, "duration", c.Duration, "of each measurement in each round")
+	flags.IntVar(&c.Rounds, "rounds", c.Rounds, "in which the settings take turns")
+	flags.StringVar(&c.Etcd, "etcd", "", "the etcd program (default: that in PATH, or what deploy/deps.sh has fetched)")
+	flags.StringVar(&c.Profile, "profile", "", "directory for CPU profiles of all processes while files are created")
+	flags.StringVar(&f.dir, "data-dir", "", "where the clusters keep their data, deleted at the end (default: a temporary directory)")
+	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	flags.StringVar(&f.out, "out", "", "directory in which to put geo.txt, geo.json and figures (SVG) as well")
+	cmd.AddCommand(newBenchLoad())
+	return cmd
+}
+
+// newBenchLoad is what `bench geo` starts for each measurement.
+func newBenchLoad() *cobra.Command {
+	var l geo.Load
+	cmd := &cobra.Command{
+		Use:    "load DIR",
+		Short:  "One measurement in a directory",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.Dir = args[0]
+			return l.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&l.Operation, "operation", "create", "what to do")
+	flags.StringVar(&l.Prefix, "prefix", "bench", "of the names of files")
+	flags.IntVar(&l.Clients, "clients", 1, "at the same time")
+	flags.DurationVar(&l.Duration, "duration", time.Second, "for how long")
+	return cmd
+}
+
+// prepare checks the flags and completes the configuration.
+func (f *geoFlags) prepare() (err error) {
+	c := &f.config
+	c.Regions = nil
+	for _, r := range f.regions {
+		c.Regions = append(c.Regions, topology.Region(r))
+	}
+	if f.output != "table" && f.output != "json" {
+		return inputError{fmt.Errorf("--output %q: give table or json", f.output)}
+	}
+	if err := c.Validate(); err != nil {
+		return inputError{err}
+	}
+	if c.Etcd == "" && c.NeedsEtcd() {
+		if c.Etcd, err = cluster.FindEtcd(); err != nil {
+			return inputError{fmt.Errorf("%w: run deploy/deps.sh test, or give --etcd PATH, or --settings without loopback and lab", err)}
+		}
+	}
+	c.Program, err = os.Executable()
+	return err
+}
+
+func (f *geoFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.prepare(); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(f.dir, "globalfs-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	f.config.Dir = work
+	start := time.Now()
+	f.config.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%6.1fs  %s\n", time.Since(start).Seconds(), what) }
+	report, err := geo.Run(cmd.Context(), f.config)
+	if err != nil {
+		return interrupted(cmd.Context(), err)
+	}
+	write := report.WriteTable
+	if f.output == "json" {
+		write = report.WriteJSON
+	}
+	err = write(cmd.OutOrStdout())
+	if f.out != "" {
+		err = errors.Join(err, report.WriteFiles(f.out))
+	}
+	return err
+}

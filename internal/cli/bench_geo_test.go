@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/bench/geo"
+	"github.com/globalfs/globalfs/test/cluster"
+)
+
+// asProgram makes this test binary the program.
+const asProgram = "GLOBALFS_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// Every operation is measured in all settings that there are here, and profiled in all processes; nothing stays mounted, on the disk or running.
+func TestBenchGeo(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
+		t.Skipf("a mount needs root and /dev/fuse: %v", err)
+	}
+	if _, err := cluster.FindEtcd(); err != nil {
+		t.Skipf("no etcd: deploy/deps.sh test fetches it (%v)", err)
+	}
+	t.Setenv(asProgram, "1")
+	work, saved, profiles := t.TempDir(), t.TempDir(), t.TempDir()
+	var out, said bytes.Buffer
+	code := Main([]string{
+		"bench", "geo", "--settings", "embedded,loopback,lab", "--clients", "2", "--duration", "30ms", "--rounds", "1", "--data-dir", work,
+		"--profile", profiles, "--out", saved, "-o", "json",
+	}, &out, &said)
+	require.Equal(t, exitOK, code, said.String())
+	var report geo.Report
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	posts := map[string]int{"embedded": 1, "loopback": 1, "lab": 3}
+	processes := map[string]int{"embedded": 1, "loopback": 4, "lab": 4}
+	if reason, ok := report.Skipped["lab"]; ok {
+		require.Contains(t, said.String(), "not measured: lab: "+reason)
+		delete(posts, "lab")
+	} else {
+		require.Positive(t, report.Late)
+	}
+	rows, costs := map[string]int{}, map[string]int{}
+	for _, r := range report.Rows {
+		require.Positive(t, r.P50, "%+v", r)
+		require.Positive(t, r.Latency, "%+v", r)
+		if r.Setting == "lab" && r.Place == "global" && !strings.HasPrefix(r.Operation, "read") {
+			require.Greater(t, r.P50, 70e3, "%+v is faster than light", r)
+		}
+		rows[r.Setting]++
+	}
+	for _, c := range report.Costs {
+		require.Positive(t, c.Creates, "%+v", c)
+		costs[c.Setting]++
+	}
+	for setting, n := range posts {
+		require.Equal(t, 5*2*n, rows[setting], setting)
+		require.Equal(t, 2*processes[setting], costs[setting], setting)
+	}
+	left, err := os.ReadDir(work)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	mounts, err := os.ReadFile("/proc/mounts")
+	require.NoError(t, err)
+	require.NotContains(t, string(mounts), work)
+	for _, name := range []string{"geo.json", "geo.txt", "geo-create-local.svg", "geo-create-global.svg"} {
+		require.FileExists(t, filepath.Join(saved, name))
+	}
+	taken, err := os.ReadDir(profiles)
+	require.NoError(t, err)
+	require.Len(t, taken, len(report.Costs))
+}
+
+func TestBenchGeoInput(t *testing.T) {
+	for _, args := range [][]string{
+		{"--settings", "moon"}, {"--settings", ""}, {"--regions", ""}, {"--datacenters", "0"}, {"--clients", "0"}, {"--duration", "0s"}, {"--rounds", "0"},
+		{"-o", "xml"},
+	} {
+		var out, err bytes.Buffer
+		code := Main(append([]string{"bench", "geo"}, args...), &out, &err)
+		require.Equal(t, exitInput, code, "%v: %s", args, err.String())
+		require.Contains(t, err.String(), ": give ")
+	}
+}
