@@ -134,7 +134,7 @@ func (r *Report) figure(place string) *figures.Figure {
 // distribution gives the percentiles.
 func distribution(samples []bench.Sample) (points []figures.Point) {
 	latencies := bench.Latencies(samples...)
-	for percent := 0; percent <= 100; percent++ {
+	for percent := range 101 {
 		at := latencies[percent*(len(latencies)-1)/100]
 		points = append(points, figures.Point{X: microseconds(at), Y: float64(percent)})
 	}

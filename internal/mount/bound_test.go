@@ -19,8 +19,8 @@ import (
 // shell runs a script in a directory as somebody who is in group 1001 too.
 func shell(t *testing.T, dir string, id uint32, script string) error {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), "sh", "-ec", script)
-	run.Dir = dir
+	// The shell goes there, not the child before it is the shell: that is still this process, which serves the mount (doc.go).
+	run := exec.CommandContext(t.Context(), "sh", "-ec", `cd "$1"; eval "$2"`, "sh", dir, script)
 	run.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id, Groups: []uint32{1001}}}
 	out, err := run.CombinedOutput()
 	t.Logf("%s", out)
