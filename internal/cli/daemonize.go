@@ -17,8 +17,8 @@ import (
 // daemonEnvironment tells the child what it is.
 const daemonEnvironment = "GLOBALFS_DAEMON_LOG"
 
-// readyFD is the pipe's descriptor in the child.
-const readyFD = 3
+// readyEnvironment tells the child where to say that it can be used: a file.
+const readyEnvironment = "GLOBALFS_DAEMON_READY"
 
 // isDaemon reports whether this process is such a child.
 func isDaemon() bool {
@@ -35,15 +35,22 @@ func daemonize(ctx context.Context, stderr io.Writer, logFile string) error {
 	defer func() { _ = read.Close() }() // only for reading
 	child := exec.Command("/proc/self/exe", os.Args[1:]...)
 	child.Args[0] = os.Args[0]
-	child.Env = append(os.Environ(), daemonEnvironment+"="+logFile)
-	child.Stderr, child.ExtraFiles = stderr, []*os.File{write}
+	// By its path in /proc, so that a child of the child can say it, too.
+	child.Env = append(os.Environ(), daemonEnvironment+"="+logFile, fmt.Sprintf("%s=/proc/%d/fd/%d", readyEnvironment, os.Getpid(), write.Fd()))
+	child.Stderr = stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if f, ok := stderr.(*os.File); ok {
 		child.Stderr = f // the child keeps it, no goroutine copies
 	}
-	if err := errors.Join(child.Start(), write.Close()); err != nil {
-		return err
+	if err := child.Start(); err != nil {
+		return errors.Join(err, write.Close())
 	}
+	ended := make(chan error, 1)
+	go func() {
+		err := child.Wait()
+		_ = write.Close() // nobody will say anything any more
+		ended <- err
+	}()
 	told := make(chan bool, 1)
 	go func() {
 		line, _ := bufio.NewReader(read).ReadString('\n')
@@ -52,41 +59,51 @@ func daemonize(ctx context.Context, stderr io.Writer, logFile string) error {
 	select {
 	case ready := <-told:
 		if ready {
-			return child.Process.Release()
+			return nil
 		}
 	case <-ctx.Done():
 		_ = child.Process.Signal(syscall.SIGTERM) // it may have ended
 	}
-	err = child.Wait()
+	return errors.Join(asItEnded(<-ended), ctx.Err())
+}
+
+// asItEnded passes on how another process has ended, which has said why.
+func asItEnded(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return statusError{errSaid, exit.ExitCode()}
 	}
-	return errors.Join(err, ctx.Err())
+	return err
 }
 
 // errSaid stands for an error that another process has printed.
 var errSaid = errors.New("the process in the background has ended")
 
-// tellParent says that the daemon can be used, and turns its output away from the terminal. In another process it does nothing.
-func tellParent() {
-	path, is := os.LookupEnv(daemonEnvironment)
-	if !is {
-		return
-	}
+// turnAway turns a daemon's input and output away from the terminal, to its log.
+func turnAway() {
+	path := os.Getenv(daemonEnvironment)
 	if path == "" {
 		path = os.DevNull
 	}
-	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "globalfs: no log: %v\n", err)
-	} else {
-		for _, fd := range []int{0, 1, 2} {
-			_ = syscall.Dup3(int(log.Fd()), fd, 0) // cannot fail: both are open
-		}
-		_ = log.Close()
+		return
 	}
-	pipe := os.NewFile(readyFD, "ready")
-	_, _ = pipe.WriteString("ready\n") // a parent that has gone does not care
-	_ = pipe.Close()
+	for _, fd := range []int{0, 1, 2} {
+		_ = syscall.Dup3(int(log.Fd()), fd, 0) // cannot fail: both are open
+	}
+	_ = log.Close()
+}
+
+// tellParent says that a daemon can be used, and turns away from the terminal. In another process it does nothing.
+func tellParent() {
+	if !isDaemon() {
+		return
+	}
+	turnAway()
+	if ready, err := os.OpenFile(os.Getenv(readyEnvironment), os.O_WRONLY, 0); err == nil { // else the parent has gone
+		_, _ = ready.WriteString("ready\n")
+		_ = ready.Close()
+	}
 }

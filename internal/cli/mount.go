@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/mount"
 )
 
 // mountFlags are those of `mount`.
@@ -28,6 +29,7 @@ type mountFlags struct {
 	readOnly     bool
 	fsName       string
 	takeOver     bool
+	supervised   bool
 	logFile      string
 	profiler     string
 }
@@ -70,6 +72,7 @@ SERVERs are HOST:PORT of some servers of the cluster: one that answers is enough
 	flags.Var(&f.cacheSize, "cache-size", "how much of the disk --cache-dir may take, at least 16MiB")
 	flags.Var(&f.memory, "memory-cache", "how much memory is used to remember blocks")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "what is read is as new as all that ended before anywhere")
+	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
 	flags.StringVar(&f.logFile, "log-file", "", "where the process in the background logs to (default: nowhere)")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
@@ -119,6 +122,9 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	}
 	if f.fsName == "" {
 		f.fsName = args[0]
+	}
+	if f.supervised && !mount.IsHeld() {
+		return supervise(cmd.Context(), logger)
 	}
 	return f.serve(cmd.Context(), strings.Split(args[0], ","), dir, cmd.OutOrStdout(), logger)
 }

@@ -62,40 +62,59 @@ func (f *mountFlags) connectTo(ctx context.Context, servers []string, logger *sl
 	return daemon.Connect(ctx, cfg)
 }
 
-// mount makes the mount, or takes it over, and gives what ends all that serves it.
+// mount makes the mount, or goes on with one, and gives what ends all that serves it.
 func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, logger *slog.Logger) (_ *mount.Mount, end func() error, err error) {
-	socket, err := mount.HandoverPath(dir)
-	if err != nil && f.takeOver {
+	keeper, handed, err := mount.Held()
+	if err != nil {
 		return nil, nil, err
 	}
-	var handed *mount.Handed
-	var resume *client.State
-	if f.takeOver {
+	socket, noSocket := mount.HandoverPath(dir)
+	if f.takeOver && handed == nil {
+		if noSocket != nil {
+			return nil, nil, noSocket
+		}
 		if handed, err = mount.RequestHandover(ctx, socket); err != nil {
 			return nil, nil, err
 		}
+	}
+	m, end, err := f.goOn(ctx, a, dir, handed, logger)
+	if err != nil {
+		if handed != nil {
+			err = errors.Join(err, handed.Close())
+		}
+		return nil, nil, err
+	}
+	if keeper != nil {
+		if err := keeper.Keep(m); err != nil {
+			logger.Warn("nobody goes on with this mount if this process dies", "error", err)
+		}
+	}
+	if noSocket == nil {
+		noSocket = m.OfferHandover(socket)
+	}
+	if noSocket != nil {
+		logger.Warn("this mount cannot be handed over to another process", "error", noSocket)
+	}
+	return m, end, nil
+}
+
+// goOn serves what is handed, or makes a mount.
+func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, handed *mount.Handed, logger *slog.Logger) (_ *mount.Mount, end func() error, err error) {
+	var resume *client.State
+	if handed != nil {
 		if resume, err = handed.Client(); err != nil {
-			return nil, nil, errors.Join(err, handed.Close())
+			return nil, nil, err
 		}
 	}
 	c, end, err := f.client(ctx, a, resume, logger)
-	if err == nil {
-		var m *mount.Mount
-		if m, err = f.begin(a, c, dir, handed, logger); err == nil {
-			if socket != "" {
-				err = m.OfferHandover(socket)
-			}
-			if err != nil {
-				logger.Warn("this mount cannot be handed over to another process", "error", err)
-			}
-			return m, end, nil
-		}
-		err = errors.Join(err, end())
+	if err != nil {
+		return nil, nil, err
 	}
-	if handed != nil {
-		err = errors.Join(err, handed.Close())
+	m, err := f.begin(a, c, dir, handed, logger)
+	if err != nil {
+		return nil, nil, errors.Join(err, end())
 	}
-	return nil, nil, err
+	return m, end, nil
 }
 
 // begin mounts, or takes what is handed.

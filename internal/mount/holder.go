@@ -26,6 +26,8 @@ import (
 type Holder struct {
 	// Command makes the command of a daemon, which calls Held. ExtraFiles and Cancel are the holder's.
 	Command func(ctx context.Context) *exec.Cmd
+	// Started is called when a daemon was started; nil: nobody wants to know.
+	Started func()
 	Logger  *slog.Logger // nil: slog.Default()
 }
 
@@ -153,6 +155,9 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 	if err := errors.Join(cmd.Start(), theirs.Close()); err != nil {
 		return err
 	}
+	if h.Started != nil {
+		h.Started()
+	}
 	if has.device != nil {
 		err = own.say(wordState, int(has.device.Fd()), int(has.memory.Fd()))
 	} else {
@@ -221,6 +226,12 @@ func linkOf(f *os.File) (*link, error) {
 		return nil, errors.Join(fmt.Errorf("%v is not a connection between processes", conn.LocalAddr()), conn.Close())
 	}
 	return &link{unixConn}, nil
+}
+
+// IsHeld reports whether this process was started by a Holder and has not called Held yet.
+func IsHeld() bool {
+	_, is := os.LookupEnv(holderVariable)
+	return is
 }
 
 // Held gives a daemon its holder, nil if it was started by none, and the mount that it is to go on with, nil if it is to make one.

@@ -257,3 +257,54 @@ func TestTakeOver(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, said, "no process that would hand over this mount runs")
 }
+
+// A supervised mount outlives the processes that serve it: what a program writes meanwhile waits.
+func TestSupervised(t *testing.T) {
+	c := start(t)
+	dir := t.TempDir()
+	code, said := c.ranAs(t, "globalfs", "mount", c.Address("easta"), dir, "--certs", c.Certs(), "--region", "east", "--supervise")
+	require.Zero(t, code, said)
+	require.Len(t, serving(t, dir), 2, "who holds it, and who serves it")
+	path := filepath.Join(dir, "east", "file")
+	for n := range 4 {
+		require.NoError(t, os.WriteFile(path, fmt.Append(nil, n), 0o644))
+		got, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(n), string(got))
+		if n == 3 {
+			break
+		}
+		before := servedBy(t, dir)
+		require.NoError(t, unix.Kill(before, unix.SIGKILL))
+		require.Eventually(t, func() bool { now := servedBy(t, dir); return now != 0 && now != before }, 10*time.Second, 10*time.Millisecond)
+	}
+	code, said = c.ranAs(t, "globalfs", "umount", dir)
+	require.Zero(t, code, said)
+	require.Eventually(t, func() bool { return len(serving(t, dir)) == 0 }, 30*time.Second, 20*time.Millisecond)
+}
+
+// servedBy gives the process among those of a mount point that is the child of another; 0 if there is none just now.
+func servedBy(t *testing.T, dir string) int {
+	t.Helper()
+	parents := map[int]int{}
+	for _, path := range serving(t, dir) {
+		var pid, parent int
+		var state string
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "stat"))
+		if err != nil {
+			continue
+		}
+		after := text[bytes.LastIndexByte(text, ')')+1:]
+		_, err = fmt.Sscan(string(after), &state, &parent)
+		require.NoError(t, err)
+		_, err = fmt.Sscanf(path, "/proc/%d/cmdline", &pid)
+		require.NoError(t, err)
+		parents[pid] = parent
+	}
+	for pid, parent := range parents {
+		if _, ok := parents[parent]; ok {
+			return pid
+		}
+	}
+	return 0
+}
