@@ -29,13 +29,17 @@ func printHealth(out io.Writer, h *daemon.Health) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v\t%d\t%d\t", s.Name, s.Region, s.Address, s.State, s.UpFor, s.Replicas, s.Leads)
 		printStorageOf(w, s.Storage)
 	}
-	fmt.Fprintln(w, "\nPARTITION\tPATH\tKIND\tLEADER\tAPPLIED\tREPLICAS (behind)")
+	fmt.Fprintln(w, "\nPARTITION\tPATH\tKIND\tLEADER\tAPPLIED\tDATA\tTO COLLECT\tREPLICAS (behind)")
 	for _, p := range h.Partitions {
 		kind := "local"
 		if p.Region == "" {
 			kind = "global"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t", p.ID, p.Path, kind, orDash(p.Leader), p.Applied)
+		data, dropped := "-", "-"
+		if p.Data != nil {
+			data, dropped = size(p.Data.Bytes), size(p.Data.DroppedBytes)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t", p.ID, p.Path, kind, orDash(p.Leader), p.Applied, data, dropped)
 		for _, r := range p.Replicas {
 			if r.Up {
 				fmt.Fprintf(w, "%s (%d) ", r.Server, r.Lag)

@@ -65,10 +65,19 @@ type ReplicaStatus struct {
 	Partition uint16 `json:"partition"`
 	Process   uint32 `json:"process"`
 	Leads     bool   `json:"leads"`
-	Seated    bool   `json:"seated"`    // false: it does not take part yet
-	Applied   uint64 `json:"applied"`   // commands of its partition
-	Undecided int    `json:"undecided"` // commands of several partitions that wait for others
-	AgeMS     int64  `json:"age_ms"`    // what it reads is not older
+	Seated    bool   `json:"seated"`         // false: it does not take part yet
+	Applied   uint64 `json:"applied"`        // commands of its partition
+	Undecided int    `json:"undecided"`      // commands of several partitions that wait for others
+	AgeMS     int64  `json:"age_ms"`         // what it reads is not older
+	Data      *Data  `json:"data,omitempty"` // of its partition, if it leads that
+}
+
+// Data is what the files of a partition hold, one copy of each block.
+type Data struct {
+	Blocks        uint64 `json:"blocks"`
+	Bytes         uint64 `json:"bytes"`
+	DroppedBlocks uint64 `json:"dropped_blocks"` // that no file needs any more, until they are collected
+	DroppedBytes  uint64 `json:"dropped_bytes"`
 }
 
 // Changed tells what a change has made.

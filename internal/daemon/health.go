@@ -39,7 +39,8 @@ type PartitionHealth struct {
 	Region   topology.Region `json:"region,omitempty"` // empty: global
 	Leader   string          `json:"leader,omitempty"` // its server; empty: none just now, the next update finds one
 	Replicas []ReplicaHealth `json:"replicas"`
-	Applied  uint64          `json:"applied"` // by the replica that is furthest
+	Applied  uint64          `json:"applied"`        // by the replica that is furthest
+	Data     *Data           `json:"data,omitempty"` // as the leader knows it
 }
 
 // ReplicaHealth is one replica.
@@ -159,7 +160,7 @@ func (j *judge) partition(p *topology.Partition) {
 			down = append(down, r.Server)
 		}
 		if status.Leads {
-			h.Leader = r.Server
+			h.Leader, h.Data = r.Server, status.Data
 		}
 		h.Replicas = append(h.Replicas, one)
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
@@ -30,8 +31,29 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 			Partition: r.Partition, Process: uint32(r.Self), Leads: r.Leads, Seated: r.Seated, Applied: r.Applied, Undecided: r.Undecided, AgeMS: r.Age.Milliseconds(),
 		})
 	}
+	s.tellData(ctx, status.Replicas)
 	status.Storage = s.storage(d.cluster, self)
 	return status
+}
+
+// dataPatience bounds how long a partition is asked for its usage.
+const dataPatience = time.Second
+
+// tellData adds what the partitions hold that are led here.
+func (s *Server) tellData(ctx context.Context, replicas []ReplicaStatus) {
+	ctx, cancel := context.WithTimeout(ctx, dataPatience)
+	defer cancel()
+	var asking sync.WaitGroup
+	for i := range replicas {
+		if r := &replicas[i]; r.Leads {
+			asking.Go(func() {
+				if _, usage, err := s.work.client.DroppedBlocks(ctx, r.Partition, 0, time.Time{}); err == nil {
+					r.Data = &Data{Blocks: usage.Blocks, Bytes: usage.Bytes, DroppedBlocks: usage.Dropped, DroppedBytes: usage.DroppedBytes}
+				}
+			})
+		}
+	}
+	asking.Wait()
 }
 
 // storage tells of the storage node; nil if there is none.
