@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +46,10 @@ type Report struct {
 func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if slices.Contains(cfg.Settings, Lab) {
+		// What we compute between measurements shall not delay packets: Linux decides then, not Go's scheduler (see package wan).
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4 * runtime.NumCPU()))
 	}
 	report = &Report{Datacenters: cfg.Datacenters, Skipped: map[string]string{}}
 	var stages []*stage
