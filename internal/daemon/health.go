@@ -61,7 +61,6 @@ const (
 	PartitionWeak    = "PARTITION_WEAK"    // a majority, but replicas are missing
 	ReplicaBehind    = "REPLICA_BEHIND"
 	RepairPending    = "REPAIR_PENDING"
-	BlocksMissing    = "BLOCKS_MISSING" // copies, which repair makes
 	BlocksLost       = "BLOCKS_LOST"
 )
 
@@ -136,9 +135,6 @@ func (j *judge) storage(server string, s *mount.StorageServer) {
 	}
 	if last.Lost > 0 {
 		j.problem(BlocksLost, "%d blocks have no good copy in the region, says server %s: its log names them", last.Lost, server)
-	}
-	if last.Missing > 0 {
-		j.problem(BlocksMissing, "server %s found %d copies missing in its last round of repair, which makes them", server, last.Missing)
 	}
 }
 
