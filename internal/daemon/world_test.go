@@ -14,20 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/attach"
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
 	"github.com/globalfs/globalfs/internal/topology"
 )
-
-// impatient repairs within moments.
-var impatient = block.Healing{
-	PingInterval: 100 * time.Millisecond, DownAfter: time.Second,
-	RepairInterval: time.Second, RepairPause: 50 * time.Millisecond, RepairBytes: 256 << 20,
-	ScrubPause: time.Second, ScrubBytes: 256 << 20,
-}
 
 // quiet logs what is worth an operator's attention.
 func quiet() *slog.Logger {
@@ -99,7 +92,7 @@ func (w *world) certify() {
 
 // tryStart starts a server.
 func (w *world) tryStart(ctx context.Context, name string, file File) (*process, error) {
-	s, err := StartServer(ctx, ServerConfig{File: &file, Name: name, Healing: impatient, Build: "test", Logger: quiet().With("server", name)})
+	s, err := StartServer(ctx, ServerConfig{File: &file, Name: name, Healing: blocktest.Impatient(), Build: "test", Logger: quiet().With("server", name)})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -24,13 +25,6 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
-
-// impatient heals a region within seconds.
-var impatient = block.Healing{
-	PingInterval: 100 * time.Millisecond, DownAfter: time.Second,
-	RepairInterval: time.Second, RepairPause: 50 * time.Millisecond, RepairBytes: 256 << 20,
-	ScrubPause: time.Second, ScrubBytes: 256 << 20,
-}
 
 // contents are files in a directory and what was written to them.
 type contents struct {
@@ -97,7 +91,7 @@ func awaitWhole(t *testing.T, c *Cluster) {
 				return false
 			}
 			last := s.Status.Repair.Last
-			if !last.Complete || last.Version != regions[0].Version || last.Missing+last.Strays > 0 || last.FinishedAt.Before(now.Add(2*impatient.RepairInterval)) {
+			if !last.Complete || last.Version != regions[0].Version || last.Missing+last.Strays > 0 || last.FinishedAt.Before(now.Add(2*blocktest.Impatient().RepairInterval)) {
 				return false
 			}
 		}
@@ -125,7 +119,7 @@ func copies(t *testing.T, c *Cluster, cl *attach.Client) (copies, blocks uint64)
 func TestStorageServersComeAndGo(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions = cfg.Spec.Regions[:1]
-	cfg.GRPC, cfg.Healing = true, impatient
+	cfg.GRPC, cfg.Healing = true, blocktest.Impatient()
 	region := cfg.Spec.Regions[0]
 	var f *contents
 	t.Run("change", func(t *testing.T) {
@@ -253,7 +247,7 @@ func TestGarbageGoes(t *testing.T) {
 // A server that has left is taken out, and the others hear of it, also if that fails for a while.
 func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 	cfg := testConfig(t.TempDir())
-	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], impatient
+	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
 	c := start(t, cfg)
 	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
 	require.NoError(t, err)
@@ -289,7 +283,7 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 // A server is taken out only once every other one knows that it leaves: one that does not might still count on it.
 func TestServerLeavesOnceAllKnow(t *testing.T) {
 	cfg := testConfig(t.TempDir())
-	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], impatient
+	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
 	c := start(t, cfg)
 	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
 	require.NoError(t, err)
@@ -308,7 +302,7 @@ func TestServerLeavesOnceAllKnow(t *testing.T) {
 // the disk.
 func TestOneServerHangs(t *testing.T) {
 	cfg := testConfig(t.TempDir())
-	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], impatient
+	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
 	c := start(t, cfg)
 	cl := in(t, c, cfg.Spec.Regions[0])
 	before, err := cl.StatFS(t.Context(), posix.Root)
@@ -336,7 +330,7 @@ func TestOneServerHangs(t *testing.T) {
 // A server that has left is not told of any more.
 func TestMetricsOfAServerThatHasLeft(t *testing.T) {
 	cfg := testConfig(t.TempDir())
-	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], impatient
+	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
 	c := start(t, cfg)
 	scrape := func() string {
 		w := httptest.NewRecorder()

@@ -26,6 +26,15 @@ func Healing() block.Healing {
 	return h
 }
 
+// Impatient heals a region within seconds.
+func Impatient() block.Healing {
+	return block.Healing{
+		PingInterval: 100 * time.Millisecond, DownAfter: time.Second,
+		RepairInterval: time.Second, RepairPause: 50 * time.Millisecond, RepairBytes: 256 << 20,
+		ScrubPause: time.Second, ScrubBytes: 256 << 20,
+	}
+}
+
 // Region is a DHT in one process. It is the block.Caller of its clients; its servers, numbered from
 // 1 and spread over three datacenters, are started with Run, else they only answer.
 type Region struct {
