@@ -218,6 +218,9 @@ func tellMember(ctx context.Context, admin *block.Admin, d *description, self *t
 func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
 	s.registry.Watch(ctx, func(document registry.Document) {
 		d, err := read(document)
+		if err == nil {
+			err = s.mustHave(d)
+		}
 		if err != nil {
 			s.cfg.Logger.Error("the registry has a description of the cluster that makes no sense: going on with the last one", "error", err)
 			return

@@ -84,6 +84,9 @@ func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology
 		if err == nil {
 			err = s.remembers(was.spec.Version)
 		}
+		if err == nil {
+			err = s.mustHave(was)
+		}
 		if err != nil {
 			return nil, err
 		}
