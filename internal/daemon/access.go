@@ -69,15 +69,24 @@ func (a *Access) find(ctx context.Context) error {
 		}()
 	}
 	var errs []string
+	found := false
 	for range a.cfg.Servers {
 		got := <-answers
-		if got.err == nil {
-			if got.err = a.take(&got.description); got.err == nil {
-				a.region = got.description.Region
-				return nil
-			}
+		if found {
+			continue
 		}
-		errs = append(errs, "  "+got.err.Error())
+		if got.err == nil {
+			got.err = a.take(&got.description)
+		}
+		if got.err != nil {
+			errs = append(errs, "  "+got.err.Error())
+			continue
+		}
+		a.region, found = got.description.Region, true
+		cancel() // the others are waited for: they end with ctx
+	}
+	if found {
+		return nil
 	}
 	slices.Sort(errs)
 	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
