@@ -84,7 +84,10 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
-	return s, s.open(ctx)
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // claimName fails if the server runs elsewhere (D2), as far as the registry can tell now.
