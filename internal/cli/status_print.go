@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/mount"
@@ -26,7 +27,7 @@ func printHealth(out io.Writer, h *daemon.Health) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\tdown\t-\t-\t-\t-\t-\t-\n", s.Name, s.Region, s.Address)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v\t%d\t%d\t", s.Name, s.Region, s.Address, s.State, s.UpFor, s.Replicas, s.Leads)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v\t%d\t%d\t", s.Name, s.Region, s.Address, s.State, time.Duration(s.UpFor)*time.Second, s.Replicas, s.Leads)
 		printStorageOf(w, s.Storage)
 	}
 	fmt.Fprintln(w, "\nPARTITION\tPATH\tKIND\tLEADER\tAPPLIED\tDATA\tTO COLLECT\tREPLICAS (behind)")

@@ -26,7 +26,7 @@ type ServerHealth struct {
 	Address  string               `json:"address"`
 	State    string               `json:"state"` // up, down, leaving
 	Build    string               `json:"build,omitempty"`
-	UpFor    time.Duration        `json:"up_for,omitempty"`
+	UpFor    int64                `json:"up_for_s,omitempty"` // seconds
 	Replicas int                  `json:"replicas"`
 	Leads    int                  `json:"leads"`
 	Storage  *mount.StorageServer `json:"storage,omitempty"`
@@ -105,7 +105,7 @@ func (j *judge) server(a *Answer) {
 		s.State = string(a.Server.State)
 	}
 	status := &a.Status
-	s.Build, s.UpFor, s.Replicas, s.Storage = status.Build, time.Since(status.Started).Round(time.Second), len(status.Replicas), status.Storage
+	s.Build, s.UpFor, s.Replicas, s.Storage = status.Build, int64(time.Since(status.Started).Seconds()), len(status.Replicas), status.Storage
 	for _, r := range status.Replicas {
 		j.replicas[r.Process] = r
 		if r.Leads {
