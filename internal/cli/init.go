@@ -23,6 +23,8 @@ type initFlags struct {
 	addresses map[string]string
 	loopback  int
 	force     bool
+
+	servers []string // their names, once they are located
 }
 
 func newInit() *cobra.Command {
@@ -98,6 +100,7 @@ func (f *initFlags) locate() error {
 	}
 	f.file.Addresses = map[string]string{}
 	for i, s := range plan.Servers {
+		f.servers = append(f.servers, s.Name)
 		switch address, given := f.addresses[s.Name]; {
 		case given:
 			f.file.Addresses[s.Name] = address
@@ -108,7 +111,7 @@ func (f *initFlags) locate() error {
 		}
 	}
 	for name := range f.addresses {
-		if !slices.ContainsFunc(plan.Servers, func(s topology.Server) bool { return s.Name == name }) {
+		if !slices.Contains(f.servers, name) {
 			return fmt.Errorf("--address %s: there is no such server", name)
 		}
 	}
@@ -118,17 +121,11 @@ func (f *initFlags) locate() error {
 // next says what is to be done with the file.
 func (f *initFlags) next(cmd *cobra.Command, path string) {
 	out := cmd.OutOrStdout()
-	var names []string
-	for _, r := range f.file.Regions {
-		for d := range f.file.Datacenters {
-			names = append(names, fmt.Sprintf("%s%c", r, 'a'+d))
-		}
-	}
-	fmt.Fprintf(out, "wrote %s: %d servers in %d regions. Next:\n", path, len(names), len(f.file.Regions))
+	fmt.Fprintf(out, "wrote %s: %d servers in %d regions. Next:\n", path, len(f.servers), len(f.file.Regions))
 	if f.file.Certificates != "" {
 		fmt.Fprintf(out, "  globalfs certs init --cluster %s --dir %s\n", f.file.Name, f.file.Certificates)
-		fmt.Fprintf(out, "  globalfs certs server --dir %s NAME          # for each of: %s\n", f.file.Certificates, strings.Join(names, " "))
+		fmt.Fprintf(out, "  globalfs certs server --dir %s NAME          # for each of: %s\n", f.file.Certificates, strings.Join(f.servers, " "))
 	}
 	fmt.Fprintf(out, "  globalfs server NAME --config %s             # for each of them, on its host\n", path)
-	fmt.Fprintf(out, "  globalfs mount %s /mnt/globalfs\n", f.file.Addresses[names[0]])
+	fmt.Fprintf(out, "  globalfs mount %s /mnt/globalfs\n", f.file.Addresses[f.servers[0]])
 }
