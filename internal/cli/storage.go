@@ -229,7 +229,7 @@ func changeStorage(ctx context.Context, path string, change mount.StorageChange)
 		return nil, err
 	}
 	if err := setControl(ctx, path, mount.XattrStorage, value); err != nil {
-		return nil, fmt.Errorf("%w: the log of the mount says why", err)
+		return nil, fmt.Errorf("%w: the log of the mount says why; servers that 'globalfs server' runs are changed by 'globalfs admin'", err)
 	}
 	return storageOf(ctx, path)
 }
