@@ -20,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/test/cluster"
 )
 
 // TLS are the files with which an etcd encrypts and asks its clients for certificates.
@@ -46,28 +48,12 @@ type Etcd struct {
 	output  *bytes.Buffer
 }
 
-// binary is the one in PATH, or where deploy/deps.sh puts one.
-func binary() (string, error) {
-	if path, err := exec.LookPath("etcd"); err == nil {
-		return path, nil
-	}
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		cache = filepath.Join(home, ".cache")
-	}
-	return exec.LookPath(filepath.Join(cache, "globalfs", "tools", "etcd"))
-}
-
 // Start runs one etcd without TLS, and returns when it answers. The test is skipped if etcd is not installed.
 func Start(t testing.TB) *Etcd { return StartWith(t, Options{})[0] }
 
 // StartWith runs an etcd as options say, and returns its members when all answer.
 func StartWith(t testing.TB, options Options) []*Etcd {
-	path, err := binary()
+	path, err := cluster.FindEtcd()
 	if err != nil {
 		t.Skipf("no etcd: run deploy/deps.sh test (%v)", err)
 	}
@@ -76,12 +62,12 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 		scheme = "https"
 	}
 	members := make([]*Etcd, max(options.Members, 1))
-	peers, cluster := make([]string, len(members)), make([]string, len(members))
+	peers, initial := make([]string, len(members)), make([]string, len(members))
 	// Other processes may take these ports before etcd does: then etcd says so and the test fails.
 	addresses := freeAddresses(t, 3*len(members))
 	for i := range members {
 		peers[i] = "http://" + addresses[3*i]
-		cluster[i] = fmt.Sprintf("m%d=%s", i, peers[i])
+		initial[i] = fmt.Sprintf("m%d=%s", i, peers[i])
 	}
 	for i := range members {
 		e := &Etcd{
@@ -90,7 +76,7 @@ func StartWith(t testing.TB, options Options) []*Etcd {
 		}
 		e.args = []string{
 			"--name", fmt.Sprintf("m%d", i), "--data-dir", e.Dir,
-			"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i], "--initial-cluster", strings.Join(cluster, ","),
+			"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i], "--initial-cluster", strings.Join(initial, ","),
 			"--listen-client-urls", e.endpoint, "--advertise-client-urls", e.endpoint, "--listen-metrics-urls", e.health,
 			"--heartbeat-interval", "50", "--election-timeout", "500", // it is all on one machine
 		}
