@@ -17,7 +17,7 @@ GOVULNCHECK := v1.8.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector.
-CONCURRENT := $(addprefix ./internal/,block block/objects client collector daemon dev driver fsck mount mover registry server transport wal) ./test/wan
+CONCURRENT := $(addprefix ./internal/,block block/objects client collector daemon dev driver fsck mount mover registry server transport wal) ./test/bubble ./test/wan
 
 ##@ Use
 
@@ -54,12 +54,12 @@ arch: ## the import rules, the documentation rules, the dependency list, and tha
 	go test -count=1 ./test/arch ./test/mutants
 
 .PHONY: unit
-unit: ## all packages but the slow ones: those on a real mount, and those that mostly wait, which `make race` runs
-	go test -timeout 10m $$(go list ./... | grep -v /test/ | grep -vE '/internal/(daemon|registry)$$')
+unit: ## all packages but those that mostly wait, which `make race` runs
+	go test -timeout 10m $$(go list ./... | grep -v /test/ | grep -vE '/internal/(daemon|dev|mount|registry)$$')
 
 .PHONY: race
 race: ## the concurrent packages with the race detector
-	@if command -v cc >/dev/null; then go test -race -timeout 10m $(CONCURRENT); else \
+	@if command -v cc >/dev/null; then go test -race -short -timeout 10m $(CONCURRENT); else \
 		echo 'without the race detector, which needs a C compiler: sudo apt-get install -y gcc libc6-dev'; \
 		go test -timeout 10m $(CONCURRENT); fi
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // gate is a Store whose Get waits for open, and counts.
@@ -33,7 +34,7 @@ func (g *gate) Get(ctx context.Context, id block.ID, into []byte) ([]byte, error
 // TestCachedAsksOnce: many gets of a block at once are one get of the store, and the end of
 // the context of the one that asks does not fail the others.
 func TestCachedAsksOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := &gate{Memory: blocktest.NewMemory(big), open: make(chan struct{})}
 		id, data := blocktest.Block(1, 5000)
 		require.NoError(t, g.Put(t.Context(), id, data))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // small has segments that three blocks of 300 KiB fill.
@@ -445,7 +446,7 @@ func TestVersion1IsCounted(t *testing.T) {
 
 // TestCompactionRate: what is moved takes its time.
 func TestCompactionRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		config := small(t.TempDir())
 		config.SegmentBytes = 8 << 20
 		config.CompactRate = 1 << 20
@@ -473,7 +474,7 @@ func TestCompactionRate(t *testing.T) {
 // TestRunIsWoken by the delete, and by the put in place of a bad block, that makes a segment due, and
 // does nothing in between.
 func TestRunIsWoken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		config := small(t.TempDir())
 		s := open(t, config)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -3,7 +3,6 @@ package block_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // slowPuts is a disk that takes a while to sync.
@@ -34,7 +34,7 @@ func (s *slowPuts) Put(ctx context.Context, id block.ID, data []byte) error {
 // A server that leaves is not drained while a put is under way that began before it left: who takes it out then would take an
 // acknowledged copy along, the only one here.
 func TestLeavingServerIsNotDrainedDuringAPut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewRegion(t, 1, blocktest.NewMemory(big), &slowPuts{blocktest.NewMemory(big), 200 * time.Millisecond}, blocktest.NewMemory(big))
 		defer r.Close()
 		r.Run(1, 2, 3)

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,12 +11,13 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // TestSegmentsHeal: with real files, a server loses its disk and another one has bytes of its segments flipped. The region
 // gets whole again, and counts what it has found.
 func TestSegmentsHeal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dirs := make([]string, 4)
 		stores := make([]*block.Segments, 4)
 		disks := make([]block.Disk, 4)

@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/internal/block/ring"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // soon is when a region is whole again after a change that it has noticed.
@@ -22,7 +23,7 @@ const soon = 30 * time.Second
 
 // healing runs a test on a region of n servers that keep it whole, with so many copies and 60 blocks.
 func healing(t *testing.T, n, copies int, test func(t *testing.T, r *blocktest.Region)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		blocktest.CheckLeaks(t)
 		disks := make([]block.Disk, n)
 		for i := range disks {
@@ -122,7 +123,7 @@ func TestFailingDiskIsDown(t *testing.T) {
 
 // TestOwnerProvesItsCopy: an owner whose copy is bad does not make the stand-in drop the only good one.
 func TestOwnerProvesItsCopy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewRegion(t, 1, blocktest.NewMemory(big), blocktest.NewMemory(big))
 		defer r.Close()
 		id, data := blocktest.Block(1, 100)
@@ -247,7 +248,7 @@ func walkAlike(r *blocktest.Region, id block.ID, i int) (block.ID, []byte) {
 
 // TestRepairIsThrottled moves no more than RepairBytes a second, and clients do not wait for it.
 func TestRepairIsThrottled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewRegion(t, 2, blocktest.NewMemory(big), blocktest.NewMemory(big))
 		defer r.Close()
 		for i := range 40 {
@@ -275,7 +276,7 @@ func TestRepairIsThrottled(t *testing.T) {
 
 // TestLargeScopesInPages repairs more blocks than one digest covers, of which few are lacking.
 func TestLargeScopesInPages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewRegion(t, 2, blocktest.NewMemory(big), blocktest.NewMemory(big))
 		defer r.Close()
 		for i := range 5000 {

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 var hedgeSeed = flag.Uint64("block.hedgeseed", 0, "seed of TestHedgedTail; 0: a new one")
@@ -92,7 +92,7 @@ func gets(t testing.TB, r *Remote, n int) []time.Duration {
 // TestHedgedHungServer: the first get waits as long as an answer usually takes and a bit, not for the timeout; the next ones do not wait,
 // and the server is not asked more than now and then.
 func TestHedgedHungServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		isHung := false
 		s := newSlowCaller(func(server multicast.ProcessID) time.Duration {
 			if isHung && server == 1 {
@@ -126,7 +126,7 @@ func TestHedgedHungServer(t *testing.T) {
 
 // TestHedgedAllSlow: a region that is slow as a whole is not asked twice as much.
 func TestHedgedAllSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		slow := time.Duration(1)
 		s := newSlowCaller(func(multicast.ProcessID) time.Duration { return slow * time.Millisecond })
 		r := five(t, s)
@@ -142,7 +142,7 @@ func TestHedgedAllSlow(t *testing.T) {
 
 // TestHedgedOutcomes: errors go to the next server, final ones end it, and so does the context.
 func TestHedgedOutcomes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		final := errors.New("final")
 		ask := func(ctx context.Context, try func(context.Context, int) (string, error)) (string, time.Duration, error) {
 			h := newHedging()
@@ -249,7 +249,7 @@ func TestHedgedTail(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("replay: -block.hedgeseed=%d", seed)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		measure := func(with func(*Remote) *Remote) time.Duration {
 			r := with(five(t, newSlowCaller(tail(rand.New(rand.NewPCG(seed, 1))))))
 			gets(t, r, 200)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 func TestJoinMovesItsShare(t *testing.T) {
@@ -76,7 +76,7 @@ func TestLeavingServerIsDrained(t *testing.T) {
 // TestNobodyDropsWhileAnOwnerDisagrees: members differ between who would drop a copy and an owner, who must not be cut off to
 // learn them. The stand-in keeps its copy.
 func TestNobodyDropsWhileAnOwnerDisagrees(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		disks := make([]block.Disk, 4)
 		for i := range disks {
 			disks[i] = blocktest.NewMemory(big)

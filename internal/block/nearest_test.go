@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // farStore takes a while, for ever if it is down.
@@ -35,7 +35,7 @@ func (s *farStore) Put(ctx context.Context, id block.ID, data []byte) error {
 
 // A region that is down delays one write by a moment, the next ones not at all, and takes part again when it is back.
 func TestPutGoesOnWithoutARegion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		regions := make([]*farStore, 3)
 		var stores []block.Store
 		for i := range regions {
@@ -109,7 +109,7 @@ func (s lateStore) Put(ctx context.Context, _ block.ID, _ []byte) error {
 
 // What counts is the region that has refused, not what others say when they are given up for it.
 func TestPutRefusedByOneRegion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		near := blocktest.NewMemory(1 << 20)
 		near.Fail(block.ErrNoSpace)
 		s, err := block.NewNearest(near, lateStore{}, lateStore{})
@@ -137,7 +137,7 @@ func TestDeleteGoesOnWithoutARegion(t *testing.T) {
 
 // One that hangs keeps nobody for long.
 func TestDeleteDoesNotWaitForARegionThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
 		nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
 		require.NoError(t, err)

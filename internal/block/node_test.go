@@ -3,7 +3,6 @@ package block_test
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // disk gives the memory of a server.
@@ -50,7 +50,7 @@ func TestStandIns(t *testing.T) {
 		"error": func(r *blocktest.Region, p multicast.ProcessID) { disk(r, p).Fail(errors.New("input/output error")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				r := region(t, 7)
 				walk := r.Ring.Walk(id)
 				fail(r, walk[0])
@@ -83,7 +83,7 @@ func TestTooFewServers(t *testing.T) {
 
 // TestHungServerDelaysOneCall: who did not answer is asked last for a while.
 func TestHungServerDelaysOneCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := region(t, 5)
 		remote := r.Client(t)
 		r.SetHung(1, true)
@@ -103,7 +103,7 @@ func TestHungServerDelaysOneCall(t *testing.T) {
 
 // TestReadRepair replaces bad copies that a get meets: the own one and those of other servers.
 func TestReadRepair(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // in time that stands still nobody is too slow
+	bubble.Test(t, func(t *testing.T) { // in time that stands still nobody is too slow
 		id, data := blocktest.Block(1, 5000)
 		r := region(t, 5)
 		walk := r.Ring.Walk(id)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // TestUsualTime follows the times of a server: most answers come within it, and it grows when the server gets slow.
@@ -32,7 +32,7 @@ func TestUsualTime(t *testing.T) {
 
 // TestTooSlowTooOften suspects who is outrun again and again, but not who was hardly asked.
 func TestTooSlowTooOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newPeers(nil, time.Second)
 		servers := []multicast.ProcessID{1, 2}
 		for range 100 {
@@ -52,7 +52,7 @@ func TestTooSlowTooOften(t *testing.T) {
 
 // TestHeardIsWhoCanWork: an answer that says that the disk fails does not count.
 func TestHeardIsWhoCanWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		answer := map[multicast.ProcessID][]byte{
 			1: replyOK(0), 2: replyError(ErrNotFound), 3: replyError(errors.New("input/output error")), 4: replyError(errStale),
 		}

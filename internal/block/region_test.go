@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -22,10 +21,11 @@ import (
 	"github.com/globalfs/globalfs/internal/block/ring"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 var (
-	seeds   = flag.Int("block.seeds", 10, "how many random regions TestRegionHeals tries")
+	seeds   = flag.Int("block.seeds", 10, "how many random regions TestRegionHeals tries (with -short at most 3)")
 	oneSeed = flag.Uint64("block.seed", 0, "the one random region that TestRegionHeals tries")
 	logging = flag.Bool("block.log", false, "log what the servers of random regions say")
 )
@@ -41,7 +41,11 @@ func TestRegionHeals(t *testing.T) {
 		heal(t, *oneSeed)
 		return
 	}
-	for seed := range uint64(*seeds) {
+	n := uint64(*seeds)
+	if testing.Short() {
+		n = min(n, 3)
+	}
+	for seed := range n {
 		if !heal(t, seed+1) {
 			return
 		}
@@ -56,7 +60,7 @@ func heal(t *testing.T, seed uint64) bool {
 				t.Logf("replay: go test ./internal/block -run TestRegionHeals -block.seed=%d -block.log", seed)
 			}
 		}()
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := newWorld(t, seed)
 			defer w.region.Close()
 			for range 2 {

@@ -3,7 +3,6 @@ package client_test
 import (
 	"bytes"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 const (
@@ -31,7 +31,7 @@ func at(dir posix.Ino, name string) client.Name { return client.Name{Dir: dir, N
 
 // inBubble runs a test in a bubble, in which waiting takes no time, with the cluster of spec.
 func inBubble(t *testing.T, test func(t *testing.T, n *clienttest.Network)) {
-	synctest.Test(t, func(t *testing.T) { test(t, clienttest.New(t, spec, lease)) })
+	bubble.Test(t, func(t *testing.T) { test(t, clienttest.New(t, spec, lease)) })
 }
 
 func create(t *testing.T, c *client.Client, dir posix.Ino, name string) posix.Attr {

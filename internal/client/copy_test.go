@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // ownStore is a store in memory that does something before it gives a block, once.
@@ -34,7 +34,7 @@ func (s *ownStore) Get(ctx context.Context, id block.ID, into []byte) ([]byte, e
 
 // inOwnStores runs a test with a client for which each partition has blocks of its own.
 func inOwnStores(t *testing.T, test func(t *testing.T, c *client.Client, stores []*ownStore)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := clienttest.New(t, spec, lease)
 		var stores []*ownStore
 		for range n.Plan.Partitions {

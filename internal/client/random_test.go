@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +17,7 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // player does random things to a few names in all partitions.
@@ -103,7 +103,7 @@ func TestRandomOperations(t *testing.T) {
 	}
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				n := clienttest.New(t, spec, lease)
 				n.Delay(time.Duration(seed) * 20 * time.Millisecond)
 				first := n.Client(t, west)

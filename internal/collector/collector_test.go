@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // world is a cluster of two regions, as a collector sees it: partition 0 is in both, partition 1 in the first.
@@ -154,7 +154,7 @@ func (w *world) collector(t *testing.T) *collector.Collector {
 }
 
 func TestDroppedBlocksWaitForTheGrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		kept, early, late := w.put(t, 0, 1), w.put(t, 0, 2), w.put(t, 1, 3)
 		w.need(kept)
@@ -190,7 +190,7 @@ func TestDroppedBlocksWaitForTheGrace(t *testing.T) {
 
 // A server that is away has a copy of a collected block when it is back: an orphan.
 func TestWhatADeletionMissesIsSwept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		id := w.put(t, 0, 1)
 		w.drop(id)
@@ -213,7 +213,7 @@ func TestWhatADeletionMissesIsSwept(t *testing.T) {
 
 // A deletion that fails is tried again: the partition does not forget.
 func TestFailedDeletionIsRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		id := w.put(t, 0, 1)
 		w.drop(id)
@@ -234,7 +234,7 @@ func TestFailedDeletionIsRepeated(t *testing.T) {
 
 // Blocks of a partition that does not answer, or that there is not, stay.
 func TestSweepLeavesWhatItCannotAskFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		var orphans, others []block.ID
 		for n := range uint64(2*meta.MaxIDs + 3) {
@@ -261,7 +261,7 @@ func TestSweepLeavesWhatItCannotAskFor(t *testing.T) {
 
 // What a region has missed while it was away comes to it; what it need not have does not.
 func TestBring(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		both, missed, local, orphan := w.put(t, 0, 1), w.put(t, 0, 2), w.put(t, 1, 3), w.put(t, 0, 4)
 		for _, id := range []block.ID{both, missed, local} {
@@ -296,7 +296,7 @@ func TestBring(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
 		c := w.collector(t)
 		ctx, stop := context.WithCancel(t.Context())

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +17,7 @@ import (
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // startSoon starts a server whose name another one may have until its lease ends.
@@ -177,7 +177,7 @@ func (u updates) Update(c *topology.Cluster) { u <- c }
 
 // A client hears of a change also if its process has learnt of it otherwise, such as when somebody asked for the status.
 func TestFollowTellsWhatOthersLearnt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		file := DefaultFile()
 		spec, err := topology.ParseSpec(addressedSpec(&file))
 		require.NoError(t, err)

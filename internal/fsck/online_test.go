@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // check checks c in a bubble, where pauses take no time.
 func check(t *testing.T, c *cluster, o fsck.Options) (r fsck.Report, err error) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o.Partitions = len(c.stores)
 		r, err = fsck.Online(t.Context(), c, o)
 	})

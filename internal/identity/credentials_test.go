@@ -10,12 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // newCA makes a CA in dir.
@@ -178,7 +178,7 @@ func TestSerialsDiffer(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ca := newCA(t, dir, "prod")
 		f := issue(t, ca, dir, Request{Role: Server, Name: "n1", Validity: time.Hour})
@@ -270,7 +270,7 @@ func oldTLS(c *Credentials) *tls.Config {
 
 // Long-lived credentials whose certificate has ended get no connection, at either end.
 func TestExpiredHandshakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		ca := newCA(t, dir, "prod")
 		server := mustLoad(t, issue(t, ca, dir, Request{Role: Server, Name: "s"}), nil)

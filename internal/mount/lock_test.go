@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -15,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // twoMounts of one tree, with an empty file f.
@@ -243,7 +243,7 @@ func TestOwnersAreUsedAgain(t *testing.T) {
 
 // A close while the partition is away lets go when it is back; who locks again waits for that.
 func TestUnlockIsNotGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f, n := direct(t)
 		i := f.make(t, "f")
 		lock := &fuse.LkIn{InHeader: header(i), Fh: 1, Owner: 7, Lk: fuse.FileLock{Typ: unix.F_WRLCK, End: lastByte}}

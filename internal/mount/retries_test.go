@@ -2,14 +2,15 @@ package mount
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 func TestRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := retries{refused: map[uint32]time.Time{}}
 		require.False(t, r.isOne(1))
 		require.False(t, r.isOne(2))

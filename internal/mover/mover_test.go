@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +20,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mover"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 const (
@@ -63,7 +63,7 @@ func (l *log) String() string {
 
 // inBubble runs a test in a bubble, where waiting takes no time.
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &world{T: t, network: clienttest.New(t, spec, time.Minute)}
 		for range w.network.Plan.Partitions {
 			w.blocks = append(w.blocks, blocktest.NewMemory(1<<30))

@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // silent is a node that answers its status, and links on which nothing comes.
@@ -56,7 +57,7 @@ func hosting(ctx context.Context, running *sync.WaitGroup) *Server {
 // One replica that takes over the state of another, which answers nothing meanwhile, hides no other one.
 func TestReplicasAreAskedAtOnce(t *testing.T) {
 	for busy := range uint16(2) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			s := hosting(ctx, &running)
@@ -78,7 +79,7 @@ func TestReplicasAreAskedAtOnce(t *testing.T) {
 
 // A replica that has failed does not keep its server from following a change: it hears of replacements when it is started again.
 func TestUpdateWithAFailedReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		spec := topology.Spec{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2}
 		plan, err := spec.Plan()
 		require.NoError(t, err)

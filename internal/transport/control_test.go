@@ -3,17 +3,17 @@ package transport
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 func TestControl(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newGRPCWorld(t, nil)
 		c := w.dial(nil)
 		for _, ask := range []func(context.Context, string, []byte) ([]byte, error){
@@ -46,7 +46,7 @@ func TestControl(t *testing.T) {
 
 // TestPeerOf: a handler learns who calls it, and is not told so of calls that the server makes itself while it answers.
 func TestPeerOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
 		w := newGRPCWorld(t, certs.server("n1"))
 		may := &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1999}}, GIDs: []posix.IDs{{First: 100, Last: 100}}}

@@ -23,6 +23,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 func smallLimits() limits {
@@ -263,7 +264,7 @@ func TestFloodOfCalls(t *testing.T) {
 
 // The requests of a client that are too many at once wait, until their deadline.
 func TestCallsWaitForTheirTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
 		w := newGRPCWorld(t, certs.server("n1"))
 		for _, s := range w.servers {
@@ -304,7 +305,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 }
 
 func TestCallsPerSecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
 		w := newGRPCWorld(t, certs.server("n1"))
 		var seconds = map[string]time.Duration{}
@@ -338,7 +339,7 @@ func TestCallsPerSecond(t *testing.T) {
 
 // A connection ends with the certificate that it was opened with.
 func TestConnectionsEndWithTheirCertificate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
 		w := newGRPCWorld(t, certs.server("n1"))
 		w.endpoint(1).Serve(echo)
@@ -360,7 +361,7 @@ func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 
 // What was recorded of an earlier life of a process is dropped, also when a server's certificate brings it.
 func TestReplayedPackets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newGRPCWorld(t, newAuthority(t, "prod").server("n1"))
 		all := bootAll(t, w, 2)
 		require.NoError(t, all[0].send(2, 0))

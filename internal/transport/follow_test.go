@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // TestLinksFollowAProcess that starts again at another server, whether its old one is still there or not.
 func TestLinksFollowAProcess(t *testing.T) {
 	for name, gone := range map[string]bool{"the old server stays": false, "the old server is gone": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := newGRPCWorld(t, nil)
 				all := bootAll(t, w, 2)
 				all[1].stop()
@@ -50,7 +52,7 @@ func sendersOf(s *Server) []string {
 
 // TestLinksFollowAnAddress: a server is known at another address while its processes run on. Nothing is lost of what was sent.
 func TestLinksFollowAnAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newGRPCWorld(t, nil)
 		all := bootAll(t, w, 2)
 		other := boot(t, w, 5, 1) // has moved before, so that there is a stream to the new address when the link comes
@@ -81,7 +83,7 @@ func TestLinksFollowAnAddress(t *testing.T) {
 
 // Links that are closed leave no way behind that would be kept open for nobody.
 func TestSendersEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newGRPCWorld(t, nil)
 		all := bootAll(t, w, 2)
 		require.Equal(t, []string{address(1), address(2)}, sendersOf(w.servers[1]))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,7 +15,7 @@ import (
 func conform(t *testing.T, test func(t *testing.T, w world)) {
 	for name, open := range worlds {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := open(t)
 				test(t, w)
 				w.close() // what is left running is a deadlock of the bubble

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 	"github.com/stretchr/testify/require"
 )
 
 // TestLocalCut: over a cut link nothing passes, nor what was on its way; after it the link starts again, calls get through,
 // and others have not noticed.
 func TestLocalCut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := NewLocal(func(multicast.ProcessID, multicast.ProcessID) time.Duration { return 10 * time.Millisecond })
 		a, b, c := open(t, localWorld{l}, 1, 1), open(t, localWorld{l}, 2, 1), open(t, localWorld{l}, 3, 1)
 		b.endpoint.Serve(echo)

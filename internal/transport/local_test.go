@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 	"github.com/stretchr/testify/require"
 )
 
 // TestLocalDelays: frames arrive exactly after the delay, in order also when the delay shrinks.
 func TestLocalDelays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ms atomic.Int64
 		l := NewLocal(func(from, to multicast.ProcessID) time.Duration {
 			return time.Duration(ms.Load()) * time.Millisecond

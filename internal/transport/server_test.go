@@ -11,6 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
 	"github.com/stretchr/testify/require"
 )
 
@@ -95,7 +96,7 @@ func TestNobodyListens(t *testing.T) {
 
 // TestServerRestart: a whole address goes away, with frames under way, and comes back.
 func TestServerRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newGRPCWorld(t, nil)
 		all := bootAll(t, w, 3)
 		for life := uint64(2); life < 6; life++ {
@@ -124,7 +125,7 @@ func TestServerRestart(t *testing.T) {
 
 // TestWildPacketsBreakTheStream, and links to others go on.
 func TestWildPacketsBreakTheStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newGRPCWorld(t, nil)
 		all := bootAll(t, w, 2)
 		conn, err := w.servers[1].pool.conn(address(2))

@@ -51,16 +51,29 @@ func TestCoresStartNoGoroutine(t *testing.T) {
 }
 
 // What waits for a time to pass is wrong on a slow machine and slow on a fast one. Tests may do it in fake
-// time: in packages whose tests use testing/synctest.
+// time: in packages whose tests use bubbles.
 func TestNobodySleeps(t *testing.T) {
 	for _, p := range packages(t) {
 		files := p.files
-		if !slices.ContainsFunc(p.testFiles, func(f *ast.File) bool { return importName(f, "testing/synctest") != "" }) {
+		if !slices.ContainsFunc(p.testFiles, func(f *ast.File) bool { return importName(f, bubbles) != "" }) {
 			files = slices.Concat(files, p.testFiles)
 		}
 		for _, f := range files {
 			for _, use := range uses(f, "time") {
 				assert.NotEqual(t, "Sleep", use.Sel.Name, "%s: time.Sleep: wait for the event", p.at(use))
+			}
+		}
+	}
+}
+
+// bubbles makes bubbles of fake time, and nobody else does: package testing/synctest alone crashes the race detector.
+const bubbles = modulePath + "/test/bubble"
+
+func TestBubblesAreMadeInOnePlace(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, f := range p.testFiles {
+			for _, use := range uses(f, "testing/synctest") {
+				assert.NotEqual(t, "Test", use.Sel.Name, "%s: bubble.Test instead", p.at(use))
 			}
 		}
 	}
