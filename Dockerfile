@@ -13,6 +13,7 @@ COPY bench bench
 COPY cmd cmd
 COPY internal internal
 COPY pkg pkg
+COPY test test
 RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /globalfs ./cmd/globalfs
 
 FROM debian:bookworm-slim

@@ -28,3 +28,17 @@ func TestBinaryDependencies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), got, "if the change is meant: make it with -update, and say why in docs/dependencies.md")
 }
+
+// The image is built of what the binary is made of: a directory that the Dockerfile forgets is noticed by nobody else.
+func TestImageHasTheSources(t *testing.T) {
+	out, err := goCommand("list", "-deps", "-f", "{{.ImportPath}}", modulePath+"/cmd/globalfs")
+	require.NoError(t, err)
+	dockerfile, err := os.ReadFile("../../Dockerfile")
+	require.NoError(t, err)
+	for _, imported := range strings.Fields(string(out)) {
+		if rel, own := inModule(imported); own {
+			dir, _, _ := strings.Cut(rel, "/")
+			require.Contains(t, string(dockerfile), "\nCOPY "+dir+" "+dir+"\n", "for %s", imported)
+		}
+	}
+}
