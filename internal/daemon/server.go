@@ -38,6 +38,7 @@ type Server struct {
 	dir      string
 	started  time.Time
 	instance string
+	returns  bool // it has been here before
 
 	unlock    func() error
 	registry  *registry.Registry

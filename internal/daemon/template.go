@@ -29,6 +29,10 @@ func (f *File) Template() string {
 	say("# Copies of each block in a region, in different datacenters.")
 	say("copies: %d", f.Copies)
 	say("")
+	say("# Blocks can be in S3-compatible object storage instead of on the servers' disks; copies then does not count. Every server and client needs")
+	say("# credentials for it: see docs/blocks.md.")
+	say("# objects: {endpoint: https://s3.us-west-2.amazonaws.com, bucket: my-blocks, prefix: globalfs, region: us-west-2}")
+	say("")
 	say("# Where each server listens, as the others and the clients reach it: host:port.")
 	say("addresses:")
 	for _, name := range slices.Sorted(maps.Keys(f.Addresses)) {

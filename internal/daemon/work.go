@@ -48,7 +48,7 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 		return nil, err
 	}
 	w.caller = transport.Dial(network)
-	if w.objects, err = attach.OpenObjects(ctx, plan, false); err != nil {
+	if w.objects, err = attach.OpenObjects(ctx, plan, s.returns); err != nil {
 		return nil, err
 	}
 	w.client, err = attach.New(attach.Config{
