@@ -11,6 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -52,6 +53,8 @@ type Client struct {
 
 	caller  Caller
 	remotes map[topology.Region]*block.Remote
+	memory  []*block.Cached
+	disk    *block.DiskCache // nil: none
 }
 
 // New makes a client. It speaks to nobody before the first operation.
@@ -68,7 +71,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())
 	}
-	return &Client{Client: cl, caller: cfg.Caller, Regions: stores.regions, remotes: stores.remotes}, nil
+	return &Client{Client: cl, caller: cfg.Caller, Regions: stores.regions, remotes: stores.remotes, memory: stores.partitions, disk: cfg.Disk}, nil
 }
 
 // Close ends the client's sessions and its access to the network.
@@ -79,6 +82,26 @@ func (c *Client) Update(cluster *topology.Cluster) {
 	c.Client.Update(cluster)
 	for region, remote := range c.remotes {
 		remote.SetServers(nodes(cluster, region))
+	}
+}
+
+// Metrics tells what the client and its caches did for the mount of that name.
+func (c *Client) Metrics(report metrics.Report, mount string) {
+	c.Client.Metrics(report, mount)
+	var hits, misses, bytes float64
+	for _, m := range c.memory {
+		h, n, b := m.Stats()
+		hits, misses, bytes = hits+float64(h), misses+float64(n), bytes+float64(b)
+	}
+	cache := func(name string, hits, misses, bytes float64) {
+		report.Value(metrics.CacheHits, hits, mount, name)
+		report.Value(metrics.CacheMisses, misses, mount, name)
+		report.Value(metrics.CacheBytes, bytes, mount, name)
+	}
+	cache("memory", hits, misses, bytes)
+	if c.disk != nil {
+		s := c.disk.Stats()
+		cache("disk", float64(s.Hits), float64(s.Misses), float64(s.Bytes))
 	}
 }
 

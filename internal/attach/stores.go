@@ -20,7 +20,7 @@ const regionTimeout = 10 * time.Second
 type stores struct {
 	regions    []collector.Region
 	remotes    map[topology.Region]*block.Remote // over the servers' disks
-	partitions []block.Store                     // put in all regions that replicate the partition, got from the nearest
+	partitions []*block.Cached                   // put in all regions that replicate the partition, got from the nearest
 	// usage is what the disk of the nearest region holds. Nil: the storage has no end that is known.
 	usage func(context.Context) (total, free uint64, err error)
 }
@@ -28,7 +28,7 @@ type stores struct {
 // newStores makes the stores of a client, over the servers' disks or over object storage.
 func newStores(cfg *Config) (*stores, error) {
 	plan := cfg.Cluster
-	s := &stores{partitions: make([]block.Store, len(plan.Partitions)), remotes: map[topology.Region]*block.Remote{}}
+	s := &stores{partitions: make([]*block.Cached, len(plan.Partitions)), remotes: map[topology.Region]*block.Remote{}}
 	regional := map[topology.Region]collector.Store{}
 	for _, r := range plan.Regions {
 		if cfg.Objects != nil {
@@ -67,7 +67,7 @@ func newStores(cfg *Config) (*stores, error) {
 
 // remembered is the store of a partition behind the caches: the client's in memory, of which each partition has its share, and this
 // machine's on disk if there is one.
-func (cfg *Config) remembered(store block.Store) block.Store {
+func (cfg *Config) remembered(store block.Store) *block.Cached {
 	if cfg.Disk != nil {
 		store = cfg.Disk.Over(store)
 	}

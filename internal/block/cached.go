@@ -21,6 +21,8 @@ type Cached struct {
 	lru     list.List            // GUARDED_BY mu; the last used in front
 	bytes   int                  // GUARDED_BY mu; of the data of blocks; at most max
 	flights map[ID]*flight       // GUARDED_BY mu
+	hits    uint64               // GUARDED_BY mu
+	misses  uint64               // GUARDED_BY mu; gets that asked the store, those who waited for them not counted
 }
 
 type cachedBlock struct {
@@ -38,6 +40,13 @@ type flight struct {
 // NewCached remembers up to maxBytes of data of store.
 func NewCached(store Store, maxBytes int) *Cached {
 	return &Cached{store: store, max: maxBytes, blocks: make(map[ID]*list.Element), flights: make(map[ID]*flight)}
+}
+
+// Stats gives how many gets the cache answered, how many asked the store, and how many bytes it has now.
+func (c *Cached) Stats() (hits, misses uint64, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hits, c.misses, c.bytes
 }
 
 // Put implements Store. What is written is often read soon, so it is remembered.
@@ -66,6 +75,7 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		c.mu.Lock()
 		if element := c.blocks[id]; element != nil {
 			c.lru.MoveToFront(element)
+			c.hits++
 			c.mu.Unlock()
 			return within(into, element.Value.(*cachedBlock).data), nil
 		}
@@ -73,6 +83,7 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		if f == nil {
 			f = &flight{done: make(chan struct{})}
 			c.flights[id] = f
+			c.misses++
 			c.mu.Unlock()
 			c.fly(ctx, id, f)
 		} else {

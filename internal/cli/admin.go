@@ -31,7 +31,7 @@ hear of them and do the work in the background: 'globalfs status' shows it. In a
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging))
+	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminForget(logging))
 	return cmd
 }
 
@@ -158,6 +158,43 @@ majority of the partition's replicas must be up. A server that comes back with a
 		},
 	})
 	cmd.Flags().StringVar(&to, "to", "", "server that gets it (default: one of the region that has none of the partition)")
+	return cmd
+}
+
+func newAdminForget(logging *logFlags) *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:   "forget CLUSTER",
+		Short: "Delete what etcd has of a cluster that is given up",
+		Long: `forget deletes the description of a cluster from etcd, so that another one of its name can be made. All its servers must have stopped. Their
+data directories stay as they are: a new cluster of the name needs empty ones.`,
+		Example: `  globalfs admin forget prod --config cluster.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{errors.New("forget: give the name of the CLUSTER, as its file has it")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := readConfig(config)
+			if err != nil {
+				return err
+			}
+			if args[0] != file.Name {
+				return inputError{fmt.Errorf("%s: the cluster of this file is %s", args[0], file.Name)}
+			}
+			logger, err := logging.logger()
+			if err != nil {
+				return err
+			}
+			if err := daemon.Forget(cmd.Context(), file, logger); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "etcd has nothing of cluster %s any more\n", file.Name)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&config, "config", "", "the cluster file, which names etcd (default: "+defaultConfigs+")")
 	return cmd
 }
 

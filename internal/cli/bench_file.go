@@ -103,7 +103,7 @@ func (f *fileFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	stop, err := serveLoopback("--pprof", f.profiler, profiles())
+	stop, err := serveProfiles(f.profiler)
 	if err != nil {
 		return err
 	}

@@ -8,13 +8,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 )
 
 // A command that goes on in the background starts this program again, with the same arguments, in a session of its own. The
 // child writes to its standard error as the command would, until it can be used; then it says so on a pipe and the command ends.
 
-// daemonEnvironment tells the child what it is.
+// daemonEnvironment tells the child that it is one, and its log.
 const daemonEnvironment = "GLOBALFS_DAEMON_LOG"
 
 // readyEnvironment tells the child where to say that it can be used: a file.
@@ -27,7 +28,11 @@ func isDaemon() bool {
 }
 
 // daemonize starts the child and waits until it can be used, or has failed.
-func daemonize(ctx context.Context, stderr io.Writer, logFile string) error {
+func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
+	logFile, err := backgroundLog(wantedLog, stderr)
+	if err != nil {
+		return err
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -79,16 +84,56 @@ func asItEnded(err error) error {
 // errSaid stands for an error that another process has printed.
 var errSaid = errors.New("the process in the background has ended")
 
+// backgroundLog gives the file that a process in the background logs to: the one that the user wants, which must be usable, or the usual one,
+// or none if that is not.
+func backgroundLog(wanted string, stderr io.Writer) (string, error) {
+	path := wanted
+	if path == "" {
+		path = usualLog()
+	}
+	log, err := openLog(path)
+	switch {
+	case err == nil:
+		return path, log.Close()
+	case wanted != "":
+		return "", inputError{fmt.Errorf("--log-file: %w", err)}
+	}
+	fmt.Fprintf(stderr, "globalfs: the mount goes without a log, see --log-file: %v\n", err)
+	return os.DevNull, nil
+}
+
+// usualLog is in /var/log, or for other users than root below their home directory.
+func usualLog() string {
+	if os.Getuid() == 0 {
+		return "/var/log/globalfs.log"
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if state == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return os.DevNull
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "globalfs", "mount.log")
+}
+
+// openLog opens a log for more lines. logrotate's copytruncate fits it, and so do several processes.
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+}
+
 // turnAway turns a daemon's input and output away from the terminal, to its log.
 func turnAway() {
-	path := os.Getenv(daemonEnvironment)
-	if path == "" {
-		path = os.DevNull
-	}
-	log, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := openLog(os.Getenv(daemonEnvironment))
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "globalfs: no log: %v\n", err)
-		return
+		fmt.Fprintf(os.Stderr, "globalfs: the mount goes without a log: %v\n", err)
+		if log, err = openLog(os.DevNull); err != nil {
+			return
+		}
 	}
 	for _, fd := range []int{0, 1, 2} {
 		_ = syscall.Dup3(int(log.Fd()), fd, 0) // cannot fail: both are open

@@ -47,7 +47,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 			if err != nil {
 				return inputError{err}
 			}
-			stop, err := serveLoopback("--pprof", profiler, profiles())
+			stop, err := serveProfiles(profiler)
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
 	cmd.Flags().DurationVar(&cluster.grace, "gc-grace", collector.DefaultGrace, "how long a block that no file needs any more is kept for readers that are late")
 	cmd.Flags().DurationVar(&cluster.sweep, "gc-sweep", collector.DefaultSweep, "between looks for blocks that no file ever got")
-	cmd.Flags().StringVar(&scraped, "metrics", "", "serve Prometheus' metrics at this loopback address, such as 127.0.0.1:9464, path /metrics")
+	cmd.Flags().StringVar(&scraped, "metrics", "", "serve /metrics, of all servers and mounts, at this address, such as 127.0.0.1:9464, to everybody who reaches it")
 	cmd.Flags().StringVar(&profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
@@ -112,7 +112,7 @@ func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped st
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	stop, err := serveLoopback("--metrics", scraped, scrapes(cluster.Metrics()))
+	stop, err := serveHTTP("--metrics", scraped, scrapes(cluster.Metrics()))
 	if err != nil {
 		return err
 	}
@@ -172,6 +172,7 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	cluster.Metrics().Add(ofMount(m, c, p.dir))
 	cfg.Logger.Info("mounted", "dir", p.dir, "region", p.region)
 	return &mounted{mount: m, client: c}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
@@ -31,7 +32,10 @@ type mountFlags struct {
 	takeOver     bool
 	supervised   bool
 	logFile      string
+	scraped      string
 	profiler     string
+
+	measured metrics.Set // of what is mounted
 }
 
 func newMount(logging *logFlags) *cobra.Command {
@@ -73,7 +77,8 @@ SERVERs are HOST:PORT of some servers of the cluster: one that answers is enough
 	flags.Var(&f.memory, "memory-cache", "how much memory is used to remember blocks")
 	flags.BoolVar(&f.linearizable, "linearizable", false, "what is read is as new as all that ended before anywhere")
 	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
-	flags.StringVar(&f.logFile, "log-file", "", "where the process in the background logs to (default: nowhere)")
+	flags.StringVar(&f.logFile, "log-file", "", "where the process in the background logs to (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
+	flags.StringVar(&f.scraped, "metrics", "", "serve /metrics at this address, such as 127.0.0.1:9465, to everybody who reaches it")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
@@ -120,6 +125,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	if f.soft && f.hard {
 		return usageError{errors.New("--soft and --hard: choose one")}
 	}
+	logger = logger.With("mount", dir) // several share a log
 	if f.fsName == "" {
 		f.fsName = args[0]
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
@@ -15,17 +17,18 @@ import (
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // serve mounts, and serves until ctx ends, somebody unmounts or another process takes over.
 func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, out io.Writer, logger *slog.Logger) (err error) {
-	stopProfiler, err := serveLoopback("--pprof", f.profiler, profiles())
+	stopHTTP, err := f.serveHTTP(ctx, logger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopProfiler()) }()
+	defer func() { err = errors.Join(err, stopHTTP()) }()
 	a, err := f.connectTo(ctx, servers, logger)
 	if err != nil {
 		return err
@@ -43,6 +46,58 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 	tellParent()
 	untilUnmounted(ctx, m)
 	return m.Unmount()
+}
+
+// serveHTTP serves profiles and metrics until stop is called. A mount that goes on with what another process has served does so in the
+// background, once that has let go of the addresses.
+func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop func() error, err error) {
+	serve := func() (func() error, error) {
+		stopProfiles, err := serveProfiles(f.profiler)
+		if err != nil {
+			return nil, err
+		}
+		stopMetrics, err := serveHTTP("--metrics", f.scraped, scrapes(&f.measured))
+		if err != nil {
+			return nil, errors.Join(err, stopProfiles())
+		}
+		return func() error { return errors.Join(stopMetrics(), stopProfiles()) }, nil
+	}
+	if !f.takeOver && !mount.IsHeld() {
+		return serve()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- serveOnceFree(ctx, serve, logger) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}, nil
+}
+
+// addressPatience bounds how long a mount waits for the addresses of the process before it.
+const addressPatience = time.Minute
+
+// serveOnceFree has serve tried until it can, and stops what that serves when ctx ends.
+func serveOnceFree(ctx context.Context, serve func() (func() error, error), logger *slog.Logger) error {
+	until := time.Now().Add(addressPatience)
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		stop, err := serve()
+		switch {
+		case err == nil:
+			<-ctx.Done()
+			return stop()
+		case !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until):
+			logger.Warn("no metrics or profiles of this mount can be had", "error", err)
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // connectTo finds the cluster.
@@ -130,13 +185,28 @@ func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, hande
 	if f.linearizable {
 		cfg.CacheTime = -1 // what the kernel believed could be old
 	}
+	var m *mount.Mount
 	if handed != nil {
-		return mount.Take(cfg, handed)
+		m, err = mount.Take(cfg, handed)
+	} else {
+		if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, fmt.Errorf("mount point: %w", err)
+		}
+		m, err = mount.New(cfg)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("mount point: %w", err)
+	if err != nil {
+		return nil, err
 	}
-	return mount.New(cfg)
+	f.measured.Add(ofMount(m, c, dir))
+	return m, nil
+}
+
+// ofMount is what is measured of a mount.
+func ofMount(m *mount.Mount, c *attach.Client, dir string) metrics.Source {
+	return func(report metrics.Report) {
+		m.Metrics(report, dir)
+		c.Metrics(report, dir)
+	}
 }
 
 // client makes the client, which follows the cluster, and gives what closes it and all that it uses.

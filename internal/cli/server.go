@@ -47,7 +47,7 @@ SIGINT or SIGTERM. What it serves does not need etcd; it asks etcd when it start
 	flags.StringVar(&f.config, "config", "", "the cluster file (default: "+defaultConfigs+")")
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory with a directory for each server of this host (default: data_dir of the cluster file)")
 	flags.StringVar(&f.listen, "listen", "", "HOST:PORT to listen at, such as 0.0.0.0:7420 (default: the server's address in the cluster file)")
-	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz at this loopback address, such as 127.0.0.1:9464")
+	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz at this address, such as 127.0.0.1:9464, to everybody who reaches it")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
@@ -80,7 +80,7 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 			return err
 		}
 	}
-	stop, err := serveLoopback("--pprof", f.profiler, profiles())
+	stop, err := serveProfiles(f.profiler)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 	if err != nil {
 		return err
 	}
-	stopMetrics, err := serveLoopback("--metrics", f.metrics, health(s))
+	stopMetrics, err := serveHTTP("--metrics", f.metrics, health(s))
 	if err != nil {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -62,12 +63,14 @@ func (c *Client) askAs(ctx context.Context, p *partition, cmd *meta.Command, fre
 	if fresh {
 		class = ordering // a quorum says what is newest
 	}
+	began := time.Now()
 	reply, _, err := c.exchange(ctx, p, class, func() replica.Request {
 		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot(), Fresh: fresh, Command: command}
 	})
 	if err != nil {
 		return answer{}, err
 	}
+	p.counts.queries.Observe(time.Since(began))
 	r, err := c.result(p, &reply)
 	return answer{Result: r, partition: p, seen: reply.Vector}, err
 }
@@ -161,13 +164,17 @@ func (c *Client) multicast(ctx context.Context, to parties, s *session, command 
 	defer s.finish(seq)
 	ctx, cancel := c.outcomeTime(ctx)
 	defer cancel()
+	began := time.Now()
 	reply, doubt, err := c.exchange(ctx, to.ask, ordering, func() replica.Request {
 		return replica.Request{
 			Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(),
 			Dest: to.dest, Command: command,
 		}
 	})
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case err == nil:
+		to.ask.counts.update(len(to.dest)).Observe(time.Since(began))
+	case errors.Is(err, context.Canceled):
 		err = context.DeadlineExceeded // not EINTR: it may have been executed
 	}
 	return reply, doubt, err

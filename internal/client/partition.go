@@ -21,6 +21,7 @@ type partition struct {
 
 	opening chan struct{} // holds one token while somebody opens a session
 	numbers numbers
+	counts  counts
 
 	mu      sync.Mutex
 	current *session          // GUARDED_BY mu; nil: none is known to be open

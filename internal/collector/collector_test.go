@@ -3,6 +3,8 @@ package collector_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -317,13 +319,16 @@ func TestRun(t *testing.T) {
 		require.False(t, w.has(t, orphan))
 		require.True(t, w.has(t, needed))
 
-		values := map[metrics.Name]float64{}
-		c.Metrics(func(n metrics.Name, value float64, _ ...string) { values[n] += value })
-		require.EqualValues(t, 1, values[metrics.CollectedBlocks])
-		require.EqualValues(t, 100, values[metrics.CollectedBytes])
-		require.EqualValues(t, 1, values[metrics.SweptBlocks])
-		require.EqualValues(t, 1, values[metrics.DataLiveBlocks])
-		require.Zero(t, values[metrics.DataDroppedBlocks])
+		var set metrics.Set
+		set.Add(c.Metrics)
+		scraped := httptest.NewRecorder()
+		set.Handler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		for _, line := range []string{
+			`globalfs_gc_collected_blocks_total{partition="0"} 1`, `globalfs_gc_collected_bytes_total{partition="0"} 100`, `globalfs_gc_swept_blocks_total{region="eu"} 1`,
+			`globalfs_data_live_blocks{partition="1"} 1`, `globalfs_data_dropped_blocks{partition="0"} 0`,
+		} {
+			require.Contains(t, scraped.Body.String(), line+"\n")
+		}
 		stop()
 		<-ended
 	})

@@ -142,16 +142,16 @@ const scrapePatience = time.Second
 func (c *Collector) Metrics(report metrics.Report) {
 	c.counts.mu.Lock()
 	for partition, a := range c.counts.collected {
-		report(metrics.CollectedBlocks, float64(a.Blocks), fmt.Sprint(partition))
-		report(metrics.CollectedBytes, float64(a.Bytes), fmt.Sprint(partition))
+		report.Value(metrics.CollectedBlocks, float64(a.Blocks), fmt.Sprint(partition))
+		report.Value(metrics.CollectedBytes, float64(a.Bytes), fmt.Sprint(partition))
 	}
 	for region, s := range c.counts.swept {
-		report(metrics.OrphanBlocks, float64(s.orphans.Blocks), string(region))
-		report(metrics.OrphanBytes, float64(s.orphans.Bytes), string(region))
-		report(metrics.SweptBlocks, float64(s.deleted.Blocks), string(region))
-		report(metrics.SweptBytes, float64(s.deleted.Bytes), string(region))
+		report.Value(metrics.OrphanBlocks, float64(s.orphans.Blocks), string(region))
+		report.Value(metrics.OrphanBytes, float64(s.orphans.Bytes), string(region))
+		report.Value(metrics.SweptBlocks, float64(s.deleted.Blocks), string(region))
+		report.Value(metrics.SweptBytes, float64(s.deleted.Bytes), string(region))
 		if !s.ended.IsZero() {
-			report(metrics.SweepEnded, float64(s.ended.UnixMilli())/1000, string(region))
+			report.Value(metrics.SweepEnded, float64(s.ended.UnixMilli())/1000, string(region))
 		}
 	}
 	c.counts.mu.Unlock()
@@ -163,10 +163,10 @@ func (c *Collector) Metrics(report metrics.Report) {
 			continue
 		}
 		if _, usage, err := c.cfg.Metadata.DroppedBlocks(ctx, p.ID, 0, time.Time{}); err == nil {
-			report(metrics.DataLiveBlocks, float64(usage.Blocks), fmt.Sprint(p.ID))
-			report(metrics.DataLiveBytes, float64(usage.Bytes), fmt.Sprint(p.ID))
-			report(metrics.DataDroppedBlocks, float64(usage.Dropped), fmt.Sprint(p.ID))
-			report(metrics.DataDroppedBytes, float64(usage.DroppedBytes), fmt.Sprint(p.ID))
+			report.Value(metrics.DataLiveBlocks, float64(usage.Blocks), fmt.Sprint(p.ID))
+			report.Value(metrics.DataLiveBytes, float64(usage.Bytes), fmt.Sprint(p.ID))
+			report.Value(metrics.DataDroppedBlocks, float64(usage.Dropped), fmt.Sprint(p.ID))
+			report.Value(metrics.DataDroppedBytes, float64(usage.DroppedBytes), fmt.Sprint(p.ID))
 		}
 	}
 }

@@ -63,6 +63,16 @@ func (r *RegistryFile) tls() (*tls.Config, error) {
 	return cfg, nil
 }
 
+// Forget deletes what the registry has of the cluster that f describes. It fails, and deletes nothing, while servers of the cluster
+// live (registry.ErrLive), and if there is nothing (registry.ErrNotFound). Files and blocks stay where they are.
+func Forget(ctx context.Context, f *File, logger *slog.Logger) error {
+	r, err := openRegistry(f, logger)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.Remove(ctx), r.Close())
+}
+
 // read makes a description of what the registry has.
 func read(d registry.Document) (*description, error) {
 	spec, err := topology.ParseSpec(d.Value)

@@ -340,6 +340,10 @@ func TestMetricsOfAServerThatHasLeft(t *testing.T) {
 	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
 	require.NoError(t, err)
 	require.Contains(t, scrape(), name)
+	for _, of := range []string{"replica_leads", "replica_seated", "replica_applied_total", "replica_age_seconds", "log_append_seconds_count"} {
+		require.Contains(t, scrape(), "globalfs_"+of+`{partition="1",region="us-west-2",server="us-west-2a"}`)
+	}
+	require.Regexp(t, `globalfs_replica_request_seconds_count{kind="query",partition="1",region="us-west-2",server="us-west-2[abc]"} [1-9]`, scrape())
 	require.NoError(t, c.LeaveStorage(t.Context(), name))
 	require.Eventually(t, func() bool { return c.storageOf(name) == nil }, 60*time.Second, 100*time.Millisecond)
 	require.NotContains(t, scrape(), name)

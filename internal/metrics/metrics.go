@@ -10,8 +10,36 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Report takes one value; labels are those of the name, in the order of the table.
-type Report func(name Name, value float64, labels ...string)
+// Report takes what a source tells.
+type Report struct {
+	gatherer *gatherer
+	out      chan<- prometheus.Metric
+}
+
+// Value tells one; labels are those of the name, in the order of the table.
+func (r Report) Value(name Name, value float64, labels ...string) {
+	kind := prometheus.GaugeValue
+	if definitions[name].kind == counter {
+		kind = prometheus.CounterValue
+	}
+	m, err := prometheus.NewConstMetric(r.gatherer.descriptions[name], kind, value, labels...)
+	r.tell(name, m, err)
+}
+
+// Durations tells how long something took, if it was ever done.
+func (r Report) Durations(name Name, d *Durations, labels ...string) {
+	m, err := d.metric(r.gatherer.descriptions[name], labels)
+	r.tell(name, m, err)
+}
+
+func (r Report) tell(name Name, m prometheus.Metric, err error) {
+	if err != nil {
+		m = prometheus.NewInvalidMetric(r.gatherer.descriptions[name], err)
+	}
+	if m != nil {
+		r.out <- m
+	}
+}
 
 // Source tells all values of one part of the process. It is called at each scrape, by one goroutine at a time for each scrape,
 // and should be quick: a second at most.
@@ -64,16 +92,6 @@ func (g *gatherer) Collect(out chan<- prometheus.Metric) {
 	sources := g.set.sources
 	g.set.mu.Unlock()
 	for _, source := range sources {
-		source(func(n Name, value float64, labels ...string) {
-			kind := prometheus.GaugeValue
-			if definitions[n].counter {
-				kind = prometheus.CounterValue
-			}
-			m, err := prometheus.NewConstMetric(g.descriptions[n], kind, value, labels...)
-			if err != nil {
-				m = prometheus.NewInvalidMetric(g.descriptions[n], err)
-			}
-			out <- m
-		})
+		source(Report{g, out})
 	}
 }

@@ -1,10 +1,15 @@
 package metrics
 
 import (
+	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,8 +23,8 @@ func scrape(t *testing.T, s *Set) (int, string) {
 func TestScrape(t *testing.T) {
 	var s Set
 	live := 7.0
-	s.Add(func(report Report) { report(DataLiveBytes, live, "0") })
-	s.Add(func(report Report) { report(StorageFetchedBlocks, 3, "eu", "eu-a") })
+	s.Add(func(report Report) { report.Value(DataLiveBytes, live, "0") })
+	s.Add(func(report Report) { report.Value(StorageFetchedBlocks, 3, "eu", "eu-a") })
 	for range 2 {
 		code, text := scrape(t, &s)
 		require.Equal(t, http.StatusOK, code)
@@ -38,11 +43,30 @@ func TestScrape(t *testing.T) {
 // One part that is wrong does not hide the others.
 func TestWrongLabels(t *testing.T) {
 	var s Set
-	s.Add(func(report Report) { report(DataLiveBytes, 1) })
-	s.Add(func(report Report) { report(DataDroppedBytes, 1, "0") })
+	s.Add(func(report Report) { report.Value(DataLiveBytes, 1) })
+	s.Add(func(report Report) { report.Value(DataDroppedBytes, 1, "0") })
 	_, text := scrape(t, &s)
 	require.Contains(t, text, "globalfs_data_dropped_bytes{partition=\"0\"} 1\n")
 	require.NotContains(t, text, "globalfs_data_live_bytes{")
+}
+
+func TestDurations(t *testing.T) {
+	var s Set
+	var some, none Durations
+	for _, took := range []time.Duration{-1, 0, 1 << shortest, 1<<shortest + 1, 1 << 35, 1<<35 + 1, math.MaxInt64 / 2} {
+		some.Observe(took)
+	}
+	s.Add(func(report Report) {
+		report.Durations(ReplicaAppends, &some, "eu", "eu-a", "0")
+		report.Durations(ReplicaAppends, &none, "eu", "eu-a", "1")
+	})
+	_, text := scrape(t, &s)
+	require.Contains(t, text, "# TYPE globalfs_log_append_seconds histogram")
+	for bound, count := range map[string]int{"3.2768e-05": 3, "6.5536e-05": 4, "17.179869184": 4, "34.359738368": 5, "+Inf": 7} {
+		require.Contains(t, text, fmt.Sprintf("globalfs_log_append_seconds_bucket{partition=\"0\",region=\"eu\",server=\"eu-a\",le=%q} %d\n", bound, count))
+	}
+	require.Contains(t, text, "globalfs_log_append_seconds_count{partition=\"0\",region=\"eu\",server=\"eu-a\"} 7\n")
+	require.NotContains(t, text, `partition="1"`, "never done")
 }
 
 // Names follow Prometheus' rules, and no two are the same.
@@ -51,9 +75,28 @@ func TestDefinitions(t *testing.T) {
 	for n, d := range definitions {
 		require.NotEmpty(t, d.help, n)
 		require.True(t, strings.HasPrefix(d.name, "globalfs_"), d.name)
-		require.Equal(t, d.counter, strings.HasSuffix(d.name, "_total"), d.name)
+		require.Equal(t, d.kind == counter, strings.HasSuffix(d.name, "_total"), d.name)
+		require.True(t, d.kind != durations || strings.HasSuffix(d.name, "_seconds"), d.name)
 		require.False(t, seen[d.name], d.name)
 		seen[d.name] = true
 		require.Equal(t, d.name, Name(n).String())
+	}
+}
+
+// Alerts are about names that there are.
+func TestAlerts(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, d := range definitions {
+		known[d.name] = true
+		if d.kind == durations {
+			known[d.name+"_bucket"] = true
+		}
+	}
+	names := regexp.MustCompile(`globalfs_\w+`).FindAllString(string(text), -1)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		require.True(t, known[name], name)
 	}
 }

@@ -42,55 +42,104 @@ const (
 	SweptBytes
 	SweepEnded
 
+	// What is measured of replicas (labels: region, server, partition).
+
+	ReplicaLeads
+	ReplicaSeated
+	ReplicaApplied
+	ReplicaUndecided
+	ReplicaAge
+	ReplicaRequests // and kind
+	ReplicaAppends
+
+	// What is measured of mounts (label: mount).
+
+	Operations      // and operation
+	OperationErrors // and operation, errno
+	ClientQueries   // and partition
+	ClientUpdates   // and partition, partitions
+	CacheHits       // and cache
+	CacheMisses     // and cache
+	CacheBytes      // and cache
+
 	namesEnd
+)
+
+// kind says what may be done with the values.
+type kind int
+
+const (
+	gauge kind = iota
+	counter
+	durations
 )
 
 // definition is what a scrape says of a Name.
 type definition struct {
-	name    string
-	help    string
-	counter bool // else a gauge
-	labels  []string
+	name   string
+	help   string
+	kind   kind
+	labels []string
 }
 
 var (
 	perServer    = []string{"region", "server"}
 	perPartition = []string{"partition"}
 	perRegion    = []string{"region"}
+	perReplica   = []string{"region", "server", "partition"}
+	perCache     = []string{"mount", "cache"}
 )
 
 var definitions = [namesEnd]definition{
-	StorageBlocks:           {"globalfs_storage_blocks", "Blocks of which a storage server has a copy.", false, perServer},
-	StorageLiveBytes:        {"globalfs_storage_live_bytes", "Bytes of these blocks.", false, perServer},
-	StorageDeadBytes:        {"globalfs_storage_dead_bytes", "Bytes of deleted blocks that compaction has not given back yet.", false, perServer},
-	StorageDiskBytes:        {"globalfs_storage_disk_bytes", "Size of the disk of a storage server.", false, perServer},
-	StorageFreeBytes:        {"globalfs_storage_free_bytes", "What is free on it for blocks.", false, perServer},
-	StorageRingVersion:      {"globalfs_storage_ring_version", "Version of the members of the region's ring that the server knows.", false, perServer},
-	StorageServersDown:      {"globalfs_storage_servers_down", "Servers of its region that this one takes for down.", false, perServer},
-	StorageMissingCopies:    {"globalfs_storage_missing_copies", "Copies that the server should have had and did not, in its last round of repair.", false, perServer},
-	StorageLostBlocks:       {"globalfs_storage_lost_blocks", "Blocks of which the server found no good copy anywhere in the region, in its last round of repair.", false, perServer},
-	StorageFetchedBlocks:    {"globalfs_storage_fetched_blocks_total", "Copies made by repair.", true, perServer},
-	StorageFetchedBytes:     {"globalfs_storage_fetched_bytes_total", "Bytes of copies made by repair.", true, perServer},
-	StorageHandedBackBlocks: {"globalfs_storage_handed_back_blocks_total", "Copies given to their owners.", true, perServer},
-	StorageReleasedCopies:   {"globalfs_storage_released_copies_total", "Copies dropped once all owners had theirs.", true, perServer},
-	StorageScrubbedBlocks:   {"globalfs_storage_scrubbed_blocks_total", "Blocks read by the scrubber.", true, perServer},
-	StorageScrubbedBytes:    {"globalfs_storage_scrubbed_bytes_total", "Bytes read by the scrubber.", true, perServer},
-	StorageCorruptFixed:     {"globalfs_storage_corrupt_fixed_total", "Bad copies that were replaced by good ones.", true, perServer},
-	StorageCorruptLeft:      {"globalfs_storage_corrupt_left_total", "Bad copies that could not be replaced when they were found.", true, perServer},
-	StorageCompactedBytes:   {"globalfs_storage_compacted_bytes_total", "Bytes of live blocks moved by compaction.", true, perServer},
+	StorageBlocks:           {"globalfs_storage_blocks", "Blocks of which a storage server has a copy.", gauge, perServer},
+	StorageLiveBytes:        {"globalfs_storage_live_bytes", "Bytes of these blocks.", gauge, perServer},
+	StorageDeadBytes:        {"globalfs_storage_dead_bytes", "Bytes of deleted blocks that compaction has not given back yet.", gauge, perServer},
+	StorageDiskBytes:        {"globalfs_storage_disk_bytes", "Size of the disk of a storage server.", gauge, perServer},
+	StorageFreeBytes:        {"globalfs_storage_free_bytes", "What is free on it for blocks.", gauge, perServer},
+	StorageRingVersion:      {"globalfs_storage_ring_version", "Version of the members of the region's ring that the server knows.", gauge, perServer},
+	StorageServersDown:      {"globalfs_storage_servers_down", "Servers of its region that this one takes for down.", gauge, perServer},
+	StorageMissingCopies:    {"globalfs_storage_missing_copies", "Copies that the server should have had and did not, in its last round of repair.", gauge, perServer},
+	StorageLostBlocks:       {"globalfs_storage_lost_blocks", "Blocks of which the server found no good copy anywhere in the region, in its last round of repair.", gauge, perServer},
+	StorageFetchedBlocks:    {"globalfs_storage_fetched_blocks_total", "Copies made by repair.", counter, perServer},
+	StorageFetchedBytes:     {"globalfs_storage_fetched_bytes_total", "Bytes of copies made by repair.", counter, perServer},
+	StorageHandedBackBlocks: {"globalfs_storage_handed_back_blocks_total", "Copies given to their owners.", counter, perServer},
+	StorageReleasedCopies:   {"globalfs_storage_released_copies_total", "Copies dropped once all owners had theirs.", counter, perServer},
+	StorageScrubbedBlocks:   {"globalfs_storage_scrubbed_blocks_total", "Blocks read by the scrubber.", counter, perServer},
+	StorageScrubbedBytes:    {"globalfs_storage_scrubbed_bytes_total", "Bytes read by the scrubber.", counter, perServer},
+	StorageCorruptFixed:     {"globalfs_storage_corrupt_fixed_total", "Bad copies that were replaced by good ones.", counter, perServer},
+	StorageCorruptLeft:      {"globalfs_storage_corrupt_left_total", "Bad copies that could not be replaced when they were found.", counter, perServer},
+	StorageCompactedBytes:   {"globalfs_storage_compacted_bytes_total", "Bytes of live blocks moved by compaction.", counter, perServer},
 
-	DataLiveBlocks:    {"globalfs_data_live_blocks", "Blocks that files of a partition need.", false, perPartition},
-	DataLiveBytes:     {"globalfs_data_live_bytes", "Bytes of these blocks, one copy of each.", false, perPartition},
-	DataDroppedBlocks: {"globalfs_data_dropped_blocks", "Blocks that no file needs any more and that wait for the end of the grace period.", false, perPartition},
-	DataDroppedBytes:  {"globalfs_data_dropped_bytes", "Bytes of these blocks, one copy of each.", false, perPartition},
-	CollectedBlocks:   {"globalfs_gc_collected_blocks_total", "Dropped blocks deleted in the background.", true, perPartition},
-	CollectedBytes:    {"globalfs_gc_collected_bytes_total", "Bytes of these blocks, one copy of each.", true, perPartition},
+	DataLiveBlocks:    {"globalfs_data_live_blocks", "Blocks that files of a partition need.", gauge, perPartition},
+	DataLiveBytes:     {"globalfs_data_live_bytes", "Bytes of these blocks, one copy of each.", gauge, perPartition},
+	DataDroppedBlocks: {"globalfs_data_dropped_blocks", "Blocks that no file needs any more and that wait for the end of the grace period.", gauge, perPartition},
+	DataDroppedBytes:  {"globalfs_data_dropped_bytes", "Bytes of these blocks, one copy of each.", gauge, perPartition},
+	CollectedBlocks:   {"globalfs_gc_collected_blocks_total", "Dropped blocks deleted in the background.", counter, perPartition},
+	CollectedBytes:    {"globalfs_gc_collected_bytes_total", "Bytes of these blocks, one copy of each.", counter, perPartition},
 
-	OrphanBlocks: {"globalfs_gc_orphan_blocks", "Blocks that the last sweep found which no file ever got.", false, perRegion},
-	OrphanBytes:  {"globalfs_gc_orphan_bytes", "Bytes of these blocks, one copy of each.", false, perRegion},
-	SweptBlocks:  {"globalfs_gc_swept_blocks_total", "Orphans deleted in the background.", true, perRegion},
-	SweptBytes:   {"globalfs_gc_swept_bytes_total", "Bytes of these blocks, one copy of each.", true, perRegion},
-	SweepEnded:   {"globalfs_gc_last_sweep_timestamp_seconds", "When the last sweep ended, in seconds since 1970.", false, perRegion},
+	OrphanBlocks: {"globalfs_gc_orphan_blocks", "Blocks that the last sweep found which no file ever got.", gauge, perRegion},
+	OrphanBytes:  {"globalfs_gc_orphan_bytes", "Bytes of these blocks, one copy of each.", gauge, perRegion},
+	SweptBlocks:  {"globalfs_gc_swept_blocks_total", "Orphans deleted in the background.", counter, perRegion},
+	SweptBytes:   {"globalfs_gc_swept_bytes_total", "Bytes of these blocks, one copy of each.", counter, perRegion},
+	SweepEnded:   {"globalfs_gc_last_sweep_timestamp_seconds", "When the last sweep ended, in seconds since 1970.", gauge, perRegion},
+
+	ReplicaLeads:     {"globalfs_replica_leads", "1 if the replica leads its partition, as far as it knows.", gauge, perReplica},
+	ReplicaSeated:    {"globalfs_replica_seated", "0 while the replica is not yet a member of its partition's group.", gauge, perReplica},
+	ReplicaApplied:   {"globalfs_replica_applied_total", "Commands of the partition that the replica has executed since the partition was made.", counter, perReplica},
+	ReplicaUndecided: {"globalfs_replica_undecided_commands", "Commands of several partitions that wait for the votes of others.", gauge, perReplica},
+	ReplicaAge:       {"globalfs_replica_age_seconds", "Since the replica last knew that a quorum ordered something: what it reads is not older.", gauge, perReplica},
+	ReplicaRequests: {"globalfs_replica_request_seconds", "From a request to the replica's answer: of kind update this is the time to order, log and execute it.", durations,
+		[]string{"region", "server", "partition", "kind"}},
+	ReplicaAppends: {"globalfs_log_append_seconds", "To write, and with durability sync to sync, what one turn of the replica adds to its log.", durations, perReplica},
+
+	Operations:      {"globalfs_fuse_operation_seconds", "From the kernel's request to the answer.", durations, []string{"mount", "operation"}},
+	OperationErrors: {"globalfs_fuse_errors_total", "Operations that were answered with an error.", counter, []string{"mount", "operation", "errno"}},
+	ClientQueries:   {"globalfs_client_query_seconds", "From a read of metadata to a replica's answer.", durations, []string{"mount", "partition"}},
+	ClientUpdates: {"globalfs_client_update_seconds", "From an update to a replica's answer, by the partition that was asked and how many partitions it concerns.", durations,
+		[]string{"mount", "partition", "partitions"}},
+	CacheHits:   {"globalfs_cache_hits_total", "Blocks that a cache of the mount had.", counter, perCache},
+	CacheMisses: {"globalfs_cache_misses_total", "Blocks that a cache of the mount was asked for and did not have.", counter, perCache},
+	CacheBytes:  {"globalfs_cache_bytes", "Size of a cache of the mount now.", gauge, perCache},
 }
 
 // String gives the name that Prometheus knows n by.

@@ -1,6 +1,9 @@
 package mount
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"time"
+)
 
 // Operations of the protocol that the loop itself must know (enum fuse_opcode).
 const (
@@ -29,9 +32,10 @@ const (
 type request struct {
 	raw         []byte
 	buffer      *[]byte // that raw is in; nil: it has memory of its own
-	content     []byte  // of a file, behind the answer's header: it is not copied
-	suspended   bool    // GUARDED_BY server.mu; what it waits for may have been ended by suspend
-	interrupted bool    // GUARDED_BY server.mu; its program got a signal
+	began       time.Time
+	content     []byte // of a file, behind the answer's header: it is not copied
+	suspended   bool   // GUARDED_BY server.mu; what it waits for may have been ended by suspend
+	interrupted bool   // GUARDED_BY server.mu; its program got a signal
 }
 
 func (r *request) op() uint32 { return binary.NativeEndian.Uint32(r.raw[4:]) }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -20,6 +21,8 @@ type server struct {
 	protocol *fuse.ProtocolServer
 	logger   *slog.Logger
 	terms    terms
+
+	operations operations
 
 	keeper atomic.Pointer[Keeper] // nil: none is told
 
@@ -38,6 +41,7 @@ type terms struct {
 func newServer(conn *connection, f *fileSystem, options *fuse.MountOptions, logger *slog.Logger) *server {
 	s := &server{
 		conn: conn, protocol: fuse.NewProtocolServer(f, options), logger: logger, pending: map[uint64]*request{},
+		operations: operations{failed: map[failure]uint64{}},
 	}
 	f.server = s
 	return s
@@ -172,6 +176,7 @@ func (s *server) serve(r *request) {
 	s.pending[r.unique()] = r
 	r.suspended = s.suspending
 	s.mu.Unlock()
+	r.began = time.Now()
 	for !s.answer(r) {
 	}
 }
@@ -201,6 +206,7 @@ func (s *server) answer(r *request) bool {
 		return true
 	}
 	s.keeper.Load().answered(r)
+	s.operations.answered(r.op(), time.Since(r.began), statusOf(out[:n]))
 	if n >= outHeaderSize { // otherwise no answer is wanted
 		s.write(r, out[:n])
 	}

@@ -34,6 +34,7 @@ type hosted struct {
 	replica   *replica.Replica
 	driver    *driver.Driver
 	exports   exports
+	counts    *counts
 	catching  atomic.Bool // it takes over the state of another one, and takes no turns
 }
 
@@ -96,7 +97,7 @@ func (s *Server) again(r *residence, h *hosted) error {
 	if err != nil {
 		return err
 	}
-	next := &hosted{partition: h.partition, index: h.index, process: h.process}
+	next := &hosted{partition: h.partition, index: h.index, process: h.process, counts: h.counts}
 	if err := s.startReplica(next, incarnation); err != nil {
 		return errors.Join(err, next.close())
 	}
@@ -177,7 +178,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	if err != nil {
 		return err
 	}
-	h.driver = driver.New(h.process, h.replica, links, h.log, driver.NewSystemClock())
+	h.driver = driver.New(h.process, h.replica, links, timedLog{h.log, &h.counts.appends}, driver.NewSystemClock())
 	h.endpoint.Serve(s.serve(h))
 	return nil
 }

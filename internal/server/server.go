@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 
 	"github.com/globalfs/globalfs/internal/block"
-	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
@@ -126,7 +125,7 @@ func (s *Server) mine(plan *topology.Cluster) iter.Seq2[*topology.Partition, int
 
 // open starts the replica of p with index n, but for its driver.
 func (s *Server) open(p *topology.Partition, n int, incarnation uint64) error {
-	h := &hosted{partition: p.ID, index: n, process: p.Replicas[n].Process}
+	h := &hosted{partition: p.ID, index: n, process: p.Replicas[n].Process, counts: &counts{}}
 	if err := s.startReplica(h, incarnation); err != nil {
 		return errors.Join(fmt.Errorf("replica of partition %d: %w", p.ID, err), h.close())
 	}
@@ -161,13 +160,6 @@ func (s *Server) Storage() *Storage {
 		return nil
 	}
 	return s.storage.node
-}
-
-// Metrics tells what there is of this server.
-func (s *Server) Metrics(report metrics.Report) {
-	if storage := s.Storage(); storage != nil {
-		storage.Metrics(report)
-	}
 }
 
 // Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails starts anew after a

@@ -107,7 +107,7 @@ func (s *Storage) Stats() (block.Stats, error) { return s.disk.Stats() }
 
 // Metrics tells what there is on the disk, and what the node has done.
 func (s *Storage) Metrics(report metrics.Report) {
-	tell := func(n metrics.Name, value uint64) { report(n, float64(value), s.cfg.Region, s.cfg.Server) }
+	tell := func(n metrics.Name, value uint64) { report.Value(n, float64(value), s.cfg.Region, s.cfg.Server) }
 	if stats, err := s.disk.Stats(); err == nil {
 		tell(metrics.StorageBlocks, stats.Blocks)
 		tell(metrics.StorageLiveBytes, stats.LiveBytes)

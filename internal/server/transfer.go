@@ -65,7 +65,12 @@ func (s *Server) serve(h *hosted) transport.Handler {
 			return nil, errCatching
 		}
 		if len(request) == 0 || request[0] != transferRequest {
-			return h.driver.Handle(ctx, asker.client(), request)
+			began := time.Now()
+			answer, err := h.driver.Handle(ctx, asker.client(), request)
+			if err == nil && len(request) > 0 {
+				h.counts.answered(request, time.Since(began))
+			}
+			return answer, err
 		}
 		if !asker.Server {
 			return nil, errServersOnly

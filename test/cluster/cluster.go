@@ -26,6 +26,7 @@ type Config struct {
 	Replicas    int
 	Copies      int
 	Durability  string   // empty: os
+	Objects     string   // of the cluster file, in YAML; empty: blocks are on the servers' disks
 	Lab         *wan.Lab // has hosts named as the servers, and Mounts' hosts; nil: loopback
 	Profiled    bool     // servers and mounts serve Go's profiler, see Process.Profile
 }
@@ -195,14 +196,18 @@ func (c *Cluster) init(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.cfg.Durability == "" {
-		return nil
-	}
 	text, err := os.ReadFile(c.file())
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(c.file(), []byte(strings.Replace(string(text), "\ndurability: os\n", "\ndurability: "+c.cfg.Durability+"\n", 1)), 0o644)
+	file := string(text)
+	if c.cfg.Durability != "" {
+		file = strings.Replace(file, "\ndurability: os\n", "\ndurability: "+c.cfg.Durability+"\n", 1)
+	}
+	if c.cfg.Objects != "" {
+		file += "objects: " + c.cfg.Objects + "\n"
+	}
+	return os.WriteFile(c.file(), []byte(file), 0o644)
 }
 
 // Run runs a command of the binary here, and gives what it printed. Its exit code is in the error, as *exec.ExitError.

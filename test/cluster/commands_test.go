@@ -2,13 +2,16 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,22 +25,27 @@ import (
 // start runs three servers on loopback with the real binary.
 func start(t *testing.T) *Cluster {
 	t.Helper()
+	return startWith(t, Config{})
+}
+
+// startWith is start of a cluster that is otherwise as cfg says.
+func startWith(t *testing.T, cfg Config) *Cluster {
+	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Getuid() != 0 {
 		t.Skip("needs /dev/fuse and root")
 	}
-	etcd, err := FindEtcd()
-	if err != nil {
+	var err error
+	if cfg.Etcd, err = FindEtcd(); err != nil {
 		t.Skipf("no etcd: deploy/deps.sh test fetches it (%v)", err)
 	}
-	dir := t.TempDir()
-	program := filepath.Join(dir, "globalfs")
-	build := exec.Command("go", "build", "-o", program, "github.com/globalfs/globalfs/cmd/globalfs")
+	cfg.Dir = t.TempDir()
+	cfg.Program = filepath.Join(cfg.Dir, "globalfs")
+	build := exec.Command("go", "build", "-o", cfg.Program, "github.com/globalfs/globalfs/cmd/globalfs")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	c, err := Start(t.Context(), Config{
-		Program: program, Etcd: etcd, Dir: dir, Regions: []topology.Region{"west", "east", "eu"}, Datacenters: 1, Replicas: 1, Copies: 1,
-	})
+	cfg.Regions, cfg.Datacenters, cfg.Replicas, cfg.Copies = []topology.Region{"west", "east", "eu"}, 1, 1, 1
+	c, err := Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
@@ -46,8 +54,11 @@ func start(t *testing.T) *Cluster {
 // ranAs runs the binary under another name, and gives its exit code and what it said.
 func (c *Cluster) ranAs(t *testing.T, name string, args ...string) (code int, said string) {
 	t.Helper()
-	cmd := exec.Command(c.cfg.Program, args...)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // also when the test has ended
+	defer cancel()
+	cmd := endWithUs(exec.CommandContext(ctx, c.cfg.Program, args...))
 	cmd.Args[0] = name
+	cmd.Env = append(os.Environ(), "GLOBALFS_LOG_FILE="+c.path("mounts.log"))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -93,6 +104,9 @@ func TestMountInTheBackground(t *testing.T) {
 			require.Zero(t, code, said)
 			require.NoError(t, mounted(dir))
 			require.NotEmpty(t, serving(t, dir))
+			log, err := os.Stat(c.path("mounts.log"))
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o600), log.Mode())
 			path := filepath.Join(dir, "west", "file")
 			require.NoError(t, os.WriteFile(path, []byte(name), 0o644))
 			got, err := os.ReadFile(path)
@@ -182,12 +196,80 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
+// What etcd has of a cluster goes only when nobody lives by it; then there can be another one of the name.
+func TestForget(t *testing.T) {
+	c := start(t)
+	forget := func(name string) (int, string) {
+		return c.ranAs(t, "globalfs", "admin", "forget", name, "--config", c.file())
+	}
+	code, said := forget("another")
+	require.Equal(t, 3, code, said)
+	code, said = forget("test")
+	require.Equal(t, 1, code, said)
+	require.Contains(t, said, "servers are live: stop easta, eua, westa")
+	for _, s := range c.Servers {
+		require.NoError(t, s.Stop())
+	}
+	code, said = forget("test")
+	require.Zero(t, code, said)
+	code, said = forget("test")
+	require.Equal(t, 1, code, said)
+	require.Contains(t, said, "has nothing of it")
+
+	for _, name := range c.Names() {
+		require.NoError(t, os.RemoveAll(c.DataDir(name)))
+		require.NoError(t, c.Servers[name].Launch())
+	}
+	for _, s := range c.Servers {
+		require.NoError(t, s.AwaitReady(t.Context()), "a new cluster of the name")
+	}
+}
+
+// scrape gives what there is at an address, as far as it can be had.
+func scrape(address string) string {
+	answer, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return fmt.Sprint(string(text), err)
+}
+
+// A mount tells what it does, where that goes and how long it takes.
+func TestMetrics(t *testing.T) {
+	c := start(t)
+	dir := t.TempDir()
+	at, err := freePort("127.0.0.1")
+	require.NoError(t, err)
+	m, err := c.Mount(t.Context(), "east", "", dir, "--metrics", at)
+	require.NoError(t, err)
+	path := filepath.Join(dir, "east", "file")
+	require.NoError(t, os.WriteFile(path, make([]byte, 100_000), 0o644))
+	require.NoError(t, os.Rename(path, filepath.Join(dir, "west", "file")))
+	require.ErrorIs(t, os.Remove(path), os.ErrNotExist)
+	got := scrape(at)
+	for _, want := range []string{
+		`globalfs_fuse_operation_seconds_count{mount="DIR",operation="create"} 1`,
+		`globalfs_fuse_errors_total{errno="ENOENT",mount="DIR",operation="lookup"} `,
+		`globalfs_client_query_seconds_count{mount="DIR",partition="2"} `,
+		`globalfs_client_update_seconds_count{mount="DIR",partition="2",partitions="1"} `,
+		`globalfs_client_update_seconds_count{mount="DIR",partition="2",partitions="2"} 1`,
+		`globalfs_cache_bytes{cache="memory",mount="DIR"} 100000`,
+	} {
+		require.Contains(t, got, strings.ReplaceAll(want, "DIR", dir))
+	}
+	require.NoError(t, m.Close())
+}
+
 // A mount in use goes from one process to the next without its programs noticing: a file that is being written, one that has no name any
 // more, and a lock.
 func TestTakeOver(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
-	args := []string{"mount", c.Address("easta"), dir, "--certs", c.Certs(), "--region", "east"}
+	metrics, err := freePort("127.0.0.1")
+	require.NoError(t, err)
+	args := []string{"mount", c.Address("easta"), dir, "--certs", c.Certs(), "--region", "east", "--metrics", metrics}
 	code, said := c.ranAs(t, "globalfs", args...)
 	require.Zero(t, code, said)
 	first := serving(t, dir)
@@ -224,6 +306,9 @@ func TestTakeOver(t *testing.T) {
 		require.Eventually(t, func() bool { return len(serving(t, dir)) == 1 }, 10*time.Second, 10*time.Millisecond)
 	}
 	require.NotEqual(t, first, serving(t, dir))
+	require.Eventually(t, func() bool {
+		return strings.Contains(scrape(metrics), fmt.Sprintf(`globalfs_fuse_operation_seconds_count{mount=%q,operation="write"}`, dir))
+	}, 10*time.Second, 10*time.Millisecond, "the address goes along")
 	close(stop)
 	require.NoError(t, <-written)
 	got, err := os.ReadFile(log.Name())

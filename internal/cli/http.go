@@ -12,15 +12,23 @@ import (
 	"github.com/globalfs/globalfs/internal/metrics"
 )
 
-// serveLoopback answers HTTP at the loopback address that a flag gives until stop is called. An empty
-// address means not at all.
-func serveLoopback(flag, address string, handler http.Handler) (stop func() error, err error) {
+// serveProfiles serves Go's profiler at the loopback address that --pprof gives. An empty address means not at all.
+func serveProfiles(address string) (stop func() error, err error) {
+	if host, _, err := net.SplitHostPort(address); err == nil && host != "localhost" {
+		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+			return nil, inputError{fmt.Errorf("--pprof %q: give a loopback address such as 127.0.0.1:6060", address)}
+		}
+	}
+	return serveHTTP("--pprof", address, profiles())
+}
+
+// serveHTTP answers HTTP at the address that a flag gives until stop is called. An empty address means not at all.
+func serveHTTP(flag, address string, handler http.Handler) (stop func() error, err error) {
 	if address == "" {
 		return func() error { return nil }, nil
 	}
-	host, _, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, inputError{fmt.Errorf("%s %q: give a loopback address such as 127.0.0.1:6060", flag, address)}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, inputError{fmt.Errorf("%s %q: give HOST:PORT such as 127.0.0.1:9464", flag, address)}
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/driver"
+	"github.com/globalfs/globalfs/internal/metrics"
+	"github.com/globalfs/globalfs/internal/replica"
+)
+
+// counts is what is measured of a replica, over its restarts.
+type counts struct {
+	queries, updates, appends metrics.Durations
+}
+
+// answered counts a request that was answered.
+func (c *counts) answered(request []byte, took time.Duration) {
+	switch replica.Kind(request[0]) {
+	case replica.Query:
+		c.queries.Observe(took)
+	case replica.Update:
+		c.updates.Observe(took)
+	}
+}
+
+// timedLog counts how long a log takes.
+type timedLog struct {
+	driver.Log
+	appends *metrics.Durations
+}
+
+// Append implements driver.Log.
+func (l timedLog) Append(records [][]byte, checkpoint bool) error {
+	began := time.Now()
+	defer func() { l.appends.Observe(time.Since(began)) }()
+	return l.Log.Append(records, checkpoint)
+}
+
+// scrapePatience bounds how long a replica is waited for.
+const scrapePatience = time.Second
+
+// Metrics tells what there is of this server.
+func (s *Server) Metrics(report metrics.Report) {
+	if storage := s.Storage(); storage != nil {
+		storage.Metrics(report)
+	}
+	region := ""
+	if self := s.plan.Load().Server(s.cfg.Name); self != nil {
+		region = string(self.Region)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
+	for _, status := range s.Replicas(ctx) {
+		labels := []string{region, s.cfg.Name, strconv.Itoa(int(status.Partition))}
+		report.Value(metrics.ReplicaLeads, oneIf(status.Leads), labels...)
+		report.Value(metrics.ReplicaSeated, oneIf(status.Seated), labels...)
+		report.Value(metrics.ReplicaApplied, float64(status.Applied), labels...)
+		report.Value(metrics.ReplicaUndecided, float64(status.Undecided), labels...)
+		report.Value(metrics.ReplicaAge, status.Age.Seconds(), labels...)
+	}
+	for _, r := range s.residences() {
+		h := r.now.Load()
+		labels := []string{region, s.cfg.Name, strconv.Itoa(int(h.partition))}
+		report.Durations(metrics.ReplicaRequests, &h.counts.queries, append(labels, "query")...)
+		report.Durations(metrics.ReplicaRequests, &h.counts.updates, append(labels, "update")...)
+		report.Durations(metrics.ReplicaAppends, &h.counts.appends, labels...)
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
