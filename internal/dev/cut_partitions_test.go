@@ -17,8 +17,8 @@ import (
 // for those that it concerns.
 const cutTimeout = 4 * time.Second
 
-// prompt is what anything takes that does not wait for a region that is cut off.
-const prompt = 2 * time.Second
+// prompt is the most that anything takes, on a busy machine, that does not wait for a region that is cut off.
+const prompt = cutTimeout - time.Second/2
 
 // quick runs do, which waits for nobody who does not answer.
 func quick(t *testing.T, do func() error) {
@@ -68,7 +68,7 @@ func TestRegionCutOff(t *testing.T) {
 		var err error
 		age, err = eu.Stale(ctx, posix.Root)
 		return err == nil && age >= was && age > 3*time.Second
-	}, 20*time.Second, 50*time.Millisecond, "the age of what is read grows")
+	}, 30*time.Second, 50*time.Millisecond, "the age of what is read grows")
 	quick(t, func() error { require.Equal(t, "as of before", read(t, eu, posix.Root, "global")); return nil })
 	for r := range w.roots {
 		quick(t, local(r, "made in the cut"))
@@ -120,7 +120,7 @@ func TestRegionCutOff(t *testing.T) {
 	require.Eventually(t, func() bool {
 		age, err := eu.Stale(ctx, posix.Root)
 		return err == nil && age < time.Second
-	}, 20*time.Second, 50*time.Millisecond, "reads are new again")
+	}, 30*time.Second, 50*time.Millisecond, "reads are new again")
 }
 
 // What is under way between partitions when the network is cut holds up nothing but what it needs, and is done

@@ -161,7 +161,7 @@ func TestRaceRenameBetweenRegions(t *testing.T) {
 						a, err := w.clients[west].Lookup(t.Context(), w.roots[region], "dir")
 						s.dirs[i] = a.Ino
 						return err == nil
-					}, 10*time.Second, time.Millisecond)
+					}, 30*time.Second, time.Millisecond)
 				}
 				shuttleRace(t, w, s, paths)
 			})
@@ -176,7 +176,7 @@ func shuttleRace(t *testing.T, w *world, s *shuttle, paths [2]string) {
 	require.Eventually(t, func() bool {
 		seen, err := s.look(third, s.dirs[0])
 		return err == nil && seen.number == 0 && s.check(third, seen.ino) == nil
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 
 	done, ended, stable := make(chan struct{}), make(chan struct{}), make(chan int, 1)
 	go func() {
@@ -206,7 +206,7 @@ func shuttleRace(t *testing.T, w *world, s *shuttle, paths [2]string) {
 	require.Eventually(t, func() bool {
 		seen, err := s.look(fresh, s.dirs[last%2])
 		return err == nil && seen.number == last && s.check(fresh, seen.ino) == nil
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	elsewhere, err := s.look(fresh, s.dirs[(last+1)%2])
 	require.NoError(t, err)
 	require.Equal(t, -1, elsewhere.number)

@@ -131,7 +131,7 @@ func TestRaceOpenAgainstUnlink(t *testing.T) {
 		name := fmt.Sprintf("unlink-%d", n)
 		require.NoError(t, os.WriteFile(filepath.Join(a, name), content, 0o644))
 		// Seen once in full, it is never seen with less again.
-		require.Eventually(t, func() bool { return readAll(filepath.Join(b, name), content) == nil }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return readAll(filepath.Join(b, name), content) == nil }, 30*time.Second, time.Millisecond)
 		oerr, uerr := together(
 			func() error { return readAll(filepath.Join(b, name), content) },
 			func() error { return os.Remove(filepath.Join(a, name)) })
@@ -148,7 +148,7 @@ func TestRaceOpenAgainstUnlink(t *testing.T) {
 // replica has delivered it.
 func awaitVisible(t *testing.T, path string) {
 	t.Helper()
-	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, 30*time.Second, time.Millisecond)
 }
 
 func readAll(path string, want []byte) error {

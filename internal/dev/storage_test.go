@@ -260,24 +260,24 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	var inTheWay []string // of saving newer members
 	for _, s := range append(c.Plan.Servers, topology.Server{Name: name}) {
 		path := filepath.Join(cfg.Dir, s.Name, "members.json.new")
 		require.Eventually(t, func() bool { // not while the server is just saving
 			return os.Mkdir(path, 0o700) == nil
-		}, 10*time.Second, time.Millisecond)
+		}, 30*time.Second, time.Millisecond)
 		inTheWay = append(inTheWay, path)
 	}
 	require.Eventually(t, func() bool { // it is out by what is written, or was before
 		return planNow(t, c).Server(name).State == topology.StorageLeft
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	for _, path := range inTheWay {
 		require.NoError(t, os.RemoveAll(path))
 	}
 	require.Eventually(t, func() bool {
 		return c.storageOf(name) == nil && statusOf(t, c, c.Plan.Servers[0].Storage).Members.Version == 4
-	}, 20*time.Second, 100*time.Millisecond)
+	}, 30*time.Second, 100*time.Millisecond)
 }
 
 // A server is taken out only once every other one knows that it leaves: one that does not might still count on it.
@@ -316,7 +316,7 @@ func TestOneServerHangs(t *testing.T) {
 	hung := c.Plan.Servers[2].Storage
 	c.network.(*memory).local.Cut(func(a, b multicast.ProcessID) bool { return a == hung || b == hung })
 	down := func(s int) []multicast.ProcessID { return statusOf(t, c, c.Plan.Servers[s].Storage).Down }
-	require.Eventually(t, func() bool { return len(down(0)) > 0 && len(down(1)) > 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(down(0)) > 0 && len(down(1)) > 0 }, 30*time.Second, 10*time.Millisecond)
 	for range 300 {
 		require.Equal(t, []multicast.ProcessID{hung}, down(0))
 		require.Equal(t, []multicast.ProcessID{hung}, down(1))

@@ -47,7 +47,7 @@ func (w *work) repeat(do func(i int) error) {
 func (w *work) more(t *testing.T) {
 	t.Helper()
 	before := w.steps.Load()
-	require.Eventually(t, func() bool { return w.steps.Load() > before+20 || len(w.failed) > 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.steps.Load() > before+20 || len(w.failed) > 0 }, 30*time.Second, time.Millisecond)
 }
 
 func (w *work) end(t *testing.T) {
@@ -160,7 +160,7 @@ func TestLocksSurviveAHandover(t *testing.T) {
 	s := serveHere(t, role{})
 	other := mountOf(t, s.Network)
 	require.NoError(t, os.WriteFile(s.path("f"), nil, 0o644))
-	require.Eventually(t, func() bool { _, err := os.Stat(other.path("f")); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(other.path("f")); return err == nil }, 30*time.Second, 10*time.Millisecond)
 	f, err := os.OpenFile(s.path("f"), os.O_RDWR, 0)
 	require.NoError(t, err)
 	require.NoError(t, flock(f, unix.LOCK_EX))
@@ -199,7 +199,7 @@ func inKernel(t *testing.T, d *daemon) {
 			}
 		}
 		return false
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 // What happens to a successor does not happen to the mount.

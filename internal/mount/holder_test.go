@@ -53,7 +53,7 @@ func TestKilledDaemon(t *testing.T) {
 	f, err := os.Create(h.path("f"))
 	require.NoError(t, err)
 	require.NoError(t, flock(f, unix.LOCK_EX))
-	require.Eventually(t, func() bool { _, err := os.Stat(other.path("f")); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(other.path("f")); return err == nil }, 30*time.Second, 10*time.Millisecond)
 	rival := other.open(t, "f")
 
 	require.NoError(t, os.Mkdir(h.path("many"), 0o755))
@@ -105,7 +105,7 @@ func TestDaemonsThatDie(t *testing.T) {
 func TestHandoverFromAHeldDaemon(t *testing.T) {
 	h := holdHere(t, role{})
 	require.NoError(t, os.WriteFile(h.path("f"), []byte("x"), 0o644))
-	require.Eventually(t, func() bool { _, err := os.Stat(h.role.Socket); return err == nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(h.role.Socket); return err == nil }, 30*time.Second, 5*time.Millisecond)
 	r := h.role
 	r.Take, r.Hold, r.PID = true, false, ""
 	next, err := start(t, r)

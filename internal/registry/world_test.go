@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	soon = 20 * time.Second
+	soon = 30 * time.Second
 	tick = 10 * time.Millisecond
 )
 

@@ -67,7 +67,7 @@ func newFortress(t *testing.T, l limits) *fortress {
 		stopAll([]*process{f.inside, f.friend})
 		require.NoError(t, f.client.Close())
 	})
-	require.Eventually(t, func() bool { return f.friend.send(1, 10) == nil && f.started() }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return f.friend.send(1, 10) == nil && f.started() }, 30*time.Second, 10*time.Millisecond)
 	return f
 }
 
@@ -103,7 +103,7 @@ func (f *fortress) requireGood(what string) {
 		f.inside.mu.Lock()
 		defer f.inside.mu.Unlock()
 		return f.inside.seen > before
-	}, 10*time.Second, time.Millisecond, what)
+	}, 30*time.Second, time.Millisecond, what)
 }
 
 // attacker is a gRPC client with credentials of its own making.
@@ -226,7 +226,7 @@ func TestImpostorsHearNothing(t *testing.T) {
 		links, err := s.Endpoint(7).Links(1)
 		require.NoError(t, err)
 		require.NoError(t, links.Send(1, []byte("secret")))
-		require.Eventually(t, func() bool { return log.contains(c.says) }, 10*time.Second, time.Millisecond, name)
+		require.Eventually(t, func() bool { return log.contains(c.says) }, 30*time.Second, time.Millisecond, name)
 		require.NoError(t, s.Close())
 		require.Zero(t, asked.Load(), name)
 	}

@@ -62,7 +62,7 @@ func TestSilentConnections(t *testing.T) {
 	for _, conn := range all {
 		f.requireClosed(conn)
 	}
-	require.Eventually(t, func() bool { pending, _ := f.counts(); return pending == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { pending, _ := f.counts(); return pending == 0 }, 30*time.Second, time.Millisecond)
 }
 
 // counts gives how many connections the gate knows of whose peers are not known, and that are of clients.
@@ -125,7 +125,7 @@ func TestConnectionLimits(t *testing.T) {
 	require.Len(t, open, l.perClient)
 	f.requireGood("with many connections of one client")
 	require.NoError(t, open[0].Close())
-	require.Eventually(t, func() bool { _, in := f.guestOf(bad); return in }, 10*time.Second, 10*time.Millisecond, "there is room for one")
+	require.Eventually(t, func() bool { _, in := f.guestOf(bad); return in }, 30*time.Second, 10*time.Millisecond, "there is room for one")
 
 	for i := range l.connections {
 		for range 2 {
@@ -198,7 +198,7 @@ func TestHalfCallsAreBounded(t *testing.T) {
 		f.server.gate.mu.Lock()
 		defer f.server.gate.mu.Unlock()
 		return f.server.gate.accounts["client/bad"] == nil
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	f.requireGood("after half calls")
 }
 
@@ -251,7 +251,7 @@ func TestFloodOfCalls(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return refused.Load() >= l.calls && running.Load() == 4 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return refused.Load() >= l.calls && running.Load() == 4 }, 30*time.Second, time.Millisecond)
 	f.requireGood("under a flood of calls")
 	close(release)
 	flood.Wait()

@@ -14,7 +14,7 @@ import (
 
 // What another client sees it sees after a delay: its replica's, and that of the kernel's cache.
 const (
-	soon = 10 * time.Second
+	soon = 30 * time.Second
 	look = 5 * time.Millisecond
 )
 
