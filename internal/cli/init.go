@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -23,6 +24,7 @@ type initFlags struct {
 	addresses map[string]string
 	loopback  int
 	force     bool
+	check     bool
 
 	servers []string // their names, once they are located
 }
@@ -33,10 +35,11 @@ func newInit() *cobra.Command {
 		Use:   "init [FILE]",
 		Short: "Write the commented file of a new cluster",
 		Long: `init writes the file that describes a cluster (default: cluster.yaml), with a comment on each line. The same file goes to all
-servers. Servers whose address is not given get NAME.example.com:7420, to be edited; with --loopback all are on this machine.`,
+servers. Servers whose address is not given get NAME.example.com:7420, to be edited; with --loopback all are on this machine. With --check nothing is written: it says what is wrong with FILE, or what it makes.`,
 		Example: `  globalfs init --name prod --regions us-west-2,us-east-1,eu-west-1 --etcd https://etcd1.example.com:2379
   globalfs init --loopback 7420 --datacenters 1 --replicas 1 --copies 1 try.yaml
-  globalfs init --name prod --address us-west-2a=10.1.0.1:7420 --address us-west-2b=10.1.0.2:7420`,
+  globalfs init --name prod --address us-west-2a=10.1.0.1:7420 --address us-west-2b=10.1.0.2:7420
+  globalfs init --check cluster.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError{fmt.Errorf("%s: give one FILE", cmd.Name())}
@@ -57,10 +60,14 @@ servers. Servers whose address is not given get NAME.example.com:7420, to be edi
 	flags.StringVar(&f.file.DataDir, "data-dir", f.file.DataDir, "where servers keep their data")
 	flags.IntVar(&f.loopback, "loopback", 0, "put all servers on 127.0.0.1, on ports from this one on")
 	flags.BoolVar(&f.force, "force", false, "overwrite the file")
+	flags.BoolVar(&f.check, "check", false, "write nothing, and say whether FILE, edited by hand, is right")
 	return cmd
 }
 
 func (f *initFlags) run(cmd *cobra.Command, path string) error {
+	if f.check {
+		return checkFile(cmd.OutOrStdout(), path)
+	}
 	f.file.Regions = nil
 	for _, r := range f.regions {
 		f.file.Regions = append(f.file.Regions, topology.Region(r))
@@ -87,6 +94,21 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	f.next(cmd, path)
+	return nil
+}
+
+// checkFile says what is wrong with a cluster file, or what it makes.
+func checkFile(out io.Writer, path string) error {
+	file, err := readConfig(path)
+	if err != nil {
+		return err
+	}
+	plan, err := file.Plan()
+	if err != nil {
+		return inputError{err}
+	}
+	describe(out, plan, file.DataDir)
+	fmt.Fprintf(out, "%s is right, as far as one file can tell\n", path)
 	return nil
 }
 

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestInit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cluster.yaml")
+	require.Contains(t, run(t, "init", "--name", "prod", "--regions", "a,b", "--datacenters", "3", "--address", "ab=10.0.0.2:7420", path), "6 servers in 2 regions")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\n  ab: 10.0.0.2:7420\n")
+	require.Contains(t, string(text), "\n  bc: bc.example.com:7420\n")
+	checked := run(t, "init", "--check", path)
+	require.Regexp(t, `P2 +/b +local to b +ba bb bc`, checked)
+	require.Contains(t, checked, "is right")
+
+	require.Contains(t, fails(t, exitInput, "init", path), "--force")
+	run(t, "init", "--force", "--loopback", "7420", "--datacenters", "1", "--replicas", "1", "--copies", "1", path)
+	require.Contains(t, run(t, "init", "--check", path), "us-west-2a")
+	for from, c := range map[string]struct{ to, says string }{
+		"replicas: 1\n":      {"replicas: 2\n", "replicas"},
+		"durability: os\n":   {"durabilty: os\n", "durabilty"},
+		"127.0.0.1:7421\n":   {"127.0.0.1\n", "127.0.0.1"},
+		"127.0.0.1:7422\n":   {"127.0.0.1:7420\n", "7420"},
+		"  grace: 10m0s   #": {"  grace: soon   #", "line"},
+	} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Contains(t, string(text), from)
+		broken := filepath.Join(t.TempDir(), "broken.yaml")
+		require.NoError(t, os.WriteFile(broken, []byte(strings.Replace(string(text), from, c.to, 1)), 0o644))
+		said := fails(t, exitInput, "init", "--check", broken)
+		require.Contains(t, said, c.says, said)
+		require.Contains(t, said, "broken.yaml", said)
+	}
+	require.Contains(t, fails(t, exitInput, "init", "--check", filepath.Join(t.TempDir(), "none.yaml")), "'globalfs init' writes such a file")
+	require.Contains(t, fails(t, exitInput, "init", "--address", "nobody=1.2.3.4:5", path+"2"), "no such server")
+	require.Contains(t, fails(t, exitInput, "init", "--replicas", "4", path+"2"), "replicas")
+	require.NoFileExists(t, path+"2")
+}
