@@ -77,7 +77,7 @@ wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and c
 
 .PHONY: chaos
 chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goes wrong in one (steps this machine's clock)
-	go test -count=1 -v -timeout 0 ./test/chaos -chaos.duration $(CHAOS) -chaos.clock -chaos.figures bin/chaos
+	go test -count=1 -v -timeout 0 ./test/chaos -chaos.duration $(CHAOS) -chaos.clock -chaos.figures $(CURDIR)/bin/chaos
 
 .PHONY: cluster
 cluster: ## the real commands on a cluster of processes; chaos for CHAOS_SHORT=5m, and a region that dies
