@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
 	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -199,6 +200,28 @@ func TestFollowTellsWhatOthersLearnt(t *testing.T) {
 		require.Len(t, (<-told).Replaced, 1)
 		stop()
 	})
+}
+
+// A server waits for a bucket that is still to be made; once it has seen it, it takes no other one for it.
+func TestBucketsOfAServer(t *testing.T) {
+	w := newWorld(t, []topology.Region{"west"}, 1)
+	storage := objectstest.Start(t, t.TempDir())
+	w.file.Objects = &topology.Objects{Bucket: topology.Bucket{Endpoint: storage.Endpoint(), Bucket: "later", Region: "us-east-1", PathStyle: true}}
+	_, err := w.tryStart(t.Context(), "westa", w.file)
+	require.ErrorContains(t, err, "later")
+	bucket := filepath.Join(storage.Dir, "later")
+	require.NoError(t, os.Mkdir(bucket, 0o755))
+	w.start("westa")
+	w.halt("westa")
+	w.start("westa")
+	w.halt("westa")
+	require.NoError(t, os.Rename(bucket, bucket+"-away"))
+	require.NoError(t, os.Mkdir(bucket, 0o755))
+	_, err = w.tryStart(t.Context(), "westa", w.file)
+	require.ErrorContains(t, err, "has nothing of this cluster")
+	require.NoError(t, os.RemoveAll(bucket))
+	require.NoError(t, os.Rename(bucket+"-away", bucket))
+	w.start("westa")
 }
 
 // Hosts that take connections and say nothing delay the status once, not each by itself.

@@ -24,7 +24,6 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.returns = last != nil
 	if last != nil {
 		if err := s.mustHave(last); err != nil {
 			return nil, err

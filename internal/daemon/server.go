@@ -38,7 +38,6 @@ type Server struct {
 	dir      string
 	started  time.Time
 	instance string
-	returns  bool // it has been here before
 
 	unlock    func() error
 	registry  *registry.Registry

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,7 +51,7 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 		return nil, err
 	}
 	w.caller = transport.Dial(network)
-	if w.objects, err = attach.OpenObjects(ctx, plan, s.returns); err != nil {
+	if w.objects, err = s.openObjects(ctx, plan); err != nil {
 		return nil, err
 	}
 	w.client, err = attach.New(attach.Config{
@@ -75,6 +78,27 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 	}
 	s.metrics.Add(w.collector.Metrics)
 	return w, nil
+}
+
+// objectsFile is in the directory of a server that has found, or made, the cluster's markers in the object storage: from then on they must
+// be there.
+const objectsFile = "objects"
+
+func (s *Server) openObjects(ctx context.Context, plan *topology.Cluster) (attach.Objects, error) {
+	path := filepath.Join(s.dir, objectsFile)
+	_, err := os.Stat(path)
+	known := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	stores, err := attach.OpenObjects(ctx, plan, known)
+	if stores == nil || err != nil || known {
+		return stores, err
+	}
+	if err := server.WriteDurably(path, []byte("This server has seen the cluster's buckets.\n")); err != nil {
+		return nil, errors.Join(err, stores.Close())
+	}
+	return stores, nil
 }
 
 func (w *work) leads(partition uint16) bool { return (*w.leading.Load())[partition] }
