@@ -34,7 +34,7 @@ func serveHTTP(flag, address string, handler http.Handler) (stop func() error, e
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: stop what uses the port, or choose another one", flag, err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Second, IdleTimeout: time.Minute}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	return func() error {

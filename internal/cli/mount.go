@@ -29,6 +29,7 @@ type mountFlags struct {
 	soft, hard   bool
 	readOnly     bool
 	fsName       string
+	subdir       string
 	takeOver     bool
 	supervised   bool
 	logFile      string
@@ -41,15 +42,17 @@ type mountFlags struct {
 func newMount(logging *logFlags) *cobra.Command {
 	f := mountFlags{cacheSize: attach.DefaultDiskCacheBytes, memory: attach.DefaultCacheBytes}
 	cmd := &cobra.Command{
-		Use:   "mount SERVER[,SERVER...] DIR",
+		Use:   "mount SERVER[,SERVER...][:/SUBDIR] DIR",
 		Short: "Mount the tree of a cluster",
 		Long: `mount mounts the tree at DIR, and returns when it can be used; a process in the background serves it until 'globalfs umount DIR'.
-SERVERs are HOST:PORT of some servers of the cluster: one that answers is enough. All flags can also be given as mount options:
+SERVERs are HOST:PORT of some servers of the cluster: one that answers is enough. With :/SUBDIR behind them that directory of the tree is
+mounted, otherwise all of it. All flags can also be given as mount options:
 -o region=eu-west-1,timeout=1m. In /etc/fstab:
 
   n1:7420,n2:7420  /mnt/globalfs  fuse.globalfs  _netdev,nofail,certs=/etc/globalfs/certs  0 0`,
 		Example: `  globalfs mount 10.1.0.1:7420,10.2.0.1:7420 /mnt/globalfs --certs /etc/globalfs/certs
   globalfs mount --foreground 127.0.0.1:7420 /mnt/globalfs
+  globalfs mount 10.1.0.1:7420:/eu-west-1/home /home
   globalfs mount --take-over 10.1.0.1:7420 /mnt/globalfs        # a new version goes on with a mount in use
   mount -t fuse.globalfs 10.1.0.1:7420 /mnt/globalfs -o certs=/etc/globalfs/certs,region=eu-west-1`,
 		Args: twoArguments("SERVERs and a DIR"),
@@ -132,5 +135,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	if f.supervised && !mount.IsHeld() {
 		return supervise(cmd.Context(), logger)
 	}
-	return f.serve(cmd.Context(), strings.Split(args[0], ","), dir, cmd.OutOrStdout(), logger)
+	servers, subdir, _ := strings.Cut(args[0], ":/")
+	f.subdir = subdir
+	return f.serve(cmd.Context(), strings.Split(servers, ","), dir, cmd.OutOrStdout(), logger)
 }

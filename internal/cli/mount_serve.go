@@ -48,8 +48,8 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 	return m.Unmount()
 }
 
-// serveHTTP serves profiles and metrics until stop is called. A mount that goes on with what another process has served does so in the
-// background, once that has let go of the addresses.
+// serveHTTP serves profiles and metrics until stop is called. For a mount that another process serves still, it does so in the background, once
+// that has let go of the addresses.
 func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop func() error, err error) {
 	serve := func() (func() error, error) {
 		stopProfiles, err := serveProfiles(f.profiler)
@@ -62,8 +62,9 @@ func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop f
 		}
 		return func() error { return errors.Join(stopMetrics(), stopProfiles()) }, nil
 	}
-	if !f.takeOver && !mount.IsHeld() {
-		return serve()
+	stop, err = serve()
+	if !errors.Is(err, syscall.EADDRINUSE) || !f.takeOver && !mount.IsHeld() {
+		return stop, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -179,7 +180,7 @@ func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, hande
 		return nil, err
 	}
 	cfg := mount.Config{
-		Client: c.Client, Dir: dir, Logger: logger, Collector: g, Storage: a,
+		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g, Storage: a,
 		Options: mount.Options{ReadOnly: f.readOnly, FsName: f.fsName},
 	}
 	if f.linearizable {

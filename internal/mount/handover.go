@@ -162,7 +162,7 @@ func Take(cfg Config, handed *Handed) (*Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := reach(cfg.Client, s.Dir); err != nil {
+	if err := reach(cfg.Client, s.Dir, s.Root); err != nil {
 		return nil, err
 	}
 	m, err := inherit(&cfg, s, handed.File)
@@ -199,7 +199,7 @@ func inherit(cfg *Config, s *state, file *os.File) (*Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newMount(cfg, s.Dir, conn)
+	m := newMount(cfg, s.Dir, s.Root, conn)
 	m.server.terms, err = m.server.agree(s.Terms.Asked)
 	if err == nil && !bytes.Equal(m.server.terms.Answered, s.Terms.Answered) {
 		err = errors.New("this version wants other terms of the kernel than the one that mounted: unmount, and mount with this version")

@@ -284,7 +284,8 @@ func TestNobodyOffersAMount(t *testing.T) {
 
 func TestStateThatCannotBeTaken(t *testing.T) {
 	for state, want := range map[string]string{
-		`{"format":99}`: "format 99, this version knows 1: unmount",
+		`{"format":99}`: "format 99, this version knows 1 and 2: unmount",
+		`{"format":2}`:  "no root",
 		`x`:             "mount state",
 		`{"format":1}`:  "no terms",
 		`{"format":1,"files":9000000000000000000}`: "file 9000000000000000000",

@@ -29,7 +29,7 @@ func (k *Keeper) Keep(m *Mount) error {
 	}
 	k.save()
 	m.server.keeper.Store(k)
-	go k.keep()
+	m.background.Go(k.keep)
 	return nil
 }
 
@@ -112,9 +112,6 @@ func (k *Keeper) tell() error {
 		return err
 	}
 	defer func() { _ = memory.Close() }()
-	if err := k.link.SetWriteDeadline(time.Now().Add(wordTime)); err != nil {
-		return err
-	}
 	return k.link.say(wordState, int(memory.Fd()))
 }
 

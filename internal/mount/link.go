@@ -55,6 +55,9 @@ type link struct {
 
 // say sends a word, with descriptors.
 func (l *link) say(word string, fds ...int) error {
+	if err := l.SetWriteDeadline(time.Now().Add(wordTime)); err != nil {
+		return err
+	}
 	var control []byte
 	if len(fds) > 0 {
 		control = unix.UnixRights(fds...)
@@ -181,14 +184,14 @@ func (m *Mount) OfferHandover(socket string) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	go m.offer(listener)
-	go func() {
+	m.background.Go(func() { m.offer(listener) })
+	m.background.Go(func() {
 		<-m.done
 		if now, err := os.Lstat(socket); err == nil && os.SameFile(own, now) && !m.Left() {
 			_ = os.Remove(socket) // a successor would see that nobody listens
 		}
 		_ = listener.Close()
-	}()
+	})
 	return nil
 }
 
@@ -199,14 +202,26 @@ func (m *Mount) offer(listener *net.UnixListener) {
 		if err != nil {
 			return // closed
 		}
+		handed := make(chan struct{})
+		m.background.Go(func() {
+			select {
+			case <-m.done: // there is nothing to hand over any more
+			case <-handed:
+			}
+			_ = conn.Close()
+		})
 		err = m.handTo(&link{conn})
+		close(handed)
+		select {
+		case <-m.done:
+			if m.Left() {
+				m.logger.Info("another process serves the mount now", "dir", m.dir)
+			}
+			return
+		default:
+		}
 		if err != nil {
 			m.logger.Warn("the mount was not handed over: it is served on", "dir", m.dir, "error", err)
-		}
-		_ = conn.Close()
-		if m.Left() {
-			m.logger.Info("another process serves the mount now", "dir", m.dir)
-			return
 		}
 	}
 }

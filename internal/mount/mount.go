@@ -29,6 +29,7 @@ const maxBackground = 64
 type Config struct {
 	Client    *client.Client // the mount does not close it
 	Dir       string         // where to mount: an existing directory
+	Subdir    string         // the directory of the tree that is mounted, by its path; empty: all of it. Take goes on with the one that is
 	CacheTime time.Duration  // 0: DefaultCacheTime; negative: not at all
 	Logger    *slog.Logger   // nil: slog.Default()
 	// Collector deletes what nobody needs when somebody asks for it by XattrGC; nil: nobody may.
@@ -46,9 +47,10 @@ type Mount struct {
 	server *server
 	done   chan struct{} // closed when nothing is served any more
 
-	handing chan struct{} // holds a token while the mount is, or may be, with a successor
-	ending  sync.Once
-	gone    atomic.Bool // a successor serves it
+	background sync.WaitGroup // what ends soon after done
+	handing    chan struct{}  // holds a token while the mount is, or may be, with a successor
+	ending     sync.Once
+	gone       atomic.Bool // a successor serves it
 
 	mu      sync.Mutex
 	stopped chan struct{} // GUARDED_BY mu; closed when all that was read before the last pause is answered or left
@@ -66,14 +68,18 @@ func New(cfg Config) (*Mount, error) {
 	if err := checkDevice(dir); err != nil {
 		return nil, err
 	}
-	if err := reach(cfg.Client, dir); err != nil {
+	root, err := find(cfg.Client, cfg.Subdir)
+	if err != nil {
+		return nil, fmt.Errorf("mount %s: %w", dir, err)
+	}
+	if err := reach(cfg.Client, dir, root); err != nil {
 		return nil, err
 	}
 	fd, err := attach(dir, &cfg.Options)
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w%s", dir, err, advice())
 	}
-	m, err := begin(&cfg, dir, fd)
+	m, err := begin(&cfg, dir, root, fd)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mount %s: %w", dir, err), detachBusy(dir))
 	}
@@ -101,10 +107,10 @@ func (cfg *Config) complete() error {
 }
 
 // reach says whether there is anything to mount, before programs can begin to wait for it.
-func reach(c *client.Client, dir string) error {
+func reach(c *client.Client, dir string, root posix.Ino) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout())
 	defer cancel()
-	if _, err := c.GetAttr(ctx, posix.Root); err != nil {
+	if _, err := c.GetAttr(ctx, root); err != nil {
 		return unreachable(dir, err)
 	}
 	return nil
@@ -115,12 +121,12 @@ func unreachable(dir string, err error) error {
 }
 
 // begin serves a mount that was just made.
-func begin(cfg *Config, dir string, fd int) (*Mount, error) {
+func begin(cfg *Config, dir string, root posix.Ino, fd int) (*Mount, error) {
 	conn, err := newConnection(fd)
 	if err != nil {
 		return nil, err
 	}
-	m := newMount(cfg, dir, conn)
+	m := newMount(cfg, dir, root, conn)
 	if err := m.server.greet(); err != nil {
 		return nil, errors.Join(err, conn.file.Close())
 	}
@@ -128,10 +134,10 @@ func begin(cfg *Config, dir string, fd int) (*Mount, error) {
 	return m, nil
 }
 
-func newMount(cfg *Config, dir string, conn *connection) *Mount {
+func newMount(cfg *Config, dir string, root posix.Ino, conn *connection) *Mount {
 	f := newFileSystem(cfg)
 	m := &Mount{
-		dir: dir, logger: cfg.Logger, fs: f, server: newServer(conn, f, wishes(cfg.Logger), cfg.Logger),
+		dir: dir, logger: cfg.Logger, fs: f, server: newServer(conn, f, root, wishes(cfg.Logger), cfg.Logger),
 		done: make(chan struct{}), handing: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	close(m.stopped) // there was nothing before
@@ -175,14 +181,18 @@ func (m *Mount) end() {
 
 // Wait returns when this process has nothing to do with the mount any more: it has ended, by Unmount or from outside, or a successor
 // serves it.
-func (m *Mount) Wait() { <-m.done }
+func (m *Mount) Wait() {
+	<-m.done
+	m.background.Wait()
+}
 
 // Unmount ends the mount. If it is busy, it is taken away from under those who use it: their files fail
 // from then on.
 func (m *Mount) Unmount() error {
 	select {
-	case <-m.done:
-		return nil // somebody else did it
+	case <-m.done: // somebody else did it
+		m.background.Wait()
+		return nil
 	default:
 	}
 	busy := detachIdle(m.dir)
@@ -192,6 +202,7 @@ func (m *Mount) Unmount() error {
 	}
 	select {
 	case <-m.done:
+		m.background.Wait()
 		return nil
 	default:
 	}
@@ -213,4 +224,5 @@ func (m *Mount) awaitEnd() {
 		<-m.done
 		<-m.handing
 	}
+	m.background.Wait()
 }

@@ -11,6 +11,7 @@ const (
 	opForget      = 2
 	opGetAttr     = 3
 	opReadlink    = 5
+	opRename      = 12
 	opRead        = 15
 	opStatFS      = 17
 	opGetXattr    = 22
@@ -25,6 +26,7 @@ const (
 	opIoctl       = 39
 	opBatchForget = 42
 	opReadDirPlus = 44
+	opRename2     = 45
 	opLseek       = 46
 )
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // server reads requests, has them answered, and writes the answers. Decoding and encoding are go-fuse's; its loop cannot stop before
@@ -21,6 +23,7 @@ type server struct {
 	protocol *fuse.ProtocolServer
 	logger   *slog.Logger
 	terms    terms
+	root     posix.Ino // the directory that the mount shows
 
 	operations operations
 
@@ -38,9 +41,9 @@ type terms struct {
 	Answered []byte `json:"answered"` // with its header
 }
 
-func newServer(conn *connection, f *fileSystem, options *fuse.MountOptions, logger *slog.Logger) *server {
+func newServer(conn *connection, f *fileSystem, root posix.Ino, options *fuse.MountOptions, logger *slog.Logger) *server {
 	s := &server{
-		conn: conn, protocol: fuse.NewProtocolServer(f, options), logger: logger, pending: map[uint64]*request{},
+		conn: conn, protocol: fuse.NewProtocolServer(f, options), logger: logger, root: root, pending: map[uint64]*request{},
 		operations: operations{failed: map[failure]uint64{}},
 	}
 	f.server = s
@@ -167,6 +170,7 @@ func (s *server) serve(r *request) {
 		s.protocol.HandleRequest([][]byte{r.raw}, nil)
 		return
 	}
+	r.show(s.root)
 	s.mu.Lock()
 	if r.op() == opInterrupt {
 		if about := s.pending[r.target()]; about != nil {

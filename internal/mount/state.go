@@ -11,9 +11,11 @@ import (
 
 // state is what who serves a mount next must know. Caches are not in it.
 type state struct {
-	Format int    `json:"format"` // stateFormat
-	Dir    string `json:"dir"`    // where it is mounted
+	Format int    `json:"format"`
+	Dir    string `json:"dir"` // where it is mounted
 	Terms  terms  `json:"terms"`
+	// Root is the directory that is mounted.
+	Root posix.Ino `json:"root,omitempty"`
 	// Running: the mount may have done more since, and its process has died.
 	Running  bool            `json:"running,omitempty"`
 	Files    uint64          `json:"files"`              // the number of the file opened last
@@ -36,8 +38,11 @@ type holderState struct {
 
 func (h *holderState) holder() holder { return holder{file: h.File, owner: h.Owner, flock: h.Flock} }
 
-// stateFormat is raised when an older version would go wrong with a state.
-const stateFormat = 1
+// Formats: one that an older version would go wrong with has another number. That of the whole tree is what the first version knew.
+const (
+	formatWhole  = 1
+	formatSubdir = 2 // Root is given
+)
 
 // maxHandle bounds the numbers of open files in a state: from there on a mount cannot be gone on with. None gets there.
 const maxHandle = 1 << 62
@@ -49,8 +54,14 @@ func decodeState(b []byte) (*state, error) {
 		return nil, fmt.Errorf("mount state: %w", err)
 	}
 	switch {
-	case s.Format != stateFormat:
-		return nil, fmt.Errorf("mount state: format %d, this version knows %d: unmount, and mount with the new version", s.Format, stateFormat)
+	case s.Format == formatWhole:
+		s.Root = posix.Root
+	case s.Format == formatSubdir && s.Root == 0:
+		return nil, fmt.Errorf("mount state: no root")
+	case s.Format != formatSubdir:
+		return nil, fmt.Errorf("mount state: format %d, this version knows %d and %d: unmount, and mount with the new version", s.Format, formatWhole, formatSubdir)
+	}
+	switch {
 	case s.Files > maxHandle || s.Listings > maxHandle:
 		return nil, fmt.Errorf("mount state: file %d, directory %d", s.Files, s.Listings)
 	case len(s.Terms.Answered) < outHeaderSize:
@@ -67,8 +78,11 @@ func decodeState(b []byte) (*state, error) {
 // state gives what who serves next must know. left are the requests that were not answered.
 func (m *Mount) state(of *client.State, left []*request) ([]byte, error) {
 	s := state{
-		Format: stateFormat, Dir: m.dir, Terms: m.server.terms, Running: of.Running, Files: m.fs.files.Load(),
+		Format: formatWhole, Dir: m.dir, Terms: m.server.terms, Running: of.Running, Files: m.fs.files.Load(),
 		Listings: m.fs.listings.count(), Refused: m.fs.retries.threads(), Holders: m.fs.locks.state(),
+	}
+	if m.server.root != posix.Root {
+		s.Format, s.Root = formatSubdir, m.server.root
 	}
 	for _, r := range left {
 		s.Requests = append(s.Requests, r.raw)

@@ -13,7 +13,7 @@ func FuzzDecodeState(f *testing.F) {
 	for _, seed := range []string{
 		`{"format":1}`, `{"format":2}`, `{"format":1,"files":3,"listings":2,"refused":[7],` + terms + `}`,
 		`{"format":1,"holders":[{"ino":7,"file":1,"owner":2,"flock":true,"ending":true},{"ino":7,"file":1,"owner":3,"closed":true}],` + terms + `}`,
-		`{"format":1,"running":true,"requests":["AAAA"],` + terms + `}`,
+		`{"format":2,"root":281474976710657,` + terms + `}`, `{"format":1,"running":true,"requests":["AAAA"],` + terms + `}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -140,6 +140,7 @@ func TestMountFails(t *testing.T) {
 		"nobody there":   {"globalfs", []string{"mount", "127.0.0.1:1", dir, "--certs", c.Certs(), "--connect-timeout", "1s"}, 1, "127.0.0.1:1"},
 		"no certificate": {"globalfs", []string{"mount", c.Address("westa"), dir, "--connect-timeout", "1s"}, 1, c.Address("westa")},
 		"no such region": {"globalfs", []string{"mount", c.Address("westa"), dir, "--certs", c.Certs(), "--region", "mars"}, 3, `no region "mars"`},
+		"no directory":   {"globalfs", []string{"mount", c.Address("westa") + ":/none", dir, "--certs", c.Certs()}, 1, "/none: the tree has no such directory"},
 		"no port":        {"globalfs", []string{"mount", "host", dir}, 3, "give host:port"},
 		"wrong option":   {"globalfs", []string{"mount", c.Address("westa"), dir, "-o", "color=red"}, 128, "-o color"},
 		"as mount(8)":    {"mount.globalfs", []string{"127.0.0.1:1", dir, "-o", "connect-timeout=1s,certs=" + c.Certs()}, 32, "127.0.0.1:1"},
@@ -262,26 +263,26 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// A mount in use goes from one process to the next without its programs noticing: a file that is being written, one that has no name any
-// more, and a lock.
+// A mount in use, of a directory, goes from one process to the next without its programs noticing: a file that is being written, one that has no
+// name any more, and a lock.
 func TestTakeOver(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
 	metrics, err := freePort("127.0.0.1")
 	require.NoError(t, err)
-	args := []string{"mount", c.Address("easta"), dir, "--certs", c.Certs(), "--region", "east", "--metrics", metrics}
+	args := []string{"mount", c.Address("easta") + ":/east", dir, "--certs", c.Certs(), "--region", "east", "--metrics", metrics}
 	code, said := c.ranAs(t, "globalfs", args...)
 	require.Zero(t, code, said)
 	first := serving(t, dir)
 	require.Len(t, first, 1)
 
-	unlinked, err := os.Create(filepath.Join(dir, "east", "unlinked"))
+	unlinked, err := os.Create(filepath.Join(dir, "unlinked"))
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(unlinked.Name()))
-	locked, err := os.Create(filepath.Join(dir, "east", "locked"))
+	locked, err := os.Create(filepath.Join(dir, "locked"))
 	require.NoError(t, err)
 	require.NoError(t, unix.Flock(int(locked.Fd()), unix.LOCK_EX))
-	log, err := os.OpenFile(filepath.Join(dir, "east", "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	require.NoError(t, err)
 	stop, written := make(chan struct{}), make(chan error, 1)
 	lines := 0
@@ -303,12 +304,12 @@ func TestTakeOver(t *testing.T) {
 	for range 3 {
 		code, said = c.ranAs(t, "globalfs", append(args, "--take-over")...)
 		require.Zero(t, code, said)
-		require.Eventually(t, func() bool { return len(serving(t, dir)) == 1 }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(serving(t, dir)) == 1 }, 30*time.Second, 10*time.Millisecond)
 	}
 	require.NotEqual(t, first, serving(t, dir))
 	require.Eventually(t, func() bool {
 		return strings.Contains(scrape(metrics), fmt.Sprintf(`globalfs_fuse_operation_seconds_count{mount=%q,operation="write"}`, dir))
-	}, 10*time.Second, 10*time.Millisecond, "the address goes along")
+	}, 30*time.Second, 10*time.Millisecond, "the address goes along")
 	close(stop)
 	require.NoError(t, <-written)
 	got, err := os.ReadFile(log.Name())
@@ -331,7 +332,7 @@ func TestTakeOver(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, unix.Flock(int(elsewhere.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EAGAIN)
 	require.NoError(t, locked.Close())
-	require.Eventually(t, func() bool { return unix.Flock(int(elsewhere.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return unix.Flock(int(elsewhere.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }, 30*time.Second, 10*time.Millisecond)
 	require.NoError(t, elsewhere.Close())
 	for _, d := range []string{dir, other} {
 		code, said = c.ranAs(t, "globalfs", "umount", d)
@@ -361,7 +362,7 @@ func TestSupervised(t *testing.T) {
 		}
 		before := servedBy(t, dir)
 		require.NoError(t, unix.Kill(before, unix.SIGKILL))
-		require.Eventually(t, func() bool { now := servedBy(t, dir); return now != 0 && now != before }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { now := servedBy(t, dir); return now != 0 && now != before }, 30*time.Second, 10*time.Millisecond)
 	}
 	code, said = c.ranAs(t, "globalfs", "umount", dir)
 	require.Zero(t, code, said)
