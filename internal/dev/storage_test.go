@@ -65,6 +65,9 @@ func (f *contents) check(t *testing.T, c *attach.Client) {
 
 func statusOf(t *testing.T, c *Cluster, server multicast.ProcessID) block.Status {
 	status, err := c.admin.Status(t.Context(), server)
+	for try := 0; err != nil && try < 10; try++ { // a busy machine is late
+		status, err = c.admin.Status(t.Context(), server)
+	}
 	require.NoError(t, err)
 	return status
 }
