@@ -256,9 +256,9 @@ func TestMetrics(t *testing.T) {
 		`globalfs_client_query_seconds_count{mount="DIR",partition="2"} `,
 		`globalfs_client_update_seconds_count{mount="DIR",partition="2",partitions="1"} `,
 		`globalfs_client_update_seconds_count{mount="DIR",partition="2",partitions="2"} 1`,
-		`globalfs_cache_bytes{cache="memory",mount="DIR"} 100000`,
+		`globalfs_cache_bytes{cache="memory",mount="DIR"} `,
 	} {
-		require.Contains(t, got, strings.ReplaceAll(want, "DIR", dir))
+		require.True(t, strings.Contains(got, strings.ReplaceAll(want, "DIR", dir)), "%s", want) // got is long
 	}
 	require.NoError(t, m.Close())
 }
