@@ -35,7 +35,8 @@ func newInit() *cobra.Command {
 		Use:   "init [FILE]",
 		Short: "Write the commented file of a new cluster",
 		Long: `init writes the file that describes a cluster (default: cluster.yaml), with a comment on each line. The same file goes to all
-servers. Servers whose address is not given get NAME.example.com:7420, to be edited; with --loopback all are on this machine. With --check nothing is written: it says what is wrong with FILE, or what it makes.`,
+servers. Servers whose address is not given get NAME.example.com:7420, to be edited; with --loopback all are on this machine.
+With --check nothing is written: it says what is wrong with FILE, or what that makes.`,
 		Example: `  globalfs init --name prod --regions us-west-2,us-east-1,eu-west-1 --etcd https://etcd1.example.com:2379
   globalfs init --loopback 7420 --datacenters 1 --replicas 1 --copies 1 try.yaml
   globalfs init --name prod --address us-west-2a=10.1.0.1:7420 --address us-west-2b=10.1.0.2:7420
