@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -121,6 +122,36 @@ func TestConditionConflict(t *testing.T) {
 		require.ErrorIs(t, s.Put(t.Context(), id, data), want)
 		require.Equal(t, 3, requests)
 	}
+}
+
+// TestHungUp: a server that has a block refuses it without reading it, and the refusal is lost when it hangs up.
+func TestHungUp(t *testing.T) {
+	p, c := startPlain(t, false)
+	p.set(func(w http.ResponseWriter, r *http.Request) bool { // knows conditions
+		if r.Header.Get("If-None-Match") == "" || p.objects[r.URL.Path] == nil {
+			return false
+		}
+		say(w, http.StatusPreconditionFailed, "PreconditionFailed")
+		return true
+	})
+	s := open(t, c)
+	id, data := blocktest.Block(1, 500_000)
+	absent, _ := blocktest.Block(2, 1)
+	require.NoError(t, s.Put(t.Context(), id, data))
+	p.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return false
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		require.NoError(t, err)
+		require.NoError(t, conn.(*net.TCPConn).SetLinger(0)) // a reset
+		require.NoError(t, conn.Close())
+		return true
+	})
+	require.NoError(t, s.Put(t.Context(), id, data))
+	_, other := blocktest.Block(3, 500_000)
+	require.ErrorIs(t, s.Put(t.Context(), id, other), block.ErrConflict)
+	require.ErrorIs(t, s.Put(t.Context(), absent, data), block.ErrUnavailable)
 }
 
 // TestAnswers: what the server answers to a get and a put, and what comes of it after how many requests.

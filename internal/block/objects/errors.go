@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 
 	"github.com/minio/minio-go/v7"
 
@@ -89,6 +90,11 @@ func isOverloaded(answer minio.ErrorResponse) bool {
 	}
 	return answer.StatusCode >= http.StatusInternalServerError && answer.StatusCode != http.StatusNotImplemented ||
 		answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
+}
+
+// isHungUp reports whether the server ended the connection while a request was sent: its answer, if there was one, is lost.
+func isHungUp(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // isNetwork reports whether err says that the server was not reached or did not finish its answer.

@@ -85,6 +85,12 @@ func (s *Store) put(ctx context.Context, id block.ID, data []byte) error {
 			ifAbsent = errors.Is(err, block.ErrNotFound) // deleted meanwhile; a bad copy is replaced
 		case answer.Code == conditionConflict && conflicts < tries-1: // somebody else puts it at the same time
 			conflicts++
+		case ifAbsent && isHungUp(err): // maybe on a block that it has: then it need not read this one to refuse it
+			found := s.compare(ctx, id, data)
+			if found == nil || errors.Is(found, block.ErrConflict) {
+				return found
+			}
+			return s.translate(ctx, "put block "+id.String(), err)
 		default:
 			return s.translate(ctx, "put block "+id.String(), err)
 		}
