@@ -92,9 +92,10 @@ func isOverloaded(answer minio.ErrorResponse) bool {
 		answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
 }
 
-// isHungUp reports whether the server ended the connection while a request was sent: its answer, if there was one, is lost.
+// isHungUp reports whether a connection ended before the answer to a request was there: the server may have given one.
 func isHungUp(err error) bool {
-	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+	_, answered := answerOf(err)
+	return !answered && isNetwork(err) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // isNetwork reports whether err says that the server was not reached or did not finish its answer.
