@@ -325,10 +325,12 @@ func TestRun(t *testing.T) {
 		set.Handler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		for _, line := range []string{
 			`globalfs_gc_collected_blocks_total{partition="0"} 1`, `globalfs_gc_collected_bytes_total{partition="0"} 100`, `globalfs_gc_swept_blocks_total{region="eu"} 1`,
-			`globalfs_data_live_blocks{partition="1"} 1`, `globalfs_data_dropped_blocks{partition="0"} 0`,
+			`globalfs_data_live_blocks{partition="0"} 0`, `globalfs_data_live_blocks{partition="1"} 1`,
+			`globalfs_data_dropped_blocks{partition="0"} 0`, `globalfs_data_dropped_blocks{partition="1"} 0`,
 		} {
 			require.Contains(t, scraped.Body.String(), line+"\n")
 		}
+		require.NotContains(t, scraped.Body.String(), `globalfs_gc_collected_blocks_total{partition="1"}`)
 		stop()
 		<-ended
 	})

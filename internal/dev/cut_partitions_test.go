@@ -17,8 +17,8 @@ import (
 // for those that it concerns.
 const cutTimeout = 4 * time.Second
 
-// prompt is the most that anything takes, on a busy machine, that does not wait for a region that is cut off.
-const prompt = cutTimeout - time.Second/2
+// prompt is what anything takes that does not wait for a region that is cut off.
+const prompt = 2 * time.Second
 
 // quick runs do, which waits for nobody who does not answer.
 func quick(t *testing.T, do func() error) {

@@ -67,9 +67,10 @@ func (m *mounted) stat(t *testing.T, name string) (st unix.Stat_t) {
 	return st
 }
 
-// TestPosix runs go-fuse's own suite.
-func TestPosix(t *testing.T) {
-	m := mountHere(t)
+func TestPosix(t *testing.T) { mountHere(t).runPosix(t) }
+
+// runPosix runs go-fuse's own suite.
+func (m *mounted) runPosix(t *testing.T) {
 	for name, test := range posixtest.All {
 		t.Run(name, func(t *testing.T) {
 			if name == "FcntlFlockLocksFile" {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hanwen/go-fuse/v2/posixtest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -45,16 +44,7 @@ func TestSubdir(t *testing.T) {
 	info, err := os.Stat(whole.path("us-east-1/a/b"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o711), info.Mode().Perm())
-	for name, test := range posixtest.All {
-		t.Run(name, func(t *testing.T) {
-			if name == "FcntlFlockLocksFile" {
-				t.Skip("see TestPosix")
-			}
-			sub := part.path(name)
-			require.NoError(t, os.Mkdir(sub, 0o755))
-			test(t, sub)
-		})
-	}
+	part.runPosix(t)
 	require.NoError(t, os.Rename(whole.path("us-east-1/a/b"), whole.path("elsewhere")))
 	part.write(t, "moved", "along")
 	require.Equal(t, "along", whole.read(t, "elsewhere/moved"))

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// Without its one processor this crashes under the race detector, in the first second.
+// Without its one processor this nearly always crashes under the race detector.
 func TestTimerChannels(t *testing.T) {
 	for range 100 {
 		bubble.Test(t, func(*testing.T) {

@@ -38,6 +38,15 @@ func (p *plain) set(answer func(http.ResponseWriter, *http.Request) bool) {
 	p.answer = answer
 }
 
+// refuseWhatIsThere has a server know conditions.
+func (p *plain) refuseWhatIsThere(w http.ResponseWriter, r *http.Request) (done bool) {
+	if r.Header.Get("If-None-Match") == "" || p.objects[r.URL.Path] == nil {
+		return false
+	}
+	say(w, http.StatusPreconditionFailed, "PreconditionFailed")
+	return true
+}
+
 // say writes an error as S3 does.
 func say(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
@@ -101,13 +110,7 @@ func TestServersWithoutConditions(t *testing.T) {
 // TestConditionConflict: a put that meets another one is tried again, but not for ever.
 func TestConditionConflict(t *testing.T) {
 	p, c := startPlain(t, false)
-	p.set(func(w http.ResponseWriter, r *http.Request) bool { // knows conditions
-		if r.Header.Get("If-None-Match") == "" || p.objects[r.URL.Path] == nil {
-			return false
-		}
-		say(w, http.StatusPreconditionFailed, "PreconditionFailed")
-		return true
-	})
+	p.set(p.refuseWhatIsThere)
 	s := open(t, c)
 	for conflicts, want := range map[int]error{2: nil, 1000: block.ErrUnavailable} {
 		id, data := blocktest.Block(conflicts, 5000)
@@ -127,13 +130,7 @@ func TestConditionConflict(t *testing.T) {
 // TestHungUp: a server that has a block refuses it without reading it, and the refusal is lost when it hangs up.
 func TestHungUp(t *testing.T) {
 	p, c := startPlain(t, false)
-	p.set(func(w http.ResponseWriter, r *http.Request) bool { // knows conditions
-		if r.Header.Get("If-None-Match") == "" || p.objects[r.URL.Path] == nil {
-			return false
-		}
-		say(w, http.StatusPreconditionFailed, "PreconditionFailed")
-		return true
-	})
+	p.set(p.refuseWhatIsThere)
 	s := open(t, c)
 	id, data := blocktest.Block(1, 500_000)
 	absent, _ := blocktest.Block(2, 1)
