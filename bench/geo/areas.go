@@ -30,7 +30,7 @@ var areas = []area{
 	{"goleveldb", []string{"github.com/syndtr/goleveldb/"}},
 	{"files", []string{"os."}},
 	{"multicast", []string{module + "pkg/multicast"}},
-	{"metadata", []string{module + "internal/meta", module + "internal/replica", module + "internal/posix"}},
+	{"metadata", []string{module + "internal/meta", module + "internal/replica", module + "internal/ask", module + "internal/posix"}},
 	{"links", []string{module + "internal/transport", module + "internal/driver", module + "internal/wire"}},
 	{"rest of GlobalFS", []string{module}},
 }

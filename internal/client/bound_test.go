@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -20,13 +20,13 @@ var (
 )
 
 // laptop is a machine of Alice.
-func laptop() *replica.Client {
+func laptop() *ask.Client {
 	one := []posix.IDs{{First: 1000, Last: 1000}}
-	return &replica.Client{Name: "laptop", Authority: &posix.Authority{UIDs: one, GIDs: one}}
+	return &ask.Client{Name: "laptop", Authority: &posix.Authority{UIDs: one, GIDs: one}}
 }
 
 // bound makes a client on a machine.
-func bound(t *testing.T, n *clienttest.Network, from *replica.Client, region topology.Region) *client.Client {
+func bound(t *testing.T, n *clienttest.Network, from *ask.Client, region topology.Region) *client.Client {
 	cfg := n.Config(region)
 	cfg.Caller = n.Bound(from)
 	c, err := client.New(cfg)
@@ -140,37 +140,37 @@ func TestBoundClientIsBound(t *testing.T) {
 func TestSessionsOfOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		admin, ctx := n.Client(t, west), t.Context()
-		desk := bound(t, n, &replica.Client{Name: "desk", Authority: laptop().Authority}, west)
+		desk := bound(t, n, &ask.Client{Name: "desk", Authority: laptop().Authority}, west)
 		dir, _ := home(t, n, admin, 1, alice, "alice")
 		made, err := desk.Create(ctx, alice, at(dir, "of-desk"), 0o644, meta.Exclusive)
 		require.NoError(t, err)
 		_, err = desk.Write(ctx, alice, client.Write{Ino: made.Ino, Data: make([]byte, 9000)})
 		require.NoError(t, err)
 		thief, to := n.Bound(laptop()), n.Processes(1, west)[0]
-		ask := func(q replica.Request) replica.Reply {
+		send := func(q ask.Request) ask.Reply {
 			answer, err := thief.Call(ctx, to, q.Append(nil))
 			require.NoError(t, err)
-			reply, err := replica.DecodeReply(answer)
+			reply, err := ask.DecodeReply(answer)
 			require.NoError(t, err)
 			return reply
 		}
 		extents := meta.Command{Op: meta.OpExtents, Ino: made.Ino, Length: 1 << 20}
-		reply := ask(replica.Request{Kind: replica.Query, Command: extents.Append(nil)})
+		reply := send(ask.Request{Kind: ask.Query, Command: extents.Append(nil)})
 		result, err := meta.DecodeResult(reply.Result)
 		require.NoError(t, err)
 		session := result.Extents[0].Block.Session()
 		write := meta.Command{Op: meta.OpWrite, Ino: made.Ino, Data: []byte("x"), Length: 1}
 		cross := meta.Command{Op: meta.OpUnlink, Cred: alice, Ino: dir, Name: "of-desk", Child: made.Ino}
-		for _, q := range []replica.Request{
-			{Kind: replica.OpenSession, Command: n.Plan.Identity()},
-			{Kind: replica.Update, Seq: 1, Command: write.Append(nil)}, // answered already, to its owner
-			{Kind: replica.Update, Seq: 900, Done: 899, Command: write.Append(nil)},
-			{Kind: replica.Update, Seq: 900, Done: 899, Dest: []uint16{0, 1}, Command: cross.Append(nil)},
-			{Kind: replica.RenewSession, Horizon: 1 << 60},
-			{Kind: replica.CloseSession},
+		for _, q := range []ask.Request{
+			{Kind: ask.OpenSession, Command: n.Plan.Identity()},
+			{Kind: ask.Update, Seq: 1, Command: write.Append(nil)}, // answered already, to its owner
+			{Kind: ask.Update, Seq: 900, Done: 899, Command: write.Append(nil)},
+			{Kind: ask.Update, Seq: 900, Done: 899, Dest: []uint16{0, 1}, Command: cross.Append(nil)},
+			{Kind: ask.RenewSession, Horizon: 1 << 60},
+			{Kind: ask.CloseSession},
 		} {
 			q.Session = session
-			require.Equal(t, replica.UnknownSession, ask(q).Status, "%+v", q)
+			require.Equal(t, ask.UnknownSession, send(q).Status, "%+v", q)
 		}
 		_, err = desk.Write(ctx, alice, client.Write{Ino: made.Ino, Data: make([]byte, 9000)})
 		require.NoError(t, err, "its owner goes on")
@@ -182,7 +182,7 @@ func TestSessionsOfOthers(t *testing.T) {
 func TestRootClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		admin := n.Client(t, west)
-		c, ctx := bound(t, n, &replica.Client{Name: "server", Authority: posix.Everybody()}, west), t.Context()
+		c, ctx := bound(t, n, &ask.Client{Name: "server", Authority: posix.Everybody()}, west), t.Context()
 		dir, file := home(t, n, admin, 1, bob, "bob")
 		require.NoError(t, c.Place(ctx, alice, dir, client.Placement{Region: ireland}))
 		made, err := c.Create(ctx, root, at(dir, "new"), 0o600, meta.Exclusive)

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // query answers a read-only command from one replica of the partition where cmd.Ino is.
@@ -29,7 +29,7 @@ func (c *Client) ask(ctx context.Context, cmd *meta.Command) (meta.Result, error
 type answer struct {
 	meta.Result
 	partition *partition
-	seen      replica.Vector // of the replica when it answered
+	seen      ask.Vector // of the replica when it answered
 }
 
 // askAt is ask for those who must know who answered.
@@ -64,8 +64,8 @@ func (c *Client) askAs(ctx context.Context, p *partition, cmd *meta.Command, fre
 		class = ordering // a quorum says what is newest
 	}
 	began := time.Now()
-	reply, _, err := c.exchange(ctx, p, class, func() replica.Request {
-		return replica.Request{Kind: replica.Query, Vector: c.vector.snapshot(), Fresh: fresh, Command: command}
+	reply, _, err := c.exchange(ctx, p, class, func() ask.Request {
+		return ask.Request{Kind: ask.Query, Vector: c.vector.snapshot(), Fresh: fresh, Command: command}
 	})
 	if err != nil {
 		return answer{}, err
@@ -139,7 +139,7 @@ func (c *Client) applyIn(ctx context.Context, to parties, cmd *meta.Command) (me
 		if err != nil {
 			return meta.Result{}, err
 		}
-		if reply.Status != replica.UnknownSession {
+		if reply.Status != ask.UnknownSession {
 			return c.result(p, &reply)
 		}
 		// The session expired, and with it the memory of what was executed under it.
@@ -156,18 +156,18 @@ func (c *Client) applyIn(ctx context.Context, to parties, cmd *meta.Command) (me
 
 // multicast sends an update under a number of s until it is answered. From here on only the deadline
 // of ctx counts (C6): what was sent once may be executed.
-func (c *Client) multicast(ctx context.Context, to parties, s *session, command []byte) (replica.Reply, bool, error) {
+func (c *Client) multicast(ctx context.Context, to parties, s *session, command []byte) (ask.Reply, bool, error) {
 	seq, err := s.begin(ctx)
 	if err != nil {
-		return replica.Reply{}, false, err
+		return ask.Reply{}, false, err
 	}
 	defer s.finish(seq)
 	ctx, cancel := c.outcomeTime(ctx)
 	defer cancel()
 	began := time.Now()
-	reply, doubt, err := c.exchange(ctx, to.ask, ordering, func() replica.Request {
-		return replica.Request{
-			Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(),
+	reply, doubt, err := c.exchange(ctx, to.ask, ordering, func() ask.Request {
+		return ask.Request{
+			Kind: ask.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(),
 			Dest: to.dest, Command: command,
 		}
 	})
@@ -181,8 +181,8 @@ func (c *Client) multicast(ctx context.Context, to parties, s *session, command 
 }
 
 // result reads the outcome of a command.
-func (c *Client) result(p *partition, reply *replica.Reply) (meta.Result, error) {
-	if reply.Status != replica.Answered {
+func (c *Client) result(p *partition, reply *ask.Reply) (meta.Result, error) {
+	if reply.Status != ask.Answered {
 		return meta.Result{}, c.refused(p, reply)
 	}
 	r, err := meta.DecodeResult(reply.Result)

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -61,8 +61,8 @@ func (c *Client) leader(ctx context.Context, p *partition) multicast.ProcessID {
 	replicas := p.route.Load().replicas
 	for _, r := range replicas {
 		c.running.Go(func() {
-			reply, err := c.try(ctx, r.Process, &replica.Request{Kind: replica.AskStatus}, firstPatience)
-			s, malformed := replica.DecodeStatus(reply.Result)
+			reply, err := c.try(ctx, r.Process, &ask.Request{Kind: ask.AskStatus}, firstPatience)
+			s, malformed := ask.DecodeStatus(reply.Result)
 			leader := multicast.ProcessID(0)
 			if err == nil && malformed == nil && s.Leads {
 				leader = r.Process
@@ -166,13 +166,13 @@ func (c *Client) Stale(ctx context.Context, ino posix.Ino) (time.Duration, error
 	}
 	ctx, cancel := c.operation(ctx)
 	defer cancel()
-	reply, _, err := c.exchange(ctx, p, reading, func() replica.Request { return replica.Request{Kind: replica.AskStatus} })
+	reply, _, err := c.exchange(ctx, p, reading, func() ask.Request { return ask.Request{Kind: ask.AskStatus} })
 	if err != nil {
 		return 0, c.outcome(err)
 	}
-	if reply.Status != replica.Answered {
+	if reply.Status != ask.Answered {
 		return 0, c.outcome(c.refused(p, &reply))
 	}
-	status, err := replica.DecodeStatus(reply.Result)
+	status, err := ask.DecodeStatus(reply.Result)
 	return status.Age, c.outcome(err)
 }

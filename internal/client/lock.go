@@ -5,9 +5,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // LockRequest is a lock that an owner wants, wants to let go or has.
@@ -112,9 +112,9 @@ func (c *Client) locked(ctx context.Context, r LockRequest, class class) (by Loc
 	if s := p.session(); s != nil {
 		session = s.id
 	}
-	reply, _, err := c.exchange(ctx, p, class, func() replica.Request {
-		return replica.Request{
-			Kind: replica.Query, Session: session, Vector: c.vector.snapshot(),
+	reply, _, err := c.exchange(ctx, p, class, func() ask.Request {
+		return ask.Request{
+			Kind: ask.Query, Session: session, Vector: c.vector.snapshot(),
 			Fresh: class == ordering || c.cfg.Linearizable, Command: command,
 		}
 	})

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // What is made in another partition than its directory takes its number along (made.go of package meta), so that the two partitions
@@ -103,9 +103,9 @@ func (c *Client) returnNumbers(ctx context.Context, p *partition, s *session) {
 	if err == nil {
 		defer s.finish(seq)
 		back := meta.Command{Op: meta.OpReserve, Child: first, Length: count}
-		_, _, err = c.exchange(ctx, p, ordering, func() replica.Request {
-			return replica.Request{
-				Kind: replica.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(), Command: back.Append(nil),
+		_, _, err = c.exchange(ctx, p, ordering, func() ask.Request {
+			return ask.Request{
+				Kind: ask.Update, Session: s.id, Seq: seq, Done: s.finished(), Vector: c.vector.snapshot(), Command: back.Append(nil),
 			}
 		})
 	}

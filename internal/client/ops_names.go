@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // Name is a place in the tree: a name in a directory.
@@ -209,5 +209,5 @@ func (c *Client) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint6
 		}
 	}
 	p := a.partition.id
-	return a.Entries, version(a.partition, replica.Seen{Count: a.seen.Of(p).Count, Cross: before.Of(p).Cross}), nil
+	return a.Entries, version(a.partition, ask.Seen{Count: a.seen.Of(p).Count, Cross: before.Of(p).Cross}), nil
 }

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -67,7 +67,7 @@ func (p *partition) hold(ino posix.Ino) (before int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before = p.held[ino]
-	if before == 0 && len(p.held) >= replica.MaxHeld {
+	if before == 0 && len(p.held) >= ask.MaxHeld {
 		return 0, posix.EBUSY
 	}
 	p.held[ino] = before + 1
@@ -151,22 +151,22 @@ func (c *Client) session(ctx context.Context, p *partition) (*session, error) {
 func (c *Client) openSession(ctx context.Context, p *partition) (*session, error) {
 	for {
 		s := newSession()
-		reply, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
-			return replica.Request{Kind: replica.OpenSession, Session: s.id, Vector: c.vector.snapshot(), Command: c.cfg.Cluster.Identity()}
+		reply, _, err := c.exchange(ctx, p, ordering, func() ask.Request {
+			return ask.Request{Kind: ask.OpenSession, Session: s.id, Vector: c.vector.snapshot(), Command: c.cfg.Cluster.Identity()}
 		})
 		switch {
 		case err != nil:
 			return nil, err
-		case reply.Status == replica.Answered:
+		case reply.Status == ask.Answered:
 			return s, nil
-		case reply.Status != replica.UnknownSession:
+		case reply.Status != ask.UnknownSession:
 			return nil, c.refused(p, &reply)
 		}
 	}
 }
 
 // refused logs a reply that only a replica of another version gives.
-func (c *Client) refused(p *partition, reply *replica.Reply) error {
+func (c *Client) refused(p *partition, reply *ask.Reply) error {
 	c.events.warn("refused", "a replica refuses a request: client and servers are probably of different versions",
 		"partition", p.id, "status", reply.Status, "reason", string(reply.Result))
 	return fmt.Errorf("refused by partition %d: %w", p.id, posix.EIO)

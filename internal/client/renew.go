@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // renewUntilClosed renews the sessions of all partitions, each on its own: one that is cut off
@@ -53,16 +53,16 @@ func (c *Client) keep(ctx context.Context, p *partition) {
 func (c *Client) renew(ctx context.Context, p *partition, s *session) error {
 	vector := c.vector.snapshot() // before held: see "Why C5 holds"
 	held, horizon := p.tellHeld(), s.horizon()
-	reply, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
-		return replica.Request{Kind: replica.RenewSession, Session: s.id, Vector: vector, Held: held, Horizon: horizon}
+	reply, _, err := c.exchange(ctx, p, ordering, func() ask.Request {
+		return ask.Request{Kind: ask.RenewSession, Session: s.id, Vector: vector, Held: held, Horizon: horizon}
 	})
 	switch {
 	case err != nil:
 		return err
-	case reply.Status == replica.UnknownSession:
+	case reply.Status == ask.UnknownSession:
 		c.lost(p, s)
 		return posix.ESTALE
-	case reply.Status != replica.Answered:
+	case reply.Status != ask.Answered:
 		return c.refused(p, &reply)
 	}
 	return nil
@@ -86,8 +86,8 @@ func (c *Client) closeSessions(ctx context.Context) {
 		}
 		all.Go(func() {
 			c.returnNumbers(ctx, p, s)
-			_, _, err := c.exchange(ctx, p, ordering, func() replica.Request {
-				return replica.Request{Kind: replica.CloseSession, Session: s.id, Vector: c.vector.snapshot()}
+			_, _, err := c.exchange(ctx, p, ordering, func() ask.Request {
+				return ask.Request{Kind: ask.CloseSession, Session: s.id, Vector: c.vector.snapshot()}
 			})
 			if err != nil {
 				c.events.logger.Debug("a session could not be closed: it ends with its lease", "partition", p.id, "error", err)

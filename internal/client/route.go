@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -112,22 +112,22 @@ func (r *route) failed(i int, c class, why error) {
 // exchange asks the replicas of p, the nearest first, until one answers or ctx ends. build
 // makes the request anew for each try. doubt: somebody may have begun to execute
 // a try that got no answer.
-func (c *Client) exchange(ctx context.Context, p *partition, class class, build func() replica.Request) (reply replica.Reply, doubt bool, err error) {
+func (c *Client) exchange(ctx context.Context, p *partition, class class, build func() ask.Request) (reply ask.Reply, doubt bool, err error) {
 	patience, wait := firstPatience, firstPause
 	for {
 		route := p.route.Load()
 		for _, i := range route.order(class) {
 			if c.suspended.Load() {
-				return replica.Reply{}, doubt, errSuspended
+				return ask.Reply{}, doubt, errSuspended
 			}
 			request := build()
 			reply, err := c.try(ctx, route.replicas[i].Process, &request, patience)
 			switch {
-			case err == nil && reply.Status != replica.Overloaded:
+			case err == nil && reply.Status != ask.Overloaded:
 				route.answered(i, class)
 				return reply, doubt, nil
 			case ctx.Err() != nil:
-				return replica.Reply{}, true, ctx.Err()
+				return ask.Reply{}, true, ctx.Err()
 			}
 			route.failed(i, class, err)
 			if err != nil {
@@ -139,23 +139,23 @@ func (c *Client) exchange(ctx context.Context, p *partition, class class, build 
 			"no replica of a partition answers: trying on; check that its servers run and can be reached, and whether they are overloaded",
 			"partition", p.id, "path", p.path)
 		if err := pause(ctx, wait); err != nil {
-			return replica.Reply{}, doubt, err
+			return ask.Reply{}, doubt, err
 		}
 		patience, wait = min(2*patience, maxPatience), min(2*wait, maxPause)
 	}
 }
 
 // try asks one replica.
-func (c *Client) try(ctx context.Context, to multicast.ProcessID, request *replica.Request, patience time.Duration) (replica.Reply, error) {
+func (c *Client) try(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	answer, err := c.cfg.Caller.Call(ctx, to, request.Append(nil))
 	if err != nil {
-		return replica.Reply{}, err
+		return ask.Reply{}, err
 	}
-	reply, err := replica.DecodeReply(answer)
+	reply, err := ask.DecodeReply(answer)
 	if err != nil {
-		return replica.Reply{}, err
+		return ask.Reply{}, err
 	}
 	c.vector.merge(reply.Vector)
 	return reply, nil

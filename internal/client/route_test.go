@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // A reader that was told of a write sees it, also at a replica that lags (T 3.4.1).
@@ -25,7 +25,7 @@ func TestObserveIsCausal(t *testing.T) {
 		reader.Observe(writer.Vector())
 		require.Equal(t, "message", string(read(t, reader, f, 0, 10)), "the lagging replica does not answer, the next one does")
 		require.True(t, reader.Vector().Of(0).Covers(writer.Vector().Of(0)))
-		reader.Observe(make(replica.Vector, 1000))
+		reader.Observe(make(ask.Vector, 1000))
 		require.LessOrEqual(t, len(reader.Vector()), len(n.Plan.Partitions), "of partitions that exist")
 	})
 }

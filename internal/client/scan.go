@@ -3,15 +3,15 @@ package client
 import (
 	"context"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // Scan gives a page of the stored metadata of a partition behind the key after, from the start if
 // that is nil, and what the replica that gave it had executed; no pairs at the end. Pages are of one state only
 // if all of them were given at the same seen.
-func (c *Client) Scan(ctx context.Context, partition uint16, after []byte) (page []meta.Pair, seen replica.Seen, err error) {
+func (c *Client) Scan(ctx context.Context, partition uint16, after []byte) (page []meta.Pair, seen ask.Seen, err error) {
 	p, err := c.partition(partition)
 	if err != nil {
 		return nil, seen, posix.EINVAL

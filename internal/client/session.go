@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"sync"
 
-	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/ask"
 )
 
 // session numbers the updates of this client to one partition.
@@ -42,7 +42,7 @@ func (s *session) begin(ctx context.Context) (uint64, error) {
 			return 0, err
 		}
 		s.mu.Lock()
-		if s.last-s.done < replica.MaxOutstanding {
+		if s.last-s.done < ask.MaxOutstanding {
 			s.last++
 			defer s.mu.Unlock()
 			return s.last, nil

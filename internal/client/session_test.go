@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // cutOff makes the replicas of partition 0 deaf until the client's lease is over.
@@ -87,7 +87,7 @@ func TestWindow(t *testing.T) {
 		require.NoError(t, c.OpenPartition(t.Context(), 0))
 		all := n.Processes(0, west)
 		n.Fail(clienttest.Silent, all...)
-		const count = replica.MaxOutstanding + 50
+		const count = ask.MaxOutstanding + 50
 		before := n.Ordered(0)
 		var running sync.WaitGroup
 		for i := range count {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // Bounds of what is remembered of where the content of files is.
@@ -22,7 +22,7 @@ type span struct {
 	partition *partition
 	// seen is how new the answer is: once this client has seen more of the partition, the span must not be used, since what was
 	// read with it could be older than what was read before (C3).
-	seen     replica.Seen
+	seen     ask.Seen
 	asked    time.Time
 	from, to uint64 // all extents in [from, to) are known
 	size     uint64 // of the file
@@ -74,18 +74,18 @@ func (c *Client) spanAt(ctx context.Context, ino posix.Ino, offset, length uint6
 	if ok && known.knows(offset, length) && c.isCurrent(known, believe) {
 		return known, nil
 	}
-	ask := meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: length}
+	extents := meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: length}
 	if ok && believe > 0 && known.from < offset && offset <= known.to+askAhead {
-		ask.Length += askAhead
+		extents.Length += askAhead
 	}
 	s := &span{asked: time.Now(), from: offset}
 	before := c.vector.snapshot()
-	a, err := c.askAtAs(ctx, &ask, c.cfg.Linearizable || fresh)
+	a, err := c.askAtAs(ctx, &extents, c.cfg.Linearizable || fresh)
 	if err != nil {
 		return nil, err
 	}
 	p := a.partition.id
-	s.partition, s.seen = a.partition, replica.Seen{Count: a.seen.Of(p).Count, Cross: before.Of(p).Cross}
+	s.partition, s.seen = a.partition, ask.Seen{Count: a.seen.Of(p).Count, Cross: before.Of(p).Cross}
 	s.to, s.size, s.extents = min(a.Number, a.Attr.Size), a.Attr.Size, a.Extents
 	if believe > 0 && offset < s.to && s.isSmall() {
 		c.spans.put(ino, s)

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // State is what another client needs to go on in the place of one: its sessions with all that hangs on them, and what it
@@ -53,7 +53,7 @@ func DecodeState(b []byte) (*State, error) {
 	if s.Format != stateFormat {
 		return nil, fmt.Errorf("client state: format %d, this version knows %d: unmount, and mount with the new version", s.Format, stateFormat)
 	}
-	if _, err := replica.ParseToken(s.Seen); err != nil {
+	if _, err := ask.ParseToken(s.Seen); err != nil {
 		return nil, fmt.Errorf("client state: what was seen: %w", err)
 	}
 	for i := range s.Partitions {
@@ -69,8 +69,8 @@ func DecodeState(b []byte) (*State, error) {
 }
 
 func (p *PartitionState) validate() error {
-	if len(p.Held) > replica.MaxHeld {
-		return fmt.Errorf("%d open inodes: at most %d", len(p.Held), replica.MaxHeld)
+	if len(p.Held) > ask.MaxHeld {
+		return fmt.Errorf("%d open inodes: at most %d", len(p.Held), ask.MaxHeld)
 	}
 	for ino, count := range p.Held {
 		if count < 1 || ino.Partition() != p.ID {
@@ -157,7 +157,7 @@ func (c *Client) adopt(s *State) error {
 	if s.Cluster != string(c.cfg.Cluster.Identity()) {
 		return fmt.Errorf("client: the state to resume is of a cluster made at %q, this one was made at %q: mount the same cluster", s.Cluster, c.cfg.Cluster.Identity())
 	}
-	seen, err := replica.ParseToken(s.Seen)
+	seen, err := ask.ParseToken(s.Seen)
 	if err != nil || len(seen) > len(c.partitions) {
 		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w", len(seen), len(c.partitions), cmp.Or[error](err, posix.EINVAL))
 	}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // Who waits for a token sees what was seen before it was given, in all partitions.
@@ -27,10 +27,10 @@ func TestTokens(t *testing.T) {
 		require.Equal(t, f, lookup(t, reader, local(n, 2), "h"))
 		require.Zero(t, lookup(t, reader, local(n, 1), "f"))
 
-		for _, bad := range []string{"?", "AAAA", make(replica.Vector, 9).Token()} {
+		for _, bad := range []string{"?", "AAAA", make(ask.Vector, 9).Token()} {
 			require.Equal(t, posix.EINVAL, reader.Wait(ctx, bad))
 		}
-		ahead := make(replica.Vector, 2)
+		ahead := make(ask.Vector, 2)
 		ahead[1].Count = 1 << 40
 		start := time.Now()
 		require.Equal(t, posix.ETIMEDOUT, reader.Wait(ctx, ahead.Token()))

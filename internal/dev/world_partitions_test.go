@@ -13,11 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -112,7 +112,7 @@ func (w *world) stopAlike(t *testing.T) {
 	require.NoError(t, w.closeClients())
 	require.NoError(t, w.workers.stop()) // nobody updates anything any more
 	caller := w.network.client(west)
-	var before []replica.Status
+	var before []ask.Status
 	require.Eventually(t, func() bool {
 		now, alike := w.statuses(t, caller)
 		same := alike && len(before) == len(now)
@@ -141,19 +141,19 @@ func (w *world) stopAlike(t *testing.T) {
 }
 
 // statuses asks all replicas, and reports whether those of each partition are at the same place.
-func (w *world) statuses(t *testing.T, caller attach.Caller) (all []replica.Status, alike bool) {
+func (w *world) statuses(t *testing.T, caller attach.Caller) (all []ask.Status, alike bool) {
 	alike = true
 	for _, p := range w.Plan.Partitions {
 		for i, r := range p.Replicas {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			request := replica.Request{Kind: replica.AskStatus}
+			request := ask.Request{Kind: ask.AskStatus}
 			answer, err := caller.Call(ctx, r.Process, request.Append(nil))
 			cancel()
-			reply, bad := replica.DecodeReply(answer)
+			reply, bad := ask.DecodeReply(answer)
 			if cmp.Or(err, bad) != nil {
 				return nil, false // it is starting, or takes over a state
 			}
-			status, err := replica.DecodeStatus(reply.Result)
+			status, err := ask.DecodeStatus(reply.Result)
 			require.NoError(t, err)
 			all = append(all, status)
 			first := &all[len(all)-1-i]

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -90,7 +91,7 @@ func New(self multicast.ProcessID, node Node, links transport.Links, log Log, cl
 }
 
 // Handle answers one encoded request of a client; nil: of one of the cluster's own processes.
-func (d *Driver) Handle(ctx context.Context, from *replica.Client, request []byte) ([]byte, error) {
+func (d *Driver) Handle(ctx context.Context, from *ask.Client, request []byte) ([]byte, error) {
 	answer := make(chan []byte, 1)
 	d.mu.Lock()
 	if d.stopped {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -54,7 +55,7 @@ func alone(t *testing.T, log Log, wrap func(replica.Core) replica.Core) *Driver 
 func same(c replica.Core) replica.Core { return c }
 
 func open(session uint64) []byte {
-	return (&replica.Request{Kind: replica.OpenSession, Session: session}).Append(nil)
+	return (&ask.Request{Kind: ask.OpenSession, Session: session}).Append(nil)
 }
 
 func TestAnswersAndStops(t *testing.T) {
@@ -71,7 +72,7 @@ func TestAnswersAndStops(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if reply, err := replica.DecodeReply(b); err != nil || reply.Status != replica.Answered {
+			if reply, err := ask.DecodeReply(b); err != nil || reply.Status != ask.Answered {
 				t.Errorf("reply %v: %v", reply, err)
 			}
 		})

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 var (
@@ -137,14 +137,14 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-func (c *cluster) Scan(_ context.Context, partition uint16, after []byte) ([]meta.Pair, replica.Seen, error) {
+func (c *cluster) Scan(_ context.Context, partition uint16, after []byte) ([]meta.Pair, ask.Seen, error) {
 	if after == nil {
 		c.scan(partition)
 	}
 	if c.moving {
 		c.count++
 	}
-	seen := replica.Seen{Count: c.count}
+	seen := ask.Seen{Count: c.count}
 	for key, value := range c.stores[partition].Scan(append(bytes.Clone(after), 0), []byte{0x40}) {
 		return []meta.Pair{{Key: bytes.Clone(key), Value: bytes.Clone(value)}}, seen, c.fails
 	}

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -18,7 +18,7 @@ import (
 type Source interface {
 	// Scan gives a page of the keys of a partition behind after, and how new the replica is that gave
 	// it; no pairs at the end.
-	Scan(ctx context.Context, partition uint16, after []byte) ([]meta.Pair, replica.Seen, error)
+	Scan(ctx context.Context, partition uint16, after []byte) ([]meta.Pair, ask.Seen, error)
 	// HasBlock reports whether a block of a partition can be read.
 	HasBlock(ctx context.Context, partition uint16, id posix.BlockID) (bool, error)
 }
@@ -128,7 +128,7 @@ func fetch(ctx context.Context, source Source, partition uint16) (keys *kv.Store
 
 func fetchOnce(ctx context.Context, source Source, partition uint16) (keys *kv.Store, torn bool, err error) {
 	keys = kv.NewMemory()
-	var first replica.Seen
+	var first ask.Seen
 	var after []byte
 	for page := 0; ; page++ {
 		pairs, seen, err := source.Scan(ctx, partition, after)

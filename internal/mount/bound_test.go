@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // shell runs a script in a directory as somebody who is in group 1001 too.
@@ -56,7 +56,7 @@ func TestBoundMachine(t *testing.T) {
 	m := mountOf(t, n)
 	ids := []posix.IDs{{First: 1000, Last: 1001}}
 	cfg := n.Config("us-west-2")
-	cfg.Caller = n.Bound(&replica.Client{Name: "laptop", Authority: &posix.Authority{UIDs: ids, GIDs: ids}})
+	cfg.Caller = n.Bound(&ask.Client{Name: "laptop", Authority: &posix.Authority{UIDs: ids, GIDs: ids}})
 	c, err := client.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })

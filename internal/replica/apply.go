@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -93,70 +94,70 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []Call) []Call {
 }
 
 // effect executes what was ordered.
-func (r *Replica) effect(e *envelope, mine bool) (Outcome, []byte) {
+func (r *Replica) effect(e *envelope, mine bool) (ask.Outcome, []byte) {
 	if e.Kind != envelopeRequest {
 		if s := r.sessions[e.Expire.Session]; s != nil && s.renewals == e.Expire.Renewals {
 			r.endSession(s)
 		}
 		r.reap(mine)
-		return Answered, nil
+		return ask.Answered, nil
 	}
-	q, err := DecodeRequest(e.Request)
+	q, err := ask.DecodeRequest(e.Request)
 	if err != nil {
-		return Refused, []byte(err.Error())
+		return ask.Refused, []byte(err.Error())
 	}
 	if q.Vector.Of(r.cfg.Partition).Count >= r.counter() {
 		// Whoever has seen a command was answered after it, and asks for something that comes after it.
-		return Refused, []byte("the client has seen what this cluster has not: it belongs to another cluster, or to what was there before")
+		return ask.Refused, []byte("the client has seen what this cluster has not: it belongs to another cluster, or to what was there before")
 	}
-	if q.Kind == OpenSession {
+	if q.Kind == ask.OpenSession {
 		if _, ended := r.ended[q.Session]; ended {
-			return UnknownSession, nil
+			return ask.UnknownSession, nil
 		}
 		return r.openSession(&q, e.Client), nil
 	}
 	s := r.sessions[q.Session]
 	if s == nil || !s.admits(e.Client) {
-		return UnknownSession, nil
+		return ask.UnknownSession, nil
 	}
 	switch q.Kind {
-	case Update:
+	case ask.Update:
 		r.observe(q.Vector)
 		return r.applyUpdate(s, &q, e)
-	case RenewSession:
+	case ask.RenewSession:
 		r.renewSession(s, &q)
-	case CloseSession:
+	case ask.CloseSession:
 		r.endSession(s)
 	}
 	r.reap(mine)
-	return Answered, nil
+	return ask.Answered, nil
 }
 
 // observe takes in what a client has seen (T 3.4.1). Of the own partition that may be a command that others have decided and
 // this one has not yet: who sees here what follows from that must see it, too.
-func (r *Replica) observe(seen Vector) {
+func (r *Replica) observe(seen ask.Vector) {
 	own := r.counter()
 	r.vector = r.vector.Merge(seen[:min(len(seen), len(r.vector))])
 	r.vector[r.cfg.Partition].Count = own
 }
 
 // applyUpdate executes an update once (I2).
-func (r *Replica) applyUpdate(s *session, q *Request, e *envelope) (Outcome, []byte) {
+func (r *Replica) applyUpdate(s *session, q *ask.Request, e *envelope) (ask.Outcome, []byte) {
 	if answer, ok := s.answers[q.Seq]; ok {
-		return Answered, answer
+		return ask.Answered, answer
 	}
 	if q.Seq <= s.done {
-		return Refused, []byte("update: the client has said that it has the answer")
+		return ask.Refused, []byte("update: the client has said that it has the answer")
 	}
 	c, err := meta.DecodeCommand(q.Command)
 	if err != nil || !c.Op.IsUpdate() {
-		return Refused, []byte(fmt.Sprintf("update: %v", err))
+		return ask.Refused, []byte(fmt.Sprintf("update: %v", err))
 	}
-	c.Time, c.Session, c.Horizon, c.Authority = e.Time, s.id, s.horizon, e.Client.bounds()
+	c.Time, c.Session, c.Horizon, c.Authority = e.Time, s.id, s.horizon, e.Client.Bounds()
 	result := r.machine.Apply(&c, r.counter())
 	answer := result.Append(nil)
 	r.rememberAnswer(s, q.Seq, q.Done, answer)
-	return Answered, answer
+	return ask.Answered, answer
 }
 
 // reap lets unlinked inodes go that nobody can hold (I4). If there are
@@ -191,10 +192,10 @@ func (r *Replica) reap(mine bool) {
 
 // savePosition stores what I1 speaks of.
 func (r *Replica) savePosition() {
-	b := appendPosition(appendPosition(nil, r.position), r.relayed)
+	b := ask.AppendPosition(ask.AppendPosition(nil, r.position), r.relayed)
 	b = varint.AppendUint(b, r.crossings)
 	b = varint.AppendInt(b, int64(r.time))
-	r.keys.Set(positionKey, appendVector(b, r.vector))
+	r.keys.Set(positionKey, r.vector.Append(b))
 }
 
 // progress is how far the state of a replica has come.
@@ -202,7 +203,7 @@ type progress struct {
 	local, relayed multicast.Position
 	crossings      uint64
 	time           posix.Time
-	vector         Vector
+	vector         ask.Vector
 }
 
 // Positions reads how far the state in keys has come in the order of the partition, and in the one between partitions: what
@@ -213,7 +214,7 @@ func Positions(keys meta.Keys) (local, cross multicast.Position, err error) {
 }
 
 // StoredVector reads what the state in keys has seen of all partitions.
-func StoredVector(keys meta.Keys) (Vector, error) {
+func StoredVector(keys meta.Keys) (ask.Vector, error) {
 	p, err := loadPosition(keys)
 	return p.vector, err
 }
@@ -224,8 +225,8 @@ func loadPosition(keys meta.Keys) (p progress, err error) {
 		return p, nil
 	}
 	rd := varint.NewReader(b)
-	p.local, p.relayed, p.crossings = readPosition(rd), readPosition(rd), rd.Uint64()
-	p.time, p.vector = posix.Time(rd.Int()), readVector(rd)
+	p.local, p.relayed, p.crossings = ask.ReadPosition(rd), ask.ReadPosition(rd), rd.Uint64()
+	p.time, p.vector = posix.Time(rd.Int()), ask.ReadVector(rd)
 	if err := rd.Done(); err != nil {
 		return p, fmt.Errorf("stored position: %w", err)
 	}
@@ -239,7 +240,7 @@ func (r *Replica) load() error {
 		return err
 	}
 	r.position, r.relayed, r.crossings, r.time = p.local, p.relayed, p.crossings, p.time
-	r.vector = make(Vector, max(int(r.cfg.Partition)+1, len(p.vector), len(r.cfg.Groups)))
+	r.vector = make(ask.Vector, max(int(r.cfg.Partition)+1, len(p.vector), len(r.cfg.Groups)))
 	copy(r.vector, p.vector)
 	if err := r.loadCoordinated(); err != nil {
 		return err

@@ -6,18 +6,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // someClient speaks for one user and the group of the same number.
-func someClient(name string, id uint32) *Client {
+func someClient(name string, id uint32) *ask.Client {
 	one := []posix.IDs{{First: id, Last: id}}
-	return &Client{Name: name, Authority: &posix.Authority{UIDs: one, GIDs: one}}
+	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: one, GIDs: one}}
 }
 
 // as is one for a client.
-func (f *fixture) as(from *Client, q Request) Reply {
+func (f *fixture) as(from *ask.Client, q ask.Request) ask.Reply {
 	f.t.Helper()
 	f.from = from
 	defer func() { f.from = nil }()
@@ -33,40 +34,40 @@ func TestEnvelopesOfTheClustersOwnStayAsTheyWere(t *testing.T) {
 func TestSessionsBelongToNames(t *testing.T) {
 	f := newFixture(t)
 	owner, other := someClient("owner", 1000), someClient("other", 1000)
-	require.Equal(t, Answered, f.as(owner, Request{Kind: OpenSession, Session: 7}).Status)
+	require.Equal(t, ask.Answered, f.as(owner, ask.Request{Kind: ask.OpenSession, Session: 7}).Status)
 	f.open(8)
 	for range 2 {
-		for session, from := range map[uint64]*Client{7: other, 8: owner} {
-			for _, q := range []Request{
-				{Kind: OpenSession}, {Kind: RenewSession}, {Kind: CloseSession}, {Kind: Update, Seq: 1, Command: (&meta.Command{Op: meta.OpSetAttr, Ino: 1}).Append(nil)},
+		for session, from := range map[uint64]*ask.Client{7: other, 8: owner} {
+			for _, q := range []ask.Request{
+				{Kind: ask.OpenSession}, {Kind: ask.RenewSession}, {Kind: ask.CloseSession}, {Kind: ask.Update, Seq: 1, Command: (&meta.Command{Op: meta.OpSetAttr, Ino: 1}).Append(nil)},
 			} {
 				q.Session = session
-				require.Equal(t, UnknownSession, f.as(from, q).Status)
+				require.Equal(t, ask.UnknownSession, f.as(from, q).Status)
 			}
 		}
-		for _, from := range []*Client{owner, nil} {
-			require.Equal(t, Answered, f.as(from, Request{Kind: OpenSession, Session: 7}).Status)
-			require.Equal(t, Answered, f.as(from, Request{Kind: RenewSession, Session: 7}).Status)
+		for _, from := range []*ask.Client{owner, nil} {
+			require.Equal(t, ask.Answered, f.as(from, ask.Request{Kind: ask.OpenSession, Session: 7}).Status)
+			require.Equal(t, ask.Answered, f.as(from, ask.Request{Kind: ask.RenewSession, Session: 7}).Status)
 		}
 		f.restart()
 	}
-	require.Equal(t, Answered, f.as(owner, Request{Kind: CloseSession, Session: 7}).Status)
-	require.Equal(t, UnknownSession, f.as(owner, Request{Kind: OpenSession, Session: 7}).Status, "it has ended for all")
+	require.Equal(t, ask.Answered, f.as(owner, ask.Request{Kind: ask.CloseSession, Session: 7}).Status)
+	require.Equal(t, ask.UnknownSession, f.as(owner, ask.Request{Kind: ask.OpenSession, Session: 7}).Status, "it has ended for all")
 }
 
 // Who asks with the number of an update of somebody else does not get into its way, and not its answer.
 func TestUpdatesOfOthersAreNotJoined(t *testing.T) {
 	f := newFixture(t)
 	owner, other := someClient("owner", 1000), someClient("other", 1000)
-	q := Request{Kind: Update, Session: 7, Seq: 1, Command: (&meta.Command{Op: meta.OpSetXattr, Ino: 1}).Append(nil)}
-	require.Equal(t, UnknownSession, f.as(other, q).Status, "before there is a session")
-	require.Equal(t, Answered, f.as(owner, Request{Kind: OpenSession, Session: 7}).Status)
-	require.Equal(t, Answered, f.as(owner, q).Status)
-	require.Equal(t, UnknownSession, f.as(other, q).Status)
+	q := ask.Request{Kind: ask.Update, Session: 7, Seq: 1, Command: (&meta.Command{Op: meta.OpSetXattr, Ino: 1}).Append(nil)}
+	require.Equal(t, ask.UnknownSession, f.as(other, q).Status, "before there is a session")
+	require.Equal(t, ask.Answered, f.as(owner, ask.Request{Kind: ask.OpenSession, Session: 7}).Status)
+	require.Equal(t, ask.Answered, f.as(owner, q).Status)
+	require.Equal(t, ask.UnknownSession, f.as(other, q).Status)
 
 	// The same while nothing is delivered yet, so that nobody knows whose the session is.
 	f.hold = true
-	open, first := Request{Kind: OpenSession, Session: 8}, q
+	open, first := ask.Request{Kind: ask.OpenSession, Session: 8}, q
 	first.Session = 8
 	f.from = owner
 	f.step(open)
@@ -77,18 +78,18 @@ func TestUpdatesOfOthersAreNotJoined(t *testing.T) {
 	f.step(first)
 	f.hold = false
 	replies := f.step()
-	require.Equal(t, UnknownSession, replies[theirs].Status)
-	require.Equal(t, Answered, replies[f.token].Status)
+	require.Equal(t, ask.UnknownSession, replies[theirs].Status)
+	require.Equal(t, ask.Answered, replies[f.token].Status)
 }
 
 // A client that a server has not described well is refused, before anything is ordered.
 func TestClientsThatAreRefused(t *testing.T) {
 	f := newFixture(t)
-	for _, bad := range []*Client{
-		{}, {Name: "a"}, {Authority: posix.Everybody()}, {Name: strings.Repeat("a", maxClientName+1), Authority: posix.Everybody()},
+	for _, bad := range []*ask.Client{
+		{}, {Name: "a"}, {Authority: posix.Everybody()}, {Name: strings.Repeat("a", ask.MaxClientName+1), Authority: posix.Everybody()},
 		{Name: "a", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 2, Last: 1}}}},
 	} {
-		require.Equal(t, Refused, f.as(bad, Request{Kind: OpenSession, Session: 7}).Status)
+		require.Equal(t, ask.Refused, f.as(bad, ask.Request{Kind: ask.OpenSession, Session: 7}).Status)
 	}
 	require.Zero(t, f.counter())
 }
@@ -97,8 +98,8 @@ func TestClientsThatAreRefused(t *testing.T) {
 func TestQueriesAreBound(t *testing.T) {
 	f := newFixture(t)
 	for _, c := range []meta.Command{{Op: meta.OpScan, Length: 99}, {Op: meta.OpGarbage, Blocks: []meta.Block{{}}}} {
-		q := Request{Kind: Query, Fresh: c.Op == meta.OpGarbage, Command: c.Append(nil)}
-		for from, want := range map[*Client]posix.Code{someClient("a", 5): posix.EPERM, nil: posix.OK, {Name: "b", Authority: posix.Everybody()}: posix.OK} {
+		q := ask.Request{Kind: ask.Query, Fresh: c.Op == meta.OpGarbage, Command: c.Append(nil)}
+		for from, want := range map[*ask.Client]posix.Code{someClient("a", 5): posix.EPERM, nil: posix.OK, {Name: "b", Authority: posix.Everybody()}: posix.OK} {
 			r, err := meta.DecodeResult(f.as(from, q).Result)
 			require.NoError(t, err)
 			require.Equal(t, want, r.Code)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -42,21 +43,21 @@ func coordinatedKey(number uint64) []byte {
 }
 
 func (r *Replica) saveCoordinated(c *coordinated) {
-	b := appendPosition(appendPosition(nil, c.at), c.prev)
+	b := ask.AppendPosition(ask.AppendPosition(nil, c.at), c.prev)
 	b = appendPartitions(b, c.parties)
 	b = varint.AppendUint(b, c.asked)
 	b = varint.AppendUint(b, c.session)
 	b = varint.AppendUint(b, c.seq)
 	b = varint.AppendUint(b, c.done)
 	b = varint.AppendBytes(b, c.vote)
-	r.keys.Set(coordinatedKey(c.number), varint.AppendUint(b, flag(c.decided)))
+	r.keys.Set(coordinatedKey(c.number), varint.AppendUint(b, varint.Bit(c.decided)))
 }
 
 func (r *Replica) loadCoordinated() error {
 	for k, v := range r.keys.Scan([]byte{coordinatedPrefix}, []byte{coordinatedPrefix + 1}) {
 		rd := varint.NewReader(v)
 		c := &coordinated{
-			at: readPosition(rd), prev: readPosition(rd), parties: readPartitions(rd), asked: rd.Uint16(),
+			at: ask.ReadPosition(rd), prev: ask.ReadPosition(rd), parties: readPartitions(rd), asked: rd.Uint16(),
 			session: rd.Uint64(), seq: rd.Uint64(), done: rd.Uint64(), vote: slices.Clone(rd.Bytes()), decided: rd.Uint(1) != 0,
 		}
 		if rd.Done() != nil || len(k) != 9 {
@@ -91,8 +92,8 @@ func (r *Replica) decidedUpTo() place {
 
 // prepare executes a relayed client's command as far as this partition can alone: it votes.
 func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
-	q, err := DecodeRequest(e.Request)
-	if err != nil || q.Kind != Update {
+	q, err := ask.DecodeRequest(e.Request)
+	if err != nil || q.Kind != ask.Update {
 		return replies // a proposer of another version: without effect, at each party alike
 	}
 	if replies, done := r.executeUncoordinated(e, d, &q, replies); done {
@@ -107,18 +108,18 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 		c.tokens = p.tokens
 		r.forgetPending(d.At.ID, p, r.crossing)
 	}
-	outcome := Answered
+	outcome := ask.Answered
 	if c.asked == r.cfg.Partition {
 		outcome, replies = r.admit(c, e.Client, replies)
 	}
-	c.vote = appendVector([]byte{byte(outcome)}, r.vector)
-	if outcome == Answered {
+	c.vote = r.vector.Append([]byte{byte(outcome)})
+	if outcome == ask.Answered {
 		r.observe(q.Vector)
 		command, err := meta.DecodeCommand(q.Command)
 		if err != nil || command.Op.IsPost() {
 			command = meta.Command{} // no operation: refused by each party
 		}
-		command.Time, command.Session, command.Authority = e.Time, q.Session, e.Client.bounds()
+		command.Time, command.Session, command.Authority = e.Time, q.Session, e.Client.Bounds()
 		c.vote = append(c.vote, r.machine.Prepare(c.number, &command, c.parties)...)
 	} else {
 		c.decided = true
@@ -131,22 +132,22 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 
 // admit looks whether the session allows the command, here where its answer is kept. A repeated one is
 // refused, and who waits for it waits for the first.
-func (r *Replica) admit(c *coordinated, client *Client, replies []Call) (Outcome, []Call) {
+func (r *Replica) admit(c *coordinated, client *ask.Client, replies []Call) (ask.Outcome, []Call) {
 	s := r.sessions[c.session]
 	if s == nil || !s.admits(client) {
-		return UnknownSession, r.answerAll(c.tokens, UnknownSession, nil, replies)
+		return ask.UnknownSession, r.answerAll(c.tokens, ask.UnknownSession, nil, replies)
 	}
 	if answer, ok := s.answers[c.seq]; ok {
-		return Refused, r.answerAll(c.tokens, Answered, answer, replies)
+		return ask.Refused, r.answerAll(c.tokens, ask.Answered, answer, replies)
 	}
 	if c.seq <= s.done {
-		return Refused, r.answerAll(c.tokens, Refused, []byte("update: the client has said that it has the answer"), replies)
+		return ask.Refused, r.answerAll(c.tokens, ask.Refused, []byte("update: the client has said that it has the answer"), replies)
 	}
 	if first := r.undecided(updateKey{session: c.session, seq: c.seq}); first != nil {
 		first.tokens = append(first.tokens, c.tokens...)
-		return Refused, replies
+		return ask.Refused, replies
 	}
-	return Answered, replies
+	return ask.Answered, replies
 }
 
 // undecided finds the command that executes an update, if it waits for its decision.
@@ -179,7 +180,7 @@ func (r *Replica) decide(e *envelope, replies []Call) []Call {
 		if s := r.sessions[c.session]; s != nil {
 			r.rememberAnswer(s, c.seq, c.done, answer)
 		}
-		replies = r.answerAll(c.tokens, Answered, answer, replies)
+		replies = r.answerAll(c.tokens, ask.Answered, answer, replies)
 		c.tokens = nil
 	}
 	r.saveCoordinated(c)
@@ -190,12 +191,12 @@ func (r *Replica) decide(e *envelope, replies []Call) []Call {
 
 // openVotes gives what the machine needs of votes, and all that the parties had seen when they voted: what the command does
 // here may follow from that. Not agreed: some party has refused.
-func openVotes(all [][]byte) (votes [][]byte, seen Vector, agreed bool) {
+func openVotes(all [][]byte) (votes [][]byte, seen ask.Vector, agreed bool) {
 	for _, v := range all {
 		rd := varint.NewReader(v)
-		outcome := Outcome(rd.Uint8())
-		vector := readVector(rd)
-		if rd.Err() != nil || outcome != Answered {
+		outcome := ask.Outcome(rd.Uint8())
+		vector := ask.ReadVector(rd)
+		if rd.Err() != nil || outcome != ask.Answered {
 			return nil, nil, false
 		}
 		seen = seen.Merge(vector)
@@ -217,7 +218,7 @@ func (r *Replica) forget(places []place) {
 	}
 }
 
-func (r *Replica) answerAll(tokens []uint64, s Outcome, result []byte, replies []Call) []Call {
+func (r *Replica) answerAll(tokens []uint64, s ask.Outcome, result []byte, replies []Call) []Call {
 	for _, token := range tokens {
 		replies = append(replies, r.reply(token, s, result))
 	}

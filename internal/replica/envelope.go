@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -14,17 +15,17 @@ type envelope struct {
 	Time posix.Time
 	Kind envelopeKind
 
-	Request []byte   // a client's
-	Client  *Client  // whose it is; it is not in the encoding if it is nil
-	Expire  expiry   // end a session that was silent
-	Relay   relay    // what the order between partitions has delivered
-	At      place    // of a decision
-	Votes   [][]byte // of a decision: of all parties
+	Request []byte      // a client's
+	Client  *ask.Client // whose it is; it is not in the encoding if it is nil
+	Expire  expiry      // end a session that was silent
+	Relay   relay       // what the order between partitions has delivered
+	At      place       // of a decision
+	Votes   [][]byte    // of a decision: of all parties
 	Forget  []place
-	From    uint16 // of a request or post between partitions: the one that answers or posts
-	Number  uint64 // of a post
-	Vector  Vector // of a post: what its sender has seen
-	Command []byte // of a post
+	From    uint16     // of a request or post between partitions: the one that answers or posts
+	Number  uint64     // of a post
+	Vector  ask.Vector // of a post: what its sender has seen
+	Command []byte     // of a post
 }
 
 // place is a position in the order between partitions: it names a command of several.
@@ -72,23 +73,23 @@ func (e *envelope) encode() []byte {
 	case envelopeExpire:
 		return varint.AppendUint(varint.AppendUint(b, e.Expire.Session), e.Expire.Renewals)
 	case envelopeRelay:
-		b = appendPosition(appendPosition(b, e.Relay.Prev), e.Relay.At)
+		b = ask.AppendPosition(ask.AppendPosition(b, e.Relay.Prev), e.Relay.At)
 		return append(appendPartitions(b, e.Relay.Dest), e.Relay.Payload...)
 	case envelopeDecide:
-		b = varint.AppendUint(appendPosition(b, e.At), uint64(len(e.Votes)))
+		b = varint.AppendUint(ask.AppendPosition(b, e.At), uint64(len(e.Votes)))
 		for _, v := range e.Votes {
 			b = varint.AppendBytes(b, v)
 		}
 	case envelopeForget:
 		b = varint.AppendUint(b, uint64(len(e.Forget)))
 		for _, at := range e.Forget {
-			b = appendPosition(b, at)
+			b = ask.AppendPosition(b, at)
 		}
 	case envelopeCommand:
 		return append(varint.AppendUint(b, e.From), e.Request...)
 	case envelopePost:
 		b = varint.AppendUint(varint.AppendUint(b, e.From), e.Number)
-		return append(appendVector(b, e.Vector), e.Command...)
+		return append(e.Vector.Append(b), e.Command...)
 	}
 	return b
 }
@@ -96,9 +97,9 @@ func (e *envelope) encode() []byte {
 // encodeClient encodes a request or a command of a Client.
 func (e *envelope) encodeClient(b []byte) []byte {
 	if e.Kind == envelopeRequest {
-		b = appendClient(append(b, byte(envelopeClientRequest)), e.Client)
+		b = ask.AppendClient(append(b, byte(envelopeClientRequest)), e.Client)
 	} else {
-		b = appendClient(append(b, byte(envelopeClientCommand)), e.Client)
+		b = ask.AppendClient(append(b, byte(envelopeClientCommand)), e.Client)
 		b = varint.AppendUint(b, e.From)
 	}
 	return append(b, e.Request...)
@@ -113,28 +114,28 @@ func decodeEnvelope(b []byte) (envelope, error) {
 	case envelopeExpire:
 		e.Expire = expiry{Session: r.Uint64(), Renewals: r.Uint64()}
 	case envelopeRelay:
-		e.Relay = relay{Prev: readPosition(r), At: readPosition(r), Dest: readPartitions(r)}
+		e.Relay = relay{Prev: ask.ReadPosition(r), At: ask.ReadPosition(r), Dest: readPartitions(r)}
 		e.Relay.Payload = r.Rest()
 	case envelopeDecide:
-		e.At = readPosition(r)
+		e.At = ask.ReadPosition(r)
 		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 			e.Votes = append(e.Votes, r.Bytes())
 		}
 	case envelopeForget:
 		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-			e.Forget = append(e.Forget, readPosition(r))
+			e.Forget = append(e.Forget, ask.ReadPosition(r))
 		}
 	case envelopeCommand:
 		e.From = r.Uint16()
 		e.Request = r.Rest()
 	case envelopePost:
-		e.From, e.Number, e.Vector = r.Uint16(), r.Uint64(), readVector(r)
+		e.From, e.Number, e.Vector = r.Uint16(), r.Uint64(), ask.ReadVector(r)
 		e.Command = r.Rest()
 	case envelopeClientRequest:
-		e.Kind, e.Client = envelopeRequest, readClient(r)
+		e.Kind, e.Client = envelopeRequest, ask.ReadClient(r)
 		e.Request = r.Rest()
 	case envelopeClientCommand:
-		e.Kind, e.Client = envelopeCommand, readClient(r)
+		e.Kind, e.Client = envelopeCommand, ask.ReadClient(r)
 		e.From = r.Uint16()
 		e.Request = r.Rest()
 	case envelopeReap, envelopeBarrier:

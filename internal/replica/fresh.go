@@ -1,6 +1,9 @@
 package replica
 
-import "github.com/globalfs/globalfs/pkg/multicast"
+import (
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
 
 // A fresh query is linearizable: it sees every update that was answered anywhere before it was asked. A barrier in the
 // partition's order comes after all that was executed there before; and a command of several partitions was
@@ -21,9 +24,9 @@ func (r *Replica) passBarrier(id multicast.MessageID) {
 	if id != r.barrier {
 		return
 	}
-	behind := Seen{Count: r.counter(), Cross: r.relayed}
+	behind := ask.Seen{Count: r.counter(), Cross: r.relayed}
 	for _, p := range r.fenced {
-		p.until = Vector{behind}.Merge(Vector{p.until})[0]
+		p.until = ask.Vector{behind}.Merge(ask.Vector{p.until})[0]
 		r.parked = append(r.parked, p)
 	}
 	r.fenced = nil

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -41,7 +42,7 @@ import (
 //	    An answer stays true, so who deletes may be slow, and copies that come later are found by a later sweep.
 
 // checkGarbage refuses to say from a state of any age what only a new one can.
-func checkGarbage(c *meta.Command, q *Request) error {
+func checkGarbage(c *meta.Command, q *ask.Request) error {
 	if c.Op == meta.OpGarbage && !q.Fresh {
 		return errors.New("what is garbage can only be asked as of now: the query must be fresh")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -23,7 +24,7 @@ func names(op meta.Op, blocks []posix.BlockID) meta.Command {
 func (f *fixture) garbage(blocks ...posix.BlockID) []bool {
 	f.t.Helper()
 	c := names(meta.OpGarbage, blocks)
-	r, err := meta.DecodeResult(f.one(Request{Kind: Query, Fresh: true, Command: c.Append(nil)}).Result)
+	r, err := meta.DecodeResult(f.one(ask.Request{Kind: ask.Query, Fresh: true, Command: c.Append(nil)}).Result)
 	require.NoError(f.t, err)
 	is, err := meta.DecodeGarbage(r.Data, len(blocks))
 	require.NoError(f.t, err)
@@ -32,7 +33,7 @@ func (f *fixture) garbage(blocks ...posix.BlockID) []bool {
 
 func (f *fixture) renew(session, horizon uint64) {
 	f.t.Helper()
-	require.Equal(f.t, Answered, f.one(Request{Kind: RenewSession, Session: session, Horizon: horizon}).Status)
+	require.Equal(f.t, ask.Answered, f.one(ask.Request{Kind: ask.RenewSession, Session: session, Horizon: horizon}).Status)
 }
 
 func writeOf(ino posix.Ino, id posix.BlockID) meta.Command {
@@ -64,9 +65,9 @@ func TestGarbage(t *testing.T) {
 	require.EqualValues(t, 1, m.Number)
 	require.Equal(t, []bool{true}, f.garbage(blockOf(5, 1)), "a copy that came late")
 
-	require.Equal(t, Answered, f.one(Request{Kind: CloseSession, Session: 5}).Status)
+	require.Equal(t, ask.Answered, f.one(ask.Request{Kind: ask.CloseSession, Session: 5}).Status)
 	require.Equal(t, []bool{false, true}, f.garbage(blockOf(5, 4), blockOf(5, 5)))
-	require.Equal(t, UnknownSession, f.one(Request{Kind: OpenSession, Session: 5}).Status)
+	require.Equal(t, ask.UnknownSession, f.one(ask.Request{Kind: ask.OpenSession, Session: 5}).Status)
 }
 
 // A session that expires leaves garbage behind.
@@ -84,15 +85,15 @@ func TestGarbageIsAskedAsOfNow(t *testing.T) {
 	f := newFixture(t)
 	f.open(5)
 	c := names(meta.OpGarbage, []posix.BlockID{blockOf(5, 1)})
-	p := f.one(Request{Kind: Query, Command: c.Append(nil)})
-	require.Equal(t, Refused, p.Status)
+	p := f.one(ask.Request{Kind: ask.Query, Command: c.Append(nil)})
+	require.Equal(t, ask.Refused, p.Status)
 	require.Contains(t, string(p.Result), "must be fresh")
 
 	f.hold = true
-	open := Request{Kind: OpenSession, Session: 6}
+	open := ask.Request{Kind: ask.OpenSession, Session: 6}
 	f.step(open)
 	c = names(meta.OpGarbage, []posix.BlockID{blockOf(6, 1)})
-	f.step(Request{Kind: Query, Fresh: true, Command: c.Append(nil)})
+	f.step(ask.Request{Kind: ask.Query, Fresh: true, Command: c.Append(nil)})
 	f.hold = false
 	f.mono += time.Millisecond
 	r, err := meta.DecodeResult(f.step()[f.token].Result)

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -9,9 +10,9 @@ import (
 // parked is a query of a client that has seen more than this replica.
 type parked struct {
 	token uint64
-	until Seen
-	query Request
-	from  *Client
+	until ask.Seen
+	query ask.Request
+	from  *ask.Client
 }
 
 // closed reports whether all is decided here that those knew who did what was executed here.
@@ -20,15 +21,15 @@ func (r *Replica) closed() bool {
 }
 
 // seen is what queries can be answered with now.
-func (r *Replica) seen() Seen { return Seen{Count: r.counter(), Cross: r.decidedUpTo()} }
+func (r *Replica) seen() ask.Seen { return ask.Seen{Count: r.counter(), Cross: r.decidedUpTo()} }
 
 // query executes a query, or parks it until this replica has caught up with the client (T 3.4.1).
-func (r *Replica) query(call Call, q Request, out *Output) {
+func (r *Replica) query(call Call, q ask.Request, out *Output) {
 	token, until := call.Token, q.Vector.Of(r.cfg.Partition)
 	covers := r.seen().Covers(until) && r.closed()
 	switch {
 	case (q.Fresh || !covers) && len(r.parked)+len(r.fresh)+len(r.fenced) >= r.cfg.MaxPending:
-		out.Replies = append(out.Replies, r.reply(token, Overloaded, nil))
+		out.Replies = append(out.Replies, r.reply(token, ask.Overloaded, nil))
 		return
 	case q.Fresh:
 		r.fresh = append(r.fresh, parked{token: token, until: until, query: q, from: call.From})
@@ -44,10 +45,10 @@ func (r *Replica) query(call Call, q Request, out *Output) {
 
 // execute gives the answer to a query, or none if the store failed: then the
 // driver stops the replica.
-func (r *Replica) execute(token uint64, q *Request, from *Client) (Call, bool) {
+func (r *Replica) execute(token uint64, q *ask.Request, from *ask.Client) (Call, bool) {
 	c, err := meta.DecodeCommand(q.Command)
 	invariant.Check(err == nil, "a query that was checked does not decode: %v", err)
-	c.Session, c.Authority = q.Session, from.bounds()
+	c.Session, c.Authority = q.Session, from.Bounds()
 	result := r.machine.Query(&c)
 	if c.Op == meta.OpGarbage && result.Code == posix.OK {
 		r.garbage(&c, &result)
@@ -55,7 +56,7 @@ func (r *Replica) execute(token uint64, q *Request, from *Client) (Call, bool) {
 	if r.keys.Err() != nil {
 		return Call{}, false
 	}
-	return r.reply(token, Answered, result.Append(nil)), true
+	return r.reply(token, ask.Answered, result.Append(nil)), true
 }
 
 // unpark executes the queries that waited for what has now been applied.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -54,7 +55,7 @@ func (r *Replica) pursueReach() {
 		case r.inReachOrAsk(o.query.Dest):
 			r.proposeCommand(o.call, o.key, &o.query)
 		case r.now.Mono-o.since > reachPatience:
-			r.late = append(r.late, r.reply(o.call.Token, Overloaded, nil))
+			r.late = append(r.late, r.reply(o.call.Token, ask.Overloaded, nil))
 		default:
 			r.outside = append(r.outside, o)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -42,8 +43,8 @@ const (
 // Call is a client's request, or the answer to it; the driver pairs them by Token.
 type Call struct {
 	Token uint64
-	Data  []byte  // an encoded Request or Reply
-	From  *Client // of a request: who asks; nil: one of the cluster's own
+	Data  []byte      // an encoded Request or Reply
+	From  *ask.Client // of a request: who asks; nil: one of the cluster's own
 }
 
 // Input of a step: what the multicast core gets, and requests.
@@ -77,7 +78,7 @@ type Replica struct {
 	relayed   place              // the last message of the order between partitions executed
 	crossings uint64             // commands of several partitions, so far
 	time      posix.Time         // highest time of the order
-	vector    Vector             // [Partition].Count is the counter of I1
+	vector    ask.Vector         // [Partition].Count is the counter of I1
 	sessions  map[uint64]*session
 	ended     map[uint64]struct{} // sessions
 	commands  []*coordinated      // in the order of their places
@@ -163,7 +164,7 @@ func New(cfg Config, local, cross Core, keys Keys, machine *meta.Machine) (*Repl
 }
 
 // Vector gives the replica's vector; the caller must not change it.
-func (r *Replica) Vector() Vector { return r.vector }
+func (r *Replica) Vector() ask.Vector { return r.vector }
 
 // members gives the replicas of a partition; none if there is no such partition.
 func (r *Replica) members(partition uint16) []multicast.ProcessID {
@@ -211,55 +212,55 @@ func (r *Replica) Wake() time.Duration {
 
 // request routes one request.
 func (r *Replica) request(call Call, out *Output) {
-	q, err := DecodeRequest(call.Data)
+	q, err := ask.DecodeRequest(call.Data)
 	if err == nil {
-		err = call.From.validate()
+		err = call.From.Validate()
 	}
 	if err != nil {
 		r.refuse(call.Token, err, out)
 		return
 	}
-	if q.Kind == Query || q.Kind == Update {
+	if q.Kind == ask.Query || q.Kind == ask.Update {
 		if err := checkOperation(&q); err != nil {
 			r.refuse(call.Token, err, out)
 			return
 		}
 	}
-	if q.Kind == OpenSession && r.cfg.Cluster != nil && !bytes.Equal(q.Command, r.cfg.Cluster) {
+	if q.Kind == ask.OpenSession && r.cfg.Cluster != nil && !bytes.Equal(q.Command, r.cfg.Cluster) {
 		r.refuse(call.Token, errors.New("the client belongs to another cluster, or to one that was here before: mount again"), out)
 		return
 	}
 	switch q.Kind {
-	case Query:
+	case ask.Query:
 		r.query(call, q, out)
-	case Update:
+	case ask.Update:
 		r.update(call, q, out)
-	case AskStatus:
+	case ask.AskStatus:
 		s := r.status()
-		out.Replies = append(out.Replies, r.reply(call.Token, Answered, s.Append(nil)))
+		out.Replies = append(out.Replies, r.reply(call.Token, ask.Answered, s.Append(nil)))
 	default:
 		r.propose(call, updateKey{}, out)
 	}
 }
 
 // checkOperation looks at what would otherwise be found only at delivery.
-func checkOperation(q *Request) error {
+func checkOperation(q *ask.Request) error {
 	c, err := meta.DecodeCommand(q.Command)
 	if err != nil {
 		return err
 	}
-	if c.Op.IsUpdate() != (q.Kind == Update) || c.Op.IsPost() {
+	if c.Op.IsUpdate() != (q.Kind == ask.Update) || c.Op.IsPost() {
 		return fmt.Errorf("operation %d does not fit a request of kind %d", c.Op, q.Kind)
 	}
 	return checkGarbage(&c, q)
 }
 
 func (r *Replica) refuse(token uint64, err error, out *Output) {
-	out.Replies = append(out.Replies, r.reply(token, Refused, []byte(err.Error())))
+	out.Replies = append(out.Replies, r.reply(token, ask.Refused, []byte(err.Error())))
 }
 
-func (r *Replica) reply(token uint64, s Outcome, result []byte) Call {
-	p := Reply{Status: s, Vector: r.vector, Result: result}
+func (r *Replica) reply(token uint64, s ask.Outcome, result []byte) Call {
+	p := ask.Reply{Status: s, Vector: r.vector, Result: result}
 	return Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+32))}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -48,8 +49,8 @@ type fixture struct {
 	mono        time.Duration
 	token       uint64
 	incarnation uint64
-	from        *Client // of all requests
-	hold        bool    // keep deliveries back
+	from        *ask.Client // of all requests
+	hold        bool        // keep deliveries back
 	kept        []multicast.Delivery
 }
 
@@ -67,7 +68,7 @@ func (f *fixture) restart() {
 }
 
 // step hands requests over and gives the replies by token.
-func (f *fixture) step(requests ...Request) map[uint64]Reply {
+func (f *fixture) step(requests ...ask.Request) map[uint64]ask.Reply {
 	in := Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono, Wall: 1e18}}}
 	for i := range requests {
 		f.token++
@@ -76,7 +77,7 @@ func (f *fixture) step(requests ...Request) map[uint64]Reply {
 	var out Output
 	f.Step(&in, &out)
 	f.kept = append(f.kept, out.Deliveries...)
-	replies := map[uint64]Reply{}
+	replies := map[uint64]ask.Reply{}
 	if !f.hold {
 		applied, err := f.Apply(f.kept)
 		require.NoError(f.t, err)
@@ -84,7 +85,7 @@ func (f *fixture) step(requests ...Request) map[uint64]Reply {
 		out.Replies = append(out.Replies, applied...)
 	}
 	for _, c := range out.Replies {
-		p, err := DecodeReply(c.Data)
+		p, err := ask.DecodeReply(c.Data)
 		require.NoError(f.t, err)
 		replies[c.Token] = p
 	}
@@ -92,7 +93,7 @@ func (f *fixture) step(requests ...Request) map[uint64]Reply {
 }
 
 // one is a step with one request that is answered in it.
-func (f *fixture) one(q Request) Reply {
+func (f *fixture) one(q ask.Request) ask.Reply {
 	f.t.Helper()
 	replies := f.step(q)
 	require.Contains(f.t, replies, f.token, "not answered")
@@ -100,11 +101,11 @@ func (f *fixture) one(q Request) Reply {
 }
 
 func (f *fixture) open(session uint64) {
-	require.Equal(f.t, Answered, f.one(Request{Kind: OpenSession, Session: session}).Status)
+	require.Equal(f.t, ask.Answered, f.one(ask.Request{Kind: ask.OpenSession, Session: session}).Status)
 }
 
-func (f *fixture) do(session, seq uint64, c meta.Command) (Reply, meta.Result) {
-	p := f.one(Request{Kind: Update, Session: session, Seq: seq, Done: seq - 1, Command: c.Append(nil)})
+func (f *fixture) do(session, seq uint64, c meta.Command) (ask.Reply, meta.Result) {
+	p := f.one(ask.Request{Kind: ask.Update, Session: session, Seq: seq, Done: seq - 1, Command: c.Append(nil)})
 	m, _ := meta.DecodeResult(p.Result)
 	return p, m
 }
@@ -113,12 +114,12 @@ func mknod(name string) meta.Command {
 	return meta.Command{Op: meta.OpMknod, Ino: posix.Root, Name: name, Mode: posix.TypeRegular | 0o644, Flags: meta.Exclusive}
 }
 
-func getAttr(i posix.Ino) Request {
+func getAttr(i posix.Ino) ask.Request {
 	c := meta.Command{Op: meta.OpGetAttr, Ino: i}
-	return Request{Kind: Query, Command: c.Append(nil)}
+	return ask.Request{Kind: ask.Query, Command: c.Append(nil)}
 }
 
-func (f *fixture) code(q Request) posix.Code {
+func (f *fixture) code(q ask.Request) posix.Code {
 	m, err := meta.DecodeResult(f.one(q).Result)
 	require.NoError(f.t, err)
 	return m.Code
@@ -138,7 +139,7 @@ func TestARepeatedUpdateGetsItsFirstAnswer(t *testing.T) {
 	require.Equal(t, first, again, "also after a restart")
 	_, _ = f.do(7, 2, mknod("b"))
 	p, _ := f.do(7, 1, mknod("c"))
-	require.Equal(t, Refused, p.Status, "late, and the client had its answer")
+	require.Equal(t, ask.Refused, p.Status, "late, and the client had its answer")
 }
 
 func TestTwoOfTheSameUpdateAreOneMulticast(t *testing.T) {
@@ -146,7 +147,7 @@ func TestTwoOfTheSameUpdateAreOneMulticast(t *testing.T) {
 	f.open(7)
 	f.hold = true
 	c := mknod("a")
-	q := Request{Kind: Update, Session: 7, Seq: 1, Command: c.Append(nil)}
+	q := ask.Request{Kind: ask.Update, Session: 7, Seq: 1, Command: c.Append(nil)}
 	require.Empty(t, f.step(q, q))
 	require.Len(t, f.kept, 1)
 	f.hold = false
@@ -156,43 +157,43 @@ func TestTwoOfTheSameUpdateAreOneMulticast(t *testing.T) {
 func TestOverloadIsSaidAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.hold = true
-	f.step(Request{Kind: OpenSession, Session: 1}, Request{Kind: OpenSession, Session: 2}, Request{Kind: OpenSession, Session: 3})
-	require.Equal(t, Overloaded, f.one(Request{Kind: OpenSession, Session: 4}).Status)
+	f.step(ask.Request{Kind: ask.OpenSession, Session: 1}, ask.Request{Kind: ask.OpenSession, Session: 2}, ask.Request{Kind: ask.OpenSession, Session: 3})
+	require.Equal(t, ask.Overloaded, f.one(ask.Request{Kind: ask.OpenSession, Session: 4}).Status)
 }
 
 func TestWrongRequestsAreRefused(t *testing.T) {
 	f := newFixture(t)
 	f.open(7)
 	c := mknod("a")
-	require.Equal(t, Refused, f.one(Request{Kind: Query, Command: c.Append(nil)}).Status, "an update as a query")
-	require.Equal(t, Refused, f.one(Request{Kind: Update, Session: 7, Seq: 1, Command: []byte{255}}).Status)
-	require.Equal(t, UnknownSession, f.one(Request{Kind: Update, Session: 8, Seq: 1, Command: c.Append(nil)}).Status)
+	require.Equal(t, ask.Refused, f.one(ask.Request{Kind: ask.Query, Command: c.Append(nil)}).Status, "an update as a query")
+	require.Equal(t, ask.Refused, f.one(ask.Request{Kind: ask.Update, Session: 7, Seq: 1, Command: []byte{255}}).Status)
+	require.Equal(t, ask.UnknownSession, f.one(ask.Request{Kind: ask.Update, Session: 8, Seq: 1, Command: c.Append(nil)}).Status)
 }
 
 func TestAQueryWaitsForWhatItsClientHasSeen(t *testing.T) {
 	f := newFixture(t)
 	q := getAttr(posix.Root)
-	q.Vector = counts(2)
+	q.Vector = ask.Vector{{Count: 2}}
 	require.Empty(t, f.step(q))
 	parked := f.token
 	f.open(1)
-	require.Contains(t, f.step(Request{Kind: OpenSession, Session: 2}), parked)
+	require.Contains(t, f.step(ask.Request{Kind: ask.OpenSession, Session: 2}), parked)
 }
 
 func TestASilentSessionEnds(t *testing.T) {
 	f := newFixture(t)
 	f.open(7)
 	f.mono += DefaultLease - time.Second
-	require.Equal(t, Answered, f.one(Request{Kind: RenewSession, Session: 7}).Status)
+	require.Equal(t, ask.Answered, f.one(ask.Request{Kind: ask.RenewSession, Session: 7}).Status)
 	f.mono += DefaultLease - time.Second
 	f.step()
 	p, _ := f.do(7, 1, mknod("a"))
-	require.Equal(t, Answered, p.Status)
+	require.Equal(t, ask.Answered, p.Status)
 	require.NotZero(t, f.Wake())
 	f.mono += 2 * time.Second
 	f.step()
 	p, _ = f.do(7, 2, mknod("b"))
-	require.Equal(t, UnknownSession, p.Status, "updates do not renew")
+	require.Equal(t, ask.UnknownSession, p.Status, "updates do not renew")
 	require.Empty(t, dump(f.keys, sessionPrefix), "nothing of it is kept")
 	require.Empty(t, dump(f.keys, answerPrefix))
 }
@@ -211,7 +212,7 @@ func TestReaping(t *testing.T) {
 	f.open(2)
 	_, made := f.do(1, 1, mknod("a"))
 	renew := func(session uint64, seen uint64, held ...posix.Ino) {
-		require.Equal(t, Answered, f.one(Request{Kind: RenewSession, Session: session, Vector: counts(seen), Held: held}).Status)
+		require.Equal(t, ask.Answered, f.one(ask.Request{Kind: ask.RenewSession, Session: session, Vector: ask.Vector{{Count: seen}}, Held: held}).Status)
 	}
 	stale := f.counter()
 	_, _ = f.do(1, 2, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"})
@@ -240,7 +241,7 @@ func TestReapingGoesOn(t *testing.T) {
 		seq++
 		_, _ = f.do(1, seq, meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"})
 	}
-	require.Equal(t, Answered, f.one(Request{Kind: CloseSession, Session: 1}).Status)
+	require.Equal(t, ask.Answered, f.one(ask.Request{Kind: ask.CloseSession, Session: 1}).Status)
 	require.Len(t, f.machine.Orphans(0, maxReap), 10)
 	require.NotZero(t, f.Wake())
 	f.step()
@@ -250,8 +251,8 @@ func TestReapingGoesOn(t *testing.T) {
 func TestAClientOfAnotherClusterIsRefused(t *testing.T) {
 	f := newFixture(t)
 	f.cfg.Cluster = []byte("this one")
-	require.Equal(t, Refused, f.one(Request{Kind: OpenSession, Session: 3, Command: []byte("the one before")}).Status)
-	require.Equal(t, Answered, f.one(Request{Kind: OpenSession, Session: 3, Command: []byte("this one")}).Status)
+	require.Equal(t, ask.Refused, f.one(ask.Request{Kind: ask.OpenSession, Session: 3, Command: []byte("the one before")}).Status)
+	require.Equal(t, ask.Answered, f.one(ask.Request{Kind: ask.OpenSession, Session: 3, Command: []byte("this one")}).Status)
 	f.cfg.Cluster = nil
-	require.Equal(t, Refused, f.one(Request{Kind: OpenSession, Session: 4, Vector: counts(99)}).Status, "it has seen more than there is")
+	require.Equal(t, ask.Refused, f.one(ask.Request{Kind: ask.OpenSession, Session: 4, Vector: ask.Vector{{Count: 99}}}).Status, "it has seen more than there is")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
 )
@@ -49,23 +50,23 @@ func answerKey(id, seq uint64) []byte {
 }
 
 // openSession opens a session. The number of one that somebody else has is as good as one that has ended.
-func (r *Replica) openSession(q *Request, client *Client) Outcome {
+func (r *Replica) openSession(q *ask.Request, client *ask.Client) ask.Outcome {
 	if s := r.sessions[q.Session]; s != nil {
 		if !s.admits(client) {
-			return UnknownSession
+			return ask.UnknownSession
 		}
-		return Answered
+		return ask.Answered
 	}
-	s := &session{id: q.Session, seen: q.Vector.Of(r.cfg.Partition).Count, answers: map[uint64][]byte{}, owner: client.name()}
+	s := &session{id: q.Session, seen: q.Vector.Of(r.cfg.Partition).Count, answers: map[uint64][]byte{}, owner: client.Owner()}
 	r.sessions[s.id] = s
 	r.saveSession(s)
-	return Answered
+	return ask.Answered
 }
 
 // admits reports whether a client may use the session.
-func (s *session) admits(c *Client) bool { return c == nil || c.Name == s.owner }
+func (s *session) admits(c *ask.Client) bool { return c == nil || c.Name == s.owner }
 
-func (r *Replica) renewSession(s *session, q *Request) {
+func (r *Replica) renewSession(s *session, q *ask.Request) {
 	s.renewals++
 	s.seen = max(s.seen, q.Vector.Of(r.cfg.Partition).Count)
 	s.held = slices.Clone(q.Held)

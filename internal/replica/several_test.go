@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -42,17 +43,17 @@ type several struct {
 	nodes [2]*fixture
 	cut   bool                 // frames are lost
 	wire  [2][]multicast.Frame // to be received
-	got   map[uint64]Reply     // by token
+	got   map[uint64]ask.Reply // by token
 }
 
 func newSeveral(t *testing.T) *several {
-	s := &several{t: t, got: map[uint64]Reply{}}
+	s := &several{t: t, got: map[uint64]ask.Reply{}}
 	for i := range s.nodes {
 		s.nodes[i] = &fixture{t: t, core: &orderer{}, keys: kv.NewMemory()}
 		s.restart(i)
 	}
 	for i := range s.nodes {
-		s.ask(i, Request{Kind: OpenSession, Session: 7})
+		s.ask(i, ask.Request{Kind: ask.OpenSession, Session: 7})
 	}
 	return s
 }
@@ -80,7 +81,7 @@ func (s *several) turn(i int, requests ...Call) {
 	replies, err := f.Apply(out.Deliveries)
 	require.NoError(s.t, err)
 	for _, c := range append(out.Replies, replies...) {
-		s.got[c.Token], err = DecodeReply(c.Data)
+		s.got[c.Token], err = ask.DecodeReply(c.Data)
 		require.NoError(s.t, err)
 	}
 	for _, frame := range out.Frames {
@@ -106,13 +107,13 @@ func (s *several) sleep(d time.Duration) {
 	s.settle()
 }
 
-func (s *several) send(i int, q Request) (token uint64) {
+func (s *several) send(i int, q ask.Request) (token uint64) {
 	s.nodes[0].token++
 	s.turn(i, Call{Token: s.nodes[0].token, Data: q.Append(nil)})
 	return s.nodes[0].token
 }
 
-func (s *several) ask(i int, q Request) Reply {
+func (s *several) ask(i int, q ask.Request) ask.Reply {
 	s.t.Helper()
 	token := s.send(i, q)
 	s.settle()
@@ -120,9 +121,9 @@ func (s *several) ask(i int, q Request) Reply {
 	return s.got[token]
 }
 
-func result(t *testing.T, p Reply) meta.Result {
+func result(t *testing.T, p ask.Reply) meta.Result {
 	t.Helper()
-	require.Equal(t, Answered, p.Status, "%s", p.Result)
+	require.Equal(t, ask.Answered, p.Status, "%s", p.Result)
 	m, err := meta.DecodeResult(p.Result)
 	require.NoError(t, err)
 	return m
@@ -131,22 +132,22 @@ func result(t *testing.T, p Reply) meta.Result {
 // file makes a file in the root of partition 0.
 func (s *several) file(name string, seq uint64) posix.Ino {
 	c := mknod(name)
-	m := result(s.t, s.ask(0, Request{Kind: Update, Session: 7, Seq: seq, Done: seq - 1, Command: c.Append(nil)}))
+	m := result(s.t, s.ask(0, ask.Request{Kind: ask.Update, Session: 7, Seq: seq, Done: seq - 1, Command: c.Append(nil)}))
 	require.Equal(s.t, posix.OK, m.Code)
 	return m.Attr.Ino
 }
 
 // rename moves a file from partition 0 to partition 1.
-func rename(name string, ino posix.Ino, seq uint64) Request {
+func rename(name string, ino posix.Ino, seq uint64) ask.Request {
 	c := meta.Command{
 		Op: meta.OpRename, Ino: posix.Root, Name: name, NewParent: posix.MakeIno(1, 1), NewName: name, Child: ino, Target: 1,
 	}
-	return Request{Kind: Update, Session: 7, Seq: seq, Done: seq - 1, Dest: []uint16{0, 1}, Command: c.Append(nil)}
+	return ask.Request{Kind: ask.Update, Session: 7, Seq: seq, Done: seq - 1, Dest: []uint16{0, 1}, Command: c.Append(nil)}
 }
 
-func lookup(dir posix.Ino, name string) Request {
+func lookup(dir posix.Ino, name string) ask.Request {
 	c := meta.Command{Op: meta.OpLookup, Ino: dir, Name: name}
-	return Request{Kind: Query, Command: c.Append(nil)}
+	return ask.Request{Kind: ask.Query, Command: c.Append(nil)}
 }
 
 func (s *several) isAt(partition int, name string) {
@@ -203,7 +204,7 @@ func TestACommandOfAnUnknownSessionHasNoEffect(t *testing.T) {
 	s := newSeveral(t)
 	q := rename("a", s.file("a", 1), 2)
 	q.Session = 8
-	require.Equal(t, UnknownSession, s.ask(0, q).Status)
+	require.Equal(t, ask.UnknownSession, s.ask(0, q).Status)
 	s.isAt(0, "a")
 	s.sleep(time.Second)
 	require.Empty(t, s.nodes[1].commands)
@@ -222,10 +223,10 @@ func TestVotesAreAskedForAgain(t *testing.T) {
 	s.restart(1)
 	s.settle()
 	c := meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"}
-	held := s.ask(0, Request{Kind: Update, Session: 7, Seq: 4, Done: 2, Command: c.Append(nil)})
+	held := s.ask(0, ask.Request{Kind: ask.Update, Session: 7, Seq: 4, Done: 2, Command: c.Append(nil)})
 	require.Equal(t, posix.EREMOTE, result(t, held).Code)
 	other := mknod("other")
-	require.Equal(t, posix.OK, result(t, s.ask(0, Request{Kind: Update, Session: 7, Seq: 5, Done: 2, Command: other.Append(nil)})).Code)
+	require.Equal(t, posix.OK, result(t, s.ask(0, ask.Request{Kind: ask.Update, Session: 7, Seq: 5, Done: 2, Command: other.Append(nil)})).Code)
 	s.cut = false
 	s.sleep(2 * leaveToLeader)
 	s.isAt(1, "a")
@@ -244,9 +245,9 @@ func TestAQueryWaitsForADecision(t *testing.T) {
 	require.NotZero(t, at)
 	q := lookup(posix.MakeIno(1, 1), "a")
 	require.Equal(t, posix.ENOENT, result(t, s.ask(1, q)).Code, "nobody knows of it yet")
-	q.Vector = Vector{{}, {Cross: at}}
+	q.Vector = ask.Vector{{}, {Cross: at}}
 	waits := s.send(1, q)
-	fresh := s.send(1, Request{Kind: Query, Fresh: true, Command: q.Command})
+	fresh := s.send(1, ask.Request{Kind: ask.Query, Fresh: true, Command: q.Command})
 	s.settle()
 	require.NotContains(t, s.got, waits)
 	require.NotContains(t, s.got, fresh)
@@ -266,7 +267,7 @@ func TestOutOfReach(t *testing.T) {
 	s.sleep(reachPatience / 2)
 	require.NotContains(t, s.got, token)
 	s.sleep(reachPatience)
-	require.Equal(t, Overloaded, s.got[token].Status)
+	require.Equal(t, ask.Overloaded, s.got[token].Status)
 	require.Empty(t, s.order.list)
 	s.cut = false
 	s.sleep(pingAgain)
@@ -290,7 +291,7 @@ func TestWhatIsNotAVoteIsDropped(t *testing.T) {
 func TestVotesCarryWhatTheirPartitionHasSeen(t *testing.T) {
 	s := newSeveral(t)
 	c := mknod("flag")
-	q := Request{Kind: Update, Session: 7, Seq: 1, Vector: counts(0, 0, 5), Command: c.Append(nil)}
+	q := ask.Request{Kind: ask.Update, Session: 7, Seq: 1, Vector: ask.Vector{{}, {}, {Count: 5}}, Command: c.Append(nil)}
 	m := result(t, s.ask(0, q)) // it follows from five updates of partition 2
 	require.Equal(t, posix.OK, result(t, s.ask(0, rename("flag", m.Attr.Ino, 2))).Code)
 	p := s.ask(1, lookup(posix.MakeIno(1, 1), "flag"))

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
@@ -18,9 +19,9 @@ import (
 // unmakes nothing. Effect, answer and post are of one batch, so a restart finds all of them or executes the relay again.
 
 // executeUncoordinated does the part of this partition, if e is such a command.
-func (r *Replica) executeUncoordinated(e *envelope, d *relay, q *Request, replies []Call) ([]Call, bool) {
+func (r *Replica) executeUncoordinated(e *envelope, d *relay, q *ask.Request, replies []Call) ([]Call, bool) {
 	command, err := meta.DecodeCommand(q.Command)
-	command.Time, command.Session, command.Authority = e.Time, q.Session, e.Client.bounds()
+	command.Time, command.Session, command.Authority = e.Time, q.Session, e.Client.Bounds()
 	if err != nil || !command.IsUncoordinated(e.From, d.Dest) {
 		return replies, false
 	}
@@ -34,10 +35,10 @@ func (r *Replica) executeUncoordinated(e *envelope, d *relay, q *Request, replie
 }
 
 // message names a relayed message for ever.
-func (d *relay) message() []byte { return appendPosition(nil, d.At) }
+func (d *relay) message() []byte { return ask.AppendPosition(nil, d.At) }
 
 // enter decides a command at its directory, and answers it.
-func (r *Replica) enter(command *meta.Command, d *relay, e *envelope, q *Request, replies []Call) []Call {
+func (r *Replica) enter(command *meta.Command, d *relay, e *envelope, q *ask.Request, replies []Call) []Call {
 	c := &coordinated{at: d.At, asked: r.cfg.Partition, session: q.Session, seq: q.Seq, done: q.Done}
 	if p := r.crossing[d.At.ID]; p != nil {
 		c.tokens = p.tokens
@@ -46,13 +47,13 @@ func (r *Replica) enter(command *meta.Command, d *relay, e *envelope, q *Request
 	repeated := r.remembers(updateKey{session: q.Session, seq: q.Seq})
 	outcome, replies := r.admit(c, e.Client, replies)
 	switch {
-	case outcome == Answered:
+	case outcome == ask.Answered:
 		r.observe(q.Vector)
 		result := r.machine.Enter(command, d.message())
 		r.sawCross(command.Target, d.At)
 		answer := result.Append(nil)
 		r.rememberAnswer(r.sessions[c.session], c.seq, c.done, answer)
-		replies = r.answerAll(c.tokens, Answered, answer, replies)
+		replies = r.answerAll(c.tokens, ask.Answered, answer, replies)
 	case !repeated:
 		r.machine.Disown(command, d.message())
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -19,9 +20,9 @@ const prepared = 4
 func ready(t *testing.T) (s *several, first posix.Ino) {
 	s = newSeveral(t)
 	place := meta.Command{Op: meta.OpPlace, Ino: posix.Root, Data: (&meta.Rule{Spread: []uint16{1}}).Append(nil)}
-	require.Equal(t, posix.OK, result(t, s.ask(0, Request{Kind: Update, Session: 7, Seq: 1, Command: place.Append(nil)})).Code)
+	require.Equal(t, posix.OK, result(t, s.ask(0, ask.Request{Kind: ask.Update, Session: 7, Seq: 1, Command: place.Append(nil)})).Code)
 	numbers := meta.Command{Op: meta.OpReserve, Length: 8}
-	r := result(t, s.ask(1, Request{Kind: Update, Session: 7, Seq: 2, Done: 1, Command: numbers.Append(nil)}))
+	r := result(t, s.ask(1, ask.Request{Kind: ask.Update, Session: 7, Seq: 2, Done: 1, Command: numbers.Append(nil)}))
 	require.Equal(t, posix.OK, r.Code)
 	s.ask(0, rename("none", 5, prepared-1))
 	s.sleep(time.Second)
@@ -29,12 +30,12 @@ func ready(t *testing.T) (s *several, first posix.Ino) {
 }
 
 // makeThere makes name in the root of partition 0, with its inode in partition 1.
-func makeThere(name string, number posix.Ino, seq uint64) Request {
+func makeThere(name string, number posix.Ino, seq uint64) ask.Request {
 	c := meta.Command{
 		Op: meta.OpMknod, Ino: posix.Root, Name: name, Mode: 0o600, Flags: meta.Exclusive, Child: number, Target: 1,
 	}
 	c.Foresee(&posix.Attr{Mode: posix.TypeDir | 0o755})
-	return Request{Kind: Update, Session: 7, Seq: seq, Done: prepared - 1, Dest: []uint16{0, 1}, Command: c.Append(nil)}
+	return ask.Request{Kind: ask.Update, Session: 7, Seq: seq, Done: prepared - 1, Dest: []uint16{0, 1}, Command: c.Append(nil)}
 }
 
 // isGone requires that partition 1 does not have an inode, nor anybody something to say of it.
@@ -57,7 +58,7 @@ func (s *several) isSound() {
 }
 
 // proposed has an update ordered that some replica of partition 0 was given: maybe once more.
-func (s *several) proposed(q Request) {
+func (s *several) proposed(q ask.Request) {
 	f := s.nodes[0]
 	f.seq++
 	m := multicast.Message{
@@ -68,7 +69,7 @@ func (s *several) proposed(q Request) {
 }
 
 // answeredFirst has q answered before partition 1 learns of it.
-func (s *several) answeredFirst(q Request) Reply {
+func (s *several) answeredFirst(q ask.Request) ask.Reply {
 	s.t.Helper()
 	token := s.send(0, q)
 	s.turn(0)
@@ -95,7 +96,7 @@ func TestWhoKnowsTheNameFindsTheInode(t *testing.T) {
 	p := s.answeredFirst(makeThere("f", n, prepared))
 	require.Equal(t, posix.OK, result(t, p).Code)
 	q, owner := getAttr(n), meta.Command{Op: meta.OpSetAttr, Ino: n, Set: meta.SetUID, Attr: posix.Attr{UID: 9}}
-	u := Request{Kind: Update, Session: 7, Seq: prepared, Command: owner.Append(nil)}
+	u := ask.Request{Kind: ask.Update, Session: 7, Seq: prepared, Command: owner.Append(nil)}
 	require.Equal(t, posix.ESTALE, result(t, s.got[s.send(1, q)]).Code, "it is not made yet")
 	s.restart(1)
 	q.Vector, u.Vector = p.Vector, p.Vector
@@ -118,13 +119,13 @@ func TestWhatTheDirectoryRefusesIsUnmade(t *testing.T) {
 	s.isGone(n + 1)
 	held := makeThere("f", n+2, prepared+2)
 	held.Session = 8
-	require.Equal(t, UnknownSession, s.ask(0, held).Status)
+	require.Equal(t, ask.UnknownSession, s.ask(0, held).Status)
 	s.isGone(n + 2)
 	done := makeThere("g", n+3, prepared+1)
 	later := makeThere("h", n+4, prepared+3)
 	later.Done = prepared + 2
 	s.ask(0, later)
-	require.Equal(t, Refused, s.ask(0, done).Status)
+	require.Equal(t, ask.Refused, s.ask(0, done).Status)
 	s.isGone(n + 3)
 }
 
@@ -133,10 +134,10 @@ func TestMakingElsewhereIsExecutedOnce(t *testing.T) {
 	for name, forget := range map[string]func(s *several){
 		"remembered":    func(*several) {},
 		"restarted":     func(s *several) { s.restart(0); s.restart(1) },
-		"session ended": func(s *several) { s.ask(0, Request{Kind: CloseSession, Session: 7}) },
+		"session ended": func(s *several) { s.ask(0, ask.Request{Kind: ask.CloseSession, Session: 7}) },
 		"client done": func(s *several) {
 			c := mknod("f")
-			s.ask(0, Request{Kind: Update, Session: 7, Seq: prepared + 2, Done: prepared + 1, Command: c.Append(nil)})
+			s.ask(0, ask.Request{Kind: ask.Update, Session: 7, Seq: prepared + 2, Done: prepared + 1, Command: c.Append(nil)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +168,7 @@ func TestRestartsWhileSomethingIsMade(t *testing.T) {
 	for first := range 5 {
 		for second := range 5 {
 			s, n := ready(t)
-			requests := []Request{makeThere("f", n, prepared), makeThere("f", n+1, prepared+1)}
+			requests := []ask.Request{makeThere("f", n, prepared), makeThere("f", n+1, prepared+1)}
 			for _, q := range requests {
 				s.send(0, q)
 			}

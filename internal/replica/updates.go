@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -22,16 +23,16 @@ type updateKey struct {
 
 // update answers a repeated update from the session, joins one that is on its
 // way, or multicasts it.
-func (r *Replica) update(call Call, q Request, out *Output) {
-	key := updateKey{q.Session, q.Seq, call.From.name()}
+func (r *Replica) update(call Call, q ask.Request, out *Output) {
+	key := updateKey{q.Session, q.Seq, call.From.Owner()}
 	s := r.sessions[q.Session]
 	if s != nil {
 		if !s.admits(call.From) {
-			out.Replies = append(out.Replies, r.reply(call.Token, UnknownSession, nil))
+			out.Replies = append(out.Replies, r.reply(call.Token, ask.UnknownSession, nil))
 			return
 		}
 		if answer, ok := s.answers[q.Seq]; ok {
-			out.Replies = append(out.Replies, r.reply(call.Token, Answered, answer))
+			out.Replies = append(out.Replies, r.reply(call.Token, ask.Answered, answer))
 			return
 		}
 	}
@@ -44,7 +45,7 @@ func (r *Replica) update(call Call, q Request, out *Output) {
 	case c != nil && (s != nil || call.From == nil):
 		c.tokens = append(c.tokens, call.Token)
 	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0 && len(r.behind) >= r.cfg.MaxPending:
-		out.Replies = append(out.Replies, r.reply(call.Token, Overloaded, nil))
+		out.Replies = append(out.Replies, r.reply(call.Token, ask.Overloaded, nil))
 	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0:
 		r.behind = append(r.behind, waiting)
 	case len(q.Dest) == 0:
@@ -52,7 +53,7 @@ func (r *Replica) update(call Call, q Request, out *Output) {
 	case !slices.Contains(q.Dest, r.cfg.Partition):
 		r.refuse(call.Token, fmt.Errorf("update of partitions %v: partition %d is asked, and is none of them", q.Dest, r.cfg.Partition), out)
 	case len(r.crossing)+len(r.outside) >= r.cfg.MaxPending:
-		out.Replies = append(out.Replies, r.reply(call.Token, Overloaded, nil))
+		out.Replies = append(out.Replies, r.reply(call.Token, ask.Overloaded, nil))
 	default:
 		r.outside = append(r.outside, waiting)
 	}
@@ -62,7 +63,7 @@ func (r *Replica) update(call Call, q Request, out *Output) {
 type waitingUpdate struct {
 	call  Call
 	key   updateKey
-	query Request
+	query ask.Request
 	since time.Duration
 }
 
@@ -91,7 +92,7 @@ func (r *Replica) withdraw(tokens []uint64) {
 }
 
 // proposeCommand multicasts an update of several partitions to them.
-func (r *Replica) proposeCommand(call Call, key updateKey, q *Request) {
+func (r *Replica) proposeCommand(call Call, key updateKey, q *ask.Request) {
 	if p := r.byUpdate[key]; p != nil {
 		p.tokens = append(p.tokens, call.Token)
 		return
@@ -112,7 +113,7 @@ func (r *Replica) forgetPending(id multicast.MessageID, p *pending, from map[mul
 // propose multicasts a request to the partition's group.
 func (r *Replica) propose(call Call, key updateKey, out *Output) {
 	if len(r.pending) >= r.cfg.MaxPending {
-		out.Replies = append(out.Replies, r.reply(call.Token, Overloaded, nil))
+		out.Replies = append(out.Replies, r.reply(call.Token, ask.Overloaded, nil))
 		return
 	}
 	p := &pending{tokens: []uint64{call.Token}, update: key}

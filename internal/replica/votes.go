@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -47,16 +48,9 @@ type heard struct {
 
 func appendVote(b []byte, from uint16, at place, h heard) []byte {
 	b = varint.AppendUint(append(b, byte(messageVote)), from)
-	b = appendPosition(b, at)
-	b = varint.AppendUint(b, flag(h.past))
+	b = ask.AppendPosition(b, at)
+	b = varint.AppendUint(b, varint.Bit(h.past))
 	return varint.AppendBytes(b, h.vote)
-}
-
-func flag(is bool) uint8 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // tell puts a message into the frame for a process.
@@ -78,7 +72,7 @@ func (r *Replica) hear(from multicast.ProcessID, section []byte) {
 	default:
 		return
 	}
-	partition, at := rd.Uint16(), readPosition(rd)
+	partition, at := rd.Uint16(), ask.ReadPosition(rd)
 	if kind == messageAsk {
 		if rd.Done() == nil {
 			r.answerAsk(from, at)
@@ -219,7 +213,7 @@ func (c *coordinated) missing(self uint16) (parties []uint16) {
 // tellParties tells all replicas of the other parties.
 func (r *Replica) tellParties(c *coordinated) {
 	h := heard{past: c.decided}
-	if !c.decided || Outcome(c.vote[0]) != Answered {
+	if !c.decided || ask.Outcome(c.vote[0]) != ask.Answered {
 		h.vote = c.vote // who has not decided needs it; a refusal is decided at once
 	}
 	message := appendVote(nil, r.cfg.Partition, c.at, h)
@@ -236,7 +230,7 @@ func (r *Replica) tellParties(c *coordinated) {
 
 // ask asks the next replica of each party that is missing.
 func (r *Replica) ask(c *coordinated, missing []uint16) {
-	message := appendPosition(varint.AppendUint([]byte{byte(messageAsk)}, r.cfg.Partition), c.at)
+	message := ask.AppendPosition(varint.AppendUint([]byte{byte(messageAsk)}, r.cfg.Partition), c.at)
 	for _, p := range missing {
 		if members := r.members(p); len(members) > 0 {
 			r.asks++

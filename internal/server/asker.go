@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // Asker is who makes a call to this server, as the network has proved it.
@@ -32,11 +32,11 @@ func trustAll(context.Context) Asker { return Asker{Server: true, Admin: true} }
 func (a *Asker) isNobody() bool { return !a.Server && !a.Admin && a.Authority == nil }
 
 // client gives a as replicas see it.
-func (a *Asker) client() *replica.Client {
+func (a *Asker) client() *ask.Client {
 	if a.Server || a.Admin {
 		return nil
 	}
-	return &replica.Client{Name: a.Name, Authority: a.Authority}
+	return &ask.Client{Name: a.Name, Authority: a.Authority}
 }
 
 // role gives a as storage nodes see it.

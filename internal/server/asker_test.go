@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -44,7 +44,7 @@ func TestCallsTakeARole(t *testing.T) {
 	caller := network.Endpoint(60000)
 	process, storage := plan.Partitions[0].Replicas[0].Process, plan.Servers[0].Storage
 	state := varint.AppendUint(varint.AppendUint([]byte{transferRequest}, uint64(0)), uint64(0))
-	status := (&replica.Request{Kind: replica.AskStatus}).Append(nil)
+	status := (&ask.Request{Kind: ask.AskStatus}).Append(nil)
 	mine := &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}}
 	admin := block.NewAdmin(caller, time.Second)
 

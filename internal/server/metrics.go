@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/metrics"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // counts is what is measured of a replica, over its restarts.
@@ -17,10 +17,10 @@ type counts struct {
 
 // answered counts a request that was answered.
 func (c *counts) answered(request []byte, took time.Duration) {
-	switch replica.Kind(request[0]) {
-	case replica.Query:
+	switch ask.Kind(request[0]) {
+	case ask.Query:
 		c.queries.Observe(took)
-	case replica.Update:
+	case ask.Update:
 		c.updates.Observe(took)
 	}
 }

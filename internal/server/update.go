@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -169,10 +169,10 @@ func (s *Server) Lead(ctx context.Context, partition uint16) error {
 
 // Replicas gives what each replica on this server says of itself, by partition. One that does not answer until ctx ends is missing: it may
 // be taking over the state of another one.
-func (s *Server) Replicas(ctx context.Context) []replica.Status {
+func (s *Server) Replicas(ctx context.Context) []ask.Status {
 	var asking sync.WaitGroup
 	var mu sync.Mutex
-	var all []replica.Status
+	var all []ask.Status
 	for _, r := range s.residences() {
 		asking.Go(func() {
 			if status, err := r.status(ctx); err == nil {
@@ -183,19 +183,19 @@ func (s *Server) Replicas(ctx context.Context) []replica.Status {
 		})
 	}
 	asking.Wait()
-	slices.SortFunc(all, func(a, b replica.Status) int { return int(a.Partition) - int(b.Partition) })
+	slices.SortFunc(all, func(a, b ask.Status) int { return int(a.Partition) - int(b.Partition) })
 	return all
 }
 
-func (r *residence) status(ctx context.Context) (replica.Status, error) {
-	request := replica.Request{Kind: replica.AskStatus}
+func (r *residence) status(ctx context.Context) (ask.Status, error) {
+	request := ask.Request{Kind: ask.AskStatus}
 	answer, err := r.now.Load().driver.Handle(ctx, nil, request.Append(nil))
 	if err != nil {
-		return replica.Status{}, err
+		return ask.Status{}, err
 	}
-	reply, err := replica.DecodeReply(answer)
+	reply, err := ask.DecodeReply(answer)
 	if err != nil {
-		return replica.Status{}, err
+		return ask.Status{}, err
 	}
-	return replica.DecodeStatus(reply.Result)
+	return ask.DecodeStatus(reply.Result)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -19,11 +20,11 @@ import (
 )
 
 // silent is a node that answers its status, and links on which nothing comes.
-type silent struct{ status replica.Status }
+type silent struct{ status ask.Status }
 
 func (s *silent) Step(in *replica.Input, out *replica.Output) {
 	for _, call := range in.Requests {
-		reply := replica.Reply{Result: s.status.Append(nil)}
+		reply := ask.Reply{Result: s.status.Append(nil)}
 		out.Replies = append(out.Replies, replica.Call{Token: call.Token, Data: reply.Append(nil)})
 	}
 }
@@ -44,7 +45,7 @@ func (noLinks) Close() error               { return nil }
 func hosting(ctx context.Context, running *sync.WaitGroup) *Server {
 	s := &Server{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, replicas: map[uint16]*residence{}}
 	for p := range uint16(2) {
-		node := &silent{status: replica.Status{Partition: p}}
+		node := &silent{status: ask.Status{Partition: p}}
 		h := &hosted{partition: p, driver: driver.New(multicast.ProcessID(p+1), node, noLinks{}, node, driver.NewSystemClock())}
 		r := &residence{done: make(chan struct{})}
 		r.now.Store(h)

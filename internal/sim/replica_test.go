@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -51,15 +52,15 @@ func (k lossyKeys) Commit(sync bool) error {
 // replicaNode runs a replica as a Node.
 type replicaNode struct {
 	replica *replica.Replica
-	clients map[uint64]*replica.Client // by session; all others are the cluster's own
+	clients map[uint64]*ask.Client // by session; all others are the cluster's own
 }
 
 // from says who makes a request.
-func (n replicaNode) from(data []byte) *replica.Client {
+func (n replicaNode) from(data []byte) *ask.Client {
 	if len(n.clients) == 0 {
 		return nil
 	}
-	q, err := replica.DecodeRequest(data)
+	q, err := ask.DecodeRequest(data)
 	if err != nil {
 		panic(err)
 	}
@@ -159,7 +160,7 @@ func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records []
 // worker owns all files; some clients may speak for nobody else.
 var worker = posix.Cred{UID: 1000, GID: 1000}
 
-var bound = map[uint64]*replica.Client{
+var bound = map[uint64]*ask.Client{
 	102: {Name: "two", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
 	103: {Name: "three", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 5, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
 }
@@ -207,7 +208,7 @@ type simClient struct {
 	run     *replicas
 	id      int
 	session uint64
-	vector  replica.Vector
+	vector  ask.Vector
 	seq     []uint64 // of the last update, by partition
 	log     [2]posix.Ino
 	acked   [][]string  // appends that were acknowledged, by partition
@@ -227,7 +228,7 @@ func (c *simClient) open(p uint16) {
 		c.work()
 		return
 	}
-	c.ask(p, replica.Request{Kind: replica.OpenSession, Session: c.session}, func(replica.Reply) {
+	c.ask(p, ask.Request{Kind: ask.OpenSession, Session: c.session}, func(ask.Reply) {
 		root := posix.MakeIno(p, 1)
 		c.update(p, meta.Command{Op: meta.OpMknod, Cred: worker, Ino: root, Name: "log", Mode: posix.TypeRegular | 0o640}, func(m meta.Result) {
 			c.log[p] = m.Attr.Ino
@@ -282,7 +283,7 @@ func (c *simClient) look(p uint16) {
 	known, before := slices.Clone(c.known[p]), c.read[p]
 	command := meta.Command{Op: meta.OpExtents, Ino: c.log[p], Length: 1 << 20}
 	asked := c.vector.Of(p)
-	c.ask(p, replica.Request{Kind: replica.Query, Session: c.session, Command: command.Append(nil)}, func(reply replica.Reply) {
+	c.ask(p, ask.Request{Kind: ask.Query, Session: c.session, Command: command.Append(nil)}, func(reply ask.Reply) {
 		m, err := meta.DecodeResult(reply.Result)
 		if err != nil || m.Code != posix.OK || !reply.Vector.Of(p).Covers(asked) {
 			c.fail("reads partition %d at %v, asked for %v: %v %v", p, reply.Vector.Of(p), asked, m.Code, err)
@@ -319,8 +320,8 @@ func (c *simClient) update(p uint16, command meta.Command, then func(meta.Result
 // command sends an update under the next number until it is answered, as it should be.
 func (c *simClient) command(p uint16, command meta.Command, want posix.Code, then func(meta.Result)) {
 	c.seq[p]++
-	q := replica.Request{Kind: replica.Update, Session: c.session, Seq: c.seq[p], Done: c.seq[p] - 1, Command: command.Append(nil)}
-	c.ask(p, q, func(reply replica.Reply) {
+	q := ask.Request{Kind: ask.Update, Session: c.session, Seq: c.seq[p], Done: c.seq[p] - 1, Command: command.Append(nil)}
+	c.ask(p, q, func(reply ask.Reply) {
 		m, err := meta.DecodeResult(reply.Result)
 		if err != nil || m.Code != want {
 			c.fail("update %d of partition %d: %v %v", q.Seq, p, m.Code, err)
@@ -331,7 +332,7 @@ func (c *simClient) command(p uint16, command meta.Command, want posix.Code, the
 }
 
 // ask sends a request to a random replica, and after a timeout to another one, until one answers.
-func (c *simClient) ask(p uint16, q replica.Request, then func(replica.Reply)) {
+func (c *simClient) ask(p uint16, q ask.Request, then func(ask.Reply)) {
 	q.Vector = slices.Clone(c.vector)
 	to := c.run.groups[p].Members[c.run.net.Rand().IntN(3)]
 	c.run.net.Call(to, q.Append(nil), 400*time.Millisecond, func(b []byte, ok bool) {
@@ -339,8 +340,8 @@ func (c *simClient) ask(p uint16, q replica.Request, then func(replica.Reply)) {
 			c.ask(p, q, then)
 			return
 		}
-		reply, err := replica.DecodeReply(b)
-		if err != nil || reply.Status != replica.Answered {
+		reply, err := ask.DecodeReply(b)
+		if err != nil || reply.Status != ask.Answered {
 			c.fail("request %d of partition %d: status %d %s %v", q.Seq, p, reply.Status, reply.Result, err)
 			return
 		}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // TestTreeBlocks: files have blocks, which clients put before they write; some writes fail, come late or never. All clients are
@@ -276,11 +276,11 @@ func (s *treeStores) list(p uint16) []posix.BlockID {
 
 // sweep asks the home of blocks that were found in the store of p whether they are garbage, and deletes those that are.
 func (c *treeClient) sweep(p, home uint16, found []posix.BlockID) int {
-	ask := meta.Command{Op: meta.OpGarbage}
+	garbage := meta.Command{Op: meta.OpGarbage}
 	for _, id := range found {
-		ask.Blocks = append(ask.Blocks, meta.Block{ID: id})
+		garbage.Blocks = append(garbage.Blocks, meta.Block{ID: id})
 	}
-	reply, asked := c.call(home, replica.Request{Kind: replica.Query, Fresh: true, Command: ask.Append(nil)})
+	reply, asked := c.call(home, ask.Request{Kind: ask.Query, Fresh: true, Command: garbage.Append(nil)})
 	c.run.history.add(happening{kind: learns, client: c.id, partition: home, count: reply.Vector.Of(home).Count, asked: asked})
 	m, err := meta.DecodeResult(reply.Result)
 	if err != nil {

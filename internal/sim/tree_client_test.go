@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // treeClient does one operation after the other, as internal/client does: it looks where things are, asks one
@@ -19,7 +19,7 @@ type treeClient struct {
 	run     *tree
 	id      int
 	session []uint64 // by partition
-	vector  replica.Vector
+	vector  ask.Vector
 	seq     []uint64             // of the last update, by partition
 	where   map[posix.Ino]uint16 // what is not at its home
 	dirs    []posix.Ino          // that it has met
@@ -88,7 +88,7 @@ func (c *treeClient) pick(n int) int { return c.run.net.Rand().IntN(n) }
 
 // call sends a request to some replica of a partition, and after a while to another one, until one answers.
 // It gives the event of the last try.
-func (c *treeClient) call(p uint16, q replica.Request) (replica.Reply, int) {
+func (c *treeClient) call(p uint16, q ask.Request) (ask.Reply, int) {
 	for {
 		if reply, asked, ok := c.attempt(p, q); ok {
 			return reply, asked
@@ -97,7 +97,7 @@ func (c *treeClient) call(p uint16, q replica.Request) (replica.Reply, int) {
 }
 
 // attempt sends a request once; false if it is not answered.
-func (c *treeClient) attempt(p uint16, q replica.Request) (reply replica.Reply, asked int, ok bool) {
+func (c *treeClient) attempt(p uint16, q ask.Request) (reply ask.Reply, asked int, ok bool) {
 	asked = c.run.history.add(happening{kind: asks, client: c.id, partition: p})
 	q.Vector = slices.Clone(c.vector)
 	var answer []byte
@@ -115,12 +115,12 @@ func (c *treeClient) attempt(p uint16, q replica.Request) (reply replica.Reply, 
 	if !ok {
 		return reply, asked, false
 	}
-	reply, err := replica.DecodeReply(answer)
+	reply, err := ask.DecodeReply(answer)
 	switch {
-	case err == nil && reply.Status == replica.Overloaded:
+	case err == nil && reply.Status == ask.Overloaded:
 		c.backOff(3)
 		return reply, asked, false
-	case err != nil || reply.Status != replica.Answered && (reply.Status != replica.UnknownSession || c.run.lease == 0):
+	case err != nil || reply.Status != ask.Answered && (reply.Status != ask.UnknownSession || c.run.lease == 0):
 		c.stop("request %+v to partition %d: status %d %q %v", q, p, reply.Status, reply.Result, err)
 	}
 	c.vector = c.vector.Merge(reply.Vector)
@@ -129,7 +129,7 @@ func (c *treeClient) attempt(p uint16, q replica.Request) (reply replica.Reply, 
 
 // query asks one partition, and notes the answer for the judge.
 func (c *treeClient) query(p uint16, command meta.Command) meta.Result {
-	reply, asked := c.call(p, replica.Request{Kind: replica.Query, Fresh: c.run.linear, Command: command.Append(nil)})
+	reply, asked := c.call(p, ask.Request{Kind: ask.Query, Fresh: c.run.linear, Command: command.Append(nil)})
 	m, err := meta.DecodeResult(reply.Result)
 	if err != nil {
 		c.stop("query %+v of partition %d: %v", command, p, err)
@@ -158,8 +158,8 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	}
 	h.add(happening{kind: issues, client: c.id, change: u})
 	u.issued = h.clock
-	q := replica.Request{
-		Kind: replica.Update, Session: c.session[p], Seq: c.seq[p], Done: c.seq[p] - 1,
+	q := ask.Request{
+		Kind: ask.Update, Session: c.session[p], Seq: c.seq[p], Done: c.seq[p] - 1,
 		Dest: dest, Fresh: c.run.linear && dest != nil, Command: command.Append(nil),
 	}
 	reply, asked, ok := c.attempt(p, q)
@@ -169,7 +169,7 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	if !ok {
 		return c.giveUp(u)
 	}
-	if reply.Status == replica.UnknownSession {
+	if reply.Status == ask.UnknownSession {
 		return c.doubt(u, &reply, asked)
 	}
 	var err error

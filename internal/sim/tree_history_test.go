@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -218,8 +219,8 @@ type several struct {
 
 func readSeveral(value []byte) (s several) {
 	r := varint.NewReader(value)
-	s.place = readPlace(r)
-	readPlace(r)
+	s.place = ask.ReadPosition(r)
+	ask.ReadPosition(r)
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		r.Uint16()
 	}
@@ -228,11 +229,4 @@ func readSeveral(value []byte) (s several) {
 	r.Bytes()
 	s.decided = r.Uint64() != 0
 	return s
-}
-
-func readPlace(r *varint.Reader) (p multicast.Position) {
-	if p.Final = multicast.Timestamp(r.Uint64()); p.Final != 0 {
-		p.ID = multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}
-	}
-	return p
 }

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // live is the life of a client.
@@ -51,7 +51,7 @@ func (c *treeClient) settle() {
 	for range 4 {
 		for p := range uint16(len(treeGroups)) {
 			command := meta.Command{Op: meta.OpGetAttr, Ino: posix.MakeIno(p, 1)}
-			c.exchange(p, replica.Request{Kind: replica.Query, Fresh: true, Command: command.Append(nil)})
+			c.exchange(p, ask.Request{Kind: ask.Query, Fresh: true, Command: command.Append(nil)})
 		}
 		c.renew()
 		c.pause(3 * time.Second)

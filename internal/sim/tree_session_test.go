@@ -6,10 +6,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -24,7 +24,7 @@ func (c *treeClient) openSession(p uint16) {
 	for opened := false; !opened; {
 		c.run.session++
 		c.session[p], c.lastBlock[p] = c.run.session, 0
-		opened = c.exchange(p, replica.Request{Kind: replica.OpenSession, Session: c.session[p]})
+		opened = c.exchange(p, ask.Request{Kind: ask.OpenSession, Session: c.session[p]})
 	}
 }
 
@@ -45,7 +45,7 @@ func (c *treeClient) renew() {
 	c.renewed = c.run.net.Now()
 	for i := range treeGroups {
 		p := uint16(i)
-		q := replica.Request{Kind: replica.RenewSession, Session: c.session[p], Horizon: c.horizon(p)}
+		q := ask.Request{Kind: ask.RenewSession, Session: c.session[p], Horizon: c.horizon(p)}
 		for _, ino := range c.held {
 			if ino.Partition() == p {
 				q.Held = append(q.Held, ino)
@@ -58,17 +58,17 @@ func (c *treeClient) renew() {
 }
 
 // exchange sends a request about the session; false if the partition does not know it.
-func (c *treeClient) exchange(p uint16, q replica.Request) bool {
+func (c *treeClient) exchange(p uint16, q ask.Request) bool {
 	reply, asked := c.call(p, q)
 	c.run.history.add(happening{kind: learns, client: c.id, partition: p, count: reply.Vector.Of(p).Count, asked: asked})
-	return reply.Status == replica.Answered
+	return reply.Status == ask.Answered
 }
 
 // noAnswer is when an update is answered that never is.
 const noAnswer = math.MaxInt
 
 // doubt is the outcome of an update whose session has ended.
-func (c *treeClient) doubt(u *change, reply *replica.Reply, asked int) meta.Result {
+func (c *treeClient) doubt(u *change, reply *ask.Reply, asked int) meta.Result {
 	u.doubt, u.answered = true, noAnswer
 	c.run.history.add(happening{kind: learns, client: c.id, partition: u.asked, count: reply.Vector.Of(u.asked).Count, asked: asked})
 	c.expired(u.asked)
@@ -124,7 +124,7 @@ func decision(d *multicast.Delivery) (at multicast.Position, votes [][]byte, ok 
 	if len(d.Dest) != 1 || r.Uint8() != envelopeDecide {
 		return at, nil, false
 	}
-	at = readPlace(r)
+	at = ask.ReadPosition(r)
 	for count := r.Count(); count > 0 && r.Err() == nil; count-- {
 		votes = append(votes, r.Bytes())
 	}
@@ -170,12 +170,9 @@ func (n *treeNode) decideCopy(number uint64, votes [][]byte) (meta.Result, error
 func openVotes(all [][]byte) (votes [][]byte) {
 	for _, v := range all {
 		r := varint.NewReader(v)
-		outcome := replica.Outcome(r.Uint8())
-		for count := r.Count(); count > 0 && r.Err() == nil; count-- {
-			_ = r.Uint64()
-			readPlace(r)
-		}
-		if r.Err() != nil || outcome != replica.Answered {
+		outcome := ask.Outcome(r.Uint8())
+		ask.ReadVector(r)
+		if r.Err() != nil || outcome != ask.Answered {
 			return nil
 		}
 		votes = append(votes, r.Rest())

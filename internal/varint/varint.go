@@ -28,6 +28,14 @@ func AppendBytes[T ~[]byte | ~string](b []byte, s T) []byte {
 	return append(b, s...)
 }
 
+// Bit returns 1 for true and 0 for false, as the encodings write them.
+func Bit(set bool) uint64 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
 // Reader reads what the functions above wrote. The first error sticks: after
 // it every read gives zero, so that a decoder checks Err or Done once.
 type Reader struct {

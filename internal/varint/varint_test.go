@@ -10,6 +10,7 @@ func TestRoundTrip(t *testing.T) {
 	b = AppendInt(b, -5)
 	b = AppendBytes(b, "name")
 	b = AppendBytes(b, []byte(nil))
+	b = AppendUint(AppendUint(b, Bit(true)), Bit(false))
 	r := NewReader(b)
 	if v := r.Uint16(); v != 300 {
 		t.Errorf("Uint16 = %d", v)
@@ -22,6 +23,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if b := r.Bytes(); b != nil {
 		t.Errorf("Bytes = %v", b)
+	}
+	if yes, no := r.Uint(1), r.Uint(1); yes != 1 || no != 0 {
+		t.Errorf("bits = %d, %d", yes, no)
 	}
 	if err := r.Done(); err != nil {
 		t.Error(err)

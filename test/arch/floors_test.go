@@ -32,6 +32,8 @@ var floors = map[string]int{
 
 	"bench/baseline/...": 3,
 
+	"internal/ask": 2,
+
 	"internal/replica": 3,
 
 	"internal/wire":     4,

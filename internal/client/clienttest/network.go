@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/internal/client"
@@ -225,11 +226,11 @@ func (n *Network) Call(ctx context.Context, to multicast.ProcessID, request []by
 }
 
 // Bound is a client.Caller for a client machine that is not the cluster's own.
-func (n *Network) Bound(from *replica.Client) client.Caller { return bound{n, from} }
+func (n *Network) Bound(from *ask.Client) client.Caller { return bound{n, from} }
 
 type bound struct {
 	network *Network
-	from    *replica.Client
+	from    *ask.Client
 }
 
 // Call implements client.Caller.
@@ -264,7 +265,7 @@ func (n *Network) take(to multicast.ProcessID, call replica.Call) (answer chan [
 	case m.fault == Silent:
 		return answer, nil
 	case m.fault == Busy:
-		answer <- (&replica.Reply{Status: replica.Overloaded}).Append(nil)
+		answer <- (&ask.Reply{Status: ask.Overloaded}).Append(nil)
 		return answer, nil
 	}
 	n.token++

@@ -1,4 +1,4 @@
-package replica
+package ask
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 func TestRequestRoundTrip(t *testing.T) {
@@ -38,28 +37,6 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestVector(t *testing.T) {
-	v := counts(1, 5)
-	v = v.Merge(counts(2, 3, 4))
-	require.Equal(t, counts(2, 5, 4), v)
-	require.Zero(t, v.Of(9))
-	v[1].Cross = multicast.Position{Final: 8, ID: multicast.MessageID{Sender: 3, Seq: 1 << 33}}
-	require.False(t, counts(9, 9, 9)[1].Covers(v[1]))
-	back, err := ParseToken(v.Token())
-	require.NoError(t, err)
-	require.Equal(t, v, back)
-	_, err = ParseToken("no token")
-	require.Error(t, err)
-}
-
-// counts is a vector without commands of several partitions.
-func counts(of ...uint64) (v Vector) {
-	for _, n := range of {
-		v = append(v, Seen{Count: n})
-	}
-	return v
-}
-
 func FuzzDecodeRequest(f *testing.F) {
 	f.Add((&Request{Kind: Update, Session: 7, Seq: 5, Done: 3, Vector: counts(9), Command: []byte("c")}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -78,28 +55,6 @@ func FuzzDecodeReply(f *testing.F) {
 			again, err := DecodeReply(p.Append(nil))
 			require.NoError(t, err)
 			require.Equal(t, p, again)
-		}
-	})
-}
-
-func FuzzDecodeEnvelope(f *testing.F) {
-	at := place{Final: 7, ID: multicast.MessageID{Sender: 2, Seq: 9}}
-	for _, e := range []envelope{
-		{Time: 5, Kind: envelopeRequest, Request: []byte("r")}, {Kind: envelopeExpire, Expire: expiry{1, 2}}, {Kind: envelopeReap},
-		{Kind: envelopeRelay, Relay: relay{Prev: at, At: at, Dest: []uint16{0, 3}, Payload: []byte("p")}},
-		{Kind: envelopeDecide, At: at, Votes: [][]byte{{1}, {2, 3}}}, {Kind: envelopeForget, Forget: []place{at, at}},
-		{Kind: envelopeBarrier}, {Kind: envelopeCommand, From: 3, Request: []byte("r")},
-		{Kind: envelopePost, From: 3, Number: 8, Command: []byte("c")},
-		{Kind: envelopeRequest, Request: []byte("r"), Client: someClient("a", 1000)},
-		{Kind: envelopeCommand, From: 3, Request: []byte("r"), Client: &Client{Name: "b", Authority: posix.Everybody()}},
-	} {
-		f.Add(e.encode())
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if e, err := decodeEnvelope(b); err == nil {
-			again, err := decodeEnvelope(e.encode())
-			require.NoError(t, err)
-			require.Equal(t, e, again)
 		}
 	})
 }

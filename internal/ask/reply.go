@@ -1,0 +1,43 @@
+package ask
+
+import (
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// Outcome is the outcome of a request: whether Reply.Result is an answer.
+type Outcome uint8
+
+// The outcomes. Their numbers never change.
+const (
+	Answered       Outcome = iota // Result holds the answer
+	UnknownSession                // the session ended or never was; its open files and locks are gone
+	Overloaded                    // not executed: try again later or at another replica
+	Refused                       // not executed: the request is malformed, Result says why
+	outcomeEnd
+)
+
+// Reply is the answer to a Request.
+type Reply struct {
+	Status Outcome
+	Vector Vector // of the replica, to be merged into the client's
+	Result []byte // an encoded meta.Result; of AskStatus an encoded Status; if Refused a text
+}
+
+// Append appends the encoding of r.
+func (r *Reply) Append(b []byte) []byte {
+	b = append(b, byte(r.Status))
+	b = r.Vector.Append(b)
+	return varint.AppendBytes(b, r.Result)
+}
+
+// DecodeReply reads a reply that Append has written; Result aliases b. The error says what is malformed.
+func DecodeReply(b []byte) (Reply, error) {
+	r := varint.NewReader(b)
+	p := Reply{Status: Outcome(r.Uint(uint64(outcomeEnd - 1))), Vector: ReadVector(r), Result: r.Bytes()}
+	if err := r.Done(); err != nil {
+		return Reply{}, fmt.Errorf("reply: %w", err)
+	}
+	return p, nil
+}

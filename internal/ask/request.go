@@ -1,0 +1,104 @@
+package ask
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// Kind is the kind of a request.
+type Kind uint8
+
+// The kinds of requests. Their numbers never change.
+const (
+	Query        Kind = 1 + iota // Command only reads; one replica answers once it is as new as Vector
+	Update                       // Command is multicast; executed once for each (Session, Seq)
+	OpenSession                  // make Session known; repeating it is harmless
+	RenewSession                 // extend the lease of Session; it holds the inodes in Held open
+	CloseSession                 // end Session; the inodes that it held are released
+	AskStatus                    // return the replica's Status, at once, even if the replica is cut off
+	kindEnd
+)
+
+// MaxHeld is the largest length of Request.Held: the open files of one client in one partition.
+const MaxHeld = 1 << 16
+
+// MaxOutstanding is the largest Seq-Done of a session: the updates that are not answered yet, or answered
+// out of order.
+const MaxOutstanding = 1024
+
+// Request is a request of a client to a replica of one partition.
+type Request struct {
+	Kind    Kind
+	Session uint64      // chosen by the client at random, below 2^48, not 0; every kind but Query
+	Seq     uint64      // of an Update: its number among those of the session to this partition, from 1
+	Done    uint64      // all updates up to here were answered: their answers may be forgotten
+	Vector  Vector      // what the client has seen
+	Dest    []uint16    // of an Update of several partitions: all of them, sorted
+	Fresh   bool        // of a Query: as of a time after it was sent (linearizable)
+	Held    []posix.Ino // of RenewSession
+	Command []byte      // of Query and Update: an encoded meta.Command; of OpenSession: the cluster's name
+
+	// Horizon, of RenewSession, is a counter of blocks: no write of the session that is yet to be ordered holds
+	// a block with a lower counter, unless the session has given up the write.
+	Horizon uint64
+}
+
+// Append appends the encoding of r.
+func (r *Request) Append(b []byte) []byte {
+	b = append(b, byte(r.Kind))
+	b = varint.AppendUint(b, r.Session)
+	b = varint.AppendUint(b, r.Seq)
+	b = varint.AppendUint(b, r.Done)
+	b = r.Vector.Append(b)
+	b = varint.AppendUint(b, uint64(len(r.Held)))
+	for _, i := range r.Held {
+		b = varint.AppendUint(b, i)
+	}
+	if r.Kind == RenewSession {
+		b = varint.AppendUint(b, r.Horizon)
+	}
+	b = varint.AppendUint(b, uint64(len(r.Dest))<<1|varint.Bit(r.Fresh))
+	for _, p := range r.Dest {
+		b = varint.AppendUint(b, p)
+	}
+	return varint.AppendBytes(b, r.Command)
+}
+
+// DecodeRequest reads a request that Append has written; Command aliases b. The error says what is malformed.
+func DecodeRequest(b []byte) (Request, error) {
+	r := varint.NewReader(b)
+	q := Request{Kind: Kind(r.Uint8()), Session: r.Uint(1<<48 - 1), Seq: r.Uint64(), Done: r.Uint64(), Vector: ReadVector(r)}
+	n := r.Count()
+	if n > MaxHeld {
+		r.Fail()
+	}
+	for ; n > 0 && r.Err() == nil; n-- {
+		q.Held = append(q.Held, posix.Ino(r.Uint64()))
+	}
+	if q.Kind == RenewSession {
+		q.Horizon = r.Uint64()
+	}
+	flags := r.Uint64()
+	q.Fresh = flags&1 != 0
+	for n := flags >> 1; n > 0 && r.Err() == nil; n-- {
+		q.Dest = append(q.Dest, r.Uint16())
+	}
+	q.Command = r.Bytes()
+	if err := r.Done(); err != nil {
+		return Request{}, fmt.Errorf("request: %w", err)
+	}
+	switch {
+	case q.Kind == 0 || q.Kind >= kindEnd:
+		return Request{}, fmt.Errorf("request: unknown kind %d", q.Kind)
+	case q.Kind != Query && q.Kind != AskStatus && q.Session == 0:
+		return Request{}, fmt.Errorf("request: no session")
+	case q.Kind == Update && (q.Seq <= q.Done || q.Seq-q.Done > MaxOutstanding):
+		return Request{}, fmt.Errorf("request: update %d with all up to %d done: at most %d may be outstanding", q.Seq, q.Done, MaxOutstanding)
+	case len(q.Dest) == 1 || len(q.Dest) > 0 && (q.Kind != Update || !slices.IsSorted(q.Dest) || len(slices.Compact(slices.Clone(q.Dest))) != len(q.Dest)):
+		return Request{}, fmt.Errorf("request: destinations %v: only an update may have several, sorted", q.Dest)
+	}
+	return q, nil
+}
