@@ -8,7 +8,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/invariant"
-	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -68,10 +68,10 @@ type node struct {
 }
 
 // Step proposes what the load has room for, and lets the core take its step.
-func (n *node) Step(in *replica.Input, out *replica.Output) {
+func (n *node) Step(in *turn.Input, out *turn.Output) {
 	n.now = in.Now.Mono
 	for _, call := range in.Requests {
-		out.Replies = append(out.Replies, replica.Call{Token: call.Token, Data: n.answer(call.Data)})
+		out.Replies = append(out.Replies, turn.Call{Token: call.Token, Data: n.answer(call.Data)})
 	}
 	for n.hasRoom() {
 		n.seq++
@@ -100,7 +100,8 @@ func (n *node) Wake() time.Duration {
 }
 
 // Apply counts and checks.
-func (n *node) Apply(deliveries []multicast.Delivery) ([]replica.Call, error) {
+func (n *node) Apply(out *turn.Output) ([]turn.Call, error) {
+	deliveries := out.Deliveries
 	if len(deliveries) > 0 {
 		now := n.clock.Now().Mono
 		n.gap = max(n.gap, now-n.last)

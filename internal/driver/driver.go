@@ -1,4 +1,4 @@
-// Package driver runs a node, such as a replica, for real: the only loop around a core. A turn
+// Package driver runs a turn.Node, such as a replica, for real: the only loop around a core. A turn
 // gathers everything that is ready (frames, requests, the time), steps once, makes the records
 // durable, and only then lets frames leave, applies deliveries and answers (DESIGN section 3, STYLE
 // section 5). Packing and group commit follow from that: what arrives during a turn is the
@@ -15,8 +15,8 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/invariant"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -46,21 +46,10 @@ type Log interface {
 	Append(records [][]byte, checkpoint bool) error
 }
 
-// Node is what a driver runs: a core with its state machine. Only the driver's goroutine calls it.
-type Node interface {
-	// Step consumes in and fills out, which the driver has reset.
-	Step(in *replica.Input, out *replica.Output)
-	// Apply executes deliveries that passed the gate of their step, in order, and gives the answers that
-	// follow; after each step, also without deliveries. An error stops the driver.
-	Apply(deliveries []multicast.Delivery) (replies []replica.Call, err error)
-	// Wake is when the next step is needed, on Instant.Mono; 0: only when something happens.
-	Wake() time.Duration
-}
-
 // Driver runs one node.
 type Driver struct {
 	self  multicast.ProcessID
-	node  Node
+	node  turn.Node
 	links transport.Links
 	log   Log
 	clock Clock
@@ -70,7 +59,7 @@ type Driver struct {
 	behind chan struct{} // see Behind
 
 	mu       sync.Mutex
-	requests []replica.Call
+	requests []turn.Call
 	between  []func()
 
 	withdrawn []uint64 // taken along with the next turn
@@ -80,7 +69,7 @@ type Driver struct {
 }
 
 // New makes a driver; Run starts it. It owns links from now on.
-func New(self multicast.ProcessID, node Node, links transport.Links, log Log, clock Clock) *Driver {
+func New(self multicast.ProcessID, node turn.Node, links transport.Links, log Log, clock Clock) *Driver {
 	return &Driver{
 		self: self, node: node, links: links, log: log, clock: clock,
 		ready:   make(chan struct{}, 1),
@@ -101,7 +90,7 @@ func (d *Driver) Handle(ctx context.Context, from *ask.Client, request []byte) (
 	d.token++
 	token := d.token
 	d.waiting[token] = answer
-	d.requests = append(d.requests, replica.Call{Token: token, Data: request, From: from})
+	d.requests = append(d.requests, turn.Call{Token: token, Data: request, From: from})
 	d.mu.Unlock()
 	select {
 	case d.ready <- struct{}{}:
@@ -204,16 +193,14 @@ func (d *Driver) receive(ctx context.Context, frames chan<- []multicast.Frame) {
 
 // loop is the turn, over and over.
 func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) error {
-	var in replica.Input
-	var out replica.Output
+	var in turn.Input
+	var out turn.Output
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	own := []multicast.Frame{{Peer: d.self}} // the link to itself starts, too
 	due, behind := true, false
 	for {
-		in.Input.Reset()
-		clear(in.Requests)
-		in.Requests = in.Requests[:0]
+		in.Reset()
 		in.Frames = append(in.Frames, own...)
 		own = own[:0]
 		if !d.gather(ctx, &in, frames, timer, due) {
@@ -234,7 +221,7 @@ func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) erro
 }
 
 // gather takes all that is ready; if nothing is, and no turn is due, it waits. False: ctx ended.
-func (d *Driver) gather(ctx context.Context, in *replica.Input, frames <-chan []multicast.Frame, timer *time.Timer, due bool) bool {
+func (d *Driver) gather(ctx context.Context, in *turn.Input, frames <-chan []multicast.Frame, timer *time.Timer, due bool) bool {
 	if len(in.Frames) == 0 && !due {
 		select {
 		case batch := <-frames:
@@ -259,7 +246,7 @@ func (d *Driver) gather(ctx context.Context, in *replica.Input, frames <-chan []
 	in.Requests = append(in.Requests, d.requests...)
 	clear(d.requests)
 	d.requests = d.requests[:0]
-	in.Withdrawn = append(in.Withdrawn[:0], d.withdrawn...)
+	in.Withdrawn = append(in.Withdrawn, d.withdrawn...)
 	d.withdrawn = d.withdrawn[:0]
 	between := d.between
 	d.between = nil
@@ -273,7 +260,7 @@ func (d *Driver) gather(ctx context.Context, in *replica.Input, frames <-chan []
 
 // release is the gate: records first, then all that speaks of them. It gives
 // what the process sends to itself.
-func (d *Driver) release(out *replica.Output, own []multicast.Frame) ([]multicast.Frame, error) {
+func (d *Driver) release(out *turn.Output, own []multicast.Frame) ([]multicast.Frame, error) {
 	d.answer(out.Replies)
 	if len(out.Records) > 0 {
 		if err := d.log.Append(out.Records, out.Checkpoint); err != nil {
@@ -287,7 +274,7 @@ func (d *Driver) release(out *replica.Output, own []multicast.Frame) ([]multicas
 			return own, fmt.Errorf("link to process %d: %w", f.Peer, err)
 		} // after a backlog the link restarts, and the core says again what is needed
 	}
-	replies, err := d.node.Apply(out.Deliveries)
+	replies, err := d.node.Apply(out)
 	if err != nil {
 		return own, err
 	}
@@ -312,7 +299,7 @@ func (d *Driver) schedule(timer *time.Timer, core time.Duration) (due bool) {
 	return in <= 0
 }
 
-func (d *Driver) answer(replies []replica.Call) {
+func (d *Driver) answer(replies []turn.Call) {
 	if len(replies) == 0 {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -22,10 +23,10 @@ const (
 // maxReap bounds how many inodes one delivery reaps.
 const maxReap = 512
 
-// Apply executes deliveries that passed the gate of their step, in order, commits
-// them and gives the answers. The driver calls it every turn. An error means that the store failed: the replica must
-// stop; nothing was answered.
-func (r *Replica) Apply(deliveries []multicast.Delivery) (replies []Call, err error) {
+// Apply implements turn.Node: it executes the deliveries of a step, in order, commits them and gives the answers. An
+// error means that the store failed: the replica must stop; nothing was answered.
+func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
+	deliveries := out.Deliveries
 	for i := range deliveries {
 		if d := &deliveries[i]; len(d.Dest) > 1 {
 			r.queueRelay(d)
@@ -57,7 +58,7 @@ func (r *Replica) Apply(deliveries []multicast.Delivery) (replies []Call, err er
 }
 
 // deliver executes one delivery; a repeated one is passed over (I1).
-func (r *Replica) deliver(d *multicast.Delivery, replies []Call) []Call {
+func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) []turn.Call {
 	if d.Position().Compare(r.position) <= 0 {
 		return replies
 	}

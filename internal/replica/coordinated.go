@@ -10,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -91,7 +92,7 @@ func (r *Replica) decidedUpTo() place {
 }
 
 // prepare executes a relayed client's command as far as this partition can alone: it votes.
-func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
+func (r *Replica) prepare(e *envelope, d *relay, replies []turn.Call) []turn.Call {
 	q, err := ask.DecodeRequest(e.Request)
 	if err != nil || q.Kind != ask.Update {
 		return replies // a proposer of another version: without effect, at each party alike
@@ -132,7 +133,7 @@ func (r *Replica) prepare(e *envelope, d *relay, replies []Call) []Call {
 
 // admit looks whether the session allows the command, here where its answer is kept. A repeated one is
 // refused, and who waits for it waits for the first.
-func (r *Replica) admit(c *coordinated, client *ask.Client, replies []Call) (ask.Outcome, []Call) {
+func (r *Replica) admit(c *coordinated, client *ask.Client, replies []turn.Call) (ask.Outcome, []turn.Call) {
 	s := r.sessions[c.session]
 	if s == nil || !s.admits(client) {
 		return ask.UnknownSession, r.answerAll(c.tokens, ask.UnknownSession, nil, replies)
@@ -161,7 +162,7 @@ func (r *Replica) undecided(key updateKey) *coordinated {
 }
 
 // decide ends an undecided command with the votes of all parties.
-func (r *Replica) decide(e *envelope, replies []Call) []Call {
+func (r *Replica) decide(e *envelope, replies []turn.Call) []turn.Call {
 	c := r.byPlace[e.At]
 	if c == nil || c.decided || len(e.Votes) != len(c.parties) {
 		return replies // a second decision
@@ -218,7 +219,7 @@ func (r *Replica) forget(places []place) {
 	}
 }
 
-func (r *Replica) answerAll(tokens []uint64, s ask.Outcome, result []byte, replies []Call) []Call {
+func (r *Replica) answerAll(tokens []uint64, s ask.Outcome, result []byte, replies []turn.Call) []turn.Call {
 	for _, token := range tokens {
 		replies = append(replies, r.reply(token, s, result))
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 )
 
 // parked is a query of a client that has seen more than this replica.
@@ -24,7 +25,7 @@ func (r *Replica) closed() bool {
 func (r *Replica) seen() ask.Seen { return ask.Seen{Count: r.counter(), Cross: r.decidedUpTo()} }
 
 // query executes a query, or parks it until this replica has caught up with the client (T 3.4.1).
-func (r *Replica) query(call Call, q ask.Request, out *Output) {
+func (r *Replica) query(call turn.Call, q ask.Request, out *turn.Output) {
 	token, until := call.Token, q.Vector.Of(r.cfg.Partition)
 	covers := r.seen().Covers(until) && r.closed()
 	switch {
@@ -45,7 +46,7 @@ func (r *Replica) query(call Call, q ask.Request, out *Output) {
 
 // execute gives the answer to a query, or none if the store failed: then the
 // driver stops the replica.
-func (r *Replica) execute(token uint64, q *ask.Request, from *ask.Client) (Call, bool) {
+func (r *Replica) execute(token uint64, q *ask.Request, from *ask.Client) (turn.Call, bool) {
 	c, err := meta.DecodeCommand(q.Command)
 	invariant.Check(err == nil, "a query that was checked does not decode: %v", err)
 	c.Session, c.Authority = q.Session, from.Bounds()
@@ -54,13 +55,13 @@ func (r *Replica) execute(token uint64, q *ask.Request, from *ask.Client) (Call,
 		r.garbage(&c, &result)
 	}
 	if r.keys.Err() != nil {
-		return Call{}, false
+		return turn.Call{}, false
 	}
 	return r.reply(token, ask.Answered, result.Append(nil)), true
 }
 
 // unpark executes the queries that waited for what has now been applied.
-func (r *Replica) unpark(replies []Call) []Call {
+func (r *Replica) unpark(replies []turn.Call) []turn.Call {
 	if len(r.parked) == 0 {
 		return replies
 	}

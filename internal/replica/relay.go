@@ -5,6 +5,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -88,7 +89,7 @@ func (r *Replica) order(e envelope) multicast.MessageID {
 }
 
 // executeRelay executes what was relayed, if it is its turn.
-func (r *Replica) executeRelay(d *relay, replies []Call) []Call {
+func (r *Replica) executeRelay(d *relay, replies []turn.Call) []turn.Call {
 	if d.Prev != r.relayed || d.At.Compare(r.relayed) <= 0 {
 		return replies
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -40,34 +41,7 @@ const (
 	DefaultMaxPending = 8192
 )
 
-// Call is a client's request, or the answer to it; the driver pairs them by Token.
-type Call struct {
-	Token uint64
-	Data  []byte      // an encoded Request or Reply
-	From  *ask.Client // of a request: who asks; nil: one of the cluster's own
-}
-
-// Input of a step: what the multicast core gets, and requests.
-type Input struct {
-	multicast.Input
-	Requests  []Call
-	Withdrawn []uint64 // tokens of requests that nobody waits for any more
-}
-
-// Output of a step: what the multicast core asks for, and answers that need no gate.
-type Output struct {
-	multicast.Output
-	Replies []Call
-}
-
-// Reset empties out for reuse.
-func (out *Output) Reset() {
-	out.Output.Reset()
-	clear(out.Replies)
-	out.Replies = out.Replies[:0]
-}
-
-// Replica is one replica of one partition. It has one owner.
+// Replica is one replica of one partition: a turn.Node. It has one owner.
 type Replica struct {
 	cfg     Config
 	cores   cores
@@ -93,7 +67,7 @@ type Replica struct {
 	barrier  multicast.MessageID // under way, if somebody waits for it
 	fenced   []parked            // who does
 	fresh    []parked            // for the next barrier
-	late     []Call              // answers for the next step
+	late     []turn.Call         // answers for the next step
 
 	relays       []waiting
 	relayRetryAt time.Duration
@@ -173,7 +147,7 @@ func (r *Replica) members(partition uint16) []multicast.ProcessID {
 
 // Step takes requests in, lets the multicast core take its step and answers
 // what can be answered at once.
-func (r *Replica) Step(in *Input, out *Output) {
+func (r *Replica) Step(in *turn.Input, out *turn.Output) {
 	r.now = in.Now
 	r.cores.split(&in.Input, r.hear)
 	for _, f := range in.Frames {
@@ -211,7 +185,7 @@ func (r *Replica) Wake() time.Duration {
 }
 
 // request routes one request.
-func (r *Replica) request(call Call, out *Output) {
+func (r *Replica) request(call turn.Call, out *turn.Output) {
 	q, err := ask.DecodeRequest(call.Data)
 	if err == nil {
 		err = call.From.Validate()
@@ -255,13 +229,13 @@ func checkOperation(q *ask.Request) error {
 	return checkGarbage(&c, q)
 }
 
-func (r *Replica) refuse(token uint64, err error, out *Output) {
+func (r *Replica) refuse(token uint64, err error, out *turn.Output) {
 	out.Replies = append(out.Replies, r.reply(token, ask.Refused, []byte(err.Error())))
 }
 
-func (r *Replica) reply(token uint64, s ask.Outcome, result []byte) Call {
+func (r *Replica) reply(token uint64, s ask.Outcome, result []byte) turn.Call {
 	p := ask.Reply{Status: s, Vector: r.vector, Result: result}
-	return Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+32))}
+	return turn.Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+32))}
 }
 
 // counter is how many deliveries were applied.

@@ -11,6 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -69,17 +70,17 @@ func (f *fixture) restart() {
 
 // step hands requests over and gives the replies by token.
 func (f *fixture) step(requests ...ask.Request) map[uint64]ask.Reply {
-	in := Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono, Wall: 1e18}}}
+	in := turn.Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono, Wall: 1e18}}}
 	for i := range requests {
 		f.token++
-		in.Requests = append(in.Requests, Call{Token: f.token, Data: requests[i].Append(nil), From: f.from})
+		in.Requests = append(in.Requests, turn.Call{Token: f.token, Data: requests[i].Append(nil), From: f.from})
 	}
-	var out Output
+	var out turn.Output
 	f.Step(&in, &out)
 	f.kept = append(f.kept, out.Deliveries...)
 	replies := map[uint64]ask.Reply{}
 	if !f.hold {
-		applied, err := f.Apply(f.kept)
+		applied, err := f.Apply(&turn.Output{Output: multicast.Output{Deliveries: f.kept}})
 		require.NoError(f.t, err)
 		f.kept = nil
 		out.Replies = append(out.Replies, applied...)

@@ -11,6 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -72,13 +73,13 @@ func (s *several) restart(i int) {
 }
 
 // turn steps partition i once, with requests.
-func (s *several) turn(i int, requests ...Call) {
+func (s *several) turn(i int, requests ...turn.Call) {
 	f := s.nodes[i]
-	in := Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono + 1, Wall: 1e18}, Frames: s.wire[i]}, Requests: requests}
+	in := turn.Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono + 1, Wall: 1e18}, Frames: s.wire[i]}, Requests: requests}
 	s.wire[i] = nil
-	var out Output
+	var out turn.Output
 	f.Step(&in, &out)
-	replies, err := f.Apply(out.Deliveries)
+	replies, err := f.Apply(&out)
 	require.NoError(s.t, err)
 	for _, c := range append(out.Replies, replies...) {
 		s.got[c.Token], err = ask.DecodeReply(c.Data)
@@ -109,7 +110,7 @@ func (s *several) sleep(d time.Duration) {
 
 func (s *several) send(i int, q ask.Request) (token uint64) {
 	s.nodes[0].token++
-	s.turn(i, Call{Token: s.nodes[0].token, Data: q.Append(nil)})
+	s.turn(i, turn.Call{Token: s.nodes[0].token, Data: q.Append(nil)})
 	return s.nodes[0].token
 }
 

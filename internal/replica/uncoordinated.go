@@ -3,6 +3,7 @@ package replica
 import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/turn"
 )
 
 // A command that makes something in another partition than its directory needs no votes (T 3.4.1, uncoordinated): each of
@@ -19,7 +20,7 @@ import (
 // unmakes nothing. Effect, answer and post are of one batch, so a restart finds all of them or executes the relay again.
 
 // executeUncoordinated does the part of this partition, if e is such a command.
-func (r *Replica) executeUncoordinated(e *envelope, d *relay, q *ask.Request, replies []Call) ([]Call, bool) {
+func (r *Replica) executeUncoordinated(e *envelope, d *relay, q *ask.Request, replies []turn.Call) ([]turn.Call, bool) {
 	command, err := meta.DecodeCommand(q.Command)
 	command.Time, command.Session, command.Authority = e.Time, q.Session, e.Client.Bounds()
 	if err != nil || !command.IsUncoordinated(e.From, d.Dest) {
@@ -38,7 +39,7 @@ func (r *Replica) executeUncoordinated(e *envelope, d *relay, q *ask.Request, re
 func (d *relay) message() []byte { return ask.AppendPosition(nil, d.At) }
 
 // enter decides a command at its directory, and answers it.
-func (r *Replica) enter(command *meta.Command, d *relay, e *envelope, q *ask.Request, replies []Call) []Call {
+func (r *Replica) enter(command *meta.Command, d *relay, e *envelope, q *ask.Request, replies []turn.Call) []turn.Call {
 	c := &coordinated{at: d.At, asked: r.cfg.Partition, session: q.Session, seq: q.Seq, done: q.Done}
 	if p := r.crossing[d.At.ID]; p != nil {
 		c.tokens = p.tokens

@@ -7,6 +7,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -23,7 +24,7 @@ type updateKey struct {
 
 // update answers a repeated update from the session, joins one that is on its
 // way, or multicasts it.
-func (r *Replica) update(call Call, q ask.Request, out *Output) {
+func (r *Replica) update(call turn.Call, q ask.Request, out *turn.Output) {
 	key := updateKey{q.Session, q.Seq, call.From.Owner()}
 	s := r.sessions[q.Session]
 	if s != nil {
@@ -61,7 +62,7 @@ func (r *Replica) update(call Call, q ask.Request, out *Output) {
 
 // waitingUpdate is an update that is not proposed yet.
 type waitingUpdate struct {
-	call  Call
+	call  turn.Call
 	key   updateKey
 	query ask.Request
 	since time.Duration
@@ -69,7 +70,7 @@ type waitingUpdate struct {
 
 // resume proposes updates whose clients have seen commands of several partitions that are now decided here: an update comes
 // after what its client has seen. (All else that the client has seen of this partition is before it in the order anyway.)
-func (r *Replica) resume(out *Output) {
+func (r *Replica) resume(out *turn.Output) {
 	if len(r.behind) == 0 {
 		return
 	}
@@ -92,7 +93,7 @@ func (r *Replica) withdraw(tokens []uint64) {
 }
 
 // proposeCommand multicasts an update of several partitions to them.
-func (r *Replica) proposeCommand(call Call, key updateKey, q *ask.Request) {
+func (r *Replica) proposeCommand(call turn.Call, key updateKey, q *ask.Request) {
 	if p := r.byUpdate[key]; p != nil {
 		p.tokens = append(p.tokens, call.Token)
 		return
@@ -111,7 +112,7 @@ func (r *Replica) forgetPending(id multicast.MessageID, p *pending, from map[mul
 }
 
 // propose multicasts a request to the partition's group.
-func (r *Replica) propose(call Call, key updateKey, out *Output) {
+func (r *Replica) propose(call turn.Call, key updateKey, out *turn.Output) {
 	if len(r.pending) >= r.cfg.MaxPending {
 		out.Replies = append(out.Replies, r.reply(call.Token, ask.Overloaded, nil))
 		return

@@ -12,9 +12,9 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/driver"
-	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/test/bubble"
 )
@@ -22,15 +22,15 @@ import (
 // silent is a node that answers its status, and links on which nothing comes.
 type silent struct{ status ask.Status }
 
-func (s *silent) Step(in *replica.Input, out *replica.Output) {
+func (s *silent) Step(in *turn.Input, out *turn.Output) {
 	for _, call := range in.Requests {
 		reply := ask.Reply{Result: s.status.Append(nil)}
-		out.Replies = append(out.Replies, replica.Call{Token: call.Token, Data: reply.Append(nil)})
+		out.Replies = append(out.Replies, turn.Call{Token: call.Token, Data: reply.Append(nil)})
 	}
 }
-func (*silent) Apply([]multicast.Delivery) ([]replica.Call, error) { return nil, nil }
-func (*silent) Wake() time.Duration                                { return 0 }
-func (*silent) Append([][]byte, bool) error                        { return nil }
+func (*silent) Apply(*turn.Output) ([]turn.Call, error) { return nil, nil }
+func (*silent) Wake() time.Duration                     { return 0 }
+func (*silent) Append([][]byte, bool) error             { return nil }
 
 type noLinks struct{ transport.Links }
 

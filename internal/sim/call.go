@@ -3,41 +3,43 @@ package sim
 import (
 	"time"
 
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // call is a request of a client that waits for its answer.
 type call struct {
+	turn.Call
 	done func(reply []byte, ok bool)
 	over bool
 }
 
-// Call sends a request from a client outside of all processes to one of them. done is called once: with the
-// answer, or after the timeout with ok false. Then the request may have had effect, may still
-// have, or never will. Calls overtake each other, get lost and are repeated.
-func (n *Network) Call(to multicast.ProcessID, request []byte, timeout time.Duration, done func(reply []byte, ok bool)) {
-	c := &call{done: done}
+// Call sends a request from a client outside of all processes to one of them, which knows it by a token that the
+// network chooses. done is called once: with the answer, or after the timeout with ok false. Then the request may
+// have had effect, may still have, or never will. Calls overtake each other, get lost and are repeated.
+func (n *Network) Call(to multicast.ProcessID, request turn.Call, timeout time.Duration, done func(reply []byte, ok bool)) {
+	c := &call{Call: request, done: done}
 	p := n.processes[to]
 	for range n.copies() {
-		n.Schedule(n.now+n.trip(), func() { p.request(c, request) })
+		n.Schedule(n.now+n.trip(), func() { p.request(c) })
 	}
 	n.Schedule(n.now+timeout, func() { c.finish(nil, false) })
 }
 
 // request hands a request to the process with a token of its own: it cannot know a repeated one.
-func (p *process) request(c *call, data []byte) {
+func (p *process) request(c *call) {
 	if !p.up {
 		return
 	}
 	p.net.token++
 	p.calls[p.net.token] = c
-	p.net.trace.add(p.net.now, "request", p.id, p.net.token, digest(data))
-	p.input.Requests = append(p.input.Requests, Call{Token: p.net.token, Data: data})
+	p.net.trace.add(p.net.now, "request", p.id, p.net.token, digest(c.Data))
+	p.input.Requests = append(p.input.Requests, turn.Call{Token: p.net.token, Data: c.Data, From: c.From})
 	p.wake()
 }
 
 // answer sends answers to the clients that wait for them.
-func (p *process) answer(replies []Call) {
+func (p *process) answer(replies []turn.Call) {
 	n := p.net
 	for _, r := range replies {
 		c := p.calls[r.Token]

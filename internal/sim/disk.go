@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/globalfs/globalfs/internal/turn"
+)
 
 // disk is the write-ahead log of a process and the gate before all that it says.
 type disk struct {
@@ -12,7 +16,7 @@ type disk struct {
 
 // write is the output of one step, which leaves when its records are durable.
 type write struct {
-	out  Output
+	out  turn.Output
 	eras []uint64 // of the links of out.Frames, as the step saw them
 }
 

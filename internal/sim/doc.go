@@ -1,14 +1,14 @@
 // Package sim runs processes in virtual time: a network, disks and clocks that fail in every way that
 // package multicast allows, all drawn from one seed. The same seed gives the same run, event by event.
 //
-// There are two layers. Network is the machine room: it steps Nodes, carries their
+// There are two layers. Network is the machine room: it steps nodes (package turn), carries their
 // frames, syncs their records, stops and restarts them. Run puts a protocol core on each
 // process, multicasts at random, lets the faults rage, then heals
 // everything and demands that all is delivered (liveness), and gives the History to
 // package check. Something bigger than a core, such as a replica with clients, is a
-// Node of its own on a Network.
+// node of its own on a Network.
 //
-// What a Network does to its Nodes:
+// What a Network does to its nodes:
 //
 //   - frames of a link arrive in order, those of different links in any order; a link can
 //     stall, and it can restart, which loses what is on the way and gives both ends the

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/skeen"
 )
@@ -26,7 +27,7 @@ type ticker struct {
 	net   *Network
 }
 
-func (x *ticker) Step(in *Input, out *Output) {
+func (x *ticker) Step(in *turn.Input, out *turn.Output) {
 	for _, f := range in.Frames {
 		h := heard{at: x.net.Now(), from: f.Peer}
 		if len(f.Data) > 0 {
@@ -46,14 +47,14 @@ func (x *ticker) Step(in *Input, out *Output) {
 	}
 }
 
-func (x *ticker) Apply(*Output) []Call { return nil }
-func (x *ticker) Wake() time.Duration  { return 0 }
+func (x *ticker) Apply(*turn.Output) ([]turn.Call, error) { return nil, nil }
+func (x *ticker) Wake() time.Duration                     { return 0 }
 
 // tickers runs one on each process for a while.
 func tickers(t *testing.T, cfg Config) *Network {
 	var n *Network
 	var booted []*ticker
-	n, err := New(cfg, func(self multicast.ProcessID, _ uint64, _ [][]byte) (Node, error) {
+	n, err := New(cfg, func(self multicast.ProcessID, _ uint64, _ [][]byte) (turn.Node, error) {
 		x := &ticker{net: n}
 		for _, g := range cfg.Groups {
 			for _, p := range g.Members {

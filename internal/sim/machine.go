@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
@@ -68,14 +69,14 @@ func (m *machine) apply(d *multicast.Delivery) {
 	m.run.delivered(m.self, d)
 }
 
-// coreNode is a protocol core with its machine.
+// coreNode is a protocol core with its machine, as a turn.Node: all workloads of Run go through it.
 type coreNode struct {
 	core    multicast.Core
 	machine *machine
 }
 
-// Step implements Node.
-func (c *coreNode) Step(in *Input, out *Output) {
+// Step implements turn.Node.
+func (c *coreNode) Step(in *turn.Input, out *turn.Output) {
 	in.Covered = c.machine.sync()
 	c.core.Step(&in.Input, &out.Output)
 	if r := c.machine.run; r.protocol.Size != nil {
@@ -83,8 +84,8 @@ func (c *coreNode) Step(in *Input, out *Output) {
 	}
 }
 
-// Apply implements Node.
-func (c *coreNode) Apply(out *Output) []Call {
+// Apply implements turn.Node.
+func (c *coreNode) Apply(out *turn.Output) ([]turn.Call, error) {
 	for i := range out.Deliveries {
 		c.machine.apply(&out.Deliveries[i])
 	}
@@ -95,10 +96,10 @@ func (c *coreNode) Apply(out *Output) []Call {
 	if out.Checkpoint {
 		c.machine.run.reach.Checkpoints++
 	}
-	return nil
+	return nil, nil
 }
 
-// Wake implements Node.
+// Wake implements turn.Node.
 func (c *coreNode) Wake() time.Duration { return 0 }
 
 // violate notes what the machines find and a History cannot tell.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -107,7 +108,7 @@ func (n *Network) Up(p multicast.ProcessID) bool { return n.processes[p].up }
 func (n *Network) Incarnation(p multicast.ProcessID) uint64 { return n.processes[p].incarnation }
 
 // Node gives what runs on a process; nil while it is down.
-func (n *Network) Node(p multicast.ProcessID) Node { return n.processes[p].node }
+func (n *Network) Node(p multicast.ProcessID) turn.Node { return n.processes[p].node }
 
 // Propose hands a message to a process that is up; it is lost if the process stops before its next
 // step, or its records are.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -58,7 +59,7 @@ type counters struct {
 	got      int // frames
 }
 
-func (c *counter) Step(in *Input, out *Output) {
+func (c *counter) Step(in *turn.Input, out *turn.Output) {
 	for _, f := range in.Frames {
 		if len(f.Data) == 0 {
 			c.started[f.Peer] = true
@@ -82,11 +83,11 @@ func (c *counter) Step(in *Input, out *Output) {
 	out.Wake = in.Now.Mono + 10*time.Millisecond
 }
 
-func (c *counter) Apply(out *Output) []Call {
+func (c *counter) Apply(out *turn.Output) ([]turn.Call, error) {
 	n, _ := binary.Uvarint(out.Records[0])
 	require.Equal(c.t, c.world.left[c.self]+1, n, "outputs leave in order, each once")
 	c.world.left[c.self] = n
-	return nil
+	return nil, nil
 }
 
 func (c *counter) Wake() time.Duration { return 0 }
@@ -108,7 +109,7 @@ func TestNetworkKeepsItsPromises(t *testing.T) {
 		for _, g := range cfg.Groups {
 			all = append(all, g.Members...)
 		}
-		n, err := New(cfg, func(self multicast.ProcessID, incarnation uint64, records [][]byte) (Node, error) {
+		n, err := New(cfg, func(self multicast.ProcessID, incarnation uint64, records [][]byte) (turn.Node, error) {
 			c := &counter{
 				t: t, self: self, peers: all, world: w, sent: map[multicast.ProcessID]uint64{},
 				received: map[multicast.ProcessID]uint64{}, started: map[multicast.ProcessID]bool{},
@@ -147,13 +148,13 @@ func TestNetworkKeepsItsPromises(t *testing.T) {
 // echo answers requests, the even ones after a delay behind its gate.
 type echo struct {
 	executed map[string]int
-	gated    []Call
+	gated    []turn.Call
 }
 
-func (e *echo) Step(in *Input, out *Output) {
+func (e *echo) Step(in *turn.Input, out *turn.Output) {
 	for _, r := range in.Requests {
 		e.executed[string(r.Data)]++
-		reply := Call{Token: r.Token, Data: append([]byte("re "), r.Data...)}
+		reply := turn.Call{Token: r.Token, Data: append([]byte("re "), r.Data...)}
 		if r.Data[len(r.Data)-1]%2 == 0 {
 			e.gated = append(e.gated, reply)
 			out.Records = append(out.Records, r.Data)
@@ -163,10 +164,10 @@ func (e *echo) Step(in *Input, out *Output) {
 	}
 }
 
-func (e *echo) Apply(*Output) []Call {
+func (e *echo) Apply(*turn.Output) ([]turn.Call, error) {
 	replies := e.gated
 	e.gated = nil
-	return replies
+	return replies, nil
 }
 
 func (e *echo) Wake() time.Duration { return 0 }
@@ -176,13 +177,13 @@ func TestCalls(t *testing.T) {
 	cfg, _ := config(3, 3)
 	cfg.Faults = Faults{Every: 20 * time.Millisecond, Longest: 50 * time.Millisecond, Pause: 1, Crash: 2, LossPercent: 10, RepeatPercent: 10}
 	executed := map[string]int{}
-	n, err := New(cfg, func(multicast.ProcessID, uint64, [][]byte) (Node, error) { return &echo{executed: executed}, nil })
+	n, err := New(cfg, func(multicast.ProcessID, uint64, [][]byte) (turn.Node, error) { return &echo{executed: executed}, nil })
 	require.NoError(t, err)
 	var answered, lost, lostAndExecuted, repeated int
 	call := func(i int) {
 		request := fmt.Sprint("request ", i)
 		ended := false
-		n.Call(cfg.Groups[0].Members[i%3], []byte(request), 200*time.Millisecond, func(reply []byte, ok bool) {
+		n.Call(cfg.Groups[0].Members[i%3], turn.Call{Data: []byte(request)}, 200*time.Millisecond, func(reply []byte, ok bool) {
 			require.False(t, ended)
 			ended = true
 			switch {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -26,9 +27,9 @@ type process struct {
 	away        bool // killed, or a spare that was not started: nothing starts it but Network.Start
 	incarnation uint64
 	started     time.Duration
-	node        Node
-	input, last Input // gathering for the next step; of the last one, for reuse
-	stepping    bool  // a step is scheduled
+	node        turn.Node
+	input, last turn.Input // gathering for the next step; of the last one, for reuse
+	stepping    bool       // a step is scheduled
 	pausedUntil time.Duration
 	wakeAt      time.Duration // the earliest step that was asked for, 0: none
 	skew        time.Duration
@@ -87,7 +88,7 @@ func (p *process) restart() {
 func (p *process) stop() {
 	p.net.trace.add(p.net.now, "stop", p.id)
 	p.up, p.node = false, nil
-	p.input, p.last = Input{}, Input{}
+	p.input, p.last = turn.Input{}, turn.Input{}
 	p.net.loseFlight(p)
 	p.disk.lose(p.net)
 }
@@ -140,7 +141,6 @@ func (p *process) step() {
 	in := &p.last
 	in.Now = p.instant()
 	p.input.Reset()
-	p.input.Requests = p.input.Requests[:0]
 	for _, f := range in.Frames {
 		if len(f.Data) == 0 {
 			l := p.links[f.Peer]
@@ -173,7 +173,12 @@ func (p *process) release(w *write) {
 		d := &w.out.Deliveries[i]
 		p.net.trace.add(p.net.now, "deliver", p.id, uint64(d.ID.Sender), d.ID.Seq, uint64(d.Final))
 	}
-	p.answer(p.node.Apply(&w.out))
+	replies, err := p.node.Apply(&w.out)
+	if err != nil {
+		p.net.fail(fmt.Errorf("process %d applies: %w", p.id, err))
+		return
+	}
+	p.answer(replies)
 	p.wakeBy(p.node.Wake())
 }
 

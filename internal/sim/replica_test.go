@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -47,52 +48,6 @@ func (k lossyKeys) Commit(sync bool) error {
 		k.disk.saved = b.Bytes()
 	}
 	return err
-}
-
-// replicaNode runs a replica as a Node.
-type replicaNode struct {
-	replica *replica.Replica
-	clients map[uint64]*ask.Client // by session; all others are the cluster's own
-}
-
-// from says who makes a request.
-func (n replicaNode) from(data []byte) *ask.Client {
-	if len(n.clients) == 0 {
-		return nil
-	}
-	q, err := ask.DecodeRequest(data)
-	if err != nil {
-		panic(err)
-	}
-	return n.clients[q.Session]
-}
-
-func (n replicaNode) Step(in *Input, out *Output) {
-	var ours replica.Output
-	requests := make([]replica.Call, 0, len(in.Requests))
-	for _, r := range in.Requests {
-		requests = append(requests, replica.Call{Token: r.Token, Data: r.Data, From: n.from(r.Data)})
-	}
-	n.replica.Step(&replica.Input{Input: in.Input, Requests: requests}, &ours)
-	out.Output, out.Replies = ours.Output, calls(ours.Replies)
-}
-
-func (n replicaNode) Apply(out *Output) []Call {
-	replies, err := n.replica.Apply(out.Deliveries)
-	if err != nil {
-		panic(err)
-	}
-	return calls(replies)
-}
-
-func (n replicaNode) Wake() time.Duration { return n.replica.Wake() }
-
-func calls(from []replica.Call) []Call {
-	var to []Call
-	for _, c := range from {
-		to = append(to, Call{Token: c.Token, Data: c.Data})
-	}
-	return to
 }
 
 // replicas is one run.
@@ -133,7 +88,7 @@ func replicaRun(seed uint64) *replicas {
 }
 
 // boot starts a replica over what its disk holds.
-func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (Node, error) {
+func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (turn.Node, error) {
 	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), incarnation))
 	if disk == nil {
 		disk = &stored{keys: kv.NewMemory()}
@@ -151,15 +106,15 @@ func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records []
 	if err != nil {
 		return nil, err
 	}
-	made, err := replica.New(replica.Config{
+	return replica.New(replica.Config{
 		Partition: partition, Groups: r.groups, Self: self, Index: int(self-1) % 3, Incarnation: incarnation,
 	}, local, cross, keys, machine)
-	return replicaNode{made, bound}, err
 }
 
 // worker owns all files; some clients may speak for nobody else.
 var worker = posix.Cred{UID: 1000, GID: 1000}
 
+// bound are the clients that are not the cluster's own, by their sessions.
 var bound = map[uint64]*ask.Client{
 	102: {Name: "two", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
 	103: {Name: "three", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 5, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
@@ -335,7 +290,7 @@ func (c *simClient) command(p uint16, command meta.Command, want posix.Code, the
 func (c *simClient) ask(p uint16, q ask.Request, then func(ask.Reply)) {
 	q.Vector = slices.Clone(c.vector)
 	to := c.run.groups[p].Members[c.run.net.Rand().IntN(3)]
-	c.run.net.Call(to, q.Append(nil), 400*time.Millisecond, func(b []byte, ok bool) {
+	c.run.net.Call(to, turn.Call{Data: q.Append(nil), From: bound[q.Session]}, 400*time.Millisecond, func(b []byte, ok bool) {
 		if !ok {
 			c.ask(p, q, then)
 			return

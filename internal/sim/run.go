@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
@@ -181,7 +182,7 @@ func (r *run) play() (err error) {
 func (r *run) between(from, to time.Duration) time.Duration { return r.net.between(from, to) }
 
 // boot is a Boot.
-func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (Node, error) {
+func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (turn.Node, error) {
 	m := r.machines[self]
 	m.applied = m.durable
 	if incarnation > 1 {

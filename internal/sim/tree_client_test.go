@@ -8,6 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 )
 
 // treeClient does one operation after the other, as internal/client does: it looks where things are, asks one
@@ -107,7 +108,7 @@ func (c *treeClient) attempt(p uint16, q ask.Request) (reply ask.Reply, asked in
 		patience /= 10
 	}
 	c.await(func() {
-		c.run.net.Call(to, q.Append(nil), patience, func(b []byte, arrived bool) {
+		c.run.net.Call(to, turn.Call{Data: q.Append(nil)}, patience, func(b []byte, arrived bool) {
 			answer, ok = b, arrived
 			c.resume()
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
@@ -121,7 +122,7 @@ func treeMeta(partition uint16) meta.Config {
 }
 
 // boot starts a replica over what its disk holds.
-func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (Node, error) {
+func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (turn.Node, error) {
 	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), incarnation))
 	if disk == nil {
 		disk = &stored{keys: kv.NewMemory()}
@@ -147,7 +148,7 @@ func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]by
 	if err != nil {
 		return nil, err
 	}
-	n.replica, err = replica.New(replica.Config{
+	n.Replica, err = replica.New(replica.Config{
 		Partition: n.partition, Groups: treeGroups,
 		Self: self, Index: index, Incarnation: incarnation, Lease: cmp.Or(r.lease, time.Hour),
 	}, n.local, n.cross, n.keys, n.machine)
@@ -155,14 +156,14 @@ func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]by
 		return nil, err
 	}
 	for _, replaced := range group.replaced {
-		n.replica.Replace(replaced)
+		n.Replica.Replace(replaced)
 	}
 	return n, nil
 }
 
-// treeNode runs a replica as a Node.
+// treeNode is a replica under observation.
 type treeNode struct {
-	replicaNode
+	*replica.Replica
 	run         *tree
 	self        multicast.ProcessID
 	partition   uint16
@@ -178,7 +179,7 @@ type treeNode struct {
 }
 
 // count is how many commands of its partition the replica has executed, the present one included.
-func (n *treeNode) count() uint64 { return n.replica.Vector().Of(n.partition).Count }
+func (n *treeNode) count() uint64 { return n.Replica.Vector().Of(n.partition).Count }
 
 // Numbers of the formats that marks look into.
 const (
@@ -187,8 +188,8 @@ const (
 	envelopeRelay    = 4
 )
 
-func (n *treeNode) Step(in *Input, out *Output) {
-	n.replicaNode.Step(in, out)
+func (n *treeNode) Step(in *turn.Input, out *turn.Output) {
+	n.Replica.Step(in, out)
 	if out.Behind != (multicast.Position{}) && !n.behind {
 		n.behind = true
 		n.catchUp()
@@ -209,7 +210,7 @@ func (n *treeNode) Step(in *Input, out *Output) {
 	}
 }
 
-func (n *treeNode) Apply(out *Output) []Call {
+func (n *treeNode) Apply(out *turn.Output) ([]turn.Call, error) {
 	for i := range out.Deliveries {
 		d := &out.Deliveries[i]
 		r := varint.NewReader(d.Payload)

@@ -10,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -97,11 +98,11 @@ const envelopeDecide = 5
 
 // applyForetold applies deliveries. The outcome of a command of several partitions whose session ends between its votes and their
 // joining is stored nowhere: it is found out beforehand, on a copy.
-func (n *treeNode) applyForetold(out *Output) []Call {
+func (n *treeNode) applyForetold(out *turn.Output) ([]turn.Call, error) {
 	if n.run.lease == 0 {
-		return n.replicaNode.Apply(out)
+		return n.Replica.Apply(out)
 	}
-	var answers []Call
+	var answers []turn.Call
 	rest := *out
 	for i := range out.Deliveries {
 		at, votes, ok := decision(&out.Deliveries[i])
@@ -111,10 +112,15 @@ func (n *treeNode) applyForetold(out *Output) []Call {
 		done := len(out.Deliveries) - len(rest.Deliveries)
 		before := rest
 		before.Deliveries, rest.Deliveries = out.Deliveries[done:i], out.Deliveries[i:]
-		answers = append(answers, n.replicaNode.Apply(&before)...)
+		first, err := n.Replica.Apply(&before)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, first...)
 		n.foretell(at, votes)
 	}
-	return append(answers, n.replicaNode.Apply(&rest)...)
+	last, err := n.Replica.Apply(&rest)
+	return append(answers, last...), err
 }
 
 // decision reads what d decides, if it is in the order of a partition and decides something.

@@ -90,7 +90,7 @@ func (n *treeNode) fetch() {
 		return
 	}
 	var state bytes.Buffer
-	if err := replica.Export(&state, donor.replica.CoreStates(), donor.keys); err != nil {
+	if err := replica.Export(&state, donor.Replica.CoreStates(), donor.keys); err != nil {
 		n.run.fail("replica %d gives its state: %w", donor.self, err)
 	}
 	n.after(took, func() { n.adopt(&state) })
@@ -99,7 +99,7 @@ func (n *treeNode) fetch() {
 // adopt puts a state in the place of the own one and starts anew, maybe later.
 func (n *treeNode) adopt(state *bytes.Buffer) {
 	n.keys.adopting = true
-	err := n.replica.Adopt(state)
+	err := n.Replica.Adopt(state)
 	n.keys.adopting = false
 	switch {
 	case errors.Is(err, replica.ErrNotNewer):

@@ -18,7 +18,7 @@ func TestCoresImportNothingImpure(t *testing.T) {
 		for _, imported := range p.Imports {
 			for _, bad := range impure {
 				assert.False(t, imported == bad || strings.HasPrefix(imported, bad+"/"),
-					"%s imports %s: it is a core (floors 0-%d)", p.rel, imported, highestCore)
+					"%s imports %s: it is a core (floors 0-%d, internal/replica)", p.rel, imported, highestCore)
 			}
 		}
 	}
@@ -81,8 +81,7 @@ func TestBubblesAreMadeInOnePlace(t *testing.T) {
 
 func cores(t *testing.T) []*pkg {
 	return slices.DeleteFunc(slices.Clone(packages(t)), func(p *pkg) bool {
-		floor, ok := floorOf(p.rel)
-		return !ok || floor == support || floor > highestCore
+		return !isCore(p.rel)
 	})
 }
 

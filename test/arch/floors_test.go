@@ -34,7 +34,9 @@ var floors = map[string]int{
 
 	"internal/ask": 2,
 
-	"internal/replica": 3,
+	"internal/turn": 3,
+
+	"internal/replica": 4,
 
 	"internal/wire":     4,
 	"internal/kv":       4,
@@ -84,8 +86,14 @@ var floors = map[string]int{
 	"bench/...":                          support,
 }
 
-// highestCore is the highest floor of the pure packages.
+// highestCore is the highest floor on which all packages are pure. Package replica is a core above it.
 const highestCore = 3
+
+// isCore reports whether a package must be pure.
+func isCore(rel string) bool {
+	floor, listed := floorOf(rel)
+	return rel == "internal/replica" || listed && floor != support && floor <= highestCore
+}
 
 // owners says which packages may import an outside module. One library, one importer: it can be
 // replaced by changing one package.

@@ -22,6 +22,7 @@ import (
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -222,7 +223,7 @@ func (n *Network) Tick() {
 
 // Call implements client.Caller, for one of the cluster's own processes.
 func (n *Network) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
-	return n.call(ctx, to, replica.Call{Data: request})
+	return n.call(ctx, to, turn.Call{Data: request})
 }
 
 // Bound is a client.Caller for a client machine that is not the cluster's own.
@@ -235,10 +236,10 @@ type bound struct {
 
 // Call implements client.Caller.
 func (b bound) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
-	return b.network.call(ctx, to, replica.Call{Data: request, From: b.from})
+	return b.network.call(ctx, to, turn.Call{Data: request, From: b.from})
 }
 
-func (n *Network) call(ctx context.Context, to multicast.ProcessID, call replica.Call) ([]byte, error) {
+func (n *Network) call(ctx context.Context, to multicast.ProcessID, call turn.Call) ([]byte, error) {
 	answer, err := n.take(to, call)
 	if err != nil {
 		return nil, err
@@ -252,7 +253,7 @@ func (n *Network) call(ctx context.Context, to multicast.ProcessID, call replica
 }
 
 // take hands a request to a replica.
-func (n *Network) take(to multicast.ProcessID, call replica.Call) (answer chan []byte, err error) {
+func (n *Network) take(to multicast.ProcessID, call turn.Call) (answer chan []byte, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.calls[to]++
@@ -297,20 +298,20 @@ func (n *Network) turn() {
 func (n *Network) now() time.Duration { return time.Since(n.start) + 1 }
 
 // step lets m take a step, and reports whether it did anything or wants to.
-func (n *Network) step(m *member, requests ...replica.Call) (busy bool) {
-	in := replica.Input{Requests: requests}
+func (n *Network) step(m *member, requests ...turn.Call) (busy bool) {
+	in := turn.Input{Requests: requests}
 	in.Now = multicast.Instant{Mono: n.now(), Wall: time.Now().UnixNano()}
 	for len(m.inbox) > 0 && m.inbox[0].due <= in.Now.Mono {
 		in.Frames, m.inbox = append(in.Frames, m.inbox[0].Frame), m.inbox[1:]
 	}
-	var out replica.Output
+	var out turn.Output
 	m.replica.Step(&in, &out)
 	for _, f := range out.Frames {
 		if to := n.members[f.Peer]; to != nil && to.lives() {
 			to.inbox = append(to.inbox, letter{in.Now.Mono + n.delay, multicast.Frame{Peer: m.process, Data: f.Data}})
 		}
 	}
-	late, err := m.replica.Apply(out.Deliveries)
+	late, err := m.replica.Apply(&out)
 	if err != nil {
 		panic(err) // a store in memory does not fail
 	}

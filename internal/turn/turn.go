@@ -1,0 +1,59 @@
+package turn
+
+import (
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Call is a request of a client, or the reply to it. The stepper chooses the Token of a request, which is
+// unique in the life of the node; the node puts it into the reply.
+type Call struct {
+	Token uint64
+	Data  []byte      // for a replica: an encoded ask.Request or ask.Reply
+	From  *ask.Client // of a request: its client; nil: one of the cluster's own processes
+}
+
+// Input of a step: the input of the multicast core, and requests. The node may keep what a Call refers to; it
+// does not change it.
+type Input struct {
+	multicast.Input
+	Requests []Call
+	// Withdrawn are tokens of requests whose clients have given up: in the step of the request or in a later
+	// one, also if the request was answered meanwhile. The stepper drops further replies. The client reports a
+	// failure to its user, so the node must not order the request in a later step.
+	Withdrawn []uint64
+}
+
+// Reset empties in for reuse.
+func (in *Input) Reset() {
+	in.Input.Reset()
+	clear(in.Requests)
+	in.Requests, in.Withdrawn = in.Requests[:0], in.Withdrawn[:0]
+}
+
+// Output of a step: the output of the multicast core, and replies that wait for no record.
+type Output struct {
+	multicast.Output
+	Replies []Call
+}
+
+// Reset empties out for reuse.
+func (out *Output) Reset() {
+	out.Output.Reset()
+	clear(out.Replies)
+	out.Replies = out.Replies[:0]
+}
+
+// Node is a core with its state machine. Its methods are called by one goroutine at a time.
+type Node interface {
+	// Step consumes in and fills out, which the caller has reset. It neither blocks nor fails.
+	Step(in *Input, out *Output)
+	// Apply executes out.Deliveries of a step whose records are durable, in order, and returns the replies
+	// that result. An error means that the state machine has failed: the node must not be called again.
+	Apply(out *Output) ([]Call, error)
+	// Wake is the latest time of the next step, on Instant.Mono; 0: step only after an event. It is valid
+	// until the next call of Step or Apply, next to Output.Wake of the last step.
+	Wake() time.Duration
+}

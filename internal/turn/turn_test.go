@@ -1,0 +1,31 @@
+package turn
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// A stepper reuses one Input and one Output for all turns: nothing of a turn may reach the next one.
+func TestResetLeavesNothing(t *testing.T) {
+	calls := []Call{{Token: 7, Data: []byte("request")}}
+	in := Input{Requests: calls, Withdrawn: []uint64{7}}
+	in.Lead, in.Frames = true, []multicast.Frame{{Peer: 1}}
+	in.Reset()
+	require.Empty(t, in.Requests)
+	require.Empty(t, in.Withdrawn)
+	require.Empty(t, in.Frames)
+	require.False(t, in.Lead)
+	require.Zero(t, calls[0], "the bytes of a request are not held any more")
+
+	replies := []Call{{Token: 7, Data: []byte("reply")}}
+	out := Output{Replies: replies}
+	out.Wake, out.Records = 5, [][]byte{{1}}
+	out.Reset()
+	require.Empty(t, out.Replies)
+	require.Empty(t, out.Records)
+	require.Zero(t, out.Wake)
+	require.Zero(t, replies[0])
+}
