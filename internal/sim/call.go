@@ -10,20 +10,62 @@ import (
 // call is a request of a client that waits for its answer.
 type call struct {
 	turn.Call
-	done func(reply []byte, ok bool)
-	over bool
+	done      func(reply []byte, ok bool)
+	over      bool
+	taken     []taken
+	withdrawn bool // the process knows that the client has given up
 }
 
-// Call sends a request from a client outside of all processes to one of them, which knows it by a token that the
-// network chooses. done is called once: with the answer, or after the timeout with ok false. Then the request may
-// have had effect, may still have, or never will. Calls overtake each other, get lost and are repeated.
+// taken is the token under which a process has taken a call. A request that is repeated has several.
+type taken struct{ incarnation, token uint64 }
+
+// Call sends a request from a client outside of all processes to one of them, which knows it by a token
+// that the network chooses. done is called once: with the answer, or after the timeout with ok false. Then
+// the request may have had effect, may still have, or never will. Calls overtake each other, get lost and
+// are repeated. Of the calls that end by their timeouts, Faults.WithdrawPercent are withdrawn: the process
+// learns that nobody waits any more.
 func (n *Network) Call(to multicast.ProcessID, request turn.Call, timeout time.Duration, done func(reply []byte, ok bool)) {
 	c := &call{Call: request, done: done}
 	p := n.processes[to]
 	for range n.copies() {
 		n.Schedule(n.now+n.trip(), func() { p.request(c) })
 	}
-	n.Schedule(n.now+timeout, func() { c.finish(nil, false) })
+	n.Schedule(n.now+timeout, func() { n.giveUp(p, c) })
+}
+
+// giveUp ends a call that was not answered in time.
+func (n *Network) giveUp(p *process, c *call) {
+	if c.over {
+		return
+	}
+	if n.percent(n.cfg.Faults.WithdrawPercent) {
+		for range n.copies() {
+			n.Schedule(n.now+n.trip(), func() { p.withdraw(c) })
+		}
+	}
+	c.finish(nil, false)
+}
+
+// withdraw tells the process that nobody waits for the answer to a call. The call may be answered already, or
+// may be on its way still.
+func (p *process) withdraw(c *call) {
+	if !p.up || c.withdrawn {
+		return
+	}
+	c.withdrawn = true
+	for _, t := range c.taken {
+		if p.runs(t.incarnation) {
+			p.withdrawToken(t.token)
+			p.wake()
+		}
+	}
+}
+
+func (p *process) withdrawToken(token uint64) {
+	p.net.mark(Withdrawn)
+	p.net.trace.add(p.net.now, "withdraw", p.id, token)
+	delete(p.calls, token)
+	p.input.Withdrawn = append(p.input.Withdrawn, token)
 }
 
 // request hands a request to the process with a token of its own: it cannot know a repeated one.
@@ -32,9 +74,14 @@ func (p *process) request(c *call) {
 		return
 	}
 	p.net.token++
-	p.calls[p.net.token] = c
-	p.net.trace.add(p.net.now, "request", p.id, p.net.token, digest(c.Data))
-	p.input.Requests = append(p.input.Requests, turn.Call{Token: p.net.token, Data: c.Data, From: c.From})
+	token := p.net.token
+	p.calls[token] = c
+	c.taken = append(c.taken, taken{p.incarnation, token})
+	p.net.trace.add(p.net.now, "request", p.id, token, digest(c.Data))
+	p.input.Requests = append(p.input.Requests, turn.Call{Token: token, Data: c.Data, From: c.From})
+	if c.withdrawn {
+		p.withdrawToken(token)
+	}
 	p.wake()
 }
 

@@ -64,6 +64,9 @@ type Faults struct {
 
 	// Of each request and each answer of a call.
 	LossPercent, RepeatPercent int
+	// WithdrawPercent of the calls that end by their timeouts are withdrawn, also after Heal: the process
+	// learns of it, unless the message is lost.
+	WithdrawPercent int
 }
 
 // Default is a small network without faults: one group of three in one place.

@@ -20,7 +20,8 @@
 //     being written a random part has become durable, though nothing that they gate has
 //     left;
 //   - wall clocks differ, and jump; Mono counts from each start;
-//   - calls of clients get lost, also after they were executed, and are repeated.
+//   - calls of clients get lost, also after they were executed, and are repeated; those that
+//     end without an answer are withdrawn, or not.
 //
 // The package has no goroutine and reads no clock. It is for tests only.
 package sim

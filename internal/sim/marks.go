@@ -20,12 +20,13 @@ const (
 	Replaced                // a spare was started for a process that had been killed
 	Transferred             // a process took over the state of another
 	Moved                   // a process was asked to lead its group
+	Withdrawn               // a process learned that the client of a call had given up
 	markCount
 )
 
 var markNames = [markCount]string{
 	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
-	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved",
+	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved", "withdrawn",
 }
 
 // String gives the name that traces show.

@@ -147,12 +147,15 @@ func TestNetworkKeepsItsPromises(t *testing.T) {
 
 // echo answers requests, the even ones after a delay behind its gate.
 type echo struct {
+	t        *testing.T
 	executed map[string]int
 	gated    []turn.Call
+	taken    map[uint64]bool // tokens; false: withdrawn
 }
 
 func (e *echo) Step(in *turn.Input, out *turn.Output) {
 	for _, r := range in.Requests {
+		e.taken[r.Token] = true
 		e.executed[string(r.Data)]++
 		reply := turn.Call{Token: r.Token, Data: append([]byte("re "), r.Data...)}
 		if r.Data[len(r.Data)-1]%2 == 0 {
@@ -161,6 +164,10 @@ func (e *echo) Step(in *turn.Input, out *turn.Output) {
 		} else {
 			out.Replies = append(out.Replies, reply)
 		}
+	}
+	for _, token := range in.Withdrawn {
+		require.True(e.t, e.taken[token], "what is withdrawn was asked of this incarnation, and is withdrawn once")
+		e.taken[token] = false
 	}
 }
 
@@ -172,12 +179,15 @@ func (e *echo) Apply(*turn.Output) ([]turn.Call, error) {
 
 func (e *echo) Wake() time.Duration { return 0 }
 
-// TestCalls: each call ends once; an answered one was executed; those that were not answered may have been.
+// TestCalls: each call ends once; an answered one was executed; those that were not answered may have been, and some of
+// these are withdrawn.
 func TestCalls(t *testing.T) {
 	cfg, _ := config(3, 3)
-	cfg.Faults = Faults{Every: 20 * time.Millisecond, Longest: 50 * time.Millisecond, Pause: 1, Crash: 2, LossPercent: 10, RepeatPercent: 10}
+	cfg.Faults = Faults{Every: 20 * time.Millisecond, Longest: 50 * time.Millisecond, Pause: 1, Crash: 2, LossPercent: 10, RepeatPercent: 10, WithdrawPercent: 100}
 	executed := map[string]int{}
-	n, err := New(cfg, func(multicast.ProcessID, uint64, [][]byte) (turn.Node, error) { return &echo{executed: executed}, nil })
+	n, err := New(cfg, func(multicast.ProcessID, uint64, [][]byte) (turn.Node, error) {
+		return &echo{t: t, executed: executed, taken: map[uint64]bool{}}, nil
+	})
 	require.NoError(t, err)
 	var answered, lost, lostAndExecuted, repeated int
 	call := func(i int) {
@@ -209,6 +219,7 @@ func TestCalls(t *testing.T) {
 	require.Greater(t, lost, 100)
 	require.Greater(t, lostAndExecuted, 30)
 	require.Greater(t, repeated, 10)
+	require.Positive(t, n.Marks()[Withdrawn])
 	before := answered
 	for i := range 100 {
 		call(i)

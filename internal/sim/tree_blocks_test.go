@@ -19,7 +19,7 @@ import (
 func TestTreeBlocks(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 90, func(seed uint64) error { return treeRun(seed, treeBlocks(seed)).judge(reach) })
-	reach.require(t, blockWritten, blockCollected, blockSwept, copySwept, droppedAway, cameLate, lateRefused, otherSession, readLate,
+	reach.require(t, blockWritten, blockCollected, blockSwept, copySwept, droppedAway, cameLate, lateRefused, otherSession, readLate, withdrawnDone,
 		sessionExpired, movedAway, movedHome, reapedAway, replacedOne, tookOver)
 }
 
@@ -32,6 +32,7 @@ const (
 	cameLate       treeMark = "a write had effect that its client had given up"
 	lateRefused    treeMark = "a write was refused that came after its client had given it up and renewed its session"
 	otherSession   treeMark = "a write was refused that named blocks of a session that had ended"
+	withdrawnDone  treeMark = "a write that its client had given up and withdrawn had effect, or was refused"
 	readLate       treeMark = "a reader found a block deleted that it had been told of"
 )
 

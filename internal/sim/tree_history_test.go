@@ -52,6 +52,7 @@ type change struct {
 	made     uint64    // without votes: in the order of the partition of what it made, when it took effect there
 
 	gaveUp   bool        // its client did not wait for the answer
+	withdrew bool        // some replica has learned that its client did not wait
 	doubt    bool        // its session ended before its client was answered, so it may have taken effect, or may later
 	observed meta.Result // the answer that replicas have for it, once it has taken effect
 }

@@ -27,6 +27,7 @@ type tree struct {
 	stores  treeStores
 	clients []*treeClient
 	history history
+	waits   map[incarnation]*waits
 
 	challenge  *meta.Command // the other half of a duel, for whoever comes next
 	challenger *treeClient
@@ -55,7 +56,7 @@ const (
 func treeRun(seed uint64, setup treeSetup) *tree {
 	r := &tree{
 		treeSetup: setup, session: 99, disks: map[multicast.ProcessID]*stored{},
-		history: newHistory(), reach: treeReach{}, stores: newTreeStores(),
+		history: newHistory(), reach: treeReach{}, stores: newTreeStores(), waits: map[incarnation]*waits{},
 	}
 	for i := range treeGroups {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
@@ -122,8 +123,8 @@ func treeMeta(partition uint16) meta.Config {
 }
 
 // boot starts a replica over what its disk holds.
-func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (turn.Node, error) {
-	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), incarnation))
+func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (turn.Node, error) {
+	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), number))
 	if disk == nil {
 		disk = &stored{keys: kv.NewMemory()}
 		r.disks[self] = disk
@@ -131,7 +132,8 @@ func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]by
 		return nil, err
 	}
 	group, index := r.seat(self)
-	n := &treeNode{run: r, self: self, partition: group.partition(), incarnation: incarnation}
+	n := &treeNode{run: r, self: self, partition: group.partition(), incarnation: number, waits: newWaits()}
+	r.waits[incarnation{self, number}] = n.waits
 	records, err := r.endAdoption(self, disk, rng, records)
 	if err != nil {
 		return nil, err
@@ -150,7 +152,7 @@ func (r *tree) boot(self multicast.ProcessID, incarnation uint64, records [][]by
 	}
 	n.Replica, err = replica.New(replica.Config{
 		Partition: n.partition, Groups: treeGroups,
-		Self: self, Index: index, Incarnation: incarnation, Lease: cmp.Or(r.lease, time.Hour),
+		Self: self, Index: index, Incarnation: number, Lease: cmp.Or(r.lease, time.Hour),
 	}, n.local, n.cross, n.keys, n.machine)
 	if err != nil {
 		return nil, err
@@ -168,6 +170,7 @@ type treeNode struct {
 	self        multicast.ProcessID
 	partition   uint16
 	incarnation uint64
+	waits       *waits
 	keys        *observedKeys
 	machine     *meta.Machine
 	local       *primcast.Core
@@ -185,10 +188,13 @@ func (n *treeNode) count() uint64 { return n.Replica.Vector().Of(n.partition).Co
 const (
 	sectionOfReplica = 4
 	messageAsk       = 2
+	envelopeRequest  = 1
 	envelopeRelay    = 4
+	envelopeCommand  = 8
 )
 
 func (n *treeNode) Step(in *turn.Input, out *turn.Output) {
+	n.waits.take(n, in)
 	n.Replica.Step(in, out)
 	if out.Behind != (multicast.Position{}) && !n.behind {
 		n.behind = true
@@ -213,6 +219,7 @@ func (n *treeNode) Step(in *turn.Input, out *turn.Output) {
 func (n *treeNode) Apply(out *turn.Output) ([]turn.Call, error) {
 	for i := range out.Deliveries {
 		d := &out.Deliveries[i]
+		n.run.wasWaitedFor(d)
 		r := varint.NewReader(d.Payload)
 		_ = r.Int()
 		if len(d.Dest) == 1 && d.ID.Sender == n.self && r.Uint8() == envelopeRelay && !n.local.Leads() {

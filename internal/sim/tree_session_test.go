@@ -87,6 +87,9 @@ func (r *tree) inDoubt(u *change) bool {
 	}
 	u.result = u.observed
 	r.reach[happenedUnanswered]++
+	if u.gaveUp && u.withdrew {
+		r.reach[withdrawnDone]++
+	}
 	if u.gaveUp && u.result.Code == posix.OK {
 		r.reach[cameLate]++
 	}

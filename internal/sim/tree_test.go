@@ -43,11 +43,12 @@ const (
 	loopRefused    treeMark = "a rename of a directory below itself was refused over partitions"
 	checkpoints    treeMark = "a checkpoint of both orders was written"
 	dirAcross      treeMark = "a directory got another parent over partitions"
+	withdrawnThere treeMark = "a call for an update was withdrawn from a replica"
 )
 
 var treeMarks = []treeMark{
 	renamedAcross, refusedByLock, askedAgain, relayedByOther, movedAway, movedHome, reapedAway, heldUnlinked,
-	spreadMade, madeAlone, unmade, linkedAcross, loopRefused, dirAcross, checkpoints,
+	spreadMade, madeAlone, unmade, linkedAcross, loopRefused, dirAcross, checkpoints, withdrawnThere,
 }
 
 // treeReach counts how often they were.
@@ -91,7 +92,7 @@ func treeConfig(seed uint64) Config {
 	cfg.Faults = Faults{
 		Every: 250 * time.Millisecond, Longest: 300 * time.Millisecond,
 		Pause: 2, Stall: 2, Reset: 1, SlowDisk: 1, Jump: 1, Crash: 3, CrashAll: 1, Cut: 2, Lag: 1, Chase: 2, Move: 1, LagMax: time.Second,
-		LossPercent: 5, RepeatPercent: 5,
+		LossPercent: 5, RepeatPercent: 5, WithdrawPercent: 50,
 	}
 	return cfg
 }
