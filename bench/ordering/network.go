@@ -78,7 +78,7 @@ func (n *network) process(id multicast.ProcessID) *process { return n.processes[
 // schedule has f called at a time that is not past.
 func (n *network) schedule(at time.Duration, f func()) {
 	n.seq++
-	n.queue.push(event{at: at, seq: n.seq, what: f})
+	n.queue.Push(event{at: at, seq: n.seq, what: f})
 }
 
 // slice is how many events happen between two looks at the world outside.
@@ -87,7 +87,7 @@ const slice = 256
 // run lets everything happen up to a time. Now and then it calls between, which ends the run with an error.
 func (n *network) run(until time.Duration, between func() error) error {
 	for i := 1; len(n.queue) > 0 && n.queue[0].at <= until; i++ {
-		e := n.queue.pop()
+		e := n.queue.Pop()
 		n.now = e.at
 		e.what()
 		if i%slice == 0 {

@@ -73,7 +73,7 @@ func (n *Network) Events() uint64 { return n.trace.events }
 // Schedule has f called at a time; if that is past, as soon as possible.
 func (n *Network) Schedule(at time.Duration, f func()) {
 	n.seq++
-	n.queue.push(event{at: max(at, n.now), seq: n.seq, what: f})
+	n.queue.Push(event{at: max(at, n.now), seq: n.seq, what: f})
 }
 
 // Err is why the run has ended: a process could not start.
@@ -93,7 +93,7 @@ func (n *Network) Run(until time.Duration) bool {
 			n.now = until
 			return true
 		}
-		e := n.queue.pop()
+		e := n.queue.Pop()
 		n.now = e.at
 		e.what()
 	}

@@ -1,16 +1,17 @@
 package transport
 
 import (
-	"container/heap"
 	"sync"
 	"time"
+
+	"github.com/globalfs/globalfs/internal/heap"
 )
 
 // flight holds the frames that are under way in a Local network with delays: a heap by
 // time of arrival and one timer. The mutex of the network guards it.
 type flight struct {
 	land    func(localArrival)
-	queue   flightQueue
+	queue   heap.Heap[*inFlight]
 	count   uint64 // orders frames that arrive at the same time
 	timer   *time.Timer
 	stopped bool
@@ -24,7 +25,7 @@ func (f *flight) add(due time.Time, a localArrival, mu *sync.Mutex) {
 		return
 	}
 	f.count++
-	heap.Push(&f.queue, inFlight{due, f.count, a})
+	f.queue.Push(&inFlight{due, f.count, a})
 	if f.timer == nil {
 		f.timer = time.AfterFunc(time.Until(due), func() {
 			mu.Lock()
@@ -40,7 +41,7 @@ func (f *flight) add(due time.Time, a localArrival, mu *sync.Mutex) {
 func (f *flight) arrive() {
 	now := time.Now()
 	for len(f.queue) > 0 && !f.queue[0].due.After(now) {
-		f.land(heap.Pop(&f.queue).(inFlight).localArrival)
+		f.land(f.queue.Pop().localArrival)
 	}
 	if len(f.queue) > 0 && !f.stopped {
 		f.timer.Reset(time.Until(f.queue[0].due))
@@ -55,28 +56,20 @@ func (f *flight) stop() {
 	}
 }
 
+// inFlight is one frame under way.
 type inFlight struct {
 	due   time.Time
 	count uint64
 	localArrival
 }
 
-// flightQueue is a heap.Interface.
-type flightQueue []inFlight
-
-func (q flightQueue) Len() int { return len(q) }
-func (q flightQueue) Less(i, j int) bool {
-	if q[i].due.Equal(q[j].due) {
-		return q[i].count < q[j].count
+// Before implements heap.Item.
+func (f *inFlight) Before(other *inFlight) bool {
+	if f.due.Equal(other.due) {
+		return f.count < other.count
 	}
-	return q[i].due.Before(q[j].due)
+	return f.due.Before(other.due)
 }
-func (q flightQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *flightQueue) Push(x any)   { *q = append(*q, x.(inFlight)) }
-func (q *flightQueue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	old[len(old)-1] = inFlight{}
-	*q = old[:len(old)-1]
-	return last
-}
+
+// Moved implements heap.Item.
+func (*inFlight) Moved(int) {}

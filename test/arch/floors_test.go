@@ -18,6 +18,7 @@ var floors = map[string]int{
 	"internal/posix":     0,
 	"internal/invariant": 0,
 	"internal/varint":    0,
+	"internal/heap":      0,
 
 	"pkg/multicast/primcast": 1,
 	"pkg/multicast/skeen":    1,

@@ -116,28 +116,8 @@ func (p *path) reshape(link Link, now time.Duration) {
 	}
 }
 
-// schedule is a heap of the paths with packets in flight, by the due time of their first.
-type schedule []*path
+// Before implements heap.Item: both paths have packets in flight, and the next packet of p is due first.
+func (p *path) Before(other *path) bool { return p.due() < other.due() }
 
-func (s schedule) Len() int           { return len(s) }
-func (s schedule) Less(i, j int) bool { return s[i].due() < s[j].due() }
-func (s schedule) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i, j
-}
-
-// Push is of container/heap.
-func (s *schedule) Push(x any) {
-	p := x.(*path)
-	p.index = len(*s)
-	*s = append(*s, p)
-}
-
-// Pop is of container/heap.
-func (s *schedule) Pop() any {
-	last := len(*s) - 1
-	p := (*s)[last]
-	p.index = -1
-	*s = (*s)[:last]
-	return p
-}
+// Moved implements heap.Item.
+func (p *path) Moved(to int) { p.index = to }

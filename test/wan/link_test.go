@@ -1,13 +1,14 @@
 package wan
 
 import (
-	"container/heap"
 	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/heap"
 )
 
 func seeded() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
@@ -136,18 +137,18 @@ func TestQueueIsFIFO(t *testing.T) {
 
 func TestScheduleGivesWhatIsDueFirst(t *testing.T) {
 	random := seeded()
-	var s schedule
+	var s heap.Heap[*path]
 	for range 100 {
 		p := shaped(Link{})
 		p.push(nil, time.Duration(random.IntN(1000)))
-		heap.Push(&s, p)
+		s.Push(p)
 	}
 	for i, p := range s {
 		require.Equal(t, i, p.index)
 	}
 	last := time.Duration(0)
 	for len(s) > 0 {
-		p := heap.Pop(&s).(*path)
+		p := s.Pop()
 		require.GreaterOrEqual(t, p.due(), last)
 		require.Equal(t, -1, p.index)
 		last = p.due()

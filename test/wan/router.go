@@ -1,7 +1,6 @@
 package wan
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/globalfs/globalfs/internal/heap"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -32,11 +32,11 @@ type router struct {
 	done  chan struct{}
 
 	mu       sync.Mutex
-	paths    []path   // GUARDED_BY mu; from the i-th host to the j-th at i*len(hosts)+j
-	schedule schedule // GUARDED_BY mu
-	late     lateness // GUARDED_BY mu
-	ending   bool     // GUARDED_BY mu
-	failed   error    // GUARDED_BY mu; what stopped the router
+	paths    []path           // GUARDED_BY mu; from the i-th host to the j-th at i*len(hosts)+j
+	schedule heap.Heap[*path] // the paths with packets in flight; GUARDED_BY mu
+	late     lateness         // GUARDED_BY mu
+	ending   bool             // GUARDED_BY mu
+	failed   error            // GUARDED_BY mu; what stopped the router
 
 	random  *rand.Rand // the rest is of the goroutine alone
 	pool    pool
@@ -171,9 +171,9 @@ func (r *router) deliver() {
 		r.late.add(now - p.due())
 		frame := p.pop()
 		if p.inFlight() {
-			heap.Fix(&r.schedule, 0)
+			r.schedule.Fix(0)
 		} else {
-			heap.Pop(&r.schedule)
+			r.schedule.Pop()
 		}
 		if p.Down {
 			p.Dropped++
@@ -230,7 +230,7 @@ func (r *router) send(p *path, frame []byte, now time.Duration) {
 	copy(kept, frame)
 	p.push(kept, due)
 	if p.index < 0 {
-		heap.Push(&r.schedule, p)
+		r.schedule.Push(p)
 	}
 }
 
@@ -247,7 +247,7 @@ func (r *router) write(p *path, frame []byte) {
 func (r *router) reshape(p *path, link Link) {
 	p.reshape(link, r.now())
 	if p.index >= 0 {
-		heap.Fix(&r.schedule, p.index)
+		r.schedule.Fix(p.index)
 	}
 }
 

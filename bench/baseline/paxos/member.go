@@ -7,6 +7,7 @@ import (
 
 	"github.com/globalfs/globalfs/bench/baseline/queues"
 	"github.com/globalfs/globalfs/bench/baseline/routes"
+	"github.com/globalfs/globalfs/internal/heap"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -78,7 +79,7 @@ type Member struct {
 	clock    multicast.Timestamp   // I1
 	kept     int                   // messages of all peers
 	free     []*Message            // for reuse
-	pending  queues.Heap[*Message] // I2
+	pending  heap.Heap[*Message]   // I2
 	unforgot queues.FIFO[*Message] // delivered here, perhaps not everywhere, in the order of delivery
 
 	out     *multicast.Output  // of this step

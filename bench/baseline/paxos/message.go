@@ -39,11 +39,11 @@ func (m *Message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
-// Before implements queues.Item.
+// Before implements heap.Item.
 func (m *Message) Before(other *Message) bool { return m.position().Compare(other.position()) < 0 }
 
-// Slot implements queues.Item.
-func (m *Message) Slot() *int { return &m.slot }
+// Moved implements heap.Item.
+func (m *Message) Moved(to int) { m.slot = to }
 
 // deliveredByAll reports whether all destination groups have delivered m, which is delivered here.
 func (m *Message) deliveredByAll() bool {

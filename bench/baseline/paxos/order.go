@@ -219,5 +219,5 @@ func (c *Member) Commit(m *Message, ts multicast.Timestamp) {
 		return
 	}
 	m.bound, m.final = ts, true
-	c.pending.Raised(m)
+	c.pending.Fix(m.slot)
 }

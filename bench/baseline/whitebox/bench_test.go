@@ -104,7 +104,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 	for range 300 {
 		l.round(1, payload, 0, 1)
 	}
-	before := heap()
+	before := heapBytes()
 	for i := range 20_000 {
 		l.round(4, payload, 0, 1)
 		for p, c := range l.cores {
@@ -113,7 +113,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 			}
 		}
 	}
-	require.Less(t, heap(), before+4<<20, "80,000 messages of 1 KiB")
+	require.Less(t, heapBytes(), before+4<<20, "80,000 messages of 1 KiB")
 	for range 300 {
 		l.round(0, nil)
 	}
@@ -123,7 +123,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 	require.Equal(t, 3*3*10+2*3*(300+80_000), l.delivered)
 }
 
-func heap() uint64 {
+func heapBytes() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

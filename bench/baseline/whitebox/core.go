@@ -7,6 +7,7 @@ import (
 
 	"github.com/globalfs/globalfs/bench/baseline/queues"
 	"github.com/globalfs/globalfs/bench/baseline/routes"
+	"github.com/globalfs/globalfs/internal/heap"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -65,7 +66,7 @@ type Core struct {
 	clock    multicast.Timestamp
 	messages map[multicast.MessageID]*message
 	free     []*message            // for reuse
-	pending  queues.Heap[*message] // I2; at a leader
+	pending  heap.Heap[*message]   // I2; at a leader
 	unforgot queues.FIFO[*message] // delivered here, perhaps not everywhere, in the order of delivery
 
 	out      *multicast.Output   // of this step

@@ -32,11 +32,11 @@ func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
-// Before implements queues.Item.
+// Before implements heap.Item.
 func (m *message) Before(other *message) bool { return m.position().Compare(other.position()) < 0 }
 
-// Slot implements queues.Item.
-func (m *message) Slot() *int { return &m.slot }
+// Moved implements heap.Item.
+func (m *message) Moved(to int) { m.slot = to }
 
 // multicast is the first step, at the sender.
 func (c *Core) multicast(m *multicast.Message) {
@@ -206,7 +206,7 @@ func (c *Core) count(m *message, index int, q *peer) {
 			c.broken("commits against I1 or I2", m.ID)
 		}
 		m.committed, m.bound = true, m.final
-		c.pending.Raised(m)
+		c.pending.Fix(m.slot)
 	}
 }
 
