@@ -75,6 +75,7 @@ var floors = map[string]int{
 	"test/wan":     6, // benchmarks use them, too
 	"test/cluster": 7,
 
+	"bench/baseline/baselinetest":        support,
 	"internal/sim":                       support,
 	"internal/meta/metatest":             support,
 	"internal/block/blocktest":           support,

@@ -5,25 +5,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/bench/baseline/baselinetest"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-var twoGroups = []multicast.Group{
-	{ID: 1, Members: []multicast.ProcessID{1, 2, 3}}, {ID: 300, Members: []multicast.ProcessID{4, 5, 6}},
-}
+var twoGroups = baselinetest.TwoGroups()
 
 func newCore(t testing.TB, self multicast.ProcessID) *Core {
 	c, err := New(Config{Self: self, Groups: twoGroups})
 	require.NoError(t, err)
 	return c
-}
-
-func encoded(dest ...multicast.GroupID) (b []byte) {
-	for _, g := range dest {
-		b = varint.AppendUint(b, g)
-	}
-	return b
 }
 
 func frame(all ...packet) (b []byte) {
@@ -33,14 +24,9 @@ func frame(all ...packet) (b []byte) {
 	return b
 }
 
-func receive(c *Core, from multicast.ProcessID, data []byte) (out multicast.Output) {
-	c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: from}, {Peer: from, Data: data}}}, &out)
-	return out
-}
-
 func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	id := multicast.MessageID{Sender: 4, Seq: 1}
-	one, both := encoded(1), encoded(1, 300)
+	one, both := baselinetest.Route(1), baselinetest.Route(1, 300)
 	for name, c := range map[string]struct {
 		self, from multicast.ProcessID
 		data       []byte
@@ -49,11 +35,11 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 		"unknown ring":                  {2, 1, []byte{byte(kindDecided), 2, 0}},
 		"cut short":                     {1, 4, frame(packet{kind: kindPropose, id: id, route: both})[:4]},
 		"from nobody":                   {1, 9, frame(packet{kind: kindPropose, id: id, route: both})},
-		"PROPOSE to another ring":       {1, 4, frame(packet{kind: kindPropose, id: id, route: encoded(300)})},
+		"PROPOSE to another ring":       {1, 4, frame(packet{kind: kindPropose, id: id, route: baselinetest.Route(300)})},
 		"PROPOSE to no coordinator":     {2, 4, frame(packet{kind: kindPropose, id: id, route: one})},
 		"PROPOSE of another sender":     {1, 5, frame(packet{kind: kindPropose, id: id, route: both})},
-		"PROPOSE to an unknown group":   {1, 4, frame(packet{kind: kindPropose, id: id, route: encoded(2)})},
-		"PROPOSE to a group twice":      {1, 4, frame(packet{kind: kindPropose, id: id, route: encoded(1, 1)})},
+		"PROPOSE to an unknown group":   {1, 4, frame(packet{kind: kindPropose, id: id, route: baselinetest.Route(2)})},
+		"PROPOSE to a group twice":      {1, 4, frame(packet{kind: kindPropose, id: id, route: baselinetest.Route(1, 1)})},
 		"PROPOSE to nobody":             {1, 4, frame(packet{kind: kindPropose, id: id})},
 		"PROPOSE after the end":         {1, 4, frame(packet{kind: kindPropose, id: id, route: one, after: maxNumber})},
 		"VALUE against the ring":        {2, 3, frame(packet{kind: kindValue, id: id, route: one})},
@@ -68,7 +54,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 		"a number that is too high":     {1, 3, frame(packet{kind: kindDecided, slot: maxNumber + 1})},
 	} {
 		core := newCore(t, c.self)
-		require.Empty(t, receive(core, c.from, c.data).Deliveries, name)
+		require.Empty(t, baselinetest.Receive(core, c.from, c.data).Deliveries, name)
 		require.NotZero(t, core.Stats().Malformed, name)
 	}
 }
@@ -82,32 +68,32 @@ func TestARound(t *testing.T) {
 		cores = append(cores, c)
 	}
 	first, second, third := cores[0], cores[1], cores[2]
-	receive(first, 3, nil)
-	receive(second, 3, nil)
-	receive(third, 1, nil)
-	propose := frame(packet{kind: kindPropose, id: multicast.MessageID{Sender: 2, Seq: 1}, route: encoded(1), after: 41, payload: []byte("x")})
-	out := receive(first, 2, propose)
+	baselinetest.Receive(first, 3, nil)
+	baselinetest.Receive(second, 3, nil)
+	baselinetest.Receive(third, 1, nil)
+	propose := frame(packet{kind: kindPropose, id: multicast.MessageID{Sender: 2, Seq: 1}, route: baselinetest.Route(1), after: 41, payload: []byte("x")})
+	out := baselinetest.Receive(first, 2, propose)
 	require.Empty(t, out.Deliveries)
 	require.Len(t, out.Frames, 1)
 	require.EqualValues(t, 2, out.Frames[0].Peer)
 	value := out.Frames[0].Data
 
-	out = receive(second, 1, value)
+	out = baselinetest.Receive(second, 1, value)
 	require.Len(t, out.Deliveries, 1, "two votes of three")
 	require.EqualValues(t, 43, out.Deliveries[0].Final, "places above 41 in the group's ring are odd: M is 1")
 	require.EqualValues(t, 44, out.Safe)
 	require.Equal(t, []multicast.Frame{{Peer: 3, Data: value}}, out.Frames)
 
-	out = receive(third, 2, value)
+	out = baselinetest.Receive(third, 2, value)
 	require.Len(t, out.Deliveries, 1)
 	require.Len(t, out.Frames, 1)
 	decided := frame(packet{kind: kindDecided, slot: 22})
 	require.Equal(t, []multicast.Frame{{Peer: 1, Data: decided}}, out.Frames)
 
-	out = receive(first, 3, decided)
+	out = baselinetest.Receive(first, 3, decided)
 	require.Len(t, out.Deliveries, 1)
 	require.Empty(t, out.Frames, "the second knows by its own vote")
-	receive(first, 2, propose)
+	baselinetest.Receive(first, 2, propose)
 	require.EqualValues(t, 1, first.Stats().Malformed, "a number that was used")
 }
 
@@ -153,11 +139,11 @@ func TestConfigReplayAndProposals(t *testing.T) {
 // TestManyProposals: a coordinator orders some of them in a step, in their order, and the rest in the next ones.
 func TestManyProposals(t *testing.T) {
 	c := newCore(t, 1)
-	receive(c, 2, nil)
+	baselinetest.Receive(c, 2, nil)
 	var all []packet
 	for seq := range uint64(10) {
 		id := multicast.MessageID{Sender: 4, Seq: seq + 1}
-		all = append(all, packet{kind: kindPropose, id: id, route: encoded(1, 300), payload: make([]byte, maxStep/4)})
+		all = append(all, packet{kind: kindPropose, id: id, route: baselinetest.Route(1, 300), payload: make([]byte, maxStep/4)})
 	}
 	all[9].payload = make([]byte, 2*maxStep) // alone
 	in := multicast.Input{Frames: []multicast.Frame{{Peer: 4}, {Peer: 4, Data: frame(all...)}}}
@@ -187,31 +173,15 @@ func TestManyProposals(t *testing.T) {
 
 func seeds(f *testing.F) {
 	id := multicast.MessageID{Sender: 4, Seq: 300}
-	f.Add(frame(packet{kind: kindPropose, id: id, route: encoded(1, 300), after: 5, payload: []byte("x")}, packet{kind: kindPropose, id: id, route: encoded(1)}))
-	f.Add(frame(packet{kind: kindValue, id: id, route: encoded(1), payload: []byte("x")}, packet{kind: kindSkip, slot: 1, count: 300}))
+	f.Add(frame(packet{kind: kindPropose, id: id, route: baselinetest.Route(1, 300), after: 5, payload: []byte("x")}, packet{kind: kindPropose, id: id, route: baselinetest.Route(1)}))
+	f.Add(frame(packet{kind: kindValue, id: id, route: baselinetest.Route(1), payload: []byte("x")}, packet{kind: kindSkip, slot: 1, count: 300}))
 	f.Add(frame(packet{kind: kindSkip, rank: 1, count: 7}, packet{kind: kindDecided, rank: 1, slot: 7}))
 	f.Add([]byte{byte(kindPropose), 4, 1, 200, 1})
 }
 
 func FuzzCodec(f *testing.F) {
 	seeds(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var all []packet
-		for r := varint.NewReader(data); r.Len() > 0; {
-			var p packet
-			if p.read(r); r.Err() != nil {
-				return
-			}
-			all = append(all, p)
-		}
-		r := varint.NewReader(frame(all...))
-		for i := range all {
-			var p packet
-			p.read(r)
-			require.Equal(t, all[i], p)
-		}
-		require.NoError(t, r.Done())
-	})
+	baselinetest.FuzzCodec(f, (*packet).read, frame)
 }
 
 // FuzzStep: whatever comes from any process stops neither a coordinator nor another one.
@@ -221,7 +191,7 @@ func FuzzStep(f *testing.F) {
 		for _, self := range []multicast.ProcessID{1, 2, 4} {
 			c := newCore(t, self)
 			for from := range multicast.ProcessID(7) {
-				receive(c, from+1, data)
+				baselinetest.Receive(c, from+1, data)
 			}
 		}
 	})

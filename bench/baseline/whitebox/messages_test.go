@@ -5,26 +5,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/bench/baseline/baselinetest"
 	"github.com/globalfs/globalfs/bench/baseline/routes"
-	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-var twoGroups = []multicast.Group{
-	{ID: 1, Members: []multicast.ProcessID{1, 2, 3}}, {ID: 300, Members: []multicast.ProcessID{4, 5, 6}},
-}
+var twoGroups = baselinetest.TwoGroups()
 
 func newCore(t testing.TB, self multicast.ProcessID) *Core {
 	c, err := New(Config{Self: self, Groups: twoGroups})
 	require.NoError(t, err)
 	return c
-}
-
-func encoded(dest ...multicast.GroupID) (b []byte) {
-	for _, g := range dest {
-		b = varint.AppendUint(b, g)
-	}
-	return b
 }
 
 func frame(all ...packet) (b []byte) {
@@ -34,14 +25,9 @@ func frame(all ...packet) (b []byte) {
 	return b
 }
 
-func receive(c *Core, from multicast.ProcessID, data []byte) (out multicast.Output) {
-	c.Step(&multicast.Input{Frames: []multicast.Frame{{Peer: from}, {Peer: from, Data: data}}}, &out)
-	return out
-}
-
 func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	id := multicast.MessageID{Sender: 4, Seq: 1}
-	both := encoded(1, 300)
+	both := baselinetest.Route(1, 300)
 	for name, c := range map[string]struct {
 		self, from multicast.ProcessID
 		data       []byte
@@ -51,13 +37,13 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 		"from nobody":                      {1, 9, frame(packet{kind: kindAck, id: id})},
 		"MULTICAST to a follower":          {2, 4, frame(packet{kind: kindMulticast, id: id, route: both})},
 		"MULTICAST of another sender":      {1, 5, frame(packet{kind: kindMulticast, id: id, route: both})},
-		"MULTICAST to others":              {1, 4, frame(packet{kind: kindMulticast, id: id, route: encoded(300)})},
-		"MULTICAST to an unknown group":    {1, 4, frame(packet{kind: kindMulticast, id: id, route: encoded(1, 2)})},
-		"MULTICAST to a group twice":       {1, 4, frame(packet{kind: kindMulticast, id: id, route: encoded(1, 1)})},
+		"MULTICAST to others":              {1, 4, frame(packet{kind: kindMulticast, id: id, route: baselinetest.Route(300)})},
+		"MULTICAST to an unknown group":    {1, 4, frame(packet{kind: kindMulticast, id: id, route: baselinetest.Route(1, 2)})},
+		"MULTICAST to a group twice":       {1, 4, frame(packet{kind: kindMulticast, id: id, route: baselinetest.Route(1, 1)})},
 		"MULTICAST to nobody":              {1, 4, frame(packet{kind: kindMulticast, id: id})},
 		"ACCEPT of a follower":             {1, 5, frame(packet{kind: kindAccept, id: id, route: both, ts: 1})},
 		"ACCEPT with local timestamp 0":    {1, 4, frame(packet{kind: kindAccept, id: id, route: both})},
-		"ACCEPT of a group not in it":      {1, 4, frame(packet{kind: kindAccept, id: id, route: encoded(1), ts: 1})},
+		"ACCEPT of a group not in it":      {1, 4, frame(packet{kind: kindAccept, id: id, route: baselinetest.Route(1), ts: 1})},
 		"ACCEPT of an unknown sender":      {1, 4, frame(packet{kind: kindAccept, id: multicast.MessageID{Sender: 9, Seq: 1}, route: both, ts: 1})},
 		"ACCEPT_ACK of an unknown message": {1, 4, frame(packet{kind: kindAck, id: id})},
 		"DELIVER of an unknown message":    {2, 1, frame(packet{kind: kindDeliver, id: id, ts: 1})},
@@ -68,7 +54,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 		"a number that is too high":        {1, 4, frame(packet{kind: kindDelivered, id: id, ts: maxNumber + 1})},
 	} {
 		core := newCore(t, c.self)
-		require.Empty(t, receive(core, c.from, c.data).Deliveries, name)
+		require.Empty(t, baselinetest.Receive(core, c.from, c.data).Deliveries, name)
 		require.NotZero(t, core.Stats().Malformed, name)
 	}
 }
@@ -77,15 +63,15 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 func TestASecondVoteCountsOnce(t *testing.T) {
 	c := newCore(t, 1)
 	id := multicast.MessageID{Sender: 4, Seq: 1}
-	both := encoded(1, 300)
-	receive(c, 4, frame(packet{kind: kindMulticast, id: id, route: both}, packet{kind: kindAccept, id: id, route: both, ts: 7}))
-	require.Empty(t, receive(c, 4, frame(packet{kind: kindAccept, id: id, route: both, ts: 9})).Deliveries)
+	both := baselinetest.Route(1, 300)
+	baselinetest.Receive(c, 4, frame(packet{kind: kindMulticast, id: id, route: both}, packet{kind: kindAccept, id: id, route: both, ts: 7}))
+	require.Empty(t, baselinetest.Receive(c, 4, frame(packet{kind: kindAccept, id: id, route: both, ts: 9})).Deliveries)
 	require.EqualValues(t, 1, c.Stats().Malformed)
 	for range 3 { // process 1 itself and 4: no quorum of either group
-		require.Empty(t, receive(c, 4, frame(packet{kind: kindAck, id: id})).Deliveries)
+		require.Empty(t, baselinetest.Receive(c, 4, frame(packet{kind: kindAck, id: id})).Deliveries)
 	}
-	require.Empty(t, receive(c, 5, frame(packet{kind: kindAck, id: id})).Deliveries)
-	out := receive(c, 2, frame(packet{kind: kindAck, id: id}))
+	require.Empty(t, baselinetest.Receive(c, 5, frame(packet{kind: kindAck, id: id})).Deliveries)
+	out := baselinetest.Receive(c, 2, frame(packet{kind: kindAck, id: id}))
 	require.Len(t, out.Deliveries, 1)
 	require.EqualValues(t, 7, out.Deliveries[0].Final)
 	require.EqualValues(t, 7, out.Safe)
@@ -143,7 +129,7 @@ func TestRoutesAreBounded(t *testing.T) {
 
 func seeds(f *testing.F) {
 	id := multicast.MessageID{Sender: 4, Seq: 300}
-	both := encoded(1, 300)
+	both := baselinetest.Route(1, 300)
 	f.Add(frame(packet{kind: kindMulticast, id: id, route: both, after: 5, payload: []byte("x")}, packet{kind: kindAccept, id: id, route: both, ts: 300}))
 	f.Add(frame(packet{kind: kindAck, id: id}, packet{kind: kindDeliver, id: id, ts: 7}, packet{kind: kindDelivered, id: id, ts: 7}, packet{kind: kindForget, id: id, ts: 7}))
 	f.Add([]byte{byte(kindMulticast), 4, 1, 200, 1})
@@ -151,23 +137,7 @@ func seeds(f *testing.F) {
 
 func FuzzCodec(f *testing.F) {
 	seeds(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var all []packet
-		for r := varint.NewReader(data); r.Len() > 0; {
-			var p packet
-			if p.read(r); r.Err() != nil {
-				return
-			}
-			all = append(all, p)
-		}
-		r := varint.NewReader(frame(all...))
-		for i := range all {
-			var p packet
-			p.read(r)
-			require.Equal(t, all[i], p)
-		}
-		require.NoError(t, r.Done())
-	})
+	baselinetest.FuzzCodec(f, (*packet).read, frame)
 }
 
 // FuzzStep: whatever comes from any process breaks no invariant of a leader or a follower.
@@ -177,7 +147,7 @@ func FuzzStep(f *testing.F) {
 		for _, self := range []multicast.ProcessID{1, 2} {
 			c := newCore(t, self)
 			for from := range multicast.ProcessID(7) {
-				receive(c, from+1, data)
+				baselinetest.Receive(c, from+1, data)
 			}
 		}
 	})
