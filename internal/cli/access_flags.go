@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 )
@@ -51,7 +52,7 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 	if certs != "" {
 		files, err := findCertificate(certs, roles...)
 		if err != nil {
-			return nil, inputError{err}
+			return nil, command.InputError(err)
 		}
 		cfg.Certificates = files
 	}

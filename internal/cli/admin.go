@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -28,7 +29,7 @@ hear of them and do the work in the background: 'globalfs status' shows it. In a
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
   globalfs admin drain us-west-2a
   globalfs admin move-leader 0 eu-west-1a`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminForget(logging))
@@ -60,7 +61,7 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 		return err
 	}
 	if f.output == "json" {
-		return printJSON(cmd.OutOrStdout(), changed)
+		return command.PrintJSON(cmd.OutOrStdout(), changed)
 	}
 	for _, note := range changed.Notes {
 		fmt.Fprintln(cmd.OutOrStdout(), note)
@@ -83,7 +84,7 @@ blocks; replicas move to it when another server is drained, or by 'admin replace
 		Args:    twoArguments("a REGION and the new server's HOST:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := topology.CheckAddress(args[1]); err != nil {
-				return inputError{err}
+				return command.InputError(err)
 			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Join, Region: topology.Region(args[0]), Address: args[1]},
 				"%[1]s: start it with 'globalfs server %[1]s' on its host")
@@ -171,7 +172,7 @@ data directories stay as they are: a new cluster of the name needs empty ones.`,
 		Example: `  globalfs admin forget prod --config cluster.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{errors.New("forget: give the name of the CLUSTER, as its file has it")}
+				return command.UsageError(errors.New("forget: give the name of the CLUSTER, as its file has it"))
 			}
 			return nil
 		},
@@ -181,7 +182,7 @@ data directories stay as they are: a new cluster of the name needs empty ones.`,
 				return err
 			}
 			if args[0] != file.Name {
-				return inputError{fmt.Errorf("%s: the cluster of this file is %s", args[0], file.Name)}
+				return command.InputError(fmt.Errorf("%s: the cluster of this file is %s", args[0], file.Name))
 			}
 			logger, err := logging.logger()
 			if err != nil {
@@ -200,7 +201,7 @@ data directories stay as they are: a new cluster of the name needs empty ones.`,
 
 func oneServer(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s: give one SERVER", cmd.Name())}
+		return command.UsageError(fmt.Errorf("%s: give one SERVER", cmd.Name()))
 	}
 	return nil
 }
@@ -208,7 +209,7 @@ func oneServer(cmd *cobra.Command, args []string) error {
 func parsePartition(text string) (uint16, error) {
 	p, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return 0, inputError{errors.New(text + ": give the number of a partition, as 'globalfs status' shows it")}
+		return 0, command.InputError(errors.New(text + ": give the number of a partition, as 'globalfs status' shows it"))
 	}
 	return uint16(p), nil
 }

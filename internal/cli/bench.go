@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,25 +11,18 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/spf13/cobra"
 )
 
-// interrupted says so if that is why a benchmark failed.
-func interrupted(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("interrupted, there is no result: %w", err)
-	}
-	return err
-}
-
 func newBench(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  command.NoArguments,
+		RunE:  command.Help,
 	}
 	cmd.AddCommand(newBenchMicro(logging), newBenchRegions(logging), newBenchBlocks(), newBenchFile(logging), newBenchMulticast(), newBenchProcesses(), newBenchGeo())
 	return cmd
@@ -42,7 +34,7 @@ type microFlags struct {
 	clients  int
 	duration time.Duration
 	through  string
-	output   string
+	output   command.Output
 }
 
 func newBenchMicro(logging *logFlags) *cobra.Command {
@@ -55,7 +47,7 @@ writing 1 KB, creating a file, and creating one with 1 KB (thesis section 3.6.1)
 the first region and in the global one.`,
 		Example: `  globalfs bench micro --clients 4 --duration 5s
   globalfs bench micro --through client --wan --output json`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
 	}
 	f.cluster.register(cmd)
@@ -64,20 +56,25 @@ the first region and in the global one.`,
 	flags.IntVar(&f.clients, "clients", 4, "in each measurement")
 	flags.DurationVar(&f.duration, "duration", 5*time.Second, "of each measurement")
 	flags.StringVar(&f.through, "through", "mount", "mount (what a program sees) or client (the client library, without the kernel)")
-	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	f.output.Register(cmd)
 	return cmd
 }
 
-func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
+func (f *microFlags) validate() error {
 	switch {
 	case f.clients < 1:
-		return inputError{fmt.Errorf("--clients %d: give at least 1", f.clients)}
+		return fmt.Errorf("--clients %d: give at least 1", f.clients)
 	case f.duration <= 0:
-		return inputError{fmt.Errorf("--duration %v: give a positive duration", f.duration)}
+		return fmt.Errorf("--duration %v: give a positive duration", f.duration)
 	case f.through != "mount" && f.through != "client":
-		return inputError{fmt.Errorf("--through %q: give mount or client", f.through)}
-	case f.output != "table" && f.output != "json":
-		return inputError{fmt.Errorf("--output %q: give table or json", f.output)}
+		return fmt.Errorf("--through %q: give mount or client", f.through)
+	}
+	return f.output.Validate()
+}
+
+func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
+	if err := f.validate(); err != nil {
+		return command.InputError(err)
 	}
 	logger, err := logging.logger()
 	if err != nil {
@@ -110,7 +107,8 @@ func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	return printMeasurements(cmd.OutOrStdout(), f.output, rows)
+	r := command.Result{Name: "micro", Rows: rows, Table: func(out io.Writer) error { return printMeasurements(out, rows) }}
+	return r.Write(cmd.OutOrStdout(), f.output, "")
 }
 
 // places gives the two directories to measure, and what ends their use.
@@ -142,42 +140,11 @@ func (f *microFlags) places(ctx context.Context, cluster *dev.Cluster, cfg dev.C
 	return []bench.Place{{Name: "local", Target: bench.Directory(local)}, {Name: "global", Target: bench.Directory(global)}}, m.close, nil
 }
 
-func printMeasurements(out io.Writer, format string, rows []bench.Measurement) error {
-	if format == "json" {
-		return printJSON(out, rows)
-	}
+func printMeasurements(out io.Writer, rows []bench.Measurement) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "operation\tplace\tclients\tops/s\tp50 us\tp95 us\tp99 us\tmax us\t")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", r.Operation, r.Place, r.Clients, r.PerSecond, r.P50, r.P95, r.P99, r.Max)
 	}
 	return w.Flush()
-}
-
-// result is what a benchmark has measured.
-type result struct {
-	name  string // of the files
-	rows  any    // for programs
-	table func(io.Writer) error
-}
-
-// write prints the result in the chosen format and, if a directory is named, puts both into files there.
-func (r *result) write(out io.Writer, format, dir string) error {
-	var table, text bytes.Buffer
-	if err := errors.Join(r.table(&table), printJSON(&text, r.rows)); err != nil {
-		return err
-	}
-	chosen := table.Bytes()
-	if format == "json" {
-		chosen = text.Bytes()
-	}
-	_, err := out.Write(chosen) // if one place fails, what was measured is still in the other
-	if dir == "" {
-		return err
-	}
-	return errors.Join(err,
-		os.MkdirAll(dir, 0o755),
-		os.WriteFile(filepath.Join(dir, r.name+".txt"), table.Bytes(), 0o644),
-		os.WriteFile(filepath.Join(dir, r.name+".json"), text.Bytes(), 0o644),
-	)
 }

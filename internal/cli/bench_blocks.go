@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/command"
 )
 
 // blocksFlags are those of `bench blocks`.
@@ -19,7 +20,7 @@ type blocksFlags struct {
 	dir        string
 	transport  string
 	durability []string
-	output     string
+	output     command.Output
 	out        string
 }
 
@@ -41,7 +42,7 @@ on five machines that do not sync.`,
 		Example: `  globalfs bench blocks
   globalfs bench blocks --sizes 1024 --copies 2 --clients 16 --transport grpc --durability sync
   globalfs bench blocks --durability os,sync --out bench/results`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -53,7 +54,7 @@ on five machines that do not sync.`,
 	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (loopback TCP)")
 	flags.StringSliceVar(&f.durability, "durability", []string{"os"}, "what was put survives: os (the end of the process), sync (also a loss of power); or both")
 	flags.StringVar(&f.dir, "data-dir", "", "where the disks of the servers and the plain files are, deleted at the end (default: a temporary directory)")
-	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	f.output.Register(cmd)
 	flags.StringVar(&f.out, "out", "", "directory in which to put blocks.txt and blocks.json as well")
 	return cmd
 }
@@ -64,18 +65,18 @@ func (f *blocksFlags) validate() error {
 			return fmt.Errorf("--durability %q: give os or sync", d)
 		}
 	}
-	switch {
-	case f.transport != "inprocess" && f.transport != "grpc":
+	if f.transport != "inprocess" && f.transport != "grpc" {
 		return fmt.Errorf("--transport %q: give inprocess or grpc", f.transport)
-	case f.output != "table" && f.output != "json":
-		return fmt.Errorf("--output %q: give table or json", f.output)
+	}
+	if err := f.output.Validate(); err != nil {
+		return err
 	}
 	return f.config.Validate()
 }
 
 func (f *blocksFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.validate(); err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	work, err := os.MkdirTemp(f.dir, "globalfs-bench-")
 	if err != nil {
@@ -89,12 +90,12 @@ func (f *blocksFlags) run(cmd *cobra.Command) (err error) {
 		cfg.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", durability, what) }
 		more, err := bench.Blocks(cmd.Context(), cfg)
 		if err != nil {
-			return interrupted(cmd.Context(), err)
+			return command.Interrupted(cmd.Context(), err)
 		}
 		rows = append(rows, more...)
 	}
-	r := result{name: "blocks", rows: rows, table: func(out io.Writer) error { return printBlocks(out, rows) }}
-	return r.write(cmd.OutOrStdout(), f.output, f.out)
+	r := command.Result{Name: "blocks", Rows: rows, Table: func(out io.Writer) error { return printBlocks(out, rows) }}
+	return r.Write(cmd.OutOrStdout(), f.output, f.out)
 }
 
 func printBlocks(out io.Writer, rows []bench.BlocksRow) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/command"
 )
 
 // Each size is measured with each number of copies, which are all on the disks; nothing is left there.
@@ -21,7 +22,7 @@ func TestBenchBlocks(t *testing.T) {
 			"bench", "blocks", "--sizes", "1024,32768", "--copies", "2,3", "--clients", "2", "--duration", "60ms", "--rounds", "2",
 			"--transport", transport, "--durability", "os,sync", "--data-dir", work, "-o", "json", "--out", results,
 		}, &out, &err)
-		require.Equal(t, exitOK, code, err.String())
+		require.Equal(t, command.ExitOK, code, err.String())
 		require.Contains(t, err.String(), "sync: 32768 bytes, 3 copies: puts and gets (2 of 2)")
 		var rows []bench.BlocksRow
 		require.NoError(t, json.Unmarshal(out.Bytes(), &rows))
@@ -52,7 +53,7 @@ func TestBenchBlocksInput(t *testing.T) {
 	} {
 		var out, err bytes.Buffer
 		code := Main(append([]string{"bench", "blocks"}, args...), &out, &err)
-		require.Equal(t, exitInput, code, "%v: %s", args, err.String())
+		require.Equal(t, command.ExitInput, code, "%v: %s", args, err.String())
 		require.Contains(t, err.String(), ": give ")
 	}
 }

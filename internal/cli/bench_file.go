@@ -15,6 +15,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/bench"
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -29,7 +30,7 @@ type fileFlags struct {
 	durability []string
 	dir        string
 	profiler   string
-	output     string
+	output     command.Output
 	out        string
 }
 
@@ -60,7 +61,7 @@ that the process caused to be written to the disk: ours writes each byte as ofte
 		Example: `  globalfs bench file
   globalfs bench file --size 268435456 --copies 1 --durability sync --output json
   globalfs bench file --durability os,sync --out bench/results`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
 	}
 	flags := cmd.Flags()
@@ -73,7 +74,7 @@ that the process caused to be written to the disk: ours writes each byte as ofte
 	flags.StringSliceVar(&f.durability, "durability", []string{"os"}, "what was written survives: os (the end of the process), sync (also a loss of power); or both")
 	flags.StringVar(&f.dir, "data-dir", "", "where the cluster keeps its data and the directories below loopback are, deleted at the end (default: a temporary directory)")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
-	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	f.output.Register(cmd)
 	flags.StringVar(&f.out, "out", "", "directory in which to put file.txt and file.json as well")
 	return cmd
 }
@@ -89,15 +90,16 @@ func (f *fileFlags) validate() error {
 		return fmt.Errorf("--copies %d: give 1 to 3", f.copies)
 	case f.transport != "inprocess" && f.transport != "grpc":
 		return fmt.Errorf("--transport %q: give inprocess or grpc", f.transport)
-	case f.output != "table" && f.output != "json":
-		return fmt.Errorf("--output %q: give table or json", f.output)
+	}
+	if err := f.output.Validate(); err != nil {
+		return err
 	}
 	return f.config.Validate()
 }
 
 func (f *fileFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	if err := f.validate(); err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	logger, err := logging.logger()
 	if err != nil {
@@ -115,12 +117,12 @@ func (f *fileFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 		cfg.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", durability, what) }
 		more, err := f.measure(cmd.Context(), cfg, logger)
 		if err != nil {
-			return interrupted(cmd.Context(), err)
+			return command.Interrupted(cmd.Context(), err)
 		}
 		rows = append(rows, more...)
 	}
-	r := result{name: "file", rows: rows, table: func(out io.Writer) error { return printFiles(out, rows) }}
-	return r.write(cmd.OutOrStdout(), f.output, f.out)
+	r := command.Result{Name: "file", Rows: rows, Table: func(out io.Writer) error { return printFiles(out, rows) }}
+	return r.Write(cmd.OutOrStdout(), f.output, f.out)
 }
 
 // measure runs one cluster beside the loopback mounts.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/command"
 )
 
 // Everything is measured of all file systems, and what is written counts as often as it is stored; nothing stays mounted or on
@@ -23,7 +24,7 @@ func TestBenchFile(t *testing.T) {
 		"bench", "file", "--size", "16777216", "--small", "100,65536", "--duration", "50ms", "--rounds", "1",
 		"--durability", "os,sync", "--data-dir", work, "-o", "json",
 	}, &out, &err)
-	require.Equal(t, exitOK, code, err.String())
+	require.Equal(t, command.ExitOK, code, err.String())
 	var rows []bench.FileRow
 	require.NoError(t, json.Unmarshal(out.Bytes(), &rows))
 	require.Len(t, rows, 2*(5+2))
@@ -51,7 +52,7 @@ func TestBenchFileInput(t *testing.T) {
 	} {
 		var out, err bytes.Buffer
 		code := Main(append([]string{"bench", "file"}, args...), &out, &err)
-		require.Equal(t, exitInput, code, "%v: %s", args, err.String())
+		require.Equal(t, command.ExitInput, code, "%v: %s", args, err.String())
 		require.Contains(t, err.String(), ": give ")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/bench/geo"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/test/cluster"
 )
@@ -45,7 +46,7 @@ costs each process where.`,
 		Example: `  globalfs bench geo --out bench/results --profile /tmp/profiles
   globalfs bench geo --settings embedded,loopback --clients 1 --duration 500ms
   globalfs bench geo --settings lab --datacenters 3 --output json`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags, c := cmd.Flags(), &f.config
@@ -96,14 +97,14 @@ func (f *geoFlags) prepare() (err error) {
 		c.Regions = append(c.Regions, topology.Region(r))
 	}
 	if f.output != "table" && f.output != "json" {
-		return inputError{fmt.Errorf("--output %q: give table or json", f.output)}
+		return command.InputError(fmt.Errorf("--output %q: give table or json", f.output))
 	}
 	if err := c.Validate(); err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	if c.Etcd == "" && c.NeedsEtcd() {
 		if c.Etcd, err = cluster.FindEtcd(); err != nil {
-			return inputError{fmt.Errorf("%w: run deploy/deps.sh test, or give --etcd PATH, or --settings without loopback and lab", err)}
+			return command.InputError(fmt.Errorf("%w: run deploy/deps.sh test, or give --etcd PATH, or --settings without loopback and lab", err))
 		}
 	}
 	c.Program, err = os.Executable()
@@ -124,7 +125,7 @@ func (f *geoFlags) run(cmd *cobra.Command) (err error) {
 	f.config.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%6.1fs  %s\n", time.Since(start).Seconds(), what) }
 	report, err := geo.Run(cmd.Context(), f.config)
 	if err != nil {
-		return interrupted(cmd.Context(), err)
+		return command.Interrupted(cmd.Context(), err)
 	}
 	write := report.WriteTable
 	if f.output == "json" {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/bench/geo"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
@@ -39,7 +40,7 @@ func TestBenchGeo(t *testing.T) {
 		"bench", "geo", "--settings", "embedded,loopback,lab", "--clients", "2", "--duration", "30ms", "--rounds", "1", "--data-dir", work,
 		"--profile", profiles, "--out", saved, "-o", "json",
 	}, &out, &said)
-	require.Equal(t, exitOK, code, said.String())
+	require.Equal(t, command.ExitOK, code, said.String())
 	var report geo.Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
 	posts := map[string]int{"embedded": 1, "loopback": 1, "lab": 3}
@@ -88,7 +89,7 @@ func TestBenchGeoInput(t *testing.T) {
 	} {
 		var out, err bytes.Buffer
 		code := Main(append([]string{"bench", "geo"}, args...), &out, &err)
-		require.Equal(t, exitInput, code, "%v: %s", args, err.String())
+		require.Equal(t, command.ExitInput, code, "%v: %s", args, err.String())
 		require.Contains(t, err.String(), ": give ")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/bench/ordering"
+	"github.com/globalfs/globalfs/internal/command"
 )
 
 // multicastFlags are those of `bench multicast`.
@@ -36,7 +37,7 @@ when more outstanding messages bring no more throughput. Everything takes about 
 		Example: `  globalfs bench multicast --out bench/results
   globalfs bench multicast --quick
   globalfs bench multicast --scenario distributed --protocols primcast,primcast-hc --destinations 2 --output json`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	var names []string
@@ -65,21 +66,21 @@ when more outstanding messages bring no more throughput. Everything takes about 
 
 func (f *multicastFlags) run(cmd *cobra.Command) error {
 	if !slices.Contains([]string{"table", "json"}, f.output) {
-		return inputError{fmt.Errorf("--output %q: give table or json", f.output)}
+		return command.InputError(fmt.Errorf("--output %q: give table or json", f.output))
 	}
 	var err error
 	c := &f.config
 	if c.Scenarios, err = ordering.ScenariosNamed(f.scenarios); err != nil {
-		return inputError{fmt.Errorf("--scenario: %w", err)}
+		return command.InputError(fmt.Errorf("--scenario: %w", err))
 	}
 	if c.Protocols, err = ordering.Named(f.protocols); err != nil {
-		return inputError{fmt.Errorf("--protocols: %w", err)}
+		return command.InputError(fmt.Errorf("--protocols: %w", err))
 	}
 	if f.quick {
 		c.Quick()
 	}
 	if err := c.Validate(); err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	start := time.Now()
 	c.Progress = func(what string) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/bench/process"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -38,7 +38,7 @@ what the Rust prototype of PrimCast took. At the end of each point all replicas 
 messages in the same order, each once.`,
 		Example: `  globalfs bench processes --shape b --outstanding 1024 --profile /tmp/profiles
   globalfs bench processes --shape a --outstanding 1024 --messages 10000000`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags, c := cmd.Flags(), &f.config
@@ -66,7 +66,7 @@ func newBenchReplica() *cobra.Command {
 		Use:    "replica",
 		Short:  "One replica, obeying orders on standard input",
 		Hidden: true,
-		Args:   noArguments,
+		Args:   command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return process.Replica(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -123,37 +123,37 @@ func (f *processFlags) run(cmd *cobra.Command) error {
 func (f *processFlags) prepare() error {
 	for _, s := range f.shapes {
 		if !slices.ContainsFunc(process.Shapes(), func(shape process.Shape) bool { return shape.Name == s }) {
-			return inputError{fmt.Errorf("--shape %q: give a, b or c", s)}
+			return command.InputError(fmt.Errorf("--shape %q: give a, b or c", s))
 		}
 	}
 	for _, n := range f.outstanding {
 		if n < 1 || n > process.MaxOutstanding {
-			return inputError{fmt.Errorf("--outstanding %d: give 1 to %d", n, process.MaxOutstanding)}
+			return command.InputError(fmt.Errorf("--outstanding %d: give 1 to %d", n, process.MaxOutstanding))
 		}
 	}
 	switch {
 	case f.config.Duration <= 0:
-		return inputError{fmt.Errorf("--duration %v: give a positive duration", f.config.Duration)}
+		return command.InputError(fmt.Errorf("--duration %v: give a positive duration", f.config.Duration))
 	case f.config.Warmup < 0:
-		return inputError{fmt.Errorf("--warmup %v: give 0 or a positive duration", f.config.Warmup)}
+		return command.InputError(fmt.Errorf("--warmup %v: give 0 or a positive duration", f.config.Warmup))
 	case f.config.Window < 1 || f.config.PackDelay < 0:
-		return inputError{fmt.Errorf("--window %d, --pack-delay %v: give 1 or more, and 0 or more", f.config.Window, f.config.PackDelay)}
+		return command.InputError(fmt.Errorf("--window %d, --pack-delay %v: give 1 or more, and 0 or more", f.config.Window, f.config.PackDelay))
 	case f.config.Payload < 0 || f.config.Payload > 1<<20:
-		return inputError{fmt.Errorf("--payload %d: give 0 to %d bytes", f.config.Payload, 1<<20)}
+		return command.InputError(fmt.Errorf("--payload %d: give 0 to %d bytes", f.config.Payload, 1<<20))
 	case f.output != "table" && f.output != "json":
-		return inputError{fmt.Errorf("--output %q: give table or json", f.output)}
+		return command.InputError(fmt.Errorf("--output %q: give table or json", f.output))
 	}
 	if f.kill != "" {
 		if !slices.Contains([]string{process.RolePrimary, process.RoleFollower, process.RoleSender}, f.kill) {
-			return inputError{fmt.Errorf("--kill %q: give primary, follower or sender", f.kill)}
+			return command.InputError(fmt.Errorf("--kill %q: give primary, follower or sender", f.kill))
 		}
 		if f.durability == "memory" {
-			return inputError{fmt.Errorf("--kill needs a log that survives: give --durability os or sync")}
+			return command.InputError(fmt.Errorf("--kill needs a log that survives: give --durability os or sync"))
 		}
 	}
 	durability, ok := map[string]wal.Durability{"memory": wal.Memory, "os": wal.OS, "sync": wal.Sync}[f.durability]
 	if !ok {
-		return inputError{fmt.Errorf("--durability %q: give memory, os or sync", f.durability)}
+		return command.InputError(fmt.Errorf("--durability %q: give memory, os or sync", f.durability))
 	}
 	f.config.Durability = durability
 	if f.config.Profile != "" {
@@ -168,7 +168,7 @@ func (f *processFlags) prepare() error {
 
 func printDeaths(out io.Writer, format string, rows []process.Death) error {
 	if format == "json" {
-		return printJSON(out, rows)
+		return command.PrintJSON(out, rows)
 	}
 	for _, d := range rows {
 		fmt.Fprintf(out, "(%s) %d outstanding: %s %d killed after %v; messages delivered in each group, in one order and each once: %v\n",
@@ -182,15 +182,9 @@ func printDeaths(out io.Writer, format string, rows []process.Death) error {
 	return nil
 }
 
-func printJSON(out io.Writer, rows any) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(rows)
-}
-
 func printPoints(out io.Writer, format string, rows []measured) error {
 	if format == "json" {
-		return printJSON(out, rows)
+		return command.PrintJSON(out, rows)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "shape\toutstanding\tmsgs/s\tp50 us\tp95 us\tCPU s/10k\tMiB start\tMiB end\tRust msgs/s\tp50 us\tCPU s/10k\t")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/bench"
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
@@ -29,7 +30,7 @@ type regionsFlags struct {
 	duration time.Duration
 	slice    time.Duration
 	cycles   int
-	output   string
+	output   command.Output
 	out      string
 }
 
@@ -46,7 +47,7 @@ client in the region farthest from the first.`,
 		Example: `  globalfs bench regions
   globalfs bench regions --regions-counts 3 --duration 10s --output json
   globalfs bench regions --out bench/results`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, logging) },
 	}
 	flags := cmd.Flags()
@@ -54,7 +55,7 @@ client in the region farthest from the first.`,
 	flags.DurationVar(&f.duration, "duration", 2*time.Second, "of each operation over the network between regions")
 	flags.DurationVar(&f.slice, "slice", 100*time.Millisecond, "of each operation inside a region; of a local one once in each condition and cycle")
 	flags.IntVar(&f.cycles, "cycles", 10, "over the conditions that local operations are measured in")
-	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	f.output.Register(cmd)
 	flags.StringVar(&f.out, "out", "", "directory in which to put regions.txt and regions.json as well")
 	return cmd
 }
@@ -72,15 +73,13 @@ func (f *regionsFlags) validate() error {
 		return fmt.Errorf("--slice %v: give a positive duration", f.slice)
 	case f.cycles < 1:
 		return fmt.Errorf("--cycles %d: give at least 1", f.cycles)
-	case f.output != "table" && f.output != "json":
-		return fmt.Errorf("--output %q: give table or json", f.output)
 	}
-	return nil
+	return f.output.Validate()
 }
 
 func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	if err := f.validate(); err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	logger, err := logging.logger()
 	if err != nil {
@@ -104,8 +103,8 @@ func (f *regionsFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 		}
 		rows = append(rows, more...)
 	}
-	r := result{name: "regions", rows: rows, table: func(out io.Writer) error { return printRegions(out, rows) }}
-	return r.write(cmd.OutOrStdout(), f.output, f.out)
+	r := command.Result{Name: "regions", Rows: rows, Table: func(out io.Writer) error { return printRegions(out, rows) }}
+	return r.Write(cmd.OutOrStdout(), f.output, f.out)
 }
 
 // measure runs one cluster.

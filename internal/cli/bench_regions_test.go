@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/command"
 )
 
 // Every operation is measured in each condition, by the clients that are said to; what is saved is what is printed.
@@ -19,7 +20,7 @@ func TestBenchRegions(t *testing.T) {
 	code := Main([]string{
 		"bench", "regions", "--regions-counts", "1,2", "--duration", "50ms", "--slice", "10ms", "--cycles", "1", "-o", "json", "--out", dir,
 	}, &out, &err)
-	require.Equal(t, exitOK, code, err.String())
+	require.Equal(t, command.ExitOK, code, err.String())
 	require.Contains(t, err.String(), "2 regions: local operations, beside renames (1 of 1)")
 	var rows []bench.RegionsRow
 	require.NoError(t, json.Unmarshal(out.Bytes(), &rows))
@@ -43,7 +44,7 @@ func TestBenchRegionsInput(t *testing.T) {
 	} {
 		var out, err bytes.Buffer
 		code := Main(append([]string{"bench", "regions"}, args...), &out, &err)
-		require.Equal(t, exitInput, code, "%v: %s", args, err.String())
+		require.Equal(t, command.ExitInput, code, "%v: %s", args, err.String())
 		require.Contains(t, err.String(), ": give ")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -48,7 +49,7 @@ run take up new files by themselves, within seconds.`,
   globalfs certs show certs/*.pem`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("certs: unknown command %q; see 'globalfs certs --help'", args[0])}
+				return command.UsageError(fmt.Errorf("certs: unknown command %q; see 'globalfs certs --help'", args[0]))
 			}
 			return nil
 		},
@@ -74,7 +75,7 @@ func newCertsInit() *cobra.Command {
 With --renew the certificate is made anew for the same key: what it has signed stays valid.`,
 		Example: `  globalfs certs init --cluster prod
   globalfs certs init --cluster prod --dir /root/globalfs-certs`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
@@ -145,14 +146,14 @@ func newCertsAdmin() *cobra.Command {
 
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s: give one NAME", cmd.CommandPath())}
+		return command.UsageError(fmt.Errorf("%s: give one NAME", cmd.CommandPath()))
 	}
 	return nil
 }
 
 func (f *certsFlags) check() error {
 	if f.days < 1 || f.days > maxDays {
-		return inputError{fmt.Errorf("--days %d: give 1 to %d", f.days, maxDays)}
+		return command.InputError(fmt.Errorf("--days %d: give 1 to %d", f.days, maxDays))
 	}
 	return nil
 }
@@ -171,11 +172,11 @@ func (f *certsFlags) makeCA(cmd *cobra.Command) error {
 	certificate, key := which(files)
 	if !certificate && !key {
 		if f.cluster == "" {
-			return usageError{errors.New("certs init: give the name of the cluster with --cluster")}
+			return command.UsageError(errors.New("certs init: give the name of the cluster with --cluster"))
 		}
 		ca, err := identity.NewCA(f.cluster, f.validity())
 		if err != nil {
-			return inputError{err}
+			return command.InputError(err)
 		}
 		return f.saveCA(cmd, ca, false)
 	}
@@ -187,7 +188,7 @@ func (f *certsFlags) makeCA(cmd *cobra.Command) error {
 	case err != nil:
 		return err
 	case f.cluster != "" && f.cluster != ca.Cluster():
-		return inputError{fmt.Errorf("--cluster %s: %s is the CA of cluster %s: give another --dir", f.cluster, files.Certificate, ca.Cluster())}
+		return command.InputError(fmt.Errorf("--cluster %s: %s is the CA of cluster %s: give another --dir", f.cluster, files.Certificate, ca.Cluster()))
 	case f.renew:
 		if ca, err = ca.Renewed(f.validity()); err != nil {
 			return err
@@ -287,7 +288,7 @@ func (f *certsFlags) authority() (*posix.Authority, error) {
 		}
 		var err error
 		if *ids.into, err = posix.ParseIDs(text); err != nil {
-			return nil, inputError{fmt.Errorf("%s: %w", ids.flag, err)}
+			return nil, command.InputError(fmt.Errorf("%s: %w", ids.flag, err))
 		}
 	}
 	return a, nil
@@ -296,7 +297,7 @@ func (f *certsFlags) authority() (*posix.Authority, error) {
 func (f *certsFlags) issue(cmd *cobra.Command, ca *identity.CA, files identity.Files, request identity.Request) error {
 	pair, err := ca.Issue(request)
 	if err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	if err := pair.Save(files, f.renew); err != nil {
 		return err
@@ -316,9 +317,9 @@ func keep(cmd *cobra.Command, ca *identity.CA, files identity.Files, request ide
 	}
 	wanted := identity.Identity{Cluster: ca.Cluster(), Role: request.Role, Name: request.Name, Authority: request.Authority}
 	if wanted.String() != c.Identity().String() {
-		return inputError{fmt.Errorf("%s is of %s, and not of %s: --renew makes it so", files.Certificate, c.Identity(), wanted)}
+		return command.InputError(fmt.Errorf("%s is of %s, and not of %s: --renew makes it so", files.Certificate, c.Identity(), wanted))
 	} else if !slices.Equal(sorted(hosts), sorted(request.Hosts)) {
-		return inputError{fmt.Errorf("%s names the hosts %v, and not %v: --renew makes it so", files.Certificate, hosts, request.Hosts)}
+		return command.InputError(fmt.Errorf("%s names the hosts %v, and not %v: --renew makes it so", files.Certificate, hosts, request.Hosts))
 	}
 	return say(cmd, files, "kept", wanted.String(), c.NotAfter())
 }

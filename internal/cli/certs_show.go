@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -39,7 +40,7 @@ are passed over. It does not check who has signed them.`,
   globalfs certs show -o json certs/*.pem | jq '.[] | select(.days_left < 14) | .file'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("certs show: give at least one FILE")}
+				return command.UsageError(errors.New("certs show: give at least one FILE"))
 			}
 			return nil
 		},
@@ -49,7 +50,7 @@ are passed over. It does not check who has signed them.`,
 			}
 			all, err := showCertificates(args)
 			if output == "json" {
-				return errors.Join(err, printJSON(cmd.OutOrStdout(), all))
+				return errors.Join(err, command.PrintJSON(cmd.OutOrStdout(), all))
 			}
 			if len(all) == 0 {
 				return err

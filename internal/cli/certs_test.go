@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
@@ -20,16 +21,16 @@ func TestCertsWrongInput(t *testing.T) {
 		code int
 		says string
 	}{
-		"command":      {[]string{"certs", "frob"}, exitUsage, `unknown command "frob"`},
-		"no cluster":   {[]string{"certs", "init", "--dir", dir}, exitUsage, "with --cluster"},
-		"bad cluster":  {[]string{"certs", "init", "--dir", dir, "--cluster", "a/b"}, exitInput, "letters, digits"},
-		"init days":    {[]string{"certs", "init", "--dir", dir, "--cluster", "a", "--days", "0"}, exitInput, "give 1 to 36500"},
-		"no CA":        {[]string{"certs", "server", "--dir", dir, "n1"}, exitFailure, "'globalfs certs init --cluster NAME --dir " + dir + "' makes one"},
-		"no name":      {[]string{"certs", "server", "--dir", dir}, exitUsage, "give one NAME"},
-		"two names":    {[]string{"certs", "client", "a", "b"}, exitUsage, "give one NAME"},
-		"show nothing": {[]string{"certs", "show"}, exitUsage, "give at least one FILE"},
-		"show output":  {[]string{"certs", "show", "-o", "xml", dir}, exitInput, "give text or json"},
-		"show none":    {[]string{"certs", "show", filepath.Join(dir, "none")}, exitFailure, "no such file"},
+		"command":      {[]string{"certs", "frob"}, command.ExitUsage, `unknown command "frob"`},
+		"no cluster":   {[]string{"certs", "init", "--dir", dir}, command.ExitUsage, "with --cluster"},
+		"bad cluster":  {[]string{"certs", "init", "--dir", dir, "--cluster", "a/b"}, command.ExitInput, "letters, digits"},
+		"init days":    {[]string{"certs", "init", "--dir", dir, "--cluster", "a", "--days", "0"}, command.ExitInput, "give 1 to 36500"},
+		"no CA":        {[]string{"certs", "server", "--dir", dir, "n1"}, command.ExitFailure, "'globalfs certs init --cluster NAME --dir " + dir + "' makes one"},
+		"no name":      {[]string{"certs", "server", "--dir", dir}, command.ExitUsage, "give one NAME"},
+		"two names":    {[]string{"certs", "client", "a", "b"}, command.ExitUsage, "give one NAME"},
+		"show nothing": {[]string{"certs", "show"}, command.ExitUsage, "give at least one FILE"},
+		"show output":  {[]string{"certs", "show", "-o", "xml", dir}, command.ExitInput, "give text or json"},
+		"show none":    {[]string{"certs", "show", filepath.Join(dir, "none")}, command.ExitFailure, "no such file"},
 	} {
 		require.Contains(t, fails(t, c.code, c.args...), c.says, name)
 	}
@@ -41,13 +42,13 @@ func TestCertsWrongInput(t *testing.T) {
 		code int
 		says string
 	}{
-		"another cluster": {[]string{"init", "--cluster", "test"}, exitInput, "is the CA of cluster prod"},
-		"name":            {[]string{"server", "a/b"}, exitInput, "not of the form"},
-		"key":             {[]string{"server", "a-key"}, exitInput, "must not end in -key"},
-		"host":            {[]string{"server", "a", "--host", "h:7000"}, exitInput, "without a port"},
-		"uids":            {[]string{"client", "a", "--uids", "root"}, exitInput, `--uids: "root": give numbers`},
-		"gids":            {[]string{"client", "a", "--gids", "5-1"}, exitInput, "--gids:"},
-		"days":            {[]string{"admin", "a", "--days", "36501"}, exitInput, "give 1 to 36500"},
+		"another cluster": {[]string{"init", "--cluster", "test"}, command.ExitInput, "is the CA of cluster prod"},
+		"name":            {[]string{"server", "a/b"}, command.ExitInput, "not of the form"},
+		"key":             {[]string{"server", "a-key"}, command.ExitInput, "must not end in -key"},
+		"host":            {[]string{"server", "a", "--host", "h:7000"}, command.ExitInput, "without a port"},
+		"uids":            {[]string{"client", "a", "--uids", "root"}, command.ExitInput, `--uids: "root": give numbers`},
+		"gids":            {[]string{"client", "a", "--gids", "5-1"}, command.ExitInput, "--gids:"},
+		"days":            {[]string{"admin", "a", "--days", "36501"}, command.ExitInput, "give 1 to 36500"},
 	} {
 		require.Contains(t, fails(t, c.code, append([]string{"certs", "--dir", dir}, c.args...)...), c.says, name)
 	}
@@ -118,8 +119,8 @@ func TestCertsAgain(t *testing.T) {
 		require.Contains(t, certs(args...), "kept", "%q", args)
 	}
 	require.Equal(t, before, contents(t, dir))
-	require.Contains(t, refuses(exitInput, "client", "web", "--uids", "34"), "and not of globalfs://prod/client/web?uids=34")
-	require.Contains(t, refuses(exitInput, "server", "n1", "--host", "c"), "names the hosts [a b]")
+	require.Contains(t, refuses(command.ExitInput, "client", "web", "--uids", "34"), "and not of globalfs://prod/client/web?uids=34")
+	require.Contains(t, refuses(command.ExitInput, "server", "n1", "--host", "c"), "names the hosts [a b]")
 	require.Equal(t, before, contents(t, dir))
 
 	require.Contains(t, certs("client", "web", "--renew"), "made, globalfs://prod/client/web?uids=33&gids=1-4294967295")
@@ -138,10 +139,10 @@ func TestCertsAgain(t *testing.T) {
 	require.NoError(t, err, "signed by the old certificate of the same CA")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "admin-alice-key.pem")))
-	require.Contains(t, refuses(exitFailure, "admin", "alice"), "--renew makes both anew")
+	require.Contains(t, refuses(command.ExitFailure, "admin", "alice"), "--renew makes both anew")
 	require.Contains(t, certs("admin", "alice", "--renew"), "made")
 	require.NoError(t, os.Remove(filepath.Join(dir, "ca.pem")))
-	require.Contains(t, refuses(exitFailure, "init", "--cluster", "prod"), "bring the other one back")
+	require.Contains(t, refuses(command.ExitFailure, "init", "--cluster", "prod"), "bring the other one back")
 }
 
 func contents(t *testing.T, dir string) map[string]string {
@@ -163,10 +164,10 @@ func TestCertsExpired(t *testing.T) {
 	ca, err := identity.NewCA("prod", -time.Hour)
 	require.NoError(t, err)
 	require.NoError(t, identity.SaveCA(dir, ca, false))
-	require.Contains(t, fails(t, exitFailure, "certs", "init", "--dir", dir), "--renew renews it")
-	require.Contains(t, fails(t, exitInput, "certs", "admin", "--dir", dir, "a"), "certs init --renew")
+	require.Contains(t, fails(t, command.ExitFailure, "certs", "init", "--dir", dir), "--renew renews it")
+	require.Contains(t, fails(t, command.ExitInput, "certs", "admin", "--dir", dir, "a"), "certs init --renew")
 	var out, errs bytes.Buffer
-	require.Equal(t, exitOK, Main([]string{"certs", "show", filepath.Join(dir, "ca.pem")}, &out, &errs))
+	require.Equal(t, command.ExitOK, Main([]string{"certs", "show", filepath.Join(dir, "ca.pem")}, &out, &errs))
 	require.Contains(t, out.String(), "expired")
 	require.Contains(t, run(t, "certs", "init", "--dir", dir, "--renew"), "made")
 	require.Contains(t, run(t, "certs", "admin", "--dir", dir, "a"), "made")

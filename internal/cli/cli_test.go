@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -21,49 +22,49 @@ func TestWrongInput(t *testing.T) {
 		code int
 		says string
 	}{
-		"command":    {[]string{"frob"}, exitUsage, `unknown command "frob"`},
-		"flag":       {[]string{"dev", "--frob"}, exitUsage, "unknown flag: --frob"},
-		"argument":   {[]string{"dev", "extra"}, exitUsage, "takes no arguments"},
-		"region":     {[]string{"dev", "--mount", "mars=/x"}, exitInput, `there is no region "mars"`},
-		"twice":      {[]string{"dev", "--mount", "/x", "--mount", "/x"}, exitInput, "stands twice"},
-		"typo":       {[]string{"dev", "--config", typo}, exitInput, "line 2: field regons"},
-		"no file":    {[]string{"dev", "--config", filepath.Join(dir, "none")}, exitInput, "no such file"},
-		"even":       {[]string{"dev", "--replicas", "4"}, exitInput, "give 1, 3 or 5"},
-		"transport":  {[]string{"dev", "--transport", "pigeon"}, exitInput, "give inprocess or grpc"},
-		"durability": {[]string{"dev", "--durability", "none"}, exitInput, "give os, sync or memory"},
-		"level":      {[]string{"dev", "--log-level", "loud"}, exitInput, "give debug, info, warn or error"},
-		"exposed":    {[]string{"dev", "--pprof", "0.0.0.0:1"}, exitInput, "give a loopback address"},
-		"not a dir":  {[]string{"dev", "--data-dir", typo}, exitFailure, "not a directory"},
-		"wan":        {[]string{"dev", "--data-dir", dir, "--wan", "--transport", "grpc"}, exitFailure, "without the gRPC transport"},
-		"bench":      {[]string{"bench", "micro", "--clients", "0"}, exitInput, "give at least 1"},
-		"output":     {[]string{"bench", "micro", "-o", "xml"}, exitInput, "give table or json"},
-		"scenario":   {[]string{"bench", "multicast", "--scenario", "moon"}, exitInput, "give some of lan, colocated, distributed"},
-		"protocol":   {[]string{"bench", "multicast", "--protocols", "paxos"}, exitInput, "give some of primcast"},
-		"dest":       {[]string{"bench", "multicast", "--destinations", "9"}, exitInput, "give 1 to 8"},
-		"load":       {[]string{"bench", "multicast", "--outstanding", "0"}, exitInput, "give numbers above 0"},
-		"format":     {[]string{"bench", "multicast", "-o", "xml"}, exitInput, "give table or json"},
+		"command":    {[]string{"frob"}, command.ExitUsage, `unknown command "frob"`},
+		"flag":       {[]string{"dev", "--frob"}, command.ExitUsage, "unknown flag: --frob"},
+		"argument":   {[]string{"dev", "extra"}, command.ExitUsage, "takes no arguments"},
+		"region":     {[]string{"dev", "--mount", "mars=/x"}, command.ExitInput, `there is no region "mars"`},
+		"twice":      {[]string{"dev", "--mount", "/x", "--mount", "/x"}, command.ExitInput, "stands twice"},
+		"typo":       {[]string{"dev", "--config", typo}, command.ExitInput, "line 2: field regons"},
+		"no file":    {[]string{"dev", "--config", filepath.Join(dir, "none")}, command.ExitInput, "no such file"},
+		"even":       {[]string{"dev", "--replicas", "4"}, command.ExitInput, "give 1, 3 or 5"},
+		"transport":  {[]string{"dev", "--transport", "pigeon"}, command.ExitInput, "give inprocess or grpc"},
+		"durability": {[]string{"dev", "--durability", "none"}, command.ExitInput, "give os, sync or memory"},
+		"level":      {[]string{"dev", "--log-level", "loud"}, command.ExitInput, "give debug, info, warn or error"},
+		"exposed":    {[]string{"dev", "--pprof", "0.0.0.0:1"}, command.ExitInput, "give a loopback address"},
+		"not a dir":  {[]string{"dev", "--data-dir", typo}, command.ExitFailure, "not a directory"},
+		"wan":        {[]string{"dev", "--data-dir", dir, "--wan", "--transport", "grpc"}, command.ExitFailure, "without the gRPC transport"},
+		"bench":      {[]string{"bench", "micro", "--clients", "0"}, command.ExitInput, "give at least 1"},
+		"output":     {[]string{"bench", "micro", "-o", "xml"}, command.ExitInput, "give table or json"},
+		"scenario":   {[]string{"bench", "multicast", "--scenario", "moon"}, command.ExitInput, "give some of lan, colocated, distributed"},
+		"protocol":   {[]string{"bench", "multicast", "--protocols", "paxos"}, command.ExitInput, "give some of primcast"},
+		"dest":       {[]string{"bench", "multicast", "--destinations", "9"}, command.ExitInput, "give 1 to 8"},
+		"load":       {[]string{"bench", "multicast", "--outstanding", "0"}, command.ExitInput, "give numbers above 0"},
+		"format":     {[]string{"bench", "multicast", "-o", "xml"}, command.ExitInput, "give table or json"},
 
-		"where":         {[]string{"where"}, exitUsage, "give the PATH"},
-		"where output":  {[]string{"where", "-o", "xml", dir}, exitInput, "give text or json"},
-		"where not":     {[]string{"where", "-o", "text", dir}, exitFailure, "not on a GlobalFS mount"},
-		"where none":    {[]string{"where", filepath.Join(dir, "none")}, exitFailure, "no such file"},
-		"place nothing": {[]string{"place", dir}, exitUsage, "give one of --region"},
-		"place twice":   {[]string{"place", "--region", "r", "--clear", dir}, exitUsage, "give one of --region"},
-		"place path":    {[]string{"place", "--region", "r"}, exitUsage, "takes one PATH"},
-		"place no move": {[]string{"place", "--clear", "--no-move", dir}, exitUsage, "go with --region"},
-		"place wait":    {[]string{"place", "--region", "r", "--no-move", "--wait", dir}, exitUsage, "nothing else moves"},
-		"place not":     {[]string{"place", "--region", "r", dir}, exitFailure, "not on a GlobalFS mount"},
-		"place mkdir":   {[]string{"place", "--region", "r", "--mkdir", filepath.Join(dir, "a/b")}, exitFailure, "not on a GlobalFS mount"},
-		"place none":    {[]string{"place", "--region", "r", filepath.Join(dir, "none")}, exitFailure, "--mkdir makes it"},
-		"place file":    {[]string{"place", "--region", "r", typo}, exitFailure, "not a directory"},
-		"place list":    {[]string{"place", "--list", dir}, exitFailure, "not on a GlobalFS mount"},
-		"place pause":   {[]string{"place", "--pause", dir}, exitFailure, "not on a GlobalFS mount"},
-		"place waits":   {[]string{"place", "--wait", dir}, exitFailure, "not on a GlobalFS mount"},
-		"token":         {[]string{"token", "a", "b"}, exitUsage, "takes one PATH"},
-		"token not":     {[]string{"token", dir}, exitFailure, "not on a GlobalFS mount"},
-		"wait":          {[]string{"wait"}, exitUsage, "takes a TOKEN"},
-		"wait timeout":  {[]string{"wait", "--timeout", "0s", "token"}, exitInput, "give a positive duration"},
-		"wait not":      {[]string{"wait", "token", dir}, exitFailure, "not on a GlobalFS mount"},
+		"where":         {[]string{"where"}, command.ExitUsage, "give the PATH"},
+		"where output":  {[]string{"where", "-o", "xml", dir}, command.ExitInput, "give text or json"},
+		"where not":     {[]string{"where", "-o", "text", dir}, command.ExitFailure, "not on a GlobalFS mount"},
+		"where none":    {[]string{"where", filepath.Join(dir, "none")}, command.ExitFailure, "no such file"},
+		"place nothing": {[]string{"place", dir}, command.ExitUsage, "give one of --region"},
+		"place twice":   {[]string{"place", "--region", "r", "--clear", dir}, command.ExitUsage, "give one of --region"},
+		"place path":    {[]string{"place", "--region", "r"}, command.ExitUsage, "takes one PATH"},
+		"place no move": {[]string{"place", "--clear", "--no-move", dir}, command.ExitUsage, "go with --region"},
+		"place wait":    {[]string{"place", "--region", "r", "--no-move", "--wait", dir}, command.ExitUsage, "nothing else moves"},
+		"place not":     {[]string{"place", "--region", "r", dir}, command.ExitFailure, "not on a GlobalFS mount"},
+		"place mkdir":   {[]string{"place", "--region", "r", "--mkdir", filepath.Join(dir, "a/b")}, command.ExitFailure, "not on a GlobalFS mount"},
+		"place none":    {[]string{"place", "--region", "r", filepath.Join(dir, "none")}, command.ExitFailure, "--mkdir makes it"},
+		"place file":    {[]string{"place", "--region", "r", typo}, command.ExitFailure, "not a directory"},
+		"place list":    {[]string{"place", "--list", dir}, command.ExitFailure, "not on a GlobalFS mount"},
+		"place pause":   {[]string{"place", "--pause", dir}, command.ExitFailure, "not on a GlobalFS mount"},
+		"place waits":   {[]string{"place", "--wait", dir}, command.ExitFailure, "not on a GlobalFS mount"},
+		"token":         {[]string{"token", "a", "b"}, command.ExitUsage, "takes one PATH"},
+		"token not":     {[]string{"token", dir}, command.ExitFailure, "not on a GlobalFS mount"},
+		"wait":          {[]string{"wait"}, command.ExitUsage, "takes a TOKEN"},
+		"wait timeout":  {[]string{"wait", "--timeout", "0s", "token"}, command.ExitInput, "give a positive duration"},
+		"wait not":      {[]string{"wait", "token", dir}, command.ExitFailure, "not on a GlobalFS mount"},
 	} {
 		var out, err bytes.Buffer
 		require.Equal(t, c.code, Main(c.args, &out, &err), "%s: %s", name, &err)
@@ -80,7 +81,7 @@ func TestHelpHasAnExample(t *testing.T) {
 		{"certs", "admin", "--help"}, {"certs", "show", "--help"},
 	} {
 		var out, err bytes.Buffer
-		require.Equal(t, exitOK, Main(args, &out, &err))
+		require.Equal(t, command.ExitOK, Main(args, &out, &err))
 		require.Contains(t, out.String(), "Examples:\n  globalfs ")
 	}
 }
@@ -96,7 +97,7 @@ func TestParseMounts(t *testing.T) {
 func TestBenchMicro(t *testing.T) {
 	var out, err bytes.Buffer
 	code := Main([]string{"bench", "micro", "--through", "client", "--clients", "2", "--duration", "20ms", "--data-dir", t.TempDir(), "-o", "json"}, &out, &err)
-	require.Equal(t, exitOK, code, err.String())
+	require.Equal(t, command.ExitOK, code, err.String())
 	require.Contains(t, out.String(), `"operation": "create 1 KB"`)
 }
 
@@ -105,7 +106,7 @@ func TestBenchMulticast(t *testing.T) {
 	var out, err bytes.Buffer
 	dir := t.TempDir()
 	code := Main([]string{"bench", "multicast", "--quick", "--scenario", "lan", "--protocols", "primcast", "-o", "json", "--out", dir}, &out, &err)
-	require.Equal(t, exitOK, code, err.String())
+	require.Equal(t, command.ExitOK, code, err.String())
 	require.Contains(t, err.String(), "lan, 2 destinations, 32 outstanding, primcast")
 	written, readErr := os.ReadFile(filepath.Join(dir, "results.json"))
 	require.NoError(t, readErr)

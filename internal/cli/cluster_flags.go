@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
@@ -53,11 +54,11 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Config, error) {
 	spec, err := f.spec(cmd)
 	if err != nil {
-		return dev.Config{}, inputError{err}
+		return dev.Config{}, command.InputError(err)
 	}
 	cfg := dev.Config{Spec: spec, Dir: f.dir, WAN: f.wan, Linearizable: f.linearizable, Timeout: f.timeout, Grace: f.grace, Sweep: f.sweep, Logger: logger}
 	if f.grace < 0 || f.sweep < 0 {
-		return cfg, inputError{fmt.Errorf("--gc-grace %v, --gc-sweep %v: give positive durations such as 10m", f.grace, f.sweep)}
+		return cfg, command.InputError(fmt.Errorf("--gc-grace %v, --gc-sweep %v: give positive durations such as 10m", f.grace, f.sweep))
 	}
 	if f.grace == 0 && cmd.Flags().Changed("gc-grace") {
 		cfg.Grace = -1 // not at all
@@ -67,7 +68,7 @@ func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Conf
 	case "grpc":
 		cfg.GRPC = true
 	default:
-		return cfg, inputError{fmt.Errorf("--transport %q: give inprocess or grpc", f.transport)}
+		return cfg, command.InputError(fmt.Errorf("--transport %q: give inprocess or grpc", f.transport))
 	}
 	switch f.durability {
 	case "os":
@@ -77,10 +78,10 @@ func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Conf
 	case "memory":
 		cfg.Durability = wal.Memory
 	default:
-		return cfg, inputError{fmt.Errorf("--durability %q: give os, sync or memory", f.durability)}
+		return cfg, command.InputError(fmt.Errorf("--durability %q: give os, sync or memory", f.durability))
 	}
 	if f.timeout <= 0 {
-		return cfg, inputError{fmt.Errorf("--timeout %v: give a positive duration such as 30s", f.timeout)}
+		return cfg, command.InputError(fmt.Errorf("--timeout %v: give a positive duration such as 30s", f.timeout))
 	}
 	return cfg, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -90,7 +91,7 @@ func explain(path string, err error) error {
 // checkOutput is of the flag of commands that print for people or for scripts.
 func checkOutput(format string) error {
 	if format != "text" && format != "json" {
-		return inputError{fmt.Errorf("--output %q: give text or json", format)}
+		return command.InputError(fmt.Errorf("--output %q: give text or json", format))
 	}
 	return nil
 }

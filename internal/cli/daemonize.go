@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/globalfs/globalfs/internal/command"
 )
 
 // A command that goes on in the background starts this program again, with the same arguments, in a session of its own. The
@@ -76,7 +78,7 @@ func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
 func asItEnded(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return statusError{errSaid, exit.ExitCode()}
+		return command.StatusError(errSaid, exit.ExitCode())
 	}
 	return err
 }
@@ -96,7 +98,7 @@ func backgroundLog(wanted string, stderr io.Writer) (string, error) {
 	case err == nil:
 		return path, log.Close()
 	case wanted != "":
-		return "", inputError{fmt.Errorf("--log-file: %w", err)}
+		return "", command.InputError(fmt.Errorf("--log-file: %w", err))
 	}
 	fmt.Fprintf(stderr, "globalfs: the mount goes without a log, see --log-file: %v\n", err)
 	return os.DevNull, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -32,7 +33,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
   globalfs dev --wan --mount us-west-2=/mnt/a --mount eu-west-1=/mnt/b
   globalfs dev --regions us-east-1,sa-east-1 --data-dir /tmp/g --mount /mnt/g
   globalfs dev --blocks 's3://my-bucket/globalfs?region=eu-west-1' --mount /mnt/g`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := logging.logger()
 			if err != nil {
@@ -45,7 +46,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 			cfg.CacheDir, cfg.CacheBytes = cacheDir, int64(cacheSize)
 			points, err := parseMounts(mounts, cfg.Spec.Regions)
 			if err != nil {
-				return inputError{err}
+				return command.InputError(err)
 			}
 			stop, err := serveProfiles(profiler)
 			if err != nil {

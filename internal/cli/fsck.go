@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/mount"
 )
@@ -53,7 +54,7 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 			if len(args) <= 1 && (len(args) == 1) != cmd.Flags().Changed("data-dir") {
 				return nil
 			}
-			return usageError{errors.New("fsck: give one MOUNTPOINT, or --data-dir DIR of a cluster that has stopped")}
+			return command.UsageError(errors.New("fsck: give one MOUNTPOINT, or --data-dir DIR of a cluster that has stopped"))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(f.output); err != nil {
@@ -73,15 +74,15 @@ func (f *fsckFlags) run(cmd *cobra.Command, args []string) error {
 	report, err := f.check(cmd.Context(), args, n.say)
 	n.stop()
 	if err != nil {
-		return statusError{err, exitUnable}
+		return command.StatusError(err, exitUnable)
 	}
 	if f.output == "json" {
-		err = printJSON(cmd.OutOrStdout(), report)
+		err = command.PrintJSON(cmd.OutOrStdout(), report)
 	} else {
 		err = printReport(cmd.OutOrStdout(), &report)
 	}
 	if err == nil && !report.Sound() {
-		return statusError{errors.New("the file system has errors"), exitProblems}
+		return command.StatusError(errors.New("the file system has errors"), exitProblems)
 	}
 	return err
 }

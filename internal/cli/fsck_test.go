@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/kv"
@@ -27,10 +28,10 @@ func TestFsckWrongInput(t *testing.T) {
 		code int
 		says string
 	}{
-		"nothing": {[]string{"fsck"}, exitUsage, "give one MOUNTPOINT, or --data-dir"},
-		"both":    {[]string{"fsck", "--data-dir", dir, dir}, exitUsage, "give one MOUNTPOINT, or --data-dir"},
-		"two":     {[]string{"fsck", dir, dir}, exitUsage, "give one MOUNTPOINT, or --data-dir"},
-		"output":  {[]string{"fsck", "-o", "xml", dir}, exitInput, "give text or json"},
+		"nothing": {[]string{"fsck"}, command.ExitUsage, "give one MOUNTPOINT, or --data-dir"},
+		"both":    {[]string{"fsck", "--data-dir", dir, dir}, command.ExitUsage, "give one MOUNTPOINT, or --data-dir"},
+		"two":     {[]string{"fsck", dir, dir}, command.ExitUsage, "give one MOUNTPOINT, or --data-dir"},
+		"output":  {[]string{"fsck", "-o", "xml", dir}, command.ExitInput, "give text or json"},
 		"not":     {[]string{"fsck", dir}, exitUnable, "not on a GlobalFS mount"},
 		"no data": {[]string{"fsck", "--data-dir", dir}, exitUnable, "is not the data directory of a cluster"},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
@@ -44,10 +45,10 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
 			}
 			f.graceGiven = cmd.Flags().Changed("grace")
 			if f.dryRun && f.graceGiven {
-				return usageError{errors.New("gc: --grace says what is deleted, and --dry-run deletes nothing: give one of them")}
+				return command.UsageError(errors.New("gc: --grace says what is deleted, and --dry-run deletes nothing: give one of them"))
 			}
 			if f.grace < 0 {
-				return inputError{fmt.Errorf("--grace %v: give a duration such as 10m, or 0s", f.grace)}
+				return command.InputError(fmt.Errorf("--grace %v: give a duration such as 10m, or 0s", f.grace))
 			}
 			return f.run(cmd, args[0])
 		},
@@ -70,7 +71,7 @@ func (f *gcFlags) run(cmd *cobra.Command, path string) error {
 		return forOperators(err)
 	}
 	if f.output == "json" {
-		err = printJSON(cmd.OutOrStdout(), report)
+		err = command.PrintJSON(cmd.OutOrStdout(), report)
 	} else {
 		err = printCollection(cmd.OutOrStdout(), &report, f.dryRun)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/metrics"
 )
 
@@ -16,7 +17,7 @@ import (
 func serveProfiles(address string) (stop func() error, err error) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host != "localhost" {
 		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-			return nil, inputError{fmt.Errorf("--pprof %q: give a loopback address such as 127.0.0.1:6060", address)}
+			return nil, command.InputError(fmt.Errorf("--pprof %q: give a loopback address such as 127.0.0.1:6060", address))
 		}
 	}
 	return serveHTTP("--pprof", address, profiles())
@@ -28,7 +29,7 @@ func serveHTTP(flag, address string, handler http.Handler) (stop func() error, e
 		return func() error { return nil }, nil
 	}
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, inputError{fmt.Errorf("%s %q: give HOST:PORT such as 127.0.0.1:9464", flag, address)}
+		return nil, command.InputError(fmt.Errorf("%s %q: give HOST:PORT such as 127.0.0.1:9464", flag, address))
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/topology"
 )
@@ -43,7 +44,7 @@ With --check nothing is written: it says what is wrong with FILE, or what that m
   globalfs init --check cluster.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{fmt.Errorf("%s: give one FILE", cmd.Name())}
+				return command.UsageError(fmt.Errorf("%s: give one FILE", cmd.Name()))
 			}
 			return nil
 		},
@@ -74,10 +75,10 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 		f.file.Regions = append(f.file.Regions, topology.Region(r))
 	}
 	if err := f.locate(); err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	if err := f.file.Validate(); err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if f.force {
@@ -85,7 +86,7 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	}
 	out, err := os.OpenFile(path, how, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return inputError{fmt.Errorf("%s is there already: name another file, or overwrite it with --force", path)}
+		return command.InputError(fmt.Errorf("%s is there already: name another file, or overwrite it with --force", path))
 	}
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func checkFile(out io.Writer, path string) error {
 	}
 	plan, err := file.Plan()
 	if err != nil {
-		return inputError{err}
+		return command.InputError(err)
 	}
 	describe(out, plan, file.DataDir)
 	fmt.Fprintf(out, "%s is right, as far as one file can tell\n", path)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/command"
 )
 
 func TestInit(t *testing.T) {
@@ -20,7 +22,7 @@ func TestInit(t *testing.T) {
 	require.Regexp(t, `P2 +/b +local to b +ba bb bc`, checked)
 	require.Contains(t, checked, "is right")
 
-	require.Contains(t, fails(t, exitInput, "init", path), "--force")
+	require.Contains(t, fails(t, command.ExitInput, "init", path), "--force")
 	run(t, "init", "--force", "--loopback", "7420", "--datacenters", "1", "--replicas", "1", "--copies", "1", path)
 	require.Contains(t, run(t, "init", "--check", path), "us-west-2a")
 	for from, c := range map[string]struct{ to, says string }{
@@ -35,12 +37,12 @@ func TestInit(t *testing.T) {
 		require.Contains(t, string(text), from)
 		broken := filepath.Join(t.TempDir(), "broken.yaml")
 		require.NoError(t, os.WriteFile(broken, []byte(strings.Replace(string(text), from, c.to, 1)), 0o644))
-		said := fails(t, exitInput, "init", "--check", broken)
+		said := fails(t, command.ExitInput, "init", "--check", broken)
 		require.Contains(t, said, c.says, said)
 		require.Contains(t, said, "broken.yaml", said)
 	}
-	require.Contains(t, fails(t, exitInput, "init", "--check", filepath.Join(t.TempDir(), "none.yaml")), "'globalfs init' writes such a file")
-	require.Contains(t, fails(t, exitInput, "init", "--address", "nobody=1.2.3.4:5", path+"2"), "no such server")
-	require.Contains(t, fails(t, exitInput, "init", "--replicas", "4", path+"2"), "replicas")
+	require.Contains(t, fails(t, command.ExitInput, "init", "--check", filepath.Join(t.TempDir(), "none.yaml")), "'globalfs init' writes such a file")
+	require.Contains(t, fails(t, command.ExitInput, "init", "--address", "nobody=1.2.3.4:5", path+"2"), "no such server")
+	require.Contains(t, fails(t, command.ExitInput, "init", "--replicas", "4", path+"2"), "replicas")
 	require.NoFileExists(t, path+"2")
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/globalfs/globalfs/internal/command"
 )
 
 func newMan() *cobra.Command {
@@ -18,7 +20,7 @@ func newMan() *cobra.Command {
   globalfs man /tmp/man && man -l /tmp/man/globalfs-mount.1`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("%s: give one DIR", cmd.Name())}
+				return command.UsageError(fmt.Errorf("%s: give one DIR", cmd.Name()))
 			}
 			return nil
 		},
@@ -28,7 +30,7 @@ func newMan() *cobra.Command {
 			}
 			born := time.Unix(0, 0).UTC() // pages of the same version are the same
 			cmd.Root().DisableAutoGenTag = true
-			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GLOBALFS", Section: "1", Source: "GlobalFS " + version(), Manual: "GlobalFS", Date: &born}, args[0])
+			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GLOBALFS", Section: "1", Source: "GlobalFS " + command.Version(), Manual: "GlobalFS", Date: &born}, args[0])
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/mount"
 )
@@ -104,10 +105,10 @@ func setOptions(cmd *cobra.Command, options []string) error {
 		}
 		flag := cmd.Flags().Lookup(strings.ReplaceAll(name, "_", "-"))
 		if flag == nil || flag.Name == "option" {
-			return usageError{fmt.Errorf("-o %s: there is no such option; see 'globalfs mount --help'", name)}
+			return command.UsageError(fmt.Errorf("-o %s: there is no such option; see 'globalfs mount --help'", name))
 		}
 		if err := cmd.Flags().Set(flag.Name, value); err != nil {
-			return usageError{fmt.Errorf("-o %s: %w", o, err)}
+			return command.UsageError(fmt.Errorf("-o %s: %w", o, err))
 		}
 	}
 	return nil
@@ -126,7 +127,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 		return err
 	}
 	if f.soft && f.hard {
-		return usageError{errors.New("--soft and --hard: choose one")}
+		return command.UsageError(errors.New("--soft and --hard: choose one"))
 	}
 	logger = logger.With("mount", dir) // several share a log
 	if f.fsName == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
@@ -105,14 +106,14 @@ func serveOnceFree(ctx context.Context, serve func() (func() error, error), logg
 func (f *mountFlags) connectTo(ctx context.Context, servers []string, logger *slog.Logger) (*daemon.Access, error) {
 	for _, s := range servers {
 		if err := topology.CheckAddress(s); err != nil {
-			return nil, inputError{err}
+			return nil, command.InputError(err)
 		}
 	}
 	cfg := daemon.AccessConfig{Servers: servers, Timeout: f.connect, Logger: logger}
 	if f.certs != "" {
 		var err error
 		if cfg.Certificates, err = findCertificate(f.certs, identity.Client); err != nil {
-			return nil, inputError{err}
+			return nil, command.InputError(err)
 		}
 	}
 	return daemon.Connect(ctx, cfg)
@@ -235,7 +236,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *clien
 		Region: region, CacheBytes: int(f.memory), Disk: disk, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, Resume: resume, Timeout: f.timeout,
 	})
 	if err != nil {
-		return nil, nil, errors.Join(inputError{err}, closeStores())
+		return nil, nil, errors.Join(command.InputError(err), closeStores())
 	}
 	following, stop := context.WithCancel(ctx)
 	var follows sync.WaitGroup

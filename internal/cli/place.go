@@ -8,6 +8,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/spf13/cobra"
@@ -69,13 +70,13 @@ func (f *placeFlags) check(args []string) error {
 	}
 	switch {
 	case actions > 1 || actions == 0 && !f.wait:
-		return usageError{errors.New("place: give one of --region, --spread, --clear, --list, --pause, --resume and --wait; see 'globalfs place --help'")}
+		return command.UsageError(errors.New("place: give one of --region, --spread, --clear, --list, --pause, --resume and --wait; see 'globalfs place --help'"))
 	case f.list && len(args) > 1 || !f.list && len(args) != 1:
-		return usageError{fmt.Errorf("place takes one PATH, got %q", args)}
+		return command.UsageError(fmt.Errorf("place takes one PATH, got %q", args))
 	case f.noMove && !places, f.mkdir && !places:
-		return usageError{errors.New("place: --no-move and --mkdir go with --region or --spread")}
+		return command.UsageError(errors.New("place: --no-move and --mkdir go with --region or --spread"))
 	case f.wait && (f.noMove || f.clear || f.list || f.pause):
-		return usageError{errors.New("place: --wait goes with --region, --spread or --resume, or alone: nothing else moves anything")}
+		return command.UsageError(errors.New("place: --wait goes with --region, --spread or --resume, or alone: nothing else moves anything"))
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func checkRegions(ctx context.Context, path string, rule mount.Rule) error {
 	}
 	for _, r := range append([]topology.Region{rule.Region}, rule.Spread...) {
 		if r != "" && r != mount.Global && !slices.Contains(regions, r) {
-			return inputError{fmt.Errorf("there is no region %q: give %s or %s", r, join(regions), mount.Global)}
+			return command.InputError(fmt.Errorf("there is no region %q: give %s or %s", r, join(regions), mount.Global))
 		}
 	}
 	return nil

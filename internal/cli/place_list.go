@@ -6,6 +6,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
@@ -24,7 +25,7 @@ func listPlacements(ctx context.Context, path, format string, out io.Writer) (er
 		return err
 	}
 	if format == "json" {
-		return printJSON(out, tree)
+		return command.PrintJSON(out, tree)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DIRECTORY\tRULE")

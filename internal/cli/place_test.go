@@ -15,6 +15,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -39,7 +40,7 @@ func mountHere(t *testing.T) (dir string, n *clienttest.Network) {
 func run(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, err bytes.Buffer
-	require.Equal(t, exitOK, Main(args, &out, &err), "%q: %s", args, &err)
+	require.Equal(t, command.ExitOK, Main(args, &out, &err), "%q: %s", args, &err)
 	return out.String()
 }
 
@@ -63,7 +64,7 @@ func TestPlaceAndWhere(t *testing.T) {
 	require.NotContains(t, text, "moving")
 
 	var out, stderr bytes.Buffer
-	require.Equal(t, exitFailure, Main([]string{"where", "-o", "json", filepath.Join(root, "none"), dir}, &out, &stderr))
+	require.Equal(t, command.ExitFailure, Main([]string{"where", "-o", "json", filepath.Join(root, "none"), dir}, &out, &stderr))
 	require.Contains(t, stderr.String(), "no such file")
 	var found []located
 	require.NoError(t, json.Unmarshal(out.Bytes(), &found), "the other one is shown all the same")
@@ -72,7 +73,7 @@ func TestPlaceAndWhere(t *testing.T) {
 	require.Equal(t, &mount.Rule{Region: "us-east-1"}, found[0].Rule)
 
 	require.Contains(t, run(t, "place", "--list", dir), "/projects/east  new entries go to us-east-1\n")
-	require.Contains(t, fails(t, exitInput, "place", "--region", "mars", dir), `there is no region "mars": give us-west-2, us-east-1 or global`)
+	require.Contains(t, fails(t, command.ExitInput, "place", "--region", "mars", dir), `there is no region "mars": give us-west-2, us-east-1 or global`)
 	run(t, "place", "--spread", "us-west-2,us-east-1", "--no-move", dir)
 	require.Contains(t, run(t, "where", dir), "spread over us-west-2, us-east-1")
 	run(t, "place", "--clear", dir)
@@ -81,7 +82,7 @@ func TestPlaceAndWhere(t *testing.T) {
 
 func TestPauseAndResume(t *testing.T) {
 	root, _ := mountHere(t)
-	require.Contains(t, fails(t, exitFailure, "place", "--pause", root), "nothing is being moved")
+	require.Contains(t, fails(t, command.ExitFailure, "place", "--pause", root), "nothing is being moved")
 	dir := filepath.Join(root, "d")
 	run(t, "place", "--region", "us-east-1", "--mkdir", dir)
 	run(t, "place", "--pause", dir)
@@ -161,10 +162,10 @@ func TestTokenAndWait(t *testing.T) {
 	require.DirExists(t, filepath.Join(root, "new"))
 	token := run(t, "token", root)
 	require.NoError(t, other.Wait(t.Context(), strings.TrimSpace(token)))
-	require.Contains(t, fails(t, exitInput, "wait", "no token", root), "not one that 'globalfs token' has printed")
+	require.Contains(t, fails(t, command.ExitInput, "wait", "no token", root), "not one that 'globalfs token' has printed")
 
 	replicas := n.Processes(0, "us-west-2")
 	n.Fail(clienttest.Silent, replicas...)
 	defer n.Fail(clienttest.None, replicas...)
-	require.Contains(t, fails(t, exitFailure, "wait", "--timeout", "100ms", strings.TrimSpace(token), root), "not there within 100ms")
+	require.Contains(t, fails(t, command.ExitFailure, "wait", "--timeout", "100ms", strings.TrimSpace(token), root), "not there within 100ms")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 )
 
@@ -31,7 +32,7 @@ SIGINT or SIGTERM. What it serves does not need etcd; it asks etcd when it start
   globalfs server us-west-2a --config cluster.yaml --data-dir /data --metrics 127.0.0.1:9464`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{errors.New("server: give the NAME of one server of the cluster file")}
+				return command.UsageError(errors.New("server: give the NAME of one server of the cluster file"))
 			}
 			return nil
 		},
@@ -65,7 +66,7 @@ func readConfig(path string) (*daemon.File, error) {
 	}
 	f, err := daemon.ReadFile(path)
 	if err != nil {
-		return nil, inputError{err}
+		return nil, command.InputError(err)
 	}
 	return f, nil
 }
@@ -85,7 +86,7 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: version(), Logger: logger.With("server", name)})
+	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: command.Version(), Logger: logger.With("server", name)})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 )
@@ -28,7 +29,7 @@ behind, storage and repair. Exit codes: 0 healthy, 5 something is wrong, 1 no se
 		Example: `  globalfs status --config cluster.yaml
   globalfs status --servers 10.1.0.1:7420 --certs certs --watch
   globalfs status -o json | jq '.problems'`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
@@ -59,12 +60,12 @@ func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, output str
 	h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
 	var err error
 	if output == "json" {
-		err = printJSON(out, h)
+		err = command.PrintJSON(out, h)
 	} else {
 		err = printHealth(out, h)
 	}
 	if err == nil && len(h.Problems) > 0 {
-		return statusError{fmt.Errorf("the cluster is not healthy: %d problems", len(h.Problems)), exitUnhealthy}
+		return command.StatusError(fmt.Errorf("the cluster is not healthy: %d problems", len(h.Problems)), exitUnhealthy)
 	}
 	return err
 }
@@ -74,7 +75,7 @@ const clearScreen = "\x1b[H\x1b[2J"
 
 func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, every time.Duration) error {
 	if every <= 0 {
-		return inputError{fmt.Errorf("--every %v: give a duration such as 2s", every)}
+		return command.InputError(fmt.Errorf("--every %v: give a duration such as 2s", every))
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

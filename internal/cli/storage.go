@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
 )
@@ -39,7 +40,7 @@ blocks are those of which no server of the region has a good copy.`,
 				return err
 			}
 			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), regions)
+				return command.PrintJSON(cmd.OutOrStdout(), regions)
 			}
 			return printStorage(cmd.OutOrStdout(), regions)
 		},
@@ -51,7 +52,7 @@ blocks are those of which no server of the region has a good copy.`,
 
 func oneMountPoint(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s: give one MOUNTPOINT", cmd.Name())}
+		return command.UsageError(fmt.Errorf("%s: give one MOUNTPOINT", cmd.Name()))
 	}
 	return nil
 }
@@ -141,7 +142,7 @@ the server's name.`,
 			region := topology.Region(args[1])
 			i := slices.IndexFunc(before, func(r mount.StorageRegion) bool { return r.Region == region })
 			if i < 0 {
-				return inputError{fmt.Errorf("there is no region %q", region)}
+				return command.InputError(fmt.Errorf("there is no region %q", region))
 			}
 			after, err := changeStorage(cmd.Context(), args[0], mount.StorageChange{Join: region})
 			if err != nil {
@@ -175,7 +176,7 @@ has nothing it is out of the ring. So many servers must stay as there are copies
 			}
 			region, err := mayLeave(before, args[1])
 			if err != nil {
-				return inputError{err}
+				return command.InputError(err)
 			}
 			if _, err := changeStorage(cmd.Context(), args[0], mount.StorageChange{Leave: args[1]}); err != nil {
 				return err
@@ -192,7 +193,7 @@ has nothing it is out of the ring. So many servers must stay as there are copies
 func twoArguments(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 {
-			return usageError{fmt.Errorf("%s: give %s", cmd.Name(), what)}
+			return command.UsageError(fmt.Errorf("%s: give %s", cmd.Name(), what))
 		}
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -26,15 +27,15 @@ func TestStorageAndGCWrongInput(t *testing.T) {
 		code int
 		says string
 	}{
-		"gc nothing":   {[]string{"gc"}, exitUsage, "gc: give one MOUNTPOINT"},
-		"gc both":      {[]string{"gc", "--dry-run", "--grace", "1s", dir}, exitUsage, "give one of them"},
-		"gc negative":  {[]string{"gc", "--grace", "-1s", dir}, exitInput, "--grace -1s"},
-		"gc output":    {[]string{"gc", "-o", "xml", dir}, exitInput, "give text or json"},
+		"gc nothing":   {[]string{"gc"}, command.ExitUsage, "gc: give one MOUNTPOINT"},
+		"gc both":      {[]string{"gc", "--dry-run", "--grace", "1s", dir}, command.ExitUsage, "give one of them"},
+		"gc negative":  {[]string{"gc", "--grace", "-1s", dir}, command.ExitInput, "--grace -1s"},
+		"gc output":    {[]string{"gc", "-o", "xml", dir}, command.ExitInput, "give text or json"},
 		"gc not":       {[]string{"gc", dir}, 1, "not on a GlobalFS mount"},
-		"storage none": {[]string{"storage"}, exitUsage, "storage: give one MOUNTPOINT"},
+		"storage none": {[]string{"storage"}, command.ExitUsage, "storage: give one MOUNTPOINT"},
 		"storage not":  {[]string{"storage", dir}, 1, "not on a GlobalFS mount"},
-		"join one":     {[]string{"storage", "join", dir}, exitUsage, "join: give a MOUNTPOINT and a REGION"},
-		"leave one":    {[]string{"storage", "leave", dir}, exitUsage, "leave: give a MOUNTPOINT and a SERVER"},
+		"join one":     {[]string{"storage", "join", dir}, command.ExitUsage, "join: give a MOUNTPOINT and a REGION"},
+		"leave one":    {[]string{"storage", "leave", dir}, command.ExitUsage, "leave: give a MOUNTPOINT and a SERVER"},
 	} {
 		require.Contains(t, fails(t, c.code, c.args...), c.says, name)
 	}
@@ -67,13 +68,13 @@ func TestStorageCommands(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, content, 0o600))
 	require.Regexp(t, `us-west-2c\s+(starting|ok)\s`, run(t, "storage", dir))
 
-	require.Contains(t, fails(t, exitInput, "storage", "join", dir, "mars"), `there is no region "mars"`)
+	require.Contains(t, fails(t, command.ExitInput, "storage", "join", dir, "mars"), `there is no region "mars"`)
 	require.Equal(t, "us-west-2d\n", run(t, "storage", "join", "--wait", dir, "us-west-2"))
 	for _, server := range []string{"us-west-2a", "us-west-2b", "us-west-2c"} {
 		run(t, "storage", "leave", "--wait", dir, server)
-		require.Contains(t, fails(t, exitInput, "storage", "leave", dir, server), "there is no storage server")
+		require.Contains(t, fails(t, command.ExitInput, "storage", "leave", dir, server), "there is no storage server")
 	}
-	require.Contains(t, fails(t, exitInput, "storage", "leave", dir, "us-west-2d"), "let another server join before")
+	require.Contains(t, fails(t, command.ExitInput, "storage", "leave", dir, "us-west-2d"), "let another server join before")
 	var regions []mount.StorageRegion
 	require.NoError(t, json.Unmarshal([]byte(run(t, "storage", "-o", "json", dir)), &regions))
 	require.Len(t, regions, 1)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/spf13/cobra"
 )
@@ -21,7 +22,7 @@ seen until now. Who waits for it at another mount, with 'globalfs wait', sees al
   ssh ireland globalfs wait "$(globalfs token /mnt/oregon)" /mnt/globalfs`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{fmt.Errorf("token takes one PATH, got %q", args)}
+				return command.UsageError(fmt.Errorf("token takes one PATH, got %q", args))
 			}
 			return nil
 		},
@@ -48,13 +49,13 @@ what the kernel remembers.`,
   globalfs wait --timeout 5s "$TOKEN"`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("wait takes a TOKEN and at most one PATH, got %q", args)}
+				return command.UsageError(fmt.Errorf("wait takes a TOKEN and at most one PATH, got %q", args))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout <= 0 {
-				return inputError{fmt.Errorf("--timeout %v: give a positive duration such as 30s", timeout)}
+				return command.InputError(fmt.Errorf("--timeout %v: give a positive duration such as 30s", timeout))
 			}
 			return waitFor(cmd.Context(), pathOr(args[1:]), args[0], timeout)
 		},
@@ -83,7 +84,7 @@ func waitFor(ctx context.Context, path, token string, timeout time.Duration) err
 		case errors.Is(err, context.DeadlineExceeded):
 			return fmt.Errorf("%s: not there within %v: give more --timeout, or check with 'globalfs where' which replicas answer", path, timeout)
 		case errors.Is(err, syscall.EINVAL):
-			return inputError{fmt.Errorf("token %q: not one that 'globalfs token' has printed for this tree", token)}
+			return command.InputError(fmt.Errorf("token %q: not one that 'globalfs token' has printed for this tree", token))
 		case errors.Is(err, syscall.EACCES):
 			return fmt.Errorf("%w: name a PATH of this mount where you may write", err)
 		case !errors.Is(err, syscall.ETIMEDOUT):

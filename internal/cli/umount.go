@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
@@ -19,7 +20,7 @@ func newUmount() *cobra.Command {
   globalfs umount --force /mnt/globalfs`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("%s: give one DIR", cmd.Name())}
+				return command.UsageError(fmt.Errorf("%s: give one DIR", cmd.Name()))
 			}
 			return nil
 		},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ its replicas, which of them leads, why it is there, the rule for what is made in
   globalfs where --output json ~/globalfs/projects/* | jq -r '.[] | .region + " " + .path'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("where: give the PATH of a file or directory on a mounted tree")}
+				return command.UsageError(errors.New("where: give the PATH of a file or directory on a mounted tree"))
 			}
 			return nil
 		},
@@ -34,7 +35,7 @@ its replicas, which of them leads, why it is there, the rule for what is made in
 			}
 			found, err := whereAll(cmd.Context(), args)
 			if output == "json" {
-				return errors.Join(err, printJSON(cmd.OutOrStdout(), found))
+				return errors.Join(err, command.PrintJSON(cmd.OutOrStdout(), found))
 			}
 			return errors.Join(err, printWhere(cmd.OutOrStdout(), found))
 		},

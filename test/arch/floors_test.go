@@ -45,6 +45,7 @@ var floors = map[string]int{
 	"internal/metrics":  4,
 	"internal/identity": 4,
 	"internal/registry": 4,
+	"internal/command":  4,
 
 	"internal/transport": 5,
 	"internal/block":     5,
@@ -104,8 +105,8 @@ var owners = map[string][]string{
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
 	"github.com/google/pprof":             {"bench/geo"},
-	"github.com/spf13/cobra":              {"internal/cli"},
-	"github.com/spf13/pflag":              {"internal/cli"},
+	"github.com/spf13/cobra":              {"internal/cli", "internal/command"},
+	"github.com/spf13/pflag":              {"internal/command"},
 	"go.yaml.in/yaml/v3":                  {"internal/topology"},
 	"go.etcd.io/etcd":                     {"internal/registry"},
 	"go.uber.org/zap":                     {"internal/registry"},

@@ -1,0 +1,74 @@
+// Package command is what the commands of all programs of GlobalFS share: exit codes, errors by kind, flags
+// from the environment, and results as tables or JSON. A program sets its root command up with Prepare and
+// runs it with Execute or Main.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Prepare gives a root command the behaviour that all programs have: it prints its help if no command is
+// named, refuses unknown ones, knows its version, and takes flags from the environment.
+func Prepare(root *cobra.Command) {
+	root.Version = Version()
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return UsageError(fmt.Errorf("unknown command %q; see '%s --help'", args[0], cmd.CommandPath()))
+		}
+		return nil
+	}
+	root.RunE = Help
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return UsageError(fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath()))
+	})
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
+}
+
+// Execute runs the command that args name and returns its error, which is not printed. The first SIGINT or
+// SIGTERM ends the command's context; a second one ends the process as it stands.
+func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(ctx)
+}
+
+// Main runs the command that args name, prints its error and returns the exit code.
+func Main(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	err := Execute(root, args, stdout, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+	}
+	return ExitCode(err)
+}
+
+// Version is the module's, as the build recorded it.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// Help is the RunE of a command that only has subcommands.
+func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// NoArguments refuses arguments as a usage error. It is the Args of a command.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return UsageError(fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args))
+	}
+	return nil
+}

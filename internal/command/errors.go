@@ -1,0 +1,52 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Exit codes, as etcdctl has them where it has one. A command can have others, see StatusError.
+const (
+	ExitOK      = 0
+	ExitFailure = 1   // the command could not do its work
+	ExitInput   = 3   // a value is wrong: of a flag, or in a file
+	ExitUsage   = 128 // unknown command or flag, or a wrong number of arguments
+)
+
+// coded is an error with the exit code that it ends the program with.
+type coded struct {
+	error
+	code int
+}
+
+func (e coded) Unwrap() error { return e.error }
+
+// InputError marks an error of a value that the user gave.
+func InputError(err error) error { return coded{err, ExitInput} }
+
+// UsageError marks a command line that does not parse.
+func UsageError(err error) error { return coded{err, ExitUsage} }
+
+// StatusError has the program end with a code that only its command has.
+func StatusError(err error, code int) error { return coded{err, code} }
+
+// ExitCode is the code to end the program with after a command returned err.
+func ExitCode(err error) int {
+	var e coded
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &e):
+		return e.code
+	}
+	return ExitFailure
+}
+
+// Interrupted says so if the end of ctx is the reason that a measurement failed.
+func Interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("interrupted, there is no result: %w", err)
+	}
+	return err
+}
