@@ -9,11 +9,9 @@ FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
-COPY bench bench
 COPY cmd cmd
 COPY internal internal
 COPY pkg pkg
-COPY test test
 RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /globalfs ./cmd/globalfs
 
 FROM debian:bookworm-slim

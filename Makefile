@@ -31,6 +31,10 @@ build: ## bin/globalfs, static
 	@deploy/deps.sh go
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/globalfs ./cmd/globalfs
 
+.PHONY: lab
+lab: build ## bin/globalfs-lab: protocols beside each other, real processes, a wide-area network
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/globalfs-lab ./cmd/globalfs-lab
+
 .PHONY: bench
 bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--clients 16 --wan ...")
 	bin/globalfs bench micro $(ARGS)
@@ -50,7 +54,7 @@ vet:
 
 # -count=1: the result depends on files that the test cache does not know of.
 .PHONY: arch
-arch: ## the import rules, the documentation rules, the dependency list, and that mutants apply
+arch: ## the import rules, the documentation rules, the dependency lists, and that mutants apply
 	go test -count=1 ./test/arch ./test/mutants
 
 .PHONY: unit
@@ -114,7 +118,7 @@ lint: vet $(TOOLS)/staticcheck@$(STATICCHECK) $(TOOLS)/golangci-lint@$(GOLANGCI)
 	@go test -count=1 -v -run TestSizes ./test/arch
 
 .PHONY: vulncheck
-vulncheck: $(TOOLS)/govulncheck@$(GOVULNCHECK) ## known vulnerabilities in what the binary links (asks vuln.go.dev)
+vulncheck: $(TOOLS)/govulncheck@$(GOVULNCHECK) ## known vulnerabilities in what the binaries link (asks vuln.go.dev)
 	$(TOOLS)/govulncheck@$(GOVULNCHECK) ./...
 
 $(TOOLS)/govulncheck@$(GOVULNCHECK):

@@ -22,9 +22,10 @@ func Settings() []string { return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, 
 
 // Config says what to measure, on what.
 type Config struct {
-	Program     string // the globalfs binary
-	Etcd        string // the etcd binary, for Loopback and Lab
-	Dir         string // for data and logs: an empty directory, of no use afterwards
+	Program     string   // the globalfs binary
+	Loader      []string // the command, without its flags, that serves a Load
+	Etcd        string   // the etcd binary, for Loopback and Lab
+	Dir         string   // for data and logs: an empty directory, of no use afterwards
 	Settings    []string
 	Regions     []topology.Region
 	Datacenters int           // a region, one server in each

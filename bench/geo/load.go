@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -44,11 +45,12 @@ func (l *Load) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 // run has a process do it. It calls begin when that is prepared, and end when it has measured.
-func (l *Load) run(ctx context.Context, program string, begin, end func() error) (sample bench.Sample, err error) {
+func (l *Load) run(ctx context.Context, loader []string, begin, end func() error) (sample bench.Sample, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "bench", "geo", "load", "--operation", l.Operation, "--prefix", l.Prefix,
+	args := append(slices.Clone(loader[1:]), "--operation", l.Operation, "--prefix", l.Prefix,
 		"--clients", fmt.Sprint(l.Clients), "--duration", l.Duration.String(), l.Dir)
+	cmd := exec.CommandContext(ctx, loader[0], args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said strings.Builder
 	cmd.Stderr = &said

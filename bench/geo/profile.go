@@ -82,7 +82,7 @@ func (c *Config) profile(ctx context.Context, s *stage, load Load, place string)
 	profiles, errs := make([]bytes.Buffer, len(processes)), make([]error, len(processes))
 	var before, after map[string]time.Duration
 	var taking sync.WaitGroup
-	sample, err := load.run(ctx, c.Program, func() (err error) {
+	sample, err := load.run(ctx, c.Loader, func() (err error) {
 		if before, err = usedBy(parts); err != nil {
 			return err
 		}

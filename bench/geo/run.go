@@ -177,7 +177,7 @@ func (r *Row) compare(other *Row) {
 func (c *Config) measure(ctx context.Context, s *stage, p *post, load Load) (bench.Sample, map[string]time.Duration, error) {
 	parts := s.parts(p)
 	var before, after map[string]time.Duration
-	sample, err := load.run(ctx, c.Program,
+	sample, err := load.run(ctx, c.Loader,
 		func() (err error) { before, err = usedBy(parts); return err },
 		func() (err error) { after, err = usedBy(parts); return err },
 	)

@@ -1,6 +1,6 @@
 // Package ordering measures the atomic multicast protocols beside each other, as thesis section 4.5
 // does: 8 groups of 3 replicas in a LAN and in two wide-area networks (T Table 4.1), a closed-loop
-// client beside each replica, growing load. It is what `globalfs bench multicast` runs.
+// client beside each replica, growing load. It is what `globalfs-lab multicast` runs.
 //
 // # The model
 //
@@ -21,8 +21,7 @@
 //     garbage collector count, which runs between steps only.
 //
 // Package sim is not used: it is made to break protocols, with faults, disks, checks and a digest of all that
-// happens. What is needed here is a network of places, a busy CPU and no more, and the
-// shipped binary does not link the simulator.
+// happens. What is needed here is a network of places, a busy CPU and no more.
 //
 // # What is measured
 //

@@ -1,4 +1,4 @@
-// Command globalfs is the one binary of GlobalFS: servers, mounts and tools.
+// Command globalfs is GlobalFS: servers, mounts and tools in one binary.
 package main
 
 import (

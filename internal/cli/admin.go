@@ -29,9 +29,8 @@ hear of them and do the work in the background: 'globalfs status' shows it. In a
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
   globalfs admin drain us-west-2a
   globalfs admin move-leader 0 eu-west-1a`,
-		Args: command.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	command.Group(cmd)
 	cmd.AddCommand(newAdminJoin(logging), newAdminDrain(logging), newAdminRemove(logging), newAdminMoveLeader(logging), newAdminReplace(logging), newAdminForget(logging))
 	return cmd
 }

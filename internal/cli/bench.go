@@ -20,11 +20,14 @@ import (
 func newBench(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure",
-		Args:  command.NoArguments,
-		RunE:  command.Help,
+		Short: "Measure what a cluster does",
+		Long: `bench measures this file system as its users see it, on clusters that it starts in this process and ends afterwards.
+The measurements of the protocol by itself, and beside others, are those of globalfs-lab.`,
+		Example: `  globalfs bench micro --clients 4 --duration 5s
+  globalfs bench regions --regions-counts 3`,
 	}
-	cmd.AddCommand(newBenchMicro(logging), newBenchRegions(logging), newBenchBlocks(), newBenchFile(logging), newBenchMulticast(), newBenchProcesses(), newBenchGeo())
+	command.Group(cmd)
+	cmd.AddCommand(newBenchMicro(logging), newBenchRegions(logging), newBenchBlocks(), newBenchFile(logging))
 	return cmd
 }
 

@@ -47,14 +47,8 @@ run take up new files by themselves, within seconds.`,
   globalfs certs server n1 --host n1.example.org,10.0.0.1
   globalfs certs client web --uids 33 --gids 33
   globalfs certs show certs/*.pem`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return command.UsageError(fmt.Errorf("certs: unknown command %q; see 'globalfs certs --help'", args[0]))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	command.Group(cmd)
 	cmd.AddCommand(newCertsInit(), newCertsServer(), newCertsClient(), newCertsAdmin(), newCertsShow())
 	return cmd
 }

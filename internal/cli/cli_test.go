@@ -23,6 +23,7 @@ func TestWrongInput(t *testing.T) {
 		says string
 	}{
 		"command":    {[]string{"frob"}, command.ExitUsage, `unknown command "frob"`},
+		"moved":      {[]string{"bench", "multicast"}, command.ExitUsage, `unknown command "multicast"; see 'globalfs bench --help'`},
 		"flag":       {[]string{"dev", "--frob"}, command.ExitUsage, "unknown flag: --frob"},
 		"argument":   {[]string{"dev", "extra"}, command.ExitUsage, "takes no arguments"},
 		"region":     {[]string{"dev", "--mount", "mars=/x"}, command.ExitInput, `there is no region "mars"`},
@@ -38,11 +39,6 @@ func TestWrongInput(t *testing.T) {
 		"wan":        {[]string{"dev", "--data-dir", dir, "--wan", "--transport", "grpc"}, command.ExitFailure, "without the gRPC transport"},
 		"bench":      {[]string{"bench", "micro", "--clients", "0"}, command.ExitInput, "give at least 1"},
 		"output":     {[]string{"bench", "micro", "-o", "xml"}, command.ExitInput, "give table or json"},
-		"scenario":   {[]string{"bench", "multicast", "--scenario", "moon"}, command.ExitInput, "give some of lan, colocated, distributed"},
-		"protocol":   {[]string{"bench", "multicast", "--protocols", "paxos"}, command.ExitInput, "give some of primcast"},
-		"dest":       {[]string{"bench", "multicast", "--destinations", "9"}, command.ExitInput, "give 1 to 8"},
-		"load":       {[]string{"bench", "multicast", "--outstanding", "0"}, command.ExitInput, "give numbers above 0"},
-		"format":     {[]string{"bench", "multicast", "-o", "xml"}, command.ExitInput, "give table or json"},
 
 		"where":         {[]string{"where"}, command.ExitUsage, "give the PATH"},
 		"where output":  {[]string{"where", "-o", "xml", dir}, command.ExitInput, "give text or json"},
@@ -75,7 +71,7 @@ func TestWrongInput(t *testing.T) {
 
 func TestHelpHasAnExample(t *testing.T) {
 	for _, args := range [][]string{
-		{"dev", "--help"}, {"bench", "micro", "--help"}, {"bench", "multicast", "--help"},
+		{"dev", "--help"}, {"bench", "--help"}, {"bench", "micro", "--help"}, {"bench", "regions", "--help"}, {"bench", "blocks", "--help"}, {"bench", "file", "--help"},
 		{"where", "--help"}, {"place", "--help"}, {"token", "--help"}, {"wait", "--help"},
 		{"certs", "--help"}, {"certs", "init", "--help"}, {"certs", "server", "--help"}, {"certs", "client", "--help"},
 		{"certs", "admin", "--help"}, {"certs", "show", "--help"},
@@ -99,17 +95,4 @@ func TestBenchMicro(t *testing.T) {
 	code := Main([]string{"bench", "micro", "--through", "client", "--clients", "2", "--duration", "20ms", "--data-dir", t.TempDir(), "-o", "json"}, &out, &err)
 	require.Equal(t, command.ExitOK, code, err.String())
 	require.Contains(t, out.String(), `"operation": "create 1 KB"`)
-}
-
-// One measurement, with what it leaves behind; progress does not mix with the result.
-func TestBenchMulticast(t *testing.T) {
-	var out, err bytes.Buffer
-	dir := t.TempDir()
-	code := Main([]string{"bench", "multicast", "--quick", "--scenario", "lan", "--protocols", "primcast", "-o", "json", "--out", dir}, &out, &err)
-	require.Equal(t, command.ExitOK, code, err.String())
-	require.Contains(t, err.String(), "lan, 2 destinations, 32 outstanding, primcast")
-	written, readErr := os.ReadFile(filepath.Join(dir, "results.json"))
-	require.NoError(t, readErr)
-	require.Equal(t, string(written), out.String())
-	require.FileExists(t, filepath.Join(dir, "figure-4.2-lan-2.svg"))
 }

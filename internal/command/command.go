@@ -20,13 +20,7 @@ import (
 func Prepare(root *cobra.Command) {
 	root.Version = Version()
 	root.SilenceUsage, root.SilenceErrors = true, true
-	root.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return UsageError(fmt.Errorf("unknown command %q; see '%s --help'", args[0], cmd.CommandPath()))
-		}
-		return nil
-	}
-	root.RunE = Help
+	Group(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return UsageError(fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath()))
 	})
@@ -62,8 +56,16 @@ func Version() string {
 	return "unknown"
 }
 
-// Help is the RunE of a command that only has subcommands.
-func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+// Group makes a command one that only has subcommands: it prints its help, and refuses unknown ones.
+func Group(cmd *cobra.Command) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return UsageError(fmt.Errorf("unknown command %q; see '%s --help'", args[0], cmd.CommandPath()))
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
 
 // NoArguments refuses arguments as a usage error. It is the Args of a command.
 func NoArguments(cmd *cobra.Command, args []string) error {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,33 +13,77 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files in testdata")
 
-// What the binary is made of changes only with a line in a reviewed file. The standard library
-// is left out: it comes with the compiler.
+// What a binary is made of changes only with a line in a reviewed file. The standard library is left out: it
+// comes with the compiler.
 func TestBinaryDependencies(t *testing.T) {
-	out, err := goCommand("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", modulePath+"/cmd/globalfs")
-	require.NoError(t, err)
-	golden := filepath.Join("testdata", "globalfs.deps")
-	got := "# What cmd/globalfs links, in the order of initialisation.\n" +
-		"# Made by: go test -count=1 ./test/arch -run BinaryDependencies -update\n" +
-		strings.TrimSpace(string(out)) + "\n"
-	if *update {
-		require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+	for _, binary := range []string{"globalfs", "globalfs-lab"} {
+		golden := filepath.Join("testdata", binary+".deps")
+		got := "# What cmd/" + binary + " links, in the order of initialisation.\n" +
+			"# Made by: go test -count=1 ./test/arch -run BinaryDependencies -update\n" +
+			strings.Join(dependencies(t, binary), "\n") + "\n"
+		if *update {
+			require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got, "if the change is meant: make it with -update, and say why in docs/dependencies.md")
 	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got, "if the change is meant: make it with -update, and say why in docs/dependencies.md")
 }
 
-// The image is built of what the binary is made of: a directory that the Dockerfile forgets is noticed by nobody else.
-func TestImageHasTheSources(t *testing.T) {
-	out, err := goCommand("list", "-deps", "-f", "{{.ImportPath}}", modulePath+"/cmd/globalfs")
+// dependencies lists the packages that a binary links, without those of the standard library.
+func dependencies(t *testing.T, binary string) []string {
+	out, err := goCommand("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", modulePath+"/cmd/"+binary)
 	require.NoError(t, err)
-	dockerfile, err := os.ReadFile("../../Dockerfile")
-	require.NoError(t, err)
-	for _, imported := range strings.Fields(string(out)) {
-		if rel, own := inModule(imported); own {
-			dir, _, _ := strings.Cut(rel, "/")
-			require.Contains(t, string(dockerfile), "\nCOPY "+dir+" "+dir+"\n", "for %s", imported)
+	return strings.Fields(string(out))
+}
+
+// laboratoryLibraries are linked by globalfs-lab alone.
+var laboratoryLibraries = []string{"gonum.org", "github.com/google/pprof"}
+
+// The product links nothing of the laboratory, be it by a library of ours or not.
+func TestProductLinksNoLaboratory(t *testing.T) {
+	for _, linked := range dependencies(t, "globalfs") {
+		rel, own := inModule(linked)
+		require.False(t, own && inLaboratory(rel), "cmd/globalfs links %s", linked)
+		for _, library := range laboratoryLibraries {
+			require.False(t, strings.HasPrefix(linked, library), "cmd/globalfs links %s", linked)
 		}
 	}
+}
+
+// The image is built of the product's sources and of nothing else. Nobody else notices a directory that the
+// Dockerfile forgets, or one of the laboratory that comes into the build.
+func TestImageHasTheProductsSources(t *testing.T) {
+	copied := copiedIntoTheImage(t)
+	used := map[string]bool{}
+	for _, linked := range dependencies(t, "globalfs") {
+		rel, own := inModule(linked)
+		if !own {
+			continue
+		}
+		i := slices.IndexFunc(copied, func(dir string) bool { return rel == dir || strings.HasPrefix(rel, dir+"/") })
+		require.GreaterOrEqual(t, i, 0, "the Dockerfile copies no directory of %s", linked)
+		used[copied[i]] = true
+	}
+	for _, dir := range copied {
+		require.True(t, used[dir], "the Dockerfile copies %s, of which cmd/globalfs links nothing", dir)
+	}
+	ignored, err := os.ReadFile("../../.dockerignore")
+	require.NoError(t, err)
+	for _, dir := range []string{"bench", "test", "cmd/globalfs-lab"} {
+		require.Contains(t, strings.Split(string(ignored), "\n"), dir, ".dockerignore keeps the laboratory out of the build")
+	}
+}
+
+// copiedIntoTheImage lists the source directories that the Dockerfile copies.
+func copiedIntoTheImage(t *testing.T) (dirs []string) {
+	dockerfile, err := os.ReadFile("../../Dockerfile")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(dockerfile)) {
+		if words := strings.Fields(line); len(words) == 3 && words[0] == "COPY" && words[1] == words[2] {
+			dirs = append(dirs, words[1])
+		}
+	}
+	require.NotEmpty(t, dirs)
+	return dirs
 }

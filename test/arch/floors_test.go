@@ -70,10 +70,12 @@ var floors = map[string]int{
 	"bench/ordering":  8,
 	"bench/process":   8,
 
-	"internal/cli": 9,
-	"cmd/globalfs": 10,
+	"internal/cli":     9,
+	"bench/lab":        9,
+	"cmd/globalfs":     10,
+	"cmd/globalfs-lab": 10,
 
-	"test/wan":     6, // benchmarks use them, too
+	"test/wan":     6, // the laboratory uses them, too
 	"test/cluster": 7,
 
 	"bench/baseline/baselinetest":        support,
@@ -105,7 +107,7 @@ var owners = map[string][]string{
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
 	"github.com/google/pprof":             {"bench/geo"},
-	"github.com/spf13/cobra":              {"internal/cli", "internal/command"},
+	"github.com/spf13/cobra":              {"internal/cli", "internal/command", "bench/lab"},
 	"github.com/spf13/pflag":              {"internal/command"},
 	"go.yaml.in/yaml/v3":                  {"internal/topology"},
 	"go.etcd.io/etcd":                     {"internal/registry"},
@@ -158,6 +160,25 @@ func TestImportsPointDown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The laboratory (bench, test and cmd/globalfs-lab) stands on the product, which knows nothing of it. Tests
+// and what only tests import may use it.
+func TestProductKnowsNoLaboratory(t *testing.T) {
+	for _, p := range packages(t) {
+		if floor, _ := floorOf(p.rel); floor == support || inLaboratory(p.rel) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			rel, own := inModule(imported)
+			assert.False(t, own && inLaboratory(rel), "%s imports %s: the product builds without the laboratory", p.rel, rel)
+		}
+	}
+}
+
+func inLaboratory(rel string) bool {
+	dir, _, _ := strings.Cut(rel, "/")
+	return dir == "bench" || dir == "test" || rel == "cmd/globalfs-lab"
 }
 
 func TestEachLibraryHasItsImporter(t *testing.T) {

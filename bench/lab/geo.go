@@ -1,9 +1,11 @@
-package cli
+package lab
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,16 +16,16 @@ import (
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
-// geoFlags are those of `bench geo`.
+// geoFlags are those of `globalfs-lab geo`.
 type geoFlags struct {
 	config  geo.Config
 	regions []string
 	dir     string
-	output  string
+	output  command.Output
 	out     string
 }
 
-func newBenchGeo() *cobra.Command {
+func newGeo() *cobra.Command {
 	f := geoFlags{config: geo.Default()}
 	cmd := &cobra.Command{
 		Use:   "geo",
@@ -43,9 +45,9 @@ operation: of the mount, the servers in its region (near) and elsewhere (far). R
 
 With --profile, creates are then measured again while the profilers of all processes run, and a second table says what one create
 costs each process where.`,
-		Example: `  globalfs bench geo --out bench/results --profile /tmp/profiles
-  globalfs bench geo --settings embedded,loopback --clients 1 --duration 500ms
-  globalfs bench geo --settings lab --datacenters 3 --output json`,
+		Example: `  globalfs-lab geo --out bench/results --profile /tmp/profiles
+  globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms
+  globalfs-lab geo --settings lab --datacenters 3 --output json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -59,23 +61,32 @@ costs each process where.`,
 	flags.IntSliceVar(&c.Clients, "clients", c.Clients, "numbers of clients, each a measurement of its own")
 	flags.DurationVar(&c.Duration, "duration", c.Duration, "of each measurement in each round")
 	flags.IntVar(&c.Rounds, "rounds", c.Rounds, "in which the settings take turns")
+	flags.StringVar(&c.Program, "globalfs", "", "the globalfs program (default: that beside this program, or in PATH)")
 	flags.StringVar(&c.Etcd, "etcd", "", "the etcd program (default: that in PATH, or what deploy/deps.sh has fetched)")
 	flags.StringVar(&c.Profile, "profile", "", "directory for CPU profiles of all processes while files are created")
 	flags.StringVar(&f.dir, "data-dir", "", "where the clusters keep their data, deleted at the end (default: a temporary directory)")
-	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	f.output.Register(cmd)
 	flags.StringVar(&f.out, "out", "", "directory in which to put geo.txt, geo.json and figures (SVG) as well")
-	cmd.AddCommand(newBenchLoad())
+	cmd.AddCommand(newLoad())
 	return cmd
 }
 
-// newBenchLoad is what `bench geo` starts for each measurement.
-func newBenchLoad() *cobra.Command {
+// newLoad is what `globalfs-lab geo` starts for each measurement.
+func newLoad() *cobra.Command {
 	var l geo.Load
 	cmd := &cobra.Command{
 		Use:    "load DIR",
 		Short:  "One measurement in a directory",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Long: `load is what geo starts for each measurement. It works in DIR, prints that it is prepared, begins at the next line of
+standard input, and prints its latencies as JSON.`,
+		Example: `  echo | globalfs-lab geo load --operation create --clients 4 --duration 1s /mnt/globalfs/bench`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return command.UsageError(fmt.Errorf("%s: give one DIR", cmd.CommandPath()))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.Dir = args[0]
 			return l.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
@@ -96,10 +107,7 @@ func (f *geoFlags) prepare() (err error) {
 	for _, r := range f.regions {
 		c.Regions = append(c.Regions, topology.Region(r))
 	}
-	if f.output != "table" && f.output != "json" {
-		return command.InputError(fmt.Errorf("--output %q: give table or json", f.output))
-	}
-	if err := c.Validate(); err != nil {
+	if err := errors.Join(f.output.Validate(), c.Validate()); err != nil {
 		return command.InputError(err)
 	}
 	if c.Etcd == "" && c.NeedsEtcd() {
@@ -107,8 +115,30 @@ func (f *geoFlags) prepare() (err error) {
 			return command.InputError(fmt.Errorf("%w: run deploy/deps.sh test, or give --etcd PATH, or --settings without loopback and lab", err))
 		}
 	}
-	c.Program, err = os.Executable()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c.Loader = []string{self, "geo", "load"}
+	c.Program, err = findProgram(c.Program, filepath.Dir(self))
 	return err
+}
+
+// findProgram gives the path of globalfs: the given one, that in dir, or that in PATH.
+func findProgram(given, dir string) (string, error) {
+	candidates := []string{filepath.Join(dir, "globalfs"), "globalfs"}
+	if given != "" {
+		candidates = []string{given}
+	}
+	var errs []error
+	for _, c := range candidates {
+		path, err := exec.LookPath(c)
+		if err == nil {
+			return filepath.Abs(path)
+		}
+		errs = append(errs, err)
+	}
+	return "", command.InputError(fmt.Errorf("no globalfs program: %w: build it with 'make build', or give --globalfs PATH", errors.Join(errs...)))
 }
 
 func (f *geoFlags) run(cmd *cobra.Command) (err error) {
@@ -121,14 +151,13 @@ func (f *geoFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	f.config.Dir = work
-	start := time.Now()
-	f.config.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%6.1fs  %s\n", time.Since(start).Seconds(), what) }
+	f.config.Progress = stopwatch(cmd)
 	report, err := geo.Run(cmd.Context(), f.config)
 	if err != nil {
 		return command.Interrupted(cmd.Context(), err)
 	}
 	write := report.WriteTable
-	if f.output == "json" {
+	if f.output.JSON() {
 		write = report.WriteJSON
 	}
 	err = write(cmd.OutOrStdout())

@@ -1,11 +1,9 @@
-package cli
+package lab
 
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,17 +11,17 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// multicastFlags are those of `bench multicast`.
+// multicastFlags are those of `globalfs-lab multicast`.
 type multicastFlags struct {
 	scenarios []string
 	protocols []string
 	quick     bool
 	out       string
-	output    string
+	output    command.Output
 	config    ordering.Config
 }
 
-func newBenchMulticast() *cobra.Command {
+func newMulticast() *cobra.Command {
 	f := multicastFlags{config: ordering.Default()}
 	cmd := &cobra.Command{
 		Use:   "multicast",
@@ -34,9 +32,9 @@ func newBenchMulticast() *cobra.Command {
 Time is virtual, what computing costs is real: each process has a CPU of its own, busy for as long as
 its steps really take, plus a fixed price for each frame and for waking up. A curve of growing load ends
 when more outstanding messages bring no more throughput. Everything takes about ten minutes.`,
-		Example: `  globalfs bench multicast --out bench/results
-  globalfs bench multicast --quick
-  globalfs bench multicast --scenario distributed --protocols primcast,primcast-hc --destinations 2 --output json`,
+		Example: `  globalfs-lab multicast --out bench/results
+  globalfs-lab multicast --quick
+  globalfs-lab multicast --scenario distributed --protocols primcast,primcast-hc --destinations 2 --output json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -60,16 +58,16 @@ when more outstanding messages bring no more throughput. Everything takes about 
 	flags.DurationVar(&c.Skew, "clock-skew", c.Skew, "how far wall clocks are from true time at most")
 	flags.BoolVar(&f.quick, "quick", false, "two loads, two destinations, short: seconds")
 	flags.StringVar(&f.out, "out", "", "directory for results.json, results.txt and the figures (SVG)")
-	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	f.output.Register(cmd)
 	return cmd
 }
 
 func (f *multicastFlags) run(cmd *cobra.Command) error {
-	if !slices.Contains([]string{"table", "json"}, f.output) {
-		return command.InputError(fmt.Errorf("--output %q: give table or json", f.output))
-	}
-	var err error
 	c := &f.config
+	err := f.output.Validate()
+	if err != nil {
+		return command.InputError(err)
+	}
 	if c.Scenarios, err = ordering.ScenariosNamed(f.scenarios); err != nil {
 		return command.InputError(fmt.Errorf("--scenario: %w", err))
 	}
@@ -82,15 +80,12 @@ func (f *multicastFlags) run(cmd *cobra.Command) error {
 	if err := c.Validate(); err != nil {
 		return command.InputError(err)
 	}
-	start := time.Now()
-	c.Progress = func(what string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%6.1fs  %s\n", time.Since(start).Seconds(), what)
-	}
+	c.Progress = stopwatch(cmd)
 	report, err := ordering.Run(cmd.Context(), *c)
 	if cmd.Context().Err() != nil {
 		err = fmt.Errorf("interrupted after %d points", len(report.Points))
 	}
-	if f.output == "json" {
+	if f.output.JSON() {
 		err = errors.Join(err, report.WriteJSON(cmd.OutOrStdout()))
 	} else {
 		err = errors.Join(err, report.WriteTable(cmd.OutOrStdout()))

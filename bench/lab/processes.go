@@ -1,4 +1,4 @@
-package cli
+package lab
 
 import (
 	"fmt"
@@ -17,17 +17,17 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// processFlags are those of `bench processes`.
+// processFlags are those of `globalfs-lab processes`.
 type processFlags struct {
 	shapes      []string
 	outstanding []int
 	durability  string
 	kill        string
-	output      string
+	output      command.Output
 	config      process.Config
 }
 
-func newBenchProcesses() *cobra.Command {
+func newProcesses() *cobra.Command {
 	var f processFlags
 	cmd := &cobra.Command{
 		Use:   "processes",
@@ -36,8 +36,8 @@ func newBenchProcesses() *cobra.Command {
 the processes of the groups' primaries: throughput, latency, CPU time of all replicas and memory, beside
 what the Rust prototype of PrimCast took. At the end of each point all replicas must have delivered the same
 messages in the same order, each once.`,
-		Example: `  globalfs bench processes --shape b --outstanding 1024 --profile /tmp/profiles
-  globalfs bench processes --shape a --outstanding 1024 --messages 10000000`,
+		Example: `  globalfs-lab processes --shape b --outstanding 1024 --profile /tmp/profiles
+  globalfs-lab processes --shape a --outstanding 1024 --messages 10000000`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -55,18 +55,21 @@ messages in the same order, each once.`,
 	flags.StringVar(&c.Profile, "profile", "", "directory for a CPU profile of each replica")
 	flags.StringVar(&f.kill, "kill", "", "instead of measuring, kill the primary, a follower or a sender of the first group at a random moment of the duration, and start it again")
 	flags.DurationVar(&c.Down, "down", 5*time.Second, "how long a killed replica stays away")
-	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
-	cmd.AddCommand(newBenchReplica())
+	f.output.Register(cmd)
+	cmd.AddCommand(newReplica())
 	return cmd
 }
 
-// newBenchReplica is what `bench processes` starts for each replica.
-func newBenchReplica() *cobra.Command {
+// newReplica is what `globalfs-lab processes` starts for each replica.
+func newReplica() *cobra.Command {
 	return &cobra.Command{
 		Use:    "replica",
 		Short:  "One replica, obeying orders on standard input",
 		Hidden: true,
-		Args:   command.NoArguments,
+		Long: `replica is what processes starts for each replica. It reads its configuration and its orders as JSON lines from standard
+input, answers on standard output, and ends when its input does.`,
+		Example: `  globalfs-lab processes --shape a --outstanding 1`,
+		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return process.Replica(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -86,32 +89,27 @@ func (f *processFlags) run(cmd *cobra.Command) error {
 	f.config.Progress = func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
 	var rows []measured
 	var deaths []process.Death
-	for _, shape := range process.Shapes() {
-		for _, outstanding := range f.outstanding {
-			if !slices.Contains(f.shapes, shape.Name) {
-				continue
-			}
-			cfg := f.config
-			cfg.Shape, cfg.Outstanding = shape, outstanding
-			fmt.Fprintf(cmd.ErrOrStderr(), "(%s) %s, %d outstanding\n", shape.Name, shape.Description, outstanding)
-			if f.kill != "" {
-				death, err := process.Kill(cmd.Context(), cfg, f.kill)
-				if err != nil {
-					return fmt.Errorf("shape %s, %d outstanding, replica %d (%s) killed after %v: %w", shape.Name, outstanding, death.Victim, f.kill, death.KilledAfter, err)
-				}
-				deaths = append(deaths, death)
-				continue
-			}
-			point, err := process.Run(cmd.Context(), cfg)
+	for _, cfg := range f.points() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "(%s) %s, %d outstanding\n", cfg.Shape.Name, cfg.Shape.Description, cfg.Outstanding)
+		if f.kill != "" {
+			death, err := process.Kill(cmd.Context(), cfg, f.kill)
 			if err != nil {
-				return fmt.Errorf("shape %s, %d outstanding: %w", shape.Name, outstanding, err)
+				err = fmt.Errorf("shape %s, %d outstanding, replica %d (%s) killed after %v: %w",
+					cfg.Shape.Name, cfg.Outstanding, death.Victim, f.kill, death.KilledAfter, err)
+				return command.Interrupted(cmd.Context(), err)
 			}
-			row := measured{Point: point}
-			if r, ok := process.ReferenceOf(shape.Name, outstanding); ok {
-				row.Reference = &r
-			}
-			rows = append(rows, row)
+			deaths = append(deaths, death)
+			continue
 		}
+		point, err := process.Run(cmd.Context(), cfg)
+		if err != nil {
+			return command.Interrupted(cmd.Context(), fmt.Errorf("shape %s, %d outstanding: %w", cfg.Shape.Name, cfg.Outstanding, err))
+		}
+		row := measured{Point: point}
+		if r, ok := process.ReferenceOf(cfg.Shape.Name, cfg.Outstanding); ok {
+			row.Reference = &r
+		}
+		rows = append(rows, row)
 	}
 	if f.kill != "" {
 		return printDeaths(cmd.OutOrStdout(), f.output, deaths)
@@ -119,37 +117,53 @@ func (f *processFlags) run(cmd *cobra.Command) error {
 	return printPoints(cmd.OutOrStdout(), f.output, rows)
 }
 
-// prepare checks the flags and completes the configuration.
-func (f *processFlags) prepare() error {
+// points are the configurations to measure, in the order of the shapes.
+func (f *processFlags) points() (all []process.Config) {
+	for _, shape := range process.Shapes() {
+		for _, outstanding := range f.outstanding {
+			if slices.Contains(f.shapes, shape.Name) {
+				cfg := f.config
+				cfg.Shape, cfg.Outstanding = shape, outstanding
+				all = append(all, cfg)
+			}
+		}
+	}
+	return all
+}
+
+// validate names the flag whose value is wrong.
+func (f *processFlags) validate() error {
 	for _, s := range f.shapes {
 		if !slices.ContainsFunc(process.Shapes(), func(shape process.Shape) bool { return shape.Name == s }) {
-			return command.InputError(fmt.Errorf("--shape %q: give a, b or c", s))
+			return fmt.Errorf("--shape %q: give a, b or c", s)
 		}
 	}
 	for _, n := range f.outstanding {
 		if n < 1 || n > process.MaxOutstanding {
-			return command.InputError(fmt.Errorf("--outstanding %d: give 1 to %d", n, process.MaxOutstanding))
+			return fmt.Errorf("--outstanding %d: give 1 to %d", n, process.MaxOutstanding)
 		}
 	}
-	switch {
-	case f.config.Duration <= 0:
-		return command.InputError(fmt.Errorf("--duration %v: give a positive duration", f.config.Duration))
-	case f.config.Warmup < 0:
-		return command.InputError(fmt.Errorf("--warmup %v: give 0 or a positive duration", f.config.Warmup))
-	case f.config.Window < 1 || f.config.PackDelay < 0:
-		return command.InputError(fmt.Errorf("--window %d, --pack-delay %v: give 1 or more, and 0 or more", f.config.Window, f.config.PackDelay))
-	case f.config.Payload < 0 || f.config.Payload > 1<<20:
-		return command.InputError(fmt.Errorf("--payload %d: give 0 to %d bytes", f.config.Payload, 1<<20))
-	case f.output != "table" && f.output != "json":
-		return command.InputError(fmt.Errorf("--output %q: give table or json", f.output))
+	switch c := &f.config; {
+	case c.Duration <= 0:
+		return fmt.Errorf("--duration %v: give a positive duration", c.Duration)
+	case c.Warmup < 0:
+		return fmt.Errorf("--warmup %v: give 0 or a positive duration", c.Warmup)
+	case c.Window < 1 || c.PackDelay < 0:
+		return fmt.Errorf("--window %d, --pack-delay %v: give 1 or more, and 0 or more", c.Window, c.PackDelay)
+	case c.Payload < 0 || c.Payload > 1<<20:
+		return fmt.Errorf("--payload %d: give 0 to %d bytes", c.Payload, 1<<20)
+	case f.kill != "" && !slices.Contains([]string{process.RolePrimary, process.RoleFollower, process.RoleSender}, f.kill):
+		return fmt.Errorf("--kill %q: give primary, follower or sender", f.kill)
+	case f.kill != "" && f.durability == "memory":
+		return fmt.Errorf("--kill needs a log that survives: give --durability os or sync")
 	}
-	if f.kill != "" {
-		if !slices.Contains([]string{process.RolePrimary, process.RoleFollower, process.RoleSender}, f.kill) {
-			return command.InputError(fmt.Errorf("--kill %q: give primary, follower or sender", f.kill))
-		}
-		if f.durability == "memory" {
-			return command.InputError(fmt.Errorf("--kill needs a log that survives: give --durability os or sync"))
-		}
+	return f.output.Validate()
+}
+
+// prepare checks the flags and completes the configuration.
+func (f *processFlags) prepare() error {
+	if err := f.validate(); err != nil {
+		return command.InputError(err)
 	}
 	durability, ok := map[string]wal.Durability{"memory": wal.Memory, "os": wal.OS, "sync": wal.Sync}[f.durability]
 	if !ok {
@@ -162,12 +176,12 @@ func (f *processFlags) prepare() error {
 		}
 	}
 	self, err := os.Executable()
-	f.config.Program = []string{self, "bench", "processes", "replica"}
+	f.config.Program = []string{self, "processes", "replica"}
 	return err
 }
 
-func printDeaths(out io.Writer, format string, rows []process.Death) error {
-	if format == "json" {
+func printDeaths(out io.Writer, format command.Output, rows []process.Death) error {
+	if format.JSON() {
 		return command.PrintJSON(out, rows)
 	}
 	for _, d := range rows {
@@ -182,8 +196,8 @@ func printDeaths(out io.Writer, format string, rows []process.Death) error {
 	return nil
 }
 
-func printPoints(out io.Writer, format string, rows []measured) error {
-	if format == "json" {
+func printPoints(out io.Writer, format command.Output, rows []measured) error {
+	if format.JSON() {
 		return command.PrintJSON(out, rows)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -1,4 +1,4 @@
-package cli
+package lab
 
 import (
 	"bytes"
@@ -15,18 +15,9 @@ import (
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
-// asProgram makes this test binary the program.
-const asProgram = "GLOBALFS_TEST_PROGRAM"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
-	}
-	os.Exit(m.Run())
-}
-
-// Every operation is measured in all settings that there are here, and profiled in all processes; nothing stays mounted, on the disk or running.
-func TestBenchGeo(t *testing.T) {
+// Every operation is measured in all settings that there are here, and profiled in all processes; nothing
+// stays mounted, on the disk or running.
+func TestGeo(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
 		t.Skipf("a mount needs root and /dev/fuse: %v", err)
 	}
@@ -37,7 +28,7 @@ func TestBenchGeo(t *testing.T) {
 	work, saved, profiles := t.TempDir(), t.TempDir(), t.TempDir()
 	var out, said bytes.Buffer
 	code := Main([]string{
-		"bench", "geo", "--settings", "embedded,loopback,lab", "--clients", "2", "--duration", "30ms", "--rounds", "1", "--data-dir", work,
+		"geo", "--globalfs", program(t), "--settings", "embedded,loopback,lab", "--clients", "2", "--duration", "30ms", "--rounds", "1", "--data-dir", work,
 		"--profile", profiles, "--out", saved, "-o", "json",
 	}, &out, &said)
 	require.Equal(t, command.ExitOK, code, said.String())
@@ -82,14 +73,41 @@ func TestBenchGeo(t *testing.T) {
 	require.Len(t, taken, len(report.Costs))
 }
 
-func TestBenchGeoInput(t *testing.T) {
+func TestGeoInput(t *testing.T) {
 	for _, args := range [][]string{
 		{"--settings", "moon"}, {"--settings", ""}, {"--regions", ""}, {"--datacenters", "0"}, {"--clients", "0"}, {"--duration", "0s"}, {"--rounds", "0"},
 		{"-o", "xml"},
 	} {
 		var out, err bytes.Buffer
-		code := Main(append([]string{"bench", "geo"}, args...), &out, &err)
+		code := Main(append([]string{"geo"}, args...), &out, &err)
 		require.Equal(t, command.ExitInput, code, "%v: %s", args, err.String())
 		require.Contains(t, err.String(), ": give ")
 	}
+}
+
+// The program is the one that is named, or lies beside the laboratory, or is in PATH.
+func TestFindProgram(t *testing.T) {
+	dir, path := t.TempDir(), t.TempDir()
+	t.Setenv("PATH", path)
+	make := func(dir string) string {
+		name := filepath.Join(dir, "globalfs")
+		require.NoError(t, os.WriteFile(name, []byte("#!/bin/sh\n"), 0o755))
+		return name
+	}
+	_, err := findProgram("", dir)
+	require.Equal(t, command.ExitInput, command.ExitCode(err))
+	require.ErrorContains(t, err, "make build")
+	inPath := make(path)
+	found, err := findProgram("", dir)
+	require.NoError(t, err)
+	require.Equal(t, inPath, found)
+	beside := make(dir)
+	found, err = findProgram("", dir)
+	require.NoError(t, err)
+	require.Equal(t, beside, found)
+	found, err = findProgram(inPath, dir)
+	require.NoError(t, err)
+	require.Equal(t, inPath, found)
+	_, err = findProgram(filepath.Join(dir, "none"), dir)
+	require.ErrorContains(t, err, "--globalfs PATH")
 }

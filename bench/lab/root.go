@@ -1,0 +1,46 @@
+// Package lab is the command line of globalfs-lab: the measurements that the product does without. They
+// compare protocols in virtual networks, run them in processes without a file system, and run whole clusters
+// in a wide-area network inside this machine. What users measure on their own clusters is `globalfs bench`.
+package lab
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/command"
+)
+
+// Main runs the program and gives its exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	return command.Main(newRoot(), args, stdout, stderr)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "globalfs-lab",
+		Short: "The laboratory of GlobalFS: its protocols measured by themselves, and beside others",
+		Long: `globalfs-lab measures what GlobalFS is made of: its atomic multicast beside other protocols in virtual networks, the
+same multicast in real processes, and whole clusters in a wide-area network inside this machine. Results are tables on
+standard output, or JSON with --output json; progress goes to standard error.
+
+Exit codes: 0 done, 1 failed, 3 a value is wrong, 128 the command line does not parse. Each flag can be an environment
+variable, such as GLOBALFS_LAB_DURATION for --duration.`,
+		Example: `  globalfs-lab multicast --quick
+  globalfs-lab processes --shape a --outstanding 128
+  globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms`,
+	}
+	command.Prepare(root)
+	root.AddCommand(newMulticast(), newProcesses(), newGeo())
+	return root
+}
+
+// stopwatch prints what is measured next, after the time since the start.
+func stopwatch(cmd *cobra.Command) func(what string) {
+	start := time.Now()
+	return func(what string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%6.1fs  %s\n", time.Since(start).Seconds(), what)
+	}
+}

@@ -1,0 +1,131 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/cli"
+	"github.com/globalfs/globalfs/internal/command"
+)
+
+// asProgram makes this test binary both programs: the laboratory if it is called with a command of that, else
+// globalfs.
+const asProgram = "GLOBALFS_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) == "" {
+		os.Exit(m.Run())
+	}
+	main := cli.Main
+	if slices.Contains([]string{"geo", "processes"}, os.Args[1]) {
+		main = Main
+	}
+	os.Exit(main(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// program is this test binary, which is globalfs for what is started with asProgram in its environment.
+func program(t *testing.T) string {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	return self
+}
+
+// Every wrong command line ends at once, with the exit code of its kind and a line that says what to do.
+func TestWrongInput(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"command":  {[]string{"frob"}, command.ExitUsage, `unknown command "frob"; see 'globalfs-lab --help'`},
+		"flag":     {[]string{"multicast", "--frob"}, command.ExitUsage, "unknown flag: --frob"},
+		"argument": {[]string{"geo", "extra"}, command.ExitUsage, "takes no arguments"},
+		"load":     {[]string{"geo", "load"}, command.ExitUsage, "give one DIR"},
+
+		"scenario":    {[]string{"multicast", "--scenario", "moon"}, command.ExitInput, "give some of lan, colocated, distributed"},
+		"protocol":    {[]string{"multicast", "--protocols", "paxos"}, command.ExitInput, "give some of primcast"},
+		"dest":        {[]string{"multicast", "--destinations", "9"}, command.ExitInput, "give 1 to 8"},
+		"outstanding": {[]string{"multicast", "--outstanding", "0"}, command.ExitInput, "give numbers above 0"},
+		"output":      {[]string{"multicast", "-o", "xml"}, command.ExitInput, "give table or json"},
+
+		"shape":      {[]string{"processes", "--shape", "d"}, command.ExitInput, "give a, b or c"},
+		"clients":    {[]string{"processes", "--outstanding", "0"}, command.ExitInput, "give 1 to 8192"},
+		"duration":   {[]string{"processes", "--duration", "0s"}, command.ExitInput, "give a positive duration"},
+		"warm-up":    {[]string{"processes", "--warmup", "-1s"}, command.ExitInput, "give 0 or a positive duration"},
+		"window":     {[]string{"processes", "--window", "0"}, command.ExitInput, "give 1 or more"},
+		"payload":    {[]string{"processes", "--payload", "-1"}, command.ExitInput, "give 0 to 1048576 bytes"},
+		"durability": {[]string{"processes", "--durability", "none"}, command.ExitInput, "give memory, os or sync"},
+		"role":       {[]string{"processes", "--kill", "king"}, command.ExitInput, "give primary, follower or sender"},
+		"no log":     {[]string{"processes", "--kill", "primary"}, command.ExitInput, "give --durability os or sync"},
+		"format":     {[]string{"processes", "-o", "xml"}, command.ExitInput, "give table or json"},
+
+		"no program": {[]string{"geo", "--settings", "embedded", "--globalfs", "/none"}, command.ExitInput, "give --globalfs PATH"},
+	} {
+		var out, err bytes.Buffer
+		require.Equal(t, c.code, Main(c.args, &out, &err), "%s: %s", name, &err)
+		require.Contains(t, err.String(), c.says, name)
+		require.Contains(t, err.String(), "globalfs-lab: ", name)
+		require.Empty(t, out.String(), name)
+	}
+}
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	var visit func(cmd *cobra.Command, args []string)
+	visit = func(cmd *cobra.Command, args []string) {
+		var out, err bytes.Buffer
+		require.Equal(t, command.ExitOK, Main(append(args, "--help"), &out, &err))
+		require.Contains(t, out.String(), "Examples:\n  ")
+		require.Contains(t, out.String(), strings.Join(append([]string{"globalfs-lab"}, args...), " "))
+		require.NotEmpty(t, cmd.Long)
+		for _, sub := range cmd.Commands() {
+			visit(sub, append(slices.Clone(args), sub.Name()))
+		}
+	}
+	visit(newRoot(), nil)
+}
+
+// One measurement, with what it leaves behind; progress does not mix with the result.
+func TestMulticast(t *testing.T) {
+	var out, err bytes.Buffer
+	dir := t.TempDir()
+	code := Main([]string{"multicast", "--quick", "--scenario", "lan", "--protocols", "primcast", "-o", "json", "--out", dir}, &out, &err)
+	require.Equal(t, command.ExitOK, code, err.String())
+	require.Contains(t, err.String(), "lan, 2 destinations, 32 outstanding, primcast")
+	written, readErr := os.ReadFile(filepath.Join(dir, "results.json"))
+	require.NoError(t, readErr)
+	require.Equal(t, string(written), out.String())
+	require.FileExists(t, filepath.Join(dir, "figure-4.2-lan-2.svg"))
+}
+
+// Replicas are processes of this program: measured, and killed.
+func TestProcesses(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	t.Setenv("GLOBALFS_LAB_WARMUP", "10ms")
+	var out, err bytes.Buffer
+	dir := t.TempDir()
+	code := Main([]string{"processes", "--shape", "a", "--outstanding", "16", "--duration", "100ms", "--data-dir", dir, "-o", "json"}, &out, &err)
+	require.Equal(t, command.ExitOK, code, err.String())
+	var rows []measured
+	require.NoError(t, json.Unmarshal(out.Bytes(), &rows))
+	require.Len(t, rows, 1)
+	require.Positive(t, rows[0].Messages)
+	require.NotNil(t, rows[0].Reference)
+
+	out.Reset()
+	code = Main([]string{
+		"processes", "--shape", "a", "--outstanding", "16", "--duration", "100ms", "--durability", "os", "--kill", "follower", "--down", "100ms", "--data-dir", dir,
+	}, &out, &err)
+	require.Equal(t, command.ExitOK, code, err.String())
+	require.Contains(t, out.String(), "restarted and caught up in ")
+	left, readErr := os.ReadDir(dir)
+	require.NoError(t, readErr)
+	require.Empty(t, left)
+}
