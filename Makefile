@@ -97,7 +97,7 @@ soak: deps fuzz ## the random tests for long (SEEDS=100000 simulations, SOAK=5m 
 	go test -count=1 -timeout 0 ./test/posix -posix.ops=100000
 
 .PHONY: mutants
-mutants: ## protocols with a line broken: the simulator finds each
+mutants: ## code with a line broken: the simulator or a directed test finds each
 	go test -count=1 -v -parallel 2 -timeout 30m ./test/mutants -mutants | grep -v '^==='
 
 .PHONY: fuzz

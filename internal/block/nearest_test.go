@@ -99,6 +99,32 @@ func TestPutGoesOnWithoutARegion(t *testing.T) {
 	})
 }
 
+// A put needs a majority, also when those that cannot take it say so at once.
+func TestPutNeedsAMajorityThatStoredIt(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		for reached := range n + 1 {
+			regions := make([]block.Store, n)
+			for i := range regions {
+				memory := blocktest.NewMemory(big)
+				if i >= reached {
+					memory.Fail(block.ErrUnavailable)
+				}
+				regions[i] = memory
+			}
+			s, err := block.NewNearest(regions...)
+			require.NoError(t, err)
+			for range 2 { // the second time those are known to be away
+				err = s.Put(t.Context(), block.ID{1}, []byte("data"))
+				if reached > n/2 {
+					require.NoError(t, err, "%d of %d", reached, n)
+				} else {
+					require.ErrorIs(t, err, block.ErrUnavailable, "%d of %d", reached, n)
+				}
+			}
+		}
+	}
+}
+
 // lateStore says something else than the end of its context when it is given up, as a region does whose server was cut short.
 type lateStore struct{ *blocktest.Memory }
 
@@ -133,6 +159,29 @@ func TestDeleteGoesOnWithoutARegion(t *testing.T) {
 	}
 	require.NoError(t, nearest.Delete(t.Context(), []block.ID{id}))
 	require.Empty(t, regions[0].IDs())
+}
+
+// Nobody waits for a region that is known to be away, but its copies stay: that is an error.
+func TestDeleteFailsIfARegionIsAway(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		id, data := blocktest.Block(1, 10)
+		regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
+		nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
+		require.NoError(t, err)
+		require.NoError(t, nearest.Put(t.Context(), id, data))
+		other, data := blocktest.Block(2, 10)
+		regions[2].Fail(block.ErrUnavailable)
+		require.NoError(t, nearest.Put(t.Context(), other, data), "two of three")
+		regions[2].Fail(nil)
+		require.ErrorIs(t, nearest.Delete(t.Context(), []block.ID{id}), block.ErrUnavailable, "it was away a moment ago")
+		for _, region := range regions[:2] {
+			require.Equal(t, []block.ID{other}, region.IDs())
+		}
+		require.Equal(t, []block.ID{id}, regions[2].IDs())
+		time.Sleep(time.Minute) // fake time
+		require.NoError(t, nearest.Delete(t.Context(), []block.ID{id}))
+		require.Empty(t, regions[2].IDs())
+	})
 }
 
 // One that hangs keeps nobody for long.

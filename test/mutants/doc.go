@@ -1,10 +1,11 @@
-// Package mutants shows that the simulator sees: each patch here breaks a line or a few of a protocol, and a test of
-// internal/sim must fail on the patched code within a number of seeds.
+// Package mutants shows that the tests see: each patch here breaks a line or a few of a protocol, and a test must fail on
+// the patched code. It is one of internal/sim, which fails within a number of seeds, or a directed test of another package.
 //
 // A patch is NAME.patch: first what is broken, which line of the paper or invariant that breaks,
-// and what finds it, in a line
+// and what finds it, in a line like one of
 //
 //	Found by: TestPrimCastCuts within 100 seeds.
+//	Found by: TestScrub in internal/block/region.
 //
 // then a unified diff with a line of context, so that changes nearby do not matter. To find by chance takes a few
 // times fewer seeds than named: the same bug must be found again when other code draws random

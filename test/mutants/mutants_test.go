@@ -16,19 +16,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var runAll = flag.Bool("mutants", false, "run the simulator on each mutant, for minutes")
+var runAll = flag.Bool("mutants", false, "run the test of each mutant, for minutes")
 
 // mutant is one patch.
 type mutant struct {
 	name  string
 	patch string   // its absolute path
 	files []string // that it changes, from the root of the module
-	test  string   // of internal/sim, which finds it
-	seeds int      // within so many
+	test  string   // that finds it
+	dir   string   // of the package of the test
+	seeds int      // of the simulator within which it does; 0: the test has no seeds
 }
 
+// simulator is the package whose tests have seeds.
+const simulator = "internal/sim"
+
 var (
-	foundBy  = regexp.MustCompile(`(?m)^Found by: (Test\w+) within (\d+) seeds\.$`)
+	foundBy  = regexp.MustCompile(`(?m)^Found by: (Test\w+) (?:within (\d+) seeds|in ([\w/]+))\.$`)
 	changed  = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`)
 	replayed = regexp.MustCompile(`-sim\.seed=(\d+)`)
 )
@@ -42,12 +46,16 @@ func mutants(t *testing.T) (all []mutant) {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		found := foundBy.FindSubmatch(text)
-		require.NotNil(t, found, "%s: no line like %q", path, "Found by: TestPrimCastCuts within 100 seeds.")
-		m := mutant{name: strings.TrimSuffix(path, ".patch"), test: string(found[1])}
+		require.NotNil(t, found, "%s: no line like %q or %q", path,
+			"Found by: TestPrimCastCuts within 100 seeds.", "Found by: TestScrub in internal/block/region.")
+		m := mutant{name: strings.TrimSuffix(path, ".patch"), test: string(found[1]), dir: string(found[3])}
 		m.patch, err = filepath.Abs(path)
 		require.NoError(t, err)
-		m.seeds, err = strconv.Atoi(string(found[2]))
-		require.NoError(t, err)
+		if m.dir == "" {
+			m.dir = simulator
+			m.seeds, err = strconv.Atoi(string(found[2]))
+			require.NoError(t, err)
+		}
 		for _, f := range changed.FindAllSubmatch(text, -1) {
 			m.files = append(m.files, string(f[1]))
 		}
@@ -95,10 +103,27 @@ func goCommand(t *testing.T, args ...string) (output string, err error) {
 	return string(said), err
 }
 
-// simulate runs a test of the simulator with so many seeds.
-func simulate(t *testing.T, test string, seeds int, flags ...string) (output string, err error) {
+// run runs the test that finds m.
+func (m *mutant) run(t *testing.T, flags ...string) (output string, err error) {
 	args := append([]string{"test", "-count=1", "-vet=off", "-timeout=10m"}, flags...)
-	return goCommand(t, append(args, "-run", "^"+test+"$", "./internal/sim", fmt.Sprintf("-sim.seeds=%d", seeds))...)
+	args = append(args, "-run", "^"+m.test+"$", "./"+m.dir)
+	if m.seeds > 0 {
+		args = append(args, fmt.Sprintf("-sim.seeds=%d", m.seeds))
+	}
+	return goCommand(t, args...)
+}
+
+// isFound reports whether the output of a test that has failed says that the test has found something, and what; it is
+// something else if the test could not be built.
+func (m *mutant) isFound(output string) (what string, found bool) {
+	if m.seeds == 0 {
+		return "", strings.Contains(output, "--- FAIL: "+m.test)
+	}
+	seed := replayed.FindStringSubmatch(output)
+	if seed == nil {
+		return "", false
+	}
+	return fmt.Sprintf(", seed %s of %d,", seed[1], m.seeds), true
 }
 
 // TestMutantsCompile: each patch applies to the code as it is, and what comes out is a program.
@@ -125,10 +150,10 @@ func TestMutantsAreFound(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			said, err := simulate(t, m.test, m.seeds, "-overlay", m.overlay(t))
-			seed := replayed.FindStringSubmatch(said)
-			require.True(t, err != nil && seed != nil, "%s finds nothing in %d seeds:\n%s", m.test, m.seeds, said)
-			t.Logf("%s: found by %s, seed %s of %d, in %.1f s", m.name, m.test, seed[1], m.seeds, time.Since(start).Seconds())
+			output, err := m.run(t, "-overlay", m.overlay(t))
+			what, found := m.isFound(output)
+			require.True(t, err != nil && found, "%s finds nothing (seeds: %d):\n%s", m.test, m.seeds, output)
+			t.Logf("%s: found by %s%s in %.1f s", m.name, m.test, what, time.Since(start).Seconds())
 		})
 	}
 }
@@ -138,16 +163,18 @@ func TestUnbrokenIsNotFound(t *testing.T) {
 	if !*runAll {
 		t.Skip("it takes minutes: make mutants")
 	}
-	most := map[string]int{}
+	most := map[string]mutant{}
 	for _, m := range mutants(t) {
-		most[m.test] = max(most[m.test], m.seeds)
+		if before, ok := most[m.test]; !ok || m.seeds > before.seeds {
+			most[m.test] = m
+		}
 	}
-	for test, seeds := range most {
+	for test, m := range most {
 		t.Run(test, func(t *testing.T) {
 			t.Parallel()
-			said, err := simulate(t, test, seeds)
-			require.NoError(t, err, said)
-			t.Logf("%s: nothing in %d seeds", test, seeds)
+			output, err := m.run(t)
+			require.NoError(t, err, output)
+			t.Logf("%s: nothing (seeds: %d)", test, m.seeds)
 		})
 	}
 }

@@ -41,8 +41,13 @@ type Region struct {
 	Network
 	Ring   *ring.Ring // of the first members
 	Copies int
-	Disks  map[multicast.ProcessID]block.Disk // GUARDED_BY mu, once servers are added while others run
-	Log    *slog.Logger                       // of the nodes
+	// Healing is that of servers that are started from now on.
+	Healing block.Healing
+	Disks   map[multicast.ProcessID]block.Disk // GUARDED_BY mu, once servers are added while others run
+	Log     *slog.Logger                       // of the nodes
+	// Answered, if it is set, is called when a server has answered a request and the answer is not on its way yet. An
+	// error is what the process gets that made the request. 0 is a client. It must be set before servers run.
+	Answered func(from, to multicast.ProcessID, request []byte) error
 
 	mu      sync.Mutex
 	servers map[multicast.ProcessID]*server // GUARDED_BY mu
@@ -71,6 +76,7 @@ func Datacenter(server multicast.ProcessID) string { return fmt.Sprintf("dc%d", 
 func NewRegion(t testing.TB, copies int, disks ...block.Disk) *Region {
 	r := &Region{
 		Copies:  copies,
+		Healing: Healing(),
 		Disks:   make(map[multicast.ProcessID]block.Disk),
 		servers: make(map[multicast.ProcessID]*server),
 	}
@@ -107,7 +113,7 @@ func (r *Region) boot(t testing.TB, id multicast.ProcessID, s *server, disk bloc
 	var err error
 	p.node, err = block.NewNode(block.NodeConfig{
 		Self: id, Members: members, Copies: r.Copies, Disk: disk, Peers: &link{r, id}, CallTimeout: CallTimeout,
-		Healing: Healing(), Save: s.save, Log: r.Log,
+		Healing: r.Healing, Save: s.save, Log: r.Log,
 	})
 	require.NoError(t, err)
 	p.alive, p.kill = context.WithCancel(context.Background())
@@ -233,6 +239,9 @@ func (l *link) Call(ctx context.Context, to multicast.ProcessID, request []byte)
 	reply, err := s.node.Handle(doing, request)
 	if s.alive.Err() != nil {
 		return nil, ErrDown
+	}
+	if err == nil && r.Answered != nil {
+		err = r.Answered(l.from, to, request)
 	}
 	if err != nil {
 		return nil, err
