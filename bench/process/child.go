@@ -218,15 +218,3 @@ func (k *cluster) close() error {
 	}
 	return errors.Join(append(errs, os.RemoveAll(k.dir))...)
 }
-
-// pause waits, but not longer than ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

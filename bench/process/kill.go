@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -47,7 +48,7 @@ func Kill(ctx context.Context, cfg Config, role string) (d Death, err error) {
 		return d, err
 	}
 	d.KilledAfter = cfg.Warmup + rand.N(cfg.Duration)
-	if err := pause(ctx, d.KilledAfter); err != nil {
+	if err := pause.For(ctx, d.KilledAfter); err != nil {
 		return d, err
 	}
 	if err := k.each(ctx, order{command: command{Mark: true}}, 0); err != nil {
@@ -55,7 +56,7 @@ func Kill(ctx context.Context, cfg Config, role string) (d Death, err error) {
 	}
 	submitted, completed := k.children[victim].last.Submitted, k.children[victim].last.Completed
 	k.children[victim].kill()
-	if err := pause(ctx, cfg.Down); err != nil {
+	if err := pause.For(ctx, cfg.Down); err != nil {
 		return d, err
 	}
 	if err := k.each(ctx, order{}, victim); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/bench"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/wal"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -104,7 +105,7 @@ func Run(ctx context.Context, cfg Config) (p Point, err error) {
 	if err := k.load(ctx, k.primaries()); err != nil {
 		return p, err
 	}
-	if err := pause(ctx, cfg.Warmup); err != nil {
+	if err := pause.For(ctx, cfg.Warmup); err != nil {
 		return p, err
 	}
 	before, err := k.sample(ctx, true)
@@ -117,7 +118,7 @@ func Run(ctx context.Context, cfg Config) (p Point, err error) {
 		if cfg.Messages == 0 {
 			wait = min(wait, cfg.Duration-after.at.Sub(before.at))
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := pause.For(ctx, wait); err != nil {
 			return p, err
 		}
 		if after, err = k.sample(ctx, false); err != nil {

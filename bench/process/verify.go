@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -30,7 +31,7 @@ func (k *cluster) drain(ctx context.Context, but multicast.ProcessID) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("not drained after %v: %w", drainFor, late)
 		}
-		if err := pause(ctx, drainEvery); err != nil {
+		if err := pause.For(ctx, drainEvery); err != nil {
 			return err
 		}
 	}

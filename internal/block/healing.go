@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/globalfs/globalfs/internal/pause"
 )
 
 // Healing says how a server keeps its region whole.
@@ -94,21 +96,9 @@ func (n *Node) repairForEver(ctx context.Context) {
 		} else {
 			wait, retry = retry, min(2*retry, h.RepairInterval)
 		}
-		if !pause(ctx, max(h.RepairPause, restPart*time.Since(began))) {
+		if pause.For(ctx, max(h.RepairPause, restPart*time.Since(began))) != nil {
 			return
 		}
 		next.Reset(wait)
-	}
-}
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -16,7 +17,7 @@ func (n *Node) scrubForEver(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			n.config.Log.Error("scrub of blocks stopped: look after the disk of this server", "error", err)
 		}
-		if !pause(ctx, n.config.Healing.ScrubPause) {
+		if pause.For(ctx, n.config.Healing.ScrubPause) != nil {
 			return
 		}
 	}

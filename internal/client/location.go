@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -105,7 +106,7 @@ func (s *search) turn(to uint16) (again bool, err error) {
 }
 
 func (s *search) rest(ctx context.Context) error {
-	err := pause(ctx, s.wait)
+	err := pause.Between(ctx, s.wait/2, s.wait)
 	s.wait = min(2*s.wait, maxRetry)
 	return err
 }

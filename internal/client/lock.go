@@ -7,6 +7,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -76,7 +77,7 @@ func (c *Client) LockWait(ctx context.Context, r LockRequest) error {
 		}
 	}
 	for wait := firstLockPause; err == posix.EAGAIN; wait = min(2*wait, maxLockPause) {
-		if err := pause(ctx, wait); err != nil {
+		if err := pause.Between(ctx, wait/2, wait); err != nil {
 			return c.outcome(err)
 		}
 		// The nearest replica is asked first: waiting puts nothing into the order.

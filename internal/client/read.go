@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -186,7 +187,7 @@ func (c *Client) persist(ctx context.Context, try func() error) error {
 			return err
 		}
 		c.events.warn("storage", "storage servers do not answer: trying on; check that they run and can be reached", "error", err)
-		if err := pause(ctx, wait); err != nil {
+		if err := pause.Between(ctx, wait/2, wait); err != nil {
 			return err
 		}
 	}

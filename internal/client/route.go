@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -138,7 +139,7 @@ func (c *Client) exchange(ctx context.Context, p *partition, class class, build 
 		c.events.warn(fmt.Sprintf("partition %d", p.id),
 			"no replica of a partition answers: trying on; check that its servers run and can be reached, and whether they are overloaded",
 			"partition", p.id, "path", p.path)
-		if err := pause(ctx, wait); err != nil {
+		if err := pause.Between(ctx, wait/2, wait); err != nil {
 			return ask.Reply{}, doubt, err
 		}
 		patience, wait = min(2*patience, maxPatience), min(2*wait, maxPause)
@@ -159,16 +160,4 @@ func (c *Client) try(ctx context.Context, to multicast.ProcessID, request *ask.R
 	}
 	c.vector.merge(reply.Vector)
 	return reply, nil
-}
-
-// pause waits between half of d and d.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d/2 + rand.N(d/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

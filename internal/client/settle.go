@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -38,7 +39,7 @@ func (c *Client) settle(ctx context.Context, cmd *meta.Command, arrange func(ctx
 				c.suggest(r.Attr.Ino, uint16(r.Number))
 			}
 		case err == posix.EREMOTE: // what was found is not so any more, or is being changed
-			if err := pause(ctx, wait); err != nil {
+			if err := pause.Between(ctx, wait/2, wait); err != nil {
 				return meta.Result{}, c.outcome(err)
 			}
 			wait = min(2*wait, maxRetry)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -118,14 +118,14 @@ func (c *Collector) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, p := range c.cfg.Metadata.Cluster().Partitions {
 		running.Go(func() {
-			for sleep(ctx, c.cfg.Interval) == nil {
+			for pause.Between(ctx, 3*c.cfg.Interval/4, c.cfg.Interval) == nil {
 				c.collectMine(ctx, p.ID)
 			}
 		})
 	}
 	for i := range c.cfg.Regions {
 		running.Go(func() {
-			for sleep(ctx, c.cfg.Sweep) == nil {
+			for pause.Between(ctx, 3*c.cfg.Sweep/4, c.cfg.Sweep) == nil {
 				if r := &c.cfg.Regions[i]; c.cfg.Sweeps(r.Name) {
 					c.sweepOne(ctx, r)
 				}
@@ -167,17 +167,5 @@ func (c *Collector) sweepOne(ctx context.Context, r *Region) {
 	}
 	if ctx.Err() == nil {
 		c.cfg.Logger.Info("gc: swept a region", "region", r.Name, "blocks", found.Seen, "orphans", found.Orphans.Blocks, "bytes", found.Orphans.Bytes, "brought elsewhere", found.Brought.Blocks, "took", time.Since(began).Round(time.Millisecond))
-	}
-}
-
-// sleep waits between three quarters of d and d: collectors that were started together shall not work together.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d - rand.N(d/4+1))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 )
@@ -104,7 +105,7 @@ func (a *Access) askUntil(ctx context.Context, server string) (d Description, er
 			return d, err
 		}
 		err = asked
-		if wait(ctx, patience/4) != nil {
+		if pause.For(ctx, patience/4) != nil {
 			return d, err
 		}
 	}
@@ -179,7 +180,7 @@ func (a *Access) Follow(ctx context.Context, c Follower) {
 			a.cfg.Logger.Debug("following the cluster", "version", now.spec.Version)
 			told = now.spec.Version
 		}
-		if wait(ctx, followEvery/2+rand.N(followEvery)) != nil {
+		if pause.Between(ctx, followEvery/2, followEvery/2+followEvery) != nil {
 			return
 		}
 		a.refresh(ctx)

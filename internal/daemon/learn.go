@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -48,21 +49,9 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 		case !said:
 			s.cfg.Logger.Warn("the registry is away, and this server is new: waiting for it", "error", err)
 		}
-		if err := wait(ctx, patience); err != nil {
+		if err := pause.For(ctx, patience); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// wait returns after d, or with ctx's error when that ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -130,7 +119,7 @@ func (s *Server) settle(ctx context.Context) error {
 		if !said {
 			s.cfg.Logger.Warn("a replica cannot be new on this server yet: trying on", "error", err)
 		}
-		if err := wait(ctx, patience); err != nil {
+		if err := pause.For(ctx, patience); err != nil {
 			return err
 		}
 	}
@@ -192,7 +181,7 @@ func (s *Server) introduce(ctx context.Context) error {
 		if !said {
 			s.cfg.Logger.Warn("no other storage server of the region can be told of this new one: trying on", "error", err)
 		}
-		if err := wait(ctx, patience); err != nil {
+		if err := pause.For(ctx, patience); err != nil {
 			return err
 		}
 	}
@@ -247,7 +236,7 @@ func (s *Server) probe(ctx context.Context) {
 			text := err.Error()
 			s.apart.Store(&text)
 		}
-		if wait(ctx, probeEvery) != nil {
+		if pause.For(ctx, probeEvery) != nil {
 			return
 		}
 	}
@@ -276,7 +265,7 @@ func (s *Server) follow(ctx context.Context) {
 		}
 		for err := s.apply(ctx); err != nil && ctx.Err() == nil; err = s.apply(ctx) {
 			s.cfg.Logger.Warn("a change of the cluster cannot be followed yet: trying on", "error", err)
-			if wait(ctx, patience) != nil {
+			if pause.For(ctx, patience) != nil {
 				return
 			}
 		}
@@ -303,7 +292,7 @@ func (s *Server) apply(ctx context.Context) error {
 
 // retire takes this server's storage node out of its region's ring once it has left it and all others know.
 func (s *Server) retire(ctx context.Context) {
-	for wait(ctx, patience) == nil {
+	for pause.For(ctx, patience) == nil {
 		self := s.self()
 		if self == nil || self.State != topology.StorageLeaving || !s.drained(ctx, self) {
 			continue
@@ -330,7 +319,7 @@ const tidyEvery = 10 * time.Second
 
 // tidy deletes what replaced processes have left here, once their successors take part.
 func (s *Server) tidy(ctx context.Context) {
-	for wait(ctx, tidyEvery) == nil {
+	for pause.For(ctx, tidyEvery) == nil {
 		bounded, cancel := context.WithTimeout(ctx, statusPatience)
 		for _, r := range s.server.Replicas(bounded) {
 			if !r.Seated {

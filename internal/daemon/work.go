@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/mover"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -118,7 +119,7 @@ func (w *work) run(ctx context.Context, of *server.Server) {
 	var running sync.WaitGroup
 	running.Go(func() { w.mover.Run(ctx) })
 	running.Go(func() { w.collector.Run(ctx) })
-	for wait(ctx, leadsEvery) == nil {
+	for pause.For(ctx, leadsEvery) == nil {
 		w.leading.Store(leading(ctx, of))
 	}
 	running.Wait()

@@ -10,6 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 )
@@ -59,7 +60,7 @@ func Online(ctx context.Context, source Source, o Options) (Report, error) {
 	}
 	for n := 1; n < maxLooks && len(found.Problems) > 0; n++ {
 		o.say("%d findings: looking again whether they stay", len(found.Problems))
-		if err := pause(ctx, settle); err != nil {
+		if err := pause.For(ctx, settle); err != nil {
 			return Report{}, err
 		}
 		again, err := look(ctx, source, &o)
@@ -149,16 +150,5 @@ func fetchOnce(ctx context.Context, source Source, partition uint16) (keys *kv.S
 			return nil, false, err
 		}
 		after = pairs[len(pairs)-1].Key
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -118,7 +118,7 @@ func (m *Mover) watch(ctx context.Context, partition uint16) {
 				m.begin(ctx, taskID{partition, t.Dir}, t)
 			}
 		}
-		if sleep(ctx, m.cfg.Interval) != nil {
+		if pause.Between(ctx, 3*m.cfg.Interval/4, m.cfg.Interval) != nil {
 			return
 		}
 	}
@@ -138,18 +138,6 @@ func (m *Mover) begin(ctx context.Context, id taskID, t meta.Task) {
 		defer m.mu.Unlock()
 		delete(m.working, id)
 	})
-}
-
-// sleep waits between three quarters of d and d: movers that were started together shall not look together.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d - rand.N(d/4+1))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // pace spreads moves over time.
@@ -173,12 +161,5 @@ func (p *pace) wait(ctx context.Context) error {
 	if !turn.After(now) {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(turn.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, turn.Sub(now))
 }

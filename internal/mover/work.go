@@ -10,6 +10,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -68,7 +69,7 @@ func (w *work) run(ctx context.Context) {
 		}
 		w.mover.cfg.Logger.Warn("mover: a subtree cannot be moved on: trying again; check that replicas and storage servers of both partitions run, and their free space",
 			"dir", w.task.Dir, "target", w.task.Target, "moved", w.moved.Load(), "error", err, "pause", wait)
-		if sleep(ctx, wait) != nil {
+		if pause.Between(ctx, 3*wait/4, wait) != nil {
 			return
 		}
 		wait = min(2*wait, maxPause)
@@ -108,7 +109,7 @@ func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
 // watch tells how far the work is from time to time, until ctx ends or the work should.
 func (w *work) watch(ctx context.Context) error {
 	for {
-		if err := sleep(ctx, tellEvery); err != nil {
+		if err := pause.Between(ctx, 3*tellEvery/4, tellEvery); err != nil {
 			return err
 		}
 		if err := w.tell(ctx); err != nil {

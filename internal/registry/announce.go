@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/globalfs/globalfs/internal/pause"
 )
 
 var (
@@ -32,7 +34,7 @@ func (r *Registry) Announce(ctx context.Context, p Presence) error {
 		}
 		if ctx.Err() == nil {
 			out.begin(err)
-			pause(ctx)
+			_ = pause.For(ctx, retry)
 		}
 	}
 	return nil

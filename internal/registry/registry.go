@@ -143,13 +143,3 @@ func noteCause(ctx context.Context, method string, request, reply any, conn *grp
 	}
 	return err
 }
-
-// pause waits before what failed is tried again, or until ctx ends.
-func pause(ctx context.Context) {
-	timer := time.NewTimer(retry)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}

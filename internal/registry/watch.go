@@ -7,6 +7,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/globalfs/globalfs/internal/pause"
 )
 
 var errWatchEnded = errors.New("etcd has ended the watch")
@@ -27,7 +29,7 @@ func (r *Registry) Watch(ctx context.Context, show func(Document)) {
 		case errors.Is(err, rpctypes.ErrCompacted): // between loading and watching: load what is there now
 		case err != nil:
 			out.begin(err)
-			pause(ctx)
+			_ = pause.For(ctx, retry)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -65,7 +66,7 @@ const (
 // starts anew; so does, after a while, one that has failed, as by a disk that was full. A broken invariant ends it for good: the error
 // has the evidence.
 func (s *Server) run(ctx context.Context, r *residence) error {
-	for pause := restartFirst; ; {
+	for wait := restartFirst; ; {
 		h, began := r.now.Load(), time.Now()
 		adopted, err := s.drive(ctx, h)
 		if err == nil && !adopted {
@@ -75,18 +76,18 @@ func (s *Server) run(ctx context.Context, r *residence) error {
 			err = s.again(r, h)
 		}
 		if time.Since(began) > restartMost {
-			pause = restartFirst
+			wait = restartFirst
 		}
 		for ; err != nil; err = s.again(r, h) {
 			if broken := (invariant.Broken{}); errors.As(err, &broken) || ctx.Err() != nil {
 				return err
 			}
 			s.cfg.Logger.Error("a replica has failed: its partition goes on with the others, and it starts anew",
-				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "in", pause, "error", err)
-			if !sleep(ctx, pause) {
+				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "in", wait, "error", err)
+			if pause.For(ctx, wait) != nil {
 				return nil
 			}
-			pause = min(2*pause, restartMost)
+			wait = min(2*wait, restartMost)
 		}
 	}
 }
@@ -103,18 +104,6 @@ func (s *Server) again(r *residence, h *hosted) error {
 	}
 	r.now.Store(next)
 	return nil
-}
-
-// sleep returns after d, false if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // drive runs a replica until ctx ends, it fails, or it has taken over the state of another one.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -220,10 +221,8 @@ func (s *Server) catchUp(ctx context.Context, h *hosted, stop func()) bool {
 		if adopted {
 			return true
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, wait) != nil {
 			return false
-		case <-time.After(wait):
 		}
 	}
 }
@@ -281,10 +280,8 @@ func (h *hosted) fetch(ctx context.Context, donor multicast.ProcessID, into io.W
 		}
 		number, length, offset = n, of, offset+uint64(len(piece))
 		if length == 0 {
-			select {
-			case <-time.After(exportPoll):
-			case <-ctx.Done():
-				return ctx.Err()
+			if err := pause.For(ctx, exportPoll); err != nil {
+				return err
 			}
 		} else if offset == length {
 			return nil

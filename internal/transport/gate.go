@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/pause"
 )
 
 // protocol is what connections speak after the handshake (ALPN).
@@ -89,10 +90,7 @@ func (g *gate) run() {
 			return
 		case err != nil: // as when no file descriptor is left
 			g.log.Error("connections cannot be accepted", "address", g.listener.Addr().String(), "error", err)
-			select {
-			case <-time.After(maxPause):
-			case <-g.ctx.Done():
-			}
+			_ = pause.For(g.ctx, maxPause) // the loop looks at the context
 		default:
 			g.await(conn)
 			g.running.Go(func() { g.admit(conn) })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -116,12 +117,8 @@ func (e *localEndpoint) ask(ctx context.Context, to multicast.ProcessID, request
 // travel waits for the delay between two processes.
 func (l *Local) travel(ctx context.Context, from, to multicast.ProcessID) error {
 	if d := l.between(from, to); d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause.For(ctx, d); err != nil {
+			return err
 		}
 	}
 	return l.pass(ctx, from, to)

@@ -39,14 +39,15 @@ var floors = map[string]int{
 
 	"internal/replica": 4,
 
+	"internal/pause":    4,
 	"internal/wire":     4,
 	"internal/kv":       4,
 	"internal/wal":      4,
 	"internal/metrics":  4,
 	"internal/identity": 4,
-	"internal/registry": 4,
 	"internal/command":  4,
 
+	"internal/registry":  5,
 	"internal/transport": 5,
 	"internal/block":     5,
 
