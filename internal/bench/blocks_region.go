@@ -138,7 +138,7 @@ func (r *storageRegion) put(ctx context.Context, client int, data []byte) error 
 	c := r.clients[client]
 	c.last++
 	id := posix.MakeBlockID(0, c.number, c.last)
-	if err := c.store.Put(ctx, id, data); err != nil {
+	if err := c.store.Put(ctx, block.New(id, data)); err != nil {
 		return err
 	}
 	c.put = append(c.put, id)

@@ -12,7 +12,7 @@ import (
 func manyRecords(n, size int) (records []*pending) {
 	for i := range n {
 		id, data := ID{1: byte(i >> 8), 2: byte(i)}, make([]byte, size+i%7)
-		records = append(records, &pending{record: record{id: id, length: uint32(len(data)), crc: checksum(id, data)}, data: data})
+		records = append(records, &pending{record: record{id: id, length: uint32(len(data)), crc: Sum(id, data)}, data: data})
 	}
 	return records
 }

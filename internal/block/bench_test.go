@@ -43,6 +43,11 @@ func measured(b *testing.B, size int, do func()) {
 	b.ReportMetric(float64(writtenAfter-written)/float64(b.N)/float64(size), "written/byte")
 }
 
+// summed is a block that shares data: what comes to a disk was copied and summed up before.
+func summed(id block.ID, data []byte) block.Block {
+	return block.Block{ID: id, Sum: block.Sum(id, data), Data: data}
+}
+
 // BenchmarkPut has one writer, and many who share syncs.
 func BenchmarkPut(b *testing.B) {
 	for _, size := range []int{1 << 10, 32 << 10, 1 << 20} {
@@ -58,13 +63,13 @@ func BenchmarkPut(b *testing.B) {
 					measured(b, size, func() {
 						if writers == 1 {
 							for i := uint64(0); b.Loop(); i++ {
-								require.NoError(b, s.Put(b.Context(), posix.MakeBlockID(1, 1, i), data))
+								require.NoError(b, s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, i), data)))
 							}
 							return
 						}
 						b.RunParallel(func(pb *testing.PB) {
 							for pb.Next() {
-								if err := s.Put(b.Context(), posix.MakeBlockID(1, 1, next.Add(1)), data); err != nil {
+								if err := s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, next.Add(1)), data)); err != nil {
 									b.Error(err)
 								}
 							}
@@ -86,7 +91,7 @@ func BenchmarkGet(b *testing.B) {
 		_, data := blocktest.Block(1, size)
 		const blocks = 20000
 		for i := range uint64(blocks) {
-			require.NoError(b, s.Put(b.Context(), posix.MakeBlockID(1, 1, i), data))
+			require.NoError(b, s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, i), data)))
 		}
 		require.NoError(b, s.Close())
 		config.NoSync = false
@@ -139,7 +144,7 @@ func keepPutting(b *testing.B, s block.Store) (stop func()) {
 				return
 			default:
 			}
-			if err := s.Put(b.Context(), posix.MakeBlockID(2, 2, i), data); err != nil {
+			if err := s.Put(b.Context(), summed(posix.MakeBlockID(2, 2, i), data)); err != nil {
 				b.Error(err)
 			}
 			if err := s.Delete(b.Context(), []block.ID{posix.MakeBlockID(2, 2, i)}); err != nil {
@@ -159,7 +164,7 @@ func BenchmarkCached(b *testing.B) {
 		var ids []block.ID
 		for i := range blocks {
 			id, data := blocktest.Block(i, size)
-			require.NoError(b, disk.Put(b.Context(), id, data))
+			require.NoError(b, disk.Put(b.Context(), block.New(id, data)))
 			ids = append(ids, id)
 		}
 		for name, s := range map[string]block.Store{
@@ -206,7 +211,7 @@ func BenchmarkOpen(b *testing.B) {
 	for w := range writers {
 		putting.Go(func() {
 			for i := w; i < blocks; i += writers {
-				if err := s.Put(b.Context(), posix.MakeBlockID(1, 1, uint64(i)), data); err != nil {
+				if err := s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, uint64(i)), data)); err != nil {
 					b.Error(err)
 				}
 			}
@@ -240,7 +245,7 @@ func BenchmarkRegion(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for i := uint64(0); b.Loop(); i++ {
-				require.NoError(b, remote.Put(b.Context(), posix.MakeBlockID(1, 1, i%100), data))
+				require.NoError(b, remote.Put(b.Context(), block.New(posix.MakeBlockID(1, 1, i%100), data)))
 			}
 		})
 		for name, first := range map[string]bool{"near": true, "far": false} {
@@ -248,7 +253,7 @@ func BenchmarkRegion(b *testing.B) {
 			for i := uint64(0); (r.Ring.Owners(id, 3)[0] == 1) != first || !first && slices.Contains(r.Ring.Owners(id, 3), 1); i++ {
 				id = posix.MakeBlockID(1, 2, i)
 			}
-			require.NoError(b, remote.Put(b.Context(), id, data))
+			require.NoError(b, remote.Put(b.Context(), block.New(id, data)))
 			b.Run(fmt.Sprintf("get/%s/%dKiB", name, size>>10), func(b *testing.B) {
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
@@ -275,7 +280,7 @@ func BenchmarkDigest(b *testing.B) {
 	}
 	r := blocktest.NewRegion(b, 3, disks...)
 	for i := range uint64(blocks) {
-		require.NoError(b, s.Put(b.Context(), posix.MakeBlockID(1, 1, i), []byte("content")))
+		require.NoError(b, s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, i), []byte("content"))))
 	}
 	pong, err := r.Call(b.Context(), 1, []byte{9, 0, 0})
 	require.NoError(b, err)

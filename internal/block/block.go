@@ -3,6 +3,7 @@ package block
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -20,14 +21,70 @@ const MaxSize = 1 << 20
 // LastID is the highest id: Range(ctx, ID{}, LastID) gives all blocks.
 var LastID = ID(bytes.Repeat([]byte{0xff}, len(ID{})))
 
+// Block is the content of a block with its id and checksum. New makes one.
+type Block struct {
+	ID   ID
+	Sum  uint32 // Sum(ID, Data)
+	Data []byte // 1 to MaxSize bytes, which nobody changes any more
+
+	frame []byte // see Frame; nil: not made yet
+}
+
+// frameOffset is where the data begins in a frame.
+const frameOffset = 1 + len(ID{}) + 4
+
+// framePut is the first byte of each frame: the number of the put in the requests of a region.
+const framePut = 1
+
+// New makes a block of a copy of data. The copy and the checksum are all that a put costs in the process that
+// makes it: all stores that the block passes use both.
+func New(id ID, data []byte) Block {
+	b := Block{ID: id, Sum: Sum(id, data), Data: data}
+	b.frame = b.Frame()
+	b.Data = b.frame[frameOffset:]
+	return b
+}
+
+// Frame gives the request that puts the block in a region: the byte 1, the id, the checksum (little endian) and the data. Blocks
+// of New have one; it is made of others. Nobody changes it.
+func (b *Block) Frame() []byte {
+	if b.frame != nil {
+		return b.frame
+	}
+	frame := make([]byte, 0, frameOffset+len(b.Data))
+	frame = append(append(frame, framePut), b.ID[:]...)
+	frame = binary.LittleEndian.AppendUint32(frame, b.Sum)
+	return append(frame, b.Data...)
+}
+
+// CheckSize refuses what is too small or too large for a block.
+func (b *Block) CheckSize() error {
+	if len(b.Data) == 0 || len(b.Data) > MaxSize {
+		return fmt.Errorf("block %v of %d bytes: a block has 1 to %d", b.ID, len(b.Data), MaxSize)
+	}
+	return nil
+}
+
+// IsIntact reports whether the checksum is that of the id and the data.
+func (b *Block) IsIntact() bool { return b.Sum == Sum(b.ID, b.Data) }
+
+// castagnoli is the polynomial that processors compute in hardware.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum is the checksum of a block: CRC32C over its id and its data. It covers the id too, so that the bytes of another
+// block are not good bytes.
+func Sum(id ID, data []byte) uint32 {
+	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, data)
+}
+
 // Store keeps blocks. Blocks never change: Put twice is Put once. All methods may be
 // called by many goroutines at once, and give the context's error if it ends first.
 // Package blocktest has the suite that every Store passes.
 type Store interface {
-	// Put stores data, of 1 to MaxSize bytes, and returns when it is as durable as
-	// this store makes it. It does not keep data. ErrNoSpace, ErrConflict and
-	// ErrUnavailable are told apart from other errors.
-	Put(ctx context.Context, id ID, data []byte) error
+	// Put stores a block and returns when it is as durable as this store makes it. The store may keep b.Data.
+	// It need not verify b.Sum: a block with a wrong one is refused, or is a bad copy that Get does not give and a
+	// later Put replaces. ErrNoSpace, ErrConflict and ErrUnavailable are told apart from other errors.
+	Put(ctx context.Context, b Block) error
 	// Get gives the verified bytes of a block, in into[:0] if they fit its capacity,
 	// else in memory that nobody may change: others may have been given the same. Whatever
 	// into held is lost, also on an error: ErrNotFound, ErrCorrupt, ErrUnavailable or another.
@@ -72,19 +129,3 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 // Unwrap gives the cause.
 func (e *CorruptError) Unwrap() error { return e.Cause }
-
-// checkSize refuses what is not a block.
-func checkSize(id ID, data []byte) error {
-	if len(data) == 0 || len(data) > MaxSize {
-		return fmt.Errorf("block %v of %d bytes: a block has 1 to %d", id, len(data), MaxSize)
-	}
-	return nil
-}
-
-// castagnoli is the polynomial that processors compute in hardware.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum covers the id too, so that the bytes of another block are not good bytes.
-func checksum(id ID, data []byte) uint32 {
-	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, data)
-}

@@ -50,18 +50,14 @@ func (c *Cached) Stats() (hits, misses uint64, bytes int) {
 }
 
 // Put implements Store. What is written is often read soon, so it is remembered.
-func (c *Cached) Put(ctx context.Context, id ID, data []byte) error {
-	frame, err := newFrame(id, data)
-	if err != nil {
-		return err
-	}
-	if err := putFramed(ctx, c.store, id, frame); err != nil {
+func (c *Cached) Put(ctx context.Context, b Block) error {
+	if err := c.store.Put(ctx, b); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.blocks[id] == nil && len(data) <= c.max {
-		c.remember(id, framedData(frame))
+	if c.blocks[b.ID] == nil && len(b.Data) <= c.max {
+		c.remember(b.ID, b.Data)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestCachedAsksOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		g := &gate{Memory: blocktest.NewMemory(big), open: make(chan struct{})}
 		id, data := blocktest.Block(1, 5000)
-		require.NoError(t, g.Put(t.Context(), id, data))
+		require.NoError(t, g.Put(t.Context(), block.New(id, data)))
 		cached := block.NewCached(g, 1<<20)
 
 		first, cancel := context.WithCancel(t.Context())
@@ -77,7 +77,7 @@ func TestCachedPushesOut(t *testing.T) {
 	use := func(i, size int) int64 {
 		before := g.gets.Load()
 		id, data := blocktest.Block(i, size)
-		require.NoError(t, g.Put(t.Context(), id, data))
+		require.NoError(t, g.Put(t.Context(), block.New(id, data)))
 		blocktest.RequireBlock(t, cached, id, data)
 		return g.gets.Load() - before
 	}
@@ -100,7 +100,7 @@ func TestNearestFallsBack(t *testing.T) {
 	s, err := block.NewNearest(near, far)
 	require.NoError(t, err)
 	id, data := blocktest.Block(1, 5000)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	for name, hurt := range map[string]func(){
 		"corrupt": func() { near.Spoil(id) },
 		"down":    func() { near.Fail(errors.New("connection refused")) },
@@ -111,7 +111,7 @@ func TestNearestFallsBack(t *testing.T) {
 		if name == "corrupt" {
 			blocktest.RequireBlock(t, near, id, data) // healed
 		}
-		require.NoError(t, near.Put(t.Context(), id, data), name)
+		require.NoError(t, near.Put(t.Context(), block.New(id, data)), name)
 	}
 	require.NoError(t, far.Delete(t.Context(), []block.ID{id}))
 	near.Spoil(id)
@@ -120,7 +120,7 @@ func TestNearestFallsBack(t *testing.T) {
 	near.Fail(errors.New("connection refused"))
 	_, err = s.Get(t.Context(), id, nil)
 	require.ErrorIs(t, err, block.ErrUnavailable)
-	require.Error(t, s.Put(t.Context(), id, data), "all regions must take it")
+	require.Error(t, s.Put(t.Context(), block.New(id, data)), "all regions must take it")
 	_, err = block.NewNearest()
 	require.Error(t, err)
 }

@@ -84,7 +84,7 @@ func FuzzEntry(f *testing.F) {
 }
 
 func FuzzRecord(f *testing.F) {
-	r := record{id: someID, length: 3, crc: checksum(someID, []byte("abc"))}
+	r := record{id: someID, length: 3, crc: Sum(someID, []byte("abc"))}
 	header := r.encode()
 	f.Add(append(header[:], "abc"...))
 	f.Add(append([]byte{'G', 'B', 'K'}, append(header[:], "abc..."...)...))
@@ -100,7 +100,7 @@ func FuzzRecord(f *testing.F) {
 			require.GreaterOrEqual(t, at, before)
 			data, good, err := in.content(&r, at)
 			require.NoError(t, err)
-			require.Equal(t, checksum(r.id, data) == r.crc, good)
+			require.Equal(t, Sum(r.id, data) == r.crc, good)
 			header := r.encode()
 			require.Equal(t, b[at:in.at], append(header[:], data...))
 		}
@@ -110,13 +110,22 @@ func FuzzRecord(f *testing.F) {
 // replyBlock is the reply with a block.
 func replyBlock(id ID, data []byte) []byte { return replyIn(nil, id, data) }
 
+// put is the request that puts someID.
+func put(data []byte) []byte {
+	b := New(someID, data)
+	return b.Frame()
+}
+
 func TestRequestRoundTrip(t *testing.T) {
-	data := []byte("content")
-	for _, o := range []op{opPut, opStore} {
-		q, err := decodeRequest(encodePut(o, someID, data))
+	b := New(someID, []byte("content"))
+	want := Block{ID: someID, Sum: Sum(someID, b.Data), Data: []byte("content")}
+	for o, encoded := range map[op][]byte{opPut: b.Frame(), opStore: encodeStore(&b)} {
+		q, err := decodeRequest(encoded)
 		require.NoError(t, err)
-		require.Equal(t, request{op: o, id: someID, crc: checksum(someID, data), data: data}, q)
+		require.Equal(t, request{op: o, block: want}, q)
+		require.Equal(t, "00010000000000020000000000000003"+"6ba237fb"+"636f6e74656e74", fmt.Sprintf("%x", encoded[1:]), "the bytes are for ever")
 	}
+	require.Equal(t, b.Frame(), want.Frame(), "made anew")
 	q, err := decodeRequest(encodeGet(opFetch, someID))
 	require.NoError(t, err)
 	require.Equal(t, request{op: opFetch, id: someID}, q)
@@ -140,8 +149,8 @@ func TestRequestRoundTrip(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"empty":          {},
 		"operation":      {byte(opEnd)},
-		"no data":        encodePut(opPut, someID, nil),
-		"too large":      encodePut(opPut, someID, make([]byte, MaxSize+1)),
+		"no data":        put(nil),
+		"too large":      put(make([]byte, MaxSize+1)),
 		"cut id":         encodeGet(opGet, someID)[:9],
 		"left over":      append(encodeGet(opGet, someID), 0),
 		"forged count":   {byte(opDelete), 200, 1, 1, 2, 3},
@@ -168,9 +177,9 @@ func TestReplyErrors(t *testing.T) {
 
 func TestBlockDamagedOnTheWire(t *testing.T) {
 	reply := replyBlock(someID, []byte("content"))
-	data, err := decodeBlock(someID, reply)
+	b, err := decodeBlock(someID, reply)
 	require.NoError(t, err)
-	require.Equal(t, "content", string(data))
+	require.Equal(t, New(someID, []byte("content")).Data, b.Data)
 	_, err = decodeBlock(LastID, reply)
 	require.ErrorIs(t, err, ErrCorrupt, "the bytes of another block")
 	reply[len(reply)-1] ^= 1
@@ -179,7 +188,7 @@ func TestBlockDamagedOnTheWire(t *testing.T) {
 }
 
 func FuzzRequest(f *testing.F) {
-	f.Add(encodePut(opPut, someID, []byte("content")))
+	f.Add(put([]byte("content")))
 	f.Add(encodeGet(opGet, someID))
 	f.Add(encodeDelete(opDelete, []ID{someID, LastID}))
 	f.Add(encodeList(someID, LastID))
@@ -187,8 +196,8 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte{byte(opUsage)})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		q, err := decodeRequest(b)
-		if err == nil && (len(q.data) > MaxSize || len(q.ids) > maxIDs) {
-			t.Errorf("%d bytes, %d ids", len(q.data), len(q.ids))
+		if err == nil && (len(q.block.Data) > MaxSize || len(q.ids) > maxIDs) {
+			t.Errorf("%d bytes, %d ids", len(q.block.Data), len(q.ids))
 		}
 	})
 }
@@ -202,8 +211,8 @@ func FuzzReply(f *testing.F) {
 		if replyErr(b) != nil {
 			return
 		}
-		if data, err := decodeBlock(someID, b); err == nil {
-			require.Equal(t, b, replyBlock(someID, data))
+		if found, err := decodeBlock(someID, b); err == nil {
+			require.Equal(t, b, replyBlock(someID, found.Data))
 		}
 		if ids, more, err := decodeIDs(b); err == nil {
 			again, moreAgain, err := decodeIDs(replyIDs(ids, more))

@@ -34,7 +34,7 @@ const third = 300 << 10
 func fill(t testing.TB, s block.Store, n int) {
 	for i := range n {
 		id, data := blocktest.Block(i, third)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	}
 }
 
@@ -219,7 +219,7 @@ func TestChangesDuringAMove(t *testing.T) {
 		if steps++; steps == 2 { // of the first four of six live blocks
 			remove(t, s, 0, 4)
 			id, data := blocktest.Block(4, third)
-			require.NoError(t, s.Put(t.Context(), id, data))
+			require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		}
 	}}))
 	require.Greater(t, steps, 3)
@@ -253,7 +253,7 @@ func TestAReaderFollows(t *testing.T) {
 	require.True(t, bytes.Equal(data, got))
 	got, err = s.GetSlowly(id, func() {
 		spoil(t, config.Dir, data)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	})
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(data, got))
@@ -309,7 +309,7 @@ func TestBadBlocksAreNotLostByCompaction(t *testing.T) {
 		if deleted {
 			remove(t, s, 1)
 		} else {
-			require.NoError(t, s.Put(t.Context(), id, data))
+			require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		}
 		require.NoError(t, s.Compact(t.Context()))
 		require.EqualValues(t, 1, stats(t, s).Compactions)
@@ -347,7 +347,7 @@ func TestCompactionUnderLoad(t *testing.T) {
 	const stay, rounds = 12, 60
 	for i := range stay {
 		id, data := blocktest.Block(i, 20000)
-		require.NoError(t, s.Put(ctx, id, data))
+		require.NoError(t, s.Put(ctx, block.New(id, data)))
 	}
 	for worker := range 4 {
 		workers.Go(func() {
@@ -355,7 +355,7 @@ func TestCompactionUnderLoad(t *testing.T) {
 			for round := range rounds {
 				n := 1000 + worker*rounds + round
 				id, data := blocktest.Block(n, 100_000)
-				assert.NoError(t, s.Put(ctx, id, data))
+				assert.NoError(t, s.Put(ctx, block.New(id, data)))
 				kept, want := blocktest.Block(rng.IntN(stay), 20000)
 				got, err := s.Get(ctx, kept, nil)
 				if assert.NoError(t, err) {
@@ -429,7 +429,7 @@ func TestVersion1IsCounted(t *testing.T) {
 	s := open(t, config)
 	fill(t, s, 9)
 	id, data := blocktest.Block(100, 20)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	remove(t, s, 0, 1, 3)
 	want := stats(t, s)
 	require.NoError(t, s.Downgrade())
@@ -496,7 +496,7 @@ func TestRunIsWoken(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 1, stats(t, s).Compactions)
 		id, data := blocktest.Block(5, third)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		synctest.Wait()
 		require.EqualValues(t, 2, stats(t, s).Compactions)
 		require.NoError(t, s.Audit())

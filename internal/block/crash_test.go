@@ -34,7 +34,7 @@ func newImage(t testing.TB) image {
 	put := func(i, size int) {
 		s := open(t, noSync(dir))
 		id, data := blocktest.Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		require.NoError(t, s.Close())
 	}
 	put(0, 100)
@@ -111,7 +111,7 @@ func TestTornTail(t *testing.T) {
 					requireHas(t, s, 1, firstSize, true)
 					requireHas(t, s, 2, lastSize, false)
 					id, data := blocktest.Block(3, 9000)
-					require.NoError(t, s.Put(t.Context(), id, data))
+					require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 					requireHas(t, s, 3, 9000, true)
 					require.NoError(t, s.Close())
 				}
@@ -153,7 +153,7 @@ func TestManySegments(t *testing.T) {
 	s := open(t, config)
 	for i := range blocks {
 		id, data := blocktest.Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	}
 	require.NoError(t, s.Close())
 	segments, err := filepath.Glob(filepath.Join(config.Dir, "*.seg"))
@@ -240,7 +240,7 @@ func TestFlippedBits(t *testing.T) {
 	flip(t, filepath.Join(dir, segment), endAt-1)
 	before := clone(t, filepath.Join(dir, "index"))
 	s := open(t, noSync(dir))
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	blocktest.RequireBlock(t, s, id, data)
 	require.NoError(t, s.Close())
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "index")))
@@ -280,11 +280,11 @@ func TestReserve(t *testing.T) {
 	s := open(t, config)
 	for i, size := range []int{10, 10000} {
 		id, data := blocktest.Block(10+i, size)
-		require.ErrorIs(t, s.Put(t.Context(), id, data), block.ErrNoSpace)
+		require.ErrorIs(t, s.Put(t.Context(), block.New(id, data)), block.ErrNoSpace)
 		requireHas(t, s, 10+i, size, false)
 	}
 	id, data := blocktest.Block(1, firstSize)
-	require.NoError(t, s.Put(t.Context(), id, data), "what is there needs no space")
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)), "what is there needs no space")
 	require.NoError(t, s.Delete(t.Context(), []block.ID{id}))
 	require.EqualValues(t, endAt, sizeOf(t, dir))
 }
@@ -312,7 +312,7 @@ func testFull(t *testing.T, dir string) {
 	var kept []bool
 	for i := range puts {
 		id, data := blocktest.Block(i, block.MaxSize-i)
-		err := s.Put(t.Context(), id, data)
+		err := s.Put(t.Context(), block.New(id, data))
 		if err != nil {
 			require.ErrorIs(t, err, block.ErrNoSpace)
 		}

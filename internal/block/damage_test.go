@@ -39,7 +39,7 @@ func damageImage(t testing.TB) string {
 	put := func(s *block.Segments, from, to int) {
 		for i := from; i < to; i++ {
 			id, data := damageBlock(i)
-			require.NoError(t, s.Put(t.Context(), id, data))
+			require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		}
 	}
 	s := open(t, damageConfig(dir))
@@ -85,7 +85,7 @@ func requireHarmless(t testing.TB, s *block.Segments, bad int, what string) {
 	require.NoError(t, s.Compact(t.Context()), what)
 	for i := range damageBlocks {
 		id, data := damageBlock(i)
-		require.NoError(t, s.Put(t.Context(), id, data), what)
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)), what)
 		blocktest.RequireBlock(t, s, id, data)
 	}
 	require.NoError(t, s.Compact(t.Context()), what)
@@ -188,7 +188,7 @@ func TestDamageUnderLoad(t *testing.T) {
 	s := open(t, config)
 	for i := range 300 { // more than LevelDB reads when it opens
 		id, data := blocktest.Block(2000+i, 300)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	}
 	require.NoError(t, s.Close())
 	s = open(t, config)
@@ -214,7 +214,7 @@ func TestDamageUnderLoad(t *testing.T) {
 					}
 				}
 				if worker == 0 {
-					if err := s.Put(t.Context(), id, data); err != nil {
+					if err := s.Put(t.Context(), block.New(id, data)); err != nil {
 						assert.ErrorContains(t, err, "made anew")
 					}
 				}

@@ -109,10 +109,7 @@ type cacheSegment struct {
 }
 
 // waitingBlock is a block on its way to the disk.
-type waitingBlock struct {
-	record record
-	data   []byte // never changed
-}
+type waitingBlock struct{ Block }
 
 // cacheQueue is how many blocks wait for the disk at most.
 const cacheQueue = 16

@@ -53,7 +53,7 @@ func fillCache(t testing.TB, c *block.DiskCache, s block.Store, from, to, size i
 	for i := from; i < to; i++ {
 		before := c.Stats().Written
 		id, data := blocktest.Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		until(t, "block is written", func() bool { return c.Stats().Written > before })
 	}
 }
@@ -198,7 +198,7 @@ func TestDiskCacheSmallBlocks(t *testing.T) {
 	s := c.Over(blocktest.NewMemory(big))
 	for i := range 20000 {
 		id := block.ID{byte(i >> 8), byte(i)}
-		require.NoError(t, s.Put(t.Context(), id, id[:2]))
+		require.NoError(t, s.Put(t.Context(), block.New(id, id[:2])))
 		if i%8 == 0 {
 			until(t, "written", func() bool { return c.Stats().Written+c.Stats().Dropped > uint64(i) })
 		}
@@ -213,7 +213,7 @@ func TestDiskCacheDeletesWhatWaits(t *testing.T) {
 	var ids []block.ID
 	for i := range 12 {
 		id, data := blocktest.Block(i, block.MaxSize)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		ids = append(ids, id)
 	}
 	require.NoError(t, s.Delete(t.Context(), ids))
@@ -266,7 +266,7 @@ func TestDiskCacheFullDisk(t *testing.T) {
 	var was uint64
 	for i := range 40 {
 		id, data := blocktest.Block(i, 600_000)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		blocktest.RequireBlock(t, s, id, data)
 		was = c.Stats().Written
 	}
@@ -275,7 +275,7 @@ func TestDiskCacheFullDisk(t *testing.T) {
 	until(t, "on again", func() bool {
 		i++
 		id, data := blocktest.Block(i, 600_000)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		return c.Stats().Written > was+3
 	})
 }
@@ -289,7 +289,7 @@ func TestDiskCacheLosesItsDisk(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "globalfs-blocks")))
 	for i := range 60 {
 		id, data := blocktest.Block(i, block.MaxSize)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		blocktest.RequireBlock(t, s, id, data)
 	}
 }
@@ -314,7 +314,7 @@ func TestDiskCacheRandomly(t *testing.T) {
 				for range 80 {
 					i := int(random.ExpFloat64() * 15)
 					id, data := blocktest.Block(i, sizes[i%len(sizes)])
-					if err := s.Put(t.Context(), id, data); err != nil {
+					if err := s.Put(t.Context(), block.New(id, data)); err != nil {
 						t.Errorf("put: %v", err)
 					}
 					got, err := s.Get(t.Context(), id, buffer)

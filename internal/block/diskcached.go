@@ -20,20 +20,13 @@ type DiskCached struct {
 func (c *DiskCache) Over(store Store) *DiskCached { return &DiskCached{store: store, cache: c} }
 
 // Put implements Store. What is written is often read soon, so it is remembered.
-func (d *DiskCached) Put(ctx context.Context, id ID, data []byte) error {
-	frame, err := newFrame(id, data)
-	if err != nil {
+func (d *DiskCached) Put(ctx context.Context, b Block) error {
+	if err := d.store.Put(ctx, b); err != nil {
 		return err
 	}
-	return d.putFrame(ctx, id, frame)
-}
-
-// putFrame implements framed.
-func (d *DiskCached) putFrame(ctx context.Context, id ID, frame []byte) error {
-	if err := putFramed(ctx, d.store, id, frame); err != nil {
-		return err
+	if w := d.cache.accept(b.ID); w != nil {
+		d.cache.enqueue(w, b)
 	}
-	d.cache.offer(id, framedData(frame), true)
 	return nil
 }
 
@@ -47,7 +40,7 @@ func (d *DiskCached) Get(ctx context.Context, id ID, into []byte) ([]byte, error
 	}
 	data, err := d.store.Get(ctx, id, into)
 	if err == nil {
-		d.cache.offer(id, data, cap(into) < len(data))
+		d.offer(id, data, cap(into) < len(data))
 	}
 	return data, err
 }
@@ -108,7 +101,7 @@ func (c *DiskCache) read(id ID, at cachedAt, into []byte) ([]byte, error) {
 	if err := c.files.read(place{segment: at.segment, offset: uint64(at.offset) + recordHeader}, data); err != nil {
 		return nil, err
 	}
-	if checksum(id, data) != at.crc {
+	if Sum(id, data) != at.crc {
 		return nil, &CorruptError{ID: id, File: segmentName(at.segment), Offset: int64(at.offset)}
 	}
 	return data, nil
@@ -136,24 +129,29 @@ func (c *DiskCache) forget(ids []ID) {
 	}
 }
 
-// offer gives a block to the writer if there is room: data itself if it is shared, which nobody changes, else a copy.
-func (c *DiskCache) offer(id ID, data []byte, shared bool) {
-	w := c.accept(id)
+// offer remembers what the store gave, if there is room: data itself if it is shared, which nobody changes, else a copy.
+func (d *DiskCached) offer(id ID, data []byte, shared bool) {
+	w := d.cache.accept(id)
 	if w == nil {
 		return
 	}
 	if !shared {
 		data = slices.Clone(data)
 	}
-	w.record, w.data = record{id: id, length: uint32(len(data)), crc: checksum(id, data)}, data
+	d.cache.enqueue(w, Block{ID: id, Sum: Sum(id, data), Data: data})
+}
+
+// enqueue gives a block that was accepted to the writer if there is room.
+func (c *DiskCache) enqueue(w *waitingBlock, b Block) {
+	w.Block = b
 	select {
 	case c.queue <- w:
 	default:
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stats.Dropped++
-		if c.waiting[id] == w {
-			delete(c.waiting, id)
+		if c.waiting[b.ID] == w {
+			delete(c.waiting, b.ID)
 		}
 	}
 }

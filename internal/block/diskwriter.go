@@ -46,7 +46,7 @@ func (w *cacheWriter) run() {
 
 // write remembers one block.
 func (w *cacheWriter) write(b *waitingBlock) {
-	c, id := w.cache, b.record.id
+	c, id := w.cache, b.ID
 	c.mu.Lock()
 	_, known := c.index[id] // loaded meanwhile
 	wanted := c.waiting[id] == b && !known && !c.isOff()
@@ -54,7 +54,7 @@ func (w *cacheWriter) write(b *waitingBlock) {
 	var at cachedAt
 	var err error
 	if wanted {
-		if at, err = w.append(&b.record, b.data); err != nil {
+		if at, err = w.append(&record{id: id, length: uint32(len(b.Data)), crc: b.Sum}, b.Data); err != nil {
 			w.failed(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/test/bubble"
 )
@@ -20,15 +21,11 @@ type slowPuts struct {
 }
 
 // Put implements block.Store.
-func (s *slowPuts) Put(ctx context.Context, id block.ID, data []byte) error {
-	timer := time.NewTimer(s.takes)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return s.Memory.Put(ctx, id, data)
-	case <-ctx.Done():
-		return ctx.Err()
+func (s *slowPuts) Put(ctx context.Context, b block.Block) error {
+	if err := pause.For(ctx, s.takes); err != nil {
+		return err
 	}
+	return s.Memory.Put(ctx, b)
 }
 
 // A server that leaves is not drained while a put is under way that began before it left: who takes it out then would take an
@@ -45,7 +42,7 @@ func TestLeavingServerIsNotDrainedDuringAPut(t *testing.T) {
 		remote, err := block.NewRemote(r, []multicast.ProcessID{1, 3}, time.Minute)
 		require.NoError(t, err)
 		put := make(chan error, 1)
-		go func() { put <- remote.Put(t.Context(), id, []byte("data")) }()
+		go func() { put <- remote.Put(t.Context(), block.New(id, []byte("data"))) }()
 		time.Sleep(10 * time.Millisecond) // virtual: it is on its way to the disk of server 2
 
 		members := r.Node(1).Members()

@@ -34,7 +34,7 @@ func TestCompactionOfAFullDisk(t *testing.T) {
 		from = stored
 		for ; ; stored++ {
 			id, data := blocktest.Block(stored, third)
-			if err := s.Put(t.Context(), id, data); err != nil {
+			if err := s.Put(t.Context(), block.New(id, data)); err != nil {
 				require.ErrorIs(t, err, block.ErrNoSpace)
 				return from, stored
 			}
@@ -81,7 +81,7 @@ func TestSpaceComesBack(t *testing.T) {
 	put := func() error {
 		size := []int{100, 3000, 5000, 60000}[n%4]
 		id, data := blocktest.Block(n, size)
-		err := s.Put(t.Context(), id, data)
+		err := s.Put(t.Context(), block.New(id, data))
 		if err == nil {
 			live[n] = size
 		}
@@ -151,7 +151,7 @@ func TestIndexCannotGrow(t *testing.T) {
 		failed := 0
 		for i := 10; i < blocks; i++ {
 			id, data := blocktest.Block(i, size)
-			if err := s.Put(t.Context(), id, data); err != nil {
+			if err := s.Put(t.Context(), block.New(id, data)); err != nil {
 				require.ErrorIs(t, err, block.ErrNoSpace)
 				failed++
 			} else {
@@ -169,7 +169,7 @@ func TestIndexCannotGrow(t *testing.T) {
 		limit(0)
 		for i := 10; i < blocks; i++ {
 			id, data := blocktest.Block(i, size)
-			require.NoError(t, s.Put(t.Context(), id, data))
+			require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		}
 		require.NoError(t, s.Audit())
 		require.Len(t, all(t, s), blocks-10+2)

@@ -168,16 +168,16 @@ func (r *rounds) send(ctx context.Context, server multicast.ProcessID, id ID) er
 	if err != nil {
 		return err
 	}
-	data, err := decodeBlock(id, reply)
+	b, err := decodeBlock(id, reply)
 	if err != nil {
 		return err
 	}
 	r.count(func(s *RoundStatus) { s.Missing++ })
-	if err := n.storeAt(ctx, server, encodePut(opStore, id, data)); err != nil {
+	if err := n.storeAt(ctx, server, encodeStore(&b)); err != nil {
 		r.count(func(s *RoundStatus) { s.Failed++ })
 		return err
 	}
 	n.counts.handedBack.Add(1)
-	n.counts.handedBackBytes.Add(uint64(len(data)))
+	n.counts.handedBackBytes.Add(uint64(len(b.Data)))
 	return nil
 }

@@ -43,7 +43,7 @@ func TestSegmentsHeal(t *testing.T) {
 		}()
 		for i := range 60 {
 			id, data := blocktest.Block(i, 5000+100*(i%40)) // in segments
-			require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+			require.NoError(t, r.Client(t).Put(t.Context(), block.New(id, data)))
 		}
 		for p := multicast.ProcessID(1); p <= 4; p++ {
 			r.Run(p)

@@ -37,7 +37,7 @@ func healing(t *testing.T, n, copies int, test func(t *testing.T, r *blocktest.R
 		remote := r.Client(t)
 		for i := range 60 {
 			id, data := blocktest.Block(i, 100)
-			require.NoError(t, remote.Put(t.Context(), id, data))
+			require.NoError(t, remote.Put(t.Context(), block.New(id, data)))
 		}
 		test(t, r)
 	})
@@ -129,7 +129,7 @@ func TestOwnerProvesItsCopy(t *testing.T) {
 		id, data := blocktest.Block(1, 100)
 		owner, standIn := r.Ring.Walk(id)[0], r.Ring.Walk(id)[1]
 		for _, p := range []multicast.ProcessID{owner, standIn} {
-			require.NoError(t, r.Disks[p].Put(t.Context(), id, data))
+			require.NoError(t, r.Disks[p].Put(t.Context(), block.New(id, data)))
 		}
 		disk(r, owner).Spoil(id)
 		r.Run(standIn)
@@ -226,7 +226,7 @@ func TestSlowServersHoldUpNobody(t *testing.T) {
 					if i%10 == 0 {
 						other, data := walkAlike(r, id, i)
 						began = time.Now()
-						require.NoError(t, near.Put(t.Context(), other, data))
+						require.NoError(t, near.Put(t.Context(), block.New(other, data)))
 						require.LessOrEqual(t, time.Since(began), blocktest.CallTimeout/8)
 					}
 					hang(r, walk[0], false)
@@ -253,7 +253,7 @@ func TestRepairIsThrottled(t *testing.T) {
 		defer r.Close()
 		for i := range 40 {
 			id, data := blocktest.Block(i, block.MaxSize)
-			require.NoError(t, r.Disks[1].Put(t.Context(), id, data))
+			require.NoError(t, r.Disks[1].Put(t.Context(), block.New(id, data)))
 		}
 		h := blocktest.Healing()
 		h.RepairBytes = block.MaxSize // a second
@@ -281,9 +281,9 @@ func TestLargeScopesInPages(t *testing.T) {
 		defer r.Close()
 		for i := range 5000 {
 			id, data := blocktest.Block(i, 10)
-			require.NoError(t, r.Disks[1].Put(t.Context(), id, data))
+			require.NoError(t, r.Disks[1].Put(t.Context(), block.New(id, data)))
 			if i%700 != 0 {
-				require.NoError(t, r.Disks[2].Put(t.Context(), id, data))
+				require.NoError(t, r.Disks[2].Put(t.Context(), block.New(id, data)))
 			}
 		}
 		r.Run(2)

@@ -86,7 +86,7 @@ func TestNobodyDropsWhileAnOwnerDisagrees(t *testing.T) {
 		id, data := blocktest.Block(1, 100)
 		walk := r.Ring.Walk(id)
 		for _, p := range walk[:3] {
-			require.NoError(t, r.Disks[p].Put(t.Context(), id, data))
+			require.NoError(t, r.Disks[p].Put(t.Context(), block.New(id, data)))
 		}
 		newer := r.Node(1).Members()
 		newer.Version++
@@ -107,7 +107,7 @@ func TestNobodyDropsWhileAnOwnerDisagrees(t *testing.T) {
 func TestOtherMembersAreRefused(t *testing.T) {
 	r := region(t, 3)
 	id, data := blocktest.Block(1, 100)
-	require.NoError(t, r.Disks[1].Put(t.Context(), id, data))
+	require.NoError(t, r.Disks[1].Put(t.Context(), block.New(id, data)))
 	members := []byte{1, 99} // version 1, but not these
 	for name, request := range map[string][]byte{
 		"have":   slices.Concat([]byte{15}, members, []byte{0, 1}, id[:]),
@@ -181,7 +181,7 @@ func TestFewerServersThanCopies(t *testing.T) {
 		time.Sleep(soon) // virtual
 		requireOwners(t, r, members, 2)
 		id, data := blocktest.Block(99, 100)
-		require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+		require.NoError(t, r.Client(t).Put(t.Context(), block.New(id, data)))
 		require.Len(t, holders(t, r, id), 2)
 	})
 }
@@ -221,7 +221,7 @@ func TestBlockMovesWhileItIsLookedFor(t *testing.T) {
 	r := region(t, 3)
 	m := &moving{Region: r, asked: make(chan struct{})}
 	m.id, m.data = blocktest.Block(1, 100)
-	require.NoError(t, r.Disks[1].Put(t.Context(), m.id, m.data))
+	require.NoError(t, r.Disks[1].Put(t.Context(), block.New(m.id, m.data)))
 	proxy, err := block.NewNode(block.NodeConfig{
 		Self: 99, Members: r.Node(1).Members(), Copies: 3, Disk: blocktest.NewMemory(big), Peers: m,
 		CallTimeout: blocktest.CallTimeout, Healing: blocktest.Healing(),
@@ -254,7 +254,7 @@ func (m *moving) Call(ctx context.Context, to multicast.ProcessID, request []byt
 		return []byte{notFound}, nil
 	case request[0] == have && to == 1:
 		<-m.asked
-		if err := m.Disks[2].Put(ctx, m.id, m.data); err != nil {
+		if err := m.Disks[2].Put(ctx, block.New(m.id, m.data)); err != nil {
 			return nil, err
 		}
 		if err := m.Disks[1].Delete(ctx, []block.ID{m.id}); err != nil {

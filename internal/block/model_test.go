@@ -91,7 +91,7 @@ func (h *history) step() {
 			delete(h.bad, i)
 		}
 	default:
-		require.NoError(t, h.store.Put(ctx, id, data))
+		require.NoError(t, h.store.Put(ctx, block.New(id, data)))
 		h.live[i] = len(data)
 		delete(h.bad, i)
 	}

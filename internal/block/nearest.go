@@ -34,27 +34,18 @@ func NewNearest(stores ...Store) (*Nearest, error) {
 }
 
 // Put implements Store. It asks all regions in parallel, and does not return before all have answered or it has given them
-// up: data is the caller's again. If one refuses, for lack of space say, it is refused.
-func (n *Nearest) Put(ctx context.Context, id ID, data []byte) error {
-	frame, err := newFrame(id, data)
-	if err != nil {
-		return err
-	}
-	return n.putFrame(ctx, id, frame)
-}
-
-// putFrame implements framed.
-func (n *Nearest) putFrame(ctx context.Context, id ID, frame []byte) error {
+// up. If one refuses, for lack of space say, it is refused.
+func (n *Nearest) Put(ctx context.Context, b Block) error {
 	if len(n.stores) == 1 {
-		return putFramed(ctx, n.stores[0], id, frame)
+		return n.stores[0].Put(ctx, b)
 	}
 	asking, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	results := make(chan putResult, len(n.stores))
 	for i, s := range n.stores {
-		go func() { results <- putResult{i, putFramed(asking, s, id, frame)} }()
+		go func() { results <- putResult{i, s.Put(asking, b)} }()
 	}
-	return n.gather(ctx, id, results, giveUp)
+	return n.gather(ctx, b.ID, results, giveUp)
 }
 
 type putResult struct {
@@ -199,8 +190,11 @@ func (n *Nearest) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		}
 		switch {
 		case err == nil:
-			for _, nearer := range missed {
-				_ = nearer.Put(ctx, id, data) // if not, the next reader goes far too
+			if len(missed) > 0 {
+				b := New(id, data) // what is in into is the caller's
+				for _, nearer := range missed {
+					_ = nearer.Put(ctx, b) // if not, the next reader goes far too
+				}
 			}
 			return data, nil
 		case ctx.Err() != nil:

@@ -20,14 +20,14 @@ type farStore struct {
 	down  bool
 }
 
-func (s *farStore) Put(ctx context.Context, id block.ID, data []byte) error {
+func (s *farStore) Put(ctx context.Context, b block.Block) error {
 	after := time.After(s.delay)
 	if s.down {
 		after = nil
 	}
 	select {
 	case <-after:
-		return s.Memory.Put(ctx, id, data)
+		return s.Memory.Put(ctx, b)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -48,7 +48,7 @@ func TestPutGoesOnWithoutARegion(t *testing.T) {
 		put := func() (time.Duration, error) {
 			number++
 			began := time.Now()
-			err := s.Put(t.Context(), block.ID{number}, []byte("data"))
+			err := s.Put(t.Context(), block.New(block.ID{number}, []byte("data")))
 			return time.Since(began), err
 		}
 		has := func(region int) bool {
@@ -77,7 +77,7 @@ func TestPutGoesOnWithoutARegion(t *testing.T) {
 		regions[1].down, regions[2].down = true, true
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		require.ErrorIs(t, s.Put(ctx, block.ID{99}, []byte("data")), context.DeadlineExceeded, "no majority")
+		require.ErrorIs(t, s.Put(ctx, block.New(block.ID{99}, []byte("data"))), context.DeadlineExceeded, "no majority")
 
 		regions[1].down, regions[2].down = false, false
 		time.Sleep(time.Minute) // fake time
@@ -114,7 +114,7 @@ func TestPutNeedsAMajorityThatStoredIt(t *testing.T) {
 			s, err := block.NewNearest(regions...)
 			require.NoError(t, err)
 			for range 2 { // the second time those are known to be away
-				err = s.Put(t.Context(), block.ID{1}, []byte("data"))
+				err = s.Put(t.Context(), block.New(block.ID{1}, []byte("data")))
 				if reached > n/2 {
 					require.NoError(t, err, "%d of %d", reached, n)
 				} else {
@@ -128,7 +128,7 @@ func TestPutNeedsAMajorityThatStoredIt(t *testing.T) {
 // lateStore says something else than the end of its context when it is given up, as a region does whose server was cut short.
 type lateStore struct{ *blocktest.Memory }
 
-func (s lateStore) Put(ctx context.Context, _ block.ID, _ []byte) error {
+func (s lateStore) Put(ctx context.Context, _ block.Block) error {
 	<-ctx.Done()
 	return errors.New("storage server failed")
 }
@@ -140,7 +140,7 @@ func TestPutRefusedByOneRegion(t *testing.T) {
 		near.Fail(block.ErrNoSpace)
 		s, err := block.NewNearest(near, lateStore{}, lateStore{})
 		require.NoError(t, err)
-		require.ErrorIs(t, s.Put(t.Context(), block.ID{1}, []byte("data")), block.ErrNoSpace)
+		require.ErrorIs(t, s.Put(t.Context(), block.New(block.ID{1}, []byte("data"))), block.ErrNoSpace)
 	})
 }
 
@@ -150,7 +150,7 @@ func TestDeleteGoesOnWithoutARegion(t *testing.T) {
 	regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
 	nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
 	require.NoError(t, err)
-	require.NoError(t, nearest.Put(t.Context(), id, data))
+	require.NoError(t, nearest.Put(t.Context(), block.New(id, data)))
 	regions[0].Fail(block.ErrUnavailable)
 	require.ErrorIs(t, nearest.Delete(t.Context(), []block.ID{id}), block.ErrUnavailable)
 	regions[0].Fail(nil)
@@ -168,10 +168,10 @@ func TestDeleteFailsIfARegionIsAway(t *testing.T) {
 		regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
 		nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
 		require.NoError(t, err)
-		require.NoError(t, nearest.Put(t.Context(), id, data))
+		require.NoError(t, nearest.Put(t.Context(), block.New(id, data)))
 		other, data := blocktest.Block(2, 10)
 		regions[2].Fail(block.ErrUnavailable)
-		require.NoError(t, nearest.Put(t.Context(), other, data), "two of three")
+		require.NoError(t, nearest.Put(t.Context(), block.New(other, data)), "two of three")
 		regions[2].Fail(nil)
 		require.ErrorIs(t, nearest.Delete(t.Context(), []block.ID{id}), block.ErrUnavailable, "it was away a moment ago")
 		for _, region := range regions[:2] {
@@ -203,7 +203,7 @@ func TestDeleteInTheOnlyRegion(t *testing.T) {
 	region := blocktest.NewMemory(big)
 	nearest, err := block.NewNearest(region)
 	require.NoError(t, err)
-	require.NoError(t, nearest.Put(t.Context(), id, data))
+	require.NoError(t, nearest.Put(t.Context(), block.New(id, data)))
 	region.Fail(block.ErrUnavailable)
 	_, err = nearest.Get(t.Context(), id, nil)
 	require.ErrorIs(t, err, block.ErrUnavailable)

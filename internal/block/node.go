@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Disk is the Store of one server, which knows how full it is. A Delete that has returned, with an error or without, deletes
-// nothing any more.
+// Disk is the Store of one server, which knows how full it is. A Put keeps nothing of Block.Data. A Delete that has returned, with
+// an error or without, deletes nothing any more.
 type Disk interface {
 	Store
 	// Usage gives the size of the disk and what is free for blocks, in bytes.
@@ -123,9 +123,9 @@ func (n *Node) Handle(ctx context.Context, request []byte) ([]byte, error) {
 func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 	switch q.op {
 	case opPut:
-		return replyOK(0), n.put(ctx, q)
+		return replyOK(0), n.put(ctx, &q.block)
 	case opStore:
-		return replyOK(0), n.store(ctx, q)
+		return replyOK(0), n.store(ctx, &q.block)
 	case opGet:
 		return n.find(ctx, q.id)
 	case opFetch:
@@ -171,22 +171,34 @@ func (n *Node) doRegion(ctx context.Context, q *request) ([]byte, error) {
 }
 
 // store puts a block on the own disk.
-func (n *Node) store(ctx context.Context, q *request) error {
-	if err := q.verify(); err != nil {
+func (n *Node) store(ctx context.Context, b *Block) error {
+	if err := verify(b); err != nil {
 		return err
 	}
-	if !slices.Contains(n.view.Load().keepers(q.id, n.down()), n.config.Self) {
+	if !slices.Contains(n.view.Load().keepers(b.ID, n.down()), n.config.Self) {
 		n.wakeUp() // a keeper could not take it just now: it is handed back as soon as that can
 	}
-	return n.take(ctx, q)
+	return n.take(ctx, b)
 }
 
-// verify checks the block of a put as it came from the wire.
-func (q *request) verify() error {
-	if checksum(q.id, q.data) != q.crc {
-		return fmt.Errorf("put block %v: it came with a wrong checksum: %w", q.id, errFailed)
+// verify checks a block as it came from the wire. Its checksum is not computed again on the way to the disk: on the way of a block from
+// its client to r disks that is done once by the client, and once by each server that it reaches.
+func verify(b *Block) error {
+	if !b.IsIntact() {
+		return fmt.Errorf("put block %v: it came with a wrong checksum: %w", b.ID, errFailed)
 	}
 	return nil
+}
+
+// take puts a verified block that was sent here on the own disk, unless this server leaves: who sends it knows older members. So nothing
+// comes any more once it leaves and nothing is on its way to the disk (rounds.next).
+func (n *Node) take(ctx context.Context, b *Block) error {
+	n.taking.Add(1) // before the members are looked at
+	defer n.taking.Add(-1)
+	if n.view.Load().isLeaving(n.config.Self) {
+		return fmt.Errorf("put block %v: server %d is leaving: %w", b.ID, n.config.Self, errStale)
+	}
+	return n.config.Disk.Put(ctx, *b)
 }
 
 // fetch gives the reply with the copy on the own disk, which goes there from the disk without a stop.

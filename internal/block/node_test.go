@@ -34,7 +34,7 @@ func TestPutIsOnTheOwners(t *testing.T) {
 	remote := r.Client(t)
 	for i := range 50 {
 		id, data := blocktest.Block(i, 100)
-		require.NoError(t, remote.Put(t.Context(), id, data))
+		require.NoError(t, remote.Put(t.Context(), block.New(id, data)))
 		require.Equal(t, r.Ring.Owners(id, 3), holders(t, r, id))
 	}
 }
@@ -56,7 +56,7 @@ func TestStandIns(t *testing.T) {
 				fail(r, walk[0])
 				fail(r, walk[2])
 				begin := time.Now()
-				require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+				require.NoError(t, r.Client(t).Put(t.Context(), block.New(id, data)))
 				require.LessOrEqual(t, time.Since(begin), 5*blocktest.CallTimeout)
 				require.Equal(t, []multicast.ProcessID{walk[1], walk[3], walk[4]}, holders(t, r, id))
 				blocktest.RequireBlock(t, r.Client(t), id, data)
@@ -72,12 +72,12 @@ func TestTooFewServers(t *testing.T) {
 	r := region(t, 4)
 	r.SetDown(2, true)
 	r.SetDown(3, true)
-	require.ErrorIs(t, r.Client(t).Put(t.Context(), id, data), block.ErrUnavailable)
+	require.ErrorIs(t, r.Client(t).Put(t.Context(), block.New(id, data)), block.ErrUnavailable)
 	r.SetDown(3, false)
 	disk(r, 4).Fail(block.ErrNoSpace)
-	require.ErrorIs(t, r.Client(t).Put(t.Context(), id, data), block.ErrNoSpace)
+	require.ErrorIs(t, r.Client(t).Put(t.Context(), block.New(id, data)), block.ErrNoSpace)
 	disk(r, 4).Fail(nil)
-	require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+	require.NoError(t, r.Client(t).Put(t.Context(), block.New(id, data)))
 	require.Len(t, holders(t, r, id), 3)
 }
 
@@ -89,12 +89,12 @@ func TestHungServerDelaysOneCall(t *testing.T) {
 		r.SetHung(1, true)
 		for i := range 20 {
 			id, data := blocktest.Block(i, 10)
-			require.NoError(t, remote.Put(t.Context(), id, data))
+			require.NoError(t, remote.Put(t.Context(), block.New(id, data)))
 		}
 		begin := time.Now()
 		for i := range 20 {
 			id, data := blocktest.Block(i, 10)
-			require.NoError(t, remote.Put(t.Context(), id, data))
+			require.NoError(t, remote.Put(t.Context(), block.New(id, data)))
 			blocktest.RequireBlock(t, remote, id, data)
 		}
 		require.Zero(t, time.Since(begin))
@@ -107,7 +107,7 @@ func TestReadRepair(t *testing.T) {
 		id, data := blocktest.Block(1, 5000)
 		r := region(t, 5)
 		walk := r.Ring.Walk(id)
-		require.NoError(t, r.Client(t).Put(t.Context(), id, data))
+		require.NoError(t, r.Client(t).Put(t.Context(), block.New(id, data)))
 		for _, at := range []multicast.ProcessID{walk[0], walk[1], walk[4]} { // an owner begins with its own copy
 			near, err := block.NewRemote(r, []multicast.ProcessID{at}, time.Second)
 			require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestNoGoodCopy(t *testing.T) {
 	id, data := blocktest.Block(1, 5000)
 	r := region(t, 5)
 	remote := r.Client(t)
-	require.NoError(t, remote.Put(t.Context(), id, data))
+	require.NoError(t, remote.Put(t.Context(), block.New(id, data)))
 	owners := r.Ring.Owners(id, 3)
 	for _, p := range owners {
 		disk(r, p).Spoil(id)
@@ -153,7 +153,7 @@ func TestDeleteReachesStandIns(t *testing.T) {
 	remote := r.Client(t)
 	owner := r.Ring.Owners(id, 1)[0]
 	r.SetDown(owner, true)
-	require.NoError(t, remote.Put(t.Context(), id, data))
+	require.NoError(t, remote.Put(t.Context(), block.New(id, data)))
 	require.ErrorIs(t, remote.Delete(t.Context(), []block.ID{id}), block.ErrUnavailable)
 	r.SetDown(owner, false)
 	require.NoError(t, remote.Delete(t.Context(), []block.ID{id}))
@@ -165,7 +165,7 @@ func TestRemoteRangeAndUsageWithAServerDown(t *testing.T) {
 	remote := r.Client(t)
 	for i := range 10 {
 		id, data := blocktest.Block(i, 100)
-		require.NoError(t, remote.Put(t.Context(), id, data))
+		require.NoError(t, remote.Put(t.Context(), block.New(id, data)))
 	}
 	total, free, _, err := remote.Usage(t.Context())
 	require.NoError(t, err)

@@ -19,21 +19,21 @@ const slowPart = 8
 
 // put makes the copies of a block, in parallel: on its owners, and for each of them that
 // fails or is slow on one who follows in the ring's order.
-func (n *Node) put(ctx context.Context, q *request) error {
-	if err := q.verify(); err != nil {
+func (n *Node) put(ctx context.Context, b *Block) error {
+	if err := verify(b); err != nil {
 		return err
 	}
 	v := n.view.Load()
 	storing, cancel := context.WithCancel(ctx)
 	defer cancel()
-	servers := n.lastDown(n.peers.order(v.ring.Walk(q.id)))
+	servers := n.lastDown(n.peers.order(v.ring.Walk(b.ID)))
 	p := placement{
 		node: n, ctx: storing, servers: servers, events: make(chan placed, 2*len(servers)),
-		frame: encodeSummed(opStore, q),
+		frame: encodeStore(b),
 	}
 	p.run(v.copies)
 	if p.copies < v.copies {
-		return fmt.Errorf("put block %v: %d of %d copies: %w", q.id, p.copies, v.copies, p.why(ctx))
+		return fmt.Errorf("put block %v: %d of %d copies: %w", b.ID, p.copies, v.copies, p.why(ctx))
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []
 			if err != nil {
 				return err
 			}
-			return n.take(ctx, &q)
+			return n.take(ctx, &q.block)
 		})
 	}
 	_, err := n.peers.call(ctx, server, frame)
@@ -156,11 +156,11 @@ func (n *Node) replace(ctx context.Context, id ID, reply []byte, bad []multicast
 	if len(bad) == 0 {
 		return
 	}
-	data, err := decodeBlock(id, reply)
+	b, err := decodeBlock(id, reply)
 	if err != nil {
 		return // the copy went bad in memory: whoever receives it will find out
 	}
-	frame := encodePut(opStore, id, data)
+	frame := encodeStore(&b)
 	for _, server := range bad {
 		if err := n.storeAt(ctx, server, frame); err != nil {
 			n.config.Log.Warn("cannot replace corrupt block", "block", id, "server", server, "error", err)

@@ -211,7 +211,7 @@ func (w *world) put(ctx context.Context, random *rand.Rand, remote *block.Remote
 	for i := range data {
 		data[i] = byte(random.Uint32())
 	}
-	err := remote.Put(ctx, id, data)
+	err := remote.Put(ctx, block.New(id, data))
 	w.say("put %v: %v", id, err)
 	if err == nil {
 		w.mu.Lock()

@@ -44,17 +44,11 @@ func (r *Remote) SetServers(nodes []multicast.ProcessID) {
 }
 
 // Put implements Store. The region has its copies when Put returns nil.
-func (r *Remote) Put(ctx context.Context, id ID, data []byte) error {
-	frame, err := newFrame(id, data)
-	if err != nil {
+func (r *Remote) Put(ctx context.Context, b Block) error {
+	if err := b.CheckSize(); err != nil {
 		return err
 	}
-	return r.putFrame(ctx, id, frame)
-}
-
-// putFrame implements framed.
-func (r *Remote) putFrame(ctx context.Context, _ ID, frame []byte) error {
-	return r.ask(ctx, frame)
+	return r.ask(ctx, b.Frame())
 }
 
 // Get implements Store.
@@ -63,11 +57,11 @@ func (r *Remote) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := decodeBlock(id, reply)
+	b, err := decodeBlock(id, reply)
 	if err != nil {
 		return nil, err
 	}
-	return within(into, data), nil
+	return within(into, b.Data), nil
 }
 
 // get sends a request that may be sent twice.

@@ -21,7 +21,7 @@ func TestRemoteLearnsTheServers(t *testing.T) {
 	require.NoError(t, r.Node(1).SetMembers(t.Context(), members))
 
 	id, data := blocktest.Block(1, 5000)
-	require.NoError(t, r.Disks[4].Put(t.Context(), id, data))
+	require.NoError(t, r.Disks[4].Put(t.Context(), block.New(id, data)))
 	ids, err := blocktest.Collect(client.Range(t.Context(), block.ID{}, block.LastID))
 	require.NoError(t, err)
 	require.Equal(t, []block.ID{id}, ids)

@@ -174,20 +174,20 @@ func (r *rounds) pullBlock(ctx context.Context, peer multicast.ProcessID, id ID)
 		r.count(func(s *RoundStatus) { s.Missing++; s.Failed++ })
 		return err
 	}
-	data, err := decodeBlock(id, reply)
+	b, err := decodeBlock(id, reply)
 	if err != nil {
 		return err
 	}
-	if err := n.limits.repair.WaitN(ctx, len(data)); err != nil {
+	if err := n.limits.repair.WaitN(ctx, len(b.Data)); err != nil {
 		return err
 	}
-	if err := n.config.Disk.Put(ctx, id, data); err != nil {
+	if err := n.config.Disk.Put(ctx, b); err != nil {
 		r.count(func(s *RoundStatus) { s.Missing++; s.Failed++ })
 		return err
 	}
 	r.count(func(s *RoundStatus) { s.Missing++ })
 	n.counts.fetched.Add(1)
-	n.counts.fetchedBytes.Add(uint64(len(data)))
+	n.counts.fetchedBytes.Add(uint64(len(b.Data)))
 	return nil
 }
 

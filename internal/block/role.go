@@ -49,8 +49,8 @@ func (n *Node) authorize(ctx context.Context, q *request) error {
 	if least := q.op.role(); is < least {
 		return fmt.Errorf("block request %d is from %v: it takes %v: %w", q.op, is, least, ErrForbidden)
 	}
-	if q.op == opPut && is == RoleClient && (q.id.Session() == 0 || q.id.Counter() == 0) {
-		return fmt.Errorf("put block %v: no write names a block like this: %w", q.id, ErrForbidden)
+	if id := q.block.ID; q.op == opPut && is == RoleClient && (id.Session() == 0 || id.Counter() == 0) {
+		return fmt.Errorf("put block %v: no write names a block like this: %w", id, ErrForbidden)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestRequestsTakeARole(t *testing.T) {
 		require.True(t, listed, "who may make request %d?", o)
 		for role := RoleNobody; role <= RoleServer; role++ {
 			n := &Node{config: NodeConfig{Role: func(context.Context) Role { return role }}}
-			err := n.authorize(t.Context(), &request{op: o, id: id})
+			err := n.authorize(t.Context(), &request{op: o, id: id, block: Block{ID: id}})
 			if role >= least {
 				require.NoError(t, err, "request %d of %v", o, role)
 			} else {
@@ -39,7 +39,7 @@ func TestPutsOfClientsArePlausible(t *testing.T) {
 	for role, allowed := range map[Role]bool{RoleClient: false, RoleTrusted: true, RoleServer: true} {
 		n := &Node{config: NodeConfig{Role: func(context.Context) Role { return role }}}
 		for _, id := range []ID{{}, posix.MakeBlockID(1, 0, 3), posix.MakeBlockID(1, 2, 0)} {
-			require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opPut, id: id}) == nil, "%v", role)
+			require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opPut, block: Block{ID: id}}) == nil, "%v", role)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestRoundWithoutABlockIsNotComplete(t *testing.T) {
 				}
 				for i := range 3 {
 					id, data := blocktest.Block(i, 100)
-					require.NoError(t, r.Disks[1].Put(t.Context(), id, data))
+					require.NoError(t, r.Disks[1].Put(t.Context(), block.New(id, data)))
 				}
 				lost.Store(name == "cannot be fetched")
 				fail(r, true)
@@ -77,7 +77,7 @@ func TestMembersChangeBeforeADrop(t *testing.T) {
 			id, data = blocktest.Block(i, 100)
 		}
 		for _, d := range r.Disks {
-			require.NoError(t, d.Put(t.Context(), id, data))
+			require.NoError(t, d.Put(t.Context(), block.New(id, data)))
 		}
 		members := r.Node(1).Members()
 		members.Version++
@@ -121,12 +121,12 @@ func TestScrubReplacesStrays(t *testing.T) {
 		walk := r.Ring.Walk(id)
 		last := walk[4]
 		for _, p := range walk[:2] {
-			require.NoError(t, r.Disks[p].Put(t.Context(), id, data))
+			require.NoError(t, r.Disks[p].Put(t.Context(), block.New(id, data)))
 		}
 		r.Crash(last)
 		r.Restart(t, last)
 		time.Sleep(time.Minute) // virtual: the round and the scrub at the start
-		require.NoError(t, r.Disks[last].Put(t.Context(), id, data))
+		require.NoError(t, r.Disks[last].Put(t.Context(), block.New(id, data)))
 		disk(r, last).Spoil(id)
 		time.Sleep(blocktest.Healing().ScrubPause) // virtual
 		require.True(t, disk(r, last).Good(id))

@@ -56,7 +56,7 @@ func (s *scanner) content(r *record, at uint64) ([]byte, bool, error) {
 	if err := s.read(data, at+recordHeader); err != nil {
 		return nil, false, err
 	}
-	return data, checksum(r.id, data) == r.crc, nil
+	return data, Sum(r.id, data) == r.crc, nil
 }
 
 // resync moves at to the next whole good record, or to the end.

@@ -127,14 +127,14 @@ func (n *Node) cure(ctx context.Context, m *remedy) error {
 		}
 		return err
 	}
-	data, err := decodeBlock(m.id, reply)
+	b, err := decodeBlock(m.id, reply)
 	if err != nil {
 		return err
 	}
-	if err := n.limits.repair.WaitN(ctx, len(data)); err != nil {
+	if err := n.limits.repair.WaitN(ctx, len(b.Data)); err != nil {
 		return err
 	}
-	frame := encodePut(opStore, m.id, data)
+	frame := encodeStore(&b)
 	var errs []error
 	for _, owner := range m.owners {
 		if err := n.storeAt(ctx, owner, frame); err != nil {

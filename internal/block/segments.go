@@ -149,15 +149,11 @@ func (s *Segments) Close() error {
 }
 
 // Put implements Store.
-func (s *Segments) Put(ctx context.Context, id ID, data []byte) error {
-	if err := checkSize(id, data); err != nil {
+func (s *Segments) Put(ctx context.Context, b Block) error {
+	if err := b.CheckSize(); err != nil {
 		return err
 	}
-	return s.put(ctx, &update{id: id, data: data, crc: checksum(id, data)})
-}
-
-// put does a Put whose checksum is known.
-func (s *Segments) put(ctx context.Context, u *update) error {
+	u := &update{id: b.ID, data: b.Data, crc: b.Sum}
 	for {
 		if err := s.submit(ctx, u); err != nil || u.found == nil {
 			return err
@@ -221,7 +217,7 @@ func (s *Segments) follow(id ID, e entry, into []byte) ([]byte, error) {
 // read gives the verified bytes of e in into.
 func (s *Segments) read(id ID, e *entry, into []byte) ([]byte, error) {
 	if e.inline != nil {
-		if checksum(id, e.inline) != e.crc {
+		if Sum(id, e.inline) != e.crc {
 			return nil, &CorruptError{ID: id, File: "index"}
 		}
 		return append(into[:0], e.inline...), nil
@@ -229,7 +225,7 @@ func (s *Segments) read(id ID, e *entry, into []byte) ([]byte, error) {
 	data := slices.Grow(into[:0], int(e.length))[:e.length]
 	err := s.files.read(place{segment: e.at.segment, offset: e.at.offset + recordHeader}, data)
 	switch {
-	case err == nil && checksum(id, data) == e.crc:
+	case err == nil && Sum(id, data) == e.crc:
 		return data, nil
 	case err == nil || isBadCopy(err):
 		return nil, &CorruptError{ID: id, File: segmentName(e.at.segment), Offset: int64(e.at.offset), Cause: err}

@@ -102,7 +102,7 @@ func TestSegmentsRefuse(t *testing.T) {
 	require.NoError(t, s.Close())
 
 	id, data := blocktest.Block(1, 5000)
-	require.ErrorIs(t, s.Put(t.Context(), id, data), block.ErrClosed)
+	require.ErrorIs(t, s.Put(t.Context(), block.New(id, data)), block.ErrClosed)
 	_, err = s.Get(t.Context(), id, nil)
 	require.ErrorIs(t, err, block.ErrClosed)
 	_, err = blocktest.Collect(s.Range(t.Context(), id, id))
@@ -115,7 +115,7 @@ func TestSizes(t *testing.T) {
 		var ids []block.ID
 		for i, size := range []int{10, 4097} {
 			id, data := blocktest.Block(i, size)
-			require.NoError(t, disk.Put(t.Context(), id, data), name)
+			require.NoError(t, disk.Put(t.Context(), block.New(id, data)), name)
 			ids = append(ids, id)
 		}
 		missing, _ := blocktest.Block(2, 1)

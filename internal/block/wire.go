@@ -14,7 +14,7 @@ import (
 type op uint8
 
 const (
-	opPut    op = 1 + iota // id, CRC32C of id and data, data
+	opPut    op = 1 + iota // Block.Frame: id, CRC32C of id and data, data
 	opStore                // the same
 	opGet                  // id -> CRC32C of id and data, data
 	opFetch                // the same
@@ -35,18 +35,14 @@ const (
 	opEnd
 )
 
-// blockOffset is where the data of a block begins in opPut and opStore.
-const blockOffset = 1 + len(ID{}) + 4
-
 // maxIDs is the most ids in one request or reply.
 const maxIDs = 64 << 10
 
 // request is a decoded request. Which fields it has stands beside its op.
 type request struct {
 	op       op
-	id       ID
-	crc      uint32
-	data     []byte // aliases the request
+	id       ID    // of opGet and opFetch
+	block    Block // aliases the request
 	ids      []ID
 	from, to ID
 	stamp    stamp
@@ -55,18 +51,12 @@ type request struct {
 	read     bool
 }
 
-// encodePut gives a request that stores a block. It is the only copy of data that a
-// client makes.
-func encodePut(o op, id ID, data []byte) []byte {
-	return encodeSummed(o, &request{id: id, crc: checksum(id, data), data: data})
-}
-
-// encodeSummed gives a request that stores the block of q, which was verified.
-func encodeSummed(o op, q *request) []byte {
-	b := make([]byte, 0, blockOffset+len(q.data))
-	b = append(append(b, byte(o)), q.id[:]...)
-	b = binary.LittleEndian.AppendUint32(b, q.crc)
-	return append(b, q.data...)
+// encodeStore gives a request that stores a block on one server.
+func encodeStore(b *Block) []byte {
+	request := make([]byte, 0, 1+len(b.ID)+4+len(b.Data))
+	request = append(append(request, byte(opStore)), b.ID[:]...)
+	request = binary.LittleEndian.AppendUint32(request, b.Sum)
+	return append(request, b.Data...)
 }
 
 // encodeGet gives a request for a block.
@@ -86,8 +76,8 @@ func decodeRequest(b []byte) (request, error) {
 	q := request{op: op(r.Uint8())}
 	switch q.op {
 	case opPut, opStore:
-		r.Fixed(q.id[:])
-		q.crc, q.data = readBlock(r)
+		r.Fixed(q.block.ID[:])
+		q.block.Sum, q.block.Data = readBlock(r)
 	case opGet, opFetch:
 		r.Fixed(q.id[:])
 	case opDelete, opDrop:
@@ -189,7 +179,7 @@ func replyIn(room []byte, id ID, data []byte) []byte {
 		room = append(make([]byte, replyOffset, end), data...)
 	}
 	room[0] = byte(codeOK)
-	binary.LittleEndian.PutUint32(room[1:], checksum(id, data))
+	binary.LittleEndian.PutUint32(room[1:], Sum(id, data))
 	return room
 }
 
@@ -228,17 +218,18 @@ func replyErr(b []byte) error {
 	return &remoteError{kind: kinds[b[0]], text: string(text[:min(len(text), maxText)])}
 }
 
-// decodeBlock gives the verified data of a good reply with a block; it aliases reply.
-func decodeBlock(id ID, reply []byte) ([]byte, error) {
+// decodeBlock gives the verified block of a good reply; it aliases reply.
+func decodeBlock(id ID, reply []byte) (Block, error) {
 	r := varint.NewReader(reply[1:])
-	crc, data := readBlock(r)
+	b := Block{ID: id}
+	b.Sum, b.Data = readBlock(r)
 	if err := r.Done(); err != nil {
-		return nil, fmt.Errorf("block %v in a reply: %w", id, err)
+		return Block{}, fmt.Errorf("block %v in a reply: %w", id, err)
 	}
-	if checksum(id, data) != crc {
-		return nil, fmt.Errorf("block %v came with a wrong checksum: %w", id, ErrCorrupt)
+	if !b.IsIntact() {
+		return Block{}, fmt.Errorf("block %v came with a wrong checksum: %w", id, ErrCorrupt)
 	}
-	return data, nil
+	return b, nil
 }
 
 // replyIDs is the reply to opList.

@@ -90,7 +90,7 @@ func (c *Client) copyExtents(ctx context.Context, from, to *partition, extents [
 			if err != nil {
 				return fmt.Errorf("block %v: %w", e.Block, err)
 			}
-			return to.blocks.Put(ctx, e.Block, data)
+			return to.blocks.Put(ctx, block.New(e.Block, data))
 		})
 	}
 	return g.Wait()

@@ -136,9 +136,9 @@ type slowStore struct {
 }
 
 // Put implements block.Store.
-func (s *slowStore) Put(ctx context.Context, id block.ID, data []byte) error {
+func (s *slowStore) Put(ctx context.Context, b block.Block) error {
 	wait := s.wait
-	err := s.Store.Put(ctx, id, data)
+	err := s.Store.Put(ctx, b)
 	time.Sleep(wait) // fake time
 	return err
 }

@@ -122,10 +122,10 @@ type unavailable struct {
 
 func (u *unavailable) of(uint16) block.Store { return u }
 
-func (u *unavailable) Put(ctx context.Context, id block.ID, data []byte) error {
+func (u *unavailable) Put(ctx context.Context, b block.Block) error {
 	if time.Now().Before(u.until) {
 		u.refused++
 		return block.ErrUnavailable
 	}
-	return u.Store.Put(ctx, id, data)
+	return u.Store.Put(ctx, b)
 }

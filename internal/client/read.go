@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -228,12 +227,12 @@ func (c *Client) bring(p *partition, id posix.BlockID, data []byte) {
 	default:
 		return
 	}
-	data = slices.Clone(data)
+	b := block.New(id, data) // a copy
 	c.running.Go(func() {
 		defer func() { <-c.bringing }()
 		ctx, cancel := context.WithTimeout(c.life(), c.cfg.Timeout)
 		defer cancel()
-		if err := p.blocks.Put(ctx, id, data); err != nil {
+		if err := p.blocks.Put(ctx, b); err != nil {
 			c.events.logger.Debug("a block of a file that has moved could not be brought to it: readers fetch it from where it is", "partition", p.id, "block", id, "error", err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -109,7 +110,8 @@ func (c *Client) putBlocks(ctx context.Context, p *partition, first posix.BlockI
 		piece := data[i*meta.MaxBlock : min(len(data), (i+1)*meta.MaxBlock)]
 		blocks[i] = meta.Block{ID: posix.MakeBlockID(p.id, first.Session(), first.Counter()+uint64(i)), Length: uint32(len(piece))}
 		g.Go(func() error {
-			return c.persist(stored, func() error { return p.blocks.Put(stored, blocks[i].ID, piece) })
+			b := block.New(blocks[i].ID, piece)
+			return c.persist(stored, func() error { return p.blocks.Put(stored, b) })
 		})
 	}
 	if err := g.Wait(); err != nil {

@@ -78,7 +78,7 @@ func (s *sweeping) bringBlock(ctx context.Context, to *Region, id block.ID) erro
 		s.fail(fmt.Errorf("read block %v, which region %s has missed: %w", id, to.Name, err))
 		return nil
 	}
-	if err := to.Store.Put(ctx, id, data); err != nil {
+	if err := to.Store.Put(ctx, block.New(id, data)); err != nil {
 		return err
 	}
 	s.mu.Lock()

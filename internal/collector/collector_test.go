@@ -112,7 +112,7 @@ func (w *world) BlockStore(uint16) (block.Store, error) { return w.region, nil }
 // put stores a block of a partition.
 func (w *world) put(t *testing.T, partition uint16, counter uint64) block.ID {
 	id := posix.MakeBlockID(partition, 7, counter)
-	require.NoError(t, w.region.Put(t.Context(), id, make([]byte, 100)))
+	require.NoError(t, w.region.Put(t.Context(), block.New(id, make([]byte, 100))))
 	return id
 }
 
@@ -269,7 +269,7 @@ func TestBring(t *testing.T) {
 		for _, id := range []block.ID{both, missed, local} {
 			w.need(id)
 		}
-		require.NoError(t, w.other.Put(t.Context(), both, make([]byte, 100)))
+		require.NoError(t, w.other.Put(t.Context(), block.New(both, make([]byte, 100))))
 		c := w.collector(t)
 		r, err := c.Once(t.Context(), 0, true)
 		require.NoError(t, err)

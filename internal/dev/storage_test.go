@@ -219,7 +219,7 @@ func TestGarbageGoes(t *testing.T) {
 	_, err = cl.Write(late, root, client.Write{Ino: lookup(here, "kept").Ino, Data: []byte(big)})
 	require.Error(t, err)
 	orphan := posix.MakeBlockID(2, 12345, 1) // of a session that is over
-	require.NoError(t, cl.Regions[1].Store.Put(t.Context(), orphan, []byte(big)))
+	require.NoError(t, cl.Regions[1].Store.Put(t.Context(), block.New(orphan, []byte(big))))
 
 	var r collector.Report
 	live := func(p int) uint64 { return r.Partitions[p].Live.Blocks }

@@ -35,7 +35,7 @@ func newStopped(t *testing.T) *stopped {
 		blocks, err := block.OpenSegments(block.DefaultConfig(s.blocks(i)))
 		require.NoError(t, err)
 		if i == 1 {
-			require.NoError(t, blocks.Put(t.Context(), stored, []byte("hello")))
+			require.NoError(t, blocks.Put(t.Context(), block.New(stored, []byte("hello"))))
 		}
 		require.NoError(t, blocks.Close())
 		for p := range plan.Partitions {

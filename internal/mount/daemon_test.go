@@ -309,7 +309,7 @@ func (n *Near) Call(a CallArgs, reply *[]byte) (err error) {
 }
 
 func (n *Near) Put(a PutArgs, _ *struct{}) error {
-	return n.n.Blocks.Put(context.Background(), a.ID, a.Data)
+	return n.n.Blocks.Put(context.Background(), block.New(a.ID, a.Data))
 }
 
 func (n *Near) Get(id posix.BlockID, f *Found) (err error) {
@@ -342,8 +342,8 @@ func (c *farCluster) Call(ctx context.Context, to multicast.ProcessID, request [
 	return *reply, nil
 }
 
-func (c *farCluster) Put(ctx context.Context, id posix.BlockID, data []byte) error {
-	return c.call(ctx, "Put", PutArgs{id, data}, new(struct{}))
+func (c *farCluster) Put(ctx context.Context, b block.Block) error {
+	return c.call(ctx, "Put", PutArgs{b.ID, b.Data}, new(struct{}))
 }
 
 func (c *farCluster) Get(ctx context.Context, id posix.BlockID, _ []byte) ([]byte, error) {

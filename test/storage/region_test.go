@@ -121,7 +121,7 @@ func (r *region) load(ctx context.Context, t *testing.T, writer uint64, stores [
 }
 
 func (r *region) put(ctx context.Context, store block.Store, id block.ID) {
-	err := store.Put(ctx, id, data(id))
+	err := store.Put(ctx, block.New(id, data(id)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {

@@ -137,7 +137,8 @@ func (m *Memory) enter(ctx context.Context) error {
 }
 
 // Put implements block.Store.
-func (m *Memory) Put(ctx context.Context, id block.ID, data []byte) error {
+func (m *Memory) Put(ctx context.Context, b block.Block) error {
+	id, data := b.ID, b.Data
 	err := m.enter(ctx)
 	defer m.mu.Unlock()
 	if err != nil {
@@ -147,6 +148,8 @@ func (m *Memory) Put(ctx context.Context, id block.ID, data []byte) error {
 	switch {
 	case len(data) == 0 || len(data) > block.MaxSize:
 		return fmt.Errorf("block %v of %d bytes", id, len(data))
+	case !b.IsIntact():
+		return fmt.Errorf("block %v has a wrong checksum", id)
 	case ok && !m.bad[id] && !bytes.Equal(old, data):
 		return block.ErrConflict
 	case ok && !m.bad[id]:

@@ -44,6 +44,7 @@ func TestStore(t *testing.T, open func(t *testing.T) block.Store) {
 		"Idempotent": testIdempotent,
 		"NotFound":   testNotFound,
 		"Size":       testSize,
+		"WrongSum":   testWrongSum,
 		"Delete":     testDelete,
 		"Range":      testRange,
 		"Concurrent": testConcurrent,
@@ -59,7 +60,7 @@ func TestStore(t *testing.T, open func(t *testing.T) block.Store) {
 func testPutGet(t *testing.T, s block.Store) {
 	for i, size := range Sizes {
 		id, data := Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		RequireBlock(t, s, id, data)
 	}
 	for i, size := range Sizes {
@@ -79,7 +80,7 @@ func RequireBlock(t testing.TB, s block.Store, id block.ID, data []byte) {
 func testInto(t *testing.T, s block.Store) {
 	for i, size := range Sizes {
 		id, data := Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		for _, capacity := range []int{0, size - 1, size, size + 100} {
 			into := bytes.Repeat([]byte{0xee}, capacity)
 			got, err := s.Get(t.Context(), id, into)
@@ -101,10 +102,10 @@ func testIdempotent(t *testing.T, s block.Store) {
 	for i, size := range Sizes {
 		id, data := Block(i, size)
 		for range 3 {
-			require.NoError(t, s.Put(t.Context(), id, data))
+			require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		}
 		_, other := Block(i+100, size)
-		require.ErrorIs(t, s.Put(t.Context(), id, other), block.ErrConflict)
+		require.ErrorIs(t, s.Put(t.Context(), block.New(id, other)), block.ErrConflict)
 		RequireBlock(t, s, id, data)
 	}
 	ids, err := Collect(s.Range(t.Context(), block.ID{}, block.LastID))
@@ -116,7 +117,7 @@ func testNotFound(t *testing.T, s block.Store) {
 	id, data := Block(1, 10)
 	_, err := s.Get(t.Context(), id, nil)
 	require.ErrorIs(t, err, block.ErrNotFound)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	id[15]++
 	_, err = s.Get(t.Context(), id, make([]byte, 20))
 	require.ErrorIs(t, err, block.ErrNotFound)
@@ -124,17 +125,36 @@ func testNotFound(t *testing.T, s block.Store) {
 
 func testSize(t *testing.T, s block.Store) {
 	id, _ := Block(1, 1)
-	require.Error(t, s.Put(t.Context(), id, nil))
-	require.Error(t, s.Put(t.Context(), id, make([]byte, block.MaxSize+1)))
+	require.Error(t, s.Put(t.Context(), block.New(id, nil)))
+	require.Error(t, s.Put(t.Context(), block.New(id, make([]byte, block.MaxSize+1))))
 	_, err := s.Get(t.Context(), id, nil)
 	require.ErrorIs(t, err, block.ErrNotFound)
+}
+
+// testWrongSum: a block whose checksum is wrong never becomes a good one with other bytes, and does not keep the right one out.
+func testWrongSum(t *testing.T, s block.Store) {
+	for i, size := range Sizes {
+		id, data := Block(i, size)
+		wrong := block.New(id, data)
+		wrong.Sum ^= 1
+		wrong = block.Block{ID: id, Sum: wrong.Sum, Data: wrong.Data}
+		if s.Put(t.Context(), wrong) == nil {
+			if got, err := s.Get(t.Context(), id, nil); err != nil {
+				require.ErrorIs(t, err, block.ErrCorrupt)
+			} else {
+				require.True(t, bytes.Equal(data, got))
+			}
+		}
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
+		RequireBlock(t, s, id, data)
+	}
 }
 
 func testDelete(t *testing.T, s block.Store) {
 	var ids []block.ID
 	for i, size := range Sizes {
 		id, data := Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		ids = append(ids, id)
 	}
 	missing, _ := Block(99, 1)
@@ -149,7 +169,7 @@ func testDelete(t *testing.T, s block.Store) {
 	require.Equal(t, ids[:1], left)
 	for i, size := range Sizes { // deleted blocks may come back
 		id, data := Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		RequireBlock(t, s, id, data)
 	}
 }
@@ -177,7 +197,7 @@ func testRange(t *testing.T, s block.Store) {
 	for some := range slices.Chunk(ids, 100) {
 		writers.Go(func() {
 			for _, id := range some {
-				assert.NoError(t, s.Put(t.Context(), id, id[:]))
+				assert.NoError(t, s.Put(t.Context(), block.New(id, id[:])))
 			}
 		})
 	}
@@ -214,7 +234,7 @@ func testConcurrent(t *testing.T, s block.Store) {
 			for k := range blocks {
 				i := (k + worker*5) % blocks
 				id, data := Block(i, []int{100, 5000, 70000}[i%3])
-				if err := s.Put(t.Context(), id, data); err != nil {
+				if err := s.Put(t.Context(), block.New(id, data)); err != nil {
 					t.Errorf("put: %v", err)
 					return
 				}
@@ -224,7 +244,7 @@ func testConcurrent(t *testing.T, s block.Store) {
 					return
 				}
 				own, data := Block(1000+worker, 6000) // nobody else's
-				if err := s.Put(t.Context(), own, data); err != nil {
+				if err := s.Put(t.Context(), block.New(own, data)); err != nil {
 					t.Errorf("put: %v", err)
 				}
 				if err := s.Delete(t.Context(), []block.ID{own}); err != nil {
@@ -241,11 +261,11 @@ func testConcurrent(t *testing.T, s block.Store) {
 
 func testCancelled(t *testing.T, s block.Store) {
 	id, data := Block(1, 5000)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	other, _ := Block(2, 1)
-	require.ErrorIs(t, s.Put(ctx, other, data), context.Canceled)
+	require.ErrorIs(t, s.Put(ctx, block.New(other, data)), context.Canceled)
 	_, err := s.Get(ctx, id, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, s.Delete(ctx, []block.ID{id}), context.Canceled)

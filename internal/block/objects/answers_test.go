@@ -96,10 +96,10 @@ func TestServersWithoutConditions(t *testing.T) {
 		s := open(t, c)
 		id, data := blocktest.Block(1, 5000)
 		for range 2 {
-			require.NoError(t, s.Put(t.Context(), id, data))
+			require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		}
 		_, other := blocktest.Block(2, 5000)
-		require.ErrorIs(t, s.Put(t.Context(), id, other), block.ErrConflict)
+		require.ErrorIs(t, s.Put(t.Context(), block.New(id, other)), block.ErrConflict)
 		blocktest.RequireBlock(t, s, id, data)
 		c.Cluster = "two"
 		_, err := objects.Open(t.Context(), c)
@@ -122,7 +122,7 @@ func TestConditionConflict(t *testing.T) {
 			say(w, http.StatusConflict, "ConditionalRequestConflict")
 			return true
 		})
-		require.ErrorIs(t, s.Put(t.Context(), id, data), want)
+		require.ErrorIs(t, s.Put(t.Context(), block.New(id, data)), want)
 		require.Equal(t, 3, requests)
 	}
 }
@@ -134,7 +134,7 @@ func TestHungUp(t *testing.T) {
 	s := open(t, c)
 	id, data := blocktest.Block(1, 500_000)
 	absent, _ := blocktest.Block(2, 1)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	p.set(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPut {
 			return false
@@ -145,10 +145,10 @@ func TestHungUp(t *testing.T) {
 		require.NoError(t, conn.Close())
 		return true
 	})
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	_, other := blocktest.Block(3, 500_000)
-	require.ErrorIs(t, s.Put(t.Context(), id, other), block.ErrConflict)
-	require.ErrorIs(t, s.Put(t.Context(), absent, data), block.ErrUnavailable)
+	require.ErrorIs(t, s.Put(t.Context(), block.New(id, other)), block.ErrConflict)
+	require.ErrorIs(t, s.Put(t.Context(), block.New(absent, data)), block.ErrUnavailable)
 }
 
 // TestAnswers: what the server answers to a get and a put, and what comes of it after how many requests.
@@ -178,7 +178,7 @@ func TestAnswers(t *testing.T) {
 			p, c := startPlain(t, false)
 			s := open(t, c)
 			id, data := blocktest.Block(1, 5000)
-			require.NoError(t, s.Put(t.Context(), id, data))
+			require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 			requests := 0 // one at a time
 			p.set(func(w http.ResponseWriter, _ *http.Request) bool {
 				requests++
@@ -209,7 +209,7 @@ func TestAnswers(t *testing.T) {
 			})
 			if name != "broken off" { // the answer to a put has no content
 				other, _ := blocktest.Block(2, 1)
-				check(s.Put(t.Context(), other, data))
+				check(s.Put(t.Context(), block.New(other, data)))
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestBrokenOffOnce(t *testing.T) {
 	p, c := startPlain(t, false)
 	s := open(t, c)
 	id, data := blocktest.Block(1, 5000)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	cut := 0
 	p.set(func(w http.ResponseWriter, _ *http.Request) bool {
 		if cut++; cut > 2 {

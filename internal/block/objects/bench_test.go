@@ -38,7 +38,9 @@ func BenchmarkStore(b *testing.B) {
 			})
 		}
 		_, data := blocktest.Block(1, size)
-		each("put", func(i uint64, _ []byte) error { return s.Put(b.Context(), posix.MakeBlockID(1, uint64(size), i), data) })
+		each("put", func(i uint64, _ []byte) error {
+			return s.Put(b.Context(), block.New(posix.MakeBlockID(1, uint64(size), i), data))
+		})
 		last := next.Load()
 		each("get", func(i uint64, buffer []byte) error {
 			_, err := s.Get(b.Context(), posix.MakeBlockID(1, uint64(size), 1+i%last), buffer)

@@ -19,10 +19,9 @@ const magic = "GBO1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// header gives what stands before data.
-func header(id block.ID, data []byte) (h [headerSize]byte) {
+// header gives what stands before the data of a block with this checksum.
+func header(sum uint32) (h [headerSize]byte) {
 	copy(h[:], magic)
-	sum := crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, data)
 	binary.LittleEndian.PutUint32(h[len(magic):], sum)
 	return h
 }
@@ -34,8 +33,8 @@ type object struct {
 	io.Reader
 }
 
-func newObject(id block.ID, data []byte) *object {
-	o := &object{header: header(id, data), data: data}
+func newObject(b *block.Block) *object {
+	o := &object{header: header(b.Sum), data: b.Data}
 	o.rewind()
 	return o
 }

@@ -35,7 +35,7 @@ func TestKilledServer(t *testing.T) {
 			for {
 				i := int(next.Add(1))
 				id, data := blocktest.Block(i, 40000)
-				err := s.Put(t.Context(), id, data)
+				err := s.Put(t.Context(), block.New(id, data))
 				if err != nil {
 					if !errors.Is(err, block.ErrUnavailable) {
 						t.Errorf("put without a server: %v", err)
@@ -70,7 +70,7 @@ func TestKilledServer(t *testing.T) {
 		return true
 	})
 	require.GreaterOrEqual(t, n, 37)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 }
 
 // TestHungServer: a call ends after the timeout, or at once with its context.
@@ -80,12 +80,12 @@ func TestHungServer(t *testing.T) {
 	c.Timeout = 2 * time.Second
 	s := open(t, c)
 	id, data := blocktest.Block(1, 200000)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	server.Pause(t)
 	_, err := s.Get(t.Context(), id, nil)
 	require.ErrorIs(t, err, block.ErrUnavailable)
 	other, _ := blocktest.Block(2, 1)
-	require.ErrorIs(t, s.Put(t.Context(), other, data), block.ErrUnavailable)
+	require.ErrorIs(t, s.Put(t.Context(), block.New(other, data)), block.ErrUnavailable)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	began := time.Now()
@@ -111,21 +111,21 @@ func TestBadCopies(t *testing.T) {
 		"too long":  func(b []byte) []byte { return append(b, make([]byte, block.MaxSize)...) },
 		"other": func([]byte) []byte {
 			id, data := blocktest.Block(2, 5000)
-			require.NoError(t, s.Put(t.Context(), id, data))
+			require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 			b, err := os.ReadFile(filepath.Join(server.Dir, objectstest.Bucket, "p", id.String()))
 			require.NoError(t, err)
 			return b
 		},
 	} {
 		id, data := blocktest.Block(1, 5000)
-		require.NoError(t, s.Put(t.Context(), id, data), name)
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)), name)
 		file := filepath.Join(server.Dir, objectstest.Bucket, "p", id.String())
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(file, spoil(content), 0o644))
 		_, err = s.Get(t.Context(), id, nil)
 		require.ErrorIs(t, err, block.ErrCorrupt, name)
-		require.NoError(t, s.Put(t.Context(), id, data), name)
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)), name)
 		blocktest.RequireBlock(t, s, id, data)
 	}
 }
@@ -141,7 +141,7 @@ func TestPutsOfOneBlock(t *testing.T) {
 		for i := range 16 {
 			writers.Go(func() {
 				_, data := blocktest.Block(100+i%2, 50000)
-				switch err := s.Put(t.Context(), id, data); {
+				switch err := s.Put(t.Context(), block.New(id, data)); {
 				case err == nil:
 					winner.Store(int64(100 + i%2))
 				case errors.Is(err, block.ErrConflict):
@@ -239,7 +239,7 @@ func TestRefused(t *testing.T) {
 	s := open(t, good)
 	require.NoError(t, os.RemoveAll(filepath.Join(server.Dir, objectstest.Bucket)))
 	id, data := blocktest.Block(1, 10)
-	for _, err := range []error{s.Put(t.Context(), id, data), s.Delete(t.Context(), []block.ID{id})} {
+	for _, err := range []error{s.Put(t.Context(), block.New(id, data)), s.Delete(t.Context(), []block.ID{id})} {
 		require.ErrorContains(t, err, "make the bucket")
 	}
 	_, err := s.Get(t.Context(), id, nil)
@@ -260,13 +260,13 @@ func TestFullDisk(t *testing.T) {
 	i := 0
 	for ; i < 10 && err == nil; i++ {
 		id, data := blocktest.Block(i, block.MaxSize)
-		err = s.Put(t.Context(), id, data)
+		err = s.Put(t.Context(), block.New(id, data))
 	}
 	require.ErrorIs(t, err, block.ErrNoSpace)
 	id, data := blocktest.Block(0, block.MaxSize)
 	blocktest.RequireBlock(t, s, id, data)
 	require.NoError(t, s.Delete(t.Context(), []block.ID{id}))
 	id, data = blocktest.Block(i-1, block.MaxSize)
-	require.NoError(t, s.Put(t.Context(), id, data))
+	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 	blocktest.RequireBlock(t, s, id, data)
 }

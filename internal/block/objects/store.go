@@ -50,13 +50,13 @@ func (s *Store) Close() error {
 }
 
 // Put implements block.Store.
-func (s *Store) Put(ctx context.Context, id block.ID, data []byte) error {
-	if len(data) == 0 || len(data) > block.MaxSize {
-		return fmt.Errorf("block %v of %d bytes: a block has 1 to %d", id, len(data), block.MaxSize)
+func (s *Store) Put(ctx context.Context, b block.Block) error {
+	if err := b.CheckSize(); err != nil {
+		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	err := s.put(limited, id, data)
+	err := s.put(limited, &b)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -64,21 +64,21 @@ func (s *Store) Put(ctx context.Context, id block.ID, data []byte) error {
 }
 
 // put stores a block that is not there, or whose copy is bad.
-func (s *Store) put(ctx context.Context, id block.ID, data []byte) error {
-	o := newObject(id, data)
+func (s *Store) put(ctx context.Context, b *block.Block) error {
+	o, key, size := newObject(b), s.key(b.ID), int64(headerSize+len(b.Data))
 	if !s.conditional {
-		if err := s.compare(ctx, id, data); !isAbsent(err) {
+		if err := s.compare(ctx, b); !isAbsent(err) {
 			return err
 		}
-		return s.translate(ctx, "put block "+id.String(), s.upload(ctx, s.key(id), o, int64(headerSize+len(data)), false))
+		return s.translate(ctx, "put block "+b.ID.String(), s.upload(ctx, key, o, size, false))
 	}
 	ifAbsent, conflicts := true, 0
 	for ctx.Err() == nil {
-		err := s.upload(ctx, s.key(id), o, int64(headerSize+len(data)), ifAbsent)
+		err := s.upload(ctx, key, o, size, ifAbsent)
 		answer, _ := answerOf(err)
 		switch {
 		case answer.Code == minio.PreconditionFailed || answer.StatusCode == http.StatusPreconditionFailed:
-			err := s.compare(ctx, id, data)
+			err := s.compare(ctx, b)
 			if !isAbsent(err) {
 				return err
 			}
@@ -86,13 +86,13 @@ func (s *Store) put(ctx context.Context, id block.ID, data []byte) error {
 		case answer.Code == conditionConflict && conflicts < tries-1: // somebody else puts it at the same time
 			conflicts++
 		case ifAbsent && isHungUp(err): // maybe on a block that it has: then it need not read this one to refuse it
-			found := s.compare(ctx, id, data)
+			found := s.compare(ctx, b)
 			if found == nil || errors.Is(found, block.ErrConflict) {
 				return found
 			}
-			return s.translate(ctx, "put block "+id.String(), err)
+			return s.translate(ctx, "put block "+b.ID.String(), err)
 		default:
-			return s.translate(ctx, "put block "+id.String(), err)
+			return s.translate(ctx, "put block "+b.ID.String(), err)
 		}
 	}
 	return ctx.Err()
@@ -103,14 +103,14 @@ func isAbsent(err error) bool {
 	return errors.Is(err, block.ErrNotFound) || errors.Is(err, block.ErrCorrupt)
 }
 
-// compare gives nil if the block is there with this data, and ErrConflict if it has other data.
-func (s *Store) compare(ctx context.Context, id block.ID, data []byte) error {
-	found, err := s.get(ctx, id, nil)
+// compare gives nil if the block is there with these data, and ErrConflict if it has others.
+func (s *Store) compare(ctx context.Context, b *block.Block) error {
+	found, err := s.get(ctx, b.ID, nil)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(found, data) {
-		return fmt.Errorf("put block %v: %w", id, block.ErrConflict)
+	if !bytes.Equal(found, b.Data) {
+		return fmt.Errorf("put block %v: %w", b.ID, block.ErrConflict)
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (s *Store) download(ctx context.Context, id block.ID, into []byte) ([]byte,
 	if _, err := io.ReadFull(content, data); err != nil {
 		return nil, err
 	}
-	if h != header(id, data) {
+	if h != header(block.Sum(id, data)) {
 		return nil, s.corrupt(id, nil)
 	}
 	return data, nil

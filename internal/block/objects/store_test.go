@@ -38,7 +38,7 @@ func TestSizes(t *testing.T) {
 	var ids []block.ID
 	for i, size := range []int{10, 70000, 1} {
 		id, data := blocktest.Block(i, size)
-		require.NoError(t, s.Put(t.Context(), id, data))
+		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
 		ids = append(ids, id)
 	}
 	missing, _ := blocktest.Block(3, 1)
