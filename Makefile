@@ -17,7 +17,7 @@ GOVULNCHECK := v1.8.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
 # What has goroutines of its own is also tested with the race detector.
-CONCURRENT := $(addprefix ./internal/,block block/objects client collector daemon dev driver fsck mount mover registry server transport wal) ./test/bubble ./test/wan
+CONCURRENT := $(addprefix ./internal/,block block/disk block/diskcache block/objects block/region client collector daemon dev driver fsck mount mover registry server transport wal) ./test/bubble ./test/wan
 
 ##@ Use
 
@@ -91,7 +91,7 @@ cluster: ## the real commands on a cluster of processes; chaos for CHAOS_SHORT=5
 .PHONY: soak
 soak: deps fuzz ## the random tests for long (SEEDS=100000 simulations, SOAK=5m a race of two mounts)
 	go test -count=1 -timeout 0 ./internal/sim -sim.seeds=$(SEEDS)
-	go test -count=1 -timeout 0 ./internal/block -run 'RegionHeals' -block.seeds=$$(($(SEEDS) / 100))
+	go test -count=1 -timeout 0 ./internal/block/region -run 'RegionHeals' -block.seeds=$$(($(SEEDS) / 100))
 	go test -count=1 -timeout 0 ./test/storage -storage.rounds=50
 	go test -count=1 -timeout 0 ./internal/dev -run Race -race.duration=$(SOAK)
 	go test -count=1 -timeout 0 ./test/posix -posix.ops=100000

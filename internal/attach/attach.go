@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/diskcache"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/metrics"
@@ -36,7 +38,7 @@ type Config struct {
 	Objects Objects         // nil: the blocks are on the servers' disks
 	// CacheBytes bounds the blocks that are kept in memory, of all partitions together.
 	CacheBytes int
-	Disk       *block.DiskCache // this machine's, shared by all clients; nil: none
+	Disk       *diskcache.Cache // this machine's, shared by all clients; nil: none
 	// OneDisk says that all servers of a region share one: their room is not added up.
 	OneDisk      bool
 	Linearizable bool // see client.Config, like
@@ -52,9 +54,9 @@ type Client struct {
 	Regions []collector.Region // all, with their stores
 
 	caller  Caller
-	remotes map[topology.Region]*block.Remote
+	remotes map[topology.Region]*region.Remote
 	memory  []*block.Cached
-	disk    *block.DiskCache // nil: none
+	disk    *diskcache.Cache // nil: none
 }
 
 // New makes a client. It speaks to nobody before the first operation.
@@ -106,11 +108,11 @@ func (c *Client) Metrics(report metrics.Report, mount string) {
 }
 
 // OpenDiskCache opens the cache of blocks in a directory of this machine for a cluster; nil if dir is empty.
-func OpenDiskCache(dir string, maxBytes int64, plan *topology.Cluster, logger *slog.Logger) (*block.DiskCache, error) {
+func OpenDiskCache(dir string, maxBytes int64, plan *topology.Cluster, logger *slog.Logger) (*diskcache.Cache, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	return block.OpenDiskCache(block.DiskCacheConfig{
+	return diskcache.Open(diskcache.Config{
 		Dir: dir, MaxBytes: maxBytes, Cluster: string(plan.Identity()), Log: logger.With("component", "block cache"),
 	})
 }

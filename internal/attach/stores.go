@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -19,8 +20,8 @@ const regionTimeout = 10 * time.Second
 // stores are the block stores as a client in one region reaches them.
 type stores struct {
 	regions    []collector.Region
-	remotes    map[topology.Region]*block.Remote // over the servers' disks
-	partitions []*block.Cached                   // put in all regions that replicate the partition, got from the nearest
+	remotes    map[topology.Region]*region.Remote // over the servers' disks
+	partitions []*block.Cached                    // put in all regions that replicate the partition, got from the nearest
 	// usage is what the disk of the nearest region holds. Nil: the storage has no end that is known.
 	usage func(context.Context) (total, free uint64, err error)
 }
@@ -28,14 +29,14 @@ type stores struct {
 // newStores makes the stores of a client, over the servers' disks or over object storage.
 func newStores(cfg *Config) (*stores, error) {
 	plan := cfg.Cluster
-	s := &stores{partitions: make([]*block.Cached, len(plan.Partitions)), remotes: map[topology.Region]*block.Remote{}}
+	s := &stores{partitions: make([]*block.Cached, len(plan.Partitions)), remotes: map[topology.Region]*region.Remote{}}
 	regional := map[topology.Region]collector.Store{}
 	for _, r := range plan.Regions {
 		if cfg.Objects != nil {
 			regional[r] = cfg.Objects[r]
 			continue
 		}
-		remote, err := block.NewRemote(cfg.Caller, nodes(plan, r), regionTimeout)
+		remote, err := region.NewRemote(cfg.Caller, nodes(plan, r), regionTimeout)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +85,7 @@ func nodes(plan *topology.Cluster, region topology.Region) []multicast.ProcessID
 }
 
 // usage is that of a region.
-func usage(region *block.Remote, oneDisk bool) func(context.Context) (total, free uint64, err error) {
+func usage(region *region.Remote, oneDisk bool) func(context.Context) (total, free uint64, err error) {
 	return func(ctx context.Context) (total, free uint64, err error) {
 		total, free, servers, err := region.Usage(ctx)
 		if err != nil || !oneDisk {

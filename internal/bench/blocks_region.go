@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/disk"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -50,29 +52,29 @@ func startRegion(cfg *BlocksConfig, dir string, copies int) (_ *storageRegion, e
 	if err != nil {
 		return nil, err
 	}
-	var members []block.Server
+	var members []region.Server
 	var ids []multicast.ProcessID
 	for i := range storageNodes {
 		id := multicast.ProcessID(i + 1)
 		ids = append(ids, id)
-		members = append(members, block.Server{ID: id, Datacenter: fmt.Sprintf("datacenter-%d", id)})
+		members = append(members, region.Server{ID: id, Datacenter: fmt.Sprintf("datacenter-%d", id)})
 	}
 	for _, id := range ids {
 		path := filepath.Join(dir, fmt.Sprint(id))
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, err
 		}
-		config := block.DefaultConfig(filepath.Join(path, "blocks"))
+		config := disk.DefaultConfig(filepath.Join(path, "blocks"))
 		config.NoSync = !cfg.Sync
-		disk, err := block.OpenSegments(config)
+		store, err := disk.Open(config)
 		if err != nil {
 			return nil, err
 		}
 		e := endpoint(id)
-		r.closers = append(r.closers, disk.Close)
-		node, err := block.NewNode(block.NodeConfig{
-			Self: id, Members: block.Members{Version: 1, Servers: members}, Copies: copies, Disk: disk, Peers: e, CallTimeout: nodeTimeout,
-			Healing: block.DefaultHealing(),
+		r.closers = append(r.closers, store.Close)
+		node, err := region.NewNode(region.Config{
+			Self: id, Members: region.Members{Version: 1, Servers: members}, Copies: copies, Disk: store, Peers: e, CallTimeout: nodeTimeout,
+			Healing: region.DefaultHealing(),
 		})
 		if err != nil {
 			return nil, errors.Join(err, e.Close())
@@ -82,7 +84,7 @@ func startRegion(cfg *BlocksConfig, dir string, copies int) (_ *storageRegion, e
 	}
 	for i := range cfg.Clients {
 		first := i % len(ids)
-		remote, err := block.NewRemote(caller, slices.Concat(ids[first:], ids[:first]), remoteTimeout)
+		remote, err := region.NewRemote(caller, slices.Concat(ids[first:], ids[:first]), remoteTimeout)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +94,7 @@ func startRegion(cfg *BlocksConfig, dir string, copies int) (_ *storageRegion, e
 }
 
 // network gives the servers their access to each other, and the clients theirs to the servers.
-func (r *storageRegion) network(grpc bool) (func(multicast.ProcessID) transport.Endpoint, block.Caller, error) {
+func (r *storageRegion) network(grpc bool) (func(multicast.ProcessID) transport.Endpoint, region.Caller, error) {
 	if !grpc {
 		local := transport.NewLocal(nil)
 		r.closers = append(r.closers, local.Close)

@@ -2,165 +2,21 @@ package block_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
-	"github.com/globalfs/globalfs/internal/posix"
 )
-
-// cost is what the process used so far: processor time in nanoseconds, and bytes that it made dirty.
-func cost(b *testing.B) (cpu, written int64) {
-	var r unix.Rusage
-	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &r))
-	io, err := os.ReadFile("/proc/self/io")
-	require.NoError(b, err)
-	for line := range strings.Lines(string(io)) {
-		if rest, ok := strings.CutPrefix(line, "write_bytes: "); ok {
-			_, err := fmt.Sscan(rest, &written)
-			require.NoError(b, err)
-		}
-	}
-	return r.Utime.Nano() + r.Stime.Nano(), written
-}
-
-// measured reports the processor time of an operation, and how many bytes it writes for each byte of a block.
-func measured(b *testing.B, size int, do func()) {
-	b.SetBytes(int64(size))
-	cpu, written := cost(b)
-	do()
-	cpuAfter, writtenAfter := cost(b)
-	b.ReportMetric(float64(cpuAfter-cpu)/float64(b.N)/1000, "cpu-µs/op")
-	b.ReportMetric(float64(writtenAfter-written)/float64(b.N)/float64(size), "written/byte")
-}
-
-// summed is a block that shares data: what comes to a disk was copied and summed up before.
-func summed(id block.ID, data []byte) block.Block {
-	return block.Block{ID: id, Sum: block.Sum(id, data), Data: data}
-}
-
-// BenchmarkPut has one writer, and many who share syncs.
-func BenchmarkPut(b *testing.B) {
-	for _, size := range []int{1 << 10, 32 << 10, 1 << 20} {
-		for _, noSync := range []bool{false, true} {
-			for _, writers := range []int{1, 16} {
-				b.Run(fmt.Sprintf("%dKiB/sync=%v/writers=%d", size>>10, !noSync, writers), func(b *testing.B) {
-					config := block.DefaultConfig(b.TempDir())
-					config.NoSync = noSync
-					s := open(b, config)
-					_, data := blocktest.Block(1, size)
-					var next atomic.Uint64
-					b.SetParallelism(max(writers/2, 1))
-					measured(b, size, func() {
-						if writers == 1 {
-							for i := uint64(0); b.Loop(); i++ {
-								require.NoError(b, s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, i), data)))
-							}
-							return
-						}
-						b.RunParallel(func(pb *testing.PB) {
-							for pb.Next() {
-								if err := s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, next.Add(1)), data)); err != nil {
-									b.Error(err)
-								}
-							}
-						})
-					})
-				})
-			}
-		}
-	}
-}
-
-// BenchmarkGet reads blocks of a store that is larger than LevelDB's caches, alone and beside a writer
-// whose puts are synced.
-func BenchmarkGet(b *testing.B) {
-	for _, size := range []int{1 << 10, 32 << 10} {
-		config := block.DefaultConfig(b.TempDir())
-		config.NoSync = true
-		s := open(b, config)
-		_, data := blocktest.Block(1, size)
-		const blocks = 20000
-		for i := range uint64(blocks) {
-			require.NoError(b, s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, i), data)))
-		}
-		require.NoError(b, s.Close())
-		config.NoSync = false
-		s = open(b, config)
-		for _, readers := range []int{1, 8} {
-			for _, writing := range []bool{false, true} {
-				b.Run(fmt.Sprintf("%dKiB/readers=%d/writing=%v", size>>10, readers, writing), func(b *testing.B) {
-					stop := func() {}
-					if writing {
-						stop = keepPutting(b, s)
-					}
-					defer stop()
-					b.SetParallelism(max(readers/2, 1))
-					var next atomic.Uint64
-					get := func(buffer []byte) {
-						if _, err := s.Get(b.Context(), posix.MakeBlockID(1, 1, next.Add(7919)%blocks), buffer); err != nil {
-							b.Error(err)
-						}
-					}
-					measured(b, size, func() {
-						if readers == 1 {
-							buffer := make([]byte, 0, size)
-							for b.Loop() {
-								get(buffer)
-							}
-							return
-						}
-						b.RunParallel(func(pb *testing.PB) {
-							buffer := make([]byte, 0, size)
-							for pb.Next() {
-								get(buffer)
-							}
-						})
-					})
-				})
-			}
-		}
-	}
-}
-
-// keepPutting puts small blocks until the function that it gives is called.
-func keepPutting(b *testing.B, s block.Store) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, data := blocktest.Block(2, 1000)
-		for i := uint64(0); ; i++ {
-			select {
-			case <-done:
-				return
-			default:
-			}
-			if err := s.Put(b.Context(), summed(posix.MakeBlockID(2, 2, i), data)); err != nil {
-				b.Error(err)
-			}
-			if err := s.Delete(b.Context(), []block.ID{posix.MakeBlockID(2, 2, i)}); err != nil {
-				b.Error(err)
-			}
-		}
-	}()
-	return func() { close(done); <-ended }
-}
 
 // BenchmarkCached has eight readers, of blocks that are in memory ("hit") and of blocks that are not ("miss"); "copy" is what no cache
 // can do without.
 func BenchmarkCached(b *testing.B) {
 	const blocks, readers = 32, 8
 	for _, size := range []int{4 << 10, 1 << 20} {
-		disk := blocktest.NewMemory(big)
+		disk := blocktest.NewMemory(blocktest.Big)
 		var ids []block.ID
 		for i := range blocks {
 			id, data := blocktest.Block(i, size)
@@ -198,100 +54,4 @@ func BenchmarkCached(b *testing.B) {
 			})
 		})
 	}
-}
-
-// BenchmarkOpen opens a store of a million blocks, with its index and without.
-func BenchmarkOpen(b *testing.B) {
-	config := block.DefaultConfig(b.TempDir())
-	config.NoSync = true
-	s := open(b, config)
-	_, data := blocktest.Block(1, 1<<10)
-	const blocks, writers = 1 << 20, 64
-	var putting sync.WaitGroup
-	for w := range writers {
-		putting.Go(func() {
-			for i := w; i < blocks; i += writers {
-				if err := s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, uint64(i)), data)); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	putting.Wait()
-	require.NoError(b, s.Close())
-	for _, lost := range []bool{false, true} {
-		b.Run(fmt.Sprintf("lost=%v", lost), func(b *testing.B) {
-			for b.Loop() {
-				if lost {
-					require.NoError(b, os.RemoveAll(filepath.Join(config.Dir, "index")))
-				}
-				s := open(b, config)
-				got, err := s.Stats()
-				require.NoError(b, err)
-				require.EqualValues(b, blocks, got.Blocks)
-				require.NoError(b, s.Close())
-			}
-		})
-	}
-}
-
-// BenchmarkRegion is what a server adds as the proxy of its region, to disks and links that cost nothing.
-func BenchmarkRegion(b *testing.B) {
-	for _, size := range []int{1 << 10, 32 << 10, 1 << 20} {
-		r := region(b, 5)
-		remote := r.Client(b)
-		_, data := blocktest.Block(1, size)
-		b.Run(fmt.Sprintf("put/%dKiB", size>>10), func(b *testing.B) {
-			b.SetBytes(int64(size))
-			b.ReportAllocs()
-			for i := uint64(0); b.Loop(); i++ {
-				require.NoError(b, remote.Put(b.Context(), block.New(posix.MakeBlockID(1, 1, i%100), data)))
-			}
-		})
-		for name, first := range map[string]bool{"near": true, "far": false} {
-			id := posix.MakeBlockID(1, 1, 0)
-			for i := uint64(0); (r.Ring.Owners(id, 3)[0] == 1) != first || !first && slices.Contains(r.Ring.Owners(id, 3), 1); i++ {
-				id = posix.MakeBlockID(1, 2, i)
-			}
-			require.NoError(b, remote.Put(b.Context(), block.New(id, data)))
-			b.Run(fmt.Sprintf("get/%s/%dKiB", name, size>>10), func(b *testing.B) {
-				b.SetBytes(int64(size))
-				b.ReportAllocs()
-				buffer := make([]byte, 0, size)
-				for b.Loop() {
-					_, err := remote.Get(b.Context(), id, buffer)
-					require.NoError(b, err)
-				}
-			})
-		}
-	}
-}
-
-// BenchmarkDigest is what one server spends on another that has all its blocks, for each block: a repair round of n servers does
-// that n-1 times, and answers it n-1 times.
-func BenchmarkDigest(b *testing.B) {
-	const blocks = 20000
-	config := block.DefaultConfig(b.TempDir())
-	config.NoSync = true
-	s := open(b, config)
-	disks := []block.Disk{s}
-	for range 4 {
-		disks = append(disks, blocktest.NewMemory(big))
-	}
-	r := blocktest.NewRegion(b, 3, disks...)
-	for i := range uint64(blocks) {
-		require.NoError(b, s.Put(b.Context(), summed(posix.MakeBlockID(1, 1, i), []byte("content"))))
-	}
-	pong, err := r.Call(b.Context(), 1, []byte{9, 0, 0})
-	require.NoError(b, err)
-	scope := slices.Concat([]byte{13}, pong[1:], []byte{2, 0}) // opDigest of the members it has, for server 2, nobody down
-	for b.Loop() {
-		for at := (block.ID{}); at != block.LastID; {
-			reply, err := r.Call(b.Context(), 1, slices.Concat(scope, at[:]))
-			require.NoError(b, err)
-			require.Zero(b, reply[0])
-			copy(at[:], reply[1:])
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/blocks, "ns/block")
 }

@@ -16,7 +16,7 @@ import (
 type ID = posix.BlockID
 
 // MaxSize is the largest block in bytes. The smallest has one byte.
-const MaxSize = 1 << 20
+const MaxSize = posix.MaxBlock
 
 // LastID is the highest id: Range(ctx, ID{}, LastID) gives all blocks.
 var LastID = ID(bytes.Repeat([]byte{0xff}, len(ID{})))

@@ -73,7 +73,7 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 			c.lru.MoveToFront(element)
 			c.hits++
 			c.mu.Unlock()
-			return within(into, element.Value.(*cachedBlock).data), nil
+			return Into(into, element.Value.(*cachedBlock).data), nil
 		}
 		f := c.flights[id]
 		if f == nil {
@@ -96,12 +96,12 @@ func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		if f.err != nil {
 			return nil, f.err
 		}
-		return within(into, f.data), nil
+		return Into(into, f.data), nil
 	}
 }
 
-// within gives data in into if it fits there, else as it is.
-func within(into, data []byte) []byte {
+// Into returns data in into if it fits there, else data itself.
+func Into(into, data []byte) []byte {
 	if cap(into) < len(data) {
 		return data
 	}

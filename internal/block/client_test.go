@@ -35,7 +35,7 @@ func (g *gate) Get(ctx context.Context, id block.ID, into []byte) ([]byte, error
 // the context of the one that asks does not fail the others.
 func TestCachedAsksOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		g := &gate{Memory: blocktest.NewMemory(big), open: make(chan struct{})}
+		g := &gate{Memory: blocktest.NewMemory(blocktest.Big), open: make(chan struct{})}
 		id, data := blocktest.Block(1, 5000)
 		require.NoError(t, g.Put(t.Context(), block.New(id, data)))
 		cached := block.NewCached(g, 1<<20)
@@ -71,7 +71,7 @@ func TestCachedAsksOnce(t *testing.T) {
 
 // TestCachedPushesOut keeps what was used last within its bytes.
 func TestCachedPushesOut(t *testing.T) {
-	g := &gate{Memory: blocktest.NewMemory(big), open: make(chan struct{})}
+	g := &gate{Memory: blocktest.NewMemory(blocktest.Big), open: make(chan struct{})}
 	close(g.open)
 	cached := block.NewCached(g, 3000)
 	use := func(i, size int) int64 {
@@ -96,7 +96,7 @@ func TestCachedPushesOut(t *testing.T) {
 // TestNearestFallsBack reads from the next region if the nearest fails, and tells lost
 // from unreachable.
 func TestNearestFallsBack(t *testing.T) {
-	near, far := blocktest.NewMemory(big), blocktest.NewMemory(big)
+	near, far := blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big)
 	s, err := block.NewNearest(near, far)
 	require.NoError(t, err)
 	id, data := blocktest.Block(1, 5000)

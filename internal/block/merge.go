@@ -5,10 +5,10 @@ import (
 	"iter"
 )
 
-// pages is a Range over pages: next gives the ids from an id on and whether there are more.
-func pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.Seq2[ID, error] {
+// IDs returns the ids of Pages one by one.
+func IDs(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
-		for ids, err := range pagesOf(from, to, next) {
+		for ids, err := range Pages(from, to, next) {
 			if err != nil {
 				yield(ID{}, err)
 				return
@@ -22,21 +22,22 @@ func pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) ite
 	}
 }
 
-// pagesOf gives page after page. An error is the last thing it yields.
-func pagesOf(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.Seq2[[]ID, error] {
+// Pages returns the ids from from to to in pages. next returns the ids from an id on, and whether there are more. An
+// error is the last thing that the sequence yields.
+func Pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.Seq2[[]ID, error] {
 	return func(yield func([]ID, error) bool) {
 		for at := from; bytes.Compare(at[:], to[:]) <= 0; {
 			ids, more, err := next(at)
 			if !yield(ids, err) || err != nil || !more || len(ids) == 0 || ids[len(ids)-1] == LastID {
 				return
 			}
-			at = successor(ids[len(ids)-1])
+			at = Next(ids[len(ids)-1])
 		}
 	}
 }
 
-// successor is the next id; id must not be LastID.
-func successor(id ID) ID {
+// Next is the id after id, which must not be LastID.
+func Next(id ID) ID {
 	for i := len(id) - 1; i >= 0; i-- {
 		if id[i]++; id[i] != 0 {
 			break
@@ -45,9 +46,9 @@ func successor(id ID) ID {
 	return id
 }
 
-// merge gives the union of ascending sequences. A sequence that fails ends; the others
-// go on, and the first error is the last thing that merge yields.
-func merge(all []iter.Seq2[ID, error]) iter.Seq2[ID, error] {
+// Merge returns the union of ascending sequences. A sequence that fails ends and the others go on. The first error is
+// the last thing that the union yields.
+func Merge(all []iter.Seq2[ID, error]) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
 		var failed error
 		heads := make([]head, 0, len(all))

@@ -220,5 +220,5 @@ func (n *Nearest) Range(ctx context.Context, from, to ID) iter.Seq2[ID, error] {
 	for i, s := range n.stores {
 		all[i] = s.Range(ctx, from, to)
 	}
-	return merge(all)
+	return Merge(all)
 }

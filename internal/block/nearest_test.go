@@ -105,7 +105,7 @@ func TestPutNeedsAMajorityThatStoredIt(t *testing.T) {
 		for reached := range n + 1 {
 			regions := make([]block.Store, n)
 			for i := range regions {
-				memory := blocktest.NewMemory(big)
+				memory := blocktest.NewMemory(blocktest.Big)
 				if i >= reached {
 					memory.Fail(block.ErrUnavailable)
 				}
@@ -147,7 +147,7 @@ func TestPutRefusedByOneRegion(t *testing.T) {
 // A region that is away keeps no other one from deleting.
 func TestDeleteGoesOnWithoutARegion(t *testing.T) {
 	id, data := blocktest.Block(1, 10)
-	regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
+	regions := []*blocktest.Memory{blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big)}
 	nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
 	require.NoError(t, err)
 	require.NoError(t, nearest.Put(t.Context(), block.New(id, data)))
@@ -165,7 +165,7 @@ func TestDeleteGoesOnWithoutARegion(t *testing.T) {
 func TestDeleteFailsIfARegionIsAway(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		id, data := blocktest.Block(1, 10)
-		regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
+		regions := []*blocktest.Memory{blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big)}
 		nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
 		require.NoError(t, err)
 		require.NoError(t, nearest.Put(t.Context(), block.New(id, data)))
@@ -187,7 +187,7 @@ func TestDeleteFailsIfARegionIsAway(t *testing.T) {
 // One that hangs keeps nobody for long.
 func TestDeleteDoesNotWaitForARegionThatHangs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		regions := []*blocktest.Memory{blocktest.NewMemory(big), blocktest.NewMemory(big), blocktest.NewMemory(big)}
+		regions := []*blocktest.Memory{blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big)}
 		nearest, err := block.NewNearest(regions[0], regions[1], regions[2])
 		require.NoError(t, err)
 		regions[2].Hang(true)
@@ -200,7 +200,7 @@ func TestDeleteDoesNotWaitForARegionThatHangs(t *testing.T) {
 // The only region is asked, whatever is known of it.
 func TestDeleteInTheOnlyRegion(t *testing.T) {
 	id, data := blocktest.Block(1, 10)
-	region := blocktest.NewMemory(big)
+	region := blocktest.NewMemory(blocktest.Big)
 	nearest, err := block.NewNearest(region)
 	require.NoError(t, err)
 	require.NoError(t, nearest.Put(t.Context(), block.New(id, data)))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/diskcache"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/command"
@@ -249,7 +249,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *clien
 }
 
 // disk opens the cache on disk. While a mount is taken over, the process that serves it has that open.
-func (f *mountFlags) disk(a *daemon.Access, takesOver bool, logger *slog.Logger) (*block.DiskCache, error) {
+func (f *mountFlags) disk(a *daemon.Access, takesOver bool, logger *slog.Logger) (*diskcache.Cache, error) {
 	cache, err := attach.OpenDiskCache(f.cacheDir, int64(f.cacheSize), a.Cluster(), logger)
 	if err != nil && takesOver {
 		logger.Warn("going without the cache on disk until the next start", "error", err)

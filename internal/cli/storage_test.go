@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
@@ -48,7 +48,7 @@ func clusterHere(t *testing.T, grace time.Duration) (dir string) {
 	}
 	spec := topology.DefaultSpec()
 	spec.Regions, spec.Copies = spec.Regions[:1], 1
-	healing := block.DefaultHealing()
+	healing := region.DefaultHealing()
 	healing.RepairInterval, healing.RepairPause = time.Second, 50*time.Millisecond
 	cfg := dev.Config{Spec: spec, Dir: t.TempDir(), Durability: wal.OS, Healing: healing, Grace: grace, Logger: slog.New(slog.DiscardHandler)}
 	c, err := dev.Start(t.Context(), cfg)

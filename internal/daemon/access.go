@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/diskcache"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/mount"
@@ -142,7 +142,7 @@ func (a *Access) Close() error { return a.client.Close() }
 type ClientConfig struct {
 	Region       topology.Region
 	CacheBytes   int
-	Disk         *block.DiskCache // nil: none
+	Disk         *diskcache.Cache // nil: none
 	Objects      attach.Objects   // as OpenObjects gives them
 	Linearizable bool
 	Hard         bool // see client.Config, like

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/server"
@@ -172,7 +172,7 @@ func (s *Server) introduce(ctx context.Context) error {
 	}
 	endpoint := s.transport.Endpoint(self.Storage)
 	defer func() { _ = endpoint.Close() }() // nothing runs on it
-	admin := block.NewAdmin(endpoint, patience)
+	admin := region.NewAdmin(endpoint, patience)
 	for said := false; ; said = true {
 		err := tellMember(ctx, admin, d, self)
 		if err == nil || ctx.Err() != nil {
@@ -188,7 +188,7 @@ func (s *Server) introduce(ctx context.Context) error {
 }
 
 // tellMember tells one of the other storage servers of a region who its members are.
-func tellMember(ctx context.Context, admin *block.Admin, d *description, self *topology.Server) error {
+func tellMember(ctx context.Context, admin *region.Admin, d *description, self *topology.Server) error {
 	var errs []error
 	for _, other := range d.cluster.Storage(self.Region) {
 		if other.Name == self.Name {
@@ -336,7 +336,7 @@ func (s *Server) tidy(ctx context.Context) {
 // drained reports whether this server has no block any more, and all others of the region know that it leaves, so that nobody counts on it.
 func (s *Server) drained(ctx context.Context, self *topology.Server) bool {
 	plan := s.known.now.Load().cluster
-	admin := block.NewAdmin(s.work.caller, storagePatience)
+	admin := region.NewAdmin(s.work.caller, storagePatience)
 	for _, o := range plan.Storage(self.Region) {
 		status, err := admin.Status(ctx, o.Storage)
 		if err != nil || status.Members.Version < plan.StorageVersion(self.Region) || o.Name == self.Name && !status.Drained {

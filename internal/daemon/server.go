@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/registry"
@@ -24,11 +24,11 @@ import (
 // ServerConfig is what one server is started with.
 type ServerConfig struct {
 	File    *File
-	Name    string        // of the server
-	Listen  string        // address to listen at; empty: that of the cluster's description
-	Healing block.Healing // how the storage node keeps its region whole; zero: the default
-	Retain  int           // see server.Config
-	Build   string        // version of the program, for the status
+	Name    string         // of the server
+	Listen  string         // address to listen at; empty: that of the cluster's description
+	Healing region.Healing // how the storage node keeps its region whole; zero: the default
+	Retain  int            // see server.Config
+	Build   string         // version of the program, for the status
 	Logger  *slog.Logger
 }
 

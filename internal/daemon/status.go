@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -67,7 +67,7 @@ func (s *Server) storage(plan *topology.Cluster, self *topology.Server) *mount.S
 		told.Blocks, told.Bytes, told.DeadBytes = stats.Blocks, stats.LiveBytes, stats.DeadBytes
 	}
 	state := node.Status()
-	state.Members = block.Members{Version: state.Members.Version}
+	state.Members = region.Members{Version: state.Members.Version}
 	told.Status = &state
 	names := map[multicast.ProcessID]string{}
 	for _, o := range plan.Storage(self.Region) {

@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/diskcache"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -32,11 +33,11 @@ type Config struct {
 	GRPC       bool   // the servers talk over loopback TCP instead of queues in memory
 	WAN        bool   // add the delays between the regions; not with GRPC
 	Durability wal.Durability
-	Timeout    time.Duration // of one file system operation; 0: the client's default
-	Retain     int           // bytes of commands that a replica keeps for others that are away; 0: the default
-	Grace      time.Duration // how long a block that no file needs any more is kept; 0: the collector's default
-	Sweep      time.Duration // between looks for blocks that no file ever got; 0: the collector's default
-	Healing    block.Healing // how storage servers keep their regions whole; zero: the default
+	Timeout    time.Duration  // of one file system operation; 0: the client's default
+	Retain     int            // bytes of commands that a replica keeps for others that are away; 0: the default
+	Grace      time.Duration  // how long a block that no file needs any more is kept; 0: the collector's default
+	Sweep      time.Duration  // between looks for blocks that no file ever got; 0: the collector's default
+	Healing    region.Healing // how storage servers keep their regions whole; zero: the default
 	Logger     *slog.Logger
 	CacheDir   string // where all clients of this process remember blocks, beside memory; empty: nowhere
 	CacheBytes int64  // of the disk of CacheDir, at most
@@ -52,9 +53,9 @@ type Cluster struct {
 	unlock   func() error
 	network  network
 	operator attach.Caller // of admin
-	admin    *block.Admin  // asks and tells storage servers
+	admin    *region.Admin // asks and tells storage servers
 	workers  workers
-	cache    *block.DiskCache // of all clients; nil: none
+	cache    *diskcache.Cache // of all clients; nil: none
 	objects  attach.Objects   // nil: the blocks are on the servers' disks
 	metrics  metrics.Set
 
@@ -111,7 +112,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 		return nil, err
 	}
 	c.operator = c.network.client(c.Plan.Regions[0])
-	c.admin = block.NewAdmin(c.operator, storagePatience)
+	c.admin = region.NewAdmin(c.operator, storagePatience)
 	for _, s := range c.Plan.Servers {
 		if s.State == topology.StorageLeft && len(c.Plan.ReplicasOn(s.Name)) == 0 {
 			continue

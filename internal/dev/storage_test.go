@@ -18,6 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -63,7 +64,7 @@ func (f *contents) check(t *testing.T, c *attach.Client) {
 	}
 }
 
-func statusOf(t *testing.T, c *Cluster, server multicast.ProcessID) block.Status {
+func statusOf(t *testing.T, c *Cluster, server multicast.ProcessID) region.Status {
 	status, err := c.admin.Status(t.Context(), server)
 	for try := 0; err != nil && try < 10; try++ { // a busy machine is late
 		status, err = c.admin.Status(t.Context(), server)

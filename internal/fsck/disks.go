@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/disk"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -48,14 +49,14 @@ func (c *offline) stores(ctx context.Context, o *Options) (d disks, end func() e
 		}
 		return d, end, err
 	}
-	var open []*block.Segments
+	var open []*disk.Store
 	for _, s := range c.plan.Servers {
 		dir := filepath.Join(c.dir, s.Name, "blocks")
 		if _, err := os.Stat(dir); err != nil {
 			c.report.add("storage of "+s.Name, fmt.Sprintf("there is none: %v", err))
 			continue
 		}
-		store, err := block.OpenSegments(block.DefaultConfig(dir))
+		store, err := disk.Open(disk.DefaultConfig(dir))
 		if err != nil {
 			c.report.add("storage of "+s.Name, err.Error())
 			continue

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/disk"
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -32,7 +33,7 @@ func newStopped(t *testing.T) *stopped {
 		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), text, 0o600))
 	}
 	for i, server := range plan.Servers {
-		blocks, err := block.OpenSegments(block.DefaultConfig(s.blocks(i)))
+		blocks, err := disk.Open(disk.DefaultConfig(s.blocks(i)))
 		require.NoError(t, err)
 		if i == 1 {
 			require.NoError(t, blocks.Put(t.Context(), block.New(stored, []byte("hello"))))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 )
@@ -33,15 +33,15 @@ type StorageRegion struct {
 
 // StorageServer is one server of a ring.
 type StorageServer struct {
-	Name       string        `json:"name"`
-	Datacenter string        `json:"datacenter"`
-	State      string        `json:"state,omitempty"` // "leaving"; empty: it owns blocks
-	Running    bool          `json:"running"`
-	Blocks     uint64        `json:"blocks"`
-	Bytes      uint64        `json:"bytes"`
-	DeadBytes  uint64        `json:"dead_bytes"`     // of deleted blocks, until their segments are compacted
-	Down       []string      `json:"down,omitempty"` // servers that it takes for down
-	Status     *block.Status `json:"status,omitempty"`
+	Name       string         `json:"name"`
+	Datacenter string         `json:"datacenter"`
+	State      string         `json:"state,omitempty"` // "leaving"; empty: it owns blocks
+	Running    bool           `json:"running"`
+	Blocks     uint64         `json:"blocks"`
+	Bytes      uint64         `json:"bytes"`
+	DeadBytes  uint64         `json:"dead_bytes"`     // of deleted blocks, until their segments are compacted
+	Down       []string       `json:"down,omitempty"` // servers that it takes for down
+	Status     *region.Status `json:"status,omitempty"`
 }
 
 // Storage is who knows and changes the storage servers.

@@ -104,6 +104,9 @@ type BlockID [16]byte
 // String gives the id in hexadecimal.
 func (id BlockID) String() string { return fmt.Sprintf("%x", id[:]) }
 
+// MaxBlock is the size of the largest block in bytes.
+const MaxBlock = 1 << 20
+
 // MakeBlockID composes a block id; session must be below 2^48.
 func MakeBlockID(partition uint16, session uint64, counter uint64) BlockID {
 	var id BlockID

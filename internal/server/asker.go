@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -40,16 +40,16 @@ func (a *Asker) client() *ask.Client {
 }
 
 // role gives a as storage nodes see it.
-func (a *Asker) role() block.Role {
+func (a *Asker) role() region.Role {
 	switch {
 	case a.isNobody():
-		return block.RoleNobody
+		return region.RoleNobody
 	case a.Server:
-		return block.RoleServer
+		return region.RoleServer
 	case a.Admin:
-		return block.RoleAdmin
+		return region.RoleAdmin
 	case a.Authority.Root():
-		return block.RoleTrusted
+		return region.RoleTrusted
 	}
-	return block.RoleClient
+	return region.RoleClient
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -46,7 +46,7 @@ func TestCallsTakeARole(t *testing.T) {
 	state := varint.AppendUint(varint.AppendUint([]byte{transferRequest}, uint64(0)), uint64(0))
 	status := (&ask.Request{Kind: ask.AskStatus}).Append(nil)
 	mine := &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}}
-	admin := block.NewAdmin(caller, time.Second)
+	admin := region.NewAdmin(caller, time.Second)
 
 	for _, test := range []struct {
 		who                Asker
@@ -75,9 +75,9 @@ func TestCallsTakeARole(t *testing.T) {
 func TestAskerIsNobodyWithoutProof(t *testing.T) {
 	a := Asker{}
 	require.True(t, a.isNobody())
-	require.Equal(t, block.RoleNobody, a.role())
+	require.Equal(t, region.RoleNobody, a.role())
 	require.NotNil(t, a.client(), "not one of the cluster's own")
 	all := trustAll(t.Context())
 	require.Nil(t, all.client())
-	require.Equal(t, block.RoleServer, all.role())
+	require.Equal(t, region.RoleServer, all.role())
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -17,31 +17,31 @@ import (
 const membersFile = "members.json"
 
 // Members gives the storage servers of a region as the cluster was planned.
-func Members(c *topology.Cluster, region topology.Region) block.Members {
-	m := block.Members{Version: c.StorageVersion(region)}
-	for _, s := range c.Storage(region) {
-		m.Servers = append(m.Servers, block.Server{ID: s.Storage, Datacenter: s.Datacenter, Leaving: s.State == topology.StorageLeaving})
+func Members(c *topology.Cluster, of topology.Region) region.Members {
+	m := region.Members{Version: c.StorageVersion(of)}
+	for _, s := range c.Storage(of) {
+		m.Servers = append(m.Servers, region.Server{ID: s.Storage, Datacenter: s.Datacenter, Leaving: s.State == topology.StorageLeaving})
 	}
 	return m
 }
 
 // newestMembers gives the newest members that are known to the server in dir: those that were planned, or those that it has learnt
 // since.
-func newestMembers(dir string, planned block.Members) (block.Members, error) {
+func newestMembers(dir string, planned region.Members) (region.Members, error) {
 	path := filepath.Join(dir, membersFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return planned, nil
 	}
 	if err != nil {
-		return block.Members{}, err
+		return region.Members{}, err
 	}
-	var learnt block.Members
+	var learnt region.Members
 	if err = json.Unmarshal(text, &learnt); err == nil {
 		err = learnt.Validate()
 	}
 	if err != nil {
-		return block.Members{}, fmt.Errorf("%s: %w; replace it by the file of another server of the region", path, err)
+		return region.Members{}, fmt.Errorf("%s: %w; replace it by the file of another server of the region", path, err)
 	}
 	if learnt.Newer(&planned) {
 		return learnt, nil
@@ -50,7 +50,7 @@ func newestMembers(dir string, planned block.Members) (block.Members, error) {
 }
 
 // saveMembers makes newer members durable.
-func saveMembers(dir string, m block.Members) error {
+func saveMembers(dir string, m region.Members) error {
 	text, err := json.MarshalIndent(&m, "", "\t")
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -20,7 +20,7 @@ func TestMembersAreTheNewest(t *testing.T) {
 	require.EqualValues(t, 1, first.Version)
 	require.Len(t, first.Servers, 3)
 
-	learnt := block.Members{Version: 2, Servers: append(first.Servers, block.Server{ID: 99, Datacenter: "d"})}
+	learnt := region.Members{Version: 2, Servers: append(first.Servers, region.Server{ID: 99, Datacenter: "d"})}
 	require.NoError(t, saveMembers(dir, learnt))
 	got, err := newestMembers(dir, first)
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
@@ -31,8 +31,8 @@ type Config struct {
 	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over its
 	// state when they come back. 0: primcast.DefaultRetain, for each of the two orders. With wal.Memory: everything.
 	Retain int
-	// Healing is how the storage node keeps its region whole. Zero: block.DefaultHealing.
-	Healing block.Healing
+	// Healing is how the storage node keeps its region whole. Zero: region.DefaultHealing.
+	Healing region.Healing
 	// Endpoint gives the access to the network of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
 	// Asker says who makes a call, from the call's context. nil: nobody proves who he is, and everybody may do everything.

@@ -9,7 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/disk"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -22,12 +23,12 @@ const blockTimeout = 3 * time.Second
 // StorageConfig of a storage node.
 type StorageConfig struct {
 	Self    multicast.ProcessID
-	Members block.Members // as the cluster was planned: what the node has learnt since is in Dir
-	Copies  int           // of each block
-	Dir     string        // of the server, which exists
-	NoSync  bool          // see block.Config
-	// Healing is how the node keeps its region whole. Zero: block.DefaultHealing.
-	Healing  block.Healing
+	Members region.Members // as the cluster was planned: what the node has learnt since is in Dir
+	Copies  int            // of each block
+	Dir     string         // of the server, which exists
+	NoSync  bool           // see disk.Config
+	// Healing is how the node keeps its region whole. Zero: region.DefaultHealing.
+	Healing  region.Healing
 	Endpoint transport.Endpoint          // of Self; the node closes it
 	Asker    func(context.Context) Asker // see Config.Asker
 	Logger   *slog.Logger
@@ -38,8 +39,8 @@ type StorageConfig struct {
 // Storage is the storage node of a server: its disk, its part of the region's DHT, and its access to the network.
 type Storage struct {
 	cfg  StorageConfig
-	disk *block.Segments
-	node *block.Node
+	disk *disk.Store
+	node *region.Node
 }
 
 // StartStorage opens a storage node and answers calls to it. Run it, then close it. On an error nothing is left open.
@@ -50,21 +51,21 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 			err = errors.Join(fmt.Errorf("storage node: %w", err), s.Close())
 		}
 	}()
-	if cfg.Healing == (block.Healing{}) {
-		cfg.Healing = block.DefaultHealing()
+	if cfg.Healing == (region.Healing{}) {
+		cfg.Healing = region.DefaultHealing()
 	}
-	disk := block.DefaultConfig(filepath.Join(cfg.Dir, "blocks"))
-	disk.NoSync, disk.Log = cfg.NoSync, cfg.Logger
-	if s.disk, err = block.OpenSegments(disk); err != nil {
+	config := disk.DefaultConfig(filepath.Join(cfg.Dir, "blocks"))
+	config.NoSync, config.Log = cfg.NoSync, cfg.Logger
+	if s.disk, err = disk.Open(config); err != nil {
 		return nil, err
 	}
 	members, err := newestMembers(cfg.Dir, cfg.Members)
 	if err != nil {
 		return nil, err
 	}
-	s.node, err = block.NewNode(block.NodeConfig{
+	s.node, err = region.NewNode(region.Config{
 		Self: cfg.Self, Members: members, Copies: cfg.Copies, Disk: s.disk, Peers: cfg.Endpoint, CallTimeout: blockTimeout,
-		Role: cfg.role, Healing: cfg.Healing, Save: func(m block.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
+		Role: cfg.role, Healing: cfg.Healing, Save: func(m region.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -74,9 +75,9 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 }
 
 // role says who makes a call.
-func (c *StorageConfig) role(ctx context.Context) block.Role {
+func (c *StorageConfig) role(ctx context.Context) region.Role {
 	if c.Asker == nil {
-		return block.RoleServer
+		return region.RoleServer
 	}
 	a := c.Asker(ctx)
 	return a.role()
@@ -103,7 +104,7 @@ func (s *Storage) Close() error {
 }
 
 // Stats counts what is on the disk of the node.
-func (s *Storage) Stats() (block.Stats, error) { return s.disk.Stats() }
+func (s *Storage) Stats() (disk.Stats, error) { return s.disk.Stats() }
 
 // Metrics tells what there is on the disk, and what the node has done.
 func (s *Storage) Metrics(report metrics.Report) {
@@ -134,4 +135,4 @@ func (s *Storage) Metrics(report metrics.Report) {
 }
 
 // Status gives the state of the node's part of its region.
-func (s *Storage) Status() block.Status { return s.node.Status() }
+func (s *Storage) Status() region.Status { return s.node.Status() }

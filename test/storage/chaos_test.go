@@ -37,7 +37,7 @@ func TestRegionOfProcesses(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("replay the faults: -storage.seed=%d -storage.rounds=%d", seed, *roundsFlag)
-	r := newRegion(t, seed, servers)
+	r := newServers(t, seed, servers)
 	r.mountDisk(t, 1)
 	for round := range *roundsFlag {
 		r.round(t, round)
@@ -48,7 +48,7 @@ func TestRegionOfProcesses(t *testing.T) {
 }
 
 // round lets clients work while two servers have a fault each, and one joins and one leaves every other time.
-func (r *region) round(t *testing.T, round int) {
+func (r *regionServers) round(t *testing.T, round int) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	stores := r.stores(t)
@@ -101,7 +101,7 @@ func pauseBriefly(t *testing.T) {
 }
 
 // fault does something bad to a server and gives what ends it.
-func (r *region) fault(t *testing.T, id multicast.ProcessID) (end func()) {
+func (r *regionServers) fault(t *testing.T, id multicast.ProcessID) (end func()) {
 	p := r.running[id]
 	restart := func() { r.start(t, id) }
 	if id == r.small && r.random.IntN(2) == 0 {
@@ -135,7 +135,7 @@ func (r *region) fault(t *testing.T, id multicast.ProcessID) (end func()) {
 }
 
 // flip flips some bits of the files of a server.
-func (r *region) flip(t *testing.T, id multicast.ProcessID, index bool) {
+func (r *regionServers) flip(t *testing.T, id multicast.ProcessID, index bool) {
 	for _, path := range diskFiles(t, r.dirOf(id), index) {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		require.NoError(t, err)
@@ -157,7 +157,7 @@ func (r *region) flip(t *testing.T, id multicast.ProcessID, index bool) {
 }
 
 // leave makes the oldest server leave.
-func (r *region) leave(t *testing.T) multicast.ProcessID {
+func (r *regionServers) leave(t *testing.T) multicast.ProcessID {
 	r.members.Servers = slices.Clone(r.members.Servers)
 	r.members.Servers[1].Leaving = true
 	leaves := r.members.Servers[1].ID
@@ -167,7 +167,7 @@ func (r *region) leave(t *testing.T) multicast.ProcessID {
 }
 
 // awaitLeft returns when a server that leaves has no block any more and was taken out.
-func (r *region) awaitLeft(t *testing.T, id multicast.ProcessID) {
+func (r *regionServers) awaitLeft(t *testing.T, id multicast.ProcessID) {
 	require.Eventually(t, func() bool {
 		for _, s := range r.members.Servers {
 			status, err := r.admin.Status(t.Context(), s.ID)
@@ -194,7 +194,7 @@ func (r *region) awaitLeft(t *testing.T, id multicast.ProcessID) {
 const diskSize = 2 << 30
 
 // mountDisk gives a server a disk of its own, which can be filled, if we may mount one.
-func (r *region) mountDisk(t *testing.T, id multicast.ProcessID) {
+func (r *regionServers) mountDisk(t *testing.T, id multicast.ProcessID) {
 	r.running[id].kill(t)
 	dir := r.dirOf(id)
 	require.NoError(t, os.RemoveAll(dir))
@@ -209,7 +209,7 @@ func (r *region) mountDisk(t *testing.T, id multicast.ProcessID) {
 }
 
 // fillDisk takes all space of the disk that can be filled, and gives what gives it back.
-func (r *region) fillDisk(t *testing.T) (end func()) {
+func (r *regionServers) fillDisk(t *testing.T) (end func()) {
 	path := filepath.Join(r.dirOf(r.small), "ballast")
 	f, err := os.Create(path)
 	require.NoError(t, err)

@@ -18,23 +18,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/disk"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/block/ring"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// region is the storage servers of a region, and what their clients know.
-type region struct {
+// regionServers are the storage servers of a region, and what their clients know.
+type regionServers struct {
 	run     int
 	dir     string
 	random  *rand.Rand
-	members block.Members
+	members region.Members
 	running map[multicast.ProcessID]*process
 	last    multicast.ProcessID // newest server
 	small   multicast.ProcessID // has a disk that can be filled; 0: nobody
 	client  *transport.Client
-	admin   *block.Admin
+	admin   *region.Admin
 
 	mu      sync.Mutex
 	present map[block.ID]bool // GUARDED_BY mu; acknowledged and not deleted
@@ -44,15 +46,15 @@ type region struct {
 	gets    int               // GUARDED_BY mu
 }
 
-func newRegion(t *testing.T, seed uint64, servers int) *region {
-	r := &region{
+func newServers(t *testing.T, seed uint64, n int) *regionServers {
+	r := &regionServers{
 		run: os.Getpid(), dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 1)), running: map[multicast.ProcessID]*process{},
-		members: block.Members{Version: 1}, present: map[block.ID]bool{}, deleted: map[block.ID]bool{},
+		members: region.Members{Version: 1}, present: map[block.ID]bool{}, deleted: map[block.ID]bool{},
 	}
 	r.client = transport.Dial(transport.Config{Resolve: func(p multicast.ProcessID) (string, bool) { return address(r.run, p), true }})
 	t.Cleanup(func() { require.NoError(t, r.client.Close()) })
-	r.admin = block.NewAdmin(r.client, 5*time.Second)
-	for range servers {
+	r.admin = region.NewAdmin(r.client, 5*time.Second)
+	for range n {
 		r.add()
 	}
 	for _, s := range r.members.Servers {
@@ -67,25 +69,27 @@ func newRegion(t *testing.T, seed uint64, servers int) *region {
 }
 
 // add makes a new server a member.
-func (r *region) add() multicast.ProcessID {
+func (r *regionServers) add() multicast.ProcessID {
 	r.last++
-	r.members.Servers = append(slices.Clone(r.members.Servers), block.Server{ID: r.last, Datacenter: fmt.Sprint("datacenter-", r.last)})
+	r.members.Servers = append(slices.Clone(r.members.Servers), region.Server{ID: r.last, Datacenter: fmt.Sprint("datacenter-", r.last)})
 	return r.last
 }
 
-func (r *region) dirOf(id multicast.ProcessID) string { return filepath.Join(r.dir, fmt.Sprint(id)) }
+func (r *regionServers) dirOf(id multicast.ProcessID) string {
+	return filepath.Join(r.dir, fmt.Sprint(id))
+}
 
-func (r *region) start(t *testing.T, id multicast.ProcessID) {
+func (r *regionServers) start(t *testing.T, id multicast.ProcessID) {
 	r.running[id] = startServer(t, &order{Run: r.run, Self: id, Dir: r.dirOf(id), Members: r.members})
 }
 
 // store is the region as a client that begins with a server of its own choice.
-func (r *region) store(t *testing.T, first int) *block.Remote {
+func (r *regionServers) store(t *testing.T, first int) *region.Remote {
 	var ids []multicast.ProcessID
 	for i := range r.members.Servers {
 		ids = append(ids, r.members.Servers[(first+i)%len(r.members.Servers)].ID)
 	}
-	remote, err := block.NewRemote(r.client, ids, 10*time.Second)
+	remote, err := region.NewRemote(r.client, ids, 10*time.Second)
 	require.NoError(t, err)
 	return remote
 }
@@ -102,7 +106,7 @@ func data(id block.ID) []byte {
 }
 
 // load puts, gets and deletes until ctx ends. It gives the first wrong answer.
-func (r *region) load(ctx context.Context, t *testing.T, writer uint64, stores []*block.Remote) error {
+func (r *regionServers) load(ctx context.Context, t *testing.T, writer uint64, stores []*region.Remote) error {
 	random := rand.New(rand.NewPCG(writer, 2))
 	for n := uint64(1); ctx.Err() == nil; n++ {
 		store := stores[random.IntN(len(stores))]
@@ -120,7 +124,7 @@ func (r *region) load(ctx context.Context, t *testing.T, writer uint64, stores [
 	return nil
 }
 
-func (r *region) put(ctx context.Context, store block.Store, id block.ID) {
+func (r *regionServers) put(ctx context.Context, store block.Store, id block.ID) {
 	err := store.Put(ctx, block.New(id, data(id)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +138,7 @@ func (r *region) put(ctx context.Context, store block.Store, id block.ID) {
 }
 
 // some gives a block that is there; false if there is none.
-func (r *region) some(random *rand.Rand) (block.ID, bool) {
+func (r *regionServers) some(random *rand.Rand) (block.ID, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	skip := random.IntN(len(r.present) + 1)
@@ -146,7 +150,7 @@ func (r *region) some(random *rand.Rand) (block.ID, bool) {
 	return block.ID{}, false
 }
 
-func (r *region) remove(ctx context.Context, store block.Store, random *rand.Rand) {
+func (r *regionServers) remove(ctx context.Context, store block.Store, random *rand.Rand) {
 	id, ok := r.some(random)
 	if !ok {
 		return
@@ -159,7 +163,7 @@ func (r *region) remove(ctx context.Context, store block.Store, random *rand.Ran
 }
 
 // get reads a block. Servers may be away, but no answer may be wrong.
-func (r *region) get(ctx context.Context, store block.Store, random *rand.Rand) error {
+func (r *regionServers) get(ctx context.Context, store block.Store, random *rand.Rand) error {
 	id, ok := r.some(random)
 	if !ok {
 		return nil
@@ -180,7 +184,7 @@ func (r *region) get(ctx context.Context, store block.Store, random *rand.Rand) 
 }
 
 // awaitWhole returns when all servers have found nothing to do in rounds of repair and of scrubbing that began after now.
-func (r *region) awaitWhole(t *testing.T) {
+func (r *regionServers) awaitWhole(t *testing.T) {
 	t.Helper()
 	type rounds struct{ repair, scrub, found uint64 }
 	at := map[multicast.ProcessID]rounds{}
@@ -209,7 +213,7 @@ func (r *region) awaitWhole(t *testing.T) {
 }
 
 // logStatus logs what the servers say.
-func (r *region) logStatus(t *testing.T) {
+func (r *regionServers) logStatus(t *testing.T) {
 	for _, s := range r.members.Servers {
 		status, err := r.admin.Status(context.Background(), s.ID)
 		t.Logf("server %d: version %d, down %v, repair %+v, scrub %+v, error %v", s.ID, status.Members.Version, status.Down, status.Repair, status.Scrub, err)
@@ -218,7 +222,7 @@ func (r *region) logStatus(t *testing.T) {
 
 // collect deletes again what was deleted, or put without success, as the sweeps of a collector do: servers that were away have brought
 // some of it back, maybe only bad copies of it.
-func (r *region) collect(t *testing.T) {
+func (r *regionServers) collect(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ids []block.ID
@@ -229,7 +233,7 @@ func (r *region) collect(t *testing.T) {
 }
 
 // tell tells the region its members, which have changed.
-func (r *region) tell(t *testing.T) {
+func (r *regionServers) tell(t *testing.T) {
 	r.members.Version++
 	require.Eventually(t, func() bool {
 		for _, s := range r.members.Servers {
@@ -242,7 +246,7 @@ func (r *region) tell(t *testing.T) {
 }
 
 // checkAll reads every block that must be there, through one server after the other.
-func (r *region) checkAll(t *testing.T) {
+func (r *regionServers) checkAll(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,7 +260,7 @@ func (r *region) checkAll(t *testing.T) {
 	}
 }
 
-func (r *region) stores(t *testing.T) (stores []*block.Remote) {
+func (r *regionServers) stores(t *testing.T) (stores []*region.Remote) {
 	for i := range r.members.Servers {
 		stores = append(stores, r.store(t, i))
 	}
@@ -264,7 +268,7 @@ func (r *region) stores(t *testing.T) (stores []*block.Remote) {
 }
 
 // checkDisks stops all servers and looks at their disks: each block has exactly as many good copies as it should, on its owners.
-func (r *region) checkDisks(t *testing.T) {
+func (r *regionServers) checkDisks(t *testing.T) {
 	t.Helper()
 	var members []ring.Member
 	for _, s := range r.members.Servers {
@@ -281,8 +285,8 @@ func (r *region) checkDisks(t *testing.T) {
 	}
 	holders := map[block.ID][]multicast.ProcessID{}
 	for _, s := range r.members.Servers {
-		config := block.DefaultConfig(filepath.Join(r.dirOf(s.ID), "blocks"))
-		disk, err := block.OpenSegments(config)
+		config := disk.DefaultConfig(filepath.Join(r.dirOf(s.ID), "blocks"))
+		disk, err := disk.Open(config)
 		require.NoError(t, err)
 		for id, err := range disk.Range(t.Context(), block.ID{}, block.LastID) {
 			require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -29,7 +29,7 @@ import (
 const copies = 3
 
 // healing is that of an impatient operator.
-var healing = block.Healing{
+var healing = region.Healing{
 	PingInterval: 100 * time.Millisecond, DownAfter: 2 * time.Second,
 	RepairInterval: time.Second, RepairPause: 50 * time.Millisecond, RepairBytes: 256 << 20,
 	ScrubPause: 500 * time.Millisecond, ScrubBytes: 256 << 20,
@@ -45,7 +45,7 @@ type order struct {
 	Run     int
 	Self    multicast.ProcessID
 	Dir     string
-	Members block.Members
+	Members region.Members
 }
 
 const orderVariable = "GLOBALFS_TEST_STORAGE_SERVER"

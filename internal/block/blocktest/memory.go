@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Memory is a block.Disk in memory, whose size is limited, whose copies can be spoiled and lost, and which can be slow
+// Memory is a region.Disk in memory, whose size is limited, whose copies can be spoiled and lost, and which can be slow
 // or hang: the simplest correct store, for tests of what stands on stores.
 type Memory struct {
 	mu     sync.Mutex
@@ -25,6 +25,9 @@ type Memory struct {
 	used   int                 // GUARDED_BY mu; bytes
 	failed error               // GUARDED_BY mu
 }
+
+// Big is a size that no test fills, in bytes.
+const Big = 1 << 30
 
 // NewMemory makes a store for size bytes.
 func NewMemory(size int) *Memory {
@@ -224,7 +227,7 @@ func (m *Memory) ids(ctx context.Context, from, to block.ID) ([]block.ID, error)
 	return ids, nil
 }
 
-// Sizes implements block.Disk.
+// Sizes implements region.Disk.
 func (m *Memory) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	err := m.enter(ctx)
 	defer m.mu.Unlock()
@@ -235,7 +238,7 @@ func (m *Memory) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	return sizes, err
 }
 
-// Usage implements block.Disk.
+// Usage implements region.Disk.
 func (m *Memory) Usage() (total, free uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

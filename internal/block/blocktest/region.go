@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/block/ring"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -19,32 +19,32 @@ import (
 const CallTimeout = 2 * time.Second
 
 // Healing is that of the nodes of a Region: all is found and repaired within minutes.
-func Healing() block.Healing {
-	h := block.DefaultHealing()
+func Healing() region.Healing {
+	h := region.DefaultHealing()
 	h.DownAfter, h.RepairInterval, h.RepairPause = 20*time.Second, 2*time.Minute, time.Second
 	h.ScrubPause, h.ScrubBytes = 5*time.Minute, 1<<20
 	return h
 }
 
 // Impatient heals a region within seconds.
-func Impatient() block.Healing {
-	return block.Healing{
+func Impatient() region.Healing {
+	return region.Healing{
 		PingInterval: 100 * time.Millisecond, DownAfter: time.Second,
 		RepairInterval: time.Second, RepairPause: 50 * time.Millisecond, RepairBytes: 256 << 20,
 		ScrubPause: time.Second, ScrubBytes: 256 << 20,
 	}
 }
 
-// Region is a DHT in one process. It is the block.Caller of its clients; its servers, numbered from
+// Region is a DHT in one process. It is the region.Caller of its clients; its servers, numbered from
 // 1 and spread over three datacenters, are started with Run, else they only answer.
 type Region struct {
 	Network
 	Ring   *ring.Ring // of the first members
 	Copies int
 	// Healing is that of servers that are started from now on.
-	Healing block.Healing
-	Disks   map[multicast.ProcessID]block.Disk // GUARDED_BY mu, once servers are added while others run
-	Log     *slog.Logger                       // of the nodes
+	Healing region.Healing
+	Disks   map[multicast.ProcessID]region.Disk // GUARDED_BY mu, once servers are added while others run
+	Log     *slog.Logger                        // of the nodes
 	// Answered, if it is set, is called when a server has answered a request and the answer is not on its way yet. An
 	// error is what the process gets that made the request. 0 is a client. It must be set before servers run.
 	Answered func(from, to multicast.ProcessID, request []byte) error
@@ -59,12 +59,12 @@ type server struct {
 	ended sync.WaitGroup
 
 	mu    sync.Mutex
-	saved block.Members // GUARDED_BY mu; on its disk
+	saved region.Members // GUARDED_BY mu; on its disk
 }
 
 // process is a server from one start to its end.
 type process struct {
-	node  *block.Node
+	node  *region.Node
 	alive context.Context // ends when the process does
 	kill  context.CancelFunc
 }
@@ -73,18 +73,18 @@ type process struct {
 func Datacenter(server multicast.ProcessID) string { return fmt.Sprintf("dc%d", (server-1)%3) }
 
 // NewRegion makes a region with a server for each disk and this many copies.
-func NewRegion(t testing.TB, copies int, disks ...block.Disk) *Region {
+func NewRegion(t testing.TB, copies int, disks ...region.Disk) *Region {
 	r := &Region{
 		Copies:  copies,
 		Healing: Healing(),
-		Disks:   make(map[multicast.ProcessID]block.Disk),
+		Disks:   make(map[multicast.ProcessID]region.Disk),
 		servers: make(map[multicast.ProcessID]*server),
 	}
-	members := block.Members{Version: 1}
+	members := region.Members{Version: 1}
 	var staying []ring.Member
 	for i := range disks {
 		id := multicast.ProcessID(i + 1)
-		members.Servers = append(members.Servers, block.Server{ID: id, Datacenter: Datacenter(id)})
+		members.Servers = append(members.Servers, region.Server{ID: id, Datacenter: Datacenter(id)})
 		staying = append(staying, ring.Member{ID: id, Datacenter: Datacenter(id)})
 	}
 	var err error
@@ -96,8 +96,17 @@ func NewRegion(t testing.TB, copies int, disks ...block.Disk) *Region {
 	return r
 }
 
+// NewMemoryRegion makes a region of n servers in memory that keeps 3 copies.
+func NewMemoryRegion(t testing.TB, n int) *Region {
+	disks := make([]region.Disk, n)
+	for i := range disks {
+		disks[i] = NewMemory(Big)
+	}
+	return NewRegion(t, 3, disks...)
+}
+
 // Add starts a server that knows these members; it is one of them or becomes one later.
-func (r *Region) Add(t testing.TB, id multicast.ProcessID, members block.Members, disk block.Disk) {
+func (r *Region) Add(t testing.TB, id multicast.ProcessID, members region.Members, disk region.Disk) {
 	s := &server{saved: members}
 	p := r.boot(t, id, s, disk)
 	r.mu.Lock()
@@ -106,12 +115,12 @@ func (r *Region) Add(t testing.TB, id multicast.ProcessID, members block.Members
 }
 
 // boot makes the process of a server, which knows what it has saved.
-func (r *Region) boot(t testing.TB, id multicast.ProcessID, s *server, disk block.Disk) (p process) {
+func (r *Region) boot(t testing.TB, id multicast.ProcessID, s *server, disk region.Disk) (p process) {
 	s.mu.Lock()
 	members := s.saved
 	s.mu.Unlock()
 	var err error
-	p.node, err = block.NewNode(block.NodeConfig{
+	p.node, err = region.NewNode(region.Config{
 		Self: id, Members: members, Copies: r.Copies, Disk: disk, Peers: &link{r, id}, CallTimeout: CallTimeout,
 		Healing: r.Healing, Save: s.save, Log: r.Log,
 	})
@@ -120,7 +129,7 @@ func (r *Region) boot(t testing.TB, id multicast.ProcessID, s *server, disk bloc
 	return p
 }
 
-func (s *server) save(m block.Members) error {
+func (s *server) save(m region.Members) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.saved = m
@@ -136,21 +145,21 @@ func (r *Region) process(id multicast.ProcessID) (process, *sync.WaitGroup) {
 }
 
 // Disk gives that of a server; nil if there is none.
-func (r *Region) Disk(id multicast.ProcessID) block.Disk {
+func (r *Region) Disk(id multicast.ProcessID) region.Disk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Disks[id]
 }
 
 // SetDisk gives a server that has crashed another disk.
-func (r *Region) SetDisk(id multicast.ProcessID, disk block.Disk) {
+func (r *Region) SetDisk(id multicast.ProcessID, disk region.Disk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Disks[id] = disk
 }
 
 // Node gives the node of a server; nil if it has crashed.
-func (r *Region) Node(id multicast.ProcessID) *block.Node {
+func (r *Region) Node(id multicast.ProcessID) *region.Node {
 	if p, _ := r.process(id); p.alive.Err() == nil {
 		return p.node
 	}
@@ -199,28 +208,28 @@ func (r *Region) Close() {
 }
 
 // Client is the region as seen by a client near the first of its servers.
-func (r *Region) Client(t testing.TB) *block.Remote {
+func (r *Region) Client(t testing.TB) *region.Remote {
 	var nodes []multicast.ProcessID
 	for _, m := range r.Ring.Members() {
 		nodes = append(nodes, m.ID)
 	}
-	remote, err := block.NewRemote(r, nodes, 4*CallTimeout)
+	remote, err := region.NewRemote(r, nodes, 4*CallTimeout)
 	require.NoError(t, err)
 	return remote
 }
 
-// Call implements block.Caller, for clients.
+// Call implements region.Caller, for clients.
 func (r *Region) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
 	return (&link{r, 0}).Call(ctx, to, request)
 }
 
-// link is the block.Caller of one process; 0: of a client.
+// link is the region.Caller of one process; 0: of a client.
 type link struct {
 	region *Region
 	from   multicast.ProcessID
 }
 
-// Call implements block.Caller.
+// Call implements region.Caller.
 func (l *link) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
 	r := l.region
 	if err := r.pass(ctx, l.from, to); err != nil {

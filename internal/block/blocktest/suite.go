@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -288,6 +289,9 @@ func CheckLeaks(t testing.TB) {
 	})
 }
 
+// ours matches functions of the block packages, not those of their tests.
+var ours = regexp.MustCompile(`/internal/block(/disk|/diskcache|/region)?\.`)
+
 // leaked gives the stacks of the goroutines that the block packages and LevelDB started.
 // One of LevelDB's drains a buffer pool for a second after Close, by design.
 func leaked() string {
@@ -296,7 +300,7 @@ func leaked() string {
 	var left strings.Builder
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
 		_, creator, _ := strings.Cut(stack, "created by ")
-		if strings.Contains(creator, "/internal/block.") || strings.Contains(creator, "goleveldb") && !strings.Contains(stack, "mpoolDrain") {
+		if ours.MatchString(creator) || strings.Contains(creator, "goleveldb") && !strings.Contains(stack, "mpoolDrain") {
 			fmt.Fprintln(&left, stack)
 		}
 	}

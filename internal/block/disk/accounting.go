@@ -1,0 +1,110 @@
+package disk
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/globalfs/globalfs/internal/block/segfile"
+)
+
+// usage is what live blocks take: of a segment, records with their headers; of the index,
+// data.
+type usage struct {
+	bytes  uint64
+	blocks uint64
+}
+
+// held is what is known of one segment.
+type held struct {
+	usage
+	size uint64 // of the file
+}
+
+func (h *held) dead() uint64 { return h.size - min(h.bytes, h.size) }
+
+// deadShare is what part of the file is dead; all of an empty one.
+func (h *held) deadShare() float64 {
+	if h.size == 0 {
+		return 1
+	}
+	return float64(h.dead()) / float64(h.size)
+}
+
+// ledger knows how much of each segment is live. It is in the index too, in each batch that
+// changes it (S6), so that no open has to count.
+type ledger struct {
+	mu       sync.Mutex
+	segments map[uint32]held // GUARDED_BY mu
+	inline   usage           // GUARDED_BY mu
+}
+
+// Stats is what a store holds, and what it did since it was opened.
+type Stats struct {
+	Blocks       uint64 // that Range gives
+	LiveBytes    uint64 // their data
+	DeadBytes    uint64 // of segments: deleted, replaced or torn records and their headers
+	Segments     int
+	SegmentBytes uint64 // size of all segments: live and dead data with headers
+
+	WrittenBytes uint64 // to segments and the journal of the index
+	Compactions  uint64 // segments that went
+	MovedBlocks  uint64 // by compaction
+	MovedBytes   uint64 // their records
+	BadRecords   uint64 // live ones that compaction met and left where they are (S8)
+	Rebuilds     uint64 // of a damaged index
+}
+
+// count fills in what the store holds.
+func (l *ledger) count(s *Stats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Blocks, s.LiveBytes = l.inline.blocks, l.inline.bytes
+	for _, h := range l.segments {
+		s.Blocks += h.blocks
+		s.LiveBytes += h.bytes - h.blocks*segfile.HeaderSize
+		s.DeadBytes += h.dead()
+		s.SegmentBytes += h.size
+	}
+	s.Segments = len(l.segments)
+}
+
+// of gives what is known of a segment; false if it is gone.
+func (l *ledger) of(segment uint32) (held, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h, ok := l.segments[segment]
+	return h, ok
+}
+
+// setSize notes the size of a segment.
+func (l *ledger) setSize(segment uint32, size uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.segments[segment]
+	h.size = size
+	l.segments[segment] = h
+}
+
+// forget drops a segment whose file is gone.
+func (l *ledger) forget(segment uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.segments, segment)
+}
+
+// mostDead gives the segments that due chooses, the one with the largest dead share first.
+func (l *ledger) mostDead(due func(segment uint32, h held) bool) []uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	chosen := make(map[uint32]float64)
+	for segment, h := range l.segments {
+		if due(segment, h) {
+			chosen[segment] = h.deadShare()
+		}
+	}
+	return slices.SortedFunc(maps.Keys(chosen), func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(chosen[b], chosen[a]), cmp.Compare(a, b))
+	})
+}

@@ -1,0 +1,196 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/block/segfile"
+)
+
+// appender writes the last segment. It is used under Store.committing.
+type appender struct {
+	dir    string
+	roll   uint64        // size in bytes at which a segment is full
+	noSync bool          // nothing is made durable before close
+	file   *os.File      // nil: the next record begins segment end.segment
+	end    segfile.Place // where the next record goes
+	broken bool          // something failed: nothing more is appended to file
+}
+
+var errBroken = errors.New("an earlier write to this segment failed")
+
+// begin starts a batch. A batch is in one segment: a full or broken one is left here.
+func (a *appender) begin() error {
+	if a.file == nil || !a.broken && a.end.Offset < a.roll {
+		return nil
+	}
+	return a.leave()
+}
+
+// leave ends the segment: the next record begins another one. It is made durable first, so
+// that only the last has a torn tail; with noSync a loss of power may leave others with one, whose
+// records are bad copies then (S3). What compaction moves is durable in any case.
+func (a *appender) leave() error {
+	if a.file == nil {
+		return nil
+	}
+	if !a.broken && !a.noSync {
+		if err := a.sync(); err != nil {
+			return err
+		}
+	}
+	_ = a.file.Close() // durable, or not needed
+	a.file, a.broken = nil, false
+	a.end = segfile.Place{Segment: a.end.Segment + 1}
+	return nil
+}
+
+// pending is a record on its way into the segment.
+type pending struct {
+	segfile.Record
+	data  []byte
+	moved bool // by compaction
+	head  [segfile.HeaderSize]byte
+	at    segfile.Place // where it is, once written
+	err   error         // why it is not
+}
+
+// write appends records with one call to the kernel. What did not fit whole is cut off, and has
+// its error; if that fails too, the segment is broken.
+func (a *appender) write(records []*pending) {
+	if len(records) == 0 {
+		return
+	}
+	if err := a.ready(); err != nil {
+		for _, r := range records {
+			r.err = err
+		}
+		return
+	}
+	pieces := make([][]byte, 0, 2*len(records))
+	for _, r := range records {
+		r.head = r.Header()
+		pieces = append(pieces, r.head[:], r.data)
+	}
+	written, err := writePieces(a.file, pieces, a.end.Offset)
+	for _, r := range records {
+		if size := uint64(segfile.HeaderSize + len(r.data)); written >= size {
+			written -= size
+			r.at = a.end
+			a.end.Offset += size
+			continue
+		}
+		written, r.err = 0, spaceError(err)
+	}
+	if err != nil {
+		a.broken = a.file.Truncate(int64(a.end.Offset)) != nil
+	}
+}
+
+// ready makes the segment if there is none.
+func (a *appender) ready() error {
+	if a.file == nil {
+		if err := a.create(); err != nil {
+			return err
+		}
+	}
+	if a.broken {
+		return errBroken
+	}
+	return nil
+}
+
+// maxPieces is how many pieces the kernel takes at once, maxWrite from how many bytes on a call
+// should end: larger ones cost twice the processor time for each byte.
+const (
+	maxPieces = 1024
+	maxWrite  = 1 << 20
+)
+
+// nextPieces gives the pieces for one call.
+func nextPieces(pieces [][]byte) [][]byte {
+	size := 0
+	for i, p := range pieces {
+		if size += len(p); size >= maxWrite || i+1 == maxPieces {
+			return pieces[:i+1]
+		}
+	}
+	return pieces
+}
+
+// writePieces writes pieces one behind the other, and gives how many bytes were written.
+func writePieces(file *os.File, pieces [][]byte, at uint64) (written uint64, err error) {
+	for len(pieces) > 0 {
+		n, err := unix.Pwritev(int(file.Fd()), nextPieces(pieces), int64(at+written))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err == nil && n == 0 {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return written, fmt.Errorf("write %s: %w", file.Name(), err)
+		}
+		written += uint64(n)
+		for len(pieces) > 0 && n >= len(pieces[0]) {
+			n -= len(pieces[0])
+			pieces = pieces[1:]
+		}
+		if n > 0 {
+			pieces[0] = pieces[0][n:]
+		}
+	}
+	return written, nil
+}
+
+// create makes the segment of a.end.
+func (a *appender) create() error {
+	path := filepath.Join(a.dir, segfile.Name(a.end.Segment))
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return spaceError(fmt.Errorf("new segment: %w", err))
+	}
+	a.file = file
+	if err := syncDir(a.dir); err != nil {
+		a.broken = true
+		return spaceError(err)
+	}
+	return nil
+}
+
+// sync makes what was appended durable. After an error the kernel may have dropped
+// the pages: the segment is broken.
+func (a *appender) sync() error {
+	if a.file == nil {
+		return nil
+	}
+	if err := unix.Fdatasync(int(a.file.Fd())); err != nil {
+		a.broken = true
+		return spaceError(fmt.Errorf("sync %s: %w", a.file.Name(), err))
+	}
+	return nil
+}
+
+// close ends the appender and makes all that it wrote durable.
+func (a *appender) close() error {
+	if a.file == nil {
+		return nil
+	}
+	err := errors.Join(a.sync(), a.file.Close())
+	a.file = nil
+	return err
+}
+
+// syncDir makes the names in dir durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,243 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/segfile"
+)
+
+// batch is a number of updates that become durable together: planned one by one, written
+// with one call, indexed with one commit.
+type batch struct {
+	store      *Store
+	edit       *edit
+	budget     uint64 // bytes of disk that puts may still use
+	moveBudget uint64 // bytes of disk that compaction may still use: it gives back more
+	steps      []step
+	records    []*pending
+	sharing    []share
+	retiring   []*update
+
+	direct bool // the index changes by more than the places of new records
+	moving bool // records are moved
+
+	movedBlocks, movedBytes uint64
+}
+
+// plan is the state of a block in the middle of a batch, if all of it goes well.
+type plan struct {
+	present bool
+	crc     uint32
+	touched bool     // by this batch
+	record  *pending // that this batch writes; nil: none
+}
+
+// step is one change of the index: to the record or the small block, or to nothing.
+type step struct {
+	id     block.ID
+	record *pending
+	inline *entry
+}
+
+// share says that an update is done if a record could be written.
+type share struct {
+	update *update
+	record *pending
+}
+
+// plan decides what u does. An error that concerns only u is in u.err.
+func (b *batch) plan(u *update) error {
+	for _, id := range u.remove {
+		if err := b.planDelete(id); err != nil {
+			return err
+		}
+	}
+	for i := range u.moves {
+		if err := b.planMove(u, &u.moves[i]); err != nil {
+			return err
+		}
+	}
+	switch {
+	case u.seal != nil:
+		u.err = b.store.sealSegment(*u.seal)
+	case u.retire != nil:
+		b.retiring = append(b.retiring, u)
+	case u.data != nil:
+		return b.planPut(u)
+	}
+	return nil
+}
+
+func (b *batch) planDelete(id block.ID) error {
+	s, err := b.edit.load(id)
+	if err != nil || !s.planned.present {
+		return err
+	}
+	s.planned = plan{touched: true}
+	b.steps = append(b.steps, step{id: id})
+	b.direct = true
+	return nil
+}
+
+func (b *batch) planPut(u *update) error {
+	s, err := b.edit.load(u.id)
+	if err != nil {
+		return err
+	}
+	if done := b.repeats(u, s); done {
+		return nil
+	}
+	size := uint64(len(u.data) + segfile.HeaderSize)
+	if size > b.budget {
+		u.err = fmt.Errorf("put block %v: %w on %s", u.id, block.ErrNoSpace, b.store.config.Dir)
+		return nil
+	}
+	b.budget -= size
+	if len(u.data) <= maxInline {
+		b.steps = append(b.steps, step{id: u.id, inline: &entry{crc: u.crc, inline: u.data}})
+		s.planned = plan{present: true, crc: u.crc, touched: true}
+		b.direct = true
+		return nil
+	}
+	b.append(u, s, &pending{Record: segfile.Record{ID: u.id, Length: uint32(len(u.data)), Sum: u.crc}, data: u.data})
+	return nil
+}
+
+// append plans a record.
+func (b *batch) append(u *update, s *slot, r *pending) {
+	b.records = append(b.records, r)
+	b.sharing = append(b.sharing, share{update: u, record: r})
+	b.steps = append(b.steps, step{id: r.ID, record: r})
+	s.planned = plan{present: true, crc: r.Sum, touched: true, record: r}
+}
+
+// repeats reports whether there is a copy of u's block already, which Put then has to look at, or
+// other bytes, which is ErrConflict. A bad copy counts as none: the put replaces it.
+func (b *batch) repeats(u *update, s *slot) bool {
+	switch p := &s.planned; {
+	case !p.present:
+		return false
+	case p.touched && p.crc != u.crc:
+		u.err = fmt.Errorf("put block %v: %w", u.id, block.ErrConflict)
+		return true
+	case p.touched:
+		if p.record != nil {
+			b.sharing = append(b.sharing, share{update: u, record: p.record})
+		}
+		return true
+	}
+	if u.bad != nil && u.bad.same(&s.entry) {
+		return false
+	}
+	u.found = &entry{}
+	*u.found = s.entry
+	return true
+}
+
+// planMove moves a record, unless its block was deleted or put again meanwhile.
+func (b *batch) planMove(u *update, m *move) error {
+	s, err := b.edit.load(m.ID)
+	if err != nil {
+		return err
+	}
+	if !s.present || s.planned.touched || s.entry.inline != nil || s.entry.at != m.from {
+		return nil
+	}
+	size := uint64(len(m.data) + segfile.HeaderSize)
+	if size > b.moveBudget {
+		u.err = fmt.Errorf("compaction: %w on %s", block.ErrNoSpace, b.store.config.Dir)
+		return nil
+	}
+	b.moveBudget -= size
+	b.moving = true
+	b.append(u, s, &pending{Record: m.Record, data: m.data, moved: true})
+	return nil
+}
+
+// write appends the records, and makes them durable before the index names them (S1). What is
+// moved is always made durable: its old record goes (S7).
+func (b *batch) write() error {
+	s := b.store
+	before := s.appender.end.Offset
+	s.appender.write(b.records)
+	if end := s.appender.end; end.Offset > before {
+		s.written.Add(end.Offset - before)
+		s.index.ledger.setSize(end.Segment, end.Offset)
+	}
+	for _, share := range b.sharing {
+		if err := share.record.err; err != nil {
+			share.update.err = fmt.Errorf("block %v: %w", share.record.ID, err)
+		}
+	}
+	if len(b.records) > 0 && !s.config.NoSync || b.moving || len(b.retiring) > 0 {
+		return s.appender.sync()
+	}
+	return nil
+}
+
+// commit changes the index, together with the new frontier (S1). Small blocks and
+// deletes need its sync; the places of records do not, since Open finds those behind the
+// frontier; that a segment goes needs it in any case (S7). After an error the index
+// may or may not come back with the batch, so the records stay, in a segment that is
+// left as it is.
+func (b *batch) commit() error {
+	s := b.store
+	if len(b.steps) == 0 && len(b.retiring) == 0 {
+		return nil
+	}
+	for i := range b.steps {
+		b.apply(&b.steps[i])
+	}
+	for _, u := range b.retiring {
+		u.err = b.retire(*u.retire)
+	}
+	sync := b.direct && !s.config.NoSync || len(b.edit.retired) > 0
+	err := b.edit.commit(s.appender.end, sync)
+	s.written.Add(uint64(b.edit.changes.batch.Size()))
+	if err != nil {
+		s.appender.broken = s.appender.file != nil
+		var down *indexDown
+		if !errors.As(err, &down) {
+			s.indexFailed = err
+		}
+		return err
+	}
+	s.movedBlocks.Add(b.movedBlocks)
+	s.movedBytes.Add(b.movedBytes)
+	for _, u := range b.retiring {
+		if u.err == nil {
+			u.err = s.removeSegment(*u.retire)
+		}
+	}
+	return nil
+}
+
+// apply does one step. What could not be written is left as it was.
+func (b *batch) apply(do *step) {
+	s := b.edit.blocks[do.id]
+	switch {
+	case do.inline != nil:
+		b.edit.set(do.id, s, do.inline)
+	case do.record == nil:
+		b.edit.drop(do.id, s)
+	case do.record.err == nil:
+		if do.record.moved {
+			b.movedBlocks++
+			b.movedBytes += segfile.HeaderSize + uint64(do.record.Length)
+		}
+		b.edit.set(do.id, s, &entry{crc: do.record.Sum, at: do.record.at, length: do.record.Length})
+	}
+}
+
+// retire plans that a segment goes.
+func (b *batch) retire(segment uint32) error {
+	if left := b.edit.left(segment); left > 0 || segment == b.store.appender.end.Segment {
+		return fmt.Errorf("compaction: %s still has %d blocks: %w", segfile.Name(segment), left, errInUse)
+	}
+	b.edit.retire(segment)
+	return nil
+}
+
+var errInUse = errors.New("segment is in use")

@@ -1,0 +1,136 @@
+package disk
+
+import (
+	"errors"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/segfile"
+)
+
+// edit is a batch of changes to blocks on its way into the index, with what they mean for the
+// ledger. It has one owner, who also is the only one to change the index meanwhile.
+type edit struct {
+	index   *index
+	changes changes
+	blocks  map[block.ID]*slot
+	deltas  map[uint32]usage // added modulo 2^64: what is taken away is added as its complement
+	inline  usage
+	retired []uint32
+}
+
+// slot is a block as the edit leaves it.
+type slot struct {
+	entry   entry
+	present bool
+	planned plan // what a batch means to do with it
+}
+
+func newEdit(x *index) *edit {
+	return &edit{index: x, blocks: make(map[block.ID]*slot), deltas: make(map[uint32]usage)}
+}
+
+// load gives the slot of a block.
+func (e *edit) load(id block.ID) (*slot, error) {
+	if s := e.blocks[id]; s != nil {
+		return s, nil
+	}
+	found, err := e.index.get(id)
+	if err != nil && !errors.Is(err, block.ErrNotFound) {
+		return nil, err
+	}
+	s := &slot{entry: found, present: err == nil}
+	s.planned = plan{present: s.present, crc: found.crc}
+	e.blocks[id] = s
+	return s, nil
+}
+
+// set makes the index name to for a block whose slot is s.
+func (e *edit) set(id block.ID, s *slot, to *entry) {
+	if s.present {
+		e.count(&s.entry, ^uint64(0))
+	}
+	s.entry, s.present = *to, true
+	e.count(to, 1)
+	e.changes.set(id, to)
+}
+
+// drop makes the index forget a block whose slot is s.
+func (e *edit) drop(id block.ID, s *slot) {
+	if s.present {
+		e.count(&s.entry, ^uint64(0))
+		s.entry, s.present = entry{}, false
+		e.changes.drop(id)
+	}
+}
+
+// count adds an entry sign times; ^0 is minus one.
+func (e *edit) count(of *entry, sign uint64) {
+	if of.inline != nil {
+		e.inline.bytes += sign * uint64(len(of.inline))
+		e.inline.blocks += sign
+		return
+	}
+	d := e.deltas[of.at.Segment]
+	d.bytes += sign * (segfile.HeaderSize + uint64(of.length))
+	d.blocks += sign
+	e.deltas[of.at.Segment] = d
+}
+
+// left gives how many live blocks a segment has after the edit.
+func (e *edit) left(segment uint32) uint64 {
+	h, _ := e.index.ledger.of(segment)
+	return h.blocks + e.deltas[segment].blocks
+}
+
+// retire makes the index forget a segment, in which nothing lives.
+func (e *edit) retire(segment uint32) {
+	e.retired = append(e.retired, segment)
+}
+
+// commit writes the edit with the new frontier, and then notes it in the ledger.
+func (e *edit) commit(frontier segfile.Place, sync bool) error {
+	l := &e.index.ledger
+	after := make(map[uint32]usage, len(e.deltas))
+	l.mu.Lock()
+	inline := l.inline.plus(e.inline)
+	for segment, d := range e.deltas {
+		after[segment] = l.segments[segment].plus(d)
+	}
+	l.mu.Unlock()
+
+	bad := inline.negative()
+	for segment, u := range after {
+		e.changes.setUsage(segment, u)
+		bad = bad || u.negative()
+	}
+	if bad {
+		return e.index.damaged("more blocks were removed than there were")
+	}
+	if e.inline != (usage{}) {
+		e.changes.setInline(inline)
+	}
+	for _, segment := range e.retired {
+		e.changes.dropUsage(segment)
+	}
+	e.changes.setFrontier(frontier)
+	if err := e.index.commit(&e.changes, sync); err != nil {
+		return err
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inline = inline
+	for segment, u := range after {
+		h := l.segments[segment]
+		h.usage = u
+		l.segments[segment] = h
+	}
+	return nil
+}
+
+func (u usage) plus(d usage) usage {
+	return usage{bytes: u.bytes + d.bytes, blocks: u.blocks + d.blocks}
+}
+
+// negative reports whether more was taken away than there was.
+func (u usage) negative() bool { return int64(u.bytes) < 0 || int64(u.blocks) < 0 }

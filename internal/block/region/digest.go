@@ -1,0 +1,164 @@
+package region
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// How far one digest goes: so many ids in scope, or so many looked at.
+const (
+	digestIDs = 1024
+	digestAll = 64 << 10
+)
+
+// maxHave is the most ids in one opHave.
+const maxHave = 64
+
+// checkEvery is how many ids are looked at between two looks at the clock.
+const checkEvery = 256
+
+// haveBytes is how many bytes of copies are read for one opHave, about.
+const haveBytes = 8 << 20
+
+// scope is the set of ids that two servers should both have: those that the ring gives to both, as long as
+// these servers are down. It means the same to both only if they know the same members.
+type scope struct {
+	stamp stamp
+	asker multicast.ProcessID
+	down  []multicast.ProcessID
+}
+
+// has reports whether an id is in scope between the asker and self.
+func (s *scope) has(v *view, self multicast.ProcessID, id block.ID) bool {
+	keepers := v.keepers(id, s.down)
+	return slices.Contains(keepers, s.asker) && slices.Contains(keepers, self)
+}
+
+// digest tells sets of ids apart: those in a scope from an id up to to.
+type digest struct {
+	to    block.ID
+	count uint64
+	sum   uint64 // of the hashes of the ids, in any order
+}
+
+func (d *digest) add(id block.ID) {
+	d.count++
+	d.sum += hash(id)
+}
+
+// hash mixes an id well: ids of one writer differ in a few bits (the finalizer of MurmurHash3, over two words).
+func hash(id block.ID) uint64 {
+	return mix(mix(binary.LittleEndian.Uint64(id[:8])+0x9e3779b97f4a7c15) + bits.ReverseBytes64(binary.LittleEndian.Uint64(id[8:])))
+}
+
+func mix(x uint64) uint64 {
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// haveStamp gives the own view if it is of these members.
+func (n *Node) haveStamp(s stamp) (*view, error) {
+	if v := n.view.Load(); v.stamp == s {
+		return v, nil
+	}
+	return nil, errStale
+}
+
+// halfTime is when an answer is cut short: who asks waits CallTimeout.
+func (n *Node) halfTime() time.Time { return time.Now().Add(n.config.CallTimeout / 2) }
+
+// answerDigest gives the digest of the next ids on the own disk that are in scope.
+func (n *Node) answerDigest(ctx context.Context, q *request) ([]byte, error) {
+	v, err := n.haveStamp(q.scope.stamp)
+	if err != nil {
+		return nil, err
+	}
+	end := n.halfTime()
+	d := digest{to: block.LastID}
+	looked := 0
+	for id, err := range n.config.Disk.Range(ctx, q.from, block.LastID) {
+		if err != nil {
+			return nil, err
+		}
+		if q.scope.has(v, n.config.Self, id) {
+			d.add(id)
+		}
+		looked++
+		if d.count == digestIDs || looked == digestAll || looked%checkEvery == 0 && time.Now().After(end) {
+			d.to = id
+			break
+		}
+	}
+	return replyDigest(d), nil
+}
+
+// ownDigest gives the digest of the ids on the own disk from from to to that are in scope with a peer.
+func (n *Node) ownDigest(ctx context.Context, v *view, s *scope, peer multicast.ProcessID, from, to block.ID) (digest, error) {
+	d := digest{to: to}
+	for id, err := range n.config.Disk.Range(ctx, from, to) {
+		if err != nil {
+			return digest{}, err
+		}
+		if s.has(v, peer, id) {
+			d.add(id)
+		}
+	}
+	return d, nil
+}
+
+// answerScope gives one page of the ids on the own disk that are in scope.
+func (n *Node) answerScope(ctx context.Context, q *request) ([]byte, error) {
+	v, err := n.haveStamp(q.scope.stamp)
+	if err != nil || bytes.Compare(q.from[:], q.to[:]) > 0 {
+		return replyIDs(nil, false), err
+	}
+	ids := make([]block.ID, 0, digestIDs)
+	for id, err := range n.config.Disk.Range(ctx, q.from, q.to) {
+		if err != nil {
+			return nil, err
+		}
+		if q.scope.has(v, n.config.Self, id) {
+			ids = append(ids, id)
+		}
+		if len(ids) == digestIDs {
+			break
+		}
+	}
+	return replyIDs(ids, len(ids) == digestIDs), nil
+}
+
+// answerHave says of the first of the ids which are on the own disk; if they are to be read, which of them are good
+// copies. It has the members of who asks when it begins to look (M4).
+func (n *Node) answerHave(ctx context.Context, q *request) ([]byte, error) {
+	if _, err := n.haveStamp(q.stamp); err != nil {
+		return nil, err
+	}
+	sizes, err := n.config.Disk.Sizes(ctx, q.ids)
+	if err != nil {
+		return nil, err
+	}
+	end, read := n.halfTime(), 0
+	have := make([]bool, 0, len(sizes))
+	for i, size := range sizes {
+		good := size > 0
+		if good && q.read {
+			if len(have) > 0 && (read > haveBytes || time.Now().After(end)) {
+				break
+			}
+			read += int(size)
+			if good, err = n.isGood(ctx, q.ids[i]); err != nil {
+				return nil, err
+			}
+		}
+		have = append(have, good)
+	}
+	return replyHave(have), nil
+}

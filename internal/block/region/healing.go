@@ -1,0 +1,105 @@
+package region
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/pause"
+)
+
+// Healing says how a server keeps its region whole.
+type Healing struct {
+	PingInterval time.Duration // a server that was silent so long is pinged
+	DownAfter    time.Duration // a server that was silent so long is down: others take over
+	// RepairInterval is the time between two repair rounds. They also begin when there is a reason, but then RepairPause, and
+	// a few times what the last one has taken, after it. One that has failed is repeated after RepairPause, then twice that, and so on.
+	RepairInterval time.Duration
+	RepairPause    time.Duration
+	RepairBytes    int           // per second that a round moves
+	ScrubPause     time.Duration // between two scrubs of the disk
+	ScrubBytes     int           // per second that a scrub reads
+}
+
+// DefaultHealing is for real clusters.
+func DefaultHealing() Healing {
+	return Healing{
+		PingInterval: 2 * time.Second, DownAfter: time.Minute,
+		RepairInterval: 10 * time.Minute, RepairPause: 5 * time.Second, RepairBytes: 64 << 20,
+		ScrubPause: 24 * time.Hour, ScrubBytes: 8 << 20,
+	}
+}
+
+// Validate says what is wrong.
+func (h *Healing) Validate() error {
+	for name, d := range map[string]time.Duration{
+		"PingInterval": h.PingInterval, "DownAfter": h.DownAfter, "RepairInterval": h.RepairInterval,
+		"RepairPause": h.RepairPause, "ScrubPause": h.ScrubPause,
+	} {
+		if d <= 0 {
+			return fmt.Errorf("healing: %s is %v: use DefaultHealing", name, d)
+		}
+	}
+	switch {
+	case h.DownAfter < 2*h.PingInterval:
+		return fmt.Errorf("healing: DownAfter %v: use two times PingInterval (%v) at least", h.DownAfter, h.PingInterval)
+	case h.RepairPause > h.RepairInterval:
+		return fmt.Errorf("healing: RepairPause %v is longer than RepairInterval %v", h.RepairPause, h.RepairInterval)
+	case h.RepairBytes <= 0 || h.ScrubBytes <= 0:
+		return fmt.Errorf("healing: RepairBytes %d, ScrubBytes %d: use some MiB per second", h.RepairBytes, h.ScrubBytes)
+	}
+	return nil
+}
+
+// restPart is how many times as long as a round the pause after it is at least: rounds look at the whole index.
+const restPart = 3
+
+// limits keep healing from getting in the way of clients.
+type limits struct{ repair, scrub *rate.Limiter }
+
+func newLimits(h *Healing) limits {
+	limiter := func(bytes int) *rate.Limiter { return rate.NewLimiter(rate.Limit(bytes), max(bytes, block.MaxSize)) }
+	return limits{repair: limiter(h.RepairBytes), scrub: limiter(h.ScrubBytes)}
+}
+
+// Run keeps the region whole, as far as this server is concerned, until ctx ends: it watches the other servers, repairs,
+// hands back and scrubs. It returns when all that has ended.
+func (n *Node) Run(ctx context.Context) {
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context){n.watch, n.repairForEver, n.scrubForEver, n.remedyForEver} {
+		loops.Go(func() { loop(ctx) })
+	}
+	loops.Wait()
+}
+
+// repairForEver does one round after the other.
+func (n *Node) repairForEver(ctx context.Context) {
+	rounds := rounds{node: n}
+	h := &n.config.Healing
+	retry := h.RepairPause
+	next := time.NewTimer(retry)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+		case <-next.C:
+		}
+		began := time.Now()
+		wait := h.RepairInterval
+		if rounds.next(ctx) {
+			retry = h.RepairPause
+		} else {
+			wait, retry = retry, min(2*retry, h.RepairInterval)
+		}
+		if pause.For(ctx, max(h.RepairPause, restPart*time.Since(began))) != nil {
+			return
+		}
+		next.Reset(wait)
+	}
+}

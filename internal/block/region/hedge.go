@@ -1,0 +1,161 @@
+package region
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Bounds of hedging.
+const (
+	// minHedgeDelay is the shortest wait for an answer before another server is asked: below it the pauses of a busy
+	// process look like slow servers.
+	minHedgeDelay = 2 * time.Millisecond
+	// maxHedgeDelay is the longest wait, and what it is until enough answers were seen.
+	maxHedgeDelay = 500 * time.Millisecond
+	// hedgeShare is the greatest part of the requests that may be sent twice: a group that is slow since it is
+	// overloaded gets no more than this on top.
+	hedgeShare = 0.05
+	// hedgeBurst is how many may be sent twice in a row.
+	hedgeBurst = 10
+	// hedgeSamples is how many of the last answers the usual time is taken from, and hedgePeriod after how many
+	// answers it is taken again.
+	hedgeSamples = 256
+	hedgePeriod  = 32
+)
+
+// hedging knows how long one group of servers usually takes to answer, and how many requests it may be sent twice.
+type hedging struct {
+	mu     sync.Mutex
+	last   [hedgeSamples]time.Duration // GUARDED_BY mu; of answers, a ring
+	seen   int                         // GUARDED_BY mu; answers
+	wait   time.Duration               // GUARDED_BY mu; for an answer before another server is asked
+	credit float64                     // GUARDED_BY mu; requests that may be sent twice, at most hedgeBurst
+}
+
+func newHedging() *hedging { return &hedging{wait: maxHedgeDelay, credit: hedgeBurst} }
+
+// delay is how long a request that is sent now waits before another server is asked.
+func (h *hedging) delay() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wait
+}
+
+// observe notes how long an answer took: three times the time in which 80 of 100 came is worth another request. (A higher percentile would take
+// a server that is slow one time in ten for the usual.) It is smoothed, so that one bad moment does not switch hedging off.
+func (h *hedging) observe(took time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.credit = min(h.credit+hedgeShare, hedgeBurst)
+	h.last[h.seen%hedgeSamples] = took
+	if h.seen++; h.seen%hedgePeriod != 0 {
+		return
+	}
+	sorted := h.last // a copy
+	known := sorted[:min(h.seen, hedgeSamples)]
+	slices.Sort(known)
+	now := min(max(3*known[len(known)*80/100], minHedgeDelay), maxHedgeDelay)
+	if h.seen == hedgePeriod {
+		h.wait = now
+	} else {
+		h.wait = (3*h.wait + now) / 4
+	}
+}
+
+// take reports whether a request may be sent twice.
+func (h *hedging) take() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.credit < 1 {
+		return false
+	}
+	h.credit--
+	return true
+}
+
+// hedged asks candidates, the best first, until one gives an answer that another would give too: no error, or one that is final.
+// The next one is asked when one has failed; and beside one that takes longer than usual, if h allows it: then the
+// first answer counts, and the other request is cancelled and waited for. So try is called by at most two goroutines at once, and
+// by none when hedged returns. If all fail it gives the last error.
+func hedged[C, T any](ctx context.Context, h *hedging, candidates []C, try func(context.Context, C) (T, error), final func(error) bool) (T, error) {
+	began := time.Now()
+	racing, end := context.WithCancel(ctx)
+	defer end()
+	r := race[C, T]{try: try, final: final, end: end, left: candidates}
+	var second sync.WaitGroup
+	second.Add(1)
+	timer := time.AfterFunc(h.delay(), func() {
+		defer second.Done()
+		if r.running() && h.take() {
+			r.run(racing)
+		}
+	})
+	r.run(racing)
+	if timer.Stop() {
+		second.Done()
+	}
+	second.Wait()
+	if !r.over && ctx.Err() != nil {
+		r.err = ctx.Err()
+	}
+	if r.over {
+		h.observe(time.Since(began))
+	}
+	return r.value, r.err
+}
+
+// race is one call of hedged.
+type race[C, T any] struct {
+	try   func(context.Context, C) (T, error)
+	final func(error) bool
+	end   context.CancelFunc // of what still runs when there is an answer
+
+	mu    sync.Mutex
+	left  []C   // GUARDED_BY mu; not asked yet
+	over  bool  // GUARDED_BY mu; value and err are the answer
+	value T     // GUARDED_BY mu
+	err   error // GUARDED_BY mu; until it is over, of the last one that failed
+}
+
+// run asks one candidate after the other until the race is over or none is left.
+func (r *race[C, T]) run(ctx context.Context) {
+	for {
+		c, ok := r.next(ctx)
+		if !ok {
+			return
+		}
+		r.note(r.try(ctx, c))
+	}
+}
+
+func (r *race[C, T]) next(ctx context.Context) (c C, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over || len(r.left) == 0 || ctx.Err() != nil {
+		return c, false
+	}
+	c, r.left = r.left[0], r.left[1:]
+	return c, true
+}
+
+func (r *race[C, T]) note(value T, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
+	r.err = err
+	if err == nil || r.final(err) {
+		r.over, r.value = true, value
+		r.end()
+	}
+}
+
+// running reports whether another candidate may help.
+func (r *race[C, T]) running() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.over && len(r.left) > 0
+}

@@ -1,0 +1,152 @@
+package region
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Members gives the newest members that this server knows.
+func (n *Node) Members() Members {
+	m := n.view.Load().members
+	m.Servers = slices.Clone(m.Servers)
+	return m
+}
+
+// SetMembers takes newer members; others are ignored. They have been saved when it returns nil, and
+// no copy is dropped any more by older ones (M2). This server must be a member already (M3); Admin sees to that.
+func (n *Node) SetMembers(ctx context.Context, m Members) error {
+	v, err := newView(m, n.config.Copies)
+	if err != nil {
+		return err
+	}
+	if err := n.hold(ctx); err != nil {
+		return err
+	}
+	defer n.release()
+	if !n.view.Load().stamp.before(v.stamp) {
+		return nil
+	}
+	if n.config.Save != nil {
+		if err := n.config.Save(m); err != nil {
+			return fmt.Errorf("save members of version %d: %w", m.Version, err)
+		}
+	}
+	n.view.Store(v)
+	n.peers.forget(v.servers)
+	n.config.Log.Info("the storage servers of the region have changed", "version", m.Version, "servers", len(m.Servers))
+	n.wakeUp()
+	return nil
+}
+
+// hold keeps the members as they are until release.
+func (n *Node) hold(ctx context.Context) error {
+	select {
+	case n.changing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (n *Node) release() { <-n.changing }
+
+// down gives the servers that have not answered for DownAfter, ascending. The slice is shared.
+func (n *Node) down() []multicast.ProcessID {
+	if down := n.absent.Load(); down != nil {
+		return *down
+	}
+	return nil
+}
+
+// others gives the servers but this one, from the next one on: so not all of them ask the same one first.
+func (n *Node) others(v *view) []multicast.ProcessID {
+	at, member := slices.BinarySearch(v.servers, n.config.Self)
+	after := at
+	if member {
+		after++
+	}
+	return slices.Concat(v.servers[after:], v.servers[:at])
+}
+
+// watch pings the servers that have been silent, and notes which ones are down.
+func (n *Node) watch(ctx context.Context) {
+	every := time.NewTicker(n.config.Healing.PingInterval)
+	defer every.Stop()
+	for ctx.Err() == nil {
+		n.pingIdle(ctx)
+		if ctx.Err() == nil { // else nobody could answer
+			n.noteDown()
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (n *Node) pingIdle(ctx context.Context) {
+	var pings sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctx, n.config.Healing.DownAfter/2) // one that hangs shall not make the others seem silent
+	defer cancel()
+	v := n.view.Load()
+	idle := n.peers.idle(n.others(v), n.config.Healing.PingInterval)
+	for _, server := range idle {
+		pings.Go(func() { _ = n.exchange(ctx, server) }) // what matters is when it was heard last
+	}
+	pings.Wait()
+}
+
+// noteDown finds who is down. A change is a reason to repair: to take over, or to hand back.
+func (n *Node) noteDown() {
+	down := n.peers.idle(n.others(n.view.Load()), n.config.Healing.DownAfter)
+	slices.Sort(down)
+	before := n.down()
+	if slices.Equal(down, before) {
+		return
+	}
+	n.absent.Store(&down)
+	n.config.Log.Warn("storage servers that are down have changed: others take over their blocks meanwhile", "down", down, "before", before)
+	n.wakeUp()
+}
+
+// exchange asks a server which members it knows: the older ones of the two become the newer ones.
+func (n *Node) exchange(ctx context.Context, server multicast.ProcessID) error {
+	v := n.view.Load()
+	reply, err := n.peers.call(ctx, server, encodePing(v.stamp))
+	if err != nil {
+		return err
+	}
+	theirs, err := decodePing(reply)
+	if err != nil {
+		return err
+	}
+	switch {
+	case theirs.before(v.stamp):
+		_, err = n.peers.call(ctx, server, encodeSetMembers(&v.members))
+	case v.stamp.before(theirs):
+		if reply, err = n.peers.call(ctx, server, []byte{byte(opMembers)}); err != nil {
+			return err
+		}
+		var m Members
+		if m, err = decodeMembers(reply); err == nil {
+			err = n.SetMembers(ctx, m)
+		}
+	}
+	if err != nil {
+		n.config.Log.Warn("cannot tell or learn who the storage servers are", "server", server, "error", err)
+	}
+	return err
+}
+
+// wakeUp makes the next repair round begin soon.
+func (n *Node) wakeUp() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,228 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Caller reaches the storage servers. The transport is one.
+type Caller interface {
+	// Call sends a request to the Node of a server and gives its reply, which belongs to
+	// who called. It does not change request, and returns soon after ctx ends. An error
+	// says that the server may or may not have done what was asked.
+	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
+}
+
+// suspicion is how long a server that did not answer is asked last.
+const suspicion = 5 * time.Second
+
+// patience is how many times in a row a server may be too slow, when others are asked
+// in its place, before it is suspected.
+const patience = 3
+
+// The usual time of a server that has not answered yet, and the bounds of what is waited
+// before another one is asked too.
+const (
+	firstUsual = 50 * time.Millisecond
+	minUsual   = 5 * time.Millisecond
+	maxUsual   = time.Second
+)
+
+// peers is a Caller that waits for each server a limited time, learns how long each
+// usually takes, and remembers which ones did not answer, so that a hung one delays one call
+// and not all.
+type peers struct {
+	caller  Caller
+	timeout time.Duration
+
+	mu    sync.Mutex
+	known map[multicast.ProcessID]*peer // GUARDED_BY mu
+}
+
+// peer is what is known of one server.
+type peer struct {
+	heard     time.Time     // it answered last, as one that can do its work
+	suspect   time.Time     // it is suspected until then
+	mean      time.Duration // of the time of an answer; 0: not known
+	deviation time.Duration
+	late      int // times in a row that somebody else had answered before it
+}
+
+func newPeers(caller Caller, timeout time.Duration) *peers {
+	return &peers{caller: caller, timeout: timeout, known: make(map[multicast.ProcessID]*peer)}
+}
+
+// peer gives the state of a server. The caller holds mu.
+func (p *peers) peer(id multicast.ProcessID) *peer {
+	s := p.known[id]
+	if s == nil {
+		s = &peer{heard: time.Now()}
+		p.known[id] = s
+	}
+	return s
+}
+
+// call gives a good reply; ErrUnavailable if there was no reply; the
+// error of ctx if that has ended; or the error that the server answered.
+func (p *peers) call(ctx context.Context, to multicast.ProcessID, request []byte) (reply []byte, err error) {
+	attempt, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	reply, err = p.caller.Call(attempt, to, request)
+	if err != nil {
+		return nil, p.gaveUp(ctx, to, err)
+	}
+	err = replyErr(reply)
+	p.answered(to, err)
+	return reply, err
+}
+
+// try does something on this server itself as if it were a call: the own disk may be hung too.
+func (p *peers) try(ctx context.Context, self multicast.ProcessID, do func(context.Context) error) error {
+	attempt, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	err := do(attempt)
+	if err != nil && attempt.Err() != nil {
+		return p.gaveUp(ctx, self, err)
+	}
+	p.answered(self, err)
+	return err
+}
+
+// gaveUp suspects a server that did not answer, unless it was the caller that gave up.
+func (p *peers) gaveUp(ctx context.Context, to multicast.ProcessID, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	p.passOver(to)
+	return fmt.Errorf("storage server %d: %w: %w", to, block.ErrUnavailable, err)
+}
+
+// passOver suspects a server: it is asked last for a while.
+func (p *peers) passOver(id multicast.ProcessID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.peer(id).suspect = time.Now().Add(suspicion)
+}
+
+// answered notes an answer, which may be an error.
+func (p *peers) answered(to multicast.ProcessID, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.peer(to)
+	s.suspect, s.late = time.Time{}, 0
+	if err == nil || !errors.Is(err, errFailed) && !errors.Is(err, block.ErrUnavailable) {
+		s.heard = time.Now()
+	}
+}
+
+// order gives servers with the suspected ones moved to the end.
+func (p *peers) order(servers []multicast.ProcessID) []multicast.ProcessID {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	suspected := func(id multicast.ProcessID) int {
+		if s := p.known[id]; s != nil && now.Before(s.suspect) {
+			return 1
+		}
+		return 0
+	}
+	if !slices.ContainsFunc(servers, func(id multicast.ProcessID) bool { return suspected(id) == 1 }) {
+		return servers
+	}
+	servers = slices.Clone(servers)
+	slices.SortStableFunc(servers, func(a, b multicast.ProcessID) int { return suspected(a) - suspected(b) })
+	return servers
+}
+
+// usual is how long most answers of a server take: when it has passed, another server is asked too.
+func (p *peers) usual(id multicast.ProcessID) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(p.peer(id).usual(), p.timeout)
+}
+
+func (s *peer) usual() time.Duration {
+	if s.mean == 0 {
+		return firstUsual
+	}
+	return min(max(s.mean+4*s.deviation, minUsual), maxUsual)
+}
+
+// took notes how long a server took to answer.
+func (p *peers) took(id multicast.ProcessID, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.peer(id).note(d)
+}
+
+// note smooths times as TCP does (RFC 6298): the mean and four deviations are about the
+// highest of a hundred.
+func (s *peer) note(d time.Duration) {
+	if s.mean == 0 {
+		s.mean, s.deviation = max(d, 1), d/2
+		return
+	}
+	s.deviation += ((s.mean - d).Abs() - s.deviation) / 4
+	s.mean += (d - s.mean) / 8
+}
+
+// outrun notes that another server answered first, after d.
+func (p *peers) outrun(id multicast.ProcessID, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.peer(id)
+	if d >= s.usual() {
+		s.note(d) // it takes so long at least
+		s.tardy()
+	}
+}
+
+// abandoned notes that a server was not waited for any more, as it had been too slow.
+func (p *peers) abandoned(id multicast.ProcessID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.peer(id).tardy()
+}
+
+// tardy suspects a server that is too slow again and again.
+func (s *peer) tardy() {
+	if s.late++; s.late >= patience {
+		s.late, s.suspect = 0, time.Now().Add(suspicion)
+	}
+}
+
+// idle gives those of servers that have not been heard for d.
+func (p *peers) idle(servers []multicast.ProcessID, d time.Duration) []multicast.ProcessID {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var idle []multicast.ProcessID
+	for _, id := range servers {
+		if now.Sub(p.peer(id).heard) >= d {
+			idle = append(idle, id)
+		}
+	}
+	return idle
+}
+
+// forget drops what is known of servers that are no members any more, and begins to
+// know the others: a new one counts as heard now.
+func (p *peers) forget(but []multicast.ProcessID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.known {
+		if !slices.Contains(but, id) {
+			delete(p.known, id)
+		}
+	}
+	for _, id := range but {
+		p.peer(id)
+	}
+}

@@ -1,0 +1,237 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// slowPart is the part of CallTimeout after which another server is asked to stand in for one that has not
+// stored its copy yet. If both store it, the one that does not own the block hands it back.
+const slowPart = 8
+
+// put makes the copies of a block, in parallel: on its owners, and for each of them that
+// fails or is slow on one who follows in the ring's order.
+func (n *Node) put(ctx context.Context, b *block.Block) error {
+	if err := verify(b); err != nil {
+		return err
+	}
+	v := n.view.Load()
+	storing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	servers := n.lastDown(n.peers.order(v.ring.Walk(b.ID)))
+	p := placement{
+		node: n, ctx: storing, servers: servers, events: make(chan placed, 2*len(servers)),
+		frame: encodeStore(b),
+	}
+	p.run(v.copies)
+	if p.copies < v.copies {
+		return fmt.Errorf("put block %v: %d of %d copies: %w", b.ID, p.copies, v.copies, p.why(ctx))
+	}
+	return nil
+}
+
+// lastDown moves the servers that are down to the end.
+func (n *Node) lastDown(servers []multicast.ProcessID) []multicast.ProcessID {
+	down := n.down()
+	if len(down) == 0 {
+		return servers
+	}
+	late := func(p multicast.ProcessID) int {
+		if slices.Contains(down, p) {
+			return 1
+		}
+		return 0
+	}
+	servers = slices.Clone(servers)
+	slices.SortStableFunc(servers, func(a, b multicast.ProcessID) int { return late(a) - late(b) })
+	return servers
+}
+
+// placement is one put on its way. Only the goroutine that runs it touches its fields.
+type placement struct {
+	node    *Node
+	ctx     context.Context
+	frame   []byte                // opStore
+	servers []multicast.ProcessID // not tried yet
+	events  chan placed           // room for two of each server
+	copies  int
+	errs    []error // of the servers that failed
+}
+
+// placed is what became of one copy.
+type placed struct {
+	late     bool // it is not known yet
+	replaced bool // somebody stands in for it, as it was late
+	err      error
+}
+
+// run places copies until there are enough or nobody is left. A conflict ends it: no server may have two
+// blocks with one id.
+func (p *placement) run(copies int) {
+	pending := 0
+	for range copies {
+		pending += p.next()
+	}
+	for pending > 0 && p.copies < copies {
+		e := <-p.events
+		switch {
+		case e.late:
+			pending += p.next()
+			continue
+		case e.err == nil:
+			p.copies++
+		default:
+			p.errs = append(p.errs, e.err)
+			if errors.Is(e.err, block.ErrConflict) {
+				p.servers = nil
+			}
+			if !e.replaced {
+				pending += p.next()
+			}
+		}
+		pending--
+	}
+}
+
+// next begins to store a copy on the next server, and gives 1; 0 if there is none.
+func (p *placement) next() int {
+	if len(p.servers) == 0 || p.ctx.Err() != nil {
+		return 0
+	}
+	server := p.servers[0]
+	p.servers = p.servers[1:]
+	n, ctx, events, frame := p.node, p.ctx, p.events, p.frame
+	n.stragglers.Go(func() {
+		late := time.AfterFunc(n.config.CallTimeout/slowPart, func() { events <- placed{late: true} })
+		err := n.storeAt(ctx, server, frame)
+		replaced := !late.Stop()
+		if replaced && ctx.Err() != nil {
+			n.peers.abandoned(server)
+		}
+		events <- placed{err: err, replaced: replaced}
+	})
+	return 1
+}
+
+// storeAt stores the block of an opStore on a server.
+func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []byte) error {
+	if server == n.config.Self {
+		return n.peers.try(ctx, server, func(ctx context.Context) error {
+			q, err := decodeRequest(frame)
+			if err != nil {
+				return err
+			}
+			return n.take(ctx, &q.block)
+		})
+	}
+	_, err := n.peers.call(ctx, server, frame)
+	return err
+}
+
+// why gives the error that tells most about too few copies.
+func (p *placement) why(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, kind := range []error{block.ErrConflict, block.ErrNoSpace} {
+		if i := slices.IndexFunc(p.errs, func(err error) bool { return errors.Is(err, kind) }); i >= 0 {
+			return p.errs[i]
+		}
+	}
+	return fmt.Errorf("%w: %w", block.ErrUnavailable, errors.Join(p.errs...))
+}
+
+// replace puts a good copy in the place of bad ones: a put replaces a bad copy (B2). Who
+// asked for the block gets it in any case; what cannot be replaced now is tried again by
+// the next get, and by the scrub.
+func (n *Node) replace(ctx context.Context, id block.ID, reply []byte, bad []multicast.ProcessID) {
+	if len(bad) == 0 {
+		return
+	}
+	b, err := decodeBlock(id, reply)
+	if err != nil {
+		return // the copy went bad in memory: whoever receives it will find out
+	}
+	frame := encodeStore(&b)
+	for _, server := range bad {
+		if err := n.storeAt(ctx, server, frame); err != nil {
+			n.config.Log.Warn("cannot replace corrupt block", "block", id, "server", server, "error", err)
+		} else {
+			n.counts.replaced.Add(1)
+			n.config.Log.Info("replaced corrupt block", "block", id, "server", server)
+		}
+	}
+}
+
+// delete removes all copies of blocks, wherever they are: also servers that own none
+// may have stood in for an owner, or are leaving.
+func (n *Node) delete(ctx context.Context, ids []block.ID) error {
+	var g errgroup.Group
+	frame := encodeDelete(opDrop, ids)
+	down := n.down()
+	for _, server := range n.view.Load().servers {
+		g.Go(func() error {
+			switch {
+			case server == n.config.Self:
+				return n.config.Disk.Delete(ctx, ids)
+			case slices.Contains(down, server): // not waited for: what it brings back is garbage (B6)
+				return fmt.Errorf("storage server %d is down: %w", server, block.ErrUnavailable)
+			}
+			_, err := n.peers.call(ctx, server, frame)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// stragglers are the goroutines of requests that were answered before they ended: they were cancelled, and wait
+// for a disk or a caller to notice.
+type stragglers struct {
+	mu      sync.Mutex
+	running int           // GUARDED_BY mu
+	none    chan struct{} // GUARDED_BY mu; closed when running becomes 0, if somebody waits
+}
+
+// Go runs f in a goroutine.
+func (s *stragglers) Go(f func()) {
+	s.mu.Lock()
+	s.running++
+	s.mu.Unlock()
+	go func() {
+		defer s.done()
+		f()
+	}()
+}
+
+func (s *stragglers) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running--; s.running == 0 && s.none != nil {
+		close(s.none)
+		s.none = nil
+	}
+}
+
+// Wait returns when none runs.
+func (s *stragglers) Wait() {
+	s.mu.Lock()
+	if s.running == 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.none == nil {
+		s.none = make(chan struct{})
+	}
+	none := s.none
+	s.mu.Unlock()
+	<-none
+}

@@ -1,0 +1,140 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Remote is the Store that is a region's DHT, as its clients see it. Each request goes
+// to one server, the nearest that answers, which does it for the whole region. A get that takes longer
+// than usual is sent to a second one too (hedged), and the slow server is then asked last for a while. Puts are
+// not: they would carry up to MaxSize bytes twice to a region that makes its copies elsewhere by itself if a server is slow.
+type Remote struct {
+	nodes   atomic.Pointer[[]multicast.ProcessID]
+	peers   *peers
+	hedging *hedging // of gets
+}
+
+// NewRemote makes the store of the region with these servers, the nearest first. A
+// server that has not answered after timeout is given up for the next one: timeout
+// should be a few times the CallTimeout of the servers, which wait for each other.
+func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration) (*Remote, error) {
+	if len(nodes) == 0 || timeout <= 0 {
+		return nil, fmt.Errorf("remote blocks: %d servers, timeout %v: use at least one of each", len(nodes), timeout)
+	}
+	r := &Remote{peers: newPeers(caller, timeout), hedging: newHedging()}
+	nodes = slices.Clone(nodes)
+	r.nodes.Store(&nodes)
+	return r, nil
+}
+
+// SetServers says which servers the region has now, the nearest first.
+func (r *Remote) SetServers(nodes []multicast.ProcessID) {
+	if len(nodes) > 0 {
+		nodes = slices.Clone(nodes)
+		r.nodes.Store(&nodes)
+	}
+}
+
+// Put implements block.Store. The region has its copies when Put returns nil.
+func (r *Remote) Put(ctx context.Context, b block.Block) error {
+	if err := b.CheckSize(); err != nil {
+		return err
+	}
+	return r.ask(ctx, b.Frame())
+}
+
+// Get implements block.Store.
+func (r *Remote) Get(ctx context.Context, id block.ID, into []byte) ([]byte, error) {
+	reply, err := r.get(ctx, encodeGet(opGet, id))
+	if err != nil {
+		return nil, err
+	}
+	b, err := decodeBlock(id, reply)
+	if err != nil {
+		return nil, err
+	}
+	return block.Into(into, b.Data), nil
+}
+
+// get sends a request that may be sent twice.
+func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	reply, err := hedged(ctx, r.hedging, r.peers.order(*r.nodes.Load()), func(racing context.Context, node multicast.ProcessID) ([]byte, error) {
+		began := time.Now()
+		reply, err := r.peers.call(racing, node, request)
+		if err != nil && racing.Err() != nil && ctx.Err() == nil && time.Since(began) >= r.hedging.delay() {
+			r.peers.passOver(node)
+		}
+		return reply, err
+	}, isFinal)
+	if err == nil || isFinal(err) || ctx.Err() != nil {
+		return reply, err
+	}
+	return nil, r.unavailable(err)
+}
+
+// Delete implements block.Store. Blocks may be deleted in part if it fails.
+func (r *Remote) Delete(ctx context.Context, ids []block.ID) error {
+	for some := range slices.Chunk(ids, maxIDs) {
+		if err := r.ask(ctx, encodeDelete(opDelete, some)); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// ask sends a request to one server after the other until one gives an answer that
+// another would give too.
+func (r *Remote) ask(ctx context.Context, request []byte) error {
+	var last error
+	for _, node := range r.peers.order(*r.nodes.Load()) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_, err := r.peers.call(ctx, node, request)
+		if err == nil || isFinal(err) || ctx.Err() != nil {
+			return err
+		}
+		last = err
+	}
+	return r.unavailable(last)
+}
+
+// unavailable is the error when every server has failed, the last one with last.
+func (r *Remote) unavailable(last error) error {
+	return fmt.Errorf("all %d storage servers of the region: %w: %w", len(*r.nodes.Load()), block.ErrUnavailable, last)
+}
+
+// isFinal reports whether err is the answer of a whole region.
+func isFinal(err error) bool {
+	return errors.Is(err, block.ErrNotFound) || errors.Is(err, block.ErrCorrupt) || errors.Is(err, block.ErrNoSpace) ||
+		errors.Is(err, block.ErrConflict) || errors.Is(err, block.ErrForbidden)
+}
+
+// Range implements block.Store. It asks every server; if one does not answer, its error
+// comes after the ids of the others.
+func (r *Remote) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID, error] {
+	nodes := r.servers(ctx)
+	all := make([]iter.Seq2[block.ID, error], len(nodes))
+	for i, node := range nodes {
+		all[i] = block.IDs(from, to, func(from block.ID) ([]block.ID, bool, error) {
+			reply, err := r.peers.call(ctx, node, encodeList(from, to))
+			if err != nil {
+				return nil, false, err
+			}
+			return decodeIDs(reply)
+		})
+	}
+	return block.Merge(all)
+}

@@ -1,0 +1,103 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// servers gives all servers of the region as one that answers knows them, and asks these from now on: in the order that was
+// given at the start, those that have joined since at the end.
+func (r *Remote) servers(ctx context.Context) []multicast.ProcessID {
+	known := *r.nodes.Load()
+	for _, node := range r.peers.order(known) {
+		reply, err := r.peers.call(ctx, node, []byte{byte(opMembers)})
+		if err != nil {
+			continue
+		}
+		m, err := decodeMembers(reply)
+		if err != nil {
+			continue
+		}
+		nodes := slices.DeleteFunc(slices.Clone(known), func(id multicast.ProcessID) bool { return !m.has(id) })
+		for _, s := range m.Servers {
+			if !slices.Contains(nodes, s.ID) {
+				nodes = append(nodes, s.ID)
+			}
+		}
+		r.nodes.Store(&nodes)
+		return nodes
+	}
+	return known
+}
+
+// has reports whether a server is a member, be it leaving.
+func (m *Members) has(id multicast.ProcessID) bool {
+	return slices.ContainsFunc(m.Servers, func(s Server) bool { return s.ID == id })
+}
+
+// each asks all servers at once and calls use with each good reply, one after the other. It fails if none answers.
+func (r *Remote) each(ctx context.Context, request []byte, use func(reply []byte) error) error {
+	type answer struct {
+		reply []byte
+		err   error
+	}
+	nodes := r.servers(ctx)
+	answers := make(chan answer, len(nodes))
+	for _, node := range nodes {
+		go func() {
+			reply, err := r.peers.call(ctx, node, request)
+			answers <- answer{reply, err}
+		}()
+	}
+	var errs []error
+	for range nodes {
+		a := <-answers
+		if a.err == nil {
+			a.err = use(a.reply)
+		}
+		if a.err != nil {
+			errs = append(errs, a.err)
+		}
+	}
+	if len(errs) == len(nodes) {
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+// Usage adds up the disks of the servers that answer, in bytes of disk, and says how many these are: a region that
+// keeps r copies has room for an r-th of that. It fails if none answers.
+func (r *Remote) Usage(ctx context.Context) (total, free uint64, servers int, err error) {
+	err = r.each(ctx, []byte{byte(opUsage)}, func(reply []byte) error {
+		t, f, err := decodeUsage(reply)
+		if err == nil {
+			total, free, servers = total+t, free+f, servers+1
+		}
+		return err
+	})
+	return total, free, servers, err
+}
+
+// Sizes gives the length of each block in bytes, 0 of one of which no server that answers has a copy. It fails if none answers.
+func (r *Remote) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
+	sizes := make([]uint32, 0, len(ids))
+	for some := range slices.Chunk(ids, maxSizes) {
+		largest := make([]uint32, len(some))
+		err := r.each(ctx, encodeSizes(some), func(reply []byte) error {
+			theirs, err := decodeSizes(len(some), reply)
+			for i, size := range theirs {
+				largest[i] = max(largest[i], size)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		sizes = append(sizes, largest...)
+	}
+	return sizes, nil
+}

@@ -1,0 +1,58 @@
+package region
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/block"
+)
+
+// Role is what the network has proved of who makes a request. Each may what those before it may.
+type Role uint8
+
+// The roles.
+const (
+	RoleNobody  Role = iota // nothing
+	RoleClient              // store blocks, get those whose ids it knows, ask for the state of the region
+	RoleTrusted             // delete blocks and list them, as a client that speaks for all users
+	RoleAdmin               // change the members
+	RoleServer              // all that servers ask each other
+)
+
+var roleNames = [...]string{"nobody", "a client", "a client that speaks for everybody", "an operator", "a server of the cluster"}
+
+// String names the role for people.
+func (r Role) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}
+
+// role is the least that a request must come from. What is not listed is for servers.
+func (o op) role() Role {
+	switch o {
+	case opPut, opGet, opMembers, opUsage, opStatus:
+		return RoleClient
+	case opDelete, opList, opSizes:
+		return RoleTrusted
+	case opSetMembers:
+		return RoleAdmin
+	}
+	return RoleServer
+}
+
+// authorize refuses what the caller may not ask for.
+func (n *Node) authorize(ctx context.Context, q *request) error {
+	if n.config.Role == nil {
+		return nil
+	}
+	is := n.config.Role(ctx)
+	if least := q.op.role(); is < least {
+		return fmt.Errorf("block request %d is from %v: it takes %v: %w", q.op, is, least, block.ErrForbidden)
+	}
+	if id := q.block.ID; q.op == opPut && is == RoleClient && (id.Session() == 0 || id.Counter() == 0) {
+		return fmt.Errorf("put block %v: no write names a block like this: %w", id, block.ErrForbidden)
+	}
+	return nil
+}

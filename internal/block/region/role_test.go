@@ -1,0 +1,57 @@
+package region
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// leastRole is who may make each request: one who is not listed here may not.
+var leastRole = map[op]Role{
+	opPut: RoleClient, opGet: RoleClient, opMembers: RoleClient, opUsage: RoleClient, opStatus: RoleClient,
+	opDelete: RoleTrusted, opList: RoleTrusted, opSizes: RoleTrusted, opSetMembers: RoleAdmin,
+	opStore: RoleServer, opFetch: RoleServer, opDrop: RoleServer, opPing: RoleServer, opDigest: RoleServer, opScope: RoleServer, opHave: RoleServer,
+}
+
+func TestRequestsTakeARole(t *testing.T) {
+	id := posix.MakeBlockID(1, 2, 3)
+	for o := opPut; o < opEnd; o++ {
+		least, listed := leastRole[o]
+		require.True(t, listed, "who may make request %d?", o)
+		for role := RoleNobody; role <= RoleServer; role++ {
+			n := &Node{config: Config{Role: func(context.Context) Role { return role }}}
+			err := n.authorize(t.Context(), &request{op: o, id: id, block: block.Block{ID: id}})
+			if role >= least {
+				require.NoError(t, err, "request %d of %v", o, role)
+			} else {
+				require.ErrorIs(t, err, block.ErrForbidden, "request %d of %v", o, role)
+			}
+		}
+		require.NoError(t, (&Node{}).authorize(t.Context(), &request{op: o}), "nobody proves who he is")
+	}
+}
+
+// A client can only put what a write could name.
+func TestPutsOfClientsArePlausible(t *testing.T) {
+	for role, allowed := range map[Role]bool{RoleClient: false, RoleTrusted: true, RoleServer: true} {
+		n := &Node{config: Config{Role: func(context.Context) Role { return role }}}
+		for _, id := range []block.ID{{}, posix.MakeBlockID(1, 0, 3), posix.MakeBlockID(1, 2, 0)} {
+			require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opPut, block: block.Block{ID: id}}) == nil, "%v", role)
+		}
+	}
+}
+
+// The answer says what is wrong, and survives the wire.
+func TestForbiddenIsAnswered(t *testing.T) {
+	n := &Node{config: Config{Role: func(context.Context) Role { return RoleClient }}}
+	reply, err := n.Handle(t.Context(), encodeDelete(opDelete, []block.ID{{1}}))
+	require.NoError(t, err)
+	err = replyErr(reply)
+	require.ErrorIs(t, err, block.ErrForbidden)
+	require.ErrorContains(t, err, "from a client: it takes a client that speaks for everybody")
+	require.True(t, isFinal(err), "no other server would answer otherwise")
+}

@@ -1,0 +1,267 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/ring"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// A block that no owner has is looked for everywhere, again and again: it may move from a
+// server that is asked later to one that was asked before. It is not there if this many
+// sweeps in a row found all servers with the same members and none with the block (M4).
+const quietSweeps = 3
+
+// maxSweeps bounds the sweeps of one search while members change.
+const maxSweeps = 10
+
+// search is one look for a block in the region.
+type search struct {
+	node    *Node
+	id      block.ID
+	bad     []multicast.ProcessID         // their copies are corrupt
+	missing []multicast.ProcessID         // they do not have it
+	failed  map[multicast.ProcessID]error // they do not tell
+}
+
+// find gives the reply with a good copy: the own one of an owner, else that of the first one that answers, else any.
+// Copies found bad on the way are replaced, and owners found without one are noted for repair.
+func (n *Node) find(ctx context.Context, id block.ID) ([]byte, error) {
+	s := search{node: n, id: id}
+	reply, err := s.find(ctx)
+	if err == nil {
+		n.replace(ctx, id, reply, s.bad)
+		n.noteMissing(id, s.missing)
+	}
+	return reply, err
+}
+
+// find gives the reply with a good copy.
+func (s *search) find(ctx context.Context) ([]byte, error) {
+	reply := s.ask(ctx, s.node.nearest(s.id), false)
+	if reply == nil && ctx.Err() == nil {
+		reply = s.sweep(ctx)
+	}
+	switch {
+	case reply != nil:
+		return reply, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return nil, s.why()
+}
+
+// nearest gives who is likely to have a block: those who keep it and those who stand in for them, the suspected
+// ones last; this server first if it keeps it, as its disk is near.
+func (n *Node) nearest(id block.ID) []multicast.ProcessID {
+	v := n.view.Load()
+	likely := n.peers.order(v.ring.OwnersAmong(id, ring.Placed, n.down()))
+	at := slices.Index(likely, n.config.Self)
+	if at <= 0 || at >= v.copies {
+		return likely
+	}
+	return slices.Concat(likely[at:at+1], likely[:at], likely[at+1:])
+}
+
+// answer is what one server said.
+type answer struct {
+	server multicast.ProcessID
+	reply  []byte
+	err    error
+}
+
+// ask gives the first good copy of servers, nil if there is none. It asks one, and the next one when
+// that has none or has not answered for longer than it usually takes. Those that lose are cancelled, not waited for; nor
+// are, unless patient, those that are late when there is nobody else to ask.
+func (s *search) ask(ctx context.Context, servers []multicast.ProcessID, patient bool) []byte {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(servers))
+	late := time.NewTimer(time.Hour)
+	defer late.Stop()
+	pending := 0
+	for {
+		if pending == 0 && len(servers) == 0 {
+			return nil
+		}
+		next := pending == 0
+		if !next {
+			select {
+			case a := <-answers:
+				pending--
+				if a.err == nil {
+					return a.reply
+				}
+				s.note(a)
+				next = true
+			case <-late.C:
+				next = true
+				if len(servers) == 0 && !patient {
+					return nil
+				}
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if next && len(servers) > 0 {
+			late.Reset(s.start(asking, servers[0], answers))
+			servers, pending = servers[1:], pending+1
+		}
+	}
+}
+
+// start asks one server, and gives how long it usually takes.
+func (s *search) start(ctx context.Context, server multicast.ProcessID, answers chan<- answer) time.Duration {
+	n, id := s.node, s.id // s may be gone before the answer comes
+	n.stragglers.Go(func() {
+		begin := time.Now()
+		reply, err := n.copyOf(ctx, id, server)
+		if ctx.Err() != nil {
+			n.peers.outrun(server, time.Since(begin))
+		} else if err == nil {
+			n.peers.took(server, time.Since(begin))
+		}
+		answers <- answer{server, reply, err}
+	})
+	return n.peers.usual(server)
+}
+
+// copyOf gives the reply with the verified copy of one server.
+func (n *Node) copyOf(ctx context.Context, id block.ID, server multicast.ProcessID) (reply []byte, err error) {
+	if server == n.config.Self {
+		err = n.peers.try(ctx, server, func(ctx context.Context) (err error) {
+			reply, err = n.fetch(ctx, id)
+			return err
+		})
+		return reply, err
+	}
+	if reply, err = n.peers.call(ctx, server, encodeGet(opFetch, id)); err == nil {
+		_, err = decodeBlock(id, reply)
+	}
+	return reply, err
+}
+
+// note keeps why a server gave no good copy.
+func (s *search) note(a answer) {
+	switch {
+	case errors.Is(a.err, block.ErrCorrupt):
+		s.node.config.Log.Warn("corrupt block", "block", s.id, "server", a.server, "error", a.err)
+		s.bad = append(s.bad, a.server)
+	case errors.Is(a.err, block.ErrNotFound):
+		s.missing = append(s.missing, a.server)
+	default:
+		s.fail(a.server, a.err)
+	}
+}
+
+func (s *search) fail(server multicast.ProcessID, err error) {
+	if s.failed == nil {
+		s.failed = make(map[multicast.ProcessID]error)
+	}
+	s.failed[server] = err
+}
+
+// sweep asks all servers whether they have the block until one gives it; nil if none does, which is sure
+// unless failed says more.
+func (s *search) sweep(ctx context.Context) []byte {
+	clear(s.failed)
+	quiet := 0
+	for range maxSweeps {
+		v := s.node.view.Load()
+		holders, stale := s.holders(ctx, v)
+		if len(holders) > 0 {
+			if reply := s.ask(ctx, holders, true); reply != nil || ctx.Err() != nil {
+				return reply
+			}
+			continue
+		}
+		for _, server := range stale {
+			if err := s.node.exchange(ctx, server); err != nil {
+				s.fail(server, err)
+			}
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if quiet++; len(stale) > 0 || s.node.view.Load() != v {
+			quiet = 0
+		}
+		if quiet == quietSweeps {
+			return nil
+		}
+	}
+	s.fail(s.node.config.Self, errStale)
+	return nil
+}
+
+// holders gives one who says to have the block and is not known to have a bad copy; if there is none, who
+// knows other members. Servers that have failed before are not asked again.
+func (s *search) holders(ctx context.Context, v *view) (holders, stale []multicast.ProcessID) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n, id := s.node, s.id
+	servers := slices.DeleteFunc(v.order(id), func(p multicast.ProcessID) bool {
+		return s.failed[p] != nil || slices.Contains(s.bad, p)
+	})
+	answers := make(chan answer, len(servers))
+	for _, server := range servers {
+		n.stragglers.Go(func() {
+			err := n.has(asking, v, server, id)
+			answers <- answer{server: server, err: err}
+		})
+	}
+	for range servers {
+		a := <-answers
+		switch {
+		case a.err == nil:
+			return []multicast.ProcessID{a.server}, nil
+		case errors.Is(a.err, errStale):
+			stale = append(stale, a.server)
+		case !errors.Is(a.err, block.ErrNotFound):
+			s.fail(a.server, a.err)
+		}
+	}
+	return nil, stale
+}
+
+// has gives nil if a server has a copy, good or not, and ErrNotFound if it has none.
+func (n *Node) has(ctx context.Context, v *view, server multicast.ProcessID, id block.ID) error {
+	var have []bool
+	var err error
+	if server == n.config.Self {
+		err = n.peers.try(ctx, server, func(ctx context.Context) error {
+			sizes, err := n.config.Disk.Sizes(ctx, []block.ID{id})
+			have = []bool{err == nil && sizes[0] > 0}
+			return err
+		})
+	} else {
+		var reply []byte
+		if reply, err = n.peers.call(ctx, server, encodeHave(v.stamp, false, []block.ID{id})); err == nil {
+			have, err = decodeHave(1, reply)
+		}
+	}
+	if err == nil && !have[0] {
+		return block.ErrNotFound
+	}
+	return err
+}
+
+// why gives the error of a search that found nothing (B5).
+func (s *search) why() error {
+	if len(s.failed) > 0 {
+		errs := make([]error, 0, len(s.failed))
+		for _, err := range s.failed {
+			errs = append(errs, err)
+		}
+		return fmt.Errorf("get block %v: %w: %w", s.id, block.ErrUnavailable, errors.Join(errs...))
+	}
+	if s.bad != nil {
+		return fmt.Errorf("get block %v: no good copy, bad ones at %v: %w", s.id, s.bad, block.ErrCorrupt)
+	}
+	return fmt.Errorf("get block %v: %w", s.id, block.ErrNotFound)
+}

@@ -1,0 +1,98 @@
+package region
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Status is what a server tells of its part of the region. Counts are since it was started.
+type Status struct {
+	Members Members               `json:"members"`
+	Down    []multicast.ProcessID `json:"down"` // the servers that it has not heard for long
+	// Drained: it owns no block and has none any more, so that it may go.
+	Drained bool         `json:"drained"`
+	Repair  RepairStatus `json:"repair"`
+	Scrub   ScrubStatus  `json:"scrub"`
+}
+
+// RepairStatus counts the copies that were made and dropped, and their bytes.
+type RepairStatus struct {
+	Rounds          uint64      `json:"rounds"` // that were complete
+	Last            RoundStatus `json:"last"`
+	Fetched         uint64      `json:"fetched"`
+	FetchedBytes    uint64      `json:"fetchedBytes"`
+	HandedBack      uint64      `json:"handedBack"` // sent to who should have them
+	HandedBackBytes uint64      `json:"handedBackBytes"`
+	Dropped         uint64      `json:"dropped"`  // own copies that others own
+	Cured           uint64      `json:"cured"`    // copies that a get missed
+	Replaced        uint64      `json:"replaced"` // bad copies that a get found, or the scrub
+}
+
+// RoundStatus is how one repair round went.
+type RoundStatus struct {
+	Version    uint64    `json:"version"` // of the members
+	FinishedAt time.Time `json:"finishedAt"`
+	Complete   bool      `json:"complete"` // nothing was left undone
+	Missing    uint64    `json:"missing"`  // copies that it found lacking, here or where it handed back
+	Failed     uint64    `json:"failed"`   // of these, copies that could not be made
+	Lost       uint64    `json:"lost"`     // times that it met a block of which there are bad copies only: they stay where they are
+	Strays     uint64    `json:"strays"`   // blocks that others own and that are still here
+	Error      string    `json:"error,omitempty"`
+}
+
+// ScrubStatus counts what the scrub has read and found.
+type ScrubStatus struct {
+	Rounds  uint64 `json:"rounds"`
+	Blocks  uint64 `json:"blocks"`
+	Bytes   uint64 `json:"bytes"`
+	Found   uint64 `json:"found"` // corrupt copies: fixed and unfixed ones; one that stays counts in each round
+	Fixed   uint64 `json:"fixed"`
+	Unfixed uint64 `json:"unfixed"`
+}
+
+// counts are what a Status is made of.
+type counts struct {
+	fetched, fetchedBytes, handedBack, handedBackBytes, dropped, cured, replaced atomic.Uint64
+	scrubs, scrubbed, scrubbedBytes, found, fixed, unfixed                       atomic.Uint64
+
+	mu     sync.Mutex
+	rounds uint64      // GUARDED_BY mu
+	last   RoundStatus // GUARDED_BY mu
+}
+
+// finish notes how a round went.
+func (c *counts) finish(r *RoundStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = *r
+	if r.Complete {
+		c.rounds++
+	}
+}
+
+// Status gives the state of this server's part of the region.
+func (n *Node) Status() Status {
+	v, c := n.view.Load(), &n.counts
+	s := Status{
+		Members: n.Members(), Down: slices.Clone(n.down()),
+		Repair: RepairStatus{
+			Fetched: c.fetched.Load(), FetchedBytes: c.fetchedBytes.Load(),
+			HandedBack: c.handedBack.Load(), HandedBackBytes: c.handedBackBytes.Load(),
+			Dropped: c.dropped.Load(), Cured: c.cured.Load(), Replaced: c.replaced.Load(),
+		},
+		Scrub: ScrubStatus{
+			Rounds: c.scrubs.Load(), Blocks: c.scrubbed.Load(), Bytes: c.scrubbedBytes.Load(),
+			Found: c.found.Load(), Fixed: c.fixed.Load(), Unfixed: c.unfixed.Load(),
+		},
+	}
+	c.mu.Lock()
+	s.Repair.Rounds, s.Repair.Last = c.rounds, c.last
+	c.mu.Unlock()
+	last := &s.Repair.Last
+	s.Drained = !v.ring.Has(n.config.Self) && last.Complete && last.Version == v.members.Version && last.Strays == 0
+	return s
+}

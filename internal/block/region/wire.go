@@ -1,0 +1,272 @@
+package region
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// op is what a request asks of a server, numbered for ever. The first of each pair is
+// for clients, and the server does it for its region; the second is for servers, and
+// concerns the disk of who is asked only.
+type op uint8
+
+const (
+	opPut    op = 1 + iota // Block.Frame: id, CRC32C of id and data, data
+	opStore                // the same
+	opGet                  // id -> CRC32C of id and data, data
+	opFetch                // the same
+	opDelete               // count, ids
+	opDrop                 // the same
+	opList                 // from, to -> whether there are more, count, ids; of this server
+	opUsage                // -> total, free, in bytes; of this server
+
+	// Of this server; wire_region.go has the formats.
+	opPing       // stamp -> stamp
+	opMembers    // -> members
+	opSetMembers // members
+	opStatus     // -> Status as JSON
+	opDigest     // scope, from -> to, count, sum: of the next ids in scope
+	opScope      // scope, from, to -> as opList: the ids in scope
+	opHave       // stamp, whether to read the copies, ids -> how many of them were looked at, a bit for each
+	opSizes      // ids -> the length of each in bytes, 0 of one that is not there
+	opEnd
+)
+
+// maxIDs is the most ids in one request or reply.
+const maxIDs = 64 << 10
+
+// listIDs is how many ids one reply to opList has.
+const listIDs = 1024
+
+// request is a decoded request. Which fields it has stands beside its op.
+type request struct {
+	op       op
+	id       block.ID    // of opGet and opFetch
+	block    block.Block // aliases the request
+	ids      []block.ID
+	from, to block.ID
+	stamp    stamp
+	members  Members
+	scope    scope
+	read     bool
+}
+
+// encodeStore gives a request that stores a block on one server.
+func encodeStore(b *block.Block) []byte {
+	request := make([]byte, 0, 1+len(b.ID)+4+len(b.Data))
+	request = append(append(request, byte(opStore)), b.ID[:]...)
+	request = binary.LittleEndian.AppendUint32(request, b.Sum)
+	return append(request, b.Data...)
+}
+
+// encodeGet gives a request for a block.
+func encodeGet(o op, id block.ID) []byte { return append([]byte{byte(o)}, id[:]...) }
+
+// encodeDelete gives a request that deletes at most maxIDs blocks.
+func encodeDelete(o op, ids []block.ID) []byte { return appendIDs([]byte{byte(o)}, ids) }
+
+// encodeList gives a request for ids.
+func encodeList(from, to block.ID) []byte {
+	return append(append([]byte{byte(opList)}, from[:]...), to[:]...)
+}
+
+// decodeRequest reads a request.
+func decodeRequest(b []byte) (request, error) {
+	r := varint.NewReader(b)
+	q := request{op: op(r.Uint8())}
+	switch q.op {
+	case opPut, opStore:
+		r.Fixed(q.block.ID[:])
+		q.block.Sum, q.block.Data = readBlock(r)
+	case opGet, opFetch:
+		r.Fixed(q.id[:])
+	case opDelete, opDrop:
+		q.ids = readIDs(r)
+	case opList:
+		r.Fixed(q.from[:])
+		r.Fixed(q.to[:])
+	case opUsage, opMembers, opStatus:
+	case opPing, opSetMembers, opDigest, opScope, opHave, opSizes:
+		readRegion(r, &q)
+	default:
+		return request{}, fmt.Errorf("block request: unknown operation %d", q.op)
+	}
+	if err := r.Done(); err != nil {
+		return request{}, fmt.Errorf("block request %d: %w", q.op, err)
+	}
+	return q, nil
+}
+
+// readBlock reads a checksum and the data that follows to the end.
+func readBlock(r *varint.Reader) (crc uint32, data []byte) {
+	var sum [4]byte
+	r.Fixed(sum[:])
+	data = r.Rest()
+	if len(data) == 0 || len(data) > block.MaxSize {
+		r.Fail()
+	}
+	return binary.LittleEndian.Uint32(sum[:]), data
+}
+
+func appendIDs(b []byte, ids []block.ID) []byte {
+	b = varint.AppendUint(b, uint64(len(ids)))
+	for _, id := range ids {
+		b = append(b, id[:]...)
+	}
+	return b
+}
+
+func readIDs(r *varint.Reader) []block.ID {
+	n := r.Count()
+	if n > maxIDs || n*len(block.ID{}) > r.Len() {
+		r.Fail()
+		return nil
+	}
+	ids := make([]block.ID, n)
+	for i := range ids {
+		r.Fixed(ids[i][:])
+	}
+	return ids
+}
+
+// code is the first byte of a reply, numbered for ever.
+type code uint8
+
+const (
+	codeOK code = iota
+	codeNotFound
+	codeCorrupt
+	codeNoSpace
+	codeConflict
+	codeUnavailable
+	codeFailed // anything else
+	codeStale
+	codeForbidden
+	codeEnd
+)
+
+// kinds gives the error of each code.
+var kinds = [codeEnd]error{
+	codeNotFound:    block.ErrNotFound,
+	codeCorrupt:     block.ErrCorrupt,
+	codeNoSpace:     block.ErrNoSpace,
+	codeConflict:    block.ErrConflict,
+	codeUnavailable: block.ErrUnavailable,
+	codeFailed:      errFailed,
+	codeStale:       errStale,
+	codeForbidden:   block.ErrForbidden,
+}
+
+var errFailed = errors.New("storage server failed")
+
+// errStale says that two servers know different members: they tell each other, and try again.
+var errStale = errors.New("the servers of the region have changed")
+
+// maxText bounds the text of an error in a reply, in bytes.
+const maxText = 1 << 10
+
+// replyOK begins a reply that has up to room bytes more.
+func replyOK(room int) []byte { return append(make([]byte, 0, 1+room), byte(codeOK)) }
+
+// replyOffset is where the data of a block begins in a reply.
+const replyOffset = 1 + 4
+
+// replyIn is the reply with a block, in room if data is there already at replyOffset.
+func replyIn(room []byte, id block.ID, data []byte) []byte {
+	if end := replyOffset + len(data); len(data) > 0 && len(room) >= end && &room[replyOffset] == &data[0] {
+		room = room[:end]
+	} else {
+		room = append(make([]byte, replyOffset, end), data...)
+	}
+	room[0] = byte(codeOK)
+	binary.LittleEndian.PutUint32(room[1:], block.Sum(id, data))
+	return room
+}
+
+// replyError is the reply for err: its code, and its text for people.
+func replyError(err error) []byte {
+	c := codeFailed
+	for candidate, kind := range kinds {
+		if kind != nil && errors.Is(err, kind) {
+			c = code(candidate)
+			break
+		}
+	}
+	text := err.Error()
+	return append([]byte{byte(c)}, text[:min(len(text), maxText)]...)
+}
+
+// remoteError is an error that a server answered.
+type remoteError struct {
+	kind error
+	text string
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.kind }
+
+// replyErr gives nil for a good reply, whose body follows its first byte, or the error
+// that the server answered.
+func replyErr(b []byte) error {
+	switch {
+	case len(b) == 0 || b[0] >= byte(codeEnd):
+		return fmt.Errorf("block reply: %w: %w", errFailed, varint.ErrMalformed)
+	case b[0] == byte(codeOK):
+		return nil
+	}
+	text := b[1:]
+	return &remoteError{kind: kinds[b[0]], text: string(text[:min(len(text), maxText)])}
+}
+
+// decodeBlock gives the verified block of a good reply; it aliases reply.
+func decodeBlock(id block.ID, reply []byte) (block.Block, error) {
+	r := varint.NewReader(reply[1:])
+	b := block.Block{ID: id}
+	b.Sum, b.Data = readBlock(r)
+	if err := r.Done(); err != nil {
+		return block.Block{}, fmt.Errorf("block %v in a reply: %w", id, err)
+	}
+	if !b.IsIntact() {
+		return block.Block{}, fmt.Errorf("block %v came with a wrong checksum: %w", id, block.ErrCorrupt)
+	}
+	return b, nil
+}
+
+// replyIDs is the reply to opList.
+func replyIDs(ids []block.ID, more bool) []byte {
+	b := append(replyOK(8+len(ids)*len(block.ID{})), 0)
+	if more {
+		b[1] = 1
+	}
+	return appendIDs(b, ids)
+}
+
+// decodeIDs reads the good reply to opList.
+func decodeIDs(reply []byte) (ids []block.ID, more bool, err error) {
+	r := varint.NewReader(reply[1:])
+	more = r.Uint(1) == 1
+	ids = readIDs(r)
+	if err := r.Done(); err != nil {
+		return nil, false, fmt.Errorf("list of blocks: %w", err)
+	}
+	return ids, more, nil
+}
+
+// replyUsage is the reply to opUsage.
+func replyUsage(total, free uint64) []byte {
+	return varint.AppendUint(varint.AppendUint(replyOK(20), total), free)
+}
+
+// decodeUsage reads the good reply to opUsage.
+func decodeUsage(reply []byte) (total, free uint64, err error) {
+	r := varint.NewReader(reply[1:])
+	total, free = r.Uint64(), r.Uint64()
+	if err := r.Done(); err != nil {
+		return 0, 0, fmt.Errorf("usage: %w", err)
+	}
+	return total, free, nil
+}
