@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 )
 
-// BenchmarkCached has eight readers, of blocks that are in memory ("hit") and of blocks that are not ("miss"); "copy" is what no cache
-// can do without.
+// BenchmarkCached has eight readers, of blocks that are in memory ("hit") and of blocks that are not
+// ("miss"); "copy" is what no cache can do without.
 func BenchmarkCached(b *testing.B) {
 	const blocks, readers = 32, 8
 	for _, size := range []int{4 << 10, 1 << 20} {

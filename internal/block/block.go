@@ -45,8 +45,8 @@ func New(id ID, data []byte) Block {
 	return b
 }
 
-// Frame gives the request that puts the block in a region: the byte 1, the id, the checksum (little endian) and the data. Blocks
-// of New have one; it is made of others. Nobody changes it.
+// Frame returns the request that puts the block in a region: the byte 1, the id, the checksum (little endian)
+// and the data. A block of New has one. For other blocks it is built anew. It must not be changed.
 func (b *Block) Frame() []byte {
 	if b.frame != nil {
 		return b.frame
@@ -71,8 +71,8 @@ func (b *Block) IsIntact() bool { return b.Sum == Sum(b.ID, b.Data) }
 // castagnoli is the polynomial that processors compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum is the checksum of a block: CRC32C over its id and its data. It covers the id too, so that the bytes of another
-// block are not good bytes.
+// Sum is the checksum of a block: CRC32C over its id and its data. It covers the id too, so that the bytes of
+// another block are not good bytes.
 func Sum(id ID, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, data)
 }
@@ -82,12 +82,12 @@ func Sum(id ID, data []byte) uint32 {
 // Package blocktest has the suite that every Store passes.
 type Store interface {
 	// Put stores a block and returns when it is as durable as this store makes it. The store may keep b.Data.
-	// It need not verify b.Sum: a block with a wrong one is refused, or is a bad copy that Get does not give and a
-	// later Put replaces. ErrNoSpace, ErrConflict and ErrUnavailable are told apart from other errors.
+	// It need not verify b.Sum: it refuses a block with a wrong one, or stores a bad copy, which Get does not
+	// return and a later Put replaces. Callers decide on ErrNoSpace, ErrConflict and ErrUnavailable.
 	Put(ctx context.Context, b Block) error
-	// Get gives the verified bytes of a block, in into[:0] if they fit its capacity,
-	// else in memory that nobody may change: others may have been given the same. Whatever
-	// into held is lost, also on an error: ErrNotFound, ErrCorrupt, ErrUnavailable or another.
+	// Get returns the verified bytes of a block, in into[:0] if they fit its capacity, else in memory that
+	// must not be changed, since other callers may share it. The content of into is lost, also on an error:
+	// ErrNotFound, ErrCorrupt, ErrUnavailable or another.
 	Get(ctx context.Context, id ID, into []byte) ([]byte, error)
 	// Delete removes blocks; those that are not there are skipped.
 	Delete(ctx context.Context, ids []ID) error

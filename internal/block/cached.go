@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// Cached is a Store that remembers the blocks of another one that were used last.
-// Blocks never change, so nothing is ever stale; a deleted block may be read until it is
-// pushed out, which nobody does who has no right to it. Gets of the same block at the
-// same time ask the store once.
+// Cached is a Store that keeps the blocks of another one that were used last in memory. Blocks never change,
+// so nothing in it is ever stale. A deleted block may be read until it is evicted, which only a caller with a
+// right to it does. Concurrent gets of the same block ask the store once.
 type Cached struct {
 	store Store
 	max   int
@@ -22,7 +21,7 @@ type Cached struct {
 	bytes   int                  // GUARDED_BY mu; of the data of blocks; at most max
 	flights map[ID]*flight       // GUARDED_BY mu
 	hits    uint64               // GUARDED_BY mu
-	misses  uint64               // GUARDED_BY mu; gets that asked the store, those who waited for them not counted
+	misses  uint64               // GUARDED_BY mu; gets that asked the store, without those that waited for another
 }
 
 type cachedBlock struct {
@@ -108,7 +107,7 @@ func Into(into, data []byte) []byte {
 	return append(into[:0], data...)
 }
 
-// fly gets a block from the store for all who wait for f.
+// fly gets a block from the store for all gets that wait for f.
 func (c *Cached) fly(ctx context.Context, id ID, f *flight) {
 	f.data, f.err = c.store.Get(ctx, id, nil)
 	c.mu.Lock()
@@ -120,7 +119,7 @@ func (c *Cached) fly(ctx context.Context, id ID, f *flight) {
 	close(f.done)
 }
 
-// isContextError reports whether somebody's context ended.
+// isContextError reports whether err says that a context ended.
 func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

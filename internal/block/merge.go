@@ -22,8 +22,8 @@ func IDs(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.
 	}
 }
 
-// Pages returns the ids from from to to in pages. next returns the ids from an id on, and whether there are more. An
-// error is the last thing that the sequence yields.
+// Pages returns the ids from from to to in pages. next returns the ids from an id on, and whether there are
+// more. An error is the last thing that the sequence yields.
 func Pages(from, to ID, next func(from ID) (ids []ID, more bool, err error)) iter.Seq2[[]ID, error] {
 	return func(yield func([]ID, error) bool) {
 		for at := from; bytes.Compare(at[:], to[:]) <= 0; {
@@ -46,8 +46,8 @@ func Next(id ID) ID {
 	return id
 }
 
-// Merge returns the union of ascending sequences. A sequence that fails ends and the others go on. The first error is
-// the last thing that the union yields.
+// Merge returns the union of ascending sequences. A sequence that fails ends and the others go on. The first
+// error is the last thing that the union yields.
 func Merge(all []iter.Seq2[ID, error]) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
 		var failed error

@@ -9,15 +9,17 @@ import (
 	"time"
 )
 
-// How long a block waits for the slower regions once a majority has it, and for how long one that was too slow, or
-// failed, is not waited for any more. The blocks that it has missed come to it when somebody reads them there.
+// How long a put or delete waits for the slower regions once a majority has answered, and for how long a
+// region that was too slow, or failed, is away: nothing waits for it. The blocks that it has missed are put
+// there when they are read there.
 const (
 	straggle = 3 * time.Second
 	away     = 10 * time.Second
 )
 
-// Nearest is the Store of a partition that several regions replicate: what is put is in all of them that can be reached, a
-// majority at least, and what is read comes from the nearest that has it. So a region that is down holds up nobody but itself.
+// Nearest is the Store of a partition that several regions replicate. Put writes to all regions that can be
+// reached, a majority at least. Get reads from the nearest region that has the block. So a region that is
+// down delays only its own clients.
 type Nearest struct {
 	stores []Store
 
@@ -33,8 +35,8 @@ func NewNearest(stores ...Store) (*Nearest, error) {
 	return &Nearest{stores: stores, until: make([]time.Time, len(stores))}, nil
 }
 
-// Put implements Store. It asks all regions in parallel, and does not return before all have answered or it has given them
-// up. If one refuses, for lack of space say, it is refused.
+// Put implements Store. It asks all regions in parallel, and returns when all have answered or it has given
+// up the others. If one region refuses the block, for lack of space for example, Put fails with its error.
 func (n *Nearest) Put(ctx context.Context, b Block) error {
 	if len(n.stores) == 1 {
 		return n.stores[0].Put(ctx, b)
@@ -133,7 +135,8 @@ func (n *Nearest) present() map[int]bool {
 	return regions
 }
 
-// note remembers whether a region has answered. One that nobody has waited for says nothing by being late.
+// note remembers whether a region has answered. If nothing waited for a region, a late answer does not make
+// it away.
 func (n *Nearest) note(region int, answered, waited bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,8 +148,8 @@ func (n *Nearest) note(region int, answered, waited bool) {
 	}
 }
 
-// Delete implements Store. It deletes in all regions that can be reached, and fails if one could not: one that is away is not waited
-// for, and one that is slower than another not for long.
+// Delete implements Store. It deletes in all regions that can be reached, and fails if one cannot be. It does
+// not wait for a region that is away, and only briefly for one that is slower than another.
 func (n *Nearest) Delete(ctx context.Context, ids []ID) error {
 	if len(n.stores) == 1 {
 		return n.stores[0].Delete(ctx, ids)
@@ -177,8 +180,8 @@ func (n *Nearest) Delete(ctx context.Context, ids []ID) error {
 	return errors.Join(errs...)
 }
 
-// Get implements Store. ErrNotFound and ErrCorrupt mean that all regions were asked. What nearer ones have missed, or have bad copies of
-// only, is put there.
+// Get implements Store. ErrNotFound and ErrCorrupt mean that all regions were asked. Get puts the block in
+// the nearer regions that lack it or have only bad copies.
 func (n *Nearest) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	var lost, failed error
 	var missed []Store

@@ -33,7 +33,8 @@ func (s *farStore) Put(ctx context.Context, b block.Block) error {
 	}
 }
 
-// A region that is down delays one write by a moment, the next ones not at all, and takes part again when it is back.
+// A region that is down delays one write by a moment, the next ones not at all, and takes part again when it
+// is back.
 func TestPutGoesOnWithoutARegion(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		regions := make([]*farStore, 3)
@@ -125,7 +126,8 @@ func TestPutNeedsAMajorityThatStoredIt(t *testing.T) {
 	}
 }
 
-// lateStore says something else than the end of its context when it is given up, as a region does whose server was cut short.
+// lateStore says something else than the end of its context when it is given up, as a region does whose
+// server was cut short.
 type lateStore struct{ *blocktest.Memory }
 
 func (s lateStore) Put(ctx context.Context, _ block.Block) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Memory is a region.Disk in memory, whose size is limited, whose copies can be spoiled and lost, and which can be slow
-// or hang: the simplest correct store, for tests of what stands on stores.
+// Memory is a region.Disk in memory, whose size is limited, whose copies can be spoiled and lost, and which
+// can be slow or hang: the simplest correct store, for tests of what stands on stores.
 type Memory struct {
 	mu     sync.Mutex
 	delay  time.Duration       // GUARDED_BY mu; of each call

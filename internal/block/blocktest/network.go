@@ -13,7 +13,8 @@ import (
 // ErrDown is what a call to a server that is down gives.
 var ErrDown = errors.New("connection refused")
 
-// Network is what lies between the processes of a Region. 0 stands for all clients. At first nothing is wrong with it.
+// Network is what lies between the processes of a Region. 0 stands for all clients. At first nothing is wrong
+// with it.
 type Network struct {
 	faults sync.Mutex
 	down   map[multicast.ProcessID]bool    // GUARDED_BY faults

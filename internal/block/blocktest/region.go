@@ -45,8 +45,9 @@ type Region struct {
 	Healing region.Healing
 	Disks   map[multicast.ProcessID]region.Disk // GUARDED_BY mu, once servers are added while others run
 	Log     *slog.Logger                        // of the nodes
-	// Answered, if it is set, is called when a server has answered a request and the answer is not on its way yet. An
-	// error is what the process gets that made the request. 0 is a client. It must be set before servers run.
+	// Answered, if it is set, is called when a server has answered a request, before the answer is sent. If
+	// it returns an error, the caller gets that in place of the answer. from is 0 for a client. Answered must
+	// be set before servers run.
 	Answered func(from, to multicast.ProcessID, request []byte) error
 
 	mu      sync.Mutex

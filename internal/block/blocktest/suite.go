@@ -132,7 +132,8 @@ func testSize(t *testing.T, s block.Store) {
 	require.ErrorIs(t, err, block.ErrNotFound)
 }
 
-// testWrongSum: a block whose checksum is wrong never becomes a good one with other bytes, and does not keep the right one out.
+// testWrongSum: a block whose checksum is wrong never becomes a good one with other bytes, and does not keep
+// the right one out.
 func testWrongSum(t *testing.T, s block.Store) {
 	for i, size := range Sizes {
 		id, data := Block(i, size)

@@ -32,9 +32,9 @@ func (a *appender) begin() error {
 	return a.leave()
 }
 
-// leave ends the segment: the next record begins another one. It is made durable first, so
-// that only the last has a torn tail; with noSync a loss of power may leave others with one, whose
-// records are bad copies then (S3). What compaction moves is durable in any case.
+// leave ends the segment: the next record begins another one. The segment is made durable first, so that only
+// the last one can have a torn tail. With noSync a power loss may leave others with one, and their records
+// are bad copies then (S3). What compaction moves is durable in any case.
 func (a *appender) leave() error {
 	if a.file == nil {
 		return nil

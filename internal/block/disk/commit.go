@@ -25,8 +25,8 @@ type update struct {
 	err   error  // GUARDED_BY Store.committing
 }
 
-// submit makes u durable together with all that other goroutines submit meanwhile:
-// whoever gets the lock first writes for all who wait, with one sync.
+// submit makes u durable together with all updates that other goroutines submit meanwhile: the first
+// goroutine that gets the lock writes for all that wait, with one sync.
 func (s *Store) submit(ctx context.Context, u *update) error {
 	if err := ctx.Err(); err != nil {
 		return err

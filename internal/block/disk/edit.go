@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// edit is a batch of changes to blocks on its way into the index, with what they mean for the
-// ledger. It has one owner, who also is the only one to change the index meanwhile.
+// edit is a batch of changes to blocks on its way into the index, with their effect on the ledger. It has one
+// owner, which is also the only one that changes the index meanwhile.
 type edit struct {
 	index   *index
 	changes changes

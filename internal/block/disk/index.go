@@ -151,7 +151,7 @@ func (x *index) usages(do func(segment uint32, u usage)) (inline usage, err erro
 // must be opened again before the next one.
 func (x *index) commit(c *changes, sync bool) error { return x.explain(x.store.Write(&c.batch, sync)) }
 
-// damaged makes the error of an index whose content makes no sense.
+// damaged returns the error of an index that contradicts itself.
 func (x *index) damaged(format string, args ...any) error {
 	return &indexDown{index: x, cause: fmt.Errorf("%w: "+format, append([]any{kv.ErrDamaged}, args...)...)}
 }

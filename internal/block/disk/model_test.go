@@ -28,7 +28,7 @@ type history struct {
 	config disk.Config
 	store  *disk.Store
 	live   map[int]int  // size of each live block, by number
-	bad    map[int]bool // whose copy is bad
+	bad    map[int]bool // the copy is bad
 }
 
 // TestRandomHistories puts, puts again, deletes, spoils, compacts, kills and reopens, and

@@ -131,10 +131,10 @@ func (x *index) recount(frontier segfile.Place, sizes map[uint32]uint64) error {
 // replayRecords is after how many records a replay writes to the index what it found.
 const replayRecords = 4096
 
-// replay indexes the good records of a segment from a place on, and gives the new end: behind the
-// last of them. In the last segment, what follows is cut. If a block is indexed already, the later
-// record wins: it was put because the earlier one is bad, or moved. A record whose header is
-// good but whose bytes are not is stepped over: it was not acknowledged, or it went bad later.
+// replay indexes the good records of a segment from a place on, and returns the new end: behind the last of
+// them. In the last segment, it cuts off what follows. If a block is indexed already, the later record wins:
+// it was put because the earlier one is bad, or it was moved. A record with a good header and bad bytes is
+// skipped: it was not acknowledged, or it went bad later.
 func (s *Store) replay(x *index, from segfile.Place, last bool) (end segfile.Place, err error) {
 	path := filepath.Join(s.config.Dir, segfile.Name(from.Segment))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)

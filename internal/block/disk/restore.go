@@ -16,7 +16,7 @@ import (
 // errRebuilding is what calls give while the index is made anew.
 var errRebuilding = errors.New("the block index is being made anew from the segments: ask another server, or wait")
 
-// keptIndexes is how many damaged indexes are kept for who wants to know.
+// keptIndexes is how many damaged indexes are kept for analysis.
 const keptIndexes = 2
 
 // use lets do read the index. If it is damaged, it is made anew first: by this call, unless another

@@ -161,7 +161,7 @@ func (s *Store) Put(ctx context.Context, b block.Block) error {
 		if err := s.submit(ctx, u); err != nil || u.found == nil {
 			return err
 		}
-		// Read here, where nobody waits for it.
+		// Read without the lock, so that no other update waits for it.
 		if good, err := s.verify(u, u.found); good || err != nil {
 			return err
 		}

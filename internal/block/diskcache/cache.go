@@ -15,14 +15,14 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// Config says where the cache is, how large, and whose blocks it holds.
+// Config has the place and size of the cache, and the cluster of its blocks.
 type Config struct {
 	// Dir is a directory; the cache has its own below it. One process at a time uses it.
 	Dir string
 	// MaxBytes bounds the size of all files.
 	MaxBytes int64
-	// Cluster is the identity of the cluster of the blocks: ids are unique in a cluster only. Blocks of another
-	// cluster in Dir are removed.
+	// Cluster is the identity of the cluster of the blocks: ids are unique in a cluster only. Blocks of
+	// another cluster in Dir are removed.
 	Cluster string
 	Log     *slog.Logger // nil: no log
 }
@@ -36,7 +36,8 @@ const (
 	maxSegment = 64 << 20
 )
 
-// grain bounds the number of blocks, and so the memory of the index: a block counts as this many bytes at least.
+// grain bounds the number of blocks, and so the memory of the index: a block counts for at least this many
+// bytes.
 const grain = 4 << 10
 
 // offTime is how long a cache is off after its disk has failed.
@@ -172,7 +173,8 @@ func (c *Cache) bind() error {
 	return os.WriteFile(path, []byte(c.config.Cluster), 0o600)
 }
 
-// Close writes what waits, unless what is there has not been read yet, and ends the cache: what it is in front of works without it.
+// Close writes the blocks that wait, unless the segments have not been read yet, and ends the cache. A Store
+// over it goes on without it.
 func (c *Cache) Close() error {
 	close(c.stop)
 	<-c.done
@@ -192,7 +194,8 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// cost is what all segments count in bytes: their sizes, or more if they have many small blocks. The caller holds mu.
+// cost is the size that all segments count for, in bytes: their own, or more if they have many small blocks.
+// The caller holds mu.
 func (c *Cache) cost() (n int64) {
 	for i := range c.segments {
 		n += c.segments[i].cost()

@@ -264,7 +264,8 @@ func (l *lockedLog) String() string {
 	return l.text.String()
 }
 
-// TestDiskCacheFullDisk: nothing fails, the log says it, the cache gives space back, and is on again when there is some.
+// TestDiskCacheFullDisk: nothing fails, the log says it, the cache gives space back, and is on again when
+// there is some.
 func TestDiskCacheFullDisk(t *testing.T) {
 	dir := blocktest.SmallDisk(t, "6m")
 	var log lockedLog
@@ -356,8 +357,9 @@ func TestDiskCacheConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkDiskCached reads blocks that are on the disk ("hit"), in ratio to reading a plain file of the same size ("file"), and blocks that are not and
-// are remembered meanwhile ("miss"), in ratio to a store without a cache ("store").
+// BenchmarkDiskCached reads blocks that are on the disk ("hit"), in ratio to reading a plain file of the same
+// size ("file"), and blocks that are not and are remembered meanwhile ("miss"), in ratio to a store without a
+// cache ("store").
 func BenchmarkDiskCached(b *testing.B) {
 	const blocks = 24
 	for _, size := range []int{32 << 10, 1 << 20} {

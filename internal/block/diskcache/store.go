@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// Store is a block.Store with a Cache in front of it. Several may share a cache, if an id means the
-// same bytes in all their stores. As with Cached, a deleted block may be read until it is pushed out.
+// Store is a block.Store with a Cache in front of it. Several may share a cache if an id means the same bytes
+// in all their stores. As with block.Cached, a deleted block may be read until it is evicted.
 type Store struct {
 	store block.Store
 	cache *Cache
@@ -132,7 +132,8 @@ func (c *Cache) forget(ids []block.ID) {
 	}
 }
 
-// offer remembers what the store gave, if there is room: data itself if it is shared, which nobody changes, else a copy.
+// offer gives the cache a block that came from the store, if there is room: data itself if it is shared,
+// since shared data never changes, else a copy.
 func (d *Store) offer(id block.ID, data []byte, shared bool) {
 	w := d.cache.accept(id)
 	if w == nil {

@@ -132,8 +132,8 @@ func (w *writer) begin() error {
 	return w.shrink(c.config.MaxBytes-2*c.roll, c.roll/2)
 }
 
-// shrink removes the oldest segments, but not the one that is written, until there are at most room bytes. It writes up to keep bytes
-// of what was used again.
+// shrink removes the oldest segments, but not the one that is written, until the rest counts for at most room
+// bytes. It writes again up to keep bytes of the blocks that were used.
 func (w *writer) shrink(room, keep int64) error {
 	c := w.cache
 	for {
@@ -151,7 +151,8 @@ func (w *writer) shrink(room, keep int64) error {
 	}
 }
 
-// evict removes the oldest segment. What was used since it was written there goes to the last one, up to keep bytes.
+// evict removes the oldest segment. Blocks in it that were used since they were written move to the last
+// segment, up to keep bytes.
 func (w *writer) evict(keep int64) (kept int64, err error) {
 	c := w.cache
 	oldest := c.segments[0] // only the writer changes segments

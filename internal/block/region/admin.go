@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Admin asks single storage servers for their state, and tells them who the members of the region are.
+// Admin asks single storage servers for their state, and gives them new members of the region.
 type Admin struct{ peers *peers }
 
 // NewAdmin makes an Admin that waits so long for an answer.
@@ -35,9 +35,10 @@ func (a *Admin) Members(ctx context.Context, server multicast.ProcessID) (Member
 	return decodeMembers(reply)
 }
 
-// SetMembers tells one server newer members: the others learn them from it, within moments if they can be reached. To add
-// or drain servers, change what Members gives and raise its version by one; do that at one place at a time. The server must be
-// a member already, else others might look for blocks where nobody knows yet that they are elsewhere (M3).
+// SetMembers gives newer members to one server. The others learn them from it, within moments if they can be
+// reached. To add or drain servers, change the result of Members and raise its version by one, at one place
+// at a time. The server must be a member already. Otherwise others could look for blocks when no server that
+// they ask knows that the blocks are elsewhere (M3).
 func (a *Admin) SetMembers(ctx context.Context, server multicast.ProcessID, m Members) error {
 	if err := m.Validate(); err != nil {
 		return err

@@ -45,8 +45,8 @@ func BenchmarkRegion(b *testing.B) {
 	}
 }
 
-// BenchmarkDigest is what one server spends on another that has all its blocks, for each block: a repair round of n servers does
-// that n-1 times, and answers it n-1 times.
+// BenchmarkDigest is what one server spends on another that has all its blocks, for each block: a repair
+// round of n servers does that n-1 times, and answers it n-1 times.
 func BenchmarkDigest(b *testing.B) {
 	const blocks = 20000
 	s := openDisk(b)

@@ -53,7 +53,8 @@ func (d *digest) add(id block.ID) {
 	d.sum += hash(id)
 }
 
-// hash mixes an id well: ids of one writer differ in a few bits (the finalizer of MurmurHash3, over two words).
+// hash mixes an id well, since ids of one writer differ in a few bits (the finalizer of MurmurHash3, over two
+// words).
 func hash(id block.ID) uint64 {
 	return mix(mix(binary.LittleEndian.Uint64(id[:8])+0x9e3779b97f4a7c15) + bits.ReverseBytes64(binary.LittleEndian.Uint64(id[8:])))
 }
@@ -72,7 +73,7 @@ func (n *Node) haveStamp(s stamp) (*view, error) {
 	return nil, errStale
 }
 
-// halfTime is when an answer is cut short: who asks waits CallTimeout.
+// halfTime is when an answer is cut short: the caller waits for CallTimeout.
 func (n *Node) halfTime() time.Time { return time.Now().Add(n.config.CallTimeout / 2) }
 
 // answerDigest gives the digest of the next ids on the own disk that are in scope.
@@ -135,8 +136,8 @@ func (n *Node) answerScope(ctx context.Context, q *request) ([]byte, error) {
 	return replyIDs(ids, len(ids) == digestIDs), nil
 }
 
-// answerHave says of the first of the ids which are on the own disk; if they are to be read, which of them are good
-// copies. It has the members of who asks when it begins to look (M4).
+// answerHave reports for the first of the ids which of them are on this disk, or, if the request wants them
+// read, which have good copies. The server knows the members of the caller when it begins to look (M4).
 func (n *Node) answerHave(ctx context.Context, q *request) ([]byte, error) {
 	if _, err := n.haveStamp(q.stamp); err != nil {
 		return nil, err

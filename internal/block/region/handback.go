@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// handBack gives the blocks that others own to them: each keeper that lacks one is sent it, and the own copy is dropped when
-// all owners have good ones.
+// handBack returns blocks to the servers that should keep them: it sends each to the keepers that lack it,
+// and drops the copy of this server when all owners have good ones.
 func (r *rounds) handBack(ctx context.Context) error {
 	var failed error
 	for at := (block.ID{}); ; {
@@ -34,8 +34,8 @@ func (r *rounds) handBack(ctx context.Context) error {
 	}
 }
 
-// strays gives the next blocks on the own disk, from an id on, that others should keep, and up to which id it has looked.
-// Those for which this server stands in, as an owner is down, stay.
+// strays returns the next blocks on this disk, from an id on, that other servers should keep, and the id up
+// to which it has looked. Blocks for which this server stands in, since an owner is down, stay.
 func (r *rounds) strays(ctx context.Context, from block.ID) (strays []block.ID, last block.ID, err error) {
 	self := r.node.config.Self
 	for id, err := range r.node.config.Disk.Range(ctx, from, block.LastID) {
@@ -66,7 +66,7 @@ func (r *rounds) handBackSome(ctx context.Context, ids []block.ID) error {
 			of[p] = append(of[p], id)
 		}
 	}
-	good := make(map[block.ID][]multicast.ProcessID) // GUARDED_BY r.mu; who has a good copy
+	good := make(map[block.ID][]multicast.ProcessID) // GUARDED_BY r.mu; the servers with a good copy
 	var g errgroup.Group
 	for server, some := range of {
 		g.Go(func() error {
@@ -106,7 +106,8 @@ func (r *rounds) throttle(ctx context.Context, ids []block.ID) error {
 	return nil
 }
 
-// settle sends a server what it lacks of ids, and gives which of them it has good copies of, the first ones on an error.
+// settle sends a server the blocks of ids that it lacks, and returns which of ids it has good copies of. On
+// an error it returns the first answers.
 func (r *rounds) settle(ctx context.Context, server multicast.ProcessID, ids []block.ID) ([]bool, error) {
 	have, err := r.haves(ctx, server, ids)
 	if err != nil {

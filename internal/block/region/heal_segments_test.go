@@ -16,8 +16,8 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// TestSegmentsHeal: with real files, a server loses its disk and another one has bytes of its segments flipped. The region
-// gets whole again, and counts what it has found.
+// TestSegmentsHeal: with real files, a server loses its disk and another one has bytes of its segments
+// flipped. The region gets whole again, and counts what it has found.
 func TestSegmentsHeal(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		dirs := make([]string, 4)

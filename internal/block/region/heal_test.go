@@ -77,7 +77,8 @@ func sum(r *blocktest.Region, count func(region.Status) uint64) (total uint64) {
 	return total
 }
 
-// TestTakeover: when a server is down the next ones take over, and hand back when it returns, with its disk or without.
+// TestTakeover: when a server is down the next ones take over, and hand back when it returns, with its disk
+// or without.
 func TestTakeover(t *testing.T) {
 	for _, empty := range []bool{false, true} {
 		healing(t, 6, 3, func(t *testing.T, r *blocktest.Region) {
@@ -142,7 +143,8 @@ func TestOwnerProvesItsCopy(t *testing.T) {
 	})
 }
 
-// TestDeletedBlocksComeBack with a server that was away: they are garbage in the whole region, and deleted once more.
+// TestDeletedBlocksComeBack with a server that was away: they are garbage in the whole region, and deleted
+// once more.
 func TestDeletedBlocksComeBack(t *testing.T) {
 	healing(t, 5, 3, func(t *testing.T, r *blocktest.Region) {
 		id, _ := blocktest.Block(1, 100)
@@ -205,8 +207,8 @@ func TestReadRepairOfMissingCopies(t *testing.T) {
 	})
 }
 
-// TestSlowServersHoldUpNobody: a get takes a small part of CallTimeout when the first owner hangs, or its disk does; and a put a part
-// of CallTimeout.
+// TestSlowServersHoldUpNobody: a get takes a small part of CallTimeout when the first owner hangs, or its
+// disk does; and a put a part of CallTimeout.
 func TestSlowServersHoldUpNobody(t *testing.T) {
 	for name, hang := range map[string]func(*blocktest.Region, multicast.ProcessID, bool){
 		"server": func(r *blocktest.Region, p multicast.ProcessID, hung bool) { r.SetHung(p, hung) },

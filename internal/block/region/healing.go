@@ -16,8 +16,9 @@ import (
 type Healing struct {
 	PingInterval time.Duration // a server that was silent so long is pinged
 	DownAfter    time.Duration // a server that was silent so long is down: others take over
-	// RepairInterval is the time between two repair rounds. They also begin when there is a reason, but then RepairPause, and
-	// a few times what the last one has taken, after it. One that has failed is repeated after RepairPause, then twice that, and so on.
+	// RepairInterval is the time between two repair rounds. A round also begins when there is a reason for
+	// one, but RepairPause, and restPart times the duration of the last round, after that one. A round that
+	// failed is repeated after RepairPause, then after twice that, and so on.
 	RepairInterval time.Duration
 	RepairPause    time.Duration
 	RepairBytes    int           // per second that a round moves
@@ -55,7 +56,8 @@ func (h *Healing) Validate() error {
 	return nil
 }
 
-// restPart is how many times as long as a round the pause after it is at least: rounds look at the whole index.
+// restPart bounds the part of the time that rounds take, since they read the whole index: the pause after a
+// round is at least this many times as long as the round.
 const restPart = 3
 
 // limits keep healing from getting in the way of clients.
@@ -66,8 +68,8 @@ func newLimits(h *Healing) limits {
 	return limits{repair: limiter(h.RepairBytes), scrub: limiter(h.ScrubBytes)}
 }
 
-// Run keeps the region whole, as far as this server is concerned, until ctx ends: it watches the other servers, repairs,
-// hands back and scrubs. It returns when all that has ended.
+// Run does what this server has to do to keep the region whole, until ctx ends: it watches the other servers,
+// repairs, hands back and scrubs. It returns when all of this has ended.
 func (n *Node) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	for _, loop := range []func(context.Context){n.watch, n.repairForEver, n.scrubForEver, n.remedyForEver} {

@@ -9,23 +9,24 @@ import (
 
 // Bounds of hedging.
 const (
-	// minHedgeDelay is the shortest wait for an answer before another server is asked: below it the pauses of a busy
-	// process look like slow servers.
+	// minHedgeDelay is the shortest wait for an answer before another server is asked. Below it the pauses of
+	// a busy process look like slow servers.
 	minHedgeDelay = 2 * time.Millisecond
 	// maxHedgeDelay is the longest wait, and what it is until enough answers were seen.
 	maxHedgeDelay = 500 * time.Millisecond
-	// hedgeShare is the greatest part of the requests that may be sent twice: a group that is slow since it is
-	// overloaded gets no more than this on top.
+	// hedgeShare is the largest part of the requests that may be sent twice, so that a group that is slow
+	// under overload gets little additional load.
 	hedgeShare = 0.05
 	// hedgeBurst is how many may be sent twice in a row.
 	hedgeBurst = 10
-	// hedgeSamples is how many of the last answers the usual time is taken from, and hedgePeriod after how many
-	// answers it is taken again.
+	// hedgeSamples is the number of answers from which the usual time is computed. It is computed again after
+	// each hedgePeriod answers.
 	hedgeSamples = 256
 	hedgePeriod  = 32
 )
 
-// hedging knows how long one group of servers usually takes to answer, and how many requests it may be sent twice.
+// hedging measures how long one group of servers usually takes to answer, and limits how many requests may be
+// sent twice.
 type hedging struct {
 	mu     sync.Mutex
 	last   [hedgeSamples]time.Duration // GUARDED_BY mu; of answers, a ring
@@ -43,8 +44,9 @@ func (h *hedging) delay() time.Duration {
 	return h.wait
 }
 
-// observe notes how long an answer took: three times the time in which 80 of 100 came is worth another request. (A higher percentile would take
-// a server that is slow one time in ten for the usual.) It is smoothed, so that one bad moment does not switch hedging off.
+// observe notes how long an answer took. A request is sent twice after three times the time within which 80
+// of 100 answers came. A higher percentile would take a server that is slow one time in ten for the usual
+// case. The delay is smoothed, so that one bad moment does not switch hedging off.
 func (h *hedging) observe(took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,10 +77,11 @@ func (h *hedging) take() bool {
 	return true
 }
 
-// hedged asks candidates, the best first, until one gives an answer that another would give too: no error, or one that is final.
-// The next one is asked when one has failed; and beside one that takes longer than usual, if h allows it: then the
-// first answer counts, and the other request is cancelled and waited for. So try is called by at most two goroutines at once, and
-// by none when hedged returns. If all fail it gives the last error.
+// hedged asks candidates, the best first, until one gives an answer that another would give too: no error, or
+// a final one. It asks the next one when one has failed. It also asks the next one beside one that takes
+// longer than usual, if h allows it. Then the first answer counts, and the other request is cancelled and
+// waited for. So at most two goroutines call try at once, and none does when hedged returns. If all fail,
+// hedged returns the last error.
 func hedged[C, T any](ctx context.Context, h *hedging, candidates []C, try func(context.Context, C) (T, error), final func(error) bool) (T, error) {
 	began := time.Now()
 	racing, end := context.WithCancel(ctx)

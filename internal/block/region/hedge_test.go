@@ -90,8 +90,8 @@ func gets(t testing.TB, r *Remote, n int) []time.Duration {
 	return took
 }
 
-// TestHedgedHungServer: the first get waits as long as an answer usually takes and a bit, not for the timeout; the next ones do not wait,
-// and the server is not asked more than now and then.
+// TestHedgedHungServer: the first get waits as long as an answer usually takes and a bit, not for the
+// timeout; the next ones do not wait, and the server is not asked more than now and then.
 func TestHedgedHungServer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		isHung := false
@@ -263,8 +263,8 @@ func TestHedgedTail(t *testing.T) {
 	})
 }
 
-// BenchmarkHedged has five servers, of which the nearest is slow one time in ten: with and without hedging in one run. What hedging costs when
-// all is well is in "idle".
+// BenchmarkHedged has five servers, of which the nearest is slow one time in ten: with and without hedging in
+// one run. What hedging costs when all is well is in "idle".
 func BenchmarkHedged(b *testing.B) {
 	for _, run := range []struct {
 		name string

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Members is what the ring of a region is made of, at a version. Who changes it makes
-// the next version of all of it and tells one server: the others learn it from each other.
+// Members are the servers of a region at a version. To change them, make the next version of all of it and
+// give it to one server: the others learn it from each other.
 type Members struct {
 	Version uint64   `json:"version"` // from 1
 	Servers []Server `json:"servers"`
@@ -23,8 +23,9 @@ type Members struct {
 type Server struct {
 	ID         multicast.ProcessID `json:"id"`
 	Datacenter string              `json:"datacenter"`
-	// Leaving: it owns nothing any more, but is still asked for blocks and hands back all that it
-	// has. Once its Status says that it is drained, and all servers know these members, it may be taken out of them.
+	// Leaving: the server owns nothing any more, but is still asked for blocks, and hands back all that it
+	// has. Once its Status says that it is drained, and all servers know these members, it may be removed
+	// from them.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
@@ -152,10 +153,10 @@ func (v *view) isLeaving(server multicast.ProcessID) bool {
 	return slices.Contains(v.servers, server) && !v.ring.Has(server)
 }
 
-// owners gives who keeps a block by the ring. The slice is shared.
+// owners returns the servers that keep a block by the ring. The slice is shared.
 func (v *view) owners(id block.ID) []multicast.ProcessID { return v.ring.Owners(id, v.copies) }
 
-// keepers gives who keeps a block as long as these servers are down. The slice is shared.
+// keepers returns the servers that keep a block as long as these servers are down. The slice is shared.
 func (v *view) keepers(id block.ID, down []multicast.ProcessID) []multicast.ProcessID {
 	return v.ring.OwnersAmong(id, v.copies, down)
 }

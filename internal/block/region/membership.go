@@ -17,8 +17,9 @@ func (n *Node) Members() Members {
 	return m
 }
 
-// SetMembers takes newer members; others are ignored. They have been saved when it returns nil, and
-// no copy is dropped any more by older ones (M2). This server must be a member already (M3); Admin sees to that.
+// SetMembers takes newer members and ignores others. When it returns nil they have been saved, and this
+// server drops no copy by older ones any more (M2). This server must be a member already (M3): Admin checks
+// that.
 func (n *Node) SetMembers(ctx context.Context, m Members) error {
 	v, err := newView(m, n.config.Copies)
 	if err != nil {
@@ -101,7 +102,7 @@ func (n *Node) pingIdle(ctx context.Context) {
 	pings.Wait()
 }
 
-// noteDown finds who is down. A change is a reason to repair: to take over, or to hand back.
+// noteDown finds the servers that are down. A change is a reason to repair: to take over, or to hand back.
 func (n *Node) noteDown() {
 	down := n.peers.idle(n.others(n.view.Load()), n.config.Healing.DownAfter)
 	slices.Sort(down)

@@ -74,8 +74,8 @@ func TestLeavingServerIsDrained(t *testing.T) {
 	})
 }
 
-// TestNobodyDropsWhileAnOwnerDisagrees: members differ between who would drop a copy and an owner, who must not be cut off to
-// learn them. The stand-in keeps its copy.
+// TestNobodyDropsWhileAnOwnerDisagrees: members differ between who would drop a copy and an owner, who must
+// not be cut off to learn them. The stand-in keeps its copy.
 func TestNobodyDropsWhileAnOwnerDisagrees(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		disks := make([]region.Disk, 4)
@@ -121,7 +121,8 @@ func TestOtherMembersAreRefused(t *testing.T) {
 	}
 }
 
-// TestMembersSurviveARestart: a server that has dropped copies by newer members must not go back to older ones.
+// TestMembersSurviveARestart: a server that has dropped copies by newer members must not go back to older
+// ones.
 func TestMembersSurviveARestart(t *testing.T) {
 	healing(t, 4, 2, func(t *testing.T, r *blocktest.Region) {
 		members := r.Node(1).Members()
@@ -216,8 +217,8 @@ func TestProxyWithOldMembers(t *testing.T) {
 	})
 }
 
-// TestBlockMovesWhileItIsLookedFor: it leaves each server before that is asked, and comes to one that was asked already. It is
-// not said to be missing (B5).
+// TestBlockMovesWhileItIsLookedFor: it leaves each server before that is asked, and comes to one that was
+// asked already. It is not said to be missing (B5).
 func TestBlockMovesWhileItIsLookedFor(t *testing.T) {
 	r := blocktest.NewMemoryRegion(t, 3)
 	m := &moving{Region: r, asked: make(chan struct{})}

@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Disk is the block.Store of one server, which knows how full it is. A Put keeps nothing of Block.Data. A Delete that has returned, with
-// an error or without, deletes nothing any more.
+// Disk is the block.Store of one server, which can tell how full it is. A Put keeps no reference to
+// Block.Data. When a Delete has returned, with or without an error, it deletes nothing any more.
 type Disk interface {
 	block.Store
 	// Usage gives the size of the disk and what is free for blocks, in bytes.
@@ -33,10 +33,11 @@ type Config struct {
 	Peers       Caller        // reaches the other members
 	CallTimeout time.Duration // how long another server may take for one block
 	Healing     Healing
-	// Save makes newer members survive this process; nil: it is not needed. The node uses them once it has returned nil,
-	// and must be given them, or newer ones, when it is started again (M1).
+	// Save makes newer members survive this process; nil: this is not needed. The node uses members once Save
+	// has returned nil. When it is started again it must be given these or newer ones (M1).
 	Save func(Members) error
-	// Role says who makes a request, from the context that Handle was given; nil: a server.
+	// Role returns the role of the caller of a request, from the context that Handle was given; nil: a
+	// server.
 	Role func(context.Context) Role
 	Log  *slog.Logger // nil: no log
 }
@@ -68,8 +69,8 @@ type Node struct {
 	remedy chan remedy                           // blocks that an owner was found without
 	absent atomic.Pointer[[]multicast.ProcessID] // the servers that are down, ascending
 	view   atomic.Pointer[view]
-	// changing is full while the members change, or a copy is dropped by them: one at a time (M2). A disk may hang
-	// meanwhile, so that who waits must be able to give up.
+	// changing is full while the members change, or while a copy is dropped by them: one at a time (M2). It
+	// is a channel, since a disk may hang meanwhile and waiting must end with the context.
 	changing chan struct{}
 	taking   atomic.Int64 // blocks on their way to the own disk that others have sent
 	// stragglers run on after their request was answered. Close waits for them.
@@ -99,7 +100,8 @@ func NewNode(config Config) (*Node, error) {
 	return n, nil
 }
 
-// Close returns when nothing runs any more that a request has started. No request may come after it was called.
+// Close returns when nothing that a request has started runs any more. No request may come after it was
+// called.
 func (n *Node) Close() { n.stragglers.Wait() }
 
 // Handle does what a request asks and gives the reply, which belongs to the caller.
@@ -182,8 +184,8 @@ func (n *Node) store(ctx context.Context, b *block.Block) error {
 	return n.take(ctx, b)
 }
 
-// verify checks a block as it came from the wire. Its checksum is not computed again on the way to the disk: on the way of a block from
-// its client to r disks that is done once by the client, and once by each server that it reaches.
+// verify checks a block that came from the wire. The checksum is not computed again on the way to the disk:
+// for one put, the client computes it once and each server that the block reaches once.
 func verify(b *block.Block) error {
 	if !b.IsIntact() {
 		return fmt.Errorf("put block %v: it came with a wrong checksum: %w", b.ID, errFailed)
@@ -191,8 +193,9 @@ func verify(b *block.Block) error {
 	return nil
 }
 
-// take puts a verified block that was sent here on the own disk, unless this server leaves: who sends it knows older members. So nothing
-// comes any more once it leaves and nothing is on its way to the disk (rounds.next).
+// take puts a verified block on the disk of this server. It refuses the block if this server leaves, since
+// the sender knows older members. So no block comes any more once this server leaves and none is on its way
+// to the disk (rounds.next).
 func (n *Node) take(ctx context.Context, b *block.Block) error {
 	n.taking.Add(1) // before the members are looked at
 	defer n.taking.Add(-1)

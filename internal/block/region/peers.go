@@ -14,9 +14,9 @@ import (
 
 // Caller reaches the storage servers. The transport is one.
 type Caller interface {
-	// Call sends a request to the Node of a server and gives its reply, which belongs to
-	// who called. It does not change request, and returns soon after ctx ends. An error
-	// says that the server may or may not have done what was asked.
+	// Call sends a request to the Node of a server and returns its reply, which belongs to the caller. It
+	// does not change request, and returns soon after ctx ends. After an error the server may or may not have
+	// executed the request.
 	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
 }
 

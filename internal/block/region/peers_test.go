@@ -13,7 +13,8 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// TestUsualTime follows the times of a server: most answers come within it, and it grows when the server gets slow.
+// TestUsualTime follows the times of a server: most answers come within it, and it grows when the server gets
+// slow.
 func TestUsualTime(t *testing.T) {
 	p := newPeers(nil, 10*time.Second)
 	require.Equal(t, firstUsual, p.usual(1))

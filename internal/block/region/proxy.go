@@ -18,8 +18,8 @@ import (
 // stored its copy yet. If both store it, the one that does not own the block hands it back.
 const slowPart = 8
 
-// put makes the copies of a block, in parallel: on its owners, and for each of them that
-// fails or is slow on one who follows in the ring's order.
+// put makes the copies of a block in parallel: on its owners, and for each owner that fails or is slow on the
+// next server in the order of the ring.
 func (n *Node) put(ctx context.Context, b *block.Block) error {
 	if err := verify(b); err != nil {
 		return err
@@ -74,7 +74,7 @@ type placed struct {
 	err      error
 }
 
-// run places copies until there are enough or nobody is left. A conflict ends it: no server may have two
+// run places copies until there are enough or no server is left. A conflict ends it: no server may have two
 // blocks with one id.
 func (p *placement) run(copies int) {
 	pending := 0
@@ -150,9 +150,9 @@ func (p *placement) why(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", block.ErrUnavailable, errors.Join(p.errs...))
 }
 
-// replace puts a good copy in the place of bad ones: a put replaces a bad copy (B2). Who
-// asked for the block gets it in any case; what cannot be replaced now is tried again by
-// the next get, and by the scrub.
+// replace puts a good copy in the place of bad ones: a put replaces a bad copy (B2). The caller that asked
+// for the block gets it in any case. A copy that cannot be replaced now is tried again by the next get and by
+// the scrub.
 func (n *Node) replace(ctx context.Context, id block.ID, reply []byte, bad []multicast.ProcessID) {
 	if len(bad) == 0 {
 		return
@@ -193,8 +193,8 @@ func (n *Node) delete(ctx context.Context, ids []block.ID) error {
 	return g.Wait()
 }
 
-// stragglers are the goroutines of requests that were answered before they ended: they were cancelled, and wait
-// for a disk or a caller to notice.
+// stragglers are the goroutines of requests that were answered before they ended. They were cancelled, and
+// wait for a disk or a Caller to notice.
 type stragglers struct {
 	mu      sync.Mutex
 	running int           // GUARDED_BY mu

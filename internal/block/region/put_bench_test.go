@@ -26,7 +26,7 @@ func (a acceptor) Call(_ context.Context, _ multicast.ProcessID, request []byte)
 	return []byte{0}, nil
 }
 
-// client is the blocks of a client whose partition is replicated in three regions.
+// client returns the store of a client of a partition that is replicated in three regions.
 func client(t testing.TB, a acceptor) *block.Cached {
 	var regions []block.Store
 	for range 3 {
@@ -56,7 +56,7 @@ func TestPutCopiesOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkClientPut is what a put costs in a client whose partition is replicated in three regions.
+// BenchmarkClientPut measures a put in a client of a partition that is replicated in three regions.
 func BenchmarkClientPut(b *testing.B) {
 	for _, size := range []int{1 << 10, 32 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {

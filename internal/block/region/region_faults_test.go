@@ -192,7 +192,8 @@ func (w *world) join() {
 	w.tell(members)
 }
 
-// leave makes a server hand back all, if enough stay; or one that leaves may stay after all. Some think again at once.
+// leave makes a server hand back all, if enough stay; or one that leaves may stay after all. Some think again
+// at once.
 func (w *world) leave(leaving bool) {
 	w.mu.Lock()
 	var who []int
@@ -231,7 +232,8 @@ func (w *world) change(i int, leaving bool) region.Members {
 	return w.members
 }
 
-// tell tells one server that is up, and knows that it is a member, of new members. If there is none, calm does.
+// tell tells one server that is up, and knows that it is a member, of new members. If there is none, calm
+// does.
 func (w *world) tell(members region.Members) {
 	servers := slices.Clone(members.Servers)
 	w.random.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })

@@ -31,12 +31,13 @@ var (
 	logging = flag.Bool("block.log", false, "log what the servers of random regions say")
 )
 
-// TestRegionHeals lets clients put, get and delete while servers crash, lose their disks, get slow, hang and fill up, copies
-// rot, messages are late or lost, and servers join and leave; but no block loses more than r-1 copies before all faults
-// end. Then the region must become whole. At no time may a block that was put and not deleted be said to be lost.
+// TestRegionHeals lets clients put, get and delete while servers crash, lose their disks, get slow, hang and
+// fill up, copies rot, messages are late or lost, and servers join and leave; but no block loses more than
+// r-1 copies before all faults end. Then the region must become whole. At no time may a block that was put
+// and not deleted be said to be lost.
 //
-// A seed gives the same servers, faults and requests again. In which order goroutines run it does not say: if it is found
-// by one run in a few, repeat it with -count.
+// A seed gives the same servers, faults and requests again. In which order goroutines run it does not say: if
+// it is found by one run in a few, repeat it with -count.
 func TestRegionHeals(t *testing.T) {
 	if *oneSeed != 0 {
 		heal(t, *oneSeed)
@@ -271,7 +272,8 @@ func (w *world) holders(id block.ID) (has []string) {
 	return has
 }
 
-// calm ends all faults, and waits until the region is whole: that may not take longer than some rounds and a scrub.
+// calm ends all faults, and waits until the region is whole: that may not take longer than some rounds and a
+// scrub.
 func (w *world) calm() {
 	w.say("calm")
 	w.region.Calm()
@@ -333,7 +335,8 @@ func (w *world) wrong() string {
 			}
 		}
 	}
-	// What is left on a server that leaves are bad copies of blocks whose put failed, or that were deleted in part.
+	// What is left on a server that leaves are bad copies of blocks whose put failed, or that were deleted in
+	// part.
 	for _, s := range w.members.Servers {
 		if drained := w.region.Node(s.ID).Status().Drained; drained != (s.Leaving && len(w.disk(s.ID).IDs()) == 0) {
 			return fmt.Sprintf("server %d leaves: %v, has %d blocks, is drained: %v", s.ID, s.Leaving, len(w.disk(s.ID).IDs()), drained)

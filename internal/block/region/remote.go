@@ -13,10 +13,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Remote is the Store that is a region's DHT, as its clients see it. Each request goes
-// to one server, the nearest that answers, which does it for the whole region. A get that takes longer
-// than usual is sent to a second one too (hedged), and the slow server is then asked last for a while. Puts are
-// not: they would carry up to MaxSize bytes twice to a region that makes its copies elsewhere by itself if a server is slow.
+// Remote is the block.Store that its clients see of a region. Each request goes to one server, the nearest
+// that answers, which executes it for the whole region. A get that takes longer than usual is sent to a
+// second server too (hedged), and the slow one is asked last for a while. Puts are not hedged: they would
+// send up to block.MaxSize bytes twice to a region that replaces a slow server by itself.
 type Remote struct {
 	nodes   atomic.Pointer[[]multicast.ProcessID]
 	peers   *peers

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// servers gives all servers of the region as one that answers knows them, and asks these from now on: in the order that was
-// given at the start, those that have joined since at the end.
+// servers returns all servers of the region as one that answers knows them. Later requests go to these: in
+// the order that was given at the start, and servers that have joined since at the end.
 func (r *Remote) servers(ctx context.Context) []multicast.ProcessID {
 	known := *r.nodes.Load()
 	for _, node := range r.peers.order(known) {
@@ -39,7 +39,8 @@ func (m *Members) has(id multicast.ProcessID) bool {
 	return slices.ContainsFunc(m.Servers, func(s Server) bool { return s.ID == id })
 }
 
-// each asks all servers at once and calls use with each good reply, one after the other. It fails if none answers.
+// each asks all servers at once, and calls use with each good reply, one after the other. It fails if none
+// answers.
 func (r *Remote) each(ctx context.Context, request []byte, use func(reply []byte) error) error {
 	type answer struct {
 		reply []byte
@@ -69,8 +70,8 @@ func (r *Remote) each(ctx context.Context, request []byte, use func(reply []byte
 	return nil
 }
 
-// Usage adds up the disks of the servers that answer, in bytes of disk, and says how many these are: a region that
-// keeps r copies has room for an r-th of that. It fails if none answers.
+// Usage returns the size and the free space of the disks of all servers that answer, in bytes, and the number
+// of these servers. A region that keeps r copies has room for an r-th of that. It fails if no server answers.
 func (r *Remote) Usage(ctx context.Context) (total, free uint64, servers int, err error) {
 	err = r.each(ctx, []byte{byte(opUsage)}, func(reply []byte) error {
 		t, f, err := decodeUsage(reply)
@@ -82,7 +83,8 @@ func (r *Remote) Usage(ctx context.Context) (total, free uint64, servers int, er
 	return total, free, servers, err
 }
 
-// Sizes gives the length of each block in bytes, 0 of one of which no server that answers has a copy. It fails if none answers.
+// Sizes returns the length of each block in bytes, 0 if no server that answers has a copy. It fails if none
+// answers.
 func (r *Remote) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	sizes := make([]uint32, 0, len(ids))
 	for some := range slices.Chunk(ids, maxSizes) {

@@ -18,8 +18,9 @@ import (
 // fetchers is how many blocks a round fetches at a time.
 const fetchers = 4
 
-// rounds is the repair of one server: one round after the other. A round that was cut short by an error goes on where it
-// was, unless members or the servers that are down have changed. It hands back from the start: Strays counts all.
+// rounds is the repair of one server, round after round. A round that was cut short by an error is continued
+// by the next one, unless members or the servers that are down have changed. Handing back begins from the
+// start: Strays counts all.
 type rounds struct {
 	node *Node
 	view *view
@@ -83,7 +84,8 @@ func (r *rounds) count(change func(*RoundStatus)) {
 	change(&r.report)
 }
 
-// pull gets all blocks that a peer has and both should have. It compares digests, and asks for ids only where they differ.
+// pull gets all blocks that a peer has and both should have. It compares digests, and asks for ids only where
+// they differ.
 func (r *rounds) pull(ctx context.Context, peer multicast.ProcessID) error {
 	n := r.node
 	s := scope{stamp: r.view.stamp, asker: n.config.Self, down: r.down}

@@ -7,7 +7,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Role is what the network has proved of who makes a request. Each may what those before it may.
+// Role is the role that the network has proved for the caller of a request. Each has the permissions of those
+// before it.
 type Role uint8
 
 // The roles.

@@ -21,8 +21,8 @@ const (
 	opHave  = 15
 )
 
-// TestRoundWithoutABlockIsNotComplete: a round that could not copy a block says so, and is complete once it can.
-// Removing and draining servers rely on it.
+// TestRoundWithoutABlockIsNotComplete: a round that could not copy a block says so, and is complete once it
+// can. Removing and draining servers rely on it.
 func TestRoundWithoutABlockIsNotComplete(t *testing.T) {
 	type fault func(r *blocktest.Region, on bool)
 	for name, fail := range map[string]fault{
@@ -69,8 +69,9 @@ func TestRoundWithoutABlockIsNotComplete(t *testing.T) {
 	}
 }
 
-// TestMembersChangeBeforeADrop: server 2 has learnt that server 1, the owner, has a good copy of a block. Before it drops its own,
-// the members change: it is the owner now, and server 1 hands back to it and drops. So it must not (M2).
+// TestMembersChangeBeforeADrop: server 2 has learnt that server 1, the owner, has a good copy of a block.
+// Before it drops its own, the members change: it is the owner now, and server 1 hands back to it and drops.
+// So it must not (M2).
 func TestMembersChangeBeforeADrop(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewRegion(t, 1, blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big))
@@ -109,8 +110,8 @@ func TestMembersChangeBeforeADrop(t *testing.T) {
 	})
 }
 
-// TestScrubReplacesStrays: a bad copy on a server that should have none is replaced like others. The owners may lose theirs before
-// it is handed back.
+// TestScrubReplacesStrays: a bad copy on a server that should have none is replaced like others. The owners
+// may lose theirs before it is handed back.
 func TestScrubReplacesStrays(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		disks := make([]region.Disk, 5)

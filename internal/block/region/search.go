@@ -29,8 +29,8 @@ type search struct {
 	failed  map[multicast.ProcessID]error // they do not tell
 }
 
-// find gives the reply with a good copy: the own one of an owner, else that of the first one that answers, else any.
-// Copies found bad on the way are replaced, and owners found without one are noted for repair.
+// find returns the reply with a good copy: that of this server if it owns the block, else of the first server
+// that answers. It replaces the bad copies that it meets, and notes owners without a copy for repair.
 func (n *Node) find(ctx context.Context, id block.ID) ([]byte, error) {
 	s := search{node: n, id: id}
 	reply, err := s.find(ctx)
@@ -56,8 +56,8 @@ func (s *search) find(ctx context.Context) ([]byte, error) {
 	return nil, s.why()
 }
 
-// nearest gives who is likely to have a block: those who keep it and those who stand in for them, the suspected
-// ones last; this server first if it keeps it, as its disk is near.
+// nearest returns the servers that are likely to have a block: those that keep it and those that stand in for
+// them, with the suspected ones last. This server is first if it keeps the block, since its disk is near.
 func (n *Node) nearest(id block.ID) []multicast.ProcessID {
 	v := n.view.Load()
 	likely := n.peers.order(v.ring.OwnersAmong(id, ring.Placed, n.down()))
@@ -75,9 +75,9 @@ type answer struct {
 	err    error
 }
 
-// ask gives the first good copy of servers, nil if there is none. It asks one, and the next one when
-// that has none or has not answered for longer than it usually takes. Those that lose are cancelled, not waited for; nor
-// are, unless patient, those that are late when there is nobody else to ask.
+// ask returns the first good copy of servers, nil if there is none. It asks one server, and the next one when
+// that has none or takes longer than it usually does. The other requests are cancelled and not waited for. If
+// no server is left to ask, a late one is waited for only if patient.
 func (s *search) ask(ctx context.Context, servers []multicast.ProcessID, patient bool) []byte {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -199,8 +199,8 @@ func (s *search) sweep(ctx context.Context) []byte {
 	return nil
 }
 
-// holders gives one who says to have the block and is not known to have a bad copy; if there is none, who
-// knows other members. Servers that have failed before are not asked again.
+// holders returns a server that reports a copy of the block that is not known to be bad. If there is none, it
+// returns the servers that know other members. Servers that have failed before are not asked again.
 func (s *search) holders(ctx context.Context, v *view) (holders, stale []multicast.ProcessID) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()

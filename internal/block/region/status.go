@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Status is what a server tells of its part of the region. Counts are since it was started.
+// Status is the state of one server and its part of the region. Counts are since it was started.
 type Status struct {
 	Members Members               `json:"members"`
 	Down    []multicast.ProcessID `json:"down"` // the servers that it has not heard for long
@@ -25,7 +25,7 @@ type RepairStatus struct {
 	Last            RoundStatus `json:"last"`
 	Fetched         uint64      `json:"fetched"`
 	FetchedBytes    uint64      `json:"fetchedBytes"`
-	HandedBack      uint64      `json:"handedBack"` // sent to who should have them
+	HandedBack      uint64      `json:"handedBack"` // sent to the servers that should have them
 	HandedBackBytes uint64      `json:"handedBackBytes"`
 	Dropped         uint64      `json:"dropped"`  // own copies that others own
 	Cured           uint64      `json:"cured"`    // copies that a get missed

@@ -9,9 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// op is what a request asks of a server, numbered for ever. The first of each pair is
-// for clients, and the server does it for its region; the second is for servers, and
-// concerns the disk of who is asked only.
+// op is the operation of a request, numbered for ever. Of each pair, the first is for clients and is executed
+// for the whole region. The second is for servers and concerns only the disk of the server that is asked.
 type op uint8
 
 const (
@@ -209,8 +208,8 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.kind }
 
-// replyErr gives nil for a good reply, whose body follows its first byte, or the error
-// that the server answered.
+// replyErr returns nil for a good reply, which has its body behind the first byte, or else the error that the
+// server answered.
 func replyErr(b []byte) error {
 	switch {
 	case len(b) == 0 || b[0] >= byte(codeEnd):

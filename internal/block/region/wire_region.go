@@ -129,7 +129,7 @@ func decodeDigest(from block.ID, reply []byte) (d digest, err error) {
 	r.Fixed(d.to[:])
 	d.count, d.sum = r.Uint64(), r.Uint64()
 	if bytes.Compare(d.to[:], from[:]) < 0 {
-		r.Fail() // who asks on from there would never end
+		r.Fail() // a caller that goes on from there would never end
 	}
 	if err := r.Done(); err != nil {
 		return digest{}, fmt.Errorf("digest of blocks: %w", err)

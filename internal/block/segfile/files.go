@@ -34,8 +34,8 @@ func Size(dir string, segment uint32) (uint64, error) {
 	return uint64(info.Size()), nil
 }
 
-// Files reads segments and keeps those that were read last open, up to a maximum: a store has thousands of segments,
-// and a process has a limited number of descriptors. Its methods may be called concurrently.
+// Files reads segments and keeps those that were read last open, up to a maximum: a store has thousands of
+// segments, and a process has a limited number of descriptors. Its methods may be called concurrently.
 type Files struct {
 	dir string
 
@@ -125,8 +125,8 @@ func (f *Files) drop(file *openFile) {
 	}
 }
 
-// Close closes the segments that are not being read. The readers close the others, and the ones that a Read that
-// overlaps with Close opens.
+// Close closes the segments that are not being read. The readers close the others, and the ones that a Read
+// that overlaps with Close opens.
 func (f *Files) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

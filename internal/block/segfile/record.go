@@ -34,7 +34,8 @@ func (r *Record) Header() [HeaderSize]byte {
 	return b
 }
 
-// ParseHeader decodes a header. It returns false if the bytes are not a header: the magic, its checksum or the length is wrong.
+// ParseHeader decodes a header. It returns false if the bytes are not a header: the magic, its checksum or
+// the length is wrong.
 func ParseHeader(b *[HeaderSize]byte) (Record, bool) {
 	r := Record{
 		ID:     posix.BlockID(b[4:20]),
