@@ -29,11 +29,12 @@ func (s *slowPuts) Put(ctx context.Context, b block.Block) error {
 	return s.Memory.Put(ctx, b)
 }
 
-// A server that leaves is not drained while a put is under way that began before it left: who takes it out
-// then would take an acknowledged copy along, the only one here.
+// A server that leaves is not drained while a put is under way that began before it left. Removing the server then
+// would remove an acknowledged copy, the only one here.
 func TestLeavingServerIsNotDrainedDuringAPut(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		r := blocktest.NewRegion(t, 1, blocktest.NewMemory(blocktest.Big), &slowPuts{blocktest.NewMemory(blocktest.Big), 200 * time.Millisecond}, blocktest.NewMemory(blocktest.Big))
+		slow := &slowPuts{blocktest.NewMemory(blocktest.Big), 200 * time.Millisecond}
+		r := blocktest.NewRegion(t, 1, blocktest.NewMemory(blocktest.Big), slow, blocktest.NewMemory(blocktest.Big))
 		defer r.Close()
 		r.Run(1, 2, 3)
 		id := block.ID{1}

@@ -82,7 +82,8 @@ func (h *hedging) take() bool {
 // longer than usual, if h allows it. Then the first answer counts, and the other request is cancelled and
 // waited for. So at most two goroutines call try at once, and none does when hedged returns. If all fail,
 // hedged returns the last error.
-func hedged[C, T any](ctx context.Context, h *hedging, candidates []C, try func(context.Context, C) (T, error), final func(error) bool) (T, error) {
+func hedged[C, T any](ctx context.Context, h *hedging, candidates []C,
+	try func(context.Context, C) (T, error), final func(error) bool) (T, error) {
 	began := time.Now()
 	racing, end := context.WithCancel(ctx)
 	defer end()

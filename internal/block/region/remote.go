@@ -70,14 +70,15 @@ func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	reply, err := hedged(ctx, r.hedging, r.peers.order(*r.nodes.Load()), func(racing context.Context, node multicast.ProcessID) ([]byte, error) {
+	try := func(racing context.Context, node multicast.ProcessID) ([]byte, error) {
 		began := time.Now()
 		reply, err := r.peers.call(racing, node, request)
 		if err != nil && racing.Err() != nil && ctx.Err() == nil && time.Since(began) >= r.hedging.delay() {
 			r.peers.passOver(node)
 		}
 		return reply, err
-	}, isFinal)
+	}
+	reply, err := hedged(ctx, r.hedging, r.peers.order(*r.nodes.Load()), try, isFinal)
 	if err == nil || isFinal(err) || ctx.Err() != nil {
 		return reply, err
 	}

@@ -23,7 +23,7 @@ const (
 	opList                 // from, to -> whether there are more, count, ids; of this server
 	opUsage                // -> total, free, in bytes; of this server
 
-	// Of this server; wire_region.go has the formats.
+	// Of this server; wire_servers.go has the formats.
 	opPing       // stamp -> stamp
 	opMembers    // -> members
 	opSetMembers // members
