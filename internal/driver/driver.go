@@ -270,9 +270,9 @@ func (d *Driver) release(out *turn.Output, own []multicast.Frame) ([]multicast.F
 	for _, f := range out.Frames {
 		if f.Peer == d.self {
 			own = append(own, f)
-		} else if err := d.links.Send(f.Peer, f.Data); err != nil && !errors.Is(err, transport.ErrBacklog) {
+		} else if err := d.links.Send(f.Peer, f.Data); err != nil && !errors.Is(err, transport.ErrBacklog) && !errors.Is(err, transport.ErrTooLong) {
 			return own, fmt.Errorf("link to process %d: %w", f.Peer, err)
-		} // after a backlog the link restarts, and the core says again what is needed
+		} // a frame that is lost restarts its link, and the core says again what is needed
 	}
 	replies, err := d.node.Apply(out)
 	if err != nil {

@@ -126,3 +126,25 @@ func TestHandleGivesUpWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, d.waiting)
 }
+
+// longCore says what no link carries.
+type longCore struct{ replica.Core }
+
+func (c longCore) Step(in *multicast.Input, out *multicast.Output) {
+	c.Core.Step(in, out)
+	out.Frames = append(out.Frames, multicast.Frame{Peer: 2, Data: make([]byte, transport.MaxFrame+1)})
+}
+
+// A frame that is too long costs its link a restart, and nothing else.
+func TestTooLongFrameStopsNothing(t *testing.T) {
+	d := alone(t, &memoryLog{}, func(c replica.Core) replica.Core { return longCore{c} })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	for s := range uint64(2) {
+		_, err := d.Handle(ctx, nil, open(s+1))
+		require.NoError(t, err)
+	}
+	cancel()
+	require.NoError(t, <-ended)
+}

@@ -51,6 +51,7 @@ const (
 	ReplicaAge
 	ReplicaRequests // and kind
 	ReplicaAppends
+	ReplicaLongFrames
 
 	// What is measured of mounts (label: mount).
 
@@ -130,7 +131,8 @@ var definitions = [namesEnd]definition{
 	ReplicaAge:       {"globalfs_replica_age_seconds", "Since the replica last knew that a quorum ordered something: what it reads is not older.", gauge, perReplica},
 	ReplicaRequests: {"globalfs_replica_request_seconds", "From a request to the replica's answer: of kind update this is the time to order, log and execute it.", durations,
 		[]string{"region", "server", "partition", "kind"}},
-	ReplicaAppends: {"globalfs_log_append_seconds", "To write, and with durability sync to sync, what one turn of the replica adds to its log.", durations, perReplica},
+	ReplicaAppends:    {"globalfs_log_append_seconds", "To write, and with durability sync to sync, what one turn of the replica adds to its log.", durations, perReplica},
+	ReplicaLongFrames: {"globalfs_replica_long_frames_total", "Frames to other replicas that were dropped because they were longer than a link carries: a bug.", counter, perReplica},
 
 	Operations:      {"globalfs_fuse_operation_seconds", "From the kernel's request to the answer.", durations, []string{"mount", "operation"}},
 	OperationErrors: {"globalfs_fuse_errors_total", "Operations that were answered with an error.", counter, []string{"mount", "operation", "errno"}},

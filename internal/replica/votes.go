@@ -33,8 +33,9 @@ const (
 	maxEarlyBytes = 32 << 20
 )
 
-// maxSaying is about how many bytes of votes a step tells to each, and again how many it puts into decisions: a frame has its
-// limit, and what it cannot take is told or asked for again.
+// maxSaying is about how many bytes of votes a step tells to each, and again how many it puts into decisions. A frame has room for
+// twice as much (tell) beside the longest sections of the two cores, each as long as a message at most; what it cannot take is
+// told or asked for again.
 const maxSaying = 4 << 20
 
 // maxForget bounds the places in one envelope.

@@ -2,17 +2,23 @@ package server
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/driver"
 	"github.com/globalfs/globalfs/internal/metrics"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // counts is what is measured of a replica, over its restarts.
 type counts struct {
 	queries, updates, appends metrics.Durations
+	longFrames                atomic.Uint64
 }
 
 // answered counts a request that was answered.
@@ -36,6 +42,23 @@ func (l timedLog) Append(records [][]byte, checkpoint bool) error {
 	began := time.Now()
 	defer func() { l.appends.Observe(time.Since(began)) }()
 	return l.Log.Append(records, checkpoint)
+}
+
+// countedLinks counts and logs frames that are too long: a fault of this program, which costs a restart of the link.
+type countedLinks struct {
+	transport.Links
+	count  *atomic.Uint64
+	logger *slog.Logger
+}
+
+// Send implements transport.Links.
+func (l countedLinks) Send(to multicast.ProcessID, frame []byte) error {
+	err := l.Links.Send(to, frame)
+	if errors.Is(err, transport.ErrTooLong) {
+		l.count.Add(1)
+		l.logger.Error("a frame was dropped, and its link starts again: report this as a bug", "error", err)
+	}
+	return err
 }
 
 // scrapePatience bounds how long a replica is waited for.
@@ -66,6 +89,7 @@ func (s *Server) Metrics(report metrics.Report) {
 		report.Durations(metrics.ReplicaRequests, &h.counts.queries, append(labels, "query")...)
 		report.Durations(metrics.ReplicaRequests, &h.counts.updates, append(labels, "update")...)
 		report.Durations(metrics.ReplicaAppends, &h.counts.appends, labels...)
+		report.Value(metrics.ReplicaLongFrames, float64(h.counts.longFrames.Load()), labels...)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -24,6 +25,10 @@ type Config struct {
 	Gather time.Duration
 	// DiskMax is how long records take at most to become durable.
 	DiskMax time.Duration
+	// MaxFrame is the longest frame that a process may send, Window how many bytes to one peer may be on the way or wait to
+	// be stepped with. What is sent beyond it is lost, and the link starts again once the peer has taken what arrived. 0: those of
+	// package multicast, which real links have.
+	MaxFrame, Window int
 	// Pipelined: a process steps on while its records are written.
 	Pipelined bool
 	// Skew is how far a wall clock is from virtual time at most.
@@ -78,8 +83,17 @@ func Default() Config {
 	}
 }
 
+// fill puts the limits of real links in the place of what is not set.
+func (c *Config) fill() {
+	c.MaxFrame = cmp.Or(c.MaxFrame, multicast.MaxFrame)
+	c.Window = cmp.Or(c.Window, multicast.Window)
+}
+
 // Validate says which field is wrong and what to do.
 func (c *Config) Validate() error {
+	if c.MaxFrame < 0 || c.Window < 0 {
+		return fmt.Errorf("sim: MaxFrame, Window: %d, %d: use positive numbers, or 0 for those of package multicast", c.MaxFrame, c.Window)
+	}
 	if err := c.validateProcesses(); err != nil {
 		return err
 	}

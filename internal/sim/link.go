@@ -22,6 +22,8 @@ type link struct {
 	accepted uint64   // by the sender
 	open     bool     // the sender was told of an era since it started
 	flight   []flying // in order
+	bytes    int      // of this connection, sent and not stepped with
+	full     bool     // bytes went over the window: nothing more until the connection starts again
 }
 
 // flying is a frame on the way.
@@ -50,7 +52,7 @@ func (p *process) connected(q *process) bool { return p.links[q.id].open && q.li
 // opened ends the old era of a link and announces the new one.
 func (p *process) opened(peer multicast.ProcessID, era uint64) {
 	l := p.links[peer]
-	l.era, l.open, l.last, l.flight = era, true, 0, nil
+	l.era, l.open, l.last, l.flight, l.bytes, l.full = era, true, 0, nil, 0, false
 	p.receive(multicast.Frame{Peer: peer})
 }
 
@@ -82,8 +84,12 @@ func (n *Network) send(p *process, era uint64, f multicast.Frame) {
 	q := n.processes[f.Peer]
 	p.act()
 	l := p.links[f.Peer]
-	if era == 0 || era != l.era || l.cut > 0 {
+	if era == 0 || era != l.era || l.cut > 0 || l.full {
 		return // the link has not started, has restarted since, or is down
+	}
+	if l.bytes += len(f.Data); l.bytes > n.cfg.Window && q != p {
+		n.overflow(p, q)
+		return
 	}
 	at := n.now
 	if q != p {
@@ -120,12 +126,55 @@ func (n *Network) arrive(p, q *process, era uint64) {
 		q.act()
 		q.receive(multicast.Frame{Peer: p.id, Data: data})
 	}
+	n.drained(p, q)
+}
+
+// overflow: p has sent more than the window of its link to q takes. Some of what is on the way is lost with it, from a random frame
+// on.
+func (n *Network) overflow(p, q *process) {
+	n.mark(Overflowed)
+	n.trace.add(n.now, "overflow", p.id, uint64(q.id))
+	l := p.links[q.id]
+	l.full = true
+	n.loseSome(l)
+	n.drained(p, q)
+}
+
+// took opens the windows of those whose frames a step of q consumes.
+func (n *Network) took(q *process, frames []multicast.Frame) {
+	for _, f := range frames {
+		p := n.processes[f.Peer]
+		p.links[q.id].taken(f.Data)
+	}
+	for _, f := range frames {
+		n.drained(n.processes[f.Peer], q)
+	}
+}
+
+func (l *link) taken(data []byte) { l.bytes = max(0, l.bytes-len(data)) }
+
+// drained starts a link again that overflowed, once nothing is on the way and all that arrived is taken.
+func (n *Network) drained(p, q *process) {
+	l := p.links[q.id]
+	if !l.full || len(l.flight) > 0 || slices.ContainsFunc(q.input.Frames, func(f multicast.Frame) bool { return f.Peer == p.id && len(f.Data) > 0 }) {
+		return
+	}
+	era := l.era
+	n.Schedule(n.now+n.between(l.delay(n.now), 2*l.delay(n.now)), func() {
+		if p.up && q.up && l.full && l.era == era {
+			n.connect(p, q)
+		}
+	})
 }
 
 // loseFlight loses what a process that stops has on the way to others, from a random frame on.
 func (n *Network) loseFlight(p *process) {
 	for _, id := range n.ids {
-		l := p.links[id]
-		l.flight = slices.Clip(l.flight[:n.rng.IntN(len(l.flight)+1)])
+		n.loseSome(p.links[id])
 	}
+}
+
+// loseSome loses what is on the way, from a random frame on.
+func (n *Network) loseSome(l *link) {
+	l.flight = slices.Clip(l.flight[:n.rng.IntN(len(l.flight)+1)])
 }

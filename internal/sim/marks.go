@@ -21,12 +21,13 @@ const (
 	Transferred             // a process took over the state of another
 	Moved                   // a process was asked to lead its group
 	Withdrawn               // a process learned that the client of a call had given up
+	Overflowed              // more was sent to a process than the window of a link takes
 	markCount
 )
 
 var markNames = [markCount]string{
 	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
-	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved", "withdrawn",
+	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved", "withdrawn", "overflowed",
 }
 
 // String gives the name that traces show.

@@ -35,6 +35,7 @@ func New(cfg Config, boot Boot) (*Network, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.fill()
 	n := &Network{
 		cfg: cfg, boot: boot,
 		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x676c6f62616c6673)),

@@ -147,13 +147,15 @@ func (p *process) step() {
 			l.accepted = l.era
 		}
 	}
+	p.net.took(p, in.Frames)
 	w := &write{}
 	p.node.Step(in, &w.out)
 	out := &w.out
 	p.net.trace.add(p.net.now, "step", p.id, uint64(len(in.Frames)), uint64(len(in.Proposed)),
 		uint64(len(out.Records)), uint64(len(out.Frames)), uint64(len(out.Deliveries)))
 	for i, f := range out.Frames {
-		invariant.Check(p.links[f.Peer] != nil && len(f.Data) > 0, "process %d sends %d bytes to process %d", p.id, len(f.Data), f.Peer)
+		invariant.Check(p.links[f.Peer] != nil && len(f.Data) > 0 && len(f.Data) <= p.net.cfg.MaxFrame,
+			"process %d sends %d bytes to process %d: a frame has 1 to %d", p.id, len(f.Data), f.Peer, p.net.cfg.MaxFrame)
 		for _, other := range out.Frames[:i] {
 			invariant.Check(f.Peer != other.Peer, "process %d sends two frames to process %d in one step", p.id, f.Peer)
 		}

@@ -79,18 +79,26 @@ func sizeOf(frame []byte) int { return len(frame) + frameOverhead }
 // send queues a frame, or drops it if it belongs to no session.
 func (k *link) send(frame []byte) error {
 	switch {
+	case len(frame) > MaxFrame:
+		k.overflow()
+		return tooLong(k.peer, frame)
 	case k.full || k.bytes+sizeOf(frame) > Window:
-		if !k.full {
-			k.end()
-			k.full = true
-			k.mine.restarts++
-		}
+		k.overflow()
 		return fmt.Errorf("link to process %d: %w", k.peer, ErrBacklog)
 	case k.started && k.unaccepted == 0:
 		k.queue = append(k.queue, frame)
 		k.bytes += sizeOf(frame)
 	}
 	return nil
+}
+
+// overflow ends the session: a frame is lost, and the peer must not take those after it.
+func (k *link) overflow() {
+	if !k.full {
+		k.end()
+		k.full = true
+		k.mine.restarts++
+	}
 }
 
 // accept: the owner has taken notice of a start.

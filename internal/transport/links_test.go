@@ -73,7 +73,7 @@ func TestFrameSizes(t *testing.T) {
 	conform(t, func(t *testing.T, w world) {
 		p := boot(t, w, 1, 1)
 		require.ErrorContains(t, p.links.Send(2, nil), "empty")
-		require.ErrorContains(t, p.links.Send(2, make([]byte, MaxFrame+1)), "longest")
+		require.ErrorIs(t, p.links.Send(2, make([]byte, MaxFrame+1)), ErrTooLong)
 		require.NoError(t, p.links.Close())
 		require.ErrorIs(t, p.links.Send(2, []byte{1}), ErrClosed)
 		p.stop()
@@ -188,5 +188,22 @@ func TestBacklog(t *testing.T) {
 		settle()
 		requireInStep(t, sender, slow)
 		stopAll([]*process{sender, slow})
+	})
+}
+
+// TestTooLongFrame: it is lost, and so is the link: the peer must not hear what comes after it.
+func TestTooLongFrame(t *testing.T) {
+	conform(t, func(t *testing.T, w world) {
+		all := bootAll(t, w, 2)
+		require.NoError(t, all[0].send(2, 10))
+		settle()
+		session := all[0].out[2].session
+		require.ErrorIs(t, all[0].links.Send(2, make([]byte, MaxFrame+1)), ErrTooLong)
+		settle()
+		require.Equal(t, session+1, all[0].out[2].session, "the link starts again at both ends")
+		require.NoError(t, all[0].send(2, 10))
+		settle()
+		requireInStep(t, all[0], all[1])
+		stopAll(all)
 	})
 }

@@ -126,11 +126,16 @@ func (k *localLinks) Send(to multicast.ProcessID, frame []byte) error {
 		return ErrClosed
 	}
 	p := l.pair(k.self, to)
+	e := p.end(k.self)
+	if len(frame) > MaxFrame {
+		e.full = true
+		l.drained(p, e)
+		return tooLong(to, frame)
+	}
 	if !p.on {
 		l.start(p)
 		return nil
 	}
-	e := p.end(k.self)
 	a := localArrival{Frame: multicast.Frame{Peer: k.self, Data: frame}, to: to, pair: p, session: p.session}
 	switch {
 	case e.full || e.bytes+a.size() > Window:
@@ -183,8 +188,13 @@ func (k *localLinks) taken(a *localArrival) {
 	}
 	e := a.pair.end(a.Peer)
 	e.bytes -= a.size()
+	k.local.drained(a.pair, e)
+}
+
+// drained starts a link again that overflowed, once all that was sent before is taken. l.mu is held.
+func (l *Local) drained(p *localPair, e *localEnd) {
 	if e.full && e.bytes == 0 {
-		k.local.start(a.pair)
+		l.start(p)
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 // Bounds of what one process takes from another, in bytes.
 const (
 	// MaxFrame is the longest frame that a link carries.
-	MaxFrame = 32 << 20
+	MaxFrame = multicast.MaxFrame
 	// MaxCall is the longest request and the longest reply of a call: a block of 1 MiB
 	// with room for what goes around it.
 	MaxCall = 4 << 20
 	// Window is how much may be sent to one peer and not yet be taken by its Receive.
-	Window = 64 << 20
+	Window = multicast.Window
 
 	// frameOverhead is what a frame counts for beside its bytes, so that the window also
 	// bounds the number of tiny frames.
@@ -29,6 +29,8 @@ var (
 	// ErrBacklog says that a peer does not take what it is sent: its window was full, or
 	// was and its link has not started again yet.
 	ErrBacklog = errors.New("the peer's window is full")
+	// ErrTooLong says that a frame is longer than MaxFrame. The link that should have carried it starts again.
+	ErrTooLong = errors.New("frame too long")
 	// ErrClosed says that these links, or this endpoint, were closed.
 	ErrClosed = errors.New("closed")
 	// ErrUnreachable says that a called process is unknown, not running or cut off. The request may
@@ -47,7 +49,8 @@ type Links interface {
 	// Send queues a frame to a peer and never blocks. The bytes must not change any more.
 	// A peer that is down, unknown or not started yet is no error: the link to it starts
 	// when it can, and what was sent before is dropped, as multicast.Frame says. Errors are
-	// ErrBacklog, ErrClosed, and a frame that is empty or longer than MaxFrame.
+	// ErrBacklog, ErrClosed, ErrTooLong, and a frame that is empty. A frame that is too long is lost like those
+	// that follow a full window: the peer must not hear what comes after a gap, so the link starts again at both ends.
 	Send(to multicast.ProcessID, frame []byte) error
 	// Accept answers the start of a link: a received frame without data. Exactly what is sent
 	// after it belongs to the link that started, and what was sent before is lost. Call it
@@ -77,15 +80,17 @@ type Endpoint interface {
 	Close() error
 }
 
-// checkFrame says why a frame cannot be sent, or nil.
+// checkFrame says why a frame cannot be sent on any link, or nil.
 func checkFrame(frame []byte) error {
 	if len(frame) == 0 {
 		return errors.New("an empty frame cannot be sent: it would mean that the link starts")
 	}
-	if len(frame) > MaxFrame {
-		return fmt.Errorf("a frame of %d bytes cannot be sent: the longest has %d", len(frame), MaxFrame)
-	}
 	return nil
+}
+
+// tooLong is the error for a frame to a peer that is longer than MaxFrame.
+func tooLong(to multicast.ProcessID, frame []byte) error {
+	return fmt.Errorf("link to process %d: a frame of %d bytes cannot be sent, the longest has %d: %w", to, len(frame), MaxFrame, ErrTooLong)
 }
 
 // unreachable wraps ErrUnreachable.

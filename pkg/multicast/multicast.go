@@ -7,6 +7,17 @@ import (
 	"time"
 )
 
+// Bounds of what travels, in bytes. Cores, links and the simulator share them.
+const (
+	// MaxPayload is the longest payload of a message.
+	MaxPayload = 10 << 20
+	// MaxFrame is the longest frame that a link carries: room for the longest messages of two cores that
+	// share a link.
+	MaxFrame = 32 << 20
+	// Window is how much may be sent to one peer and not yet be taken by it. A link on which more is sent starts again.
+	Window = 64 << 20
+)
+
 // GroupID names a group. Groups are disjoint: a process is in exactly one.
 type GroupID uint16
 
@@ -60,6 +71,8 @@ func (m *Message) Validate() error {
 		return fmt.Errorf("message %v: no sender", m.ID)
 	case len(m.Dest) == 0:
 		return fmt.Errorf("message %v: no destination group", m.ID)
+	case len(m.Payload) > MaxPayload:
+		return fmt.Errorf("message %v: %d bytes of payload: at most %d can be sent", m.ID, len(m.Payload), MaxPayload)
 	case m.Order > AtomicGlobal:
 		return fmt.Errorf("message %v: unknown order %d", m.ID, m.Order)
 	}
@@ -152,7 +165,7 @@ type Output struct {
 	// for everything recorded before it, which may then be dropped.
 	Records    [][]byte
 	Checkpoint bool
-	// Frames hold at most one frame a peer; the process itself is a peer like any
+	// Frames hold at most one frame a peer, none longer than MaxFrame; what does not fit leaves with a later step. The process itself is a peer like any
 	// other, so that it hears its own acknowledgement only once it is durable.
 	Frames     []Frame
 	Deliveries []Delivery

@@ -15,6 +15,9 @@ const DefaultSuspectAfter = 750 * time.Millisecond
 // DefaultWindow keeps a sender's part of the memory of its groups small, and their pipelines full.
 const DefaultWindow = 8192
 
+// DefaultWindowBytes lets a sender fill pipelines between regions, and is a part of what a link may have on the way.
+const DefaultWindowBytes = multicast.Window / 4
+
 // DefaultRetain is 64 MiB.
 const DefaultRetain = 64 << 20
 
@@ -59,6 +62,11 @@ type Config struct {
 	// Window is how many messages of this process are on the way at most; further ones wait in it. 0:
 	// DefaultWindow.
 	Window int
+	// WindowBytes is the same in bytes: no further message is sent while as many are on the way. 0: DefaultWindowBytes.
+	WindowBytes int
+	// MaxFrame is how many bytes a frame has at most, unless a single message is longer; further ones wait for the next step. It also
+	// bounds what a step takes from the application and proposes. 0: DefaultMaxFrame.
+	MaxFrame int
 	// PackDelay is how long a message may wait for others that it can travel with; 0: not
 	// at all. Under load messages are packed without it.
 	PackDelay time.Duration
@@ -78,6 +86,8 @@ func (c *Config) fill() {
 	c.SuspectAfter = cmp.Or(c.SuspectAfter, DefaultSuspectAfter)
 	c.FetchAfter = cmp.Or(c.FetchAfter, DefaultFetchAfter)
 	c.Window = cmp.Or(c.Window, DefaultWindow)
+	c.WindowBytes = cmp.Or(c.WindowBytes, DefaultWindowBytes)
+	c.MaxFrame = cmp.Or(c.MaxFrame, DefaultMaxFrame)
 	c.Retain = cmp.Or(c.Retain, DefaultRetain)
 	c.CheckpointMin = cmp.Or(c.CheckpointMin, DefaultCheckpointMin)
 }
@@ -92,6 +102,12 @@ func (c *Config) Validate() error {
 	}
 	if c.Window < 0 {
 		return fmt.Errorf("primcast: Window is %d messages: use a positive number, or 0 for %d", c.Window, DefaultWindow)
+	}
+	if c.WindowBytes < 0 {
+		return fmt.Errorf("primcast: WindowBytes is %d bytes: use a positive number, or 0 for %d", c.WindowBytes, DefaultWindowBytes)
+	}
+	if c.MaxFrame < 0 || c.MaxFrame > maxPacket {
+		return fmt.Errorf("primcast: MaxFrame is %d bytes: use a positive number up to %d, or 0 for %d", c.MaxFrame, maxPacket, DefaultMaxFrame)
 	}
 	if c.PackDelay < 0 {
 		return fmt.Errorf("primcast: PackDelay is %v: use 0 or a positive duration", c.PackDelay)

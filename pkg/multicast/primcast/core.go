@@ -1,7 +1,6 @@
 package primcast
 
 import (
-	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -154,11 +153,12 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.accept(in.Proposed, out)
 	c.pursueReplacements(out)
 	c.watch(out)
-	c.propose()
+	c.propose(out)
 	c.deliver(out)
-	if c.outbox.packAt == 0 && len(c.outbox.held) > 0 && c.outbox.open < c.config.Window {
-		c.wake(out, c.now) // deliveries have opened the window
+	if c.outbox.packAt == 0 && len(c.outbox.held) > 0 && c.windowOpen() {
+		c.wake(out, c.now) // deliveries have opened the window, or what this step took was enough for one
 	}
+	c.resendRest(out)
 	c.askOthers(out)
 	c.fetch(out)
 	c.cover(in.Covered)
@@ -241,23 +241,5 @@ func (c *Core) handle(q *peer, p *packet) {
 		c.pinged(q)
 	case kindSilent:
 		c.silentHeard(q, p.epoch)
-	}
-}
-
-// flush hands over the frames of this step, each with what its receiver should
-// know of the own coverage (trim.go).
-func (c *Core) flush(out *multicast.Output) {
-	for _, q := range c.order {
-		if len(q.frame) == 0 {
-			continue
-		}
-		if c.self.covered.Compare(q.told) > 0 {
-			q.told = c.self.covered
-			q.frame = appendCovered(q.frame, q.told)
-		}
-		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame)})
-		if q.frame = q.frame[:0]; cap(q.frame) > maxScratch {
-			q.frame = nil
-		}
 	}
 }

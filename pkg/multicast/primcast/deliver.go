@@ -97,7 +97,7 @@ func (c *Core) finish(m *message) {
 	m.delivered = true
 	m.locals = nil
 	if m.own {
-		c.outbox.open--
+		c.outbox.closed(&m.Message)
 	}
 	c.done.add(m.ID, m.prev)
 	c.keep(m)

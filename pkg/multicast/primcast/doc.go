@@ -79,6 +79,12 @@
 //   - A restarted process stands where its last durable step left it, as if its messages since had been slow. It
 //     is active again once a quorum's ACCEPTs, or any ACK of its epoch, tell that the epoch is.
 //
+// # Bytes bound a step
+//
+// A step takes from the application, proposes, sends again and streams about Config.MaxFrame bytes of content, and a sender has
+// Config.WindowBytes on the way at most. Whatever has more to say remembers it and asks to be stepped again at once
+// (frame.go). A T of any length comes in parts: NEW-STATE names its length, and who gets a part asks for the next (epoch.go more).
+//
 // # The content travels once
 //
 // Entries hold an id, not m. A follower keeps the primary's proposals in order (Core.accepted) and appends,

@@ -71,7 +71,7 @@ func (c *Core) answer(q *peer, id multicast.MessageID) {
 	if m == nil && c.done.has(id) {
 		c.tellBehind(q)
 	}
-	if m != nil && m.logged && m.To(q.group.id) && len(q.frame) < maxStream {
+	if m != nil && m.logged && m.To(q.group.id) && c.room(q) {
 		prev := uint64(0)
 		if q.group == c.own {
 			prev = m.prev

@@ -79,7 +79,7 @@ func large(n uint64) []*multicast.Message {
 	messages := make([]*multicast.Message, n)
 	for i := range messages {
 		messages[i] = msg(uint64(i)+1, 1)
-		messages[i].Payload = make([]byte, 2*maxStream/n+maxStream/16)
+		messages[i].Payload = make([]byte, 2*DefaultMaxFrame/n+DefaultMaxFrame/16)
 	}
 	return messages
 }
@@ -127,7 +127,7 @@ func TestLargeNewStateComesInChunks(t *testing.T) {
 	c.has(append(seqsOf(messages), 17), 2, 3)
 	require.Equal(t, second, c.proc(3).Stats().Current, "one epoch is enough")
 	require.GreaterOrEqual(t, asked[2], 2)
-	require.Less(t, c.maxFrame, maxStream+maxStream/4)
+	require.Less(t, c.maxFrame, DefaultMaxFrame+DefaultMaxFrame/4)
 }
 
 // TestLargeStateComesToACandidateInChunks: T_max of line 67 is elsewhere, and large.
@@ -145,5 +145,5 @@ func TestLargeStateComesToACandidateInChunks(t *testing.T) {
 	c.run(5 * time.Second)
 	c.has(append(seqsOf(messages), 17), 2, 3)
 	require.Equal(t, second, c.proc(3).Stats().Current, "one epoch is enough")
-	require.Less(t, c.maxFrame, maxStream+maxStream/4)
+	require.Less(t, c.maxFrame, DefaultMaxFrame+DefaultMaxFrame/4)
 }

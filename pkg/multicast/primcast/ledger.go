@@ -159,26 +159,24 @@ func (c *Core) fetchLog(q *peer, p *packet) {
 	q.speak = true
 }
 
-// maxStream bounds the bytes of one answer; who is still behind then asks again.
-const maxStream = 4 << 20
-
-// stream sends q the entries of T after from that concern it.
+// stream sends q the entries of T after from that concern it: at least one, and others while there is room. Who is still
+// behind then asks again.
 func (c *Core) stream(q *peer, from uint64) {
 	c.tellBehind(q)
-	prev, size := from, len(q.frame)
+	prev := from
 	for i := max(from, c.t.base) + 1; i <= c.t.last(); i++ {
 		m := c.t.at(i)
 		if m == nil || !m.To(q.group.id) {
 			continue
+		}
+		if prev > from && !c.room(q) {
+			return
 		}
 		if q.group == c.own {
 			c.sendStart(q, &m.Message, m.prev)
 		}
 		q.frame = appendEntry(q.frame, c.current, prev, m)
 		prev = i
-		if len(q.frame)-size > maxStream {
-			return
-		}
 	}
 	if last := q.group.lastOwn; q.group != c.own && last >= prev {
 		q.frame = appendUpTo(q.frame, c.current, prev, last)

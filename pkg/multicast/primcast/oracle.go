@@ -109,7 +109,7 @@ func (c *Core) relay() {
 	}
 	slices.SortFunc(stale, func(a, b *message) int { return a.ID.Compare(b.ID) })
 	leader := c.peers[c.current.Leader]
-	for size := len(leader.frame); len(stale) > 0 && len(leader.frame)-size < maxStream; stale = stale[1:] {
+	for ; len(stale) > 0 && c.room(leader); stale = stale[1:] {
 		c.sendStart(leader, &stale[0].Message, stale[0].prev)
 	}
 }

@@ -24,11 +24,23 @@ type outbox struct {
 	sent    map[multicast.MessageID]*sent
 	lastSeq uint64
 	open    int                 // own messages that are on the way
+	bytes   int                 // of their packets
 	held    []multicast.Message // they wait until fewer are on the way, or for others to be packed with
 	packAt  time.Duration       // when what is held for packing leaves; 0: nothing is
 }
 
-// accept takes in what the application multicasts, within the window, after the packing delay.
+// windowOpen reports whether more own messages may be on the way.
+func (c *Core) windowOpen() bool {
+	return c.outbox.open < c.config.Window && c.outbox.bytes < c.config.WindowBytes
+}
+
+// opened notes that an own message is on the way, closed that it is not any more.
+func (o *outbox) opened(m *multicast.Message) { o.open, o.bytes = o.open+1, o.bytes+packetSize(m) }
+
+func (o *outbox) closed(m *multicast.Message) { o.open, o.bytes = o.open-1, o.bytes-packetSize(m) }
+
+// accept takes in what the application multicasts, within the window, after the packing delay, and of that about a frame
+// in each step.
 func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 	o := &c.outbox
 	o.held = append(o.held, proposed...)
@@ -43,7 +55,8 @@ func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 		o.packAt = 0
 	}
 	n := 0
-	for ; n < len(o.held) && o.open < c.config.Window; n++ {
+	for size := 0; n < len(o.held) && c.windowOpen() && size < c.config.MaxFrame; n++ {
+		size += packetSize(&o.held[n])
 		c.multicast(&o.held[n])
 	}
 	o.held = slices.Delete(o.held, 0, n)
@@ -60,7 +73,7 @@ func (c *Core) multicast(m *multicast.Message) {
 		return
 	}
 	c.outbox.lastSeq = m.ID.Seq
-	c.outbox.open++
+	c.outbox.opened(m)
 	prevs := make([]uint64, len(m.Dest))
 	for i, id := range m.Dest {
 		g := c.groups[id]
@@ -109,37 +122,63 @@ func (c *Core) have(q *peer, id multicast.MessageID) {
 	}
 	if quorums && s.open {
 		s.open = false
-		c.outbox.open--
+		c.outbox.closed(&s.Message)
 	}
 	if all {
 		delete(c.outbox.sent, id)
 	}
 }
 
-// resend sends q again, in order, the own messages that it may not have. A member of the own group gets what
-// is in T together with T (stream). What is in T, here, and too much for one frame, it fetches.
-func (c *Core) resend(q *peer) {
-	type start struct {
-		*multicast.Message
-		prev   uint64
-		logged bool
-	}
-	var again []start
+// again is an own message that a process may not have.
+type again struct {
+	*multicast.Message
+	prev   uint64
+	logged bool
+}
+
+// unheard lists, in order, the own messages from a number on that q may not have. A member of the own group gets what
+// is in T together with T (stream).
+func (c *Core) unheard(q *peer, from uint64) (all []again) {
 	for _, s := range c.outbox.sent {
-		if i := slices.Index(s.Dest, q.group.id); i >= 0 && s.has[i]&(1<<q.member) == 0 {
-			again = append(again, start{&s.Message, s.prevs[i], false})
+		i := slices.Index(s.Dest, q.group.id)
+		if s.ID.Seq >= from && i >= 0 && s.has[i]&(1<<q.member) == 0 {
+			all = append(all, again{&s.Message, s.prevs[i], false})
 		}
 	}
 	for _, m := range c.messages {
 		i := slices.Index(m.Dest, q.group.id)
-		if m.own && i >= 0 && (!m.logged || q.group != c.own && m.position().Compare(q.covered) > 0) {
-			again = append(again, start{&m.Message, m.prevs[i], m.logged})
+		if m.own && m.ID.Seq >= from && i >= 0 && (!m.logged || q.group != c.own && m.position().Compare(q.covered) > 0) {
+			all = append(all, again{&m.Message, m.prevs[i], m.logged})
 		}
 	}
-	slices.SortFunc(again, func(a, b start) int { return cmp.Compare(a.ID.Seq, b.ID.Seq) })
-	for _, s := range again {
-		if !s.logged || len(q.frame) < maxStream {
+	slices.SortFunc(all, func(a, b again) int { return cmp.Compare(a.ID.Seq, b.ID.Seq) })
+	return all
+}
+
+// resend sends q again, in order, the own messages from a number on that it may not have, and remembers where it must go on in
+// the next step. What is in T and too much for the first frame q fetches: it hears of it from others.
+func (c *Core) resend(q *peer, from uint64) {
+	q.resume = 0
+	for _, s := range c.unheard(q, from) {
+		switch {
+		case s.logged && (from > 1 || !c.room(q)):
+		case c.room(q):
 			c.sendStart(q, s.Message, s.prev)
+		default:
+			q.resume = s.ID.Seq
+			return
+		}
+	}
+}
+
+// resendRest goes on with what was too much for earlier steps.
+func (c *Core) resendRest(out *multicast.Output) {
+	for _, q := range c.order {
+		if q.resume != 0 && q.member >= 0 && c.room(q) {
+			c.resend(q, q.resume)
+		}
+		if q.resume != 0 && q.member >= 0 {
+			c.wake(out, c.now)
 		}
 	}
 }
@@ -191,19 +230,26 @@ func (m *message) proposable(g multicast.GroupID) bool {
 
 // propose is lines 35-39, with the lower bound that the sender may give (T 4.4.2) and the hybrid
 // clock (T 4.4.1).
-func (c *Core) propose() {
-	for _, m := range c.fresh {
+//
+// What it proposes in a step is about a frame: entries, and the records of T, are bounded with it.
+func (c *Core) propose(out *multicast.Output) {
+	n := 0
+	for size := 0; n < len(c.fresh) && size < c.config.MaxFrame; n++ {
+		m := c.fresh[n]
 		if c.state != Primary || !m.proposable(c.own.id) {
 			continue
 		}
 		c.clock = max(c.clock, m.After, c.realClock()) + 1 // line 37
 		m.ts, m.index = c.clock, c.t.last()+1
+		size += packetSize(&m.Message)
 		c.unproposed--
 		c.pend(m)
 		c.append(m)
 	}
-	clear(c.fresh)
-	c.fresh = c.fresh[:0]
+	c.fresh = slices.Delete(c.fresh, 0, n)
+	if len(c.fresh) > 0 {
+		c.wake(out, c.now)
+	}
 }
 
 // realClock is a microsecond before the wall clock, or nothing if the clock is purely logical.

@@ -59,3 +59,48 @@ func TestAtomicGlobalWaitsForTheOtherFront(t *testing.T) {
 	require.Empty(t, c.hear(4, entryOf(epochH, 1, 5, m), frontOf(epochH, 1, 9, before)).Deliveries)
 	require.Equal(t, []uint64{2}, delivered(c.hear(4, frontOf(epochH, 1, 9, multicast.Position{}))))
 }
+
+// TestBytesBoundAStep: what a step multicasts and proposes is about a frame; the rest follows at once.
+func TestBytesBoundAStep(t *testing.T) {
+	short := func(cfg *Config) { cfg.MaxFrame = 2 * packetSize(msg(1, 1)) }
+	messages := []*multicast.Message{msg(1, 1), msg(2, 1), msg(3, 1)}
+	c := newProc(t, 5, short)
+	out := c.cast(messages...)
+	require.Len(t, said(t, out, 1, kindStart), 2)
+	require.Equal(t, time.Duration(1), out.Wake)
+	require.EqualValues(t, 3, c.said(c.after(1), 1, kindStart).message.ID.Seq)
+
+	p := newProc(t, 1, short)
+	out = p.hear(5, startOf(messages[0], 0), startOf(messages[1], 1), startOf(messages[2], 2))
+	require.Len(t, said(t, out, 2, kindEntry), 2)
+	require.Equal(t, time.Duration(1), out.Wake)
+	require.EqualValues(t, 3, p.said(p.after(1), 2, kindEntry).index)
+}
+
+// TestWindowBytes: no more is on the way than a sender's window in bytes, but for one message.
+func TestWindowBytes(t *testing.T) {
+	c := newProc(t, 5, func(cfg *Config) { cfg.WindowBytes = packetSize(msg(1, 1)) + 1 })
+	require.Len(t, said(t, c.cast(msg(1, 1), msg(2, 1), msg(3, 1)), 1, kindStart), 2)
+	have := func(seq uint64) packet { return packet{kind: kindHave, message: multicast.Message{ID: msg(seq).ID}} }
+	c.hear(2, have(1))
+	require.EqualValues(t, 3, c.said(c.hear(3, have(1)), 1, kindStart).message.ID.Seq)
+}
+
+// TestFramesAreCut: what a step has to say beyond a frame leaves in the next ones, in order, and not at all if the link starts again.
+func TestFramesAreCut(t *testing.T) {
+	c := newProc(t, 5, func(cfg *Config) { cfg.MaxFrame = 2 * len(appendHave(nil, msg(1).ID)) })
+	seqs := func(out *multicast.Output) (got []uint64) {
+		for _, p := range said(t, out, 1, kindHave) {
+			got = append(got, p.message.ID.Seq)
+		}
+		return got
+	}
+	for seq := range uint64(6) {
+		c.peer(1).frame = appendHave(c.peer(1).frame, msg(seq+1).ID)
+	}
+	out := c.step(multicast.Input{})
+	require.Equal(t, []uint64{1, 2}, seqs(out))
+	require.Equal(t, time.Duration(1), out.Wake)
+	require.Equal(t, []uint64{3, 4}, seqs(c.after(1)))
+	require.Empty(t, seqs(c.hear(1)), "the link starts again")
+}

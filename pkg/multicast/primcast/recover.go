@@ -274,12 +274,12 @@ func (c *Core) startLink(q *peer) {
 	if q.group == nil {
 		return
 	}
-	q.frame, q.told, q.said, q.saidLen, q.fetching = q.frame[:0], multicast.Position{}, 0, 0, false
+	q.frame, q.told, q.said, q.saidLen, q.fetching, q.resume = q.frame[:0], multicast.Position{}, 0, 0, false, 0
 	if q.member < 0 { // it was replaced, or is to be a member
 		c.tellRoster(q)
 		return
 	}
-	c.resend(q)
+	c.resend(q, 1)
 	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0 // genuineness: else there is nothing to say
 	for _, m := range c.t.entries {
 		if m != nil && m.ID.Sender == q.id && !m.To(q.group.id) {

@@ -1,0 +1,65 @@
+package dev
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// lines is a log that several goroutines write.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer // GUARDED_BY mu
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// String gives what was logged.
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Updates that are longer together than a frame, and about as long as the window of a link, stop no replica.
+func TestBurstOfLargeUpdates(t *testing.T) {
+	var log lines
+	cfg := testConfig(t.TempDir())
+	cfg.GRPC, cfg.Timeout = true, time.Minute
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w := startWorld(t, cfg)
+	c := w.clients[west]
+	a := write(t, c, w.roots[west], "f", "x")
+	value := bytes.Repeat([]byte{1}, posix.MaxXattr)
+	set := func(i int) error {
+		return c.SetXattr(context.Background(), posix.Cred{}, a.Ino, fmt.Sprintf("user.%d", i), value, 0)
+	}
+	var errs [1000]error
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = set(i) })
+	}
+	all.Wait()
+	for i, err := range errs {
+		require.NoError(t, err, "update %d: %v", i, &log)
+	}
+	require.NoError(t, set(len(errs)))
+	got, err := c.GetXattr(context.Background(), a.Ino, "user.999")
+	require.NoError(t, err)
+	require.Equal(t, value, got)
+	require.NotContains(t, log.String(), "a replica has failed")
+	require.NotContains(t, log.String(), "a frame was dropped")
+}

@@ -1,0 +1,69 @@
+package primcast
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Bytes bound what a step says to a peer. Content (START) is put into a frame only while there is room; whoever
+// has more remembers it, and goes on in the next step. What else there is to say is small for each message, but there
+// may be many messages: what is beyond the bound waits in peer.frame for the next step, behind nothing and before all that is
+// said later. To a peer this looks like a process that takes more steps, since links are FIFO, and a link that
+// starts again loses what waits together with what was on the way.
+
+// DefaultMaxFrame is 4 MiB.
+const DefaultMaxFrame = 4 << 20
+
+// maxPacket is the longest packet: a START with the longest payload, to all groups that there can be.
+const maxPacket = multicast.MaxPayload + 1<<18
+
+// room reports whether content for q may still be put into its frame.
+func (c *Core) room(q *peer) bool { return len(q.frame) < c.config.MaxFrame }
+
+// flush hands over the frames of this step, each with what its receiver should
+// know of the own coverage (trim.go).
+func (c *Core) flush(out *multicast.Output) {
+	for _, q := range c.order {
+		if len(q.frame) == 0 {
+			continue
+		}
+		if c.self.covered.Compare(q.told) > 0 {
+			q.told = c.self.covered
+			q.frame = appendCovered(q.frame, q.told)
+		}
+		n := c.fitting(q.frame)
+		if n > max(c.config.MaxFrame, maxPacket) {
+			invariant.Check(false, "a frame of %d bytes for process %d: more than %d, and than one packet", n, q.id, c.config.MaxFrame)
+		}
+		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame[:n])})
+		q.frame = slices.Delete(q.frame, 0, n)
+		if len(q.frame) > 0 {
+			c.wake(out, c.now)
+		} else if cap(q.frame) > maxScratch {
+			q.frame = nil
+		}
+	}
+}
+
+// fitting gives how many bytes the first packets of b have that leave together: as many as are within the bound, and at least
+// one.
+func (c *Core) fitting(b []byte) int {
+	if len(b) <= c.config.MaxFrame {
+		return len(b)
+	}
+	r, n := varint.NewReader(b), 0
+	for r.Err() == nil && n < c.config.MaxFrame {
+		var p packet
+		readPacket(r, &p)
+		end := len(b) - r.Len()
+		if n > 0 && end > c.config.MaxFrame {
+			break
+		}
+		n = end
+	}
+	invariant.Check(r.Err() == nil, "a packet for a peer does not decode: %v", r.Err())
+	return n
+}
