@@ -71,7 +71,7 @@ func (p *process) step(price time.Duration) {
 	p.busy, p.wakeAt = true, 0
 	p.in.Now = multicast.Instant{Mono: n.now, Wall: epoch + int64(n.now+p.skew)}
 	if p.uncovered >= coverEvery {
-		p.in.Covered, p.uncovered = p.delivered, 0
+		p.in.Covered, p.uncovered = multicast.UpTo(p.delivered), 0
 	}
 	p.out.Reset()
 	if n.meter != nil {

@@ -83,7 +83,7 @@ func (n *node) Step(in *turn.Input, out *turn.Output) {
 		})
 		n.submitted++
 	}
-	in.Covered = n.covered
+	in.Covered = multicast.UpTo(n.covered)
 	n.core.Step(&in.Input, &out.Output)
 }
 

@@ -121,7 +121,7 @@ func (s *spec) node(log *wal.Log) (*node, error) {
 	}
 	n.restored, n.covered = n.ledger.Position, n.ledger.Position
 	core, err := primcast.New(primcast.Config{
-		Self: s.Self, Groups: s.Groups, Delivered: n.restored, Seed: uint64(s.Self)<<32 | s.Incarnation,
+		Self: s.Self, Groups: s.Groups, Delivered: multicast.UpTo(n.restored), Seed: uint64(s.Self)<<32 | s.Incarnation,
 		Window: s.Window, PackDelay: s.PackDelay,
 	})
 	if err != nil {

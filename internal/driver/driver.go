@@ -212,7 +212,7 @@ func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) erro
 		if own, err = d.release(&out, own); err != nil {
 			return err
 		}
-		if out.Behind != (multicast.Position{}) && !behind {
+		if len(out.Behind) > 0 && !behind {
 			behind = true
 			close(d.behind)
 		}

@@ -49,7 +49,7 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	if sync {
-		r.sinceSync, r.syncAt, r.covered, r.crossed = 0, 0, r.position, r.relayed
+		r.sinceSync, r.syncAt, r.covered, r.crossed = 0, 0, multicast.UpTo(r.position), multicast.UpTo(r.relayed)
 	}
 	if len(r.behind) > 0 {
 		r.pursueNow()

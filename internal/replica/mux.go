@@ -94,7 +94,7 @@ func (c *cores) step(out *multicast.Output) {
 	out.Deliveries = append(append(out.Deliveries, c.localOut.Deliveries...), c.crossOut.Deliveries...)
 	out.Safe = c.localOut.Safe
 	out.Behind = c.localOut.Behind
-	if out.Behind == (multicast.Position{}) {
+	if len(out.Behind) == 0 {
 		out.Behind = c.crossOut.Behind
 	}
 	out.Wake = earliest(c.localOut.Wake, c.crossOut.Wake)

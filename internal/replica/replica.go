@@ -91,8 +91,8 @@ type Replica struct {
 	followUp  bool // more inodes can be reaped
 	sinceSync int
 	syncAt    time.Duration      // Mono; 0: nothing to sync
-	covered   multicast.Position // durable
-	crossed   place              // of relayed, durable
+	covered   multicast.Progress // of position, durable
+	crossed   multicast.Progress // of relayed, durable
 	orderedAt time.Duration      // when a delivery was applied last
 	expireAt  time.Duration      // next look at the leases
 }
@@ -133,7 +133,7 @@ func New(cfg Config, local, cross Core, keys Keys, machine *meta.Machine) (*Repl
 	if err := keys.Commit(true); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	r.covered, r.crossed = r.position, r.relayed
+	r.covered, r.crossed = multicast.UpTo(r.position), multicast.UpTo(r.relayed)
 	return r, nil
 }
 

@@ -27,8 +27,8 @@ func (o *orderer) Members(g multicast.GroupID) []multicast.ProcessID {
 
 func (o *orderer) State() []byte { return nil }
 
-func (o *orderer) Adopt([]byte) ([]byte, multicast.Position, error) {
-	return nil, multicast.Position{}, errors.New("there is nobody else")
+func (o *orderer) Adopt([]byte) ([]byte, multicast.Progress, error) {
+	return nil, nil, errors.New("there is nobody else")
 }
 
 func (o *orderer) Step(in *multicast.Input, out *multicast.Output) {

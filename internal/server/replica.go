@@ -207,7 +207,7 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 	plan := s.plan.Load()
 	groups := plan.Groups()
 	cfg := primcast.Config{
-		Self: h.process, Groups: groups[h.partition : h.partition+1], Delivered: position, Seed: incarnation,
+		Self: h.process, Groups: groups[h.partition : h.partition+1], Delivered: multicast.UpTo(position), Seed: incarnation,
 		Retain: s.cfg.Retain,
 	}
 	if s.cfg.Durability == wal.Memory {
@@ -219,7 +219,7 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 	if local, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}
-	cfg.Groups, cfg.Delivered = groups, relayed
+	cfg.Groups, cfg.Delivered = groups, multicast.UpTo(relayed)
 	if cross, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}

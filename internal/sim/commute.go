@@ -29,7 +29,8 @@ func (r *run) conflict(a, b multicast.MessageID) bool {
 // covered is the highest position of a delivery up to which all is durable: the process has said that nothing there is
 // still to come, and nothing there is still being written.
 func (m *machine) covered() (at multicast.Position) {
-	durable, volatile := m.history[:m.durable], m.history[m.durable:m.applied]
+	l := m.line("")
+	durable, volatile := l.history[:l.durable], l.history[l.durable:l.applied]
 	for _, p := range durable {
 		if p.Final > m.safe || p.Compare(at) <= 0 {
 			continue

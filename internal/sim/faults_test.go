@@ -243,7 +243,7 @@ func (x restless) Step(in *multicast.Input, out *multicast.Output) {
 func TestRunEndsThoughItIsNeverQuiet(t *testing.T) {
 	cfg, w := skeenRun(1)
 	p := skeenProtocol
-	p.New = func(self multicast.ProcessID, groups []multicast.Group, at multicast.Position) (multicast.Core, error) {
+	p.New = func(self multicast.ProcessID, groups []multicast.Group, at multicast.Progress) (multicast.Core, error) {
 		core, err := skeenProtocol.New(self, groups, at)
 		return restless{core}, err
 	}
@@ -272,10 +272,10 @@ func TestRunReplacesTheKilled(t *testing.T) {
 		w := everybody(&cfg, 30, 20*time.Millisecond)
 		replaced := map[multicast.ProcessID]multicast.ProcessID{}
 		r, err := Run(cfg, w, Protocol{
-			New: func(multicast.ProcessID, []multicast.Group, multicast.Position) (multicast.Core, error) {
+			New: func(multicast.ProcessID, []multicast.Group, multicast.Progress) (multicast.Core, error) {
 				return silent{}, nil
 			},
-			NewSpare: func(_, _ multicast.ProcessID, _ []multicast.Group, _ multicast.Position) (multicast.Core, error) {
+			NewSpare: func(_, _ multicast.ProcessID, _ []multicast.Group, _ multicast.Progress) (multicast.Core, error) {
 				return silent{}, nil
 			},
 			Replace: func(n *Network, dead, spare multicast.ProcessID) {

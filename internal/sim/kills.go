@@ -23,12 +23,8 @@ func (r *run) concerned(p multicast.ProcessID) bool {
 func (r *run) killed(dead multicast.ProcessID) {
 	r.loseUndelivered(dead)
 	group := r.net.groupOf(dead).ID
-	has := make(map[multicast.MessageID]bool, len(r.machines[dead].history))
-	for _, at := range r.machines[dead].history {
-		has[at.ID] = true
-	}
 	for _, s := range r.order {
-		if s.To(group) && !has[s.ID] {
+		if s.To(group) && !r.machines[dead].has(s.ID) {
 			s.of--
 		}
 	}

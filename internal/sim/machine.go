@@ -11,76 +11,122 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// machine is the state machine of a process: the list of what was delivered. It lives longer
-// than the process. Of the list a first part is durable; after a restart
+// machine is the state machine of a process: a list of what was delivered, for each class. It lives longer
+// than the process. Of each list a first part is durable; after a restart
 // the core must deliver the rest again, exactly as before.
 type machine struct {
-	run     *run
-	self    multicast.ProcessID
-	history []multicast.Position // all that was ever delivered
-	applied int                  // of history, since the last start
-	durable int                  // of history
-	safe    multicast.Timestamp  // the highest Output.Safe that has left
+	run   *run
+	self  multicast.ProcessID
+	lines []*line
+	safe  multicast.Timestamp // the highest Output.Safe that has left
 
 	replaces     multicast.ProcessID // the member whose place a spare takes
 	transferring bool                // the state of another process is on its way here
 }
 
-// position is how far the durable part goes.
-func (m *machine) position() multicast.Position {
-	if m.run.protocol.Conflicts != nil {
-		return m.covered()
-	}
-	if m.durable == 0 {
-		return multicast.Position{}
-	}
-	return m.history[m.durable-1]
+// line is what was delivered in one class.
+type line struct {
+	class   multicast.Class      // "" unless the protocol orders by classes
+	history []multicast.Position // all that was ever delivered
+	applied int                  // of history, since the last start
+	durable int                  // of history
+	safe    multicast.Timestamp  // the highest of Protocol.SafeOf that has left
 }
 
-// sync makes the list durable now and then, and always once faults have ended.
-func (m *machine) sync() multicast.Position {
-	if rng := m.run.net.Rand(); m.run.net.healed || rng.IntN(4) == 0 {
-		m.durable += rng.IntN(m.applied - m.durable + 1)
+// line gives the list of a class.
+func (m *machine) line(class multicast.Class) *line {
+	for _, l := range m.lines {
+		if l.class == class {
+			return l
+		}
 	}
-	if m.run.net.healed {
-		m.durable = m.applied
+	m.lines = append(m.lines, &line{class: class})
+	return m.lines[len(m.lines)-1]
+}
+
+// has reports whether a message was ever delivered.
+func (m *machine) has(id multicast.MessageID) bool {
+	return slices.ContainsFunc(m.lines, func(l *line) bool {
+		return slices.ContainsFunc(l.history, func(at multicast.Position) bool { return at.ID == id })
+	})
+}
+
+// progress is how far the durable parts go.
+func (m *machine) progress() (all multicast.Progress) {
+	if m.run.protocol.Conflicts != nil {
+		return multicast.UpTo(m.covered())
 	}
-	return m.position()
+	for _, l := range m.lines {
+		if l.durable > 0 {
+			all.Advance(l.class, l.history[l.durable-1])
+		}
+	}
+	return all
+}
+
+// sync makes the lists durable now and then, and always once faults have ended.
+func (m *machine) sync() multicast.Progress {
+	for _, l := range m.lines {
+		if rng := m.run.net.Rand(); m.run.net.healed || rng.IntN(4) == 0 {
+			l.durable += rng.IntN(l.applied - l.durable + 1)
+		}
+		if m.run.net.healed {
+			l.durable = l.applied
+		}
+	}
+	return m.progress()
 }
 
 // apply takes one delivery.
 func (m *machine) apply(d *multicast.Delivery) {
-	at := d.Position()
-	if m.applied < len(m.history) {
-		if again := m.history[m.applied]; again != at {
+	at, l := d.Position(), m.line(m.run.classOf(d.Dest))
+	if l.applied < len(l.history) {
+		if again := l.history[l.applied]; again != at {
 			m.run.violate("repetition", m.self, d.ID,
 				"process %d delivered %v where it had delivered %v before its restart", m.self, at, again)
 		}
-		m.applied++
+		l.applied++
 		m.run.reach.Repeated++
 		return
 	}
-	if at.Final <= m.safe {
+	if safe := max(m.safe, l.safe); at.Final <= safe {
 		m.run.violate("safe", m.self, d.ID,
-			"process %d delivered message %v with final timestamp %d after it had said that %d is safe", m.self, d.ID, at.Final, m.safe)
+			"process %d delivered message %v with final timestamp %d after it had said that %d is safe", m.self, d.ID, at.Final, safe)
 	}
-	m.history = append(m.history, at)
-	m.applied++
+	l.history = append(l.history, at)
+	l.applied++
 	m.run.delivered(m.self, d)
+}
+
+// classOf gives the class of messages, if the protocol has classes.
+func (r *run) classOf(dest []multicast.GroupID) multicast.Class {
+	if r.protocol.SafeOf == nil {
+		return ""
+	}
+	return multicast.ClassOf(dest)
 }
 
 // coreNode is a protocol core with its machine, as a turn.Node: all workloads of Run go through it.
 type coreNode struct {
 	core    multicast.Core
 	machine *machine
+	safes   [][]multicast.Timestamp // of steps that are not released yet: of each of run.classes
 }
 
 // Step implements turn.Node.
 func (c *coreNode) Step(in *turn.Input, out *turn.Output) {
 	in.Covered = c.machine.sync()
 	c.core.Step(&in.Input, &out.Output)
-	if r := c.machine.run; r.protocol.Size != nil {
+	r := c.machine.run
+	if r.protocol.Size != nil {
 		r.size = max(r.size, r.protocol.Size(c.core))
+	}
+	if r.protocol.SafeOf != nil {
+		var safes []multicast.Timestamp
+		for _, class := range r.classes {
+			safes = append(safes, r.protocol.SafeOf(c.core, class))
+		}
+		c.safes = append(c.safes, safes)
 	}
 }
 
@@ -90,7 +136,14 @@ func (c *coreNode) Apply(out *turn.Output) ([]turn.Call, error) {
 		c.machine.apply(&out.Deliveries[i])
 	}
 	c.machine.safe = max(c.machine.safe, out.Safe)
-	if out.Behind != (multicast.Position{}) {
+	if len(c.safes) > 0 {
+		for i, safe := range c.safes[0] {
+			l := c.machine.line(c.machine.run.classes[i])
+			l.safe = max(l.safe, safe)
+		}
+		c.safes = c.safes[1:]
+	}
+	if len(out.Behind) > 0 {
 		c.machine.run.transferLater(c.machine.self)
 	}
 	if out.Checkpoint {

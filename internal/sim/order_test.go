@@ -16,7 +16,7 @@ import (
 // skeenThat is Skeen's protocol with acknowledgements.
 func skeenThat(when skeen.Acknowledge) Protocol {
 	p := skeenProtocol
-	p.New = func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Position) (multicast.Core, error) {
+	p.New = func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Progress) (multicast.Core, error) {
 		return skeen.New(skeen.Config{Self: self, Groups: groups, Acknowledge: when})
 	}
 	return p

@@ -13,7 +13,12 @@ import (
 
 // primCastCuts draws a run in which links lose frames beside all else, and whole regions are away.
 func primCastCuts(seed uint64) (Config, Workload, Protocol) {
-	cfg, w, p := primCastRun(seed)
+	return primCastCutsOn(seed, sizes(seed, 1+int(seed%8), 1, 3, 5)...)
+}
+
+// primCastCutsOn is primCastCuts on groups of these sizes.
+func primCastCutsOn(seed uint64, sizes ...int) (Config, Workload, Protocol) {
+	cfg, w, p := primCastRunOn(seed, sizes...)
 	rng := rand.New(rand.NewPCG(seed, 9))
 	f := &cfg.Faults
 	f.Cut, f.Lag, f.LagMax = 1+rng.IntN(3), rng.IntN(3), time.Duration(1+rng.IntN(3000))*time.Millisecond

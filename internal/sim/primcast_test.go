@@ -25,12 +25,12 @@ func primCastThatSuspects(suspectAfter time.Duration, checkpointMin int) Protoco
 }
 
 func primCastWith(cfg primcast.Config) Protocol {
-	make := func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error) {
+	make := func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error) {
 		cfg.Self, cfg.Replaces, cfg.Groups, cfg.Delivered = self, dead, groups, delivered
 		return primcast.New(cfg)
 	}
 	return Protocol{
-		New: func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error) {
+		New: func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error) {
 			return make(self, 0, groups, delivered)
 		},
 		NewSpare: make,
@@ -113,7 +113,12 @@ func TestPrimCastSendersCrash(t *testing.T) {
 
 // primCastRun draws a run with all faults.
 func primCastRun(seed uint64) (Config, Workload, Protocol) {
-	cfg, rng := config(seed, sizes(seed, 1+int(seed%8), 1, 3, 5)...)
+	return primCastRunOn(seed, sizes(seed, 1+int(seed%8), 1, 3, 5)...)
+}
+
+// primCastRunOn is primCastRun on groups of these sizes.
+func primCastRunOn(seed uint64, sizes ...int) (Config, Workload, Protocol) {
+	cfg, rng := config(seed, sizes...)
 	cfg.Faults = Faults{
 		Every: time.Duration(5+rng.IntN(60)) * time.Millisecond, Longest: 100 * time.Millisecond,
 		Pause: rng.IntN(3), Stall: rng.IntN(3), Reset: rng.IntN(3), SlowDisk: rng.IntN(3), Jump: 1, Crash: rng.IntN(4), CrashAll: rng.IntN(2),

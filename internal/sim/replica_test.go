@@ -142,11 +142,11 @@ func replicaCores(
 		return nil, nil, err
 	}
 	cfg.SuspectAfter, cfg.CheckpointMin = 100*time.Millisecond, 4<<10
-	cfg.Groups, cfg.Delivered = groups[partition:][:1], ownAt
+	cfg.Groups, cfg.Delivered = groups[partition:][:1], multicast.UpTo(ownAt)
 	if local, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}
-	cfg.Groups, cfg.Delivered = groups, crossAt
+	cfg.Groups, cfg.Delivered = groups, multicast.UpTo(crossAt)
 	if cross, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}

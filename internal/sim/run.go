@@ -15,9 +15,9 @@ import (
 // Protocol is what Run puts on the processes.
 type Protocol struct {
 	// New makes the core of a process; what its state machine has up to delivered is durable.
-	New func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error)
+	New func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
 	// NewSpare makes the core of a process that is to replace another.
-	NewSpare func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Position) (multicast.Core, error)
+	NewSpare func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
 	// AtRest, if set, says what is wrong with a core at the end, for example that it still
 	// keeps messages that all destinations hold durably. All messages have been delivered
 	// by then, and the last ones have gone from one process to all destination groups.
@@ -29,6 +29,9 @@ type Protocol struct {
 	// Conflicts, if set, says which messages the cores order; those that commute they need not (T 4.4.3). It is
 	// symmetric. Faults must not restart processes.
 	Conflicts func(a, b *multicast.Message) bool
+	// SafeOf, if set, says that the cores order by classes (package multicast), and gives the timestamp up to which nothing more
+	// of a class is delivered after the last step.
+	SafeOf func(core multicast.Core, class multicast.Class) multicast.Timestamp
 	// Replace, if set, begins the replacement of a process that was killed by a spare
 	// that has just started, some time after the kill, while faults go on.
 	Replace func(n *Network, dead, spare multicast.ProcessID)
@@ -113,6 +116,7 @@ type run struct {
 	history    check.History
 	violations []check.Violation
 	size       int
+	classes    []multicast.Class // that were multicast to, if the protocol has classes
 	reactions  int
 	replacing  int // spares that are yet to start
 	replaced   int // spares that were used
@@ -126,6 +130,14 @@ func Run(cfg Config, w Workload, p Protocol) (*Result, error) {
 	if err := errors.Join(w.Validate(), p.validateConflicts(&cfg)); err != nil {
 		return nil, err
 	}
+	r := newRun(cfg, w, p)
+	if err := r.play(); err != nil {
+		return nil, err
+	}
+	return r.result(), nil
+}
+
+func newRun(cfg Config, w Workload, p Protocol) *run {
 	r := &run{
 		cfg: cfg, workload: w, protocol: p,
 		machines: map[multicast.ProcessID]*machine{},
@@ -135,16 +147,14 @@ func Run(cfg Config, w Workload, p Protocol) (*Result, error) {
 	if p.Conflicts != nil {
 		r.history.Conflict = r.conflict
 	}
+	r.history.Classes = p.SafeOf != nil
 	for _, g := range cfg.Groups {
 		for _, p := range g.Members {
 			r.machines[p] = &machine{run: r, self: p}
 			r.history.Processes = append(r.history.Processes, check.Process{ID: p, Group: g.ID, Correct: true})
 		}
 	}
-	if err := r.play(); err != nil {
-		return nil, err
-	}
-	return r.result(), nil
+	return r
 }
 
 // play is the run from start to end.
@@ -184,7 +194,9 @@ func (r *run) between(from, to time.Duration) time.Duration { return r.net.betwe
 // boot is a Boot.
 func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (turn.Node, error) {
 	m := r.machines[self]
-	m.applied = m.durable
+	for _, l := range m.lines {
+		l.applied = l.durable
+	}
 	if incarnation > 1 {
 		if !r.net.healed {
 			r.reach.Restarts++
@@ -194,9 +206,9 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 	var core multicast.Core
 	var err error
 	if m.replaces != 0 {
-		core, err = r.protocol.NewSpare(self, m.replaces, r.cfg.Groups, m.position())
+		core, err = r.protocol.NewSpare(self, m.replaces, r.cfg.Groups, m.progress())
 	} else {
-		core, err = r.protocol.New(self, r.cfg.Groups, m.position())
+		core, err = r.protocol.New(self, r.cfg.Groups, m.progress())
 	}
 	for i := 0; err == nil && i < len(records); i++ {
 		err = core.Replay(records[i])
@@ -261,6 +273,9 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	}
 	if r.net.percent(r.workload.OrderPercent) {
 		m.Order = multicast.AtomicGlobal
+	}
+	if class := r.classOf(dest); class != "" && !slices.Contains(r.classes, class) {
+		r.classes = append(r.classes, class)
 	}
 	s := &sent{Message: m, at: r.net.Now(), incarnation: r.net.Incarnation(from)}
 	for _, g := range r.cfg.Groups {

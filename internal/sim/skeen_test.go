@@ -14,7 +14,7 @@ import (
 
 // skeenProtocol must have forgotten everything but who has sent what.
 var skeenProtocol = Protocol{
-	New: func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Position) (multicast.Core, error) {
+	New: func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Progress) (multicast.Core, error) {
 		return skeen.New(skeen.Config{Self: self, Groups: groups})
 	},
 	AtRest: func(core multicast.Core) error {
@@ -62,7 +62,7 @@ var errNo = errors.New("no")
 
 func TestRunGivesTheErrorOfACore(t *testing.T) {
 	cfg := Default()
-	_, err := Run(cfg, everybody(&cfg, 1, 1), Protocol{New: func(multicast.ProcessID, []multicast.Group, multicast.Position) (multicast.Core, error) {
+	_, err := Run(cfg, everybody(&cfg, 1, 1), Protocol{New: func(multicast.ProcessID, []multicast.Group, multicast.Progress) (multicast.Core, error) {
 		return nil, errNo
 	}})
 	require.ErrorIs(t, err, errNo)

@@ -67,24 +67,27 @@ func (r *run) groupOf(p multicast.ProcessID) multicast.GroupID {
 }
 
 // adopt replaces the log and the state machine of a process by those of another, and restarts it.
-func (r *run) adopt(id multicast.ProcessID, donor *machine, record []byte, at multicast.Position) {
+func (r *run) adopt(id multicast.ProcessID, donor *machine, record []byte, at multicast.Progress) {
 	r.net.mark(Transferred)
 	p, m := r.net.processes[id], r.machines[id]
 	p.stop()
 	p.disk.records = [][]byte{slices.Clone(record)}
-	for i, d := range donor.history[:donor.applied] {
-		if i < len(m.history) {
-			if m.history[i] != d {
-				r.violate("transfer", id, d.ID, "process %d has %v where process %d has %v", id, m.history[i], donor.self, d)
+	for _, from := range donor.lines {
+		l := m.line(from.class)
+		for i, d := range from.history[:from.applied] {
+			if i < len(l.history) {
+				if l.history[i] != d {
+					r.violate("transfer", id, d.ID, "process %d has %v where process %d has %v", id, l.history[i], donor.self, d)
+				}
+				continue
 			}
-			continue
+			l.history = append(l.history, d)
+			r.transferred(id, d)
 		}
-		m.history = append(m.history, d)
-		r.transferred(id, d)
+		l.durable = from.applied
 	}
-	m.durable = donor.applied
-	if m.position() != at {
-		r.violate("transfer", id, at.ID, "process %d says it has delivered up to %v, and its state machine has %v", donor.self, at, m.position())
+	if !m.progress().Equal(at) {
+		r.violate("transfer", id, multicast.MessageID{}, "process %d says it has delivered up to %v, and its state machine has %v", donor.self, at, m.progress())
 	}
 	p.restart()
 }

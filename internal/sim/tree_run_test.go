@@ -196,7 +196,7 @@ const (
 func (n *treeNode) Step(in *turn.Input, out *turn.Output) {
 	n.waits.take(n, in)
 	n.Replica.Step(in, out)
-	if out.Behind != (multicast.Position{}) && !n.behind {
+	if len(out.Behind) > 0 && !n.behind {
 		n.behind = true
 		n.catchUp()
 	}

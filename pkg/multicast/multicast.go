@@ -143,7 +143,7 @@ type Input struct {
 	Now      Instant
 	Frames   []Frame
 	Proposed []Message // to multicast, in this order; the sender is this process
-	Covered  Position  // the state machine holds all deliveries up to here durably, if not zero
+	Covered  Progress  // the state machine holds all deliveries up to here durably; what is not in it is as it was
 	Replace  []Replacement
 	Lead     bool // this process is to lead its group from now on, although nothing is wrong with who does: an operator wants it
 }
@@ -169,11 +169,12 @@ type Output struct {
 	// other, so that it hears its own acknowledgement only once it is durable.
 	Frames     []Frame
 	Deliveries []Delivery
-	// Safe: nothing at or below it will be delivered after these Deliveries.
+	// Safe: nothing at or below it will be delivered after these Deliveries, in any class.
 	Safe Timestamp
-	// Behind, if not zero: this process needs deliveries up to here that others have forgotten. It
-	// must be given the state of another member (Transferable), and stops delivering until then.
-	Behind Position
+	// Behind, if not empty: this process needs deliveries up to here that others have forgotten. It
+	// must be given the state of another member (Transferable), and stops delivering in these classes until then. The
+	// core keeps no reference to it.
+	Behind Progress
 	// Wake asks for a step no later than this on Instant.Mono; 0: only when
 	// something happens.
 	Wake time.Duration
@@ -207,7 +208,7 @@ type Transferable interface {
 	// has been stepped is durable and applied.
 	State() []byte
 	// Adopt gives the record that must replace all of this process's records once the state machine is
-	// replaced, and the position of that state machine. Then the process starts anew with both.
+	// replaced, and the progress of that state machine. Then the process starts anew with both.
 	// An error says that this state does not do: take another member's, or the same one's later.
-	Adopt(state []byte) (record []byte, at Position, err error)
+	Adopt(state []byte) (record []byte, at Progress, err error)
 }

@@ -18,7 +18,7 @@ import (
 // messages, whose news has had no frame to ride on.
 func (p *Protocol) simulated(construct New) sim.Protocol {
 	return sim.Protocol{
-		New: func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Position) (multicast.Core, error) {
+		New: func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Progress) (multicast.Core, error) {
 			return construct(self, groups)
 		},
 		AtRest: func(core multicast.Core) error {

@@ -57,6 +57,6 @@ func (o *order) Checkpoint() []byte { return nil }
 func (o *order) State() []byte { return nil }
 
 // Adopt implements multicast.Transferable.
-func (o *order) Adopt([]byte) ([]byte, multicast.Position, error) {
-	return nil, multicast.Position{}, errNoLog
+func (o *order) Adopt([]byte) ([]byte, multicast.Progress, error) {
+	return nil, nil, errNoLog
 }

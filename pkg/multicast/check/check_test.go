@@ -42,6 +42,12 @@ func (s *script) acyclic() *script {
 	return s
 }
 
+// classes: only messages with the same destinations are ordered.
+func (s *script) classes() *script {
+	s.Classes = true
+	return s
+}
+
 // conflicts are the only ones, between messages that are named in pairs.
 func (s *script) conflicts(pairs ...uint64) *script {
 	s.Conflict = func(a, b multicast.MessageID) bool {
@@ -104,6 +110,17 @@ func TestEachBrokenPropertyIsFoundByItsCheckOnly(t *testing.T) {
 				deliver(1001, 3, 1, 2, 3).deliver(4001, 4, 1, 2, 3).deliver(1001, 3, 4, 5, 6).
 				deliver(9001, 5, 1, 2, 3).deliver(4001, 4, 4, 5, 6).
 				step(1).step(4).step(9),
+		},
+		"classes are independent": {
+			history: newScript().classes().
+				multicast(1001, 1, 2).acyclic().multicast(4001, 1, 2, 3).acyclic().multicast(9001, 1, 2).acyclic().
+				deliver(4001, 4, 1, 2, 3, 7, 8, 9).deliver(1001, 3, 1, 2, 3, 4, 5, 6).deliver(9001, 5, 1, 2, 3, 4, 5, 6).deliver(4001, 4, 4, 5, 6),
+		},
+		"a class has two orders": {
+			history: newScript().classes().multicast(1001, 1, 2).acyclic().multicast(4001, 1, 2).acyclic().
+				deliver(1001, 3, 1, 2, 3).deliver(4001, 4, 1, 2, 3, 4, 5, 6).deliver(1001, 3, 4, 5, 6),
+			broken: []string{"prefix order", "acyclic order", "timestamps"},
+			detail: "messages 4.1 and 1.1 are both for groups 1 and 2",
 		},
 		"a correct process misses a message": {
 			history: newScript().multicast(1001, 1).deliver(1001, 1, 1, 3),

@@ -31,21 +31,23 @@ func (x *index) acyclicOrder() []Violation {
 }
 
 // addOrders adds the delivery order of each process among the messages that count, as edges labelled with the
-// process: from neighbour to neighbour, or between any two that conflict.
+// process: from neighbour to neighbour of a class, or between any two that conflict.
 func (x *index) addOrders(g graph, counts func(message int) bool) {
 	var before []int
 	for p, order := range x.order {
 		before = before[:0]
+		last := map[int]int{} // of each class
 		for _, d := range order {
 			if !counts(d.message) {
 				continue
 			}
-			if n := len(before); x.Conflict == nil && n > 0 {
-				g.add(before[n-1], d.message, p)
+			if o, ok := last[x.class[d.message]]; ok && x.Conflict == nil {
+				g.add(o, d.message, p)
 			} else if x.Conflict != nil {
 				x.addConflicts(g, before, d.message, p)
+				before = append(before, d.message)
 			}
-			before = append(before, d.message)
+			last[x.class[d.message]] = d.message
 		}
 	}
 }

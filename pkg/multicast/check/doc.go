@@ -20,6 +20,8 @@
 // With History.Conflict, prefix order, acyclic order and the growth of positions are those of a multicast that orders
 // only what conflicts (T 4.4.3).
 //
+// With History.Classes, they are those of a multicast that orders the messages with the same destinations only.
+//
 // # Cost
 //
 // All checks are linear in the deliveries times the destination groups of a

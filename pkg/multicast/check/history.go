@@ -17,6 +17,9 @@ type History struct {
 	Multicasts []Multicast // in any order
 	Deliveries []Delivery  // of each process in its delivery order
 	Steps      []Step      // empty if they were not recorded
+	// Classes: only messages with the same destinations are related by their deliveries (package multicast). Not together with
+	// Conflict.
+	Classes bool
 	// Conflict says which messages a process must order, for a protocol that orders no others (T
 	// 4.4.3): only two that conflict are related by their deliveries. It is
 	// symmetric and is not asked about a message and itself; nil: all conflict.
@@ -102,6 +105,7 @@ type index struct {
 	process  map[multicast.ProcessID]int
 	members  map[multicast.GroupID][]int
 	order    [][]delivered // by process
+	class    []int         // of each message; with Classes, messages with the same destinations have the same
 }
 
 // message is a Multicast; if it was only delivered, sent is false and all but the id zero.
@@ -148,7 +152,24 @@ func newIndex(h *History) *index {
 		x.messages[n].by = append(x.messages[n].by, p)
 		x.order[p] = append(x.order[p], delivered{message: n, final: d.Final, at: d.At})
 	}
+	x.classify()
 	return x
+}
+
+// classify numbers the classes.
+func (x *index) classify() {
+	x.class = make([]int, len(x.messages))
+	numbers := map[multicast.Class]int{}
+	for i := range x.messages {
+		if !x.Classes {
+			break
+		}
+		name := multicast.ClassOf(x.messages[i].Dest)
+		if _, ok := numbers[name]; !ok {
+			numbers[name] = len(numbers)
+		}
+		x.class[i] = numbers[name]
+	}
 }
 
 // intern gives the number of a message.
@@ -163,7 +184,9 @@ func (x *index) intern(id multicast.MessageID) int {
 }
 
 // conflict reports whether two messages, not the same one, have to be ordered.
-func (x *index) conflict(a, b int) bool { return x.Conflict == nil || x.Conflict(x.id(a), x.id(b)) }
+func (x *index) conflict(a, b int) bool {
+	return x.class[a] == x.class[b] && (x.Conflict == nil || x.Conflict(x.id(a), x.id(b)))
+}
 
 func (x *index) id(message int) multicast.MessageID { return x.messages[message].ID }
 

@@ -19,8 +19,11 @@ import (
 // conflict, it is said of any two that do, and checked pair by pair.
 func PrefixOrder(h *History) []Violation { return newIndex(h).prefixOrder() }
 
-// both are two groups, the lower one first.
-type both struct{ g, h multicast.GroupID }
+// both are two groups, the lower one first, and a class of messages: those of one class only are ordered.
+type both struct {
+	g, h  multicast.GroupID
+	class int
+}
 
 // shared is a sequence of the messages to both groups, delivered by one process.
 type shared struct {
@@ -39,7 +42,9 @@ func (x *index) prefixOrder() []Violation {
 			sequences[pair] = append(sequences[pair], shared{p, messages})
 		}
 	}
-	slices.SortFunc(pairs, func(a, b both) int { return cmp.Or(cmp.Compare(a.g, b.g), cmp.Compare(a.h, b.h)) })
+	slices.SortFunc(pairs, func(a, b both) int {
+		return cmp.Or(cmp.Compare(a.g, b.g), cmp.Compare(a.h, b.h), cmp.Compare(a.class, b.class))
+	})
 	var found []Violation
 	for _, pair := range pairs {
 		if x.Conflict == nil {
@@ -61,7 +66,7 @@ func (x *index) sharedBy(p int) map[both][]int {
 			continue // integrity reports it
 		}
 		for _, g := range m.Dest {
-			pair := both{min(own, g), max(own, g)}
+			pair := both{min(own, g), max(own, g), x.class[d.message]}
 			out[pair] = append(out[pair], d.message)
 		}
 	}

@@ -35,7 +35,10 @@ func randomHistory(seed uint64) *History {
 		}
 		h.Multicasts = append(h.Multicasts, m)
 	}
-	if rng.IntN(3) == 0 { // not transitive: 0 and 1 conflict, 1 and 2, not 0 and 2
+	switch rng.IntN(3) {
+	case 0:
+		h.Classes = true
+	case 1: // not transitive: 0 and 1 conflict, 1 and 2, not 0 and 2
 		h.Conflict = func(a, b multicast.MessageID) bool { d := max(a.Seq, b.Seq) - min(a.Seq, b.Seq); return d%3 == 1 }
 	}
 	mess := rng.IntN(3)
@@ -174,7 +177,14 @@ func multicastAfter(h *History) relation {
 }
 
 func conflict(h *History, a, b multicast.MessageID) bool {
+	if h.Classes {
+		return slices.Equal(destOf(h, a), destOf(h, b))
+	}
 	return h.Conflict == nil || h.Conflict(a, b)
+}
+
+func destOf(h *History, id multicast.MessageID) []multicast.GroupID {
+	return h.Multicasts[slices.IndexFunc(h.Multicasts, func(m Multicast) bool { return m.ID == id })].Dest
 }
 
 // atomicGlobal is the relation of the doc of package multicast.

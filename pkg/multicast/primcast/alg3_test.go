@@ -31,7 +31,7 @@ func TestAlg3Line64PromiseTellsTheStateDurably(t *testing.T) {
 	require.Equal(t, Promised, c.Stats().State, "line 62")
 	require.Equal(t, promiseOf(second, epochG, 1, 4), c.said(out, 2, kindPromise))
 	require.NotEmpty(t, out.Records)
-	again := c.restart(multicast.Position{})
+	again := c.restart(nil)
 	again.hear(2, newEpochOf(second))
 	require.Equal(t, Promised, again.Stats().State)
 	require.Empty(t, said(t, again.hear(1, newEpochOf(Epoch{Number: 2, Leader: 1})), 1, kindPromise))
@@ -104,7 +104,7 @@ func TestAlg3EntriesThatNoQuorumHasAreDropped(t *testing.T) {
 	c.hear(1, acceptOf(second))
 	out := c.hear(2, entryOf(second, 1, 31, msg(1, both...)))
 	require.Equal(t, ackOf(second, 1, 31), c.said(out, 4, kindAck))
-	require.EqualValues(t, 1, c.restart(multicast.Position{}).Stats().Entries)
+	require.EqualValues(t, 1, c.restart(nil).Stats().Entries)
 }
 
 // TestAlg3ProposalThatOvertakesAccepts: line 42 would lose it.
@@ -124,7 +124,7 @@ func TestAlg3RestartBetweenRecords(t *testing.T) {
 	records := c.records
 	for n := range len(records) + 1 {
 		c.records = records[:n]
-		again := c.restart(multicast.Position{})
+		again := c.restart(nil)
 		again.step(multicast.Input{})
 		again.hear(3, newEpochOf(third))
 	}

@@ -13,7 +13,7 @@ type loop struct {
 	cores     []*Core
 	in        [2][]multicast.Input
 	out       multicast.Output
-	covered   []multicast.Position
+	covered   []multicast.Progress
 	delivered int
 	seq       uint64
 	dest      []multicast.GroupID
@@ -33,7 +33,7 @@ func newLoop(t testing.TB, groups int) *loop {
 		l.cores = append(l.cores, c)
 	}
 	l.in[0], l.in[1] = make([]multicast.Input, len(l.cores)), make([]multicast.Input, len(l.cores))
-	l.covered = make([]multicast.Position, len(l.cores))
+	l.covered = make([]multicast.Progress, len(l.cores))
 	return l
 }
 
@@ -53,7 +53,7 @@ func (l *loop) round(batch int, payload []byte) {
 			next[f.Peer-1].Frames = append(next[f.Peer-1].Frames, multicast.Frame{Peer: c.self.id, Data: f.Data})
 		}
 		if k := len(l.out.Deliveries); k > 0 {
-			l.covered[i] = l.out.Deliveries[k-1].Position()
+			l.covered[i] = multicast.UpTo(l.out.Deliveries[k-1].Position())
 			l.delivered += k
 		}
 	}

@@ -106,3 +106,17 @@ func TestAlg3Line66HighestEpochWins(t *testing.T) {
 	}
 	require.Equal(t, dropped, again)
 }
+
+// TestLongStateIsProgress: members that ask for one part of T after the other are not left for a new epoch.
+func TestLongStateIsProgress(t *testing.T) {
+	c, out := candidate(t)
+	c.loopback(c.loopback(out))
+	c.hear(3, promiseOf(second, epochG, 1, 50))
+	require.Equal(t, second, c.Stats().Current)
+	for range 40 {
+		out = c.after(DefaultSuspectAfter / 2)
+		require.Empty(t, said(t, out, 3, kindSilent))
+		c.hear(3, packet{kind: kindSilent, epoch: second}, packet{kind: kindFetchLog, epoch: second})
+	}
+	require.EqualValues(t, 1, c.Stats().Campaigns)
+}

@@ -21,7 +21,7 @@ type cluster struct {
 	lose     func(from, to multicast.ProcessID, k kind) bool // which packets are lost, if not nil
 	heard    func(from, to multicast.ProcessID, p packet)    // sees those that are not, if not nil
 	applied  map[multicast.ProcessID][]multicast.Delivery
-	behind   map[multicast.ProcessID]multicast.Position
+	behind   map[multicast.ProcessID]multicast.Progress
 	maxFrame int
 }
 
@@ -29,7 +29,7 @@ type cluster struct {
 func newCluster(t testing.TB, change ...func(*Config)) *cluster {
 	c := &cluster{
 		t: t, wire: map[multicast.ProcessID][]multicast.Frame{}, down: map[multicast.ProcessID]bool{},
-		applied: map[multicast.ProcessID][]multicast.Delivery{}, behind: map[multicast.ProcessID]multicast.Position{},
+		applied: map[multicast.ProcessID][]multicast.Delivery{}, behind: map[multicast.ProcessID]multicast.Progress{},
 	}
 	for id := multicast.ProcessID(1); id <= 7; id++ {
 		p := newProc(t, id, append(change, func(cfg *Config) {
@@ -64,12 +64,8 @@ func (c *cluster) link(id multicast.ProcessID) {
 
 // restart brings a process back from its log, with all that it applied.
 func (c *cluster) restart(id multicast.ProcessID) {
-	var at multicast.Position
-	if n := len(c.applied[id]); n > 0 {
-		at = c.applied[id][n-1].Position()
-	}
 	now := c.proc(id).instant
-	c.procs[id-1] = c.proc(id).restart(at)
+	c.procs[id-1] = c.proc(id).restart(c.proc(id).progress(c.applied[id]))
 	c.proc(id).instant = now
 	c.down[id] = false
 	c.link(id)
@@ -78,9 +74,7 @@ func (c *cluster) restart(id multicast.ProcessID) {
 // step runs one process on what it has heard, and more.
 func (c *cluster) step(id multicast.ProcessID, in multicast.Input) {
 	in.Frames, c.wire[id] = append(c.wire[id], in.Frames...), nil
-	if n := len(c.applied[id]); n > 0 {
-		in.Covered = c.applied[id][n-1].Position()
-	}
+	in.Covered = c.proc(id).progress(c.applied[id])
 	out := c.proc(id).step(in)
 	if out.Checkpoint {
 		c.proc(id).records = out.Records

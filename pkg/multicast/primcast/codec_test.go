@@ -25,7 +25,7 @@ func samplePackets() []packet {
 		{kind: kindBump, epoch: epochG, ts: 301, last: 9},
 		{kind: kindHave, message: multicast.Message{ID: m.ID}}, {kind: kindFetch, message: multicast.Message{ID: m.ID}},
 		{kind: kindUpTo, epoch: epochG, prev: 3, index: 7},
-		{kind: kindFetchLog, epoch: epochG, index: 9, length: 8}, {kind: kindCovered, position: at},
+		{kind: kindFetchLog, epoch: epochG, index: 9, length: 8}, {kind: kindCovered, position: at}, {kind: kindCovered, class: multicast.ClassOf(both), position: at},
 		newEpochOf(next), promised, state, acceptOf(next), {kind: kindPing}, {kind: kindSilent, epoch: next},
 		{kind: kindRoster, group: 1, epoch: next, roster: []multicast.ProcessID{1, 2, 7}},
 		{kind: kindReplace, replacement: multicast.Replacement{Old: 3, New: 7}}, {kind: kindBehind, position: at},

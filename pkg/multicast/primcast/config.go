@@ -40,7 +40,11 @@ type Config struct {
 	Replaces multicast.ProcessID
 	// Delivered is how far the state machine is durable at the start. What is up to here is not
 	// delivered again; what is in T after it is.
-	Delivered multicast.Position
+	Delivered multicast.Progress
+	// Classes: messages with the same destination groups are delivered in one order, messages of different classes independently
+	// (package multicast). Not together with Conflicts or ClockError; messages that ask for atomic global order are
+	// refused. The same at all processes and after restarts.
+	Classes bool
 	// SuspectAfter is for how long a primary that is waited for may say nothing; 0: DefaultSuspectAfter.
 	SuspectAfter time.Duration
 	// Seed of the random part of time-outs.
@@ -59,7 +63,7 @@ type Config struct {
 	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up to it,
 	// and what the state machine has beyond is delivered to it again after a restart.
 	Conflicts func(a, b *multicast.Message) bool
-	// Window is how many messages of this process are on the way at most; further ones wait in it. 0:
+	// Window is how many messages of this process are on the way in each class at most; further ones wait in it. 0:
 	// DefaultWindow.
 	Window int
 	// WindowBytes is the same in bytes: no further message is sent while as many are on the way. 0: DefaultWindowBytes.
@@ -99,6 +103,14 @@ func (c *Config) Validate() error {
 	}
 	if c.ClockError < 0 || c.ClockError > 0 && !c.HybridClock {
 		return fmt.Errorf("primcast: ClockError is %v: use a positive duration together with HybridClock, or 0", c.ClockError)
+	}
+	if c.Classes && (c.Conflicts != nil || c.ClockError > 0) {
+		return fmt.Errorf("primcast: Classes with Conflicts or with ClockError: leave these out, messages of a class have one order and others none")
+	}
+	for _, at := range c.Delivered {
+		if (at.Class == "") == c.Classes {
+			return fmt.Errorf("primcast: Delivered has class %v, and Classes is %v: was the state machine made with another setting?", at.Class, c.Classes)
+		}
 	}
 	if c.Window < 0 {
 		return fmt.Errorf("primcast: Window is %d messages: use a positive number, or 0 for %d", c.Window, DefaultWindow)

@@ -1,6 +1,7 @@
 package primcast
 
 import (
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -28,17 +29,22 @@ type Core struct {
 	fresh      []*message // started since the last step: perhaps proposable
 	unproposed int        // messages that are started and not proposed here
 
-	pending   queue              // proposed and not delivered
-	ordered   bool               // some message asked for atomic global order
-	askAt     time.Duration      // when other groups are asked why the lowest must wait; 0: it does not
-	delivered multicast.Position // the last delivery
-	durable   multicast.Position // deliveries up to here were durable at the start
-	unnoted   []*message         // delivered, but their final-ts is not in the log yet
+	classes   []*class // in the order in which they were heard of
+	named     map[multicast.Class]*class
+	plain     *class              // the one that there is without Config.Classes, else nil
+	unknown   queue               // proposed, and of a class that is not known since their content is not here
+	waiting   int                 // messages that are proposed and not delivered
+	emptySafe multicast.Timestamp // the highest answer of SafeOf for a class that is not known
+	keptBytes int                 // of messages that are delivered and kept for some that do not cover them
+	ordered   bool                // some message asked for atomic global order
+	askAt     time.Duration       // when other groups are asked why the lowest must wait; 0: it does not
+	delivered multicast.Progress  // the last deliveries
+	unnoted   []*message          // delivered, but their final-ts is not in the log yet
 
 	change // to the present epoch
 	oracle
 
-	behind  multicast.Position // see multicast.Output
+	behind  multicast.Progress // see multicast.Output
 	outbox  outbox
 	missing []missing // in the order of due
 
@@ -77,7 +83,7 @@ type Stats struct {
 // Stats gives the counts so far.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.Pending, s.Bytes = len(c.pending), c.log.live
+	s.Pending, s.Bytes = c.waiting, c.log.live
 	s.Clock, s.Current, s.State = c.clock, c.current, c.state
 	return s
 }
@@ -98,11 +104,14 @@ func New(cfg Config) (*Core, error) {
 		messages:  map[multicast.MessageID]*message{},
 		done:      numbers{},
 		outbox:    outbox{sent: map[multicast.MessageID]*sent{}},
-		durable:   cfg.Delivered,
-		delivered: cfg.Delivered,
+		named:     map[multicast.Class]*class{},
+		delivered: slices.Clone(cfg.Delivered),
 		config:    cfg,
 		oracle:    oracle{watchSince: -1, random: cfg.Seed ^ uint64(cfg.Self)<<32},
 		log:       journal{checkpointMin: cfg.CheckpointMin, stride: clockStride},
+	}
+	if !cfg.Classes {
+		c.plain = c.class("")
 	}
 	if cfg.HybridClock {
 		c.log.stride = hybridStride
@@ -155,8 +164,8 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.watch(out)
 	c.propose(out)
 	c.deliver(out)
-	if c.outbox.packAt == 0 && len(c.outbox.held) > 0 && c.windowOpen() {
-		c.wake(out, c.now) // deliveries have opened the window, or what this step took was enough for one
+	if c.outbox.packAt == 0 && slices.ContainsFunc(c.classes, c.maySend) {
+		c.wake(out, c.now) // deliveries have opened a window, or what this step sent was enough for one
 	}
 	c.resendRest(out)
 	c.askOthers(out)
@@ -166,7 +175,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.acknowledge()
 	c.flush(out)
 	c.flushLog(out)
-	out.Safe, out.Behind = c.safe(), c.behind
+	out.Safe, out.Behind = c.safe(), slices.Clone(c.behind)
 	c.check(out.Safe)
 }
 
@@ -222,7 +231,7 @@ func (c *Core) handle(q *peer, p *packet) {
 	case kindFetchLog:
 		c.fetchLog(q, p)
 	case kindCovered:
-		c.covers(q, p.position)
+		c.hearCovered(q, p)
 	case kindNewEpoch:
 		c.newEpoch(q, p.epoch)
 	case kindPromise:
@@ -236,7 +245,7 @@ func (c *Core) handle(q *peer, p *packet) {
 	case kindReplace:
 		c.hearReplace(q, p.replacement)
 	case kindBehind:
-		c.behindHeard(p.position)
+		c.behindHeard(q, p)
 	case kindPing:
 		c.pinged(q)
 	case kindSilent:

@@ -17,13 +17,25 @@ import (
 // their place, which is then higher. So line 21 alone decides.
 func (c *Core) pend(m *message) {
 	m.bound = max(m.bound, m.ts)
-	c.pending.push(m)
+	c.requeue(m)
 	c.moved(m)
+}
+
+// requeue puts m among the pending messages of its class.
+func (c *Core) requeue(m *message) {
+	c.queueOf(m).push(m)
+	c.waiting++
+}
+
+// unqueue takes m out of the pending messages.
+func (c *Core) unqueue(m *message) {
+	c.queueOf(m).remove(m)
+	c.waiting--
 }
 
 // unpend takes a proposal back that is not in the T of a new epoch.
 func (c *Core) unpend(m *message) {
-	c.pending.remove(m)
+	c.unqueue(m)
 	m.index, m.ts, m.bound, m.decided = 0, 0, 0, false
 	c.learned(m)
 	if m.started {
@@ -33,19 +45,26 @@ func (c *Core) unpend(m *message) {
 	}
 }
 
-// deliver is lines 53-56. Line 30 lets only the lowest of the pending messages pass, or those that
-// commute with all below them (T 4.4.3).
+// deliver is lines 53-56. Line 30 lets only the lowest of the pending messages of a class pass, or those that
+// commute with all below them (T 4.4.3). A proposal whose content is not here may be of any class.
 func (c *Core) deliver(out *multicast.Output) {
 	if !c.active() {
 		return // the T of this epoch may come to nothing
 	}
 	c.updateLimit(c.own)
-	for len(c.pending) > 0 && c.deliverable(c.pending[0]) && c.isPast(c.pending[0], out) {
-		c.deliverOne(c.pending[0], out)
+	for _, x := range c.classes {
+		for len(x.pending) > 0 && c.deliverable(x.pending[0]) && !c.mayBeAfterUnknown(x.pending[0]) && c.isPast(x.pending[0], out) {
+			c.deliverOne(x.pending[0], out)
+		}
 	}
-	if c.config.Conflicts != nil && len(c.pending) > 1 {
+	if c.config.Conflicts != nil && len(c.plain.pending) > 1 {
 		c.deliverCommuting(out)
 	}
+}
+
+// mayBeAfterUnknown reports whether a proposal of an unknown class may come before m.
+func (c *Core) mayBeAfterUnknown(m *message) bool {
+	return len(c.unknown) > 0 && c.unknown[0].position().Compare(m.position()) < 0
 }
 
 // deliverable is lines 27-29, and what Order adds.
@@ -55,7 +74,7 @@ func (c *Core) deliverable(m *message) bool {
 
 // deliverCommuting delivers what does not conflict with any pending message below it.
 func (c *Core) deliverCommuting(out *multicast.Output) {
-	waiting := slices.SortedFunc(slices.Values(c.pending), func(a, b *message) int {
+	waiting := slices.SortedFunc(slices.Values(c.plain.pending), func(a, b *message) int {
 		return a.position().Compare(b.position())
 	})
 	for i, m := range waiting {
@@ -74,13 +93,10 @@ func (c *Core) deliverOne(m *message, out *multicast.Output) {
 	if !m.logged {
 		invariant.Check(false, "message %v is delivered before it is in T (I5)", m.ID)
 	}
-	c.pending.remove(m)
-	if at := m.position(); at.Compare(c.durable) > 0 {
-		if at.Compare(c.delivered) <= 0 && c.config.Conflicts == nil {
-			invariant.Check(false, "%v is delivered after %v (I3)", at, c.delivered)
-		}
-		if at.Compare(c.delivered) > 0 {
-			c.delivered = at
+	c.unqueue(m)
+	if at, name := m.position(), m.class.name; at.Compare(c.config.Delivered.Of(name)) > 0 {
+		if !c.delivered.Advance(name, at) && c.config.Conflicts == nil {
+			invariant.Check(false, "%v is delivered after %v (I3)", at, c.delivered.Of(name))
 		}
 		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
 	}
@@ -97,22 +113,8 @@ func (c *Core) finish(m *message) {
 	m.delivered = true
 	m.locals = nil
 	if m.own {
-		c.outbox.closed(&m.Message)
+		m.class.closed(&m.Message)
 	}
 	c.done.add(m.ID, m.prev)
 	c.keep(m)
-}
-
-// safe is SAFE-TS (T 4.4.2). A message that is not pending yet gets a local timestamp here
-// above min-clock(leader) or above quorum-clock; a pending one is not
-// delivered below its bound. What was pending before an epoch that comes to nothing may be so again after it.
-func (c *Core) safe() multicast.Timestamp {
-	if !c.active() {
-		return c.checked.safe
-	}
-	limit := c.own.limit
-	if len(c.pending) > 0 {
-		limit = min(limit, c.pending[0].bound-1)
-	}
-	return max(limit, c.checked.safe)
 }

@@ -298,9 +298,6 @@ func (c *Core) lacks(s staged) bool {
 func (c *Core) replace(from uint64, tail []staged) {
 	invariant.Check(from >= min(c.own.decided, c.t.last()), "T is replaced after entry %d, and a quorum has %d (Lemma 3)", from, c.own.decided)
 	for _, m := range slices.Concat(c.t.cut(from), c.accepted) {
-		if m == nil {
-			continue
-		}
 		invariant.Check(!m.delivered, "message %v is delivered and not in the T of a new epoch (Lemma 3)", m.ID)
 		if m.logged {
 			c.dropEntry(m)
@@ -324,16 +321,13 @@ func (c *Core) replace(from uint64, tail []staged) {
 	for _, g := range c.groups {
 		g.lastOwn = g.lastGone
 	}
-	for _, m := range c.t.entries {
+	for m := range c.t.all() {
 		c.concern(m)
 	}
 }
 
 // concern notes that an entry of T is the last one that concerns its destinations.
 func (c *Core) concern(m *message) {
-	if m == nil {
-		return
-	}
 	for _, id := range m.Dest {
 		g := c.groups[id]
 		g.lastOwn = max(g.lastOwn, m.index)
@@ -375,10 +369,8 @@ func (c *Core) activate() {
 		c.state = Primary
 		c.proposeAgain()
 	}
-	for _, m := range c.t.entries {
-		if m != nil {
-			c.moved(m)
-		}
+	for m := range c.t.all() {
+		c.moved(m)
 	}
 	c.stats.Epochs++
 	c.stateSince, c.leaderHeard = c.now, c.now

@@ -30,10 +30,7 @@ func (c *Core) flush(out *multicast.Output) {
 		if len(q.frame) == 0 {
 			continue
 		}
-		if c.self.covered.Compare(q.told) > 0 {
-			q.told = c.self.covered
-			q.frame = appendCovered(q.frame, q.told)
-		}
+		c.tellCovered(q)
 		n := c.fitting(q.frame)
 		if n > max(c.config.MaxFrame, maxPacket) {
 			invariant.Check(false, "a frame of %d bytes for process %d: more than %d, and than one packet", n, q.id, c.config.MaxFrame)

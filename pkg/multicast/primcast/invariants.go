@@ -35,7 +35,7 @@ func (c *Core) audit() {
 	for _, q := range c.own.members {
 		invariant.Check(q.said <= c.log.ceiling, "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.said, c.log.ceiling)
 	}
-	entries, waiting, unproposed := 0, 0, 0
+	entries, waiting, unproposed, kept := 0, 0, 0, 0
 	for id, m := range c.messages {
 		invariant.Check(m.ID == id, "message %v is kept as %v", m.ID, id)
 		if m.logged {
@@ -47,15 +47,25 @@ func (c *Core) audit() {
 		}
 		if m.index != 0 && !m.delivered {
 			waiting++
-			invariant.Check(m.slot < len(c.pending) && c.pending[m.slot] == m, "message %v is not in its place among the pending ones", id)
-			parent := c.pending[max(0, m.slot-1)/2]
+			q := *c.queueOf(m)
+			invariant.Check(m.slot < len(q) && q[m.slot] == m, "message %v is not in its place among the pending ones", id)
+			parent := q[max(0, m.slot-1)/2]
 			invariant.Check(parent.position().Compare(m.position()) <= 0, "message %v is pending after %v", parent.ID, id)
 			invariant.Check(m.bound >= m.ts, "message %v is bounded by %d and proposed at %d", id, m.bound, m.ts)
 		}
+		if m.delivered {
+			kept += packetSize(&m.Message)
+		}
+		invariant.Check((m.class == nil) == (c.plain == nil && !m.started), "message %v has started: %v, and is of class %v", id, m.started, m.class)
 		invariant.Check(!m.delivered || m.logged && m.decided && c.done.has(id), "message %v is delivered and not in T or D (I5)", id)
 	}
 	invariant.Check(entries == c.stats.Entries, "T has %d entries, %d were counted", entries, c.stats.Entries)
-	invariant.Check(waiting == len(c.pending), "%d messages are proposed and not delivered, %d are pending", waiting, len(c.pending))
+	queued := len(c.unknown)
+	for _, x := range c.classes {
+		queued += len(x.pending)
+	}
+	invariant.Check(kept == c.keptBytes, "%d bytes are kept, %d were counted", kept, c.keptBytes)
+	invariant.Check(waiting == queued && waiting == c.waiting, "%d messages are proposed and not delivered, %d are pending, %d were counted", waiting, queued, c.waiting)
 	invariant.Check(unproposed == c.unproposed, "%d messages are not proposed, %d were counted", unproposed, c.unproposed)
 	for i, m := range c.accepted {
 		invariant.Check(m.index == c.t.last()+uint64(i)+1, "proposal %d waits in place %d after entry %d (I2)", m.index, i, c.t.last())

@@ -1,6 +1,8 @@
 package primcast
 
 import (
+	"slices"
+
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -59,12 +61,7 @@ func (c *Core) dropEntry(m *message) {
 
 // logState is one record for the T of a new epoch: a log that ends in the middle of it must not show half of it.
 func (c *Core) logState(from uint64) {
-	var tail []*message
-	for i := max(from, c.t.base) + 1; i <= c.t.last(); i++ {
-		if m := c.t.at(i); m != nil {
-			tail = append(tail, m)
-		}
-	}
+	tail := slices.Collect(c.t.after(from))
 	b := appendEpoch([]byte{recordState}, c.current)
 	b = appendMembers(varint.AppendUint(varint.AppendUint(b, from), c.t.last()), c.own.roster, c.own.ids())
 	b = varint.AppendUint(varint.AppendUint(b, c.newcomers), uint64(len(tail)))
@@ -137,16 +134,13 @@ func (c *Core) appendCheckpoint(b []byte) []byte {
 	b = varint.AppendUint(b, c.newcomers)
 	for _, id := range c.groupIDs {
 		g := c.groups[id]
-		b = appendPosition(appendMembers(b, g.roster, g.ids()), g.forgotten)
+		b = appendProgress(appendMembers(b, g.roster, g.ids()), g.forgotten)
 		b = varint.AppendUint(b, g.lastGone)
 	}
 	b = varint.AppendUint(varint.AppendUint(b, c.log.ceiling), c.t.last())
 	b = c.done.append(b)
 	b = varint.AppendUint(b, uint64(c.stats.Entries))
-	for _, m := range c.t.entries {
-		if m == nil {
-			continue
-		}
+	for m := range c.t.all() {
 		var final multicast.Timestamp
 		if m.decided {
 			final = m.bound

@@ -1,10 +1,10 @@
 package primcast
 
 import (
+	"iter"
 	"slices"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -154,6 +154,9 @@ func (c *Core) fetchLog(q *peer, p *packet) {
 	from := p.length // decided there, and so the same here
 	if p.epoch == c.current {
 		from = p.index
+		if c.state == Candidate && q.group == c.own {
+			c.progress = c.now // a long T takes its time to get to those who have promised
+		}
 	}
 	c.stream(q, from)
 	q.speak = true
@@ -164,9 +167,8 @@ func (c *Core) fetchLog(q *peer, p *packet) {
 func (c *Core) stream(q *peer, from uint64) {
 	c.tellBehind(q)
 	prev := from
-	for i := max(from, c.t.base) + 1; i <= c.t.last(); i++ {
-		m := c.t.at(i)
-		if m == nil || !m.To(q.group.id) {
+	for m := range c.t.after(from) {
+		if !m.To(q.group.id) {
 			continue
 		}
 		if prev > from && !c.room(q) {
@@ -176,7 +178,7 @@ func (c *Core) stream(q *peer, from uint64) {
 			c.sendStart(q, &m.Message, m.prev)
 		}
 		q.frame = appendEntry(q.frame, c.current, prev, m)
-		prev = i
+		prev = m.index
 	}
 	if last := q.group.lastOwn; q.group != c.own && last >= prev {
 		q.frame = appendUpTo(q.frame, c.current, prev, last)
@@ -227,10 +229,11 @@ func (c *Core) decideUpTo(g *group) {
 		return
 	}
 	if g == c.own {
-		for i := max(g.decided, c.t.base) + 1; i <= upTo; i++ {
-			if m := c.proposal(i); m != nil {
-				c.decide(m, g, m.ts)
+		for m := range c.proposals(g.decided) {
+			if m.index > upTo {
+				break
 			}
+			c.decide(m, g, m.ts)
 		}
 	}
 	n := 0
@@ -244,80 +247,23 @@ func (c *Core) decideUpTo(g *group) {
 	g.decided = upTo
 }
 
-// proposal is what the own group's primary proposed at an index that is known here.
-func (c *Core) proposal(index uint64) *message {
-	if index <= c.t.last() {
-		return c.t.at(index)
+// proposals gives what the own group's primary proposed after an index, as far as it is known here and not forgotten.
+func (c *Core) proposals(after uint64) iter.Seq[*message] {
+	return func(yield func(*message) bool) {
+		for m := range c.t.after(after) {
+			if !yield(m) {
+				return
+			}
+		}
+		for _, m := range c.accepted {
+			if m.index > after && !yield(m) {
+				return
+			}
+		}
 	}
-	return c.accepted[index-c.t.last()-1]
 }
 
 // leads reports whether e is an epoch of g.
 func (g *group) leads(e Epoch) bool {
 	return slices.ContainsFunc(g.members, func(q *peer) bool { return q.id == e.Leader })
-}
-
-// sequence is T of the own group, durably: entries base+1 to last. What is forgotten is nil.
-type sequence struct {
-	base    uint64
-	entries []*message
-	lastTS  multicast.Timestamp
-}
-
-func (t *sequence) last() uint64 { return t.base + uint64(len(t.entries)) }
-
-// at gives an entry, nil if it is forgotten. The index is not above last.
-func (t *sequence) at(index uint64) *message {
-	if index <= t.base {
-		return nil
-	}
-	return t.entries[index-t.base-1]
-}
-
-// append puts m at its index, which is above last; what is between is forgotten.
-func (t *sequence) append(m *message) {
-	if m.index <= t.last() || m.ts <= t.lastTS {
-		invariant.Check(false, "entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, t.last(), t.lastTS)
-	}
-	t.pad(m.index - 1)
-	t.entries = append(t.entries, m)
-	t.lastTS = m.ts
-}
-
-// pad makes all up to an index forgotten, if it is not there.
-func (t *sequence) pad(index uint64) {
-	if len(t.entries) == 0 {
-		t.base = max(t.base, index)
-	}
-	for t.last() < index {
-		t.entries = append(t.entries, nil)
-	}
-}
-
-// forget drops an entry.
-func (t *sequence) forget(index uint64) {
-	t.entries[index-t.base-1] = nil
-	n := 0
-	for n < len(t.entries) && t.entries[n] == nil {
-		n++
-	}
-	t.entries, t.base = t.entries[n:], t.base+uint64(n)
-}
-
-// cut drops all after an index, and gives what was there.
-func (t *sequence) cut(index uint64) []*message {
-	index = max(index, t.base)
-	if index >= t.last() {
-		return nil
-	}
-	tail := slices.Clone(t.entries[index-t.base:])
-	clear(t.entries[index-t.base:])
-	t.entries = t.entries[:index-t.base]
-	t.lastTS = 0
-	for i := len(t.entries) - 1; i >= 0 && t.lastTS == 0; i-- {
-		if t.entries[i] != nil {
-			t.lastTS = t.entries[i].ts
-		}
-	}
-	return tail
 }

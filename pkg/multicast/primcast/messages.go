@@ -20,7 +20,7 @@ const (
 	kindHave                     // to the sender of m: q needs no START(m); id
 	kindFetch                    // q knows m by its timestamps only: send it START(m); id
 	kindFetchLog                 // send q the entries of T after index if you are in epoch, else after length
-	kindCovered                  // the state machine of q is durable up to a position
+	kindCovered                  // the state machine of q is durable up to a position of a class
 	kindNewEpoch                 // ⟨NEW-EPOCH, E⟩
 	kindPromise                  // ⟨PROMISE, E, p, clock, E_cur, length of T⟩, and what q knows to be decided
 	kindNewState                 // ⟨NEW-STATE, E, T', ts⟩: T' is the T of q up to index, then entries up to length, which follow; roster, newcomers
@@ -28,7 +28,7 @@ const (
 	kindPing                     // q waits for the primary
 	kindRoster                   // the members of the group of q: group, epoch, roster
 	kindReplace                  // to the primary: a replacement is asked for
-	kindBehind                   // q may have forgotten what the receiver needs up to a position
+	kindBehind                   // q may have forgotten what the receiver needs up to a position of a class
 	kindSilent                   // q hears nothing of the primary of the epoch it has promised to
 )
 
@@ -48,6 +48,7 @@ type packet struct {
 	length   uint64
 	last     uint64
 	frontTS  multicast.Timestamp
+	class    multicast.Class
 	position multicast.Position
 	promise  *promise
 
@@ -146,8 +147,8 @@ func appendReplace(b []byte, r multicast.Replacement) []byte {
 	return varint.AppendUint(varint.AppendUint(append(b, byte(kindReplace)), r.Old), r.New)
 }
 
-func appendBehind(b []byte, p multicast.Position) []byte {
-	return appendPosition(append(b, byte(kindBehind)), p)
+func appendBehind(b []byte, at multicast.ClassPosition) []byte {
+	return appendClassPosition(append(b, byte(kindBehind)), at)
 }
 
 func appendHave(b []byte, id multicast.MessageID) []byte {
@@ -158,8 +159,8 @@ func appendFetch(b []byte, id multicast.MessageID) []byte {
 	return appendID(append(b, byte(kindFetch)), id)
 }
 
-func appendCovered(b []byte, p multicast.Position) []byte {
-	return appendPosition(append(b, byte(kindCovered)), p)
+func appendCovered(b []byte, at multicast.ClassPosition) []byte {
+	return appendClassPosition(append(b, byte(kindCovered)), at)
 }
 
 // decodeFrame appends the packets of a frame to into, or gives an error if any of it
@@ -199,8 +200,6 @@ func readPacket(r *varint.Reader, p *packet) {
 		p.message.ID = readID(r)
 	case kindFetchLog:
 		p.epoch, p.index, p.length = readEpoch(r), r.Uint(maxNumber), r.Uint(maxNumber)
-	case kindCovered:
-		p.position = readPosition(r)
 	case kindNewEpoch, kindAccept, kindSilent:
 		p.epoch = readEpoch(r)
 	case kindPromise:
@@ -219,8 +218,8 @@ func readPacket(r *varint.Reader, p *packet) {
 		p.epoch, p.roster = readRoster(r)
 	case kindReplace:
 		p.replacement = multicast.Replacement{Old: multicast.ProcessID(r.Uint32()), New: multicast.ProcessID(r.Uint32())}
-	case kindBehind:
-		p.position = readPosition(r)
+	case kindCovered, kindBehind:
+		p.class, p.position = readClass(r), readPosition(r)
 	case kindPing:
 	default:
 		r.Fail()
@@ -253,6 +252,30 @@ func appendPosition(b []byte, p multicast.Position) []byte {
 
 func readPosition(r *varint.Reader) multicast.Position {
 	return multicast.Position{Final: readTimestamp(r), ID: readID(r)}
+}
+
+func appendClassPosition(b []byte, at multicast.ClassPosition) []byte {
+	return appendPosition(varint.AppendBytes(b, at.Class), at.Position)
+}
+
+func readClass(r *varint.Reader) multicast.Class {
+	name := multicast.Class(r.Bytes())
+	if groups := name.Groups(); name != multicast.ClassOf(groups) || !slices.IsSorted(groups) || len(slices.Compact(groups)) != len(name)/2 {
+		r.Fail()
+	}
+	return name
+}
+
+func appendProgress(b []byte, p multicast.Progress) []byte {
+	return varint.AppendBytes(b, p.Append(nil))
+}
+
+func readProgress(r *varint.Reader) multicast.Progress {
+	p, err := multicast.DecodeProgress(r.Bytes())
+	if err != nil {
+		r.Fail()
+	}
+	return p
 }
 
 func appendMessage(b []byte, m *multicast.Message) []byte {

@@ -61,9 +61,7 @@ func newNetwork(t testing.TB, seed uint64, sizes ...int) *network {
 func (n *network) boot(x *node) {
 	cfg := Config{Self: x.id, Groups: n.groups, FetchAfter: 50 * time.Millisecond, SuspectAfter: 100 * time.Millisecond, Seed: n.seed, CheckpointMin: 600}
 	x.applied = x.applied[:x.durable]
-	if x.durable > 0 {
-		cfg.Delivered = x.applied[x.durable-1].Position()
-	}
+	cfg.Delivered = progress(cfg.Classes, x.applied)
 	core, err := New(cfg)
 	require.NoError(n.t, err)
 	for _, r := range x.log {
@@ -107,9 +105,7 @@ func (n *network) step(x *node, proposed ...multicast.Message) bool {
 }
 
 func (n *network) run(x *node, in *multicast.Input) bool {
-	if x.durable > 0 {
-		in.Covered = x.applied[x.durable-1].Position()
-	}
+	in.Covered = progress(false, x.applied[:x.durable])
 	out := &multicast.Output{}
 	x.core.Step(in, out)
 	x.core.audit()

@@ -31,7 +31,7 @@ const (
 
 // waits reports whether this process waits for its primary.
 func (c *Core) waits() bool {
-	return len(c.pending) > 0 || c.unproposed > 0 || !c.active() || len(c.replacements) > 0
+	return c.waiting > 0 || c.unproposed > 0 || !c.active() || len(c.replacements) > 0
 }
 
 // watches reports whether this process, or another not long ago, waits for the primary.

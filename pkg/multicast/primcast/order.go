@@ -34,7 +34,7 @@ func (c *Core) hearFront(q *peer, p *packet) {
 // askOthers: what would be delivered next waits for other groups. They are asked now and then: a primary of theirs may
 // be gone, and all may have delivered m there.
 func (c *Core) askOthers(out *multicast.Output) {
-	if !c.ordered || !c.active() || len(c.pending) == 0 || !c.pending[0].decided || c.pending[0].bound > c.own.limit {
+	if !c.ordered || !c.active() || len(c.plain.pending) == 0 || !c.plain.pending[0].decided || c.plain.pending[0].bound > c.own.limit {
 		c.askAt = 0
 		return
 	}
@@ -43,7 +43,7 @@ func (c *Core) askOthers(out *multicast.Output) {
 	}
 	if c.askAt <= c.now {
 		c.askAt = c.now + c.config.SuspectAfter/pingsPerSuspicion
-		for _, id := range c.pending[0].Dest {
+		for _, id := range c.plain.pending[0].Dest {
 			for _, q := range c.groups[id].members {
 				if q.group != c.own {
 					q.frame = append(q.frame, byte(kindPing))
@@ -125,7 +125,7 @@ func (c *Core) speakFront() {
 // frontFor is the lowest position that a pending message may take that does not go to g; zero: there is none.
 func (c *Core) frontFor(g multicast.GroupID) multicast.Position {
 	var lowest multicast.Position
-	if m := c.pending.lowest(0, func(m *message) bool { return !m.To(g) }, nil); m != nil {
+	if m := c.plain.pending.lowest(0, func(m *message) bool { return !m.To(g) }, nil); m != nil {
 		lowest = m.position()
 	}
 	return lowest

@@ -1,5 +1,7 @@
 package primcast
 
+import "github.com/globalfs/globalfs/pkg/multicast"
+
 // queue holds messages by their position, the lowest first.
 type queue []*message
 
@@ -63,4 +65,12 @@ func (q queue) lowest(i int, wanted func(*message) bool, best *message) *message
 		return q[i]
 	}
 	return q.lowest(2*i+2, wanted, q.lowest(2*i+1, wanted, best))
+}
+
+// below is the highest timestamp up to a limit that is below all messages.
+func (q queue) below(limit multicast.Timestamp) multicast.Timestamp {
+	if len(q) > 0 {
+		limit = min(limit, q[0].bound-1)
+	}
+	return limit
 }

@@ -47,15 +47,14 @@ func (c *Core) replayEntry(r *varint.Reader, next bool) (*message, error) {
 		return nil, err
 	}
 	switch {
-	case !m.To(c.own.id) || !c.allExist(m.Dest):
+	case !m.To(c.own.id) || !c.offers(&m.Message):
 		return nil, fmt.Errorf("message %v to groups %v is not of this configuration: is this the log of another process?", m.ID, m.Dest)
 	case c.messages[m.ID] != nil || next && c.done.has(m.ID):
 		return nil, fmt.Errorf("message %v is in T twice", m.ID)
-	case len(c.t.entries) > 0 && m.index > c.t.last()+maxForgotten:
-		return nil, fmt.Errorf("entry %d after entry %d: more than %d forgotten between them", m.index, c.t.last(), maxForgotten)
 	case m.index <= c.t.last() || next && m.index != c.t.last()+1 || m.ts <= c.t.lastTS:
 		return nil, fmt.Errorf("entry %d at %d after entry %d at %d: a record is missing or out of order", m.index, m.ts, c.t.last(), c.t.lastTS)
 	}
+	m.class = c.classOf(m.Dest)
 	c.messages[m.ID] = m
 	c.addEntry(m)
 	return m, nil
@@ -127,9 +126,6 @@ func (c *Core) replayState(r *varint.Reader) error {
 		return err
 	}
 	for _, m := range c.t.cut(from) {
-		if m == nil {
-			continue
-		}
 		if m.decided {
 			return fmt.Errorf("epoch %v: its T has no message %v, which was delivered", epoch, m.ID)
 		}
@@ -144,9 +140,6 @@ func (c *Core) replayState(r *varint.Reader) error {
 	return c.replayEnd(r, length)
 }
 
-// maxForgotten bounds the entries between two that are not forgotten, and so the memory that a log or state can ask for.
-const maxForgotten = 1 << 24
-
 // replayEnd is up to where T goes; what is missing at its end is forgotten.
 func (c *Core) replayEnd(r *varint.Reader, last uint64) error {
 	switch {
@@ -154,8 +147,6 @@ func (c *Core) replayEnd(r *varint.Reader, last uint64) error {
 		return r.Err()
 	case c.t.last() > last:
 		return fmt.Errorf("end of T at entry %d, and entry %d is in it", last, c.t.last())
-	case len(c.t.entries) > 0 && last-c.t.last() > maxForgotten:
-		return fmt.Errorf("end of T at entry %d, more than %d after entry %d", last, maxForgotten, c.t.last())
 	}
 	c.t.pad(last)
 	return nil
@@ -170,8 +161,13 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 			return err
 		}
 		g := c.groups[id]
-		g.forgotten, g.lastGone = readPosition(r), r.Uint(maxNumber)
+		g.forgotten, g.lastGone = readProgress(r), r.Uint(maxNumber)
 		g.lastOwn = g.lastGone
+		for _, at := range g.forgotten {
+			if (at.Class == "") != (c.plain != nil) {
+				return fmt.Errorf("class %v is forgotten in group %d: is this the log of a process with another Config.Classes?", at.Class, id)
+			}
+		}
 	}
 	if err := c.replayEpochs(current, promised); err != nil {
 		return err
@@ -204,32 +200,28 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 func (c *Core) begin() {
 	c.log.begun = true
 	c.clock = max(c.clock, c.log.ceiling)
-	c.own.decided = c.t.base
-	for i, m := range c.t.entries {
-		if m == nil {
-			c.own.decided = c.t.base + uint64(i) + 1
-			continue
-		}
+	c.own.decided = c.t.lastGone()
+	for m := range c.t.all() {
 		c.concern(m)
 		c.moved(m)
+		durable := c.config.Delivered.Of(m.class.name)
 		if len(m.Dest) == 1 && !m.decided {
-			if at := (multicast.Position{Final: m.ts, ID: m.ID}); at.Compare(c.durable) <= 0 {
+			if at := (multicast.Position{Final: m.ts, ID: m.ID}); at.Compare(durable) <= 0 {
 				m.bound, m.decided = m.ts, true
 			}
 		}
 		if m.decided {
-			c.own.decided = m.index
+			c.own.decided = max(c.own.decided, m.index)
 		}
-		if !m.decided || m.position().Compare(c.durable) > 0 {
+		if !m.decided || m.position().Compare(durable) > 0 {
 			c.pend(m)
 		}
 	}
 	c.seekLinks()
 	var done []*message
-	for _, m := range c.t.entries {
+	for m := range c.t.all() {
 		switch {
-		case m == nil:
-		case m.decided && m.position().Compare(c.durable) <= 0:
+		case m.decided && m.position().Compare(c.config.Delivered.Of(m.class.name)) <= 0:
 			done = append(done, m)
 		case m.index <= c.own.decided:
 			c.decide(m, c.own, m.ts)
@@ -255,7 +247,7 @@ func (c *Core) begin() {
 // seekLinks speaks to those whose acknowledgements are missing: a link may start only once one end has something to send, and
 // after a restart of both neither would.
 func (c *Core) seekLinks() {
-	for _, m := range c.pending {
+	for m := range c.t.all() {
 		if m.decided {
 			continue
 		}
@@ -274,15 +266,16 @@ func (c *Core) startLink(q *peer) {
 	if q.group == nil {
 		return
 	}
-	q.frame, q.told, q.said, q.saidLen, q.fetching, q.resume = q.frame[:0], multicast.Position{}, 0, 0, false, 0
+	q.frame, q.told, q.said, q.saidLen, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
+	q.untold = true
 	if q.member < 0 { // it was replaced, or is to be a member
 		c.tellRoster(q)
 		return
 	}
 	c.resend(q, 1)
 	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0 // genuineness: else there is nothing to say
-	for _, m := range c.t.entries {
-		if m != nil && m.ID.Sender == q.id && !m.To(q.group.id) {
+	for m := range c.t.all() {
+		if m.ID.Sender == q.id && !m.To(q.group.id) {
 			q.frame = appendHave(q.frame, m.ID)
 		}
 	}

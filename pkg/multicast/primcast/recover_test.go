@@ -14,7 +14,7 @@ func TestI1ClockDoesNotGoBackBehindABump(t *testing.T) {
 	c, _ := promised(t)
 	bump := c.said(c.hear(4, entryOf(epochH, 1, 30, msg(1, both...))), 1, kindBump)
 	require.EqualValues(t, 30, bump.ts)
-	again := c.restart(multicast.Position{})
+	again := c.restart(nil)
 	again.step(multicast.Input{})
 	require.GreaterOrEqual(t, again.Stats().Clock, bump.ts)
 }
@@ -25,7 +25,7 @@ func TestI1ClockDoesNotGoBackBehindAPromise(t *testing.T) {
 	c.clock = 77
 	promise := c.said(c.hear(2, newEpochOf(second)), 2, kindPromise).promise
 	require.EqualValues(t, 77, promise.clock)
-	again := c.restart(multicast.Position{})
+	again := c.restart(nil)
 	again.step(multicast.Input{})
 	require.GreaterOrEqual(t, again.Stats().Clock, promise.clock)
 }
@@ -63,7 +63,7 @@ func TestMissingContentHoldsBackLaterProposals(t *testing.T) {
 func TestCoverageWaitsForFinalTimestamps(t *testing.T) {
 	c, m := newProc(t, 1), msg(1, both...)
 	c.hear(5, startOf(m, 0))
-	decide := func(c *proc, covered multicast.Position) (deliveries []multicast.Delivery) {
+	decide := func(c *proc, covered multicast.Progress) (deliveries []multicast.Delivery) {
 		for _, q := range []multicast.ProcessID{4, 5, 1, 2} {
 			heard := []packet{ackOf(epochG, 1, 1)}
 			if q > 3 {
@@ -76,9 +76,9 @@ func TestCoverageWaitsForFinalTimestamps(t *testing.T) {
 		}
 		return deliveries
 	}
-	deliveries := decide(c, multicast.Position{})
+	deliveries := decide(c, nil)
 	require.Len(t, deliveries, 1)
-	at := deliveries[0].Position()
+	at := multicast.UpTo(deliveries[0].Position())
 
 	again := c.restart(at)
 	again.step(multicast.Input{Covered: at})
@@ -88,7 +88,7 @@ func TestCoverageWaitsForFinalTimestamps(t *testing.T) {
 
 	out := again.step(multicast.Input{Covered: at, Frames: []multicast.Frame{{Peer: 5, Data: encode(startOf(msg(2, 1), 1))}}})
 	require.Len(t, out.Records, 2)
-	require.Equal(t, at, again.said(out, 2, kindCovered).position)
+	require.Equal(t, at[0].Position, again.said(out, 2, kindCovered).position)
 
 	third := again.restart(at)
 	third.step(multicast.Input{})
@@ -109,7 +109,7 @@ func TestRestartFromCheckpoint(t *testing.T) {
 			x.durable = len(x.applied)
 			in := &multicast.Input{Now: multicast.Instant{Mono: n.now}}
 			n.run(x, in)
-			at := x.applied[x.durable-1].Position()
+			at := multicast.ClassPosition{Position: x.applied[x.durable-1].Position()}
 			for _, y := range n.nodes {
 				in.Frames = []multicast.Frame{{Peer: y.id, Data: appendCovered(nil, at)}}
 				n.run(x, in)

@@ -29,7 +29,7 @@ func TestR2NewcomersAcceptDoesNotCount(t *testing.T) {
 	out := c.hear(1, newcomerState(9))
 	require.Equal(t, changed, c.Members(1))
 	c.loopback(out)
-	again := c.restart(multicast.Position{})
+	again := c.restart(nil)
 	require.Equal(t, changed, again.Members(1))
 	for _, p := range []*proc{c, again} {
 		p.hear(2, acceptOf(secondBy(1)))
@@ -65,7 +65,7 @@ func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	p.hear(1, packet{kind: kindRoster, group: 1, epoch: Epoch{Number: 4, Leader: 1}, roster: []multicast.ProcessID{1, 2, 8}})
 	for _, records := range [][][]byte{p.records, {p.appendCheckpoint(nil)}} {
 		p.records = records
-		again := p.restart(multicast.Position{})
+		again := p.restart(nil)
 		require.Equal(t, Epoch{Number: 3, Leader: 7}, again.promised)
 		again.step(multicast.Input{})
 		require.Equal(t, Promised, again.Stats().State)
@@ -87,7 +87,7 @@ func TestR2HoldsAfterACheckpoint(t *testing.T) {
 	c.hear(1, newEpochOf(secondBy(1)))
 	c.hear(1, newcomerState(9))
 	c.records = [][]byte{c.appendCheckpoint(nil)}
-	again := c.restart(multicast.Position{})
+	again := c.restart(nil)
 	again.hear(2, acceptOf(secondBy(1)))
 	again.hear(7, acceptOf(secondBy(1)))
 	require.Equal(t, Promised, again.Stats().State)

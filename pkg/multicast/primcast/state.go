@@ -53,13 +53,14 @@ type peer struct {
 
 	clock   multicast.Timestamp // min-clock (line 15): said in epochs up to group.epoch
 	later   saidClock           // said in a later one
-	covered multicast.Position  // its state machine holds all deliveries up to here durably
+	covered multicast.Progress  // its state machine holds all deliveries up to here durably
 
 	silent  time.Duration // when it last said that its leader is silent; 0: it does not say so
 	forgone Epoch         // E_prom when it said so
 
 	// Since the link to it started:
-	told     multicast.Position  // the own coverage that it was told
+	told     multicast.Progress  // the own coverage that it was told
+	untold   bool                // there is more of it
 	said     multicast.Timestamp // the highest own clock that it was told
 	saidLen  uint64              // the own T is acknowledged up to here
 	speak    bool                // it is to be told the own state at the end of the step
@@ -97,10 +98,9 @@ type group struct {
 	wanted  multicast.Position // the highest place of a message that it may wait for
 
 	roster    Epoch              // the members are those of this epoch
-	forgotten multicast.Position // up to here messages to it may be forgotten
+	forgotten multicast.Progress // up to here messages to it may be forgotten
 	lastGone  uint64             // index in the own T of the last of them
-	covered   multicast.Position // by every member, or all but those that are left behind
-	kept      []*message         // delivered messages that it does not cover, in their order
+	covered   multicast.Progress // by every member, or all but those that are left behind
 	lastSeq   uint64             // of the last own message to it, in this life of the process
 	lastOwn   uint64             // index in the own T of the last entry that concerns it
 }
@@ -108,6 +108,7 @@ type group struct {
 // message is what M says of a message, and its place in T.
 type message struct {
 	multicast.Message
+	class   *class   // nil: its destinations are not known
 	started bool     // START(m) is here; before that only the ID is known
 	own     bool     // this process multicast it, in this life
 	prevs   []uint64 // then: for each destination group, the number sent to it before
@@ -205,7 +206,7 @@ func (c *Core) learned(m *message) {
 	if bound != m.bound {
 		m.bound = bound
 		if m.index != 0 {
-			c.pending.raised(m)
+			c.queueOf(m).raised(m)
 			c.moved(m)
 		}
 	}

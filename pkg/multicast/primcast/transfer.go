@@ -13,53 +13,59 @@ var _ multicast.Transferable = (*Core)(nil)
 // retain bytes are kept for them. They take over the state of another member when they come back. What the own
 // state machine does not hold durably stays.
 func (c *Core) leaveBehind() {
-	if c.log.live <= c.config.Retain {
+	if c.keptBytes <= c.config.Retain {
 		return
 	}
-	for _, id := range c.groupIDs {
-		g := c.groups[id]
-		if len(g.kept) == 0 {
-			continue
-		}
-		upTo := g.coveredBy(g.quorum)
-		if upTo.Compare(c.self.covered) > 0 {
-			upTo = c.self.covered
-		}
-		if upTo.Compare(g.covered) > 0 {
-			c.stats.LeftBehind++
-			c.coveredUpTo(g, upTo)
+	for _, x := range c.classes {
+		for _, id := range c.groupIDs {
+			g := c.groups[id]
+			if len(x.kept[g]) == 0 {
+				continue
+			}
+			upTo := g.coveredBy(x.name, g.quorum)
+			if own := c.self.covered.Of(x.name); upTo.Compare(own) > 0 {
+				upTo = own
+			}
+			if upTo.Compare(g.covered.Of(x.name)) > 0 {
+				c.stats.LeftBehind++
+				c.coveredUpTo(g, x.name, upTo)
+			}
 		}
 	}
 }
 
 // tellBehind says to q up to where its group cannot get deliveries from here any more.
 func (c *Core) tellBehind(q *peer) {
-	if q.covered.Compare(q.group.forgotten) < 0 {
-		q.frame = appendBehind(q.frame, q.group.forgotten)
+	for _, at := range q.group.forgotten {
+		if q.covered.Of(at.Class).Compare(at.Position) < 0 {
+			q.frame = appendBehind(q.frame, at)
+		}
 	}
 }
 
-// behindHeard: q has forgotten what this process may need up to a position. It does
+// behindHeard: q has forgotten what this process may need up to a position of a class. It does
 // not if it has delivered that.
-func (c *Core) behindHeard(p multicast.Position) {
-	if p.Compare(c.delivered) > 0 || len(c.pending) > 0 && c.pending[0].position().Compare(p) <= 0 {
-		if p.Compare(c.behind) > 0 {
-			c.behind = p
-		}
+func (c *Core) behindHeard(q *peer, p *packet) {
+	if !c.concerns(p.class, q) {
+		c.stats.BadPackets++
+		return
+	}
+	if p.position.Compare(c.delivered.Of(p.class)) > 0 || c.mayCome(p.class, p.position) {
+		c.behind.Advance(p.class, p.position)
 	}
 }
 
 // State implements multicast.Transferable.
 func (c *Core) State() []byte {
-	return c.appendCheckpoint(appendPosition(nil, c.delivered))
+	return c.appendCheckpoint(appendProgress(nil, c.delivered))
 }
 
 // Adopt implements multicast.Transferable. What this process has promised, acknowledged and said of its clock it
 // keeps: T of the other is taken only if it contains all that this one may have acknowledged
 // to a quorum. What this process knows to be delivered it knows afterwards, too (I9).
-func (c *Core) Adopt(state []byte) (record []byte, at multicast.Position, err error) {
+func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err error) {
 	r := varint.NewReader(state)
-	if at = readPosition(r); r.Err() != nil {
+	if at = readProgress(r); r.Err() != nil {
 		return nil, at, fmt.Errorf("primcast: state of %d bytes: %w", len(state), r.Err())
 	}
 	other, err := New(c.config)
@@ -70,7 +76,7 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Position, err er
 		return nil, at, err
 	}
 	order := other.current.Compare(c.current)
-	if order < 0 || order == 0 && other.t.last() < c.t.last() || at.Compare(c.behind) < 0 || at.Compare(c.delivered) < 0 {
+	if order < 0 || order == 0 && other.t.last() < c.t.last() || !at.Covers(c.behind) || !at.Covers(c.delivered) {
 		return nil, at, fmt.Errorf("primcast: state of %d bytes: epoch %v, %d entries and delivered up to %v, this process is at %v, %d, and needs %v: ask another member, or later",
 			len(state), other.current, other.t.last(), at, c.current, c.t.last(), c.behind)
 	}
@@ -86,8 +92,8 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Position, err er
 // deliveries. The other may have restarted since, and what it has delivered be pending again, for want of the final
 // timestamp, which those that could tell have forgotten.
 func (c *Core) teach(other *Core) error {
-	for _, m := range other.t.entries {
-		if m == nil || m.decided {
+	for m := range other.t.all() {
+		if m.decided {
 			continue
 		}
 		switch known := c.messages[m.ID]; {
@@ -101,10 +107,7 @@ func (c *Core) teach(other *Core) error {
 		}
 	}
 	for _, id := range c.groupIDs {
-		g := other.groups[id]
-		if forgotten := c.groups[id].forgotten; forgotten.Compare(g.forgotten) > 0 {
-			g.forgotten = forgotten
-		}
+		other.groups[id].forgotten.Merge(c.groups[id].forgotten)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func deliveredOne(t *testing.T, self multicast.ProcessID, change ...func(*Config
 }
 
 // adopted is p with the state of another in the place of all its records.
-func (p *proc) adopted(state []byte) (*proc, multicast.Position) {
+func (p *proc) adopted(state []byte) (*proc, multicast.Progress) {
 	record, at, err := p.Adopt(state)
 	require.NoError(p.tb, err)
 	p.records = [][]byte{record}
@@ -34,7 +34,7 @@ func TestAdoptTakesTheStateOfAnother(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(3, packet{kind: kindBehind, position: at})
 	again, got := c.adopted(ahead.State())
-	require.Equal(t, at, got)
+	require.Equal(t, multicast.UpTo(at), got)
 	again.step(multicast.Input{Covered: got})
 	require.EqualValues(t, 1, again.t.last())
 	require.Zero(t, again.Stats().Pending)
@@ -99,14 +99,14 @@ func TestBehindIsSetAndOnlyThen(t *testing.T) {
 	c, at := deliveredOne(t, 2)
 	next := multicast.Position{Final: at.Final + 1, ID: at.ID}
 	require.Zero(t, c.hear(1, packet{kind: kindBehind, position: at}).Behind, "it has delivered that")
-	require.Equal(t, next, c.hear(1, packet{kind: kindBehind, position: next}).Behind)
-	require.Equal(t, next, c.hear(3, packet{kind: kindBehind, position: at}).Behind)
+	require.Equal(t, multicast.UpTo(next), c.hear(1, packet{kind: kindBehind, position: next}).Behind)
+	require.Equal(t, multicast.UpTo(next), c.hear(3, packet{kind: kindBehind, position: at}).Behind)
 
 	c = newProc(t, 2)
 	c.hear(5, startOf(msg(1, both...), 0))
 	c.hear(1, entryOf(epochG, 1, 4, msg(1, both...)))
-	again := c.restart(next)
-	require.Equal(t, at, again.hear(1, packet{kind: kindBehind, position: at}).Behind, "how the entry in T was decided may be forgotten")
+	again := c.restart(multicast.UpTo(next))
+	require.Equal(t, multicast.UpTo(at), again.hear(1, packet{kind: kindBehind, position: at}).Behind, "how the entry in T was decided may be forgotten")
 }
 
 // TestTellsBehindOnlyWhoIs: a process that asks for T is told what is forgotten if it does not cover that.
@@ -116,7 +116,7 @@ func TestTellsBehindOnlyWhoIs(t *testing.T) {
 	ask := packet{kind: kindFetchLog, epoch: epochG}
 	require.Empty(t, said(t, c.hear(3, ask), 3, kindBehind), "nothing is forgotten")
 	c.hear(1, covered)
-	c.step(multicast.Input{Covered: at})
+	c.step(multicast.Input{Covered: multicast.UpTo(at)})
 	require.Zero(t, c.Stats().Entries)
 	require.Empty(t, said(t, c.hear(1, ask), 1, kindBehind), "it covers that")
 	require.Equal(t, at, c.said(c.hear(3, ask), 3, kindBehind).position)
@@ -139,7 +139,7 @@ func TestLeaveBehind(t *testing.T) {
 			c, at := deliveredOne(t, 2, func(cfg *Config) { cfg.Retain = x.retain })
 			c.hear(1, packet{kind: kindCovered, position: at})
 			if x.own {
-				c.step(multicast.Input{Covered: at})
+				c.step(multicast.Input{Covered: multicast.UpTo(at)})
 			} else {
 				c.hear(3, packet{kind: kindCovered, position: at})
 			}
@@ -219,7 +219,7 @@ func TestAStateInDoubtTeachesNoDoubt(t *testing.T) {
 				require.Zero(t, c.behind[id], "process %d", id)
 				require.Zero(t, c.proc(id).Stats().Pending, "process %d", id)
 				if retain == 1 {
-					require.Equal(t, c.applied[id][0].Position(), c.proc(id).own.forgotten, "who needs it from process %d is told", id)
+					require.Equal(t, multicast.UpTo(c.applied[id][0].Position()), c.proc(id).own.forgotten, "who needs it from process %d is told", id)
 				}
 			}
 			c.proc(3).records = adoptFrom(t, c.proc(3), c.proc(2))

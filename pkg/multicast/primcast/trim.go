@@ -6,69 +6,105 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// cover says how far the own state machine is durable, if this process can do without what peers will
+// cover says how far the own state machine is durable, in the classes in which this process can do without what peers will
 // then forget: it needs ACKs, of peers or from its log as final
 // timestamps, for what is not delivered again yet after a restart.
-func (c *Core) cover(p multicast.Position) {
+func (c *Core) cover(p multicast.Progress) {
 	c.logFinals()
-	isBelow := func(m *message) bool { return m.position().Compare(p) <= 0 }
-	if len(c.pending) > 0 && isBelow(c.pending[0]) || slices.ContainsFunc(c.unnoted, isBelow) {
-		return
+	for _, at := range p {
+		if at.Compare(c.self.covered.Of(at.Class)) > 0 && c.concerns(at.Class, c.self) && !c.needs(at) {
+			c.covers(c.self, at)
+		}
 	}
-	c.covers(c.self, p)
 }
 
-// covers notes that the state machine of q is durable up to p.
-func (c *Core) covers(q *peer, p multicast.Position) {
-	if p.Compare(q.covered) <= 0 {
+// needs reports whether this process, after a restart, may need others for deliveries of a class up to a position.
+func (c *Core) needs(at multicast.ClassPosition) bool {
+	return c.mayCome(at.Class, at.Position) || slices.ContainsFunc(c.unnoted, func(m *message) bool {
+		return m.class.name == at.Class && m.position().Compare(at.Position) <= 0
+	})
+}
+
+// hearCovered: q tells that its state machine is durable up to a position.
+func (c *Core) hearCovered(q *peer, p *packet) {
+	if !c.concerns(p.class, q) {
+		c.stats.BadPackets++
 		return
 	}
-	q.covered = p
+	c.covers(q, multicast.ClassPosition{Class: p.class, Position: p.position})
+}
+
+// covers notes that the state machine of q is durable up to a position.
+func (c *Core) covers(q *peer, at multicast.ClassPosition) {
+	if !q.covered.Advance(at.Class, at.Position) {
+		return
+	}
+	if q == c.self {
+		for _, other := range c.order {
+			other.untold = true
+		}
+	}
 	if q.member >= 0 {
-		c.coveredUpTo(q.group, q.group.coveredBy(len(q.group.members)))
+		c.coveredUpTo(q.group, at.Class, q.group.coveredBy(at.Class, len(q.group.members)))
 	}
 }
 
-// coveredBy is up to where that many members cover all.
-func (g *group) coveredBy(count int) multicast.Position {
+// tellCovered tells q, with what it is sent anyway, up to where the own state machine covers what concerns it.
+func (c *Core) tellCovered(q *peer) {
+	if !q.untold || q.group == nil {
+		return
+	}
+	q.untold = false
+	for _, at := range c.self.covered {
+		if at.Class.To(q.group.id) && q.told.Advance(at.Class, at.Position) {
+			q.frame = appendCovered(q.frame, at)
+		}
+	}
+}
+
+// coveredBy is up to where that many members cover all of a class.
+func (g *group) coveredBy(name multicast.Class, count int) multicast.Position {
 	var array [maxMembers]multicast.Position
 	covered := array[:0]
 	for _, q := range g.members {
-		covered = append(covered, q.covered)
+		covered = append(covered, q.covered.Of(name))
 	}
 	slices.SortFunc(covered, multicast.Position.Compare)
 	return covered[len(covered)-count]
 }
 
 // coveredUpTo lets go of what the group does not need.
-func (c *Core) coveredUpTo(g *group, p multicast.Position) {
-	if p.Compare(g.covered) <= 0 {
+func (c *Core) coveredUpTo(g *group, name multicast.Class, p multicast.Position) {
+	x := c.named[name]
+	if !g.covered.Advance(name, p) || x == nil {
 		return
 	}
-	g.covered = p
-	n := 0
-	for ; n < len(g.kept) && g.kept[n].position().Compare(p) <= 0; n++ {
-		m := g.kept[n]
+	kept, n := x.kept[g], 0
+	for ; n < len(kept) && kept[n].position().Compare(p) <= 0; n++ {
+		m := kept[n]
 		if m.keepers--; m.keepers == 0 {
+			c.keptBytes -= packetSize(&m.Message)
 			c.forget(m)
 		}
 	}
-	clear(g.kept[:n])
-	g.kept = g.kept[n:]
+	clear(kept[:n])
+	x.kept[g] = kept[n:]
 }
 
-// keep holds a delivered message until all its destination groups cover it. Deliveries ascend, so that each
+// keep holds a delivered message until all its destination groups cover it. Deliveries of a class ascend, so that each
 // group's come off in order; with Conflicts some wait for an earlier one.
 func (c *Core) keep(m *message) {
 	for _, id := range m.Dest {
-		if g := c.groups[id]; m.position().Compare(g.covered) > 0 {
-			g.kept = append(g.kept, m)
+		if g := c.groups[id]; m.position().Compare(g.covered.Of(m.class.name)) > 0 {
+			m.class.kept[g] = append(m.class.kept[g], m)
 			m.keepers++
 		}
 	}
 	if m.keepers == 0 {
 		c.forget(m)
+		return
 	}
+	c.keptBytes += packetSize(&m.Message)
 }
 
 // forget drops a message that nobody needs any more.
@@ -76,9 +112,7 @@ func (c *Core) forget(m *message) {
 	for _, id := range m.Dest {
 		g := c.groups[id]
 		g.lastGone = max(g.lastGone, m.index)
-		if m.position().Compare(g.forgotten) > 0 {
-			g.forgotten = m.position()
-		}
+		g.forgotten.Advance(m.class.name, m.position())
 	}
 	delete(c.messages, m.ID)
 	c.t.forget(m.index)

@@ -73,7 +73,7 @@ func TestStartAgainOfDeliveredMessageIsAnswered(t *testing.T) {
 	out := c.hear(2, ackOf(epochG, 1, 1))
 	require.Equal(t, []uint64{1}, delivered(out))
 	at := out.Deliveries[0].Position()
-	c.step(multicast.Input{Covered: at})
+	c.step(multicast.Input{Covered: multicast.UpTo(at)})
 	for p := multicast.ProcessID(2); p <= 3; p++ {
 		c.hear(p, packet{kind: kindCovered, position: at})
 	}

@@ -93,7 +93,7 @@ func appendPacket(b []byte, p *packet) []byte {
 	case kindFetchLog:
 		return appendFetchLog(b, p.epoch, p.index, p.length)
 	case kindCovered:
-		return appendCovered(b, p.position)
+		return appendCovered(b, multicast.ClassPosition{Class: p.class, Position: p.position})
 	case kindPromise:
 		return appendPromise(b, p.epoch, p.promise)
 	case kindNewState:
@@ -105,7 +105,7 @@ func appendPacket(b []byte, p *packet) []byte {
 	case kindReplace:
 		return appendReplace(b, p.replacement)
 	case kindBehind:
-		return appendBehind(b, p.position)
+		return appendBehind(b, multicast.ClassPosition{Class: p.class, Position: p.position})
 	case kindPing:
 		return append(b, byte(kindPing))
 	}
@@ -145,6 +145,22 @@ func (p *proc) hear(from multicast.ProcessID, packets ...packet) *multicast.Outp
 	return p.step(multicast.Input{Frames: []multicast.Frame{{Peer: from, Data: encode(packets...)}}})
 }
 
+// progress is that of a state machine of p that has applied some deliveries.
+func (p *proc) progress(applied []multicast.Delivery) multicast.Progress {
+	return progress(p.cfg.Classes, applied)
+}
+
+func progress(classes bool, applied []multicast.Delivery) (all multicast.Progress) {
+	for i := range applied {
+		d, name := &applied[i], multicast.Class("")
+		if classes {
+			name = multicast.ClassOf(d.Dest)
+		}
+		all.Advance(name, d.Position())
+	}
+	return all
+}
+
 // loopback steps p with what it said to itself, as drivers do once the records are durable.
 func (p *proc) loopback(out *multicast.Output) *multicast.Output {
 	in := multicast.Input{}
@@ -172,7 +188,7 @@ func (p *proc) after(d time.Duration) *multicast.Output {
 }
 
 // restart makes p again from its records.
-func (p *proc) restart(delivered multicast.Position) *proc {
+func (p *proc) restart(delivered multicast.Progress) *proc {
 	again := newProc(p.tb, p.cfg.Self, func(cfg *Config) {
 		*cfg = p.cfg
 		cfg.Delivered = delivered

@@ -1,0 +1,92 @@
+package primcast
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// class is what a process knows of the messages to the same destination groups; without Config.Classes, of all messages. Its
+// positions are in multicast.Progress: of the deliveries here (Core.delivered), of what state machines
+// hold (peer.covered, group.covered), and of what is forgotten (group.forgotten).
+type class struct {
+	name    multicast.Class
+	pending queue                 // proposed and not delivered
+	kept    map[*group][]*message // delivered, and not covered by a destination group, in their order
+	safe    multicast.Timestamp   // the highest answer of SafeOf
+	sending
+}
+
+// class gives the class with a name, from now on.
+func (c *Core) class(name multicast.Class) *class {
+	x := c.named[name]
+	if x == nil {
+		x = &class{name: name, kept: map[*group][]*message{}, safe: c.emptySafe}
+		c.named[name] = x
+		c.classes = append(c.classes, x)
+	}
+	return x
+}
+
+// classOf gives the class of the messages to some groups.
+func (c *Core) classOf(dest []multicast.GroupID) *class {
+	if c.plain != nil {
+		return c.plain
+	}
+	return c.class(multicast.ClassOf(dest))
+}
+
+// concerns reports whether q has to do with messages of a class that has to do with this process.
+func (c *Core) concerns(name multicast.Class, q *peer) bool {
+	if c.plain != nil {
+		return name == ""
+	}
+	return name != "" && name.To(c.own.id) && name.To(q.group.id) && !slices.ContainsFunc(name.Groups(), func(g multicast.GroupID) bool { return c.groups[g] == nil })
+}
+
+// queueOf is where m waits to be delivered. A proposal whose content is not here may be of any class.
+func (c *Core) queueOf(m *message) *queue {
+	if m.class == nil {
+		return &c.unknown
+	}
+	return &m.class.pending
+}
+
+// mayCome reports whether a message of a class that is proposed here may take a position up to p.
+func (c *Core) mayCome(name multicast.Class, p multicast.Position) bool {
+	isBelow := func(q queue) bool { return len(q) > 0 && q[0].position().Compare(p) <= 0 }
+	x := c.named[name]
+	return isBelow(c.unknown) || x != nil && isBelow(x.pending)
+}
+
+// safe is SAFE-TS (T 4.4.2) for all classes. A message that is not pending yet gets a local timestamp here
+// above min-clock(leader) or above quorum-clock; a pending one is not
+// delivered below its bound. What was pending before an epoch that comes to nothing may be so again after it.
+func (c *Core) safe() multicast.Timestamp {
+	if !c.active() {
+		return c.checked.safe
+	}
+	limit := c.unknown.below(c.own.limit)
+	for _, x := range c.classes {
+		limit = x.pending.below(limit)
+	}
+	return max(limit, c.checked.safe)
+}
+
+// SafeOf is Output.Safe for one class: nothing of it at or below the timestamp will be delivered after the last step. It is not
+// below Output.Safe, and does not go back.
+func (c *Core) SafeOf(name multicast.Class) multicast.Timestamp {
+	x, safe := c.named[name], &c.emptySafe
+	if x != nil {
+		safe = &x.safe
+	}
+	*safe = max(*safe, c.checked.safe)
+	if c.active() {
+		limit := c.unknown.below(c.own.limit)
+		if x != nil {
+			limit = x.pending.below(limit)
+		}
+		*safe = max(*safe, limit)
+	}
+	return *safe
+}

@@ -1,0 +1,217 @@
+package primcast
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// sent is an own message to other groups only, of which some destination process may not have
+// START yet. Those to the own group too are in M.
+type sent struct {
+	own
+	class *class
+	has   []uint64 // for each destination group, a bit for each member that has it
+	open  bool     // in some group, no quorum has it
+}
+
+// own is a message of this process with, for each destination group, the number that was given to the one before.
+type own struct {
+	multicast.Message
+	prevs []uint64
+}
+
+// outbox is what this process multicasts.
+type outbox struct {
+	sent    map[multicast.MessageID]*sent
+	lastSeq uint64
+	packAt  time.Duration // when what is held for packing leaves; 0: nothing is
+	next    int           // the class whose turn it is to send first
+}
+
+// sending is what this process multicasts in a class.
+type sending struct {
+	held  []own // they wait until fewer are on the way, or for others to be packed with
+	open  int   // messages on the way
+	bytes int   // of their packets
+}
+
+// opened notes that a message is on the way, closed that it is not any more.
+func (s *sending) opened(m *multicast.Message) { s.open, s.bytes = s.open+1, s.bytes+packetSize(m) }
+
+func (s *sending) closed(m *multicast.Message) { s.open, s.bytes = s.open-1, s.bytes-packetSize(m) }
+
+// maySend reports whether something waits and the window of its class is open.
+func (c *Core) maySend(x *class) bool {
+	return len(x.held) > 0 && x.open < c.config.Window && x.bytes < c.config.WindowBytes
+}
+
+// accept takes in what the application multicasts, and sends it within the windows, after the packing delay, and of all that about
+// a frame in each step.
+func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
+	for i := range proposed {
+		c.hold(&proposed[i])
+	}
+	o := &c.outbox
+	if c.config.PackDelay > 0 && slices.ContainsFunc(c.classes, func(x *class) bool { return len(x.held) > 0 }) {
+		if o.packAt == 0 {
+			o.packAt = c.now + c.config.PackDelay
+		}
+		if o.packAt > c.now {
+			c.wake(out, o.packAt)
+			return
+		}
+		o.packAt = 0
+	}
+	size := 0
+	for i := range c.classes {
+		at := (o.next + i) % len(c.classes)
+		x, n := c.classes[at], 0
+		for ; n < len(x.held) && x.open < c.config.Window && x.bytes < c.config.WindowBytes && size < c.config.MaxFrame; n++ {
+			size += packetSize(&x.held[n].Message)
+			c.multicast(x, x.held[n])
+		}
+		x.held = slices.Delete(x.held, 0, n)
+		if size >= c.config.MaxFrame {
+			o.next = at + 1 // the others have their turn before it
+			break
+		}
+	}
+}
+
+// hold takes in one message. From now on its number is used in all its destination groups, also if others with higher numbers are
+// sent first, since their classes have open windows.
+func (c *Core) hold(m *multicast.Message) {
+	if m.Validate() != nil || m.ID.Sender != c.self.id || m.ID.Seq > maxNumber || m.After >= maxNumber || !c.offers(m) {
+		c.stats.Refused++
+		return
+	}
+	if m.ID.Seq <= c.outbox.lastSeq {
+		c.stats.Repeated++
+		return
+	}
+	c.outbox.lastSeq = m.ID.Seq
+	prevs := make([]uint64, len(m.Dest))
+	for i, id := range m.Dest {
+		g := c.groups[id]
+		prevs[i], g.lastSeq = g.lastSeq, m.ID.Seq
+	}
+	x := c.classOf(m.Dest)
+	x.held = append(x.held, own{*m, prevs})
+}
+
+// multicast is a-multicast(m), lines 31-32.
+func (c *Core) multicast(x *class, m own) {
+	x.opened(&m.Message)
+	for i, id := range m.Dest {
+		for _, q := range c.groups[id].members {
+			if q != c.self {
+				c.sendStart(q, &m.Message, m.prevs[i])
+			}
+		}
+	}
+	if i := slices.Index(m.Dest, c.own.id); i >= 0 {
+		y := c.newMessage(m.ID)
+		y.own, y.prevs = true, m.prevs
+		c.begun(y, &m.Message, m.prevs[i])
+		return
+	}
+	c.outbox.sent[m.ID] = &sent{own: m, class: x, has: make([]uint64, len(m.Dest)), open: true}
+}
+
+// offers reports whether all destinations of m are groups, and there is the order that it asks for.
+func (c *Core) offers(m *multicast.Message) bool {
+	return c.allExist(m.Dest) && (!c.config.Classes || m.Order == multicast.Acyclic)
+}
+
+// allExist reports whether all of dest are groups.
+func (c *Core) allExist(dest []multicast.GroupID) bool {
+	return !slices.ContainsFunc(dest, func(g multicast.GroupID) bool { return c.groups[g] == nil })
+}
+
+func (c *Core) sendStart(q *peer, m *multicast.Message, prev uint64) {
+	q.frame = appendStart(grow(q.frame, m), m, prev)
+}
+
+// have notes that q, which is not in the own group, has m.
+func (c *Core) have(q *peer, id multicast.MessageID) {
+	s := c.outbox.sent[id]
+	if s == nil {
+		return
+	}
+	i := slices.Index(s.Dest, q.group.id)
+	if i < 0 || q.member < 0 {
+		c.stats.BadPackets++
+		return
+	}
+	s.has[i] |= 1 << q.member
+	quorums, all := true, true
+	for i, id := range s.Dest {
+		g, has := c.groups[id], bits.OnesCount64(s.has[i])
+		quorums, all = quorums && has >= g.quorum, all && has == len(g.members)
+	}
+	if quorums && s.open {
+		s.open = false
+		s.class.closed(&s.Message)
+	}
+	if all {
+		delete(c.outbox.sent, id)
+	}
+}
+
+// again is an own message that a process may not have.
+type again struct {
+	*multicast.Message
+	prev   uint64
+	logged bool
+}
+
+// unheard lists, in order, the own messages from a number on that q may not have. A member of the own group gets what
+// is in T together with T (stream).
+func (c *Core) unheard(q *peer, from uint64) (all []again) {
+	for _, s := range c.outbox.sent {
+		i := slices.Index(s.Dest, q.group.id)
+		if s.ID.Seq >= from && i >= 0 && s.has[i]&(1<<q.member) == 0 {
+			all = append(all, again{&s.Message, s.prevs[i], false})
+		}
+	}
+	for _, m := range c.messages {
+		i := slices.Index(m.Dest, q.group.id)
+		if m.own && m.ID.Seq >= from && i >= 0 && (!m.logged || q.group != c.own && m.position().Compare(q.covered.Of(m.class.name)) > 0) {
+			all = append(all, again{&m.Message, m.prevs[i], m.logged})
+		}
+	}
+	slices.SortFunc(all, func(a, b again) int { return cmp.Compare(a.ID.Seq, b.ID.Seq) })
+	return all
+}
+
+// resend sends q again, in order, the own messages from a number on that it may not have, and remembers where it must go on in
+// the next step. What is in T and too much for the first frame q fetches: it hears of it from others.
+func (c *Core) resend(q *peer, from uint64) {
+	q.resume = 0
+	for _, s := range c.unheard(q, from) {
+		switch {
+		case s.logged && (from > 1 || !c.room(q)):
+		case c.room(q):
+			c.sendStart(q, s.Message, s.prev)
+		default:
+			q.resume = s.ID.Seq
+			return
+		}
+	}
+}
+
+// resendRest goes on with what was too much for earlier steps.
+func (c *Core) resendRest(out *multicast.Output) {
+	for _, q := range c.order {
+		if q.resume != 0 && q.member >= 0 && c.room(q) {
+			c.resend(q, q.resume)
+		}
+		if q.resume != 0 && q.member >= 0 {
+			c.wake(out, c.now)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package primcast
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// sequence is T of the own group, durably: entries 1 to length. It holds those that are not forgotten, however far apart they
+// are: one that waits for long does not keep the places of those after it.
+type sequence struct {
+	length uint64
+	slots  []slot // ascending
+	gone   int    // of slots: forgotten
+	lastTS multicast.Timestamp
+}
+
+// slot is an entry that was there when the sequence was last compacted; the message is nil if it is forgotten.
+type slot struct {
+	index   uint64
+	message *message
+}
+
+func (t *sequence) last() uint64 { return t.length }
+
+// find gives the first slot that is not before an index.
+func (t *sequence) find(index uint64) int {
+	at, _ := slices.BinarySearchFunc(t.slots, index, func(s slot, index uint64) int {
+		if s.index < index {
+			return -1
+		}
+		return 1
+	})
+	return at
+}
+
+// at gives an entry, nil if it is forgotten.
+func (t *sequence) at(index uint64) *message {
+	if i := t.find(index); i < len(t.slots) && t.slots[i].index == index {
+		return t.slots[i].message
+	}
+	return nil
+}
+
+// all gives the entries that are not forgotten. They may be forgotten meanwhile.
+func (t *sequence) all() iter.Seq[*message] { return t.after(0) }
+
+// after gives those after an index.
+func (t *sequence) after(index uint64) iter.Seq[*message] {
+	slots := t.slots[t.find(index+1):]
+	return func(yield func(*message) bool) {
+		for i := range slots {
+			if m := slots[i].message; m != nil && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// lastGone is the index of the last entry that is forgotten; 0: none is.
+func (t *sequence) lastGone() uint64 {
+	next := t.length
+	for _, s := range slices.Backward(t.slots) {
+		if s.message == nil || s.index < next {
+			break
+		}
+		next--
+	}
+	return next
+}
+
+// append puts m at its index, which is above last; what is between is forgotten.
+func (t *sequence) append(m *message) {
+	if m.index <= t.length || m.ts <= t.lastTS {
+		invariant.Check(false, "entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, t.length, t.lastTS)
+	}
+	t.slots = append(t.slots, slot{m.index, m})
+	t.length, t.lastTS = m.index, m.ts
+}
+
+// pad makes all up to an index forgotten, if it is not there.
+func (t *sequence) pad(index uint64) { t.length = max(t.length, index) }
+
+// forget drops an entry.
+func (t *sequence) forget(index uint64) {
+	t.slots[t.find(index)].message = nil
+	t.gone++
+	for len(t.slots) > 0 && t.slots[0].message == nil {
+		t.slots = t.slots[1:]
+		t.gone--
+	}
+	if t.gone > len(t.slots)/2 {
+		t.compact()
+	}
+}
+
+// compact makes new slots: the old ones may be walked over.
+func (t *sequence) compact() {
+	slots := make([]slot, 0, len(t.slots))
+	for _, s := range t.slots {
+		if s.message != nil {
+			slots = append(slots, s)
+		}
+	}
+	t.slots, t.gone = slots, 0
+}
+
+// cut drops all after an index, and gives what was there.
+func (t *sequence) cut(index uint64) []*message {
+	if len(t.slots) == 0 {
+		return nil
+	}
+	index = max(index, t.slots[0].index-1) // what is before is forgotten
+	if index >= t.length {
+		return nil
+	}
+	tail := slices.Collect(t.after(index))
+	t.slots = t.slots[:t.find(index+1)]
+	t.compact()
+	t.length, t.lastTS = index, 0
+	if n := len(t.slots); n > 0 {
+		t.lastTS = t.slots[n-1].message.ts
+	}
+	return tail
+}
