@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/spf13/cobra"
 )
@@ -145,7 +146,7 @@ func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped st
 
 // mounted is a mount with its client.
 type mounted struct {
-	mount  *mount.Mount
+	mount  *serve.Mount
 	client *attach.Client
 }
 

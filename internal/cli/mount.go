@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/metrics"
-	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
 // mountFlags are those of `mount`.
@@ -133,7 +133,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	if f.fsName == "" {
 		f.fsName = args[0]
 	}
-	if f.supervised && !mount.IsHeld() {
+	if f.supervised && !serve.IsHeld() {
 		return supervise(cmd.Context(), logger)
 	}
 	servers, subdir, _ := strings.Cut(args[0], ":/")

@@ -20,6 +20,7 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -52,7 +53,7 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 // serveHTTP serves profiles and metrics until stop is called. For a mount that another process serves still, it does so in the background, once
 // that has let go of the addresses.
 func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop func() error, err error) {
-	serve := func() (func() error, error) {
+	begin := func() (func() error, error) {
 		stopProfiles, err := serveProfiles(f.profiler)
 		if err != nil {
 			return nil, err
@@ -63,13 +64,13 @@ func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop f
 		}
 		return func() error { return errors.Join(stopMetrics(), stopProfiles()) }, nil
 	}
-	stop, err = serve()
-	if !errors.Is(err, syscall.EADDRINUSE) || !f.takeOver && !mount.IsHeld() {
+	stop, err = begin()
+	if !errors.Is(err, syscall.EADDRINUSE) || !f.takeOver && !serve.IsHeld() {
 		return stop, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- serveOnceFree(ctx, serve, logger) }()
+	go func() { ended <- serveOnceFree(ctx, begin, logger) }()
 	return func() error {
 		cancel()
 		return <-ended
@@ -79,13 +80,13 @@ func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop f
 // addressPatience bounds how long a mount waits for the addresses of the process before it.
 const addressPatience = time.Minute
 
-// serveOnceFree has serve tried until it can, and stops what that serves when ctx ends.
-func serveOnceFree(ctx context.Context, serve func() (func() error, error), logger *slog.Logger) error {
+// serveOnceFree tries begin until it succeeds, and stops what that serves when ctx ends.
+func serveOnceFree(ctx context.Context, begin func() (func() error, error), logger *slog.Logger) error {
 	until := time.Now().Add(addressPatience)
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		stop, err := serve()
+		stop, err := begin()
 		switch {
 		case err == nil:
 			<-ctx.Done()
@@ -120,17 +121,17 @@ func (f *mountFlags) connectTo(ctx context.Context, servers []string, logger *sl
 }
 
 // mount makes the mount, or goes on with one, and gives what ends all that serves it.
-func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, logger *slog.Logger) (_ *mount.Mount, end func() error, err error) {
-	keeper, handed, err := mount.Held()
+func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
+	keeper, handed, err := serve.Held()
 	if err != nil {
 		return nil, nil, err
 	}
-	socket, noSocket := mount.HandoverPath(dir)
+	socket, noSocket := serve.HandoverPath(dir)
 	if f.takeOver && handed == nil {
 		if noSocket != nil {
 			return nil, nil, noSocket
 		}
-		if handed, err = mount.RequestHandover(ctx, socket); err != nil {
+		if handed, err = serve.RequestHandover(ctx, socket); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -156,10 +157,10 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, lo
 }
 
 // goOn serves what is handed, or makes a mount.
-func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, handed *mount.Handed, logger *slog.Logger) (_ *mount.Mount, end func() error, err error) {
+func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, handed *serve.Handed, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
 	var resume *client.State
 	if handed != nil {
-		if resume, err = handed.Client(); err != nil {
+		if resume, err = mount.ClientState(handed); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -175,7 +176,7 @@ func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, han
 }
 
 // begin mounts, or takes what is handed.
-func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, handed *mount.Handed, logger *slog.Logger) (*mount.Mount, error) {
+func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, handed *serve.Handed, logger *slog.Logger) (*serve.Mount, error) {
 	g, err := collector.New(collector.Config{Metadata: c.Client, Regions: c.Regions, Logger: logger})
 	if err != nil {
 		return nil, err
@@ -187,7 +188,7 @@ func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, hande
 	if f.linearizable {
 		cfg.CacheTime = -1 // what the kernel believed could be old
 	}
-	var m *mount.Mount
+	var m *serve.Mount
 	if handed != nil {
 		m, err = mount.Take(cfg, handed)
 	} else {
@@ -204,7 +205,7 @@ func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, hande
 }
 
 // ofMount is what is measured of a mount.
-func ofMount(m *mount.Mount, c *attach.Client, dir string) metrics.Source {
+func ofMount(m *serve.Mount, c *attach.Client, dir string) metrics.Source {
 	return func(report metrics.Report) {
 		m.Metrics(report, dir)
 		c.Metrics(report, dir)
@@ -259,7 +260,7 @@ func (f *mountFlags) disk(a *daemon.Access, takesOver bool, logger *slog.Logger)
 }
 
 // untilUnmounted returns when ctx ends or the mount is not served here any more.
-func untilUnmounted(ctx context.Context, m *mount.Mount) {
+func untilUnmounted(ctx context.Context, m *serve.Mount) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

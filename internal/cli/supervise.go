@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
 // supervise has another process serve the mount, and another one if that dies: programs wait meanwhile. It returns when one has ended by itself.
@@ -23,7 +23,7 @@ func supervise(ctx context.Context, logger *slog.Logger) error {
 		turnAway()
 	}
 	started := false
-	holder := mount.Holder{Logger: logger, Command: func(ctx context.Context) *exec.Cmd {
+	holder := serve.Holder{Logger: logger, Command: func(ctx context.Context) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 		cmd.Args[0] = os.Args[0]
 		cmd.Env, cmd.Stdout, cmd.Stderr = os.Environ(), os.Stdout, first

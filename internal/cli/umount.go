@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/command"
-	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
 func newUmount() *cobra.Command {
@@ -29,7 +29,7 @@ func newUmount() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return mount.Detach(dir, force)
+			return mountpoint.Detach(dir, force)
 		},
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if it is in use, or the process that serves it does not answer")

@@ -7,13 +7,14 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // blockSize is what stat says is good to read and write at once, in bytes. A write is one
 // round of ordering however long it is, so programs that heed it, as cp and dd do, should
 // write whole blocks. It must be a power of 2.
-const blockSize = maxRequest
+const blockSize = serve.MaxRequest
 
 // fill writes attributes as the kernel wants them.
 func fill(out *fuse.Attr, a *posix.Attr) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -71,12 +72,12 @@ func TestAttributes(t *testing.T) {
 	require.EqualValues(t, 4096, fs.Bsize)
 	require.EqualValues(t, 255, fs.Namelen)
 	require.InDelta(t, clienttest.StorageBytes/4096, fs.Bfree, 10)
-	there, ok := mountedAt(m.dir)
+	there, ok := mountpoint.At(m.dir)
 	require.True(t, ok)
-	require.Equal(t, "fuse.globalfs", there.kind)
-	ahead, err := os.ReadFile("/sys/class/bdi/" + there.device + "/read_ahead_kb")
+	require.Equal(t, "fuse.globalfs", there.Kind)
+	ahead, err := os.ReadFile("/sys/class/bdi/" + there.Device + "/read_ahead_kb")
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintln(readAheadKB), string(ahead))
+	require.Equal(t, fmt.Sprintln(8<<10), string(ahead))
 }
 
 // A write by somebody else takes the set-id bits away.

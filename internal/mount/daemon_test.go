@@ -22,11 +22,14 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A daemon is a process of its own that serves a mount, of a cluster in the test's process. It is this test binary.
+// A daemon is a process of its own that serves a mount, of a cluster in the test's process. It is this test
+// binary.
 
 // role is what a daemon is told.
 type role struct {
@@ -73,7 +76,7 @@ func runDaemon(r *role) error {
 	cfg := client.Config{
 		Cluster: plan, Region: "us-west-2", Caller: far, Blocks: func(uint16) block.Store { return far }, Logger: logger,
 	}
-	keeper, handed, err := Held()
+	keeper, handed, err := serve.Held()
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func (r *role) hold(logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	h := &Holder{Logger: logger, Command: func(ctx context.Context) *exec.Cmd {
+	h := &serve.Holder{Logger: logger, Command: func(ctx context.Context) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -128,7 +131,7 @@ func (r *role) notePID() error {
 }
 
 // serve makes a mount or takes one.
-func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *Handed) (*Mount, *client.Client, error) {
+func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *serve.Handed) (*serve.Mount, *client.Client, error) {
 	if handed != nil {
 		if r.FailAt == "successor" {
 			os.Exit(3)
@@ -145,7 +148,7 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *Handed) (*M
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	handed, err := RequestHandover(ctx, r.Socket)
+	handed, err := serve.RequestHandover(ctx, r.Socket)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,15 +157,16 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *Handed) (*M
 		os.Exit(3)
 	case "close":
 		return nil, nil, errors.Join(errors.New("as told"), handed.Close())
-	case "ready": // it dies just when the predecessor lets go
-		_ = handed.link.commit()
-		os.Exit(3)
+	case "ready":
+		f := &dying{newFileSystem(&Config{Logger: logger})}
+		_, err := serve.Take(serve.Config{FileSystem: f, Options: wishes(logger), Logger: logger}, handed)
+		return nil, nil, err
 	case "terms":
-		s, err := decodeState(handed.State)
+		s, err := serve.DecodeState(handed.State)
 		if err != nil {
 			return nil, nil, err
 		}
-		s.Terms.Answered[outHeaderSize+8]++
+		s.Terms.Answered[24]++ // behind the header
 		if handed.State, err = json.Marshal(s); err != nil {
 			return nil, nil, err
 		}
@@ -170,8 +174,15 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *Handed) (*M
 	return take(cfg, logger, handed)
 }
 
-func take(cfg client.Config, logger *slog.Logger, handed *Handed) (*Mount, *client.Client, error) {
-	of, err := handed.Client()
+// dying is a file system of a process that dies just when its predecessor has let the mount go.
+type dying struct{ *fileSystem }
+
+func (*dying) Adopt(*serve.State) error { return nil }
+
+func (*dying) Continue() { os.Exit(3) }
+
+func take(cfg client.Config, logger *slog.Logger, handed *serve.Handed) (*serve.Mount, *client.Client, error) {
+	of, err := ClientState(handed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -244,7 +255,7 @@ func serveHere(t *testing.T, r role) *served {
 	t.Cleanup(func() {
 		require.NoError(t, s.daemon.stdin.Close())
 		require.NoError(t, s.daemon.wait(t))
-		_, ok := mountedAt(s.role.Dir)
+		_, ok := mountpoint.At(s.role.Dir)
 		require.False(t, ok)
 	})
 	return s

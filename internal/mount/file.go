@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Create makes a file that the kernel has not found. If another mount was faster, the kernel must look again and
-// check the permissions of what is there: ESTALE makes it do so.
+// Create makes a file that the kernel has not found. If another mount was faster, the kernel must look again
+// and check the permissions of what is there: ESTALE makes it do so.
 func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
@@ -41,7 +41,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	} else {
 		// Pages go with the answer, attributes do not: a negative offset means these.
-		f.server.forgetAttributes(in.NodeId)
+		f.kernel.ForgetAttributes(in.NodeId)
 	}
 	return fuse.OK
 }
@@ -87,7 +87,7 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (
 	if err != nil {
 		return nil, status(err)
 	}
-	if len(content) > 0 && &content[0] != &buf[0] && f.server.attach(in.Unique, content) {
+	if len(content) > 0 && &content[0] != &buf[0] && f.kernel.Attach(in.Unique, content) {
 		return fuse.ReadResultData(nil), fuse.OK // it need not be copied
 	}
 	return fuse.ReadResultData(content), fuse.OK

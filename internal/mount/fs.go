@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -19,7 +20,7 @@ import (
 type fileSystem struct {
 	fuse.RawFileSystem
 	client    *client.Client
-	server    *server // one that serves nobody, until newServer
+	kernel    *serve.Kernel // nil: no requests are served yet
 	waits     *waits
 	cacheTime time.Duration
 
@@ -42,7 +43,6 @@ func newFileSystem(cfg *Config) *fileSystem {
 	return &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		client:        cfg.Client,
-		server:        &server{},
 		waits:         newWaits(cfg.Client),
 		cacheTime:     max(0, cfg.CacheTime),
 		versions:      versions{opened: map[posix.Ino]version{}},

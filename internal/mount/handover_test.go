@@ -18,6 +18,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
 // work is programs that use a mount all the time, and say what they did not expect.
@@ -239,7 +240,7 @@ func TestHandoverWithoutACluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err := m.mount.Handover(ctx)
-	require.ErrorIs(t, err, ErrBusy)
+	require.ErrorIs(t, err, serve.ErrBusy)
 	n.Fail(clienttest.None, replicas...)
 	require.NoError(t, writer.Wait())
 	require.Error(t, reader.Wait(), "there is no such file")
@@ -248,7 +249,7 @@ func TestHandoverWithoutACluster(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.mount.Handover(t.Context())
 	require.ErrorContains(t, err, "already")
-	of, err := handed.Client()
+	of, err := ClientState(handed)
 	require.NoError(t, err)
 	require.NotEmpty(t, of.Partitions)
 	require.NoError(t, handed.Close())
@@ -272,14 +273,14 @@ func writerOf(t *testing.T, path string) (program *exec.Cmd, write func()) {
 
 func TestNobodyOffersAMount(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
-	_, err := RequestHandover(t.Context(), socket)
-	require.ErrorIs(t, err, ErrNobody)
+	_, err := serve.RequestHandover(t.Context(), socket)
+	require.ErrorIs(t, err, serve.ErrNobody)
 	stale, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
 	require.NoError(t, err)
 	require.NoError(t, unix.Bind(stale, &unix.SockaddrUnix{Name: socket}))
 	require.NoError(t, unix.Close(stale))
-	_, err = RequestHandover(t.Context(), socket)
-	require.ErrorIs(t, err, ErrNobody)
+	_, err = serve.RequestHandover(t.Context(), socket)
+	require.ErrorIs(t, err, serve.ErrNobody)
 }
 
 func TestStateThatCannotBeTaken(t *testing.T) {
@@ -290,7 +291,7 @@ func TestStateThatCannotBeTaken(t *testing.T) {
 		`{"format":1}`:  "no terms",
 		`{"format":1,"files":9000000000000000000}`: "file 9000000000000000000",
 	} {
-		_, err := Take(Config{}, &Handed{State: []byte(state)})
+		_, err := Take(Config{}, &serve.Handed{State: []byte(state)})
 		require.ErrorContains(t, err, want)
 	}
 	_, err := client.DecodeState([]byte(`{"format":99}`))

@@ -10,10 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
-// holdHere is serveHere with a holder. That is a process of its own: this one has files of the mount open, and so could start no
-// daemon (see "Serving a mount to oneself").
+// holdHere is serveHere with a holder. That is a process of its own: this one has files of the mount open,
+// and so could start no daemon (see "Serving a mount to oneself").
 func holdHere(t *testing.T, r role) *served {
 	t.Helper()
 	r.Hold, r.PID = true, filepath.Join(t.TempDir(), "pid")
@@ -86,7 +88,7 @@ func TestKilledDaemon(t *testing.T) {
 	require.NoError(t, inTime(t, func() error { return flock(rival, unix.LOCK_EX) }))
 	require.NoError(t, h.daemon.stdin.Close())
 	require.NoError(t, h.daemon.wait(t))
-	_, ok := mountedAt(h.role.Dir)
+	_, ok := mountpoint.At(h.role.Dir)
 	require.False(t, ok)
 }
 
@@ -96,9 +98,9 @@ func TestDaemonsThatDie(t *testing.T) {
 	require.NoError(t, os.WriteFile(h.path("f"), []byte("x"), 0o644))
 	h.kill(t)
 	require.Error(t, h.daemon.wait(t))
-	_, ok := mountedAt(h.role.Dir)
+	_, ok := mountpoint.At(h.role.Dir)
 	require.False(t, ok)
-	require.Len(t, h.pids(t), maxQuick)
+	require.Len(t, h.pids(t), 5, "the holder gives up")
 }
 
 // A successor takes the mount of a daemon with a holder: that ends without doing anything to the mount.

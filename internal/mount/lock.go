@@ -31,7 +31,8 @@ func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOu
 	return fuse.OK
 }
 
-// SetLk is F_SETLK, and flock with LOCK_NB or LOCK_UN. A lock of a file that was just closed here is not in the way.
+// SetLk is F_SETLK, and flock with LOCK_NB or LOCK_UN. A lock of a file that was just closed here is not in
+// the way.
 func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.lock(cancel, in, func(ctx context.Context, r client.LockRequest) error {
 		err := f.client.Lock(ctx, r)
@@ -52,34 +53,34 @@ func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 
 func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(context.Context, client.LockRequest) error) fuse.Status {
 	r := lockRequest(in)
-	h := holder{file: in.Fh, owner: r.Owner, flock: r.Flock}
+	o := lockOwner{file: in.Fh, owner: r.Owner, flock: r.Flock}
 	if r.Unlock {
 		ctx, end := f.waits.changing(cancel)
 		defer end()
-		return status(f.unlock(ctx, r, h))
+		return status(f.unlock(ctx, r, o))
 	}
 	ctx, end := f.waits.until(cancel)
 	defer end()
 	if err := f.settled(ctx, r.Ino); err != nil {
 		return status(err)
 	}
-	attempt := f.locks.begin(r.Ino, h)
+	attempt := f.locks.begin(r.Ino, o)
 	err := ask(ctx, r)
-	f.locks.end(r.Ino, h, attempt, err)
+	f.locks.end(r.Ino, o, attempt, err)
 	if err == nil {
-		// What others wrote under the lock is seen under it: attributes are asked for anew, and pages go if they
-		// have changed.
-		f.server.forgetAttributes(in.NodeId)
+		// What others wrote under the lock is seen under it: attributes are asked for anew, and pages go if
+		// they have changed.
+		f.kernel.ForgetAttributes(in.NodeId)
 	}
 	return status(err)
 }
 
 // unlock is not given up: the program believes that it has let go.
-func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, h holder) error {
-	before := f.locks.quiet(r.Ino, h)
+func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, o lockOwner) error {
+	before := f.locks.quiet(r.Ino, o)
 	err := f.client.Lock(ctx, r)
 	if err == nil && (r.Flock || r.Start == 0 && r.End >= lastByte) {
-		f.locks.forget(r.Ino, h, before)
+		f.locks.forget(r.Ino, o, before)
 	}
 	return err
 }
@@ -87,8 +88,8 @@ func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, h holder)
 // lastByte of a file that a lock can name.
 const lastByte = 1<<63 - 1
 
-// lockRequest is what the kernel asks for. The owner of a flock is the open file; the kernel would name it by its address,
-// which it uses again before it has told us that the file is closed.
+// lockRequest is what the kernel asks for. The owner of a flock is the open file; the kernel would name it by
+// its address, which it uses again before it has told us that the file is closed.
 func lockRequest(in *fuse.LkIn) client.LockRequest {
 	r := client.LockRequest{
 		Ino: ino(&in.InHeader), Owner: in.Owner, PID: in.Lk.Pid, Start: in.Lk.Start, End: in.Lk.End,
@@ -100,41 +101,42 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 	return r
 }
 
-// Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then, whichever
-// descriptor they were taken through. There is nothing else to do.
+// Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then,
+// whichever descriptor they were taken through. There is nothing else to do.
 func (f *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	f.locks.flush(ino(&in.InHeader), in.Fh)
 	f.endLocks(ino(&in.InHeader), f.locks.ofProcess(ino(&in.InHeader), in.LockOwner))
 	return fuse.OK
 }
 
-// endFileLocks lets go of what was locked through an open file at its last close: flocks, which the file itself owns, and open
-// file description locks, for which the kernel asks at no time.
+// endFileLocks lets go of what was locked through an open file at its last close: flocks, which the file
+// itself owns, and open file description locks, for which the kernel asks at no time.
 func (f *fileSystem) endFileLocks(ino posix.Ino, file uint64) {
 	f.endLocks(ino, f.locks.ofFile(ino, file))
 }
 
-// endLocks lets go of all locks of some holders. It returns after one timeout of the client, but goes on
+// endLocks lets go of all locks of some owners. It returns after one timeout of the client, but goes on
 // until it has succeeded: nobody else would do it as long as this mount lives.
-func (f *fileSystem) endLocks(ino posix.Ino, holders []holder) {
+func (f *fileSystem) endLocks(ino posix.Ino, owners []lockOwner) {
 	var all sync.WaitGroup
-	for _, h := range holders {
-		settle := f.locks.ending(ino, h)
+	for _, o := range owners {
+		settle := f.locks.ending(ino, o)
 		all.Go(func() {
-			if f.endLock(ino, h) {
+			if f.endLock(ino, o) {
 				settle()
 				return
 			}
-			f.endLater(unsettled{ino, h, settle})
+			f.endLater(unsettled{ino, o, settle})
 		})
 	}
 	all.Wait()
 }
 
-// endLater tries to let go of locks until that succeeds, in the background. When the mount is suspended it is left to who serves next.
+// endLater tries to let go of locks until that succeeds, in the background. When the mount is suspended it is
+// left to who serves next.
 func (f *fileSystem) endLater(u unsettled) {
 	f.locks.background.Go(func() {
-		for !f.endLock(u.ino, u.holder) {
+		for !f.endLock(u.ino, u.owner) {
 			if f.waits.paused() {
 				f.locks.leave(u)
 				return
@@ -151,11 +153,12 @@ func (f *fileSystem) endLeft() {
 	}
 }
 
-// endLock lets go of all locks of h on an inode, and reports whether it has none any more, or no session that could hold one.
-func (f *fileSystem) endLock(ino posix.Ino, h holder) bool {
+// endLock lets go of all locks of o on an inode, and reports whether it has none any more, or no session that
+// could hold one.
+func (f *fileSystem) endLock(ino posix.Ino, o lockOwner) bool {
 	ctx, cancel := context.WithTimeout(f.waits.life, f.client.Timeout())
 	defer cancel()
-	err := f.unlock(ctx, client.LockRequest{Ino: ino, Owner: h.owner, End: lastByte, Unlock: true, Flock: h.flock}, h)
+	err := f.unlock(ctx, client.LockRequest{Ino: ino, Owner: o.owner, End: lastByte, Unlock: true, Flock: o.flock}, o)
 	return err == nil || !errors.Is(err, posix.ETIMEDOUT) && !f.waits.paused()
 }
 

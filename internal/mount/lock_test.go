@@ -73,7 +73,8 @@ func TestFlockBetweenMounts(t *testing.T) {
 	require.NoError(t, inTime(t, func() error { return <-got }), "the last close lets go")
 }
 
-// A program that closes a file and locks it again gets the lock, though the kernel says later that it was closed.
+// A program that closes a file and locks it again gets the lock, though the kernel says later that it was
+// closed.
 func TestFlockAfterClose(t *testing.T) {
 	a, b := twoMounts(t)
 	for range 50 {
@@ -210,7 +211,7 @@ func TestCloseWithoutLocksAsksNobody(t *testing.T) {
 // An unlock by one thread while another one locks leaves the close something to do.
 func TestHoldersAreNotForgottenTooEarly(t *testing.T) {
 	l := newLocks()
-	h := holder{file: 1, owner: 2}
+	h := lockOwner{file: 1, owner: 2}
 	first := l.begin(5, h)
 	during := l.quiet(5, h)
 	l.end(5, h, first, nil)
@@ -230,15 +231,16 @@ func TestHoldersAreNotForgottenTooEarly(t *testing.T) {
 	require.Empty(t, l.ofFile(6, 1))
 }
 
-// The kernel gives the name of a file that was closed to a new one, and then says that the old one was closed.
+// The kernel gives the name of a file that was closed to a new one, and then says that the old one was
+// closed.
 func TestOwnersAreUsedAgain(t *testing.T) {
 	l := newLocks()
-	closed, opened := holder{file: 1, owner: 2}, holder{file: 7, owner: 2}
+	closed, opened := lockOwner{file: 1, owner: 2}, lockOwner{file: 7, owner: 2}
 	l.end(5, closed, l.begin(5, closed), nil)
 	l.end(5, opened, l.begin(5, opened), nil)
 	require.Empty(t, l.ofFile(5, 1))
-	require.Equal(t, []holder{opened}, l.ofFile(5, 7))
-	require.Equal(t, []holder{opened}, l.ofProcess(5, 2))
+	require.Equal(t, []lockOwner{opened}, l.ofFile(5, 7))
+	require.Equal(t, []lockOwner{opened}, l.ofProcess(5, 2))
 }
 
 // A close while the partition is away lets go when it is back; who locks again waits for that.
@@ -263,7 +265,7 @@ func TestUnlockIsNotGivenUp(t *testing.T) {
 		require.NotEmpty(t, f.locks.ofFile(i, 2))
 		require.Empty(t, f.locks.ofFile(i, 1))
 
-		defer f.locks.ending(i, holder{})()
+		defer f.locks.ending(i, lockOwner{})()
 		start = time.Now()
 		require.Equal(t, fuse.Status(unix.ETIMEDOUT), f.SetLk(nil, lock))
 		require.Equal(t, client.DefaultTimeout, time.Since(start))

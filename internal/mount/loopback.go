@@ -8,20 +8,23 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
 // maxSplice is the largest request whose answer fits a pipe, in bytes.
 const maxSplice = 512 << 10
 
-// Loopback says how go-fuse's loopback file system is mounted. It shows a directory of the disk at another place, with nothing
-// in between but FUSE: what our own mounts are measured against.
+// Loopback says how go-fuse's loopback file system is mounted. It shows a directory of the disk at another
+// place, with nothing in between but FUSE: what our own mounts are measured against.
 type Loopback struct {
 	Backing string // an existing directory
 	Dir     string // where to mount: an existing directory
-	// Tuned asks the kernel for the largest requests that go-fuse can splice, and for reading as far ahead as our own mounts do.
-	// Without, the options are those of go-fuse's example.
+	// Tuned asks the kernel for the largest requests that go-fuse can splice, and for reading as far ahead as
+	// our own mounts do. Without, the options are those of go-fuse's example.
 	Tuned bool
-	// Passthrough lets the kernel read and write the files of Backing itself: bytes do not come to this process at all.
+	// Passthrough lets the kernel read and write the files of Backing itself: bytes do not come to this
+	// process at all.
 	Passthrough bool
 }
 
@@ -30,7 +33,7 @@ var ErrNoPassthrough = errors.New("passing through to files needs root and Linux
 
 // Mount mounts it, and gives what unmounts it.
 func (l *Loopback) Mount() (unmount func() error, err error) {
-	if err := checkDevice(l.Dir); err != nil {
+	if err := mountpoint.CheckDevice(l.Dir); err != nil {
 		return nil, err
 	}
 	root, err := fs.NewLoopbackRoot(l.Backing)
@@ -50,7 +53,7 @@ func (l *Loopback) Mount() (unmount func() error, err error) {
 	}
 	server, err := fs.Mount(l.Dir, root, options)
 	if err != nil {
-		return nil, fmt.Errorf("loopback at %s: %w%s", l.Dir, err, advice())
+		return nil, fmt.Errorf("loopback at %s: %w%s", l.Dir, err, mountpoint.Advice())
 	}
 	unmount = func() error {
 		if err := server.Unmount(); err != nil {
@@ -63,7 +66,7 @@ func (l *Loopback) Mount() (unmount func() error, err error) {
 		return nil, errors.Join(ErrNoPassthrough, unmount())
 	}
 	if l.Tuned {
-		_ = readFarAhead(l.Dir) // our own mounts go without as well where that is not permitted
+		_ = mountpoint.ReadFarAhead(l.Dir) // our own mounts go without as well where that is not permitted
 	}
 	return unmount, nil
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -23,7 +25,7 @@ var spec = topology.Spec{Regions: []topology.Region{"us-west-2", "us-east-1"}, D
 type mounted struct {
 	*clienttest.Network
 	client *client.Client
-	mount  *Mount
+	mount  *serve.Mount
 	dir    string
 }
 
@@ -35,7 +37,7 @@ func mountHere(t *testing.T) *mounted {
 
 func mountOf(t *testing.T, n *clienttest.Network) *mounted {
 	t.Helper()
-	if err := checkDevice("here"); err != nil || os.Geteuid() != 0 {
+	if err := mountpoint.CheckDevice("here"); err != nil || os.Geteuid() != 0 {
 		t.Skipf("a mount needs root and /dev/fuse: %v", err)
 	}
 	c := n.Client(t, "us-west-2")
@@ -97,22 +99,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestFindMount(t *testing.T) {
-	const table = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
-40 22 0:40 / /mnt/a\040b rw,nosuid shared:5 - fuse.globalfs globalfs rw
-41 22 0:41 / /mnt/x rw - tmpfs tmpfs rw
-42 41 0:42 / /mnt/x rw - fuse.globalfs globalfs rw
-broken
-`
-	for path, want := range map[string]mountedFS{
-		"/mnt/a b": {"0:40", "fuse.globalfs", "globalfs"}, "/mnt/x": {"0:42", "fuse.globalfs", "globalfs"}, "/mnt": {}, "/": {"8:1", "ext4", "/dev/sda1"},
-	} {
-		got, ok := findMount(table, path)
-		require.Equal(t, want, got)
-		require.Equal(t, want != mountedFS{}, ok)
-	}
-}
-
 func TestUnmountOfABusyMount(t *testing.T) {
 	m := mountHere(t)
 	m.write(t, "f", "x")
@@ -128,7 +114,7 @@ func TestUnmountOfABusyMount(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.mount.Unmount())
 	m.mount.Wait()
-	_, ok := mountedAt(m.dir)
+	_, ok := mountpoint.At(m.dir)
 	require.False(t, ok)
 	require.NoError(t, in.Close())
 	require.Error(t, user.Wait(), "its file fails")

@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
 // DefaultFsName is what df and findmnt show as the source of a mount.
@@ -17,7 +20,8 @@ const DefaultFsName = "globalfs"
 // Options say how the kernel treats the mount.
 type Options struct {
 	ReadOnly bool // nothing can be changed through it: EROFS
-	// Access says whose programs may use the mount. Others than root need user_allow_other in /etc/fuse.conf for AllUsers.
+	// Access says whose programs may use the mount. Others than root need user_allow_other in /etc/fuse.conf
+	// for AllUsers.
 	Access Access
 	FsName string // the source that df and findmnt show; empty: DefaultFsName
 }
@@ -43,22 +47,22 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// kernel gives the options that the kernel and fusermount3 both understand.
-func (o *Options) kernel() []string {
+// kernel gives the options that the kernel understands.
+func (o *Options) kernel() *mountpoint.Options {
 	// The kernel checks permissions, with the caller's groups, which FUSE does not tell us.
-	options := []string{"default_permissions", fmt.Sprintf("max_read=%d", maxRequest)}
+	options := []string{"default_permissions", fmt.Sprintf("max_read=%d", serve.MaxRequest)}
 	if o.Access == AllUsers || o.Access == AccessDefault && os.Geteuid() == 0 {
 		options = append(options, "allow_other")
 	}
-	return options
+	return &mountpoint.Options{Source: o.FsName, ReadOnly: o.ReadOnly, Kernel: options}
 }
 
-// wishes says what is asked of the kernel's protocol, and why. What changes here changes the terms: a mount is handed over only
-// between versions that have the same.
+// wishes says what is asked of the kernel's protocol, and why. What changes here changes the terms: a mount
+// is handed over only between versions that have the same.
 func wishes(logger *slog.Logger) *fuse.MountOptions {
 	return &fuse.MountOptions{
 		Name:          "globalfs",
-		MaxWrite:      maxRequest,
+		MaxWrite:      serve.MaxRequest,
 		MaxBackground: maxBackground,
 		EnableLocks:   true,
 		// Nothing is spliced: contents come from the network.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
 func TestOptions(t *testing.T) {
@@ -24,9 +25,9 @@ func TestOptions(t *testing.T) {
 	m, err := New(Config{Client: c, Dir: dir, Options: Options{ReadOnly: true, FsName: "west,mine"}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Unmount()) }()
-	there, ok := mountedAt(dir)
+	there, ok := mountpoint.At(dir)
 	require.True(t, ok)
-	require.Equal(t, mountedFS{device: there.device, kind: fsType, source: "west,mine"}, there)
+	require.Equal(t, mountpoint.FileSystem{Device: there.Device, Kind: mountpoint.FSType, Source: "west,mine"}, there)
 	content, err := os.ReadFile(dir + "/f")
 	require.NoError(t, err)
 	require.Equal(t, "x", string(content))

@@ -3,8 +3,12 @@ package mount
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
 // FuzzDecodeState: what is decoded can be adopted, and is the same when it is told again.
@@ -18,19 +22,19 @@ func FuzzDecodeState(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := decodeState(b)
+		s, err := serve.DecodeState(b)
 		if err != nil {
 			return
 		}
 		again, err := json.Marshal(s)
 		require.NoError(t, err)
-		same, err := decodeState(again)
+		same, err := serve.DecodeState(again)
 		require.NoError(t, err)
 		require.Equal(t, s.Holders, same.Holders)
 		n := newFileSystem(&Config{})
 		n.adopt(s)
 		require.GreaterOrEqual(t, n.files.Load(), same.Files)
-		holders := map[holderState]bool{}
+		holders := map[serve.LockOwner]bool{}
 		for _, h := range n.locks.state() {
 			holders[h] = true
 		}
@@ -38,4 +42,20 @@ func FuzzDecodeState(f *testing.F) {
 			require.True(t, holders[h] || len(same.Holders) > len(holders), "%v", h)
 		}
 	})
+}
+
+// A state has what the file system knows.
+func TestStateOfAFileSystem(t *testing.T) {
+	f := newFileSystem(&Config{})
+	f.files.Store(7)
+	f.listings.last = 3
+	f.retries.refused[9] = time.Now().Add(time.Hour)
+	owner := serve.LockOwner{Ino: 5, File: 2, Owner: 4, Flock: true, Closed: true, Ending: true}
+	f.locks.adopt(&owner)
+	var s serve.State
+	require.NoError(t, f.fill(&s, &client.State{Format: 1, Cluster: "c", Running: true}))
+	require.Equal(t, serve.State{
+		Running: true, Files: 7, Listings: 3, Refused: []uint32{9}, Holders: []serve.LockOwner{owner},
+		Client: json.RawMessage(`{"format":1,"cluster":"c","seen":"","running":true}`),
+	}, s)
 }

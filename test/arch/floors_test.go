@@ -55,7 +55,9 @@ var floors = map[string]int{
 	"internal/block/diskcache": 5,
 	"internal/block/region":    5,
 
-	"internal/block/objects": 6,
+	"internal/block/objects":    6,
+	"internal/mount/mountpoint": 5,
+	"internal/mount/serve":      6,
 
 	"internal/driver":    6,
 	"internal/client":    6,
@@ -108,7 +110,7 @@ func isCore(rel string) bool {
 // owners says which packages may import an outside module. One library, one importer: it can be
 // replaced by changing one package.
 var owners = map[string][]string{
-	"github.com/hanwen/go-fuse/v2":        {"internal/mount"},
+	"github.com/hanwen/go-fuse/v2":        {"internal/mount", "internal/mount/serve"},
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
 	"github.com/google/pprof":             {"bench/geo"},
@@ -120,7 +122,7 @@ var owners = map[string][]string{
 	"google.golang.org/grpc":              {"internal/registry", "internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
 	"golang.org/x/sync":                   {"internal/block/region", "internal/client", "internal/collector", "internal/dev", "internal/fsck", "internal/mover", "internal/server", "internal/transport"},
-	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/block/disk", "internal/block/diskcache", "internal/dev", "internal/mount", "internal/wal", "test/cluster", "test/wan"},
+	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/block/disk", "internal/block/diskcache", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "test/cluster", "test/wan"},
 	"golang.org/x/time":                   {"internal/block/disk", "internal/block/region", "internal/transport"},
 	"gonum.org/v1/plot":                   {"bench/figures"},
 	"github.com/prometheus/client_golang": {"internal/metrics"},

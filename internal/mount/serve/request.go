@@ -1,33 +1,11 @@
-package mount
+package serve
 
 import (
 	"encoding/binary"
 	"time"
-)
 
-// Operations of the protocol that the loop itself must know (enum fuse_opcode).
-const (
-	opLookup      = 1
-	opForget      = 2
-	opGetAttr     = 3
-	opReadlink    = 5
-	opRename      = 12
-	opRead        = 15
-	opStatFS      = 17
-	opGetXattr    = 22
-	opListXattr   = 23
-	opInit        = 26
-	opReadDir     = 28
-	opGetLk       = 31
-	opSetLk       = 32
-	opSetLkw      = 33
-	opAccess      = 34
-	opInterrupt   = 36
-	opIoctl       = 39
-	opBatchForget = 42
-	opReadDirPlus = 44
-	opRename2     = 45
-	opLseek       = 46
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
+	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // request is one request of the kernel as it came.
@@ -82,4 +60,32 @@ func uint64At(b []byte, at int) uint64 {
 		return 0
 	}
 	return binary.NativeEndian.Uint64(b[at:])
+}
+
+// show replaces the root of the mount, as the kernel names it, by the inode root. A mount may show a
+// directory of the tree instead of all of it: the kernel knows its root as the node that is the root of the
+// tree everywhere else. Answers never name it, as nothing below a directory is that directory.
+func (r *request) show(root posix.Ino) {
+	if root == posix.Root || r.op() == opLookup && string(r.raw[inHeaderSize:]) == mountpoint.Probe+"\x00" { // go-fuse looks for that in the root
+		return
+	}
+	r.replace(16, root)
+	if r.op() == opRename || r.op() == opRename2 {
+		r.replace(inHeaderSize, root) // the directory of the new name
+	}
+}
+
+func (r *request) replace(at int, root posix.Ino) {
+	if posix.Ino(uint64At(r.raw, at)) == posix.Root {
+		binary.NativeEndian.PutUint64(r.raw[at:], uint64(root))
+	}
+}
+
+// isQuiet reports whether the request changes nothing of a state.
+func (r *request) isQuiet() bool {
+	switch r.op() {
+	case opLookup, opGetAttr, opReadlink, opRead, opStatFS, opGetXattr, opListXattr, opReadDir, opReadDirPlus, opInterrupt, opAccess, opGetLk, opLseek:
+		return true
+	}
+	return false
 }

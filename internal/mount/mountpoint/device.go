@@ -1,22 +1,30 @@
-package mount
+package mountpoint
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// fsType is what df -T and findmnt show.
-const fsType = "fuse.globalfs"
+// FSType is the type that df -T and findmnt show.
+const FSType = "fuse.globalfs"
 
-// attach puts a file system into the tree at dir, and gives the /dev/fuse by which to serve it. As root it mounts by itself, and with
-// fusermount3 if it may not; other users need that.
-func attach(dir string, o *Options) (fd int, err error) {
+// Options of the kernel for a new mount.
+type Options struct {
+	Source   string   // the source that df and findmnt show
+	ReadOnly bool     // writes give EROFS
+	Kernel   []string // options that mount(2) and fusermount3 both understand
+}
+
+// Attach mounts at dir and returns the descriptor of /dev/fuse by which the mount is served. Root calls
+// mount(2), and falls back to fusermount3 if that is not permitted. Other users need fusermount3.
+func Attach(dir string, o *Options) (fd int, err error) {
 	if os.Geteuid() != 0 {
 		return attachByHelper(dir, o)
 	}
@@ -42,9 +50,9 @@ func attachDirectly(dir string, o *Options) (fd int, err error) {
 	if o.ReadOnly {
 		flags |= unix.MS_RDONLY
 	}
-	data := append(o.kernel(), fmt.Sprintf("fd=%d", fd), fmt.Sprintf("rootmode=%o", st.Mode&unix.S_IFMT),
+	data := append(slices.Clone(o.Kernel), fmt.Sprintf("fd=%d", fd), fmt.Sprintf("rootmode=%o", st.Mode&unix.S_IFMT),
 		fmt.Sprintf("user_id=%d", os.Geteuid()), fmt.Sprintf("group_id=%d", os.Getegid()))
-	if err := unix.Mount(o.FsName, dir, fsType, flags, strings.Join(data, ",")); err != nil {
+	if err := unix.Mount(o.Source, dir, FSType, flags, strings.Join(data, ",")); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
 	}
 	return fd, nil
@@ -62,7 +70,7 @@ func attachByHelper(dir string, o *Options) (fd int, err error) {
 	theirs := os.NewFile(uintptr(pair[1]), "fusermount")
 	defer func() { _ = unix.Close(pair[0]) }()
 	escape := strings.NewReplacer(`\`, `\\`, `,`, `\,`)
-	options := append(o.kernel(), "fsname="+escape.Replace(o.FsName), "subtype=globalfs")
+	options := append(slices.Clone(o.Kernel), "fsname="+escape.Replace(o.Source), "subtype=globalfs")
 	if o.ReadOnly {
 		options = append(options, "ro")
 	}
@@ -78,15 +86,16 @@ func attachByHelper(dir string, o *Options) (fd int, err error) {
 	if err != nil {
 		return -1, fmt.Errorf("%s: %w", helper, err)
 	}
-	fds, err := descriptorsIn(control[:n], 1)
+	fds, err := Descriptors(control[:n], 1)
 	if err != nil {
 		return -1, fmt.Errorf("%s: %w", helper, err)
 	}
 	return fds[0], nil
 }
 
-// descriptorsIn gives the file descriptors that came with a message, which must be so many.
-func descriptorsIn(control []byte, count int) (fds []int, err error) {
+// Descriptors returns the file descriptors in a socket's control message. Any other number of descriptors
+// than count is an error; they are closed then.
+func Descriptors(control []byte, count int) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err == nil && len(messages) > 0 {
 		fds, err = unix.ParseUnixRights(&messages[0])
@@ -100,15 +109,15 @@ func descriptorsIn(control []byte, count int) (fds []int, err error) {
 	return fds, nil
 }
 
-// Tries to take a mount away that is in use, and the first pause between them, which doubles: the kernel closes files after the
-// program that had them open has been told so.
+// Tries to take a mount away that is in use, and the first pause between them, which doubles: the kernel
+// closes files after the program that had them open has been told so.
 const (
 	detachTries = 5
 	detachPause = 5 * time.Millisecond
 )
 
-// detachIdle takes the mount at dir out of the tree if nobody uses it.
-func detachIdle(dir string) (err error) {
+// DetachIdle unmounts dir. It fails with EBUSY if programs use the mount.
+func DetachIdle(dir string) (err error) {
 	pause := detachPause
 	for try := range detachTries {
 		if try > 0 {
@@ -122,9 +131,10 @@ func detachIdle(dir string) (err error) {
 	return err
 }
 
-// detachBusy takes it out of the tree at once. As root it also ends the connection; otherwise that ends with
-// the last user or with this process.
-func detachBusy(dir string) error { return detach(dir, unix.MNT_DETACH|unix.MNT_FORCE, "-uz") }
+// DetachBusy unmounts dir at once, also if programs use the mount. Called by root, it ends the connection
+// with the kernel too. Otherwise the connection ends with the last open file, or with the process that serves
+// it.
+func DetachBusy(dir string) error { return detach(dir, unix.MNT_DETACH|unix.MNT_FORCE, "-uz") }
 
 func detach(dir string, flags int, helperFlags string) error {
 	direct := unix.Unmount(dir, flags)
@@ -138,13 +148,14 @@ func detach(dir string, flags int, helperFlags string) error {
 	return nil
 }
 
-// probe is a name in the root of each mount that go-fuse answers for.
-const probe = ".go-fuse-epoll-hack"
+// Probe is a name in the root of each mount. go-fuse answers requests for it.
+const Probe = ".go-fuse-epoll-hack"
 
-// awaken makes the kernel learn that poll(2) does nothing here, before a Go program, which polls each file that it opens, opens one:
-// if that is this process, its poller would wait for itself. It returns once requests are served.
-func awaken(dir string) error {
-	fd, err := unix.Open(dir+"/"+probe, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// Awaken waits until the mount at dir is served. It also makes the kernel learn that poll(2) does nothing
+// here, before a Go program, which polls each file that it opens, opens one: if that is this process, its
+// poller would wait for itself. It returns once requests are served.
+func Awaken(dir string) error {
+	fd, err := unix.Open(dir+"/"+Probe, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}

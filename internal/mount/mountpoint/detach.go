@@ -1,4 +1,4 @@
-package mount
+package mountpoint
 
 import (
 	"errors"
@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detach unmounts what another process serves at dir, an absolute path. If programs use it that fails, unless by force: then they get errors
-// from then on. It does not need the other process, which ends when it notices.
+// Detach unmounts the GlobalFS at dir, an absolute path, that another process serves. It fails if programs
+// use the mount, unless force is set: then their requests fail from then on. It needs no answer of the other
+// process, which ends when it notices.
 func Detach(dir string, force bool) error {
-	if there, ok := mountedAt(dir); !ok || there.kind != "fuse.globalfs" {
+	if there, ok := At(dir); !ok || there.Kind != FSType {
 		return fmt.Errorf("%s: no GlobalFS is mounted there: 'findmnt -t fuse.globalfs' lists those of this machine", dir)
 	}
-	take := detachIdle
+	take := DetachIdle
 	if force {
-		take = detachBusy
+		take = DetachBusy
 	}
 	err := take(dir)
 	if errors.Is(err, unix.EBUSY) {

@@ -1,4 +1,4 @@
-package mount
+package mountpoint
 
 import (
 	"errors"
@@ -10,8 +10,9 @@ import (
 	"syscall"
 )
 
-// checkDir gives the absolute path of a directory to mount on, or says why it is none and what to do.
-func checkDir(dir string) (string, error) {
+// CheckDir returns the absolute path, without links, of the directory dir to mount on. Its errors name the
+// remedy.
+func CheckDir(dir string) (string, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, syscall.ENOTCONN):
@@ -30,14 +31,14 @@ func checkDir(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mount %s: %w", dir, err)
 	}
-	if there, ok := mountedAt(path); ok {
-		return "", fmt.Errorf("mount %s: busy: a file system (%s) is mounted there: unmount it (if its program has died: 'umount -l %s') or choose another directory", dir, there.kind, dir)
+	if there, ok := At(path); ok {
+		return "", fmt.Errorf("mount %s: busy: a file system (%s) is mounted there: unmount it (if its program has died: 'umount -l %s') or choose another directory", dir, there.Kind, dir)
 	}
 	return path, nil
 }
 
-// checkDevice says what is missing to mount at all.
-func checkDevice(dir string) error {
+// CheckDevice fails if this process cannot use /dev/fuse. The error names dir and the remedy.
+func CheckDevice(dir string) error {
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	switch {
 	case err == nil:
@@ -50,8 +51,8 @@ func checkDevice(dir string) error {
 	return fmt.Errorf("mount %s: %w: fusermount3 opens it as you: run 'chmod 666 /dev/fuse' as root", dir, err)
 }
 
-// advice names what is commonly missing when mounting fails.
-func advice() string {
+// Advice names the usual cause of a failed mount(2); it continues an error's text. It may be empty.
+func Advice() string {
 	if os.Geteuid() == 0 {
 		return ": in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN"
 	}

@@ -1,4 +1,4 @@
-package mount
+package serve
 
 import (
 	"sync"
@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Keeper tells a Holder what a mount's next daemon must know.
+// Keeper sends a Holder the state that a mount's next daemon needs.
 type Keeper struct {
 	link  *link
 	mount *Mount
-	dirty atomic.Bool // there is something new to tell
+	dirty atomic.Bool // the state has changed since it was sent
 
-	mu     sync.Mutex // held while telling
+	mu     sync.Mutex // held while sending
 	failed bool       // GUARDED_BY mu; the holder does not listen
 	apart  bool       // GUARDED_BY mu; the holder has let go
 }
 
-// saveEvery is the time between two states that are told of, unless a lock is concerned.
+// saveEvery is the time between two states, unless a lock is concerned.
 const saveEvery = 100 * time.Millisecond
 
-// Keep has the holder keep a mount until that ends, with its state as of now and from now on. It is called once, before anything else
-// depends on the mount.
+// Keep has the holder keep a mount until that ends, with its state as of now and from now on. It is called
+// once, before anything else depends on the mount.
 func (k *Keeper) Keep(m *Mount) error {
 	k.mount = m
 	if err := k.link.giveDevice(m); err != nil {
@@ -39,10 +39,11 @@ func (l *link) giveDevice(m *Mount) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	return l.say(wordMount, int(file.Fd()))
+	return l.send(wordMount, int(file.Fd()))
 }
 
-// letGo tells the holder that a successor may serve the mount from now on: it must not start another daemon for it.
+// letGo tells the holder that a successor may serve the mount from now on: the holder must not start another
+// daemon for it.
 func (k *Keeper) letGo() {
 	if k == nil {
 		return
@@ -50,7 +51,7 @@ func (k *Keeper) letGo() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.apart = true
-	_ = k.link.say(wordLeft) // a holder that does not hear it has ended
+	_ = k.link.send(wordLeft) // a holder that does not hear it has ended
 }
 
 // holdAgain undoes letGo.
@@ -89,21 +90,21 @@ func (k *Keeper) keep() {
 	}
 }
 
-// save tells the holder the state as of now.
+// save sends the holder the state as of now.
 func (k *Keeper) save() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failed || k.apart {
 		return
 	}
-	if err := k.tell(); err != nil {
+	if err := k.send(); err != nil {
 		k.failed = true
 		k.mount.logger.Error("the process that holds the mount is gone: if this one dies, the mount ends", "dir", k.mount.dir, "error", err)
 	}
 }
 
-func (k *Keeper) tell() error {
-	packed, err := k.mount.state(k.mount.fs.client.Snapshot(), nil)
+func (k *Keeper) send() error {
+	packed, err := k.mount.state(k.mount.fs.Snapshot, nil)
 	if err != nil {
 		return err
 	}
@@ -112,19 +113,10 @@ func (k *Keeper) tell() error {
 		return err
 	}
 	defer func() { _ = memory.Close() }()
-	return k.link.say(wordState, int(memory.Fd()))
+	return k.link.send(wordState, int(memory.Fd()))
 }
 
-// Requests that change nothing of a state.
-func (r *request) isQuiet() bool {
-	switch r.op() {
-	case opLookup, opGetAttr, opReadlink, opRead, opStatFS, opGetXattr, opListXattr, opReadDir, opReadDirPlus, opInterrupt, opAccess, opGetLk, opLseek:
-		return true
-	}
-	return false
-}
-
-// answered is told before the answer to a request is given.
+// answered is called before the answer to a request is written.
 func (k *Keeper) answered(r *request) {
 	switch {
 	case k == nil || r.isQuiet():

@@ -1,26 +1,27 @@
-package mount
+package serve
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
-// Holder keeps a mount over the death of the process that serves it, the daemon, which it starts as its child. It has /dev/fuse open
-// too, so the kernel does not end the connection, and the daemon's last state. A new daemon goes on from there; what the
-// dead one had read and not answered is sent again by the kernel.
+// Holder keeps a mount over the death of the process that serves it, the daemon, which it starts as its
+// child. It has /dev/fuse open too, so the kernel does not end the connection, and the daemon's last state. A
+// new daemon goes on from there; what the dead one had read and not answered is sent again by the kernel.
 //
-// What programs see of it: a pause. Of what was not answered, the last changes may be executed twice: mkdir then says EEXIST, and unlink
-// or rename ENOENT, though they were done, and an append may be there twice. A file that was opened in the last
-// tenth of a second, and removed, may be gone (ESTALE). Locks hold: the holder knows of each before the program does.
+// What programs see of it: a pause. Of what was not answered, the last changes may be executed twice: mkdir
+// then says EEXIST, and unlink or rename ENOENT, though they were done, and an append may be there twice. A
+// file that was opened in the last tenth of a second, and removed, may be gone (ESTALE). Locks hold: the
+// holder knows of each before the program does.
 //
 // Its own death ends nothing: the daemon serves on, but nobody would follow it.
 type Holder struct {
@@ -68,8 +69,8 @@ func (h *held) close() {
 	*h = held{}
 }
 
-// Run starts a daemon, and another when it dies, until one ends by itself; the error is then that of its exit. The end of ctx ends the
-// daemon.
+// Run starts a daemon, and another when it dies, until one ends by itself; the error is then that of its
+// exit. The end of ctx ends the daemon.
 func (h *Holder) Run(ctx context.Context) error {
 	logger := h.Logger
 	if logger == nil {
@@ -121,12 +122,12 @@ func (h *held) hopeless(died error, quick int) error {
 func (h *held) giveUp(why error) error {
 	s, err := h.state()
 	if err == nil {
-		err = detachBusy(s.Dir)
+		err = mountpoint.DetachBusy(s.Dir)
 	}
 	return errors.Join(ErrGivenUp, why, err)
 }
 
-func (h *held) state() (*state, error) {
+func (h *held) state() (*State, error) {
 	if h.memory == nil {
 		return nil, errors.New("the daemon has told no state")
 	}
@@ -134,7 +135,7 @@ func (h *held) state() (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeState(packed)
+	return DecodeState(packed)
 }
 
 // daemon runs one daemon to its end.
@@ -159,9 +160,9 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 		h.Started()
 	}
 	if has.device != nil {
-		err = own.say(wordState, int(has.device.Fd()), int(has.memory.Fd()))
+		err = own.send(wordState, int(has.device.Fd()), int(has.memory.Fd()))
 	} else {
-		err = own.say(wordNone)
+		err = own.send(wordNone)
 	}
 	if err != nil {
 		err = fmt.Errorf("the daemon cannot be told: %w", err)
@@ -179,7 +180,7 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 // hold takes in what a daemon says until it ends.
 func (l *link) hold(has *held) {
 	for {
-		word, fds, err := l.hear(0, 1)
+		word, fds, err := l.receive(0, 1)
 		if err != nil {
 			return
 		}
@@ -199,66 +200,4 @@ func (h *held) replace(old **os.File, by *os.File) {
 		_ = (*old).Close()
 	}
 	*old = by
-}
-
-// linkPair makes a connection to a process that is to be started.
-func linkPair() (own *link, theirs *os.File, err error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	theirs = os.NewFile(uintptr(pair[1]), "holder")
-	own, err = linkOf(os.NewFile(uintptr(pair[0]), "daemon"))
-	if err != nil {
-		return nil, nil, errors.Join(err, theirs.Close())
-	}
-	return own, theirs, nil
-}
-
-// linkOf takes over one end of a connection.
-func linkOf(f *os.File) (*link, error) {
-	conn, err := net.FileConn(f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	unixConn, ok := conn.(*net.UnixConn)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("%v is not a connection between processes", conn.LocalAddr()), conn.Close())
-	}
-	return &link{unixConn}, nil
-}
-
-// IsHeld reports whether this process was started by a Holder and has not called Held yet.
-func IsHeld() bool {
-	_, is := os.LookupEnv(holderVariable)
-	return is
-}
-
-// Held gives a daemon its holder, nil if it was started by none, and the mount that it is to go on with, nil if it is to make one.
-func Held() (*Keeper, *Handed, error) {
-	text, ok := os.LookupEnv(holderVariable)
-	if !ok {
-		return nil, nil, nil
-	}
-	fd, err := strconv.Atoi(text)
-	if err == nil {
-		err = os.Unsetenv(holderVariable) // not for its own children
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s=%s: %w", holderVariable, text, err)
-	}
-	l, err := linkOf(os.NewFile(uintptr(fd), "holder"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("holder: %w", err)
-	}
-	word, fds, err := l.hear(wordTime, 2)
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("holder: %w", err), l.Close())
-	}
-	k := &Keeper{link: l}
-	if word == wordNone {
-		return k, nil, nil
-	}
-	handed, err := receive(fds)
-	return k, handed, err
 }

@@ -1,4 +1,4 @@
-package mount
+package serve
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connection is the open /dev/fuse of a mount: requests come from it, answers and notices go to it. As long as any process has
-// it open, the mount lives. Any goroutine may read and write.
+// connection is the open /dev/fuse of a mount: requests come from it, answers and notices go to it. As long
+// as any process has it open, the mount lives. Any goroutine may read and write.
 type connection struct {
 	file   *os.File
 	raw    syscall.RawConn
@@ -77,8 +77,8 @@ func (c *connection) dup(open func(fd int) (*os.File, error)) (file *os.File, er
 	return file, errors.Join(failed, err)
 }
 
-// asFile takes over fd, which nobody reads now. It blocks: the runtime's poller would have to wake who reads, which makes reading
-// half as fast.
+// asFile takes over fd, which nobody reads now. It blocks: the runtime's poller would have to wake who reads,
+// which makes reading half as fast.
 func asFile(fd int) (*os.File, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, false); err != nil {
@@ -90,9 +90,9 @@ func asFile(fd int) (*os.File, error) {
 // kickPause is the time between two attempts to wake who waits for a request.
 const kickPause = 5 * time.Millisecond
 
-// pause stops reading: who reads on since before it gets errPaused, and no request is lost. It returns when stopped is closed,
-// which says that nobody reads any more. Who waits in the kernel for a request is woken by a signal that does nothing else, and
-// finds that it shall not wait.
+// pause stops reading: who reads on since before it gets errPaused, and no request is lost. It returns when
+// stopped is closed, which says that nobody reads any more. Who waits in the kernel for a request is woken by
+// a signal that does nothing else, and finds that it shall not wait.
 func (c *connection) pause(ctx context.Context, stopped <-chan struct{}) error {
 	c.pauses.Add(1)
 	if err := c.block(false); err != nil {
@@ -112,7 +112,8 @@ func (c *connection) pause(ctx context.Context, stopped <-chan struct{}) error {
 	}
 }
 
-// kickThreads sends all threads of this process a signal that the runtime uses for itself and expects at any time.
+// kickThreads sends all threads of this process a signal that the runtime uses for itself and expects at any
+// time.
 func kickThreads() {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -186,5 +187,6 @@ func (c *connection) notify(code uint32, body []byte) error {
 	return c.write(header, body)
 }
 
-// resend makes the kernel send again what was read and not answered. It needs Linux 6.9 and that it was negotiated.
+// resend makes the kernel send again what was read and not answered. It needs Linux 6.9 and that it was
+// negotiated.
 func (c *connection) resend() error { return c.notify(noticeResend, nil) }

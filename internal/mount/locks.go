@@ -1,0 +1,255 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// locks is what processes of this mount may have locked, so that a close costs nothing where they have not.
+type locks struct {
+	mu      sync.Mutex
+	last    uint64                             // GUARDED_BY mu; attempt
+	held    map[posix.Ino]map[lockOwner]*tries // GUARDED_BY mu; of those that may have a lock
+	endings map[posix.Ino]*ending              // GUARDED_BY mu
+
+	background sync.WaitGroup // of those who let go of locks for files that are closed already
+	left       []unsettled    // GUARDED_BY mu; what they had not done when the mount was suspended
+}
+
+// unsettled is locks that are to be let go of.
+type unsettled struct {
+	ino    posix.Ino
+	owner  lockOwner
+	settle func()
+}
+
+// lockOwner is the owner of locks of one kind, and the open file through which it took them. An owner
+// that used several files has as many entries.
+type lockOwner struct {
+	file  uint64
+	owner uint64
+	flock bool
+}
+
+// tries is what an owner did to get locks on an inode.
+type tries struct {
+	first   uint64 // attempt
+	last    uint64 // attempt
+	running int
+	flushed time.Time     // when a descriptor of the file was closed after that: it may have been the last
+	gone    chan struct{} // closed when the owner has let go
+}
+
+// ending is the locks on an inode that are being let go of.
+type ending struct {
+	owners map[lockOwner]int
+	done   chan struct{} // closed when none is left
+}
+
+func newLocks() locks {
+	return locks{held: map[posix.Ino]map[lockOwner]*tries{}, endings: map[posix.Ino]*ending{}}
+}
+
+// begin notes that o tries to lock ino, before it does.
+func (l *locks) begin(ino posix.Ino, o lockOwner) (attempt uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last++
+	if l.held[ino] == nil {
+		l.held[ino] = map[lockOwner]*tries{}
+	}
+	t := l.held[ino][o]
+	if t == nil {
+		t = &tries{first: l.last, gone: make(chan struct{})}
+		l.held[ino][o] = t
+	}
+	t.last, t.flushed = l.last, time.Time{}
+	t.running++
+	return l.last
+}
+
+// end notes the outcome of an attempt. If it was the only one and has surely failed, o has no lock.
+func (l *locks) end(ino posix.Ino, o lockOwner, attempt uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.held[ino][o]
+	t.running--
+	doubt := errors.Is(err, posix.ETIMEDOUT) || errors.Is(err, posix.EIO)
+	if err != nil && !doubt && t.first == attempt && t.last == attempt {
+		l.remove(ino, o)
+	}
+}
+
+// quiet gives the last attempt of o if none is running, otherwise 0, which is none.
+func (l *locks) quiet(ino posix.Ino, o lockOwner) (attempt uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.held[ino][o]; t != nil && t.running == 0 {
+		return t.last
+	}
+	return 0
+}
+
+// forget says that o has let go of all locks on ino, unless it has tried again since quiet.
+func (l *locks) forget(ino posix.Ino, o lockOwner, before uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.held[ino][o]; t != nil && t.last == before {
+		l.remove(ino, o)
+	}
+}
+
+// remove drops an owner. The caller holds mu.
+func (l *locks) remove(ino posix.Ino, o lockOwner) {
+	close(l.held[ino][o].gone)
+	delete(l.held[ino], o)
+	if len(l.held[ino]) == 0 {
+		delete(l.held, ino)
+	}
+}
+
+// ofProcess lists the owners of fcntl locks on ino with an owner.
+func (l *locks) ofProcess(ino posix.Ino, owner uint64) (found []lockOwner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for o := range l.held[ino] {
+		if o.owner == owner && !o.flock {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// ofFile lists the owners of locks on ino that took them through an open file. If the owner has used another
+// file too, which is open, its locks are left to that: the owner is a process, or the kernel has given its
+// name to the new file.
+func (l *locks) ofFile(ino posix.Ino, file uint64) (found []lockOwner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for o := range l.held[ino] {
+		switch {
+		case o.file != file:
+		case l.elsewhere(ino, o):
+			l.remove(ino, o)
+		default:
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// elsewhere reports whether the owner of o has used another file. The caller holds mu.
+func (l *locks) elsewhere(ino posix.Ino, o lockOwner) bool {
+	for other := range l.held[ino] {
+		if other.owner == o.owner && other.flock == o.flock && other.file != o.file {
+			return true
+		}
+	}
+	return false
+}
+
+// flush notes that a descriptor of an open file was closed.
+func (l *locks) flush(ino posix.Ino, file uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for o, t := range l.held[ino] {
+		if o.file == file {
+			t.flushed = time.Now()
+		}
+	}
+}
+
+// closeDelay is how long after the last close of a descriptor the release of the file is handled, generously:
+// the kernel does not wait for it.
+const closeDelay = 500 * time.Millisecond
+
+// closed waits until the locks of files that were just closed are gone, or the files have turned out to be
+// open still. It reports whether there were such.
+func (l *locks) closed(ctx context.Context, ino posix.Ino) (some bool) {
+	for _, t := range l.flushed(ino) {
+		timer := time.NewTimer(time.Until(t.flushed.Add(closeDelay)))
+		select {
+		case <-t.gone:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		some = true
+	}
+	return some
+}
+
+// flushed gives copies of those that may be about to be closed.
+func (l *locks) flushed(ino posix.Ino) (found []tries) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.held[ino] {
+		if time.Since(t.flushed) < closeDelay {
+			found = append(found, *t)
+		}
+	}
+	return found
+}
+
+// ending notes that the locks of o on ino are being let go of, until settle is called.
+func (l *locks) ending(ino posix.Ino, o lockOwner) (settle func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.endings[ino]
+	if e == nil {
+		e = &ending{owners: map[lockOwner]int{}, done: make(chan struct{})}
+		l.endings[ino] = e
+	}
+	e.owners[o]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if e.owners[o]--; e.owners[o] == 0 {
+			delete(e.owners, o)
+		}
+		if len(e.owners) == 0 {
+			close(e.done)
+			delete(l.endings, ino)
+		}
+	}
+}
+
+func (l *locks) leave(u unsettled) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = append(l.left, u)
+}
+
+// takeLeft gives what was left, and forgets it.
+func (l *locks) takeLeft() (left []unsettled) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left, l.left = l.left, nil
+	return left
+}
+
+// settled waits until no lock on ino is being let go of. The kernel does not wait for it when a file is
+// closed: the program could find its own old lock in its way, or lose the new one, since the kernel uses
+// owners again.
+func (l *locks) settled(ctx context.Context, ino posix.Ino) error {
+	for {
+		l.mu.Lock()
+		e := l.endings[ino]
+		l.mu.Unlock()
+		if e == nil {
+			return nil
+		}
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return posix.ETIMEDOUT
+			}
+			return posix.EINTR
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// IsHeld reports whether this process was started by a Holder and has not called Held yet.
+func IsHeld() bool {
+	_, is := os.LookupEnv(holderVariable)
+	return is
+}
+
+// Held gives a daemon its holder, nil if it was started by none, and the mount that it is to go on with, nil
+// if it is to make one.
+func Held() (*Keeper, *Handed, error) {
+	text, ok := os.LookupEnv(holderVariable)
+	if !ok {
+		return nil, nil, nil
+	}
+	fd, err := strconv.Atoi(text)
+	if err == nil {
+		err = os.Unsetenv(holderVariable) // not for its own children
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s=%s: %w", holderVariable, text, err)
+	}
+	l, err := linkOf(os.NewFile(uintptr(fd), "holder"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("holder: %w", err)
+	}
+	word, fds, err := l.receive(wordTime, 2)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("holder: %w", err), l.Close())
+	}
+	k := &Keeper{link: l}
+	if word == wordNone {
+		return k, nil, nil
+	}
+	handed, err := unpack(fds)
+	return k, handed, err
+}

@@ -1,0 +1,66 @@
+package serve
+
+import (
+	"encoding/binary"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// FileSystem answers the requests of a mount. Its methods are called concurrently.
+type FileSystem interface {
+	fuse.RawFileSystem
+	Requests
+	Transfer
+	// Connect gives the file system its way to the kernel. It is called once, before the first request.
+	Connect(k *Kernel)
+}
+
+// Requests controls the requests that a file system is answering.
+type Requests interface {
+	// Interrupt makes requests that can be begun again fail with EINTR, these and all that follow, until
+	// Continue.
+	Interrupt()
+	// Continue undoes Interrupt, and goes on with work that Adopt or Interrupt left.
+	Continue()
+	// Abandon makes all requests fail, as the kernel waits for no answer any more.
+	Abandon()
+	// Close is Abandon, and returns when the file system does nothing more in the background.
+	Close()
+}
+
+// Transfer moves a file system from one process to the next.
+type Transfer interface {
+	// Suspend stops the file system and fills in its part of a state. Its requests are answered or
+	// interrupted, and none follows until Resume.
+	Suspend(s *State) error
+	// Resume undoes Suspend, also one that failed.
+	Resume()
+	// Snapshot fills in the file system's part of a state, and goes on.
+	Snapshot(s *State) error
+	// Adopt goes on with the state of another process. It is called before the first request. If it fails,
+	// nothing has happened.
+	Adopt(s *State) error
+}
+
+// Kernel is what a file system can do to the kernel beside answering its requests. A nil Kernel does nothing.
+type Kernel struct {
+	server *server
+}
+
+// Attach gives content that belongs behind the header of the answer to a read, so that it is not copied. It
+// reports whether the request is known; the answer has no content of its own then.
+func (k *Kernel) Attach(unique uint64, content []byte) bool {
+	return k != nil && k.server.attach(unique, content)
+}
+
+// ForgetAttributes makes the kernel request the attributes of a node again before it uses anything that it
+// has cached of the node.
+func (k *Kernel) ForgetAttributes(node uint64) {
+	if k == nil {
+		return
+	}
+	body := binary.NativeEndian.AppendUint64(nil, node)
+	body = binary.NativeEndian.AppendUint64(body, ^uint64(0)) // a negative offset: no pages
+	body = binary.NativeEndian.AppendUint64(body, 0)
+	_ = k.server.conn.notify(noticeInvalidInode, body) // a node that the kernel does not know has no attributes either
+}

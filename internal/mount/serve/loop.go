@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// MaxRequest is the size of the largest read and write requests, in bytes: one block.
+const MaxRequest = 1 << 20
+
+// readBuffer fits the largest request: one of MaxRequest bytes to write.
+const readBuffer = MaxRequest + 4<<10
+
+// smallRequest is the size up to which a request is copied out of the reader's buffer.
+const smallRequest = 4 << 10
+
+// shift is the time from when reading begins until it is paused, or the connection ends.
+type shift struct {
+	*server
+	pauses uint64 // before it
+	why    chan error
+	loops  sync.WaitGroup
+	idle   atomic.Int32 // loops that wait for a request, or are about to
+}
+
+// shift begins one, with requests that were left.
+func (s *server) shift(left []*request) *shift {
+	t := &shift{server: s, pauses: s.conn.pauses.Load(), why: make(chan error, 1)}
+	t.idle.Store(1)
+	t.loops.Go(t.loop)
+	for _, r := range left {
+		t.loops.Go(func() { t.serve(r) })
+	}
+	return t
+}
+
+// wait returns when all that was read is answered or left, and nothing more is read. ended is called before
+// if the connection has ended: nobody waits for answers then.
+func (t *shift) wait(ended func()) error {
+	err := <-t.why
+	if !errors.Is(err, errPaused) {
+		ended()
+	}
+	t.loops.Wait()
+	return err
+}
+
+// loop reads a request, makes sure that somebody else reads on, and answers it. More than one that wait for
+// requests save goroutines; more than there are processors only take room.
+func (t *shift) loop() {
+	for {
+		r, err := t.read(t.pauses)
+		if err != nil {
+			select {
+			case t.why <- err:
+			default: // all end for the same reason
+			}
+			return
+		}
+		if t.idle.Add(-1) == 0 && !r.unanswered() {
+			t.idle.Add(1)
+			t.loops.Go(t.loop)
+		}
+		t.serve(r)
+		if int(t.idle.Add(1)) > max(2, runtime.GOMAXPROCS(0)) {
+			t.idle.Add(-1)
+			return
+		}
+	}
+}
+
+var readBuffers = sync.Pool{New: func() any { b := make([]byte, readBuffer); return &b }}
+
+// read reads one request.
+func (s *server) read(pauses uint64) (*request, error) {
+	buf := readBuffers.Get().(*[]byte)
+	n, err := s.conn.read(*buf, pauses)
+	switch {
+	case err != nil:
+		return nil, err
+	case n < inHeaderSize:
+		return nil, fmt.Errorf("/dev/fuse: a request of %d bytes", n)
+	case n > smallRequest:
+		return &request{raw: (*buf)[:n:n], buffer: buf}, nil
+	}
+	defer readBuffers.Put(buf)
+	return &request{raw: append([]byte(nil), (*buf)[:n]...)}, nil
+}

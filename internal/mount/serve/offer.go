@@ -1,0 +1,117 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+)
+
+// OfferHandover lets a successor take the mount through a socket, as long as the mount is served here. What
+// is there of a dead or former one is replaced.
+func (m *Mount) OfferHandover(socket string) error {
+	// Who connects finds the old socket or the new one, never none.
+	fresh := fmt.Sprintf("%s.%d", socket, os.Getpid())
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: fresh, Net: "unixpacket"})
+	if err != nil {
+		return fmt.Errorf("handover: %w", err)
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := os.Rename(fresh, socket); err != nil {
+		return errors.Join(err, listener.Close(), os.Remove(fresh))
+	}
+	own, err := os.Lstat(socket)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	m.background.Go(func() { m.offer(listener) })
+	m.background.Go(func() {
+		<-m.done
+		if now, err := os.Lstat(socket); err == nil && os.SameFile(own, now) && !m.Left() {
+			_ = os.Remove(socket) // a successor would see that nobody listens
+		}
+		_ = listener.Close()
+	})
+	return nil
+}
+
+// offer serves one successor after the other.
+func (m *Mount) offer(listener *net.UnixListener) {
+	for {
+		conn, err := listener.AcceptUnix()
+		if err != nil {
+			return // closed
+		}
+		handed := make(chan struct{})
+		m.background.Go(func() {
+			select {
+			case <-m.done: // there is nothing to hand over any more
+			case <-handed:
+			}
+			_ = conn.Close()
+		})
+		err = m.handTo(&link{conn})
+		close(handed)
+		select {
+		case <-m.done:
+			if m.Left() {
+				m.logger.Info("another process serves the mount now", "dir", m.dir)
+			}
+			return
+		default:
+		}
+		if err != nil {
+			m.logger.Warn("the mount was not handed over: it is served on", "dir", m.dir, "error", err)
+		}
+	}
+}
+
+// handTo hands the mount to the process that has connected.
+func (m *Mount) handTo(l *link) error {
+	if err := l.checkPeer(); err != nil {
+		return err
+	}
+	if err := l.expect(wordHello, wordTime); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	handed, err := m.Handover(ctx)
+	if err != nil {
+		return errors.Join(err, l.send(wordNo+err.Error()))
+	}
+	keeper := m.server.keeper.Load()
+	begun, err := l.give(handed, keeper.letGo)
+	if err != nil {
+		err = errors.Join(err, handed.File.Close(), m.TakeBack(begun))
+		return errors.Join(err, keeper.holdAgain())
+	}
+	m.Leave()
+	return handed.File.Close()
+}
+
+// give gives a mount away; commit is called before it cannot be taken back. If that fails, the successor may
+// have begun to serve it, and has ended.
+func (l *link) give(handed *Handed, commit func()) (begun bool, err error) {
+	memory, err := inMemory(handed.State)
+	if err != nil {
+		return false, err
+	}
+	err = errors.Join(l.send(wordState, int(handed.File.Fd()), int(memory.Fd())), memory.Close())
+	if err == nil {
+		err = l.expect(wordReady, wordTime)
+	}
+	if err == nil {
+		commit()
+		err = l.send(wordGo)
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, l.expect(wordServing, 0)
+}

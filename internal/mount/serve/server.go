@@ -1,0 +1,172 @@
+package serve
+
+import (
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// server has requests answered, and writes the answers.
+type server struct {
+	conn     *connection
+	protocol *fuse.ProtocolServer
+	logger   *slog.Logger
+	terms    Terms
+	root     posix.Ino // the directory that the mount shows
+
+	operations operations
+
+	keeper atomic.Pointer[Keeper] // nil: no holder keeps the mount
+
+	mu         sync.Mutex
+	pending    map[uint64]*request // GUARDED_BY mu; by unique
+	suspending bool                // GUARDED_BY mu; what is given up is left to a successor
+	left       []*request          // GUARDED_BY mu; what was given up
+}
+
+func newServer(cfg *Config, conn *connection) *server {
+	return &server{
+		conn: conn, protocol: fuse.NewProtocolServer(cfg.FileSystem, cfg.Options), logger: cfg.Logger, root: cfg.Root,
+		pending: map[uint64]*request{}, operations: operations{failed: map[failure]uint64{}},
+	}
+}
+
+// serve answers a request.
+func (s *server) serve(r *request) {
+	if r.unanswered() {
+		s.protocol.HandleRequest([][]byte{r.raw}, nil)
+		return
+	}
+	r.show(s.root)
+	s.mu.Lock()
+	if r.op() == opInterrupt {
+		if about := s.pending[r.target()]; about != nil {
+			about.interrupted = true
+		}
+	}
+	s.pending[r.unique()] = r
+	r.suspended = s.suspending
+	s.mu.Unlock()
+	r.began = time.Now()
+	for !s.answer(r) {
+	}
+}
+
+// largeAnswers are buffers for those that do not fit smallAnswer.
+var largeAnswers = sync.Pool{New: func() any { b := make([]byte, maxFixed+MaxRequest); return &b }}
+
+// smallAnswer is the size up to which an answer's buffer is made for it, in bytes.
+const smallAnswer = 8 << 10
+
+// answer reports whether the request has its answer, or is left. Otherwise it has to be begun anew.
+func (s *server) answer(r *request) bool {
+	room := r.room()
+	var out []byte
+	if room > smallAnswer && room <= maxFixed+MaxRequest {
+		large := largeAnswers.Get().(*[]byte)
+		defer largeAnswers.Put(large)
+		out = (*large)[:room]
+	} else {
+		out = make([]byte, room)
+	}
+	n, _ := s.protocol.HandleRequest([][]byte{r.raw}, [][]byte{out})
+	switch s.finish(r, out[:n]) {
+	case begunAnew:
+		return false
+	case isLeft:
+		return true
+	}
+	s.keeper.Load().answered(r)
+	s.operations.answered(r.op(), time.Since(r.began), statusOf(out[:n]))
+	if n >= outHeaderSize { // otherwise no answer is wanted
+		s.write(r, out[:n])
+	}
+	if r.buffer != nil {
+		readBuffers.Put(r.buffer)
+	}
+	return true
+}
+
+func (s *server) write(r *request, answer []byte) {
+	if r.content != nil && statusOf(answer) == 0 {
+		binary.NativeEndian.PutUint32(answer, uint32(len(answer)+len(r.content)))
+	} else {
+		r.content = nil
+	}
+	if err := s.conn.write(answer, r.content); err != nil && !errors.Is(err, unix.ENOENT) { // its program is gone
+		s.logger.Debug("the kernel refuses an answer", "operation", r.op(), "inode", r.node(), "error", err)
+	}
+}
+
+// verdict says what becomes of a request that was handled.
+type verdict int
+
+const (
+	isAnswered verdict = iota
+	isLeft             // to who serves next
+	begunAnew
+)
+
+// finish takes a request off the list. What was given up only because the server was suspended is left to who
+// serves next: a successor or, if there is none, this one.
+func (s *server) finish(r *request, answer []byte) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !r.suspended || r.interrupted || statusOf(answer) != -int32(unix.EINTR):
+		delete(s.pending, r.unique())
+		return isAnswered
+	case s.suspending:
+		delete(s.pending, r.unique())
+		s.left = append(s.left, r)
+		return isLeft
+	}
+	r.suspended = false
+	return begunAnew
+}
+
+// suspend makes requests that are given up from now on be left.
+func (s *server) suspend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspending = true
+	for _, r := range s.pending {
+		r.suspended = true
+	}
+}
+
+// goOn undoes suspend, and gives what was left.
+func (s *server) goOn() (left []*request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspending = false
+	left, s.left = s.left, nil
+	return left
+}
+
+// dropLeft forgets what was left.
+func (s *server) dropLeft() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = nil
+}
+
+// attach gives content that belongs behind the header of the answer to a read. It reports whether there is
+// such a request.
+func (s *server) attach(unique uint64, content []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.pending[unique]
+	if r != nil {
+		r.content = content
+	}
+	return r != nil
+}

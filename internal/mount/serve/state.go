@@ -1,0 +1,98 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// State is what another process needs to go on with a mount. Caches are not in it. Its bytes are read by
+// other versions.
+type State struct {
+	Format int    `json:"format"`
+	Dir    string `json:"dir"` // where it is mounted
+	Terms  Terms  `json:"terms"`
+	// Root is the directory of the tree that is mounted.
+	Root posix.Ino `json:"root,omitempty"`
+	// Running: the mount may have done more since, and its process has died. The file system says so, and
+	// fills in what follows, but for Requests.
+	Running  bool            `json:"running,omitempty"`
+	Files    uint64          `json:"files"`              // the number of the file opened last
+	Listings uint64          `json:"listings"`           // and of the directory
+	Refused  []uint32        `json:"refused,omitempty"`  // threads whose open was given ESTALE just now
+	Holders  []LockOwner     `json:"holders,omitempty"`  // owners of locks, perhaps
+	Requests [][]byte        `json:"requests,omitempty"` // read, and not answered
+	Client   json.RawMessage `json:"client"`
+}
+
+// Terms are the protocol that the kernel and the process that mounted agreed on, word by word.
+type Terms struct {
+	Asked    []byte `json:"asked"`    // the kernel's INIT
+	Answered []byte `json:"answered"` // the answer, with its header
+}
+
+// LockOwner is an owner of file locks on an inode.
+type LockOwner struct {
+	Ino    posix.Ino `json:"ino"`
+	File   uint64    `json:"file"` // the open file by which it took them
+	Owner  uint64    `json:"owner"`
+	Flock  bool      `json:"flock,omitempty"`
+	Closed bool      `json:"closed,omitempty"` // the file was closed just now, perhaps
+	Ending bool      `json:"ending,omitempty"` // its locks are being released
+}
+
+// Formats: a state that an older version would misread has another number. The first version knew only mounts
+// of the whole tree.
+const (
+	formatWhole  = 1
+	formatSubdir = 2 // Root is given
+)
+
+// maxHandle bounds the numbers of open files in a state: no mount gives out as many.
+const maxHandle = 1 << 62
+
+// DecodeState reads a state, and checks all of it but the client's.
+func DecodeState(b []byte) (*State, error) {
+	var s State
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("mount state: %w", err)
+	}
+	switch {
+	case s.Format == formatWhole:
+		s.Root = posix.Root
+	case s.Format == formatSubdir && s.Root == 0:
+		return nil, fmt.Errorf("mount state: no root")
+	case s.Format != formatSubdir:
+		return nil, fmt.Errorf("mount state: format %d, this version knows %d and %d: unmount, and mount with the new version",
+			s.Format, formatWhole, formatSubdir)
+	}
+	switch {
+	case s.Files > maxHandle || s.Listings > maxHandle:
+		return nil, fmt.Errorf("mount state: file %d, directory %d", s.Files, s.Listings)
+	case len(s.Terms.Answered) < outHeaderSize:
+		return nil, fmt.Errorf("mount state: no terms")
+	}
+	for i, raw := range s.Requests {
+		if r := (&request{raw: raw}); len(raw) < inHeaderSize || r.unanswered() || r.op() == opInit {
+			return nil, fmt.Errorf("mount state: request %d is none that waits for an answer", i)
+		}
+	}
+	return &s, nil
+}
+
+// state encodes the mount's state. fill fills in the file system's part; left are the requests without an
+// answer.
+func (m *Mount) state(fill func(*State) error, left []*request) ([]byte, error) {
+	s := State{Format: formatWhole, Dir: m.dir, Terms: m.server.terms}
+	if m.server.root != posix.Root {
+		s.Format, s.Root = formatSubdir, m.server.root
+	}
+	if err := fill(&s); err != nil {
+		return nil, err
+	}
+	for _, r := range left {
+		s.Requests = append(s.Requests, r.raw)
+	}
+	return json.Marshal(&s)
+}

@@ -1,0 +1,137 @@
+package mount
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/mount/serve"
+)
+
+// ClientState returns the state that the client of the process that takes a mount is to resume
+// (client.Config.Resume).
+func ClientState(handed *serve.Handed) (*client.State, error) {
+	s, err := serve.DecodeState(handed.State)
+	if err != nil {
+		return nil, err
+	}
+	return client.DecodeState(s.Client)
+}
+
+// Connect implements serve.FileSystem.
+func (f *fileSystem) Connect(k *serve.Kernel) { f.kernel = k }
+
+// Interrupt implements serve.Requests.
+func (f *fileSystem) Interrupt() { f.waits.suspend() }
+
+// Continue implements serve.Requests.
+func (f *fileSystem) Continue() {
+	f.waits.goOn()
+	f.endLeft()
+}
+
+// Abandon implements serve.Requests.
+func (f *fileSystem) Abandon() { f.waits.end() }
+
+// Close implements serve.Requests.
+func (f *fileSystem) Close() {
+	f.waits.end()
+	f.locks.background.Wait()
+}
+
+// Suspend implements serve.Transfer.
+func (f *fileSystem) Suspend(s *serve.State) error {
+	of := f.client.Suspend()
+	f.locks.background.Wait()
+	return f.fill(s, of)
+}
+
+// Resume implements serve.Transfer.
+func (f *fileSystem) Resume() { f.client.Resume() }
+
+// Snapshot implements serve.Transfer.
+func (f *fileSystem) Snapshot(s *serve.State) error { return f.fill(s, f.client.Snapshot()) }
+
+// Adopt implements serve.Transfer.
+func (f *fileSystem) Adopt(s *serve.State) error {
+	if err := reach(f.client, s.Dir, s.Root); err != nil {
+		return err
+	}
+	f.adopt(s)
+	return nil
+}
+
+// fill fills in this file system's part of a state, with its client's.
+func (f *fileSystem) fill(s *serve.State, of *client.State) (err error) {
+	s.Running, s.Files, s.Listings = of.Running, f.files.Load(), f.listings.count()
+	s.Refused, s.Holders = f.retries.threads(), f.locks.state()
+	s.Client, err = json.Marshal(of)
+	return err
+}
+
+// unknownHandles is more than the handles that a process gives between the last state that it told of and its
+// death.
+const unknownHandles = 1 << 32
+
+// adopt goes on with a state. Nothing may be served yet.
+func (f *fileSystem) adopt(s *serve.State) {
+	if s.Running {
+		s.Files += unknownHandles
+		s.Listings += unknownHandles
+	}
+	f.files.Store(s.Files)
+	f.listings.last, f.listings.inherited = s.Listings, s.Listings
+	for _, thread := range s.Refused {
+		f.retries.refused[thread] = time.Now()
+	}
+	for i := range s.Holders {
+		f.locks.adopt(&s.Holders[i])
+	}
+}
+
+func (l *listings) count() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// threads gives those whose next open is a retry.
+func (r *retries) threads() (threads []uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for thread, last := range r.refused {
+		if time.Since(last) < retryWithin {
+			threads = append(threads, thread)
+		}
+	}
+	return threads
+}
+
+// state gives all owners.
+func (l *locks) state() (all []serve.LockOwner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for ino, owners := range l.held {
+		for o, t := range owners {
+			all = append(all, serve.LockOwner{
+				Ino: ino, File: o.file, Owner: o.owner, Flock: o.flock, Closed: time.Since(t.flushed) < closeDelay,
+				Ending: l.endings[ino] != nil && l.endings[ino].owners[o] > 0,
+			})
+		}
+	}
+	return all
+}
+
+// adopt adds an owner of a predecessor.
+func (l *locks) adopt(s *serve.LockOwner) {
+	o := lockOwner{file: s.File, owner: s.Owner, flock: s.Flock}
+	l.end(s.Ino, o, l.begin(s.Ino, o), nil)
+	if s.Ending {
+		l.leave(unsettled{s.Ino, o, l.ending(s.Ino, o)})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.Closed {
+		l.held[s.Ino][o].flushed = time.Now()
+	}
+}
