@@ -5,28 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client/notice"
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
-	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Caller asks processes: a transport's endpoint. The request and the reply are not changed
-// afterwards by either side.
-type Caller interface {
-	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
-}
+// Caller calls processes: a transport's endpoint.
+type Caller = route.Caller
+
+// ErrAbandoned as the cause of a context's end says that no caller waits for the outcome any more (C6).
+var ErrAbandoned = route.ErrAbandoned
 
 // Config of a Client. Zero durations take the defaults.
 type Config struct {
 	Cluster *topology.Cluster // as it is now: see Update
 	Region  topology.Region   // where the client is: replicas near it are asked first
 	Caller  Caller
-	// Blocks gives the store of a partition's blocks: what is put is in all its regions that can be reached, a majority at least.
+	// Blocks gives the store of a partition's blocks: what is put is in all its regions that can be reached,
+	// a majority at least.
 	Blocks func(partition uint16) block.Store
 	// Usage gives the bytes of disk of the region's storage, all copies counted. Nil: unknown.
 	Usage func(ctx context.Context) (total, free uint64, err error)
@@ -66,40 +68,10 @@ func (cfg *Config) Validate() error {
 	return nil
 }
 
-// Client is one client. It owns two goroutines: one renews its sessions, one brings blocks after files that it has moved.
-type Client struct {
-	cfg        Config
-	cluster    atomic.Pointer[topology.Cluster] // the newest
-	partitions []*partition                     // by id
-	vector     vectorClock
-	events     events
-
-	located *recent[posix.Ino, uint16]  // inodes that are, or were believed to be, away from home
-	foreign *recent[Name, posix.Ino]    // what names name in another partition
-	rules   *recent[posix.Ino, placing] // of directories that have a rule
-	spans   *recent[posix.Ino, *span]   // where the content of files is that are looked at
-
-	bringing  chan struct{}  // holds a token for each block on its way after its file
-	following chan movedFile // whose blocks are to come after them
-
-	lives     atomic.Pointer[lifetime]
-	suspended atomic.Bool // nothing may be sent
-	running   sync.WaitGroup
-}
-
-// lifetime is the time between New, or Resume, and Suspend or Close.
-type lifetime struct {
-	context.Context
-	end context.CancelFunc
-}
-
-// life gives the client's present, or last, lifetime.
-func (c *Client) life() context.Context { return c.lives.Load() }
-
-// New makes a client. It speaks to nobody before the first operation.
-func New(cfg Config) (*Client, error) {
+// complete fills in what was left out.
+func (cfg *Config) complete() error {
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return err
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
@@ -110,95 +82,132 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	c := &Client{
-		cfg: cfg, events: newEvents(cfg.Logger),
-		located: newRecent[posix.Ino, uint16](maxLocations),
-		foreign: newRecent[Name, posix.Ino](maxForeign),
-		rules:   newRecent[posix.Ino, placing](maxRules),
-		spans:   newRecent[posix.Ino, *span](maxSpans), bringing: make(chan struct{}, parallel),
-		following: make(chan movedFile, maxFollowing),
-	}
-	c.cluster.Store(cfg.Cluster)
-	c.vector.max = len(cfg.Cluster.Partitions)
-	for i := range cfg.Cluster.Partitions {
-		c.partitions = append(c.partitions, newPartition(&cfg, &cfg.Cluster.Partitions[i]))
-	}
-	if err := c.adopt(cfg.Resume); err != nil {
+	return nil
+}
+
+// Client is one client. Its operations are those of its parts. It owns two goroutines: one renews its
+// sessions, one brings blocks after files that it has moved.
+type Client struct {
+	*Names
+	*Attributes
+	*Handles
+	*Reader
+	*Writer
+	*Copier
+	*Blocks
+	*Locks
+	*Placing
+	*Collection
+
+	common
+}
+
+// common is what all parts of a client stand on.
+type common struct {
+	cfg     *Config
+	router  *route.Router
+	notices *notice.Log
+}
+
+// New makes a client. It sends nothing before the first operation, unless it resumes another.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	c.start(cfg.Resume != nil)
+	from, err := cfg.resumed()
+	if err != nil {
+		return nil, err
+	}
+	part := common{cfg: &cfg, notices: notice.New(cfg.Logger)}
+	part.router, err = route.New(route.Config{
+		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Linearizable: cfg.Linearizable,
+		Timeout: cfg.Timeout, Hard: cfg.Hard, Renew: cfg.Renew, Notices: part.notices,
+	}, from)
+	if err != nil {
+		return nil, err
+	}
+	blocks := newBlocks(part)
+	reader := newReader(part, blocks)
+	copier := newCopier(part, blocks, reader)
+	names := newNames(part, copier)
+	c := &Client{
+		Names: names, Attributes: &Attributes{part}, Handles: &Handles{part, names}, Reader: reader, Writer: &Writer{part, blocks},
+		Copier: copier, Blocks: blocks, Locks: &Locks{part}, Placing: &Placing{part, names}, Collection: &Collection{part}, common: part,
+	}
+	names.stock.adopt(cfg.Resume)
+	c.router.Go(copier.followMoved)
 	return c, nil
 }
 
-// start begins a lifetime; resumed: there are sessions that nobody renewed for a while.
-func (c *Client) start(resumed bool) {
-	l := &lifetime{}
-	l.Context, l.end = context.WithCancel(context.Background())
-	c.lives.Store(l)
-	c.running.Go(func() { c.renewUntilClosed(l, resumed) })
-	c.running.Go(func() { c.followUntilClosed(l) })
-}
-
-// closeTimeout bounds how long Close says goodbye: a session that does not hear it
-// ends with its lease.
+// closeTimeout bounds the end of the sessions in Close: a session that a partition does not end now ends with
+// its lease.
 const closeTimeout = 2 * time.Second
 
 // Close ends the sessions, unless the client is suspended. No operation may be running or begin.
 func (c *Client) Close() error {
-	if c.life().Err() != nil {
-		return nil
-	}
-	c.lives.Load().end()
-	c.running.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	c.closeSessions(ctx)
+	c.router.Close(ctx, c.stock.giveBack)
 	return nil
 }
 
-// Cluster gives the cluster as the client knows it.
-func (c *Client) Cluster() *topology.Cluster { return c.cluster.Load() }
+// Cluster returns the cluster as the client knows it.
+func (c *Client) Cluster() *topology.Cluster { return c.router.Cluster() }
 
-// Timeout gives the bound of one operation, or of what comes after the end of its caller's context if the client is hard.
+// Update tells the client how its cluster is now: replicas may have been replaced by others. Operations that
+// are under way go on, and turn to the new replicas in their next round.
+func (c *Client) Update(cluster *topology.Cluster) { c.router.SetCluster(cluster) }
+
+// Timeout returns the bound of one operation, or of what comes after the end of its caller's context if the
+// client is hard.
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // Hard reports whether operations wait without bound.
 func (c *Client) Hard() bool { return c.cfg.Hard }
 
-// operation bounds one operation (C6).
-func (c *Client) operation(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.cfg.Hard {
-		return context.WithCancel(ctx)
+// Vector returns what the client has seen: a client that adopts it with Observe reads nothing older.
+func (c *Client) Vector() ask.Vector { return c.router.Vector() }
+
+// Observe adopts the vector of another client ("message, then look"): what that client has seen is visible to
+// every operation that begins after Observe.
+func (c *Client) Observe(v ask.Vector) { c.router.Observe(v) }
+
+// Token returns what the client has seen as text: a client that waits for it anywhere reads nothing older.
+func (c *Client) Token() string { return c.Vector().Token() }
+
+// Wait returns once all that is read through this client is at least as new as the token. EINVAL if it is
+// none of this cluster's.
+func (c *Client) Wait(ctx context.Context, token string) error {
+	v, err := ask.ParseToken(token)
+	if err != nil {
+		return posix.EINVAL
 	}
-	return context.WithTimeout(ctx, c.cfg.Timeout)
+	return c.router.Wait(ctx, v)
 }
 
-// ErrAbandoned as the cause of a context's end says that nobody waits for the outcome any more: also an update that was multicast
-// ends at once.
-var ErrAbandoned = errors.New("nobody waits for the outcome")
+// OpenPartition opens the client's session in a partition, if it has none. It returns once a quorum of the
+// partition has ordered it: the partition takes updates.
+func (c *Client) OpenPartition(ctx context.Context, partition uint16) error {
+	_, err := c.router.Session(ctx, partition)
+	return err
+}
 
-// outcomeTime is the context in which the outcome of an update is awaited that was begun in ctx: only its deadline counts and, if
-// it has none, its end some time ago (C6).
-func (c *Client) outcomeTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	var waiting context.Context
-	var end context.CancelFunc
-	deadline, bounded := ctx.Deadline()
-	if bounded {
-		waiting, end = context.WithDeadline(c.life(), deadline)
-	} else {
-		waiting, end = context.WithCancel(c.life())
+// Metrics reports the times that answers took, for the mount of that name.
+func (c *Client) Metrics(report metrics.Report, mount string) { c.router.Metrics(report, mount) }
+
+// outcome makes a Code of every error (C1).
+func (c *common) outcome(err error) error {
+	code := c.router.Outcome(err)
+	if code == posix.EIO && errors.Is(err, block.ErrNoSpace) {
+		return posix.ENOSPC
 	}
-	unlink := context.AfterFunc(ctx, func() {
-		switch {
-		case context.Cause(ctx) == ErrAbandoned:
-			end()
-		case !bounded:
-			timer := time.AfterFunc(c.cfg.Timeout, end)
-			context.AfterFunc(waiting, func() { timer.Stop() })
-		}
-	})
-	return waiting, func() {
-		unlink()
-		end()
+	return code
+}
+
+// has returns EINVAL if the cluster has no such partition.
+func (c *common) has(partition uint16) error {
+	if int(partition) >= c.router.Partitions() {
+		return posix.EINVAL
 	}
+	return nil
 }

@@ -8,45 +8,69 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Where gives the attributes of an inode and the partition that it is in.
-func (c *Client) Where(ctx context.Context, ino posix.Ino) (posix.Attr, uint16, error) {
-	ctx, cancel := c.operation(ctx)
-	defer cancel()
-	a, err := c.askAt(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino})
-	if err != nil {
-		return posix.Attr{}, 0, c.outcome(err)
-	}
-	return a.Attr, a.partition.id, nil
+// maxFollowing bounds the files whose blocks wait to be brought after them. The blocks of more files are
+// brought by readers.
+const maxFollowing = 1 << 12
+
+// Copier brings blocks to the partitions where their files are.
+type Copier struct {
+	common
+	blocks *Blocks
+	reader *Reader
+	moved  chan movedFile // files whose blocks are to come after them
 }
 
-// PartitionTasks gives what a partition has to be moved in the background.
-func (c *Client) PartitionTasks(ctx context.Context, partition uint16) ([]meta.Task, error) {
-	p, err := c.partition(partition)
-	if err != nil {
-		return nil, posix.EINVAL
+func newCopier(c common, blocks *Blocks, reader *Reader) *Copier {
+	return &Copier{common: c, blocks: blocks, reader: reader, moved: make(chan movedFile, maxFollowing)}
+}
+
+// movedFile is a file that this client has moved to a partition.
+type movedFile struct {
+	ino posix.Ino
+	to  uint16
+}
+
+// follow has the blocks of a file that has moved brought to where the partition has its own, in the
+// background (T 3.8). What is lost of that, with this client for instance, readers bring.
+func (c *Copier) follow(ino posix.Ino, to uint16) {
+	select {
+	case c.moved <- movedFile{ino, to}:
+	default:
 	}
-	ctx, cancel := c.operation(ctx)
-	defer cancel()
-	tasks, err := c.tasks(ctx, p)
-	return tasks, c.outcome(err)
+}
+
+// followMoved brings the blocks of one file after the other, during a lifetime of the client.
+func (c *Copier) followMoved(life context.Context) {
+	for {
+		select {
+		case <-life.Done():
+			return
+		case f := <-c.moved:
+			if err := c.CopyBlocks(life, f.ino, f.to); err != nil && life.Err() == nil {
+				c.notices.Debug("the blocks of a file that has moved could not all be brought to it: readers fetch them from where they are",
+					"inode", f.ino, "partition", f.to, "error", err)
+			}
+		}
+	}
 }
 
 // CopyBlocks stores all blocks of a file where partition target has its own, which is where they are
 // looked for first once the file has moved there. What is written meanwhile may be missed: whoever reads
 // it then gets it from where it was written. Only the single steps are bound by Config.Timeout.
-func (c *Client) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) error {
-	to, err := c.partition(target)
-	if err != nil {
-		return posix.EINVAL
+func (c *Copier) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) error {
+	if err := c.has(target); err != nil {
+		return err
 	}
 	for offset := uint64(0); ; {
-		offset, err = c.SeekData(ctx, ino, offset)
+		var err error
+		offset, err = c.reader.SeekData(ctx, ino, offset)
 		if err == nil {
-			offset, err = c.copyWindow(ctx, to, ino, offset)
+			offset, err = c.copyWindow(ctx, target, ino, offset)
 		}
 		switch {
 		case errors.Is(err, posix.ENXIO):
@@ -57,16 +81,19 @@ func (c *Client) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) e
 	}
 }
 
-// copyWindow copies blocks from offset on and gives up to where. There may be very many: only the single steps are bounded.
-func (c *Client) copyWindow(ctx context.Context, to *partition, ino posix.Ino, offset uint64) (uint64, error) {
+// copyWindow copies blocks from offset on and returns up to where. There may be very many: only the single
+// steps are bounded.
+func (c *Copier) copyWindow(ctx context.Context, target uint16, ino posix.Ino, offset uint64) (uint64, error) {
 	for try := 1; ; try++ {
-		asking, cancel := c.operation(ctx)
-		a, err := c.askAtAs(asking, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek}, c.cfg.Linearizable || try == maxRereads)
-		cancel()
+		to := route.Inode(ino)
+		if try == maxRereads {
+			to = to.Fresh()
+		}
+		a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek}, to)
 		if err != nil {
 			return offset, err
 		}
-		err = c.copyExtents(ctx, a.partition, to, a.Extents)
+		err = c.copyExtents(ctx, a.Partition, target, a.Extents)
 		if !errors.Is(err, block.ErrNotFound) || try == maxRereads {
 			return max(a.Number, offset+1), err
 		}
@@ -74,7 +101,7 @@ func (c *Client) copyWindow(ctx context.Context, to *partition, ino posix.Ino, o
 	}
 }
 
-func (c *Client) copyExtents(ctx context.Context, from, to *partition, extents []meta.Extent) error {
+func (c *Copier) copyExtents(ctx context.Context, from, target uint16, extents []meta.Extent) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	copied := map[posix.BlockID]bool{}
@@ -84,29 +111,14 @@ func (c *Client) copyExtents(ctx context.Context, from, to *partition, extents [
 		}
 		copied[e.Block] = true
 		g.Go(func() error {
-			ctx, cancel := c.operation(ctx)
+			ctx, cancel := c.router.Operation(ctx)
 			defer cancel()
-			data, _, err := c.readBlock(ctx, from, e.Block, nil)
+			data, _, err := c.blocks.read(ctx, from, e.Block, nil)
 			if err != nil {
 				return fmt.Errorf("block %v: %w", e.Block, err)
 			}
-			return to.blocks.Put(ctx, block.New(e.Block, data))
+			return c.blocks.stores[target].Put(ctx, block.New(e.Block, data))
 		})
 	}
 	return g.Wait()
-}
-
-// HasBlock reports whether a block of a file in a partition can be read.
-func (c *Client) HasBlock(ctx context.Context, partition uint16, id posix.BlockID) (bool, error) {
-	p, err := c.partition(partition)
-	if err != nil {
-		return false, posix.EINVAL
-	}
-	ctx, cancel := c.operation(ctx)
-	defer cancel()
-	_, _, err = c.readBlock(ctx, p, id, nil)
-	if errors.Is(err, block.ErrNotFound) || errors.Is(err, block.ErrCorrupt) {
-		return false, nil
-	}
-	return err == nil, c.outcome(err)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -25,76 +25,50 @@ type Location struct {
 }
 
 // Locate says where an inode is.
-func (c *Client) Locate(ctx context.Context, ino posix.Ino) (Location, error) {
-	ctx, cancel := c.operation(ctx)
+func (p *Placing) Locate(ctx context.Context, ino posix.Ino) (Location, error) {
+	ctx, cancel := p.router.Operation(ctx)
 	defer cancel()
-	a, err := c.askAt(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino})
+	a, err := p.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
 	if err != nil {
-		return Location{}, c.outcome(err)
+		return Location{}, err
 	}
-	p := &c.Cluster().Partitions[a.partition.id]
-	l := Location{Partition: p.ID, Region: p.Region, Replicas: p.Replicas, Leader: c.leader(ctx, a.partition)}
+	at := &p.router.Cluster().Partitions[a.Partition]
+	l := Location{Partition: at.ID, Region: at.Region, Replicas: at.Replicas, Leader: p.router.Leader(ctx, at.ID)}
 	if a.Attr.Mode.IsDir() {
-		if l.Rule, err = c.askRule(ctx, ino); err != nil {
-			return Location{}, c.outcome(err)
+		own, err := p.names.askPlacing(ctx, ino)
+		if err != nil {
+			return Location{}, p.outcome(err)
 		}
+		l.Rule = own.rule
 	}
-	far, end := context.WithTimeout(ctx, min(farPatience, c.cfg.Timeout))
+	far, end := context.WithTimeout(ctx, min(farPatience, p.cfg.Timeout))
 	defer end()
 	if a.Attr.Mode.IsDir() {
-		if l.Task, err = c.taskOf(far, a.partition, ino); err != nil {
+		if l.Task, err = p.taskOf(far, at.ID, ino); err != nil {
 			l.Why = "not known now: a partition that would know does not answer"
 			return l, nil
 		}
 	}
-	if l.Why, err = c.why(far, &a, &l.Rule); err != nil {
+	if l.Why, err = p.why(far, &a, &l.Rule); err != nil {
 		l.Why = "not known now: a partition that would know does not answer"
 	}
 	return l, nil
 }
 
-// leader gives the replica of p that says it leads.
-func (c *Client) leader(ctx context.Context, p *partition) multicast.ProcessID {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	leads := make(chan multicast.ProcessID)
-	replicas := p.route.Load().replicas
-	for _, r := range replicas {
-		c.running.Go(func() {
-			reply, err := c.try(ctx, r.Process, &ask.Request{Kind: ask.AskStatus}, firstPatience)
-			s, malformed := ask.DecodeStatus(reply.Result)
-			leader := multicast.ProcessID(0)
-			if err == nil && malformed == nil && s.Leads {
-				leader = r.Process
-			}
-			select {
-			case leads <- leader:
-			case <-ctx.Done():
-			}
-		})
+// Where returns the attributes of an inode and the partition that it is in.
+func (p *Placing) Where(ctx context.Context, ino posix.Ino) (posix.Attr, uint16, error) {
+	a, err := p.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
+	if err != nil {
+		return posix.Attr{}, 0, err
 	}
-	for range replicas {
-		select {
-		case leader := <-leads:
-			if leader != 0 {
-				return leader
-			}
-		case <-ctx.Done():
-			return 0
-		}
-	}
-	return 0
+	return a.Attr, a.Partition, nil
 }
 
-// taskOf gives the task of a directory in p, nil if there is none. It may have been given where the directory was made, and
-// stayed there.
-func (c *Client) taskOf(ctx context.Context, p *partition, dir posix.Ino) (*meta.Task, error) {
-	home, err := c.home(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range slices.Compact([]*partition{p, home}) {
-		tasks, err := c.tasks(ctx, p)
+// taskOf returns the task of a directory in a partition, nil if there is none. It may have been given where
+// the directory was made, and stayed there.
+func (p *Placing) taskOf(ctx context.Context, at uint16, dir posix.Ino) (*meta.Task, error) {
+	for _, partition := range slices.Compact([]uint16{at, dir.Partition()}) {
+		tasks, err := p.tasks(ctx, partition)
 		if err != nil {
 			return nil, err
 		}
@@ -106,15 +80,15 @@ func (c *Client) taskOf(ctx context.Context, p *partition, dir posix.Ino) (*meta
 }
 
 // why says in words why an inode is where a is from.
-func (c *Client) why(ctx context.Context, a *answer, own *meta.Rule) (string, error) {
-	ino, here := a.Attr.Ino, a.partition.id
+func (p *Placing) why(ctx context.Context, a *route.Answer, own *meta.Rule) (string, error) {
+	ino, here := a.Attr.Ino, a.Partition
 	if ino.Counter() == posix.Root.Counter() {
 		return "root of the partition", nil
 	}
 	if own.Region != "" && len(own.Spread) == 0 {
 		return fmt.Sprintf("it was placed in %s (its own rule)", own.Region), nil
 	}
-	placed, rule, err := c.placedAbove(ctx, a)
+	placed, rule, err := p.placedAbove(ctx, a)
 	switch {
 	case err != nil:
 		return "", err
@@ -132,47 +106,38 @@ func (c *Client) why(ctx context.Context, a *answer, own *meta.Rule) (string, er
 // maxAbove bounds how far up the tree a placement is looked for.
 const maxAbove = 64
 
-// placedAbove gives the nearest directory above a whose rule sends what is below it to where a is. Files do not know their
-// directories: of them nothing is found.
-func (c *Client) placedAbove(ctx context.Context, a *answer) (posix.Ino, meta.Rule, error) {
+// placedAbove returns the nearest directory above a whose rule sends what is below it to where a is. Files do
+// not know their directories: of them nothing is found.
+func (p *Placing) placedAbove(ctx context.Context, a *route.Answer) (posix.Ino, meta.Rule, error) {
 	if !a.Attr.Mode.IsDir() {
 		return 0, meta.Rule{}, nil
 	}
 	dir := a.Attr.Ino
 	for range maxAbove {
-		up, err := c.ask(ctx, &meta.Command{Op: meta.OpLookup, Ino: dir, Name: ".."})
+		up, err := p.router.Query(ctx, &meta.Command{Op: meta.OpLookup, Ino: dir, Name: ".."}, route.Inode(dir))
 		if err != nil || up.Attr.Ino == dir {
 			return 0, meta.Rule{}, err
 		}
-		c.suggest(up.Attr.Ino, uint16(up.Number))
+		p.router.Suggest(up.Attr.Ino, uint16(up.Number))
 		dir = up.Attr.Ino
-		rule, err := c.askRule(ctx, dir)
+		of, err := p.names.askPlacing(ctx, dir)
 		if err != nil {
 			return 0, meta.Rule{}, err
 		}
-		if slices.Contains(rule.Spread, a.partition.id) {
-			return dir, rule, nil
+		if slices.Contains(of.rule.Spread, a.Partition) {
+			return dir, of.rule, nil
 		}
 	}
 	return 0, meta.Rule{}, nil
 }
 
-// Stale gives the age of what is read of an inode's partition here: of what the nearest replica that answers has. It is small
-// as long as that replica hears from a quorum of the partition.
-func (c *Client) Stale(ctx context.Context, ino posix.Ino) (time.Duration, error) {
-	p, err := c.at(ino)
+// Stale returns the age of what is read of an inode's partition here: of what the nearest replica that
+// answers has. It is small as long as that replica hears from a quorum of the partition.
+func (p *Placing) Stale(ctx context.Context, ino posix.Ino) (time.Duration, error) {
+	at, err := p.router.At(ino)
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := c.operation(ctx)
-	defer cancel()
-	reply, _, err := c.exchange(ctx, p, reading, func() ask.Request { return ask.Request{Kind: ask.AskStatus} })
-	if err != nil {
-		return 0, c.outcome(err)
-	}
-	if reply.Status != ask.Answered {
-		return 0, c.outcome(c.refused(p, &reply))
-	}
-	status, err := ask.DecodeStatus(reply.Result)
-	return status.Age, c.outcome(err)
+	status, err := p.router.Status(ctx, at)
+	return status.Age, err
 }

@@ -5,11 +5,16 @@ import (
 	"math"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 )
+
+// Locks are the operations on file locks.
+type Locks struct {
+	common
+}
 
 // LockRequest is a lock that an owner wants, wants to let go or has.
 type LockRequest struct {
@@ -40,98 +45,75 @@ func (r *LockRequest) command(op meta.Op) *meta.Command {
 	return c
 }
 
-// Lock takes, changes or lets go of a lock, as F_SETLK does: EAGAIN if another owner is in the way, ENOLCK if too
-// many are on the inode. Locks hold among all clients. They are kept where the inode's session is: they end with it.
-func (c *Client) Lock(ctx context.Context, r LockRequest) error {
+// Lock takes, changes or lets go of a lock, as F_SETLK does: EAGAIN if another owner is in the way, ENOLCK if
+// too many are on the inode. Locks hold among all clients. They are kept where the inode's session is: they
+// end with it.
+func (l *Locks) Lock(ctx context.Context, r LockRequest) error {
 	if r.Start > r.End {
 		return posix.EINVAL
 	}
-	p, err := c.home(r.Ino)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.operation(ctx)
-	defer cancel()
-	_, err = c.applyIn(ctx, parties{ask: p}, r.command(meta.OpLock))
-	return c.outcome(err)
+	_, err := l.router.Update(ctx, r.command(meta.OpLock), route.Partition(r.Ino.Partition()))
+	return err
 }
 
-// Pauses between looks at a lock that others hold.
+// Pauses between looks at a lock that others hold; the actual one is between half of it and all.
 const (
 	firstLockPause = 5 * time.Millisecond
 	maxLockPause   = 500 * time.Millisecond
 )
 
-// LockWait is Lock, but waits while others are in the way, until ctx ends: EINTR. Nothing is kept of who waits, so there is no
-// order among waiters, and two owners that wait for each other do so until one gives up.
+// LockWait is Lock, but waits while others are in the way, until ctx ends: EINTR. The partition does not know
+// of waiters: they get the lock in no order, and two owners that wait for each other do so until one gives
+// up.
 //
-// As with flock(2), who waits to change the mode of a flock lets go of the one it has: two that share it can
-// thus both wait for an exclusive one.
-func (c *Client) LockWait(ctx context.Context, r LockRequest) error {
-	err := c.Lock(ctx, r)
+// As with flock(2), an owner that waits to change the mode of a flock lets go of the one it has: two that
+// share it can thus both wait for an exclusive one.
+func (l *Locks) LockWait(ctx context.Context, r LockRequest) error {
+	err := l.Lock(ctx, r)
 	if err == posix.EAGAIN && r.Flock {
 		let := r
 		let.Unlock = true
-		if err := c.Lock(ctx, let); err != nil {
+		if err := l.Lock(ctx, let); err != nil {
 			return err
 		}
 	}
 	for wait := firstLockPause; err == posix.EAGAIN; wait = min(2*wait, maxLockPause) {
 		if err := pause.Between(ctx, wait/2, wait); err != nil {
-			return c.outcome(err)
+			return l.outcome(err)
 		}
 		// The nearest replica is asked first: waiting puts nothing into the order.
-		_, held, looked := c.locked(ctx, r, reading)
+		_, held, looked := l.locked(ctx, r, route.Partition(r.Ino.Partition()))
 		if looked != nil {
 			return looked
 		}
 		if !held {
-			err = c.Lock(ctx, r)
+			err = l.Lock(ctx, r)
 		}
 	}
 	return err
 }
 
-// Locked gives the first lock that is in the way of r, as F_GETLK does, as of a time after the call.
-func (c *Client) Locked(ctx context.Context, r LockRequest) (LockRequest, bool, error) {
-	return c.locked(ctx, r, ordering)
+// Locked returns the first lock that is in the way of r, as F_GETLK does, as of a time after the call.
+func (l *Locks) Locked(ctx context.Context, r LockRequest) (LockRequest, bool, error) {
+	return l.locked(ctx, r, route.Partition(r.Ino.Partition()).Fresh())
 }
 
-// locked asks the nearest replica, or with ordering what is newest.
-func (c *Client) locked(ctx context.Context, r LockRequest, class class) (by LockRequest, held bool, err error) {
+func (l *Locks) locked(ctx context.Context, r LockRequest, at route.Target) (by LockRequest, held bool, err error) {
 	if r.Start > r.End {
 		return by, false, posix.EINVAL
 	}
-	p, err := c.home(r.Ino)
-	if err != nil {
+	a, err := l.router.Query(ctx, r.command(meta.OpGetLock), at.AsSession())
+	if err != nil || a.Data == nil {
 		return by, false, err
 	}
-	ctx, cancel := c.operation(ctx)
-	defer cancel()
-	command := r.command(meta.OpGetLock).Append(nil)
-	var session uint64 // none: this client has no lock
-	if s := p.session(); s != nil {
-		session = s.id
-	}
-	reply, _, err := c.exchange(ctx, p, class, func() ask.Request {
-		return ask.Request{
-			Kind: ask.Query, Session: session, Vector: c.vector.snapshot(),
-			Fresh: class == ordering || c.cfg.Linearizable, Command: command,
-		}
-	})
+	lock, err := meta.DecodeFileLock(a.Data)
 	if err != nil {
-		return by, false, c.outcome(err)
+		return by, false, l.outcome(err)
 	}
-	answer, err := c.result(p, &reply)
-	if err != nil || answer.Data == nil {
-		return by, false, c.outcome(err)
+	by = LockRequest{
+		Ino: r.Ino, Owner: lock.Owner, PID: lock.PID, Start: lock.Start, End: lock.End, Write: lock.Write, Flock: lock.Flock,
 	}
-	l, err := meta.DecodeFileLock(answer.Data)
-	if err != nil {
-		return by, false, c.outcome(err)
-	}
-	by = LockRequest{Ino: r.Ino, Owner: l.Owner, PID: l.PID, Start: l.Start, End: l.End, Write: l.Write, Flock: l.Flock}
-	if l.Session != session {
+	if lock.Session != a.Session {
 		by.PID = 0 // a number of another machine's says nothing here
 	}
 	return by, true, nil

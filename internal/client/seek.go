@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -15,8 +16,8 @@ const (
 )
 
 // SeekData gives the first place at or after offset that is not in a hole. ENXIO if there is none.
-func (c *Client) SeekData(ctx context.Context, ino posix.Ino, offset uint64) (uint64, error) {
-	return c.seek(ctx, ino, offset, func(_ uint64, extents []meta.Extent) (uint64, bool) {
+func (r *Reader) SeekData(ctx context.Context, ino posix.Ino, offset uint64) (uint64, error) {
+	return r.seek(ctx, ino, offset, func(_ uint64, extents []meta.Extent) (uint64, bool) {
 		if len(extents) == 0 {
 			return 0, false
 		}
@@ -26,8 +27,8 @@ func (c *Client) SeekData(ctx context.Context, ino posix.Ino, offset uint64) (ui
 
 // SeekHole gives the first place at or after offset that is in a hole; the end of the file is one. ENXIO
 // if offset is not in the file.
-func (c *Client) SeekHole(ctx context.Context, ino posix.Ino, offset uint64) (uint64, error) {
-	return c.seek(ctx, ino, offset, func(from uint64, extents []meta.Extent) (uint64, bool) {
+func (r *Reader) SeekHole(ctx context.Context, ino posix.Ino, offset uint64) (uint64, error) {
+	return r.seek(ctx, ino, offset, func(from uint64, extents []meta.Extent) (uint64, bool) {
 		at := from
 		for _, e := range extents {
 			if e.Offset > at {
@@ -41,22 +42,22 @@ func (c *Client) SeekHole(ctx context.Context, ino posix.Ino, offset uint64) (ui
 
 // seek shows windows from offset on to found until it answers with a place inside the window; atEnd
 // answers if none was.
-func (c *Client) seek(ctx context.Context, ino posix.Ino, offset uint64, found func(from uint64, extents []meta.Extent) (uint64, bool), atEnd func(size uint64) (uint64, error)) (uint64, error) {
-	ctx, cancel := c.operation(ctx)
+func (r *Reader) seek(ctx context.Context, ino posix.Ino, offset uint64, found func(from uint64, extents []meta.Extent) (uint64, bool), atEnd func(size uint64) (uint64, error)) (uint64, error) {
+	ctx, cancel := r.router.Operation(ctx)
 	defer cancel()
 	for from, window := offset, uint64(firstSeek); ; {
-		r, err := c.ask(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: from, Length: window})
+		a, err := r.router.Query(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: from, Length: window}, route.Inode(ino))
 		switch {
 		case err != nil:
-			return 0, c.outcome(err)
-		case offset >= r.Attr.Size:
+			return 0, err
+		case offset >= a.Attr.Size:
 			return 0, posix.ENXIO
 		}
-		end := min(r.Attr.Size, from+window, max(r.Number, from+1))
-		if at, ok := found(from, r.Extents); ok && at < end {
+		end := min(a.Attr.Size, from+window, max(a.Number, from+1))
+		if at, ok := found(from, a.Extents); ok && at < end {
 			return at, nil
 		}
-		if end == r.Attr.Size {
+		if end == a.Attr.Size {
 			return atEnd(end)
 		}
 		from, window = end, min(8*window, maxSeek)

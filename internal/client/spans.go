@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -19,9 +20,9 @@ const (
 
 // span is what one answer told of a range of a file: where its content is.
 type span struct {
-	partition *partition
-	// seen is how new the answer is: once this client has seen more of the partition, the span must not be used, since what was
-	// read with it could be older than what was read before (C3).
+	partition uint16
+	// seen is how new the answer is: once this client has seen more of the partition, the span must not be
+	// used, since what was read with it could be older than what was read before (C3).
 	seen     ask.Seen
 	asked    time.Time
 	from, to uint64 // all extents in [from, to) are known
@@ -55,40 +56,43 @@ func (s *span) isSmall() bool {
 }
 
 // isCurrent reports whether s is not older than believe, and as new as all that this client has seen.
-func (c *Client) isCurrent(s *span, believe time.Duration) bool {
-	return time.Since(s.asked) < believe && s.seen.Covers(c.vector.of(s.partition.id))
+func (r *Reader) isCurrent(s *span, believe time.Duration) bool {
+	return time.Since(s.asked) < believe && s.seen.Covers(r.router.Seen(s.partition))
 }
 
-// askQuorum in the place of a time for which spans are believed has a quorum asked: when what was told before was not there any more
-// again and again, the replica may lag for longer than what was dropped is kept.
+// askQuorum in the place of a time for which spans are believed has a quorum asked: when what was told before
+// was not there any more again and again, the replica may lag for longer than what was dropped is kept.
 const askQuorum = -1
 
-// spanAt tells of a range of a file: what is remembered if that may be believed for so long, or else what the partition says. Of a
-// file that is read in sequence it is asked about more, so that the next reads need not ask.
-func (c *Client) spanAt(ctx context.Context, ino posix.Ino, offset, length uint64, believe time.Duration) (*span, error) {
+// spanAt tells of a range of a file: what is remembered if that may be believed for so long, or else what the
+// partition says. Of a file that is read in sequence it is asked about more, so that the next reads need not
+// ask.
+func (r *Reader) spanAt(ctx context.Context, ino posix.Ino, offset, length uint64, believe time.Duration) (*span, error) {
 	fresh := believe == askQuorum
-	if c.cfg.Linearizable {
+	if r.cfg.Linearizable {
 		believe = 0
 	}
-	known, ok := c.spans.get(ino)
-	if ok && known.knows(offset, length) && c.isCurrent(known, believe) {
+	known, ok := r.spans.Get(ino)
+	if ok && known.knows(offset, length) && r.isCurrent(known, believe) {
 		return known, nil
 	}
 	extents := meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: length}
 	if ok && believe > 0 && known.from < offset && offset <= known.to+askAhead {
 		extents.Length += askAhead
 	}
+	to := route.Inode(ino)
+	if fresh {
+		to = to.Fresh()
+	}
 	s := &span{asked: time.Now(), from: offset}
-	before := c.vector.snapshot()
-	a, err := c.askAtAs(ctx, &extents, c.cfg.Linearizable || fresh)
+	a, err := r.router.Query(ctx, &extents, to)
 	if err != nil {
 		return nil, err
 	}
-	p := a.partition.id
-	s.partition, s.seen = a.partition, ask.Seen{Count: a.seen.Of(p).Count, Cross: before.Of(p).Cross}
+	s.partition, s.seen = a.Partition, a.AsOf
 	s.to, s.size, s.extents = min(a.Number, a.Attr.Size), a.Attr.Size, a.Extents
 	if believe > 0 && offset < s.to && s.isSmall() {
-		c.spans.put(ino, s)
+		r.spans.Put(ino, s)
 	}
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -16,6 +17,12 @@ const maxInline = 4 << 10
 
 // maxWrite bounds one command, in bytes.
 const maxWrite = meta.MaxBlocks * meta.MaxBlock
+
+// Writer are the operations that write the content of files.
+type Writer struct {
+	common
+	blocks *Blocks
+}
 
 // Write is one write to a file.
 type Write struct {
@@ -37,86 +44,91 @@ type Written struct {
 }
 
 // Write writes w.Data and returns when it is durable (C4).
-func (c *Client) Write(ctx context.Context, cred posix.Cred, w Write) (Written, error) {
+func (c *Writer) Write(ctx context.Context, cred posix.Cred, w Write) (Written, error) {
 	if w.Offset > posix.MaxSize || uint64(len(w.Data)) > posix.MaxSize-w.Offset {
 		return Written{}, posix.EFBIG // before blocks are stored for it
 	}
-	ctx, cancel := c.operation(ctx)
+	ctx, cancel := c.router.Operation(ctx)
 	defer cancel()
 	var done Written
 	for first := true; first || done.Bytes < len(w.Data); first = false {
 		part := w
 		part.Offset += uint64(done.Bytes)
 		part.Data = w.Data[done.Bytes:min(len(w.Data), done.Bytes+maxWrite)]
-		r, err := c.writePart(ctx, cred, &part)
+		a, err := c.writePart(ctx, cred, &part)
 		if err != nil {
 			return done, c.outcome(err)
 		}
 		if first {
-			done.Offset = r.Number
+			done.Offset = a.Number
 		}
 		done.Bytes += len(part.Data)
-		done.Attr = r.Attr
+		done.Attr = a.Attr
 	}
 	if w.KillSetID && done.Attr.Mode&(posix.SetUID|posix.SetGID) != 0 {
-		attr, err := c.apply(ctx, w.Ino, &meta.Command{Op: meta.OpSetAttr, Cred: cred, Ino: w.Ino, Set: meta.KillSetID})
+		kill := &meta.Command{Op: meta.OpSetAttr, Cred: cred, Ino: w.Ino, Set: meta.KillSetID}
+		a, err := c.router.Update(ctx, kill, route.Inode(w.Ino))
 		if err != nil {
-			return done, c.outcome(err)
+			return done, err
 		}
-		done.Attr = attr.Attr
+		done.Attr = a.Attr
 	}
 	return done, nil
 }
 
 // writePart writes what fits one command.
-func (c *Client) writePart(ctx context.Context, cred posix.Cred, w *Write) (meta.Result, error) {
+func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (route.Answer, error) {
 	cmd := meta.Command{Op: meta.OpWrite, Cred: cred, Ino: w.Ino, Offset: w.Offset, Length: uint64(len(w.Data))}
 	if w.Append {
 		cmd.Flags |= meta.Append
 	}
 	if w.Offset <= maxInline && uint64(len(w.Data)) <= maxInline-w.Offset {
 		cmd.Data = w.Data
-		return c.apply(ctx, w.Ino, &cmd)
+		return c.router.Update(ctx, &cmd, route.Inode(w.Ino))
 	}
-	var stored *session // whose blocks hold the data
-	var first uint64    // the counter of the first of them
-	defer func() {
-		if stored != nil {
-			stored.decided(first)
+	var ids *route.BlockIDs // of the blocks that hold the data
+	decided := func() {
+		if ids != nil {
+			ids.Decided()
 		}
-	}()
-	return c.applyAt(ctx, w.Ino, func(p *partition) (*meta.Command, error) {
-		s, err := c.session(ctx, p)
-		if err != nil || s == stored {
-			return &cmd, err
+	}
+	defer func() { decided() }()
+	return c.router.UpdateBuilt(ctx, w.Ino, func(at uint16) (_ *meta.Command, session uint64, err error) {
+		if ids != nil && ids.Good(c.router, at) {
+			return &cmd, ids.First.Session(), nil
 		}
-		if stored != nil {
-			stored.decided(first) // the file has moved, or the session is over
+		decided() // the file has moved, or the session is over
+		ids, err = c.router.NumberBlocks(ctx, at, blockCount(w.Data))
+		if err != nil {
+			return nil, 0, err
 		}
-		count := (len(w.Data) + meta.MaxBlock - 1) / meta.MaxBlock
-		stored, first = s, s.numberBlocks(count)
-		cmd.Blocks, err = c.putBlocks(ctx, p, posix.MakeBlockID(p.id, s.id, first), w.Data)
-		return &cmd, err
+		cmd.Blocks, err = c.put(ctx, ids.First, w.Data)
+		return &cmd, ids.First.Session(), err
 	})
 }
 
-// putBlocks stores data as blocks of p, with ids from first on, which were never used before: what a failed write leaves is
-// garbage, never a wrong block.
-func (c *Client) putBlocks(ctx context.Context, p *partition, first posix.BlockID, data []byte) ([]meta.Block, error) {
-	blocks := make([]meta.Block, (len(data)+meta.MaxBlock-1)/meta.MaxBlock)
+// blockCount is the number of blocks that hold data.
+func blockCount(data []byte) int { return (len(data) + meta.MaxBlock - 1) / meta.MaxBlock }
+
+// put stores data as blocks, with ids from first on, which were never used before: what a failed write leaves
+// is garbage, never a wrong block.
+func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]meta.Block, error) {
+	blocks, store := make([]meta.Block, blockCount(data)), c.blocks.stores[first.Partition()]
 	g, stored := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i := range blocks {
-		piece := data[i*meta.MaxBlock : min(len(data), (i+1)*meta.MaxBlock)]
-		blocks[i] = meta.Block{ID: posix.MakeBlockID(p.id, first.Session(), first.Counter()+uint64(i)), Length: uint32(len(piece))}
+		part := data[i*meta.MaxBlock : min(len(data), (i+1)*meta.MaxBlock)]
+		id := posix.MakeBlockID(first.Partition(), first.Session(), first.Counter()+uint64(i))
+		blocks[i] = meta.Block{ID: id, Length: uint32(len(part))}
 		g.Go(func() error {
-			b := block.New(blocks[i].ID, piece)
-			return c.persist(stored, func() error { return p.blocks.Put(stored, b) })
+			b := block.New(id, part)
+			return c.blocks.persist(stored, func() error { return store.Put(stored, b) })
 		})
 	}
 	if err := g.Wait(); err != nil {
 		if ctx.Err() == nil {
-			c.events.warn("write block", "blocks cannot be stored: check the storage servers of the partition's regions and their free space", "partition", p.id, "error", err)
+			c.notices.Rarely("write block", "blocks cannot be stored: check the storage servers of the partition's regions and their free space",
+				"partition", first.Partition(), "error", err)
 		}
 		return nil, err
 	}
@@ -124,7 +136,8 @@ func (c *Client) putBlocks(ctx context.Context, p *partition, first posix.BlockI
 }
 
 // Fallocate grows a file or makes a range zeros; flags are meta.FallocatePunch and the like.
-func (c *Client) Fallocate(ctx context.Context, cred posix.Cred, ino posix.Ino, offset, length uint64, flags uint32) error {
-	_, err := c.update(ctx, ino, &meta.Command{Op: meta.OpFallocate, Cred: cred, Ino: ino, Offset: offset, Length: length, Flags: flags})
+func (c *Writer) Fallocate(ctx context.Context, cred posix.Cred, ino posix.Ino, offset, length uint64, flags uint32) error {
+	cmd := &meta.Command{Op: meta.OpFallocate, Cred: cred, Ino: ino, Offset: offset, Length: length, Flags: flags}
+	_, err := c.router.Update(ctx, cmd, route.Inode(ino))
 	return err
 }

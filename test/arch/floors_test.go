@@ -40,6 +40,8 @@ var floors = map[string]int{
 	"internal/replica": 4,
 
 	"internal/pause":         4,
+	"internal/recent":        4,
+	"internal/client/notice": 4,
 	"internal/wire":          4,
 	"internal/kv":            4,
 	"internal/wal":           4,
@@ -51,6 +53,7 @@ var floors = map[string]int{
 
 	"internal/registry":        5,
 	"internal/transport":       5,
+	"internal/client/route":    5,
 	"internal/block/disk":      5,
 	"internal/block/diskcache": 5,
 	"internal/block/region":    5,
@@ -121,7 +124,7 @@ var owners = map[string][]string{
 	"go.uber.org/zap":                     {"internal/registry"},
 	"google.golang.org/grpc":              {"internal/registry", "internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
-	"golang.org/x/sync":                   {"internal/block/region", "internal/client", "internal/collector", "internal/dev", "internal/fsck", "internal/mover", "internal/server", "internal/transport"},
+	"golang.org/x/sync":                   {"internal/block/region", "internal/client", "internal/client/route", "internal/collector", "internal/dev", "internal/fsck", "internal/mover", "internal/server", "internal/transport"},
 	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/block/disk", "internal/block/diskcache", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "test/cluster", "test/wan"},
 	"golang.org/x/time":                   {"internal/block/disk", "internal/block/region", "internal/transport"},
 	"gonum.org/v1/plot":                   {"bench/figures"},

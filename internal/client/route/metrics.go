@@ -1,4 +1,4 @@
-package client
+package route
 
 import (
 	"strconv"
@@ -6,19 +6,19 @@ import (
 	"github.com/globalfs/globalfs/internal/metrics"
 )
 
-// counts is how long the answers of a partition took, retries included.
+// counts are the times that a partition took to answer, retries included.
 type counts struct {
 	queries metrics.Durations
-	updates [4]metrics.Durations // by the partitions concerned: one to three, or more
+	updates [4]metrics.Durations // by the number of partitions concerned: one to three, or more
 }
 
 func (c *counts) update(partitions int) *metrics.Durations {
 	return &c.updates[min(max(partitions, 1), len(c.updates))-1]
 }
 
-// Metrics tells how long answers took, for the mount of that name.
-func (c *Client) Metrics(report metrics.Report, mount string) {
-	for _, p := range c.partitions {
+// Metrics reports the times that partitions took to answer, for the mount of that name.
+func (r *Router) Metrics(report metrics.Report, mount string) {
+	for _, p := range r.partitions {
 		id := strconv.Itoa(int(p.id))
 		report.Durations(metrics.ClientQueries, &p.counts.queries, mount, id)
 		for i := range p.counts.updates {

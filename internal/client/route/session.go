@@ -1,4 +1,4 @@
-package client
+package route
 
 import (
 	"context"
@@ -79,11 +79,12 @@ func (s *session) finish(seq uint64) {
 	}
 }
 
-// guessBits is how much of a block's counter is random. Storage servers give a block to every client that knows its id, and the
-// session is no secret: whoever may read one file of this client sees it.
+// guessBits is how much of a block's counter is random. Storage servers give a block to every client that
+// knows its id, and the session is no secret: whoever may read one file of this client sees it.
 const guessBits = 24
 
-// numberBlocks gives the first of count counters for the blocks of a new write, which nobody can foresee. They are undecided until decided.
+// numberBlocks gives the first of count counters for the blocks of a new write, which nobody can foresee.
+// They are undecided until decided.
 func (s *session) numberBlocks(count int) (first uint64) {
 	var guess [4]byte
 	rand.Read(guess[:]) // never fails
@@ -95,8 +96,8 @@ func (s *session) numberBlocks(count int) (first uint64) {
 	return first
 }
 
-// decided says that nobody waits any more for the write that names the blocks from first on. It need not be known what became
-// of it: behind a renewal with the new horizon it has no effect.
+// decided says that nobody waits any more for the write that names the blocks from first on. It need not be
+// known what became of it: behind a renewal with the new horizon it has no effect.
 func (s *session) decided(first uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,12 +1,14 @@
-package client
+// Package recent remembers a bounded number of things, as caches of hints do that may be wrong or missing.
+package recent
 
 import (
 	"container/list"
 	"sync"
 )
 
-// recent remembers a bounded number of things: what was used longest ago goes first.
-type recent[K comparable, V any] struct {
+// Map remembers a bounded number of values by their keys. The value that was used longest ago goes first. Its
+// methods may be called concurrently.
+type Map[K comparable, V any] struct {
 	limit int
 
 	mu    sync.Mutex
@@ -19,11 +21,13 @@ type remembered[K comparable, V any] struct {
 	value V
 }
 
-func newRecent[K comparable, V any](limit int) *recent[K, V] {
-	return &recent[K, V]{limit: limit, known: map[K]*list.Element{}}
+// New makes a map of at most limit values.
+func New[K comparable, V any](limit int) *Map[K, V] {
+	return &Map[K, V]{limit: limit, known: map[K]*list.Element{}}
 }
 
-func (r *recent[K, V]) get(key K) (value V, ok bool) {
+// Get returns the value of key, and counts as a use.
+func (r *Map[K, V]) Get(key K) (value V, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.known[key]
@@ -34,7 +38,8 @@ func (r *recent[K, V]) get(key K) (value V, ok bool) {
 	return e.Value.(remembered[K, V]).value, true
 }
 
-func (r *recent[K, V]) put(key K, value V) {
+// Put sets the value of key, and counts as a use.
+func (r *Map[K, V]) Put(key K, value V) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.known[key]; e != nil {
@@ -49,7 +54,8 @@ func (r *recent[K, V]) put(key K, value V) {
 	}
 }
 
-func (r *recent[K, V]) drop(key K) {
+// Drop forgets the value of key.
+func (r *Map[K, V]) Drop(key K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.known[key]; e != nil {

@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// parallel bounds the blocks that one operation moves at a time.
+const parallel = 8
+
+// Blocks are the stores of the partitions' blocks.
+type Blocks struct {
+	common
+	stores   []block.Store // by partition
+	bringing chan struct{} // holds a token for each block on its way after its file
+}
+
+func newBlocks(c common) *Blocks {
+	b := &Blocks{common: c, bringing: make(chan struct{}, parallel)}
+	for i := range c.cfg.Cluster.Partitions {
+		b.stores = append(b.stores, c.cfg.Blocks(c.cfg.Cluster.Partitions[i].ID))
+	}
+	return b
+}
+
+// BlockStore returns the store of a partition's blocks, in all its regions.
+func (b *Blocks) BlockStore(partition uint16) (block.Store, error) {
+	if err := b.has(partition); err != nil {
+		return nil, err
+	}
+	return b.stores[partition], nil
+}
+
+// HasBlock reports whether a block of a file in a partition can be read.
+func (b *Blocks) HasBlock(ctx context.Context, partition uint16, id posix.BlockID) (bool, error) {
+	if err := b.has(partition); err != nil {
+		return false, err
+	}
+	ctx, cancel := b.router.Operation(ctx)
+	defer cancel()
+	_, _, err := b.read(ctx, partition, id, nil)
+	if errors.Is(err, block.ErrNotFound) || errors.Is(err, block.ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil, b.outcome(err)
+}
+
+// fetch returns a block of a file that is in a partition. A block that came from elsewhere is put into the
+// partition's store for the next reader (T 3.8).
+func (b *Blocks) fetch(ctx context.Context, partition uint16, id posix.BlockID, into []byte) ([]byte, error) {
+	var data []byte
+	var from uint16
+	err := b.persist(ctx, func() (err error) {
+		data, from, err = b.read(ctx, partition, id, into)
+		return err
+	})
+	if err == nil && from != partition {
+		b.bring(partition, id, data)
+	}
+	return data, err
+}
+
+// Pauses between tries at storage that does not answer; the actual one is between half of it and all.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
+
+// persist calls try and, if the client is hard, calls it again as long as it fails for a reason that may go
+// away.
+func (b *Blocks) persist(ctx context.Context, try func() error) error {
+	for wait := firstPause; ; wait = min(2*wait, maxPause) {
+		err := try()
+		if err == nil || !b.cfg.Hard || isFinal(err) {
+			return err
+		}
+		b.notices.Rarely("storage", "storage servers do not answer: trying on; check that they run and can be reached", "error", err)
+		if err := pause.Between(ctx, wait/2, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// isFinal reports whether a block store would say the same again.
+func isFinal(err error) bool {
+	for _, final := range []error{block.ErrNotFound, block.ErrCorrupt, block.ErrNoSpace, block.ErrConflict, block.ErrClosed} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads a block of a file that is in a partition: from the partition's store or, if that does not have
+// it yet or cannot tell, from that of the partition where the file was when the block was written. It returns
+// the partition that had it.
+func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, into []byte) (data []byte, from uint16, err error) {
+	data, err = b.stores[partition].Get(ctx, id, into[:0:len(into)])
+	if err == nil || ctx.Err() != nil {
+		return data, partition, err
+	}
+	from = id.Partition()
+	if b.has(from) != nil || from == partition {
+		return nil, partition, err
+	}
+	data, there := b.stores[from].Get(ctx, id, into[:0:len(into)])
+	if there != nil && !errors.Is(err, block.ErrNotFound) {
+		return nil, partition, err
+	}
+	return data, from, there
+}
+
+// bring puts a block into the store of a partition in the background, unless enough is on its way already:
+// reading goes on without it.
+func (b *Blocks) bring(partition uint16, id posix.BlockID, data []byte) {
+	select {
+	case b.bringing <- struct{}{}:
+	default:
+		return
+	}
+	copied := block.New(id, data)
+	b.router.Go(func(life context.Context) {
+		defer func() { <-b.bringing }()
+		ctx, cancel := context.WithTimeout(life, b.cfg.Timeout)
+		defer cancel()
+		if err := b.stores[partition].Put(ctx, copied); err != nil {
+			b.notices.Debug("a block of a file that has moved could not be brought to it: readers fetch it from where it is",
+				"partition", partition, "block", id, "error", err)
+		}
+	})
+}

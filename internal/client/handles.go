@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Handles are the operations that open inodes and release them (C5).
+type Handles struct {
+	common
+	names *Names
+}
+
+// Create makes the regular file at, and opens it. flags: meta.Exclusive; without it a file that is
+// there is opened, and cut with meta.Truncate. Permissions of one that is there are not looked at.
+func (h *Handles) Create(ctx context.Context, cred posix.Cred, at Name, mode posix.Mode, flags uint32) (posix.Attr, error) {
+	before := h.router.Renewals()
+	attr, err := h.names.make(ctx, meta.Command{
+		Cred: cred, Ino: at.Dir, Name: at.Name, Mode: posix.TypeRegular | mode.Perm(), Flags: flags,
+	})
+	if err != nil {
+		return attr, err
+	}
+	if _, err := h.router.Hold(attr.Ino); err != nil {
+		return attr, err
+	}
+	if h.router.HeldSince(before, attr.Ino) {
+		return attr, nil
+	}
+	// It is new to the partition, which has no session of this client, or a renewal without it went out
+	// meanwhile.
+	h.awaitSession(ctx, attr.Ino.Partition())
+	attr, err = h.present(ctx, attr.Ino)
+	if err == posix.EINTR {
+		err = posix.ETIMEDOUT // the file is there
+	}
+	return attr, err
+}
+
+// sessionPatience bounds how long an open waits for a session. Without one the file can be read all
+// the same, as on the side of a cut network where nothing can be ordered (T 3.4.1: open for reading is
+// not multicast); it is then not kept if it is unlinked meanwhile (C5).
+const sessionPatience = 2 * time.Second
+
+// Open holds ino until Release, also if its last name goes, and returns its attributes as of now. ESTALE if
+// it is gone, or was unlinked and is not open here.
+func (h *Handles) Open(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
+	if int(ino.Partition()) >= h.router.Partitions() {
+		return posix.Attr{}, posix.ESTALE
+	}
+	h.awaitSession(ctx, ino.Partition())
+	first, err := h.router.Hold(ino)
+	if err != nil {
+		return posix.Attr{}, err
+	}
+	if first {
+		return h.present(ctx, ino)
+	}
+	attr, err := h.attr(ctx, ino)
+	if err != nil {
+		h.router.Release(ino)
+	}
+	return attr, err
+}
+
+func (h *Handles) awaitSession(ctx context.Context, home uint16) {
+	if h.router.HasSession(home) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(sessionPatience, h.cfg.Timeout))
+	defer cancel()
+	if _, err := h.router.Session(ctx, home); err != nil {
+		h.notices.Rarely("no session", "a file is opened without a session: its partition takes no updates now; if others remove it, it is lost here too",
+			"partition", home, "path", h.router.Cluster().Partitions[home].Path, "error", err)
+	}
+}
+
+// present makes sure that an inode that was held just now has a name: then the partition keeps
+// it. Otherwise it releases it.
+func (h *Handles) present(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
+	attr, err := h.attr(ctx, ino)
+	if err == nil && attr.Nlink == 0 {
+		err = posix.ESTALE
+	}
+	if err != nil {
+		h.router.Release(ino)
+	}
+	return attr, err
+}
+
+// OpenUnlinked is Open of an inode that may have lost its last name after it was looked up, as in a race
+// with a rename that replaces it. It is kept if it is still there once the partition has ordered that it is
+// open here.
+func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
+	if _, err := h.router.Hold(ino); err != nil {
+		return posix.Attr{}, err
+	}
+	ctx, cancel := h.router.Operation(ctx)
+	defer cancel()
+	home := ino.Partition()
+	var a route.Answer
+	err := h.router.Renew(ctx, home)
+	look := &meta.Command{Op: meta.OpGetAttr, Ino: ino}
+	if err == nil {
+		// Home decides, also of one that is elsewhere: there it may still be when home has let it go.
+		a, err = h.router.Query(ctx, look, route.Partition(home))
+	}
+	if err == posix.EREMOTE {
+		a, err = h.router.Query(ctx, look, route.Inode(ino))
+	}
+	if err != nil {
+		h.router.Release(ino)
+	}
+	return a.Attr, err
+}
+
+// Hold is Open without looking: for a directory, which has its name or shows nothing.
+func (h *Handles) Hold(ino posix.Ino) error {
+	_, err := h.router.Hold(ino)
+	return err
+}
+
+// Release undoes one Create, Open or Hold.
+func (h *Handles) Release(ino posix.Ino) { h.router.Release(ino) }

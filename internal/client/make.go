@@ -1,0 +1,177 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Mknod makes a file of any type but directory and symlink.
+func (n *Names) Mknod(ctx context.Context, cred posix.Cred, at Name, mode posix.Mode, rdev uint32) (posix.Attr, error) {
+	return n.make(ctx, meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: mode, Rdev: rdev, Flags: meta.Exclusive})
+}
+
+// Mkdir makes a directory; mode holds permissions only.
+func (n *Names) Mkdir(ctx context.Context, cred posix.Cred, at Name, mode posix.Mode) (posix.Attr, error) {
+	return n.make(ctx, meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: posix.TypeDir | mode.Perm()})
+}
+
+// Symlink makes a symbolic link.
+func (n *Names) Symlink(ctx context.Context, cred posix.Cred, at Name, target string) (posix.Attr, error) {
+	if len(target) > posix.MaxTarget {
+		return posix.Attr{}, posix.ENAMETOOLONG
+	}
+	return n.make(ctx, meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: posix.TypeSymlink | 0o777, Data: []byte(target)})
+}
+
+// make makes what cmd says where the rule of the directory sends it, or opens the file that has the name.
+func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) {
+	cmd.Op = meta.OpMknod
+	ctx, cancel := n.router.Operation(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		r, _, err := n.settle(ctx, func(ctx context.Context, look bool) (plan, error) { return n.planMake(ctx, cmd, look) })
+		if err != nil {
+			return r.Attr, err
+		}
+		n.noteMade(Name{cmd.Ino, cmd.Name}, &r)
+		if r.Attr.Nlink > 0 {
+			return r.Attr, nil
+		}
+		attr, err := n.openThere(ctx, &cmd, r.Attr.Ino)
+		if !errors.Is(err, posix.ESTALE) || try == maxRereads {
+			return attr, n.outcome(err)
+		}
+		// It has lost its name meanwhile.
+	}
+}
+
+func (n *Names) planMake(ctx context.Context, cmd meta.Command, look bool) (plan, error) {
+	known, _ := n.rules.Get(cmd.Ino)
+	if look {
+		found, err := n.look(ctx, Name{cmd.Ino, cmd.Name})
+		if err == nil { // its directory can say what that means
+			cmd.Target = found.dir
+			return plan{cmd: &cmd, to: route.Partition(found.dir)}, nil
+		}
+		if !errors.Is(err, posix.ENOENT) {
+			return plan{}, err
+		}
+		if known, err = n.askPlacing(ctx, cmd.Ino); err != nil {
+			return plan{}, err
+		}
+	}
+	dir, err := n.router.At(cmd.Ino)
+	if err != nil {
+		return plan{}, err
+	}
+	cmd.Target = known.rule.Place(dir, cmd.Name)
+	if cmd.Target == dir {
+		return plan{cmd: &cmd, to: route.Partition(dir)}, nil
+	}
+	if n.has(cmd.Target) != nil {
+		return plan{}, posix.ESTALE
+	}
+	to := route.Parties(dir, cmd.Target)
+	if cmd.Child = n.stock.number(ctx, cmd.Target); cmd.Child != 0 {
+		cmd.Foresee(&known.dir)
+		session, err := n.router.Session(ctx, dir)
+		if err != nil {
+			return plan{}, err
+		}
+		to = to.Under(session) // a number is sent once
+	}
+	return plan{cmd: &cmd, to: to}, nil
+}
+
+// openThere does what cmd, a make, asks for with the file in another partition that has its name.
+func (n *Names) openThere(ctx context.Context, cmd *meta.Command, ino posix.Ino) (attr posix.Attr, err error) {
+	if cmd.Flags&meta.Truncate == 0 {
+		attr, err = n.attr(ctx, ino)
+	} else {
+		var a route.Answer
+		a, err = n.router.Update(ctx, &meta.Command{Op: meta.OpSetAttr, Cred: cmd.Cred, Ino: ino, Set: meta.SetSize}, route.Inode(ino))
+		attr = a.Attr
+	}
+	if err == nil && attr.Nlink == 0 {
+		err = posix.ESTALE
+	}
+	return attr, err
+}
+
+// noteMade remembers what was made, or found, if it is in another partition than its name.
+func (n *Names) noteMade(at Name, made *meta.Result) {
+	n.router.Suggest(made.Attr.Ino, uint16(made.Number))
+	dir, err := n.router.At(at.Dir)
+	if err == nil && made.Number != uint64(dir) {
+		n.foreign.Put(at, made.Attr.Ino)
+		return
+	}
+	n.foreign.Drop(at)
+}
+
+// Link gives ino another name.
+func (n *Names) Link(ctx context.Context, cred posix.Cred, ino posix.Ino, to Name) (posix.Attr, error) {
+	r, sent, err := n.settle(ctx, func(ctx context.Context, look bool) (plan, error) {
+		cmd := &meta.Command{Op: meta.OpLink, Cred: cred, Ino: ino, NewParent: to.Dir, NewName: to.Name}
+		if look {
+			if err := n.find(ctx, to.Dir, ino); err != nil {
+				return plan{}, err
+			}
+		}
+		dir, err := n.router.At(to.Dir)
+		if err != nil {
+			return plan{}, err
+		}
+		child, err := n.router.At(ino)
+		if err != nil {
+			return plan{}, err
+		}
+		if child != dir {
+			cmd.Child = ino
+		}
+		return plan{cmd: cmd, to: route.Parties(dir, child)}, nil
+	})
+	if err == nil && sent.cmd.Child != 0 {
+		n.foreign.Put(to, ino)
+	}
+	return r.Attr, err
+}
+
+// Unlink removes a name of what is not a directory.
+func (n *Names) Unlink(ctx context.Context, cred posix.Cred, at Name) error {
+	return n.remove(ctx, meta.Command{Op: meta.OpUnlink, Cred: cred, Ino: at.Dir, Name: at.Name})
+}
+
+// Rmdir removes an empty directory.
+func (n *Names) Rmdir(ctx context.Context, cred posix.Cred, at Name) error {
+	return n.remove(ctx, meta.Command{Op: meta.OpRmdir, Cred: cred, Ino: at.Dir, Name: at.Name})
+}
+
+func (n *Names) remove(ctx context.Context, cmd meta.Command) error {
+	at := Name{cmd.Ino, cmd.Name}
+	_, _, err := n.settle(ctx, func(ctx context.Context, look bool) (_ plan, err error) {
+		var found named
+		if look {
+			found, err = n.look(ctx, at)
+		} else {
+			found, err = n.remembered(at)
+		}
+		if err != nil {
+			return plan{}, err
+		}
+		cmd := cmd
+		if !found.away() {
+			return plan{cmd: &cmd, to: route.Partition(found.dir)}, nil
+		}
+		cmd.Child = found.child.Ino
+		return plan{cmd: &cmd, to: route.Parties(found.dir, found.at)}, nil
+	})
+	if err == nil {
+		n.foreign.Drop(at)
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/recent"
+)
+
+// What a client remembers of the tree, each in number. All of it may be wrong: the partitions know better
+// and say so.
+const (
+	maxForeign = 1 << 14 // names of inodes in another partition than their directory
+	maxRules   = 1 << 12 // directories with a placement rule
+)
+
+// Names are the operations on names: they look them up, make and remove them.
+type Names struct {
+	common
+	stock   *stock
+	copier  *Copier
+	foreign *recent.Map[Name, posix.Ino]    // what names name in another partition
+	rules   *recent.Map[posix.Ino, placing] // of directories that have a rule
+}
+
+func newNames(c common, copier *Copier) *Names {
+	return &Names{
+		common: c, stock: newStock(c), copier: copier,
+		foreign: recent.New[Name, posix.Ino](maxForeign), rules: recent.New[posix.Ino, placing](maxRules),
+	}
+}
+
+// Name is a place in the tree: a name in a directory.
+type Name struct {
+	Dir  posix.Ino
+	Name string
+}
+
+// Lookup returns the attributes of what name in dir names.
+func (n *Names) Lookup(ctx context.Context, dir posix.Ino, name string) (posix.Attr, error) {
+	ctx, cancel := n.router.Operation(ctx)
+	defer cancel()
+	found, err := n.look(ctx, Name{dir, name})
+	return found.child, n.outcome(err)
+}
+
+// Readlink returns the target of a symbolic link.
+func (n *Names) Readlink(ctx context.Context, ino posix.Ino) ([]byte, error) {
+	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpReadlink, Ino: ino}, route.Inode(ino))
+	return a.Data, err
+}
+
+// ReadDir returns at most limit entries of dir after the cookie of an earlier entry, from the start if it is
+// 0; none are left if it returns none. Of an inode in another partition only number and type are known:
+// GetAttr gives the rest. The entries are as of version: as long as Version returns the same, this client
+// knows of no later update.
+func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, version uint64, err error) {
+	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Offset: cookie, Length: limit}, route.Inode(dir))
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range a.Entries {
+		if e := &a.Entries[i]; e.Attr.Nlink == 0 {
+			n.router.Suggest(e.Attr.Ino, e.At)
+		}
+	}
+	return a.Entries, versionOf(a.Partition, a.AsOf), nil
+}
+
+// Version tells contents of a directory apart: as long as it is the one that ReadDir returned, this client
+// knows of no later update of the partition where the directory is. It means nothing else.
+func (n *Names) Version(dir posix.Ino) uint64 {
+	at, err := n.router.At(dir)
+	if err != nil {
+		return 0
+	}
+	return versionOf(at, n.router.Seen(at))
+}
+
+// versionOf makes one number of what was seen of a partition. Numbers of different partitions differ: a
+// directory may move.
+func versionOf(partition uint16, seen ask.Seen) uint64 {
+	const spread = 0x9e3779b97f4a7c15 // so that the one does not undo the other
+	return (seen.Count<<16 | uint64(partition)) ^ uint64(seen.Cross.Final)*spread
+}
+
+// named is what a name names, and the partitions of both.
+type named struct {
+	dir   uint16
+	child posix.Attr // zero: nothing
+	at    uint16     // of child
+}
+
+// away reports whether there is something, in another partition than its name.
+func (n *named) away() bool { return n.child.Ino != 0 && n.at != n.dir }
+
+// look finds out what a name names: ENOENT if nothing.
+func (n *Names) look(ctx context.Context, at Name) (named, error) {
+	for try := 1; ; try++ {
+		a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpLookup, Ino: at.Dir, Name: at.Name}, route.Inode(at.Dir))
+		if err != nil {
+			if err == posix.ENOENT {
+				n.foreign.Drop(at)
+			}
+			return named{dir: a.Partition}, err
+		}
+		child := a.Attr
+		if child.Nlink > 0 {
+			n.router.Learn(child.Ino, a.Partition)
+			n.foreign.Drop(at)
+			return named{a.Partition, child, a.Partition}, nil
+		}
+		n.router.Suggest(child.Ino, uint16(a.Number))
+		n.foreign.Put(at, child.Ino)
+		there, err := n.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: child.Ino}, route.Inode(child.Ino))
+		if err == nil {
+			return named{a.Partition, there.Attr, there.Partition}, nil
+		}
+		if !errors.Is(err, posix.ESTALE) || try == maxRereads {
+			return named{}, err
+		}
+		// It has lost this name meanwhile, and all others: look again.
+	}
+}
+
+// remembered is look without asking: by what look found before.
+func (n *Names) remembered(at Name) (known named, err error) {
+	if known.dir, err = n.router.At(at.Dir); err != nil {
+		return known, err
+	}
+	if child, ok := n.foreign.Get(at); ok {
+		known.child.Ino = child
+		known.at, err = n.router.At(child)
+	}
+	return known, err
+}
+
+// find finds out where inodes are.
+func (n *Names) find(ctx context.Context, inodes ...posix.Ino) error {
+	for _, i := range inodes {
+		if _, err := n.attr(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookBoth looks at two names, of which the second may name nothing.
+func (n *Names) lookBoth(ctx context.Context, from, to Name) (source, target named, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		source, err = n.look(ctx, from)
+		return err
+	})
+	g.Go(func() (err error) {
+		if target, err = n.look(ctx, to); err == posix.ENOENT {
+			err = nil
+		}
+		return err
+	})
+	return source, target, g.Wait()
+}
+
+// placing is all that a directory has to say of what is made in it.
+type placing struct {
+	rule meta.Rule
+	dir  posix.Attr
+}
+
+// askPlacing asks what a directory has to say of what is made in it, and remembers it if it has a rule.
+func (n *Names) askPlacing(ctx context.Context, dir posix.Ino) (placing, error) {
+	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpRule, Ino: dir}, route.Inode(dir))
+	if err != nil {
+		return placing{}, err
+	}
+	rule, err := meta.DecodeRule(a.Data)
+	if err != nil {
+		return placing{}, err
+	}
+	n.rules.Drop(dir)
+	if !rule.IsZero() {
+		n.rules.Put(dir, placing{rule, a.Attr})
+	}
+	return placing{rule, a.Attr}, nil
+}

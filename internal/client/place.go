@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// Placing are the operations on where inodes are, and where what is made in a directory goes.
+type Placing struct {
+	common
+	names *Names
+}
+
+// Global is the region, so to speak, of partition 0: it has replicas in all regions.
+const Global topology.Region = "global"
+
+// Placement is where what is made in a directory is to go.
+type Placement struct {
+	// Region is a region of the cluster or Global. Empty, and no Spread: where the directory is, as
+	// without a placement.
+	Region topology.Region
+	// Spread, if not empty, are the regions over which children are spread by their names.
+	Spread []topology.Region
+	// Move also moves what is there already, in the background: to Region, or to the first of Spread.
+	Move bool
+}
+
+// Place sets where what is made in dir goes. EINVAL if the cluster has no such region.
+func (p *Placing) Place(ctx context.Context, cred posix.Cred, dir posix.Ino, where Placement) error {
+	rule, target, err := p.rule(&where)
+	if err != nil {
+		return err
+	}
+	cmd := &meta.Command{Op: meta.OpPlace, Cred: cred, Ino: dir, Data: rule.Append(nil), Target: target}
+	if where.Move {
+		cmd.Flags = meta.PlaceMove
+	}
+	_, _, err = p.names.settle(ctx, func(ctx context.Context, look bool) (plan, error) {
+		if look {
+			if err := p.names.find(ctx, dir); err != nil {
+				return plan{}, err
+			}
+		}
+		at, err := p.router.At(dir)
+		return plan{cmd: cmd, to: route.Parties(at, table)}, err
+	})
+	return err
+}
+
+// table is the partition that knows all placements.
+const table = 0
+
+// rule says a placement in numbers of partitions, and the partition to which it moves what is there.
+func (p *Placing) rule(where *Placement) (rule meta.Rule, target uint16, err error) {
+	regions := where.Spread
+	if len(regions) == 0 && where.Region != "" {
+		regions = []topology.Region{where.Region}
+	}
+	if len(regions) == 0 {
+		if where.Move {
+			return rule, 0, posix.EINVAL
+		}
+		return rule, 0, nil
+	}
+	names := make([]string, len(regions))
+	for i, r := range regions {
+		id, err := p.partitionOf(r)
+		if err != nil {
+			return rule, 0, err
+		}
+		names[i], rule.Spread = string(r), append(rule.Spread, id)
+	}
+	rule.Region, target = strings.Join(names, ","), rule.Spread[0]
+	if where.Region != "" {
+		rule.Region = string(where.Region)
+		target, err = p.partitionOf(where.Region)
+	}
+	return rule, target, err
+}
+
+// partitionOf returns the partition of a region.
+func (p *Placing) partitionOf(r topology.Region) (uint16, error) {
+	if r == Global {
+		return 0, nil
+	}
+	for i := range p.cfg.Cluster.Partitions {
+		if of := &p.cfg.Cluster.Partitions[i]; of.Region == r && r != "" {
+			return of.ID, nil
+		}
+	}
+	return 0, posix.EINVAL
+}
+
+// Placements returns the table of all placements.
+func (p *Placing) Placements(ctx context.Context) ([]meta.Placement, error) {
+	ctx, cancel := p.router.Operation(ctx)
+	defer cancel()
+	var all []meta.Placement
+	for after := posix.Ino(0); ; {
+		a, err := p.router.Query(ctx, &meta.Command{Op: meta.OpRules, Ino: after}, route.Partition(table))
+		if err != nil {
+			return nil, err
+		}
+		page, err := meta.DecodePlacements(a.Data)
+		if err != nil {
+			return nil, p.outcome(fmt.Errorf("partition %d: %w", table, err))
+		}
+		if len(page) == 0 {
+			return all, nil
+		}
+		all, after = append(all, page...), page[len(page)-1].Dir
+	}
+}
+
+// Move moves one inode with all it holds to another partition. Its number and its names stay. EFBIG if that
+// is too much for one command.
+func (p *Placing) Move(ctx context.Context, ino posix.Ino, target uint16) (posix.Attr, error) {
+	if err := p.has(target); err != nil {
+		return posix.Attr{}, err
+	}
+	cmd := &meta.Command{Op: meta.OpMove, Child: ino, Target: target}
+	r, _, err := p.names.settle(ctx, func(ctx context.Context, _ bool) (plan, error) {
+		a, err := p.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
+		if err != nil || a.Partition == target {
+			return plan{done: &a.Result}, err
+		}
+		return plan{cmd: cmd, to: route.Parties(a.Partition, target, ino.Partition())}, nil
+	})
+	return r.Attr, err
+}

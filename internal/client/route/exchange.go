@@ -1,0 +1,90 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client/notice"
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// exchanger sends requests to replicas, and learns from their vectors.
+type exchanger struct {
+	caller    Caller
+	notices   *notice.Log
+	clock     vectorClock
+	suspended atomic.Bool // nothing may be sent
+}
+
+// errSuspended says that another router goes on with the sessions of this one.
+var errSuspended = errors.New("the client is suspended")
+
+// send sends a request to one replica, and waits for the reply for as long as patience says.
+func (x *exchanger) send(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, err := x.caller.Call(ctx, to, request.Append(nil))
+	if err != nil {
+		return ask.Reply{}, err
+	}
+	reply, err := ask.DecodeReply(answer)
+	if err != nil {
+		return ask.Reply{}, err
+	}
+	x.clock.merge(reply.Vector)
+	return reply, nil
+}
+
+// How long one replica is waited for before the next is asked too. It doubles with each round over all of
+// them, so that retries do not bury a cluster that is merely slow.
+const (
+	firstPatience = 2 * time.Second
+	maxPatience   = 16 * time.Second
+)
+
+// Pauses between rounds over all replicas; the actual one is between half of it and all.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
+
+// exchange asks the replicas of p, the nearest first, until one answers or ctx ends. build makes the request
+// anew for each try. doubt says that a replica may have begun to execute a try that got no answer.
+func (p *partition) exchange(ctx context.Context, c class, build func() ask.Request) (reply ask.Reply, doubt bool, err error) {
+	patience, wait := firstPatience, firstPause
+	for {
+		replicas := p.replicas.Load()
+		for _, i := range replicas.order(c) {
+			if p.net.suspended.Load() {
+				return ask.Reply{}, doubt, errSuspended
+			}
+			request := build()
+			reply, err := p.net.send(ctx, replicas.all[i].Process, &request, patience)
+			switch {
+			case err == nil && reply.Status != ask.Overloaded:
+				replicas.answered(i, c)
+				return reply, doubt, nil
+			case ctx.Err() != nil:
+				return ask.Reply{}, true, ctx.Err()
+			}
+			replicas.failed(i, c, err)
+			if err != nil {
+				doubt = true
+				p.net.notices.Debug("a replica does not answer: asking the next",
+					"partition", p.id, "server", replicas.all[i].Server, "error", err)
+			}
+		}
+		p.net.notices.Rarely(fmt.Sprintf("partition %d", p.id),
+			"no replica of a partition answers: trying on; check that its servers run and can be reached, and whether they are overloaded",
+			"partition", p.id, "path", p.path)
+		if err := pause.Between(ctx, wait/2, wait); err != nil {
+			return ask.Reply{}, doubt, err
+		}
+		patience, wait = min(2*patience, maxPatience), min(2*wait, maxPause)
+	}
+}

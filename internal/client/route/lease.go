@@ -1,0 +1,107 @@
+package route
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Session opens the client's session in a partition, if it has none, and returns its number. A new session is
+// opened once a quorum of the partition has ordered it: the partition takes updates.
+func (r *Router) Session(ctx context.Context, partition uint16) (uint64, error) {
+	p, err := r.partition(partition)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := r.Operation(ctx)
+	defer cancel()
+	s, err := p.open(ctx)
+	if err != nil {
+		return 0, r.Outcome(err)
+	}
+	return s.id, nil
+}
+
+// HasSession reports whether the client has a session in a partition, as far as it knows.
+func (r *Router) HasSession(partition uint16) bool {
+	p, err := r.partition(partition)
+	return err == nil && p.session() != nil
+}
+
+// Renew tells a partition which inodes are held, and returns once the partition has ordered it. A session is
+// opened if there is none. ESTALE if the session has expired.
+func (r *Router) Renew(ctx context.Context, partition uint16) error {
+	p, err := r.partition(partition)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := r.Operation(ctx)
+	defer cancel()
+	s, err := p.open(ctx)
+	if err == nil {
+		err = p.renew(ctx, s)
+	}
+	return r.Outcome(err)
+}
+
+// renewSessions renews the sessions of all partitions during a lifetime, each on its own: a partition that is
+// cut off does not delay the others. atOnce says that they were not renewed for a while.
+func (r *Router) renewSessions(life context.Context, atOnce bool) {
+	ticker := time.NewTicker(r.cfg.Renew)
+	defer ticker.Stop()
+	for ; ; atOnce = true {
+		if atOnce {
+			r.keepAll(life)
+		}
+		select {
+		case <-life.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *Router) keepAll(life context.Context) {
+	ctx, cancel := context.WithTimeout(life, r.cfg.Renew)
+	defer cancel()
+	var round sync.WaitGroup
+	for _, p := range r.partitions {
+		round.Go(func() { p.keep(ctx) })
+	}
+	round.Wait()
+}
+
+// keep renews the session in p, or opens one if there is none and inodes are held. A renewal that fails is
+// tried again in the next round.
+func (p *partition) keep(ctx context.Context) {
+	s := p.session()
+	if s == nil && p.holdsAny() {
+		_, _ = p.open(ctx) // logged where it fails
+		return
+	}
+	if s != nil && p.renew(ctx, s) == posix.ESTALE {
+		_, _ = p.open(ctx)
+	}
+}
+
+// renew tells p which inodes are held. ESTALE if the session is gone.
+func (p *partition) renew(ctx context.Context, s *session) error {
+	vector := p.net.clock.snapshot() // before held: see "Why C5 holds"
+	held, horizon := p.heldForRenewal(), s.horizon()
+	reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
+		return ask.Request{Kind: ask.RenewSession, Session: s.id, Vector: vector, Held: held, Horizon: horizon}
+	})
+	switch {
+	case err != nil:
+		return err
+	case reply.Status == ask.UnknownSession:
+		p.lost(s)
+		return posix.ESTALE
+	case reply.Status != ask.Answered:
+		return p.refused(&reply)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package route
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// partition is one partition with the client's session in it.
+type partition struct {
+	id       uint16
+	path     string
+	cluster  []byte // the cluster's identity
+	net      *exchanger
+	replicas atomic.Pointer[replicas]
+	counts   counts
+
+	opening chan struct{} // holds one token while a session is being opened
+
+	mu       sync.Mutex
+	current  *session          // GUARDED_BY mu; nil: none is known to be open
+	held     map[posix.Ino]int // GUARDED_BY mu; how often each inode is held, at least once
+	renewals uint64            // GUARDED_BY mu; how often held was read for a renewal
+}
+
+func newPartition(cfg *Config, p *topology.Partition, net *exchanger) *partition {
+	made := &partition{
+		id: p.ID, path: p.Path, cluster: cfg.Cluster.Identity(), net: net,
+		opening: make(chan struct{}, 1), held: map[posix.Ino]int{},
+	}
+	made.replicas.Store(newReplicas(cfg.Region, p.Replicas))
+	return made
+}
+
+func (p *partition) session() *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current
+}
+
+func (p *partition) setSession(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = s
+}
+
+// forget drops s if it is the current session, and reports whether it was.
+func (p *partition) forget(s *session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current != s {
+		return false
+	}
+	p.current = nil
+	return true
+}
+
+// open returns the session in p, and opens one if there is none.
+func (p *partition) open(ctx context.Context) (*session, error) {
+	if s := p.session(); s != nil {
+		return s, nil
+	}
+	select {
+	case p.opening <- struct{}{}:
+		defer func() { <-p.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s := p.session(); s != nil {
+		return s, nil
+	}
+	s, err := p.openNew(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.setSession(s)
+	if p.holdsAny() {
+		// The last session was lost: claim what is still open before it is reaped.
+		err = p.renew(ctx, s)
+	}
+	return s, err
+}
+
+// openNew opens a new session in p. A session that was opened without an answer, and has ended meanwhile, is
+// never opened again.
+func (p *partition) openNew(ctx context.Context) (*session, error) {
+	for {
+		s := newSession()
+		reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
+			return ask.Request{Kind: ask.OpenSession, Session: s.id, Vector: p.net.clock.snapshot(), Command: p.cluster}
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case reply.Status == ask.Answered:
+			return s, nil
+		case reply.Status != ask.UnknownSession:
+			return nil, p.refused(&reply)
+		}
+	}
+}
+
+// refused logs a reply that only a replica of another version gives.
+func (p *partition) refused(reply *ask.Reply) error {
+	p.net.notices.Rarely("refused", "a replica refuses a request: client and servers are probably of different versions",
+		"partition", p.id, "status", reply.Status, "reason", string(reply.Result))
+	return fmt.Errorf("refused by partition %d: %w", p.id, posix.EIO)
+}
+
+// lost drops a session that the replicas do not know any more.
+func (p *partition) lost(s *session) {
+	if p.forget(s) {
+		p.net.notices.Warn("a session expired: this client was cut off from a partition for longer than the lease; the locks it had on files are lost, and files that were removed while open here may be gone",
+			"partition", p.id, "path", p.path)
+	}
+}
+
+// close ends the session in p.
+func (p *partition) close(ctx context.Context) {
+	s := p.session()
+	if s == nil {
+		return
+	}
+	_, _, err := p.exchange(ctx, ordering, func() ask.Request {
+		return ask.Request{Kind: ask.CloseSession, Session: s.id, Vector: p.net.clock.snapshot()}
+	})
+	if err != nil {
+		p.net.notices.Debug("a session could not be closed: it ends with its lease", "partition", p.id, "error", err)
+	}
+	p.forget(s)
+}

@@ -1,0 +1,60 @@
+package route
+
+import (
+	"context"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Query has a replica answer a command that only reads.
+func (r *Router) Query(ctx context.Context, cmd *meta.Command, to Target) (Answer, error) {
+	ctx, cancel := r.Operation(ctx)
+	defer cancel()
+	to.fresh = to.fresh || r.cfg.Linearizable
+	command := cmd.Append(nil)
+	a, err := r.search(ctx, to, func(p *partition) (Answer, error) { return p.query(ctx, command, to) })
+	return a, r.Outcome(err)
+}
+
+func (p *partition) query(ctx context.Context, command []byte, to Target) (Answer, error) {
+	class := reading
+	if to.fresh {
+		class = ordering // a quorum says what is newest
+	}
+	var session uint64
+	if s := p.session(); s != nil && to.named {
+		session = s.id
+	}
+	began, before := time.Now(), p.net.clock.of(p.id)
+	reply, _, err := p.exchange(ctx, class, func() ask.Request {
+		return ask.Request{
+			Kind: ask.Query, Session: session, Vector: p.net.clock.snapshot(), Fresh: to.fresh, Command: command,
+		}
+	})
+	if err != nil {
+		return Answer{Partition: p.id}, err
+	}
+	p.counts.queries.Observe(time.Since(began))
+	a, err := p.answer(&reply)
+	a.Session, a.AsOf = session, ask.Seen{Count: a.Seen.Count, Cross: before.Cross}
+	return a, err
+}
+
+// answer reads the reply to a command.
+func (p *partition) answer(reply *ask.Reply) (Answer, error) {
+	a := Answer{Partition: p.id, Seen: reply.Vector.Of(p.id)}
+	if reply.Status != ask.Answered {
+		return a, p.refused(reply)
+	}
+	result, err := meta.DecodeResult(reply.Result)
+	if err != nil {
+		p.net.notices.Rarely("result", "a replica's answer does not decode: client and servers are probably of different versions",
+			"partition", p.id, "error", err)
+		return a, posix.EIO
+	}
+	a.Result = result
+	return a, result.Code.Err()
+}

@@ -1,0 +1,185 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/client/notice"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Caller calls processes: a transport's endpoint. Neither side changes the request or the reply afterwards.
+type Caller interface {
+	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
+}
+
+// Config of a Router. All fields but the bools must be set.
+type Config struct {
+	Cluster      *topology.Cluster // as it is now: see SetCluster
+	Region       topology.Region   // where the client is: replicas near it are asked first
+	Caller       Caller
+	Linearizable bool          // all queries are fresh (C3)
+	Timeout      time.Duration // of one call, with Hard: see C6
+	Hard         bool          // calls wait until the replicas answer, however long that takes (C6)
+	Renew        time.Duration // between renewals of sessions: well below the lease of the replicas
+	Notices      *notice.Log
+}
+
+// Router sends the commands of one client. All its methods may be called concurrently. It owns one goroutine,
+// which renews sessions.
+type Router struct {
+	cfg        Config
+	cluster    atomic.Pointer[topology.Cluster] // the newest
+	partitions []*partition                     // by id
+	net        *exchanger
+	hints      hints
+
+	lives   atomic.Pointer[lifetime]
+	running sync.WaitGroup
+}
+
+// lifetime is the time from New, or Resume, to Suspend or Close.
+type lifetime struct {
+	context.Context
+	end context.CancelFunc
+}
+
+// New makes a router, which goes on with the sessions in a state; nil: it begins anew. It sends nothing
+// before the first command, unless there are sessions.
+func New(cfg Config, from *State) (*Router, error) {
+	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices}, hints: newHints()}
+	r.net.clock.partitions = len(cfg.Cluster.Partitions)
+	r.cluster.Store(cfg.Cluster)
+	for i := range cfg.Cluster.Partitions {
+		r.partitions = append(r.partitions, newPartition(&cfg, &cfg.Cluster.Partitions[i], r.net))
+	}
+	if err := r.adopt(from); err != nil {
+		return nil, err
+	}
+	r.start(from != nil)
+	return r, nil
+}
+
+// start begins a lifetime. resumed says that the sessions were not renewed for a while.
+func (r *Router) start(resumed bool) {
+	life := r.begin(context.Background())
+	r.running.Go(func() { r.renewSessions(life, resumed) })
+}
+
+func (r *Router) begin(parent context.Context) *lifetime {
+	l := &lifetime{}
+	l.Context, l.end = context.WithCancel(parent)
+	r.lives.Store(l)
+	return l
+}
+
+// life returns the present, or last, lifetime.
+func (r *Router) life() context.Context { return r.lives.Load() }
+
+// Go runs f in the background. Suspend and Close end its context and wait for it.
+func (r *Router) Go(f func(life context.Context)) {
+	life := r.life()
+	r.running.Go(func() { f(life) })
+}
+
+// Suspend stops the router without ending its sessions. Nothing is sent afterwards: calls fail with EIO,
+// until Resume. None should be running: the outcome of an update that is given up is not known.
+func (r *Router) Suspend() {
+	r.net.suspended.Store(true)
+	r.lives.Load().end()
+	r.running.Wait()
+}
+
+// Resume undoes Suspend. Another router may have gone on for a while with the State, but must have stopped.
+func (r *Router) Resume() {
+	for _, p := range r.partitions {
+		if s := p.session(); s != nil {
+			s.skip()
+		}
+	}
+	r.net.suspended.Store(false)
+	r.start(true)
+}
+
+// Close ends the sessions, within ctx, unless the router is suspended. No other call may be running or begin.
+// For each partition with a session, last is called before that session ends; it may send commands.
+func (r *Router) Close(ctx context.Context, last func(ctx context.Context, partition uint16)) {
+	if r.life().Err() != nil {
+		return
+	}
+	r.lives.Load().end()
+	r.running.Wait()
+	ending := r.begin(ctx)
+	defer ending.end()
+	var all sync.WaitGroup
+	for _, p := range r.partitions {
+		if s := p.session(); s != nil {
+			all.Go(func() {
+				last(ending, p.id)
+				p.close(ending)
+			})
+		}
+	}
+	all.Wait()
+}
+
+// Operation bounds an operation that consists of several calls as if it were one (C6).
+func (r *Router) Operation(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.cfg.Hard {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, r.cfg.Timeout)
+}
+
+// ErrAbandoned as the cause of a context's end says that no caller waits for the outcome any more: an update
+// that was multicast ends at once, too.
+var ErrAbandoned = errors.New("nobody waits for the outcome")
+
+// outcomeTime returns the context in which the outcome of an update is awaited that was begun in ctx. Only
+// the deadline of ctx counts; if ctx has none, its end counts after one timeout (C6).
+func (r *Router) outcomeTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	var waiting context.Context
+	var end context.CancelFunc
+	deadline, bounded := ctx.Deadline()
+	if bounded {
+		waiting, end = context.WithDeadline(r.life(), deadline)
+	} else {
+		waiting, end = context.WithCancel(r.life())
+	}
+	unlink := context.AfterFunc(ctx, func() {
+		switch {
+		case context.Cause(ctx) == ErrAbandoned:
+			end()
+		case !bounded:
+			timer := time.AfterFunc(r.cfg.Timeout, end)
+			context.AfterFunc(waiting, func() { timer.Stop() })
+		}
+	})
+	return waiting, func() {
+		unlink()
+		end()
+	}
+}
+
+// Outcome makes a posix.Code of every error (C1).
+func (r *Router) Outcome(err error) error {
+	var code posix.Code
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &code):
+		return code
+	case r.life().Err() != nil || errors.Is(err, errSuspended):
+		return posix.EIO
+	case errors.Is(err, context.Canceled):
+		return posix.EINTR
+	case errors.Is(err, context.DeadlineExceeded):
+		return posix.ETIMEDOUT
+	}
+	return posix.EIO
+}

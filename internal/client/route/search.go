@@ -1,0 +1,142 @@
+package route
+
+import (
+	"context"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/recent"
+)
+
+// maxLocations bounds the inodes whose partition is remembered.
+const maxLocations = 1 << 16
+
+// hints are the partitions of inodes that are, or were believed to be, away from their home. All of it may be
+// wrong: the partitions know better and say so.
+type hints struct {
+	*recent.Map[posix.Ino, uint16]
+}
+
+func newHints() hints { return hints{recent.New[posix.Ino, uint16](maxLocations)} }
+
+// Learn remembers that an inode is in a partition.
+func (r *Router) Learn(ino posix.Ino, partition uint16) {
+	// Of an inode at home only what contradicts it is worth remembering.
+	if _, known := r.hints.Get(ino); known || partition != ino.Partition() {
+		r.hints.Put(ino, partition)
+	}
+}
+
+// Suggest is Learn from hearsay: it counts only if nothing is known.
+func (r *Router) Suggest(ino posix.Ino, partition uint16) {
+	if _, known := r.hints.Get(ino); !known {
+		r.Learn(ino, partition)
+	}
+}
+
+// At returns the partition where an inode is, as far as is known here: ESTALE if the cluster has no such
+// partition.
+func (r *Router) At(ino posix.Ino) (uint16, error) {
+	id, known := r.hints.Get(ino)
+	if !known {
+		id = ino.Partition()
+	}
+	_, err := r.partition(id)
+	return id, err
+}
+
+// partition returns a partition by its number: ESTALE if the cluster has none.
+func (r *Router) partition(id uint16) (*partition, error) {
+	if int(id) < len(r.partitions) {
+		return r.partitions[id], nil
+	}
+	return nil, posix.ESTALE
+}
+
+// home returns the partition that has made an inode and knows who holds it.
+func (r *Router) home(ino posix.Ino) (*partition, error) { return r.partition(ino.Partition()) }
+
+// MaxGone bounds how often an inode is looked for again that is not where it should be: it is on its way.
+const MaxGone = 5
+
+// Pauses of a Backoff. The actual pause is between half of it and all.
+const (
+	firstRetry = 10 * time.Millisecond
+	maxRetry   = time.Second
+)
+
+// Backoff paces the tries of a command to something that another command is changing. The zero value is
+// ready.
+type Backoff struct {
+	wait time.Duration // the last pause
+}
+
+// Rest pauses: each time longer, at most about a second. It returns the error of ctx if ctx ends first.
+func (b *Backoff) Rest(ctx context.Context) error {
+	b.wait = min(max(2*b.wait, firstRetry), maxRetry)
+	return pause.Between(ctx, b.wait/2, b.wait)
+}
+
+// search tries a command at the partition of a target. If the target is an inode, it goes on until it has
+// found the inode's partition.
+func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (Answer, error)) (Answer, error) {
+	if to.ino == 0 {
+		p, err := r.partition(to.partition)
+		if err != nil {
+			return Answer{Partition: to.partition}, err
+		}
+		return try(p)
+	}
+	at, err := r.At(to.ino)
+	if err != nil {
+		return Answer{Partition: at}, err
+	}
+	s := search{router: r, ino: to.ino, p: r.partitions[at]}
+	for {
+		a, err := try(s.p)
+		if again, err := s.goesOn(ctx, &a, err); !again {
+			return a, err
+		}
+	}
+}
+
+// search is the way of one command to the partition that has an inode.
+type search struct {
+	router *Router
+	ino    posix.Ino
+	p      *partition // to ask now
+	gone   int        // how often the inode was not where it was believed to be
+	pace   Backoff
+}
+
+// goesOn looks at the answer of s.p, and reports whether to try again where s.p is now. If not, the error is
+// that of the command.
+func (s *search) goesOn(ctx context.Context, a *Answer, err error) (bool, error) {
+	switch {
+	case err == nil:
+		s.router.Learn(s.ino, s.p.id)
+		return false, nil
+	case err == posix.ESTALE && s.p.id != s.ino.Partition() && s.gone < MaxGone:
+		s.gone++
+		return s.turn(s.ino.Partition())
+	case err == posix.EREMOTE && a.Attr.Ino == s.ino && a.Number != uint64(s.p.id):
+		if s.gone > 1 {
+			if err := s.pace.Rest(ctx); err != nil {
+				return false, err
+			}
+		}
+		return s.turn(uint16(a.Number))
+	case err == posix.EREMOTE: // a command of several partitions has it, and is not decided
+		err = s.pace.Rest(ctx)
+		return err == nil, err
+	}
+	return false, err
+}
+
+// turn makes another partition the one to ask.
+func (s *search) turn(to uint16) (again bool, err error) {
+	s.router.Learn(s.ino, to)
+	s.p, err = s.router.partition(to)
+	return err == nil, err
+}

@@ -1,0 +1,130 @@
+package route
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// State is what another router needs to go on with the sessions of one.
+type State struct {
+	Seen string // the vector, as ask.Vector.Token returns it
+	// Running says that the router may have done more since. A router that goes on does not use a number that
+	// may have been used.
+	Running    bool
+	Partitions []PartitionState // those with a session or held inodes, by id
+}
+
+// PartitionState is the part of a State about one partition.
+type PartitionState struct {
+	ID      uint16            `json:"id"`
+	Session *SessionState     `json:"session,omitempty"`
+	Held    map[posix.Ino]int `json:"held,omitempty"` // how often each inode is held
+}
+
+// SessionState is where the numbers of a session stand.
+type SessionState struct {
+	ID     uint64 `json:"id"`
+	Last   uint64 `json:"last"`   // the number of the last update
+	Blocks uint64 `json:"blocks"` // the counter of the last block
+}
+
+// maxNumber bounds the numbers of updates and blocks in a state. No session gets there.
+const maxNumber = 1 << 62
+
+// Validate returns an error that names the value that is out of range.
+func (s *PartitionState) Validate() error {
+	if len(s.Held) > ask.MaxHeld {
+		return fmt.Errorf("%d open inodes: at most %d", len(s.Held), ask.MaxHeld)
+	}
+	for ino, count := range s.Held {
+		if count < 1 || ino.Partition() != s.ID {
+			return fmt.Errorf("inode %v is open %d times", ino, count)
+		}
+	}
+	of := s.Session
+	if of != nil && (of.ID == 0 || of.ID >= 1<<48 || of.Last > maxNumber || of.Blocks > maxNumber) {
+		return fmt.Errorf("session %d, update %d, block %d", of.ID, of.Last, of.Blocks)
+	}
+	return nil
+}
+
+// State returns the state of one partition. Vector must be called after it: it covers what the state is
+// about.
+func (r *Router) State(partition uint16) PartitionState {
+	p := r.partitions[partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := PartitionState{ID: p.id, Held: maps.Clone(p.held)}
+	if p.current != nil {
+		s.Session = p.current.state()
+	}
+	return s
+}
+
+func (s *session) state() *SessionState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &SessionState{ID: s.id, Last: s.last, Blocks: s.lastBlock}
+}
+
+// adopt goes on with a state; nil: there is none.
+func (r *Router) adopt(s *State) error {
+	if s == nil {
+		return nil
+	}
+	seen, err := ask.ParseToken(s.Seen)
+	if err != nil || len(seen) > len(r.partitions) {
+		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w",
+			len(seen), len(r.partitions), cmp.Or[error](err, posix.EINVAL))
+	}
+	r.Observe(seen)
+	for i := range s.Partitions {
+		of := &s.Partitions[i]
+		p, err := r.partition(of.ID)
+		if err != nil {
+			return fmt.Errorf("client: the state to resume has partition %d, the cluster has not: mount the same cluster", of.ID)
+		}
+		p.adopt(of, s.Running)
+	}
+	return nil
+}
+
+// adopt goes on with a state. running says that the client of the state may have gone on, too.
+func (p *partition) adopt(s *PartitionState, running bool) {
+	if s.Held != nil {
+		p.held = maps.Clone(s.Held)
+	}
+	if s.Session == nil {
+		return
+	}
+	p.current = s.Session.session()
+	if running {
+		p.current.skip()
+	}
+}
+
+// session makes a session that goes on. What had not ended never will.
+func (s *SessionState) session() *session {
+	return &session{
+		id: s.ID, last: s.Last, done: s.Last, ended: map[uint64]struct{}{}, lastBlock: s.Blocks, undecided: map[uint64]struct{}{},
+	}
+}
+
+// skipped numbers of updates and blocks are far more than may have been used without anybody knowing.
+const skipped = 1 << 32
+
+// skip leaves out all numbers that another client may have used for this session. What it has begun and not
+// ended is never executed once that was said to the replicas, and its blocks are garbage.
+func (s *session) skip() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last += skipped
+	s.done = s.last
+	clear(s.ended)
+	s.lastBlock += skipped
+	clear(s.undecided)
+}

@@ -1,0 +1,99 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Update has a command executed, at most once (C2). A session is opened where there is none.
+func (r *Router) Update(ctx context.Context, cmd *meta.Command, to Target) (Answer, error) {
+	ctx, cancel := r.Operation(ctx)
+	defer cancel()
+	a, err := r.search(ctx, to, func(p *partition) (Answer, error) { return r.update(ctx, p, cmd, to) })
+	return a, r.Outcome(err)
+}
+
+// Build makes the command of an update for the partition at, where its inode is believed to be. The command
+// may be bound to a session, by its number; 0: to none (Target.Under).
+type Build func(at uint16) (cmd *meta.Command, session uint64, err error)
+
+// UpdateBuilt is Update of a command to an inode that depends on the partition where the inode is. An error
+// of build ends it and is returned as it is.
+func (r *Router) UpdateBuilt(ctx context.Context, ino posix.Ino, build Build) (Answer, error) {
+	ctx, cancel := r.Operation(ctx)
+	defer cancel()
+	var failed error
+	a, err := r.search(ctx, Inode(ino), func(p *partition) (Answer, error) {
+		cmd, session, err := build(p.id)
+		if err != nil {
+			failed = err
+			return Answer{Partition: p.id}, errNotBuilt
+		}
+		return r.update(ctx, p, cmd, Partition(p.id).Under(session))
+	})
+	if failed != nil {
+		return a, failed
+	}
+	return a, r.Outcome(err)
+}
+
+// errNotBuilt ends the search of an update whose command cannot be built.
+var errNotBuilt = errors.New("the command cannot be built")
+
+// update executes cmd through p, wherever its inodes are.
+func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to Target) (Answer, error) {
+	command := cmd.Append(nil)
+	for {
+		s, err := p.open(ctx)
+		if err != nil {
+			return Answer{Partition: p.id}, err
+		}
+		if to.session != 0 && to.session != s.id {
+			return Answer{Partition: p.id}, posix.EREMOTE
+		}
+		seq, err := s.begin(ctx)
+		if err != nil {
+			return Answer{Partition: p.id}, err
+		}
+		waiting, cancel := r.outcomeTime(ctx)
+		reply, doubt, err := p.multicast(waiting, s, seq, ask.Request{Dest: to.parties, Command: command})
+		cancel()
+		if err != nil {
+			return Answer{Partition: p.id}, err
+		}
+		if reply.Status != ask.UnknownSession {
+			return p.answer(&reply)
+		}
+		// The session expired, and with it the memory of what was executed under it.
+		p.lost(s)
+		if doubt {
+			p.net.notices.Rarely("doubt", "an update failed although it may have been executed: its session expired while no replica answered",
+				"partition", p.id)
+			return Answer{Partition: p.id}, posix.EIO
+		}
+	}
+}
+
+// multicast sends an update under a number of s until it is answered. From here on only the deadline of the
+// operation counts, not its context (C6): what was sent once may be executed.
+func (p *partition) multicast(ctx context.Context, s *session, seq uint64, update ask.Request) (ask.Reply, bool, error) {
+	defer s.finish(seq)
+	began := time.Now()
+	reply, doubt, err := p.exchange(ctx, ordering, func() ask.Request {
+		update.Kind, update.Session, update.Seq, update.Done = ask.Update, s.id, seq, s.finished()
+		update.Vector = p.net.clock.snapshot()
+		return update
+	})
+	switch {
+	case err == nil:
+		p.counts.update(len(update.Dest)).Observe(time.Since(began))
+	case errors.Is(err, context.Canceled):
+		err = context.DeadlineExceeded // not EINTR: it may have been executed
+	}
+	return reply, doubt, err
+}
