@@ -102,20 +102,15 @@ func (n *Names) openThere(ctx context.Context, cmd *meta.Command, ino posix.Ino)
 	return attr, err
 }
 
-// noteMade remembers what was made, or found, if it is in another partition than its name.
+// noteMade remembers what was made, or found.
 func (n *Names) noteMade(at Name, made *meta.Result) {
 	n.router.Suggest(made.Attr.Ino, uint16(made.Number))
-	dir, err := n.router.At(at.Dir)
-	if err == nil && made.Number != uint64(dir) {
-		n.foreign.Put(at, made.Attr.Ino)
-		return
-	}
-	n.foreign.Drop(at)
+	n.note(at, &made.Attr)
 }
 
 // Link gives ino another name.
 func (n *Names) Link(ctx context.Context, cred posix.Cred, ino posix.Ino, to Name) (posix.Attr, error) {
-	r, sent, err := n.settle(ctx, func(ctx context.Context, look bool) (plan, error) {
+	r, _, err := n.settle(ctx, func(ctx context.Context, look bool) (plan, error) {
 		cmd := &meta.Command{Op: meta.OpLink, Cred: cred, Ino: ino, NewParent: to.Dir, NewName: to.Name}
 		if look {
 			if err := n.find(ctx, to.Dir, ino); err != nil {
@@ -133,10 +128,10 @@ func (n *Names) Link(ctx context.Context, cred posix.Cred, ino posix.Ino, to Nam
 		if child != dir {
 			cmd.Child = ino
 		}
-		return plan{cmd: cmd, to: route.Parties(dir, child)}, nil
+		return plan{cmd: cmd, to: route.Among(dir, child)}, nil
 	})
-	if err == nil && sent.cmd.Child != 0 {
-		n.foreign.Put(to, ino)
+	if err == nil {
+		n.note(to, &r.Attr)
 	}
 	return r.Attr, err
 }
@@ -168,10 +163,10 @@ func (n *Names) remove(ctx context.Context, cmd meta.Command) error {
 			return plan{cmd: &cmd, to: route.Partition(found.dir)}, nil
 		}
 		cmd.Child = found.child.Ino
-		return plan{cmd: &cmd, to: route.Parties(found.dir, found.at)}, nil
+		return plan{cmd: &cmd, to: route.Among(found.dir, found.at)}, nil
 	})
 	if err == nil {
-		n.foreign.Drop(at)
+		n.note(at, &posix.Attr{})
 	}
 	return err
 }

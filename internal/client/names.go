@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -16,23 +14,23 @@ import (
 // What a client remembers of the tree, each in number. All of it may be wrong: the partitions know better
 // and say so.
 const (
-	maxForeign = 1 << 14 // names of inodes in another partition than their directory
-	maxRules   = 1 << 12 // directories with a placement rule
+	maxSightings = 1 << 14 // names
+	maxRules     = 1 << 12 // directories with a placement rule
 )
 
 // Names are the operations on names: they look them up, make and remove them.
 type Names struct {
 	common
-	stock   *stock
-	copier  *Copier
-	foreign *recent.Map[Name, posix.Ino]    // what names name in another partition
-	rules   *recent.Map[posix.Ino, placing] // of directories that have a rule
+	stock  *stock
+	copier *Copier
+	seen   *recent.Map[Name, sighting]     // what names named when this client met them last
+	rules  *recent.Map[posix.Ino, placing] // of directories that have a rule
 }
 
 func newNames(c common, copier *Copier) *Names {
 	return &Names{
 		common: c, stock: newStock(c), copier: copier,
-		foreign: recent.New[Name, posix.Ino](maxForeign), rules: recent.New[posix.Ino, placing](maxRules),
+		seen: recent.New[Name, sighting](maxSightings), rules: recent.New[posix.Ino, placing](maxRules),
 	}
 }
 
@@ -90,10 +88,23 @@ func versionOf(partition uint16, seen ask.Seen) uint64 {
 	return (seen.Count<<16 | uint64(partition)) ^ uint64(seen.Cross.Final)*spread
 }
 
+// sighting is what a name named.
+type sighting struct {
+	ino   posix.Ino // 0: nothing
+	mode  posix.Mode
+	nlink uint32
+}
+
+// note remembers what a name names: nothing if child is zero.
+func (n *Names) note(at Name, child *posix.Attr) {
+	n.seen.Put(at, sighting{child.Ino, child.Mode, child.Nlink})
+}
+
 // named is what a name names, and the partitions of both.
 type named struct {
 	dir   uint16
-	child posix.Attr // zero: nothing
+	known bool       // child is what it names, or named
+	child posix.Attr // zero: nothing; of one that is only remembered, Ino, Mode and Nlink are set
 	at    uint16     // of child
 }
 
@@ -106,21 +117,21 @@ func (n *Names) look(ctx context.Context, at Name) (named, error) {
 		a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpLookup, Ino: at.Dir, Name: at.Name}, route.Inode(at.Dir))
 		if err != nil {
 			if err == posix.ENOENT {
-				n.foreign.Drop(at)
+				n.note(at, &posix.Attr{})
 			}
-			return named{dir: a.Partition}, err
+			return named{dir: a.Partition, known: err == posix.ENOENT}, err
 		}
 		child := a.Attr
 		if child.Nlink > 0 {
 			n.router.Learn(child.Ino, a.Partition)
-			n.foreign.Drop(at)
-			return named{a.Partition, child, a.Partition}, nil
+			n.note(at, &child)
+			return named{a.Partition, true, child, a.Partition}, nil
 		}
 		n.router.Suggest(child.Ino, uint16(a.Number))
-		n.foreign.Put(at, child.Ino)
 		there, err := n.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: child.Ino}, route.Inode(child.Ino))
 		if err == nil {
-			return named{a.Partition, there.Attr, there.Partition}, nil
+			n.note(at, &there.Attr)
+			return named{a.Partition, true, there.Attr, there.Partition}, nil
 		}
 		if !errors.Is(err, posix.ESTALE) || try == maxRereads {
 			return named{}, err
@@ -129,16 +140,17 @@ func (n *Names) look(ctx context.Context, at Name) (named, error) {
 	}
 }
 
-// remembered is look without asking: by what look found before.
-func (n *Names) remembered(at Name) (known named, err error) {
-	if known.dir, err = n.router.At(at.Dir); err != nil {
-		return known, err
+// remembered is look without asking: by what the client met before.
+func (n *Names) remembered(at Name) (found named, err error) {
+	if found.dir, err = n.router.At(at.Dir); err != nil {
+		return found, err
 	}
-	if child, ok := n.foreign.Get(at); ok {
-		known.child.Ino = child
-		known.at, err = n.router.At(child)
+	var s sighting
+	if s, found.known = n.seen.Get(at); s.ino != 0 {
+		found.child = posix.Attr{Ino: s.ino, Mode: s.mode, Nlink: s.nlink}
+		found.at, err = n.router.At(s.ino)
 	}
-	return known, err
+	return found, err
 }
 
 // find finds out where inodes are.
@@ -149,22 +161,6 @@ func (n *Names) find(ctx context.Context, inodes ...posix.Ino) error {
 		}
 	}
 	return nil
-}
-
-// lookBoth looks at two names, of which the second may name nothing.
-func (n *Names) lookBoth(ctx context.Context, from, to Name) (source, target named, err error) {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		source, err = n.look(ctx, from)
-		return err
-	})
-	g.Go(func() (err error) {
-		if target, err = n.look(ctx, to); err == posix.ENOENT {
-			err = nil
-		}
-		return err
-	})
-	return source, target, g.Wait()
 }
 
 // placing is all that a directory has to say of what is made in it.

@@ -48,7 +48,7 @@ func (p *Placing) Place(ctx context.Context, cred posix.Cred, dir posix.Ino, whe
 			}
 		}
 		at, err := p.router.At(dir)
-		return plan{cmd: cmd, to: route.Parties(at, table)}, err
+		return plan{cmd: cmd, to: route.Among(at, table)}, err
 	})
 	return err
 }
@@ -124,13 +124,5 @@ func (p *Placing) Move(ctx context.Context, ino posix.Ino, target uint16) (posix
 	if err := p.has(target); err != nil {
 		return posix.Attr{}, err
 	}
-	cmd := &meta.Command{Op: meta.OpMove, Child: ino, Target: target}
-	r, _, err := p.names.settle(ctx, func(ctx context.Context, _ bool) (plan, error) {
-		a, err := p.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
-		if err != nil || a.Partition == target {
-			return plan{done: &a.Result}, err
-		}
-		return plan{cmd: cmd, to: route.Parties(a.Partition, target, ino.Partition())}, nil
-	})
-	return r.Attr, err
+	return p.names.move(ctx, ino, target)
 }

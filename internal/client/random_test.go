@@ -71,7 +71,12 @@ func (p *player) move(ctx context.Context) error {
 		return err
 	case 4, 5:
 		flags := []uint32{0, 0, 0, meta.RenameNoReplace, meta.RenameExchange}[p.random.IntN(5)]
-		return p.Rename(ctx, root, p.name(), p.name(), flags)
+		from, to := p.name(), p.name()
+		if p.random.IntN(2) == 0 { // as a kernel does before
+			_, _ = p.Lookup(ctx, from.Dir, from.Name)
+			_, _ = p.Lookup(ctx, to.Dir, to.Name)
+		}
+		return p.Rename(ctx, root, from, to, flags)
 	case 6:
 		return p.Unlink(ctx, root, p.name())
 	case 7:

@@ -4,52 +4,238 @@ import (
 	"context"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // Rename moves a name; flags are meta.RenameNoReplace and meta.RenameExchange.
+//
+// A rename over several partitions is sent at once if this client has met both names before, as a mount has:
+// the kernel looks them up. The partitions refuse it if they find something else, and then the client looks.
+// They do not check the rule of the new directory. So this client asks for it meanwhile, and moves the file
+// afterwards if the rule sends it elsewhere.
 func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flags uint32) error {
-	cmd := meta.Command{
+	r := renaming{names: n, cmd: meta.Command{
 		Op: meta.OpRename, Cred: cred, Ino: from.Dir, Name: from.Name, NewParent: to.Dir, NewName: to.Name, Flags: flags,
-	}
-	if code := checkRename(&cmd); code != posix.OK {
+	}}
+	if code := checkRename(&r.cmd); code != posix.OK {
 		return code
 	}
-	var moves bool // the file goes to Target
-	r, sent, err := n.settle(ctx, func(ctx context.Context, look bool) (p plan, err error) {
-		if !look {
-			if p, err = n.planNearRename(cmd, from, to); err != nil || p.cmd != nil {
-				return p, err
-			}
+	operation, cancel := n.router.Operation(ctx)
+	defer cancel()
+	result, sent, err := n.settle(operation, func(ctx context.Context, look bool) (p plan, err error) {
+		if look {
+			return r.planByLooking(ctx)
 		}
-		p, moves, err = n.planRename(ctx, cmd)
+		if p, err = r.planByMemory(ctx); r.guesses {
+			r.askRule(operation) // it goes on when the rename is done
+		}
 		return p, err
 	})
 	if err != nil {
 		return err
 	}
-	if at := uint16(r.Number); moves && at == sent.cmd.Target && r.Attr.Bytes > 0 {
-		n.copier.follow(r.Attr.Ino, at)
+	n.seen.Drop(from)
+	n.seen.Drop(to)
+	if r.isFileFor(sent.cmd.Target, &result) && result.Attr.Bytes > 0 {
+		n.copier.follow(result.Attr.Ino, sent.cmd.Target)
 	}
-	n.foreign.Drop(from)
-	n.foreign.Drop(to)
+	r.obeyRule(operation, sent.cmd.Target, &result)
 	return nil
 }
 
-// planNearRename plans a rename without looking. It plans nothing unless, as far as is known, the rename
-// concerns one partition.
-func (n *Names) planNearRename(cmd meta.Command, from, to Name) (plan, error) {
-	source, err := n.remembered(from)
+// renaming is a rename under way.
+type renaming struct {
+	names   *Names
+	cmd     meta.Command
+	moves   bool           // a file goes to another partition
+	links   uint32         // that what is renamed is believed to have
+	guesses bool           // the rule of the new directory is not known for sure
+	rule    chan meta.Rule // that rule, or nothing if it cannot be had; nil: it is not asked for
+}
+
+func (r *renaming) from() Name { return Name{r.cmd.Ino, r.cmd.Name} }
+
+func (r *renaming) to() Name { return Name{r.cmd.NewParent, r.cmd.NewName} }
+
+// around is what a rename is about, as far as the client knows it.
+type around struct {
+	source, target named
+	rule           meta.Rule // of the new directory
+}
+
+// planByMemory plans a rename by what the client has met before, and looks if that is not enough.
+func (r *renaming) planByMemory(ctx context.Context) (plan, error) {
+	var a around
+	var err error
+	if a.source, err = r.names.remembered(r.from()); err != nil {
+		return plan{}, err
+	}
+	if a.target, err = r.names.remembered(r.to()); err != nil {
+		return plan{}, err
+	}
+	if a.source.dir == a.target.dir && !a.source.away() && !a.target.away() {
+		cmd := r.cmd
+		return plan{cmd: &cmd, to: route.Partition(a.source.dir)}, nil
+	}
+	if !a.source.known || !a.target.known || a.source.child.Nlink == 0 {
+		return r.planByLooking(ctx)
+	}
+	if a.source.child.Mode.IsDir() {
+		// The command itself tells where to what is below it is to follow: the rule must be known.
+		into, err := r.names.askPlacing(ctx, r.cmd.NewParent)
+		if err != nil {
+			return plan{}, err
+		}
+		a.rule = into.rule
+	} else {
+		into, _ := r.names.rules.Get(r.cmd.NewParent)
+		a.rule, r.guesses = into.rule, true
+	}
+	cmd := r.cmd
+	if cmd.Ino != cmd.NewParent { // the partitions of the two directories see the ways up if these lead through no others
+		if a.source.child.Mode.IsDir() {
+			cmd.Chain = []posix.Ino{cmd.NewParent}
+		}
+		if a.target.child.Mode.IsDir() && cmd.Flags&meta.RenameExchange != 0 {
+			cmd.Back = []posix.Ino{cmd.Ino}
+		}
+	}
+	return r.plan(cmd, &a, nil), nil
+}
+
+// planByLooking looks at both names and the rule, and plans a rename.
+func (r *renaming) planByLooking(ctx context.Context) (plan, error) {
+	a, err := r.lookAround(ctx)
 	if err != nil {
 		return plan{}, err
 	}
-	target, err := n.remembered(to)
-	if err != nil || source.dir != target.dir || source.away() || target.away() {
-		return plan{}, err
+	r.rule = nil
+	cmd := r.cmd
+	var above []uint16
+	if cmd.Ino != cmd.NewParent {
+		if above, err = r.names.lookAbove(ctx, &cmd, &a.source, &a.target); err != nil {
+			return plan{}, err
+		}
 	}
-	return plan{cmd: &cmd, to: route.Partition(source.dir)}, nil
+	return r.plan(cmd, &a, above), nil
+}
+
+// lookAround looks at both names, of which the second may name nothing, and asks for the rule of the new
+// directory.
+func (r *renaming) lookAround(ctx context.Context) (a around, err error) {
+	var into placing
+	var unplaced error
+	g, looking := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		a.source, err = r.names.look(looking, r.from())
+		return err
+	})
+	g.Go(func() (err error) {
+		if a.target, err = r.names.look(looking, r.to()); err == posix.ENOENT {
+			err = nil
+		}
+		return err
+	})
+	g.Go(func() error {
+		into, unplaced = r.names.askPlacing(looking, r.cmd.NewParent)
+		return nil // what is wrong with the names counts first
+	})
+	if err = g.Wait(); err == nil {
+		err = unplaced
+	}
+	a.rule = into.rule
+	return a, err
+}
+
+// plan completes cmd by what is known; above are further partitions through which the ways up lead.
+func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
+	source, target := &a.source, &a.target
+	cmd.Child, cmd.NewChild = source.child.Ino, target.child.Ino
+	cmd.Target = a.rule.Place(target.dir, cmd.NewName)
+	all := append(above, target.dir, source.at)
+	if target.child.Ino != 0 {
+		all = append(all, target.at)
+	}
+	r.moves, r.links = false, source.child.Nlink
+	if source.child.Mode.IsDir() {
+		all = append(all, cmd.Target) // to which what is below it is to follow
+	} else if source.at != cmd.Target && source.child.Nlink == 1 && cmd.Flags&meta.RenameExchange == 0 {
+		all = append(all, cmd.Target, cmd.Child.Partition())
+		r.moves = source.child.Mode.IsRegular()
+	}
+	to := route.Among(source.dir, all...)
+	if !to.Several() {
+		cmd = r.cmd
+	}
+	return plan{cmd: &cmd, to: to}
+}
+
+// isFileFor reports whether the rename has moved a file to a partition.
+func (r *renaming) isFileFor(target uint16, result *meta.Result) bool {
+	return r.moves && result.Number == uint64(target)
+}
+
+// askRule begins to ask for the rule of the new directory.
+func (r *renaming) askRule(ctx context.Context) {
+	rule := make(chan meta.Rule, 1)
+	r.names.router.Go(func(context.Context) {
+		defer close(rule)
+		if into, err := r.names.askPlacing(ctx, r.cmd.NewParent); err == nil {
+			rule <- into.rule
+		}
+	})
+	r.rule = rule
+}
+
+// obeyRule moves a file that was sent to another partition than the rule of its new directory says, or that
+// was left where it is because it was believed to have other names. If that fails or takes long, the file
+// stays, as files do that are too large for one command: a mover may take it later.
+func (r *renaming) obeyRule(ctx context.Context, sentTo uint16, result *meta.Result) {
+	file := &result.Attr
+	if r.rule == nil || file.Mode.IsDir() || file.Nlink != 1 || r.cmd.Flags&meta.RenameExchange != 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(farPatience, r.names.cfg.Timeout))
+	defer cancel()
+	var rule meta.Rule
+	known := false
+	select {
+	case rule, known = <-r.rule:
+	case <-ctx.Done():
+	}
+	at, err := r.names.router.At(r.cmd.NewParent)
+	if !known || err != nil {
+		return
+	}
+	target := rule.Place(at, r.cmd.NewName)
+	if target == uint16(result.Number) || target == sentTo && r.links == 1 {
+		return
+	}
+	moved, err := r.names.move(ctx, file.Ino, target)
+	if err != nil {
+		r.names.notices.Debug("a file could not be moved to where its new directory's placement sends it", "inode", file.Ino, "error", err)
+		return
+	}
+	if moved.Mode.IsRegular() && moved.Bytes > 0 {
+		r.names.copier.follow(file.Ino, target)
+	}
+}
+
+// move moves an inode to a partition.
+func (n *Names) move(ctx context.Context, ino posix.Ino, target uint16) (posix.Attr, error) {
+	cmd := &meta.Command{Op: meta.OpMove, Child: ino, Target: target}
+	r, _, err := n.settle(ctx, func(ctx context.Context, _ bool) (plan, error) {
+		a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpGetAttr, Ino: ino}, route.Inode(ino))
+		if err != nil || a.Partition == target {
+			return plan{done: &a.Result}, err
+		}
+		return plan{cmd: cmd, to: route.Among(a.Partition, target, ino.Partition())}, nil
+	})
+	return r.Attr, err
 }
 
 // checkRename refuses what can be seen without looking, in the order in which the partitions do.
@@ -67,44 +253,6 @@ func checkRename(cmd *meta.Command) posix.Code {
 		return posix.EBUSY
 	}
 	return posix.OK
-}
-
-// planRename looks, and plans a rename that may concern several partitions. It tells whether a file is to
-// move to another partition by it.
-func (n *Names) planRename(ctx context.Context, cmd meta.Command) (p plan, moves bool, err error) {
-	source, target, err := n.lookBoth(ctx, Name{cmd.Ino, cmd.Name}, Name{cmd.NewParent, cmd.NewName})
-	if err != nil {
-		return plan{}, false, err
-	}
-	into, err := n.askPlacing(ctx, cmd.NewParent)
-	if err != nil {
-		return plan{}, false, err
-	}
-	one := cmd // as it is sent to one partition
-	cmd.Child, cmd.NewChild = source.child.Ino, target.child.Ino
-	cmd.Target = into.rule.Place(target.dir, cmd.NewName)
-	all := []uint16{target.dir, source.at}
-	if target.child.Ino != 0 {
-		all = append(all, target.at)
-	}
-	if source.child.Mode.IsDir() {
-		all = append(all, cmd.Target) // to which what is below it is to follow
-	} else if source.at != cmd.Target && source.child.Nlink == 1 && cmd.Flags&meta.RenameExchange == 0 {
-		all = append(all, cmd.Target, cmd.Child.Partition())
-		moves = source.child.Mode.IsRegular()
-	}
-	if cmd.Ino != cmd.NewParent {
-		above, err := n.lookAbove(ctx, &cmd, &source, &target)
-		if err != nil {
-			return plan{}, false, err
-		}
-		all = append(all, above...)
-	}
-	to := route.Parties(source.dir, all...)
-	if !to.Several() {
-		return plan{cmd: &one, to: to}, moves, nil
-	}
-	return plan{cmd: &cmd, to: to}, moves, nil
 }
 
 // lookAbove finds the ways up that show whether a directory would come to be below itself, and returns their

@@ -90,7 +90,7 @@ func (p *partition) keep(ctx context.Context) {
 // renew tells p which inodes are held. ESTALE if the session is gone.
 func (p *partition) renew(ctx context.Context, s *session) error {
 	vector := p.net.clock.snapshot() // before held: see "Why C5 holds"
-	held, horizon := p.heldForRenewal(), s.horizon()
+	held, horizon, began := p.heldForRenewal(), s.horizon(), time.Now()
 	reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
 		return ask.Request{Kind: ask.RenewSession, Session: s.id, Vector: vector, Held: held, Horizon: horizon}
 	})
@@ -103,5 +103,6 @@ func (p *partition) renew(ctx context.Context, s *session) error {
 	case reply.Status != ask.Answered:
 		return p.refused(&reply)
 	}
+	p.measured.add(time.Since(began))
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -19,6 +20,7 @@ type partition struct {
 	net      *exchanger
 	replicas atomic.Pointer[replicas]
 	counts   counts
+	measured distance
 
 	opening chan struct{} // holds one token while a session is being opened
 
@@ -90,7 +92,7 @@ func (p *partition) open(ctx context.Context) (*session, error) {
 // never opened again.
 func (p *partition) openNew(ctx context.Context) (*session, error) {
 	for {
-		s := newSession()
+		s, began := newSession(), time.Now()
 		reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
 			return ask.Request{Kind: ask.OpenSession, Session: s.id, Vector: p.net.clock.snapshot(), Command: p.cluster}
 		})
@@ -98,6 +100,7 @@ func (p *partition) openNew(ctx context.Context) (*session, error) {
 		case err != nil:
 			return nil, err
 		case reply.Status == ask.Answered:
+			p.measured.add(time.Since(began))
 			return s, nil
 		case reply.Status != ask.UnknownSession:
 			return nil, p.refused(&reply)

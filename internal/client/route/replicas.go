@@ -30,7 +30,8 @@ const (
 // out of reach still reads: where a network is cut, reads must not go to the far side because updates were
 // tried.
 type replicas struct {
-	all []topology.Replica // the nearest first
+	all        []topology.Replica // the nearest first
+	quorumTrip time.Duration      // by their regions
 
 	mu    sync.Mutex
 	avoid [classes][]time.Time // GUARDED_BY mu; until when each one is asked last
@@ -42,6 +43,7 @@ func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	mixed := slices.Clone(all)
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 	r := &replicas{all: topology.Nearest(from, mixed)}
+	r.quorumTrip = quorumTrip(from, r.all)
 	for c := range r.avoid {
 		r.avoid[c] = make([]time.Time, len(mixed))
 	}

@@ -13,6 +13,7 @@ type Target struct {
 	ino       posix.Ino // 0: the command goes to partition, wherever its inodes are
 	partition uint16    // the one that is asked
 	parties   []uint16  // of an update of several partitions: all of them, sorted
+	nearest   bool      // the nearest party is asked
 	fresh     bool
 	named     bool   // the query names the session
 	session   uint64 // 0: the update may be sent under any session
@@ -34,6 +35,13 @@ func Parties(asked uint16, all ...uint16) Target {
 		return Partition(asked)
 	}
 	return Target{partition: asked, parties: all}
+}
+
+// Among are Parties of which the router asks the nearest; if several are equally near, then preferred.
+func Among(preferred uint16, all ...uint16) Target {
+	t := Parties(preferred, all...)
+	t.nearest = t.Several()
+	return t
 }
 
 // Several reports whether t has more than one partition.

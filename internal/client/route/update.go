@@ -14,6 +14,9 @@ import (
 func (r *Router) Update(ctx context.Context, cmd *meta.Command, to Target) (Answer, error) {
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
+	if to.nearest {
+		to.partition = r.nearest(to.partition, to.parties)
+	}
 	a, err := r.search(ctx, to, func(p *partition) (Answer, error) { return r.update(ctx, p, cmd, to) })
 	return a, r.Outcome(err)
 }
@@ -92,6 +95,9 @@ func (p *partition) multicast(ctx context.Context, s *session, seq uint64, updat
 	switch {
 	case err == nil:
 		p.counts.update(len(update.Dest)).Observe(time.Since(began))
+		if len(update.Dest) == 0 {
+			p.measured.add(time.Since(began))
+		}
 	case errors.Is(err, context.Canceled):
 		err = context.DeadlineExceeded // not EINTR: it may have been executed
 	}
