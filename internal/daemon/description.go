@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -103,5 +103,5 @@ func loadCopy(dir string) (*description, error) {
 
 // saveCopy keeps d in dir.
 func saveCopy(dir string, d *description) error {
-	return server.WriteDurably(filepath.Join(dir, specFile), d.spec.YAML())
+	return durable.WriteFile(filepath.Join(dir, specFile), d.spec.YAML())
 }

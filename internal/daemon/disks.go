@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -42,7 +42,7 @@ func checkOwner(dir, name string, d *description) (instance string, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		instance = rand.Text()
-		return instance, server.WriteDurably(path, fmt.Appendf(nil, "%s\n%s\n", wanted, instance))
+		return instance, durable.WriteFile(path, fmt.Appendf(nil, "%s\n%s\n", wanted, instance))
 	}
 	if err != nil {
 		return "", err
@@ -106,14 +106,14 @@ func settleOne(ctx context.Context, dir string, process multicast.ProcessID, r m
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return false, err
 		}
-		if err := server.WriteDurably(path, fmt.Appendf(nil, "%d new\n", process)); err != nil {
+		if err := durable.WriteFile(path, fmt.Appendf(nil, "%d new\n", process)); err != nil {
 			return false, err
 		}
 	}
 	if err := r.Mark(ctx, markOf(process)); err != nil {
 		return false, err
 	}
-	return false, server.WriteDurably(path, fmt.Appendf(nil, "%d\n", process))
+	return false, durable.WriteFile(path, fmt.Appendf(nil, "%d\n", process))
 }
 
 // setAside makes room for a new process. What one that was replaced has left is kept until its successor takes part: if too many disks seemed

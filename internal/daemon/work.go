@@ -13,6 +13,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/mover"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/server"
@@ -96,7 +97,7 @@ func (s *Server) openObjects(ctx context.Context, plan *topology.Cluster) (attac
 	if stores == nil || err != nil || known {
 		return stores, err
 	}
-	if err := server.WriteDurably(path, []byte("This server has seen the cluster's buckets.\n")); err != nil {
+	if err := durable.WriteFile(path, []byte("This server has seen the cluster's buckets.\n")); err != nil {
 		return nil, errors.Join(err, stores.Close())
 	}
 	return stores, nil

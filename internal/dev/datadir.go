@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 )
@@ -57,7 +57,7 @@ func noteStarted(dir string, spec *topology.Spec, durability wal.Durability) err
 		return nil
 	}
 	spec.Started = true
-	return server.WriteDurably(filepath.Join(dir, specFile), spec.YAML())
+	return durable.WriteFile(filepath.Join(dir, specFile), spec.YAML())
 }
 
 // checkSpec compares spec with the one that the data was made for, or notes it.
@@ -66,7 +66,7 @@ func checkSpec(path string, spec *topology.Spec) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		spec.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
 		spec.Owner = topology.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
-		return server.WriteDurably(path, spec.YAML())
+		return durable.WriteFile(path, spec.YAML())
 	}
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func checkSpec(path string, spec *topology.Spec) error {
 		return fmt.Errorf("%s: %w\nuse the same flags, or another --data-dir", path, err)
 	}
 	if now := spec.YAML(); !bytes.Equal(text, now) { // the object storage is reached at another address
-		return server.WriteDurably(path, now)
+		return durable.WriteFile(path, now)
 	}
 	return nil
 }

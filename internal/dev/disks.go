@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 )
@@ -30,7 +30,7 @@ func replaceLost(dir string, spec *topology.Spec, durability wal.Durability, log
 	if len(spec.Replaced) == before {
 		return plan, nil
 	}
-	if err := server.WriteDurably(filepath.Join(dir, specFile), spec.YAML()); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, specFile), spec.YAML()); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	return spec.Plan()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -83,7 +84,7 @@ func (c *Cluster) planned() (*topology.Spec, *topology.Cluster, error) {
 func (c *Cluster) note(spec *topology.Spec) (*topology.Cluster, error) {
 	plan, err := spec.Plan()
 	if err == nil {
-		err = server.WriteDurably(filepath.Join(c.cfg.Dir, specFile), spec.YAML())
+		err = durable.WriteFile(filepath.Join(c.cfg.Dir, specFile), spec.YAML())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)

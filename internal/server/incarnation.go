@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/globalfs/globalfs/internal/durable"
 )
 
 // nextIncarnation counts the starts of a server in a file. It is durable before
@@ -24,26 +25,5 @@ func nextIncarnation(path string) (uint64, error) {
 			return 0, fmt.Errorf("%s does not hold a number: %w; restore it with one higher than it ever held", path, err)
 		}
 	}
-	return last + 1, WriteDurably(path, fmt.Appendf(nil, "%d\n", last+1))
-}
-
-// WriteDurably replaces a file so that a crash leaves the old or the new content.
-func WriteDurably(path string, content []byte) (err error) {
-	temporary := path + ".new"
-	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return last + 1, durable.WriteFile(path, fmt.Appendf(nil, "%d\n", last+1))
 }

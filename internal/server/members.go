@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/globalfs/globalfs/internal/block/region"
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -55,5 +56,5 @@ func saveMembers(dir string, m region.Members) error {
 	if err != nil {
 		return err
 	}
-	return WriteDurably(filepath.Join(dir, membersFile), append(text, '\n'))
+	return durable.WriteFile(filepath.Join(dir, membersFile), append(text, '\n'))
 }

@@ -42,6 +42,7 @@ var floors = map[string]int{
 	"internal/pause":         4,
 	"internal/recent":        4,
 	"internal/client/notice": 4,
+	"internal/durable":       4,
 	"internal/wire":          4,
 	"internal/kv":            4,
 	"internal/wal":           4,

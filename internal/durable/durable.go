@@ -1,0 +1,30 @@
+// Package durable replaces small files so that a crash, of the process or of the machine, leaves the old or the new content.
+package durable
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// WriteFile makes content that of the file at path, which only its owner may read. When it returns nil the content survives a loss
+// of power. After an error the file has its old content or the new one. Two calls for one path must not overlap.
+func WriteFile(path string, content []byte) error {
+	temporary := path + ".new"
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
