@@ -15,7 +15,7 @@ import (
 )
 
 // openRegistry makes the access to etcd; it speaks to nobody yet.
-func openRegistry(f *File, logger *slog.Logger) (*registry.Registry, error) {
+func openRegistry(f *File, logger *slog.Logger) (*registry.Etcd, error) {
 	cfg := registry.Config{
 		Endpoints: f.Registry.Endpoints, Cluster: f.Name, Username: f.Registry.Username,
 		Timeout: f.Registry.Timeout, Lease: f.Registry.Lease, Logger: logger,
@@ -31,7 +31,7 @@ func openRegistry(f *File, logger *slog.Logger) (*registry.Registry, error) {
 	if cfg.TLS, err = f.Registry.tls(); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
-	return registry.Open(cfg)
+	return registry.OpenEtcd(cfg)
 }
 
 // tls gives how etcd is reached; nil: as its endpoints say, with the system's roots.

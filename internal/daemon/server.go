@@ -40,7 +40,7 @@ type Server struct {
 	instance string
 
 	unlock    func() error
-	registry  *registry.Registry
+	registry  *registry.Etcd
 	known     known
 	transport *transport.Server
 	server    *server.Server

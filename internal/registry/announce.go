@@ -18,7 +18,7 @@ var (
 // Announce keeps a server among the live ones until ctx ends; then it takes it out, which takes up to Config.Timeout, and gives nil.
 // While etcd is away it tries on. The only errors are those of a Presence that is not valid, and ErrTaken: another instance has the
 // name, or another process with the same instance took it, which is one that runs with a copy of this server's data.
-func (r *Registry) Announce(ctx context.Context, p Presence) error {
+func (r *Etcd) Announce(ctx context.Context, p Presence) error {
 	if err := p.validate(); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (r *Registry) Announce(ctx context.Context, p Presence) error {
 }
 
 // announceOnce takes the name and keeps it, until it is lost or ctx ends.
-func (r *Registry) announceOnce(ctx context.Context, p Presence, out *outage) error {
+func (r *Etcd) announceOnce(ctx context.Context, p Presence, out *outage) error {
 	lease, err := r.claim(ctx, p)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r *Registry) announceOnce(ctx context.Context, p Presence, out *outage) er
 }
 
 // keep renews the lease three times in its duration, and looks whether the name is still bound to it: the error says why not.
-func (r *Registry) keep(ctx context.Context, p Presence, lease clientv3.LeaseID) error {
+func (r *Etcd) keep(ctx context.Context, p Presence, lease clientv3.LeaseID) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	renewed, err := r.client.KeepAlive(ctx, lease)

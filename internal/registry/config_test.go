@@ -37,7 +37,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 			config := testConfig("http://127.0.0.1:2379")
 			require.NoError(t, config.Validate())
 			c.change(&config)
-			_, err := Open(config)
+			_, err := OpenEtcd(config)
 			require.Error(t, err)
 			for _, words := range c.words {
 				require.ErrorContains(t, err, words)

@@ -1,8 +1,9 @@
-// Package registry is what the processes of a cluster share through etcd: the cluster's description, which servers are live,
-// and facts that stay (DESIGN section 7). It is the only importer of etcd's client. Nothing on the data path needs it: with etcd
-// away, who runs goes on, and only starting, changing and asking for the cluster has to wait.
+// Package registry holds what the servers of a cluster share: the cluster's description, which servers are live, and facts that
+// stay (DESIGN section 7). There are two kinds of it. Etcd is for servers on several hosts; this package is the only importer of
+// etcd's client. Local is for servers in one process. One test suite runs on both. Nothing on the data path needs a registry: while
+// it is away, servers go on, and only starting, changing and asking for the cluster has to wait.
 //
-// # Keys
+// # Keys in etcd
 //
 // All keys of a cluster begin with /globalfs/CLUSTER/. Other clusters, and whoever else uses the same etcd, are not touched.
 //
@@ -28,6 +29,9 @@
 // A lease is no lock: a server whose process was paused, or that etcd cannot hear, still runs after its lease has ended. What must
 // never happen twice has to be kept from that by the protocols themselves (epochs, incarnations), not by R4, which guards against
 // mistakes: the same server started on two hosts, or with a copy of another one's data directory.
+//
+// Local gives the same guarantees. Its description and its facts are in one file, which is replaced as a whole: what was
+// acknowledged survives a loss of power. Who is live is in memory: it ends with the process, as the servers do.
 //
 // If etcd itself loses what it has acknowledged (restored from a backup), versions may go back: Watch then says so in the log
 // and waits for newer ones; restart the processes.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -16,11 +17,11 @@ type Document struct {
 	Version uint64 // grows with each change, in steps of any size
 }
 
-func (r *Registry) document() string { return r.key("spec") }
+func (r *Etcd) document() string { return r.key("spec") }
 
 // Bootstrap makes value the cluster's description if there is none yet, and gives the one that is there then; created reports
 // whether this call has made it. If it fails with ErrUnavailable, run it again.
-func (r *Registry) Bootstrap(ctx context.Context, value []byte) (current Document, created bool, err error) {
+func (r *Etcd) Bootstrap(ctx context.Context, value []byte) (current Document, created bool, err error) {
 	if err := validateValue(value); err != nil {
 		return Document{}, false, err
 	}
@@ -40,13 +41,13 @@ func (r *Registry) Bootstrap(ctx context.Context, value []byte) (current Documen
 }
 
 // Load gives the cluster's description: ErrNotFound if it has none.
-func (r *Registry) Load(ctx context.Context) (Document, error) {
+func (r *Etcd) Load(ctx context.Context) (Document, error) {
 	document, _, err := r.load(ctx)
 	return document, err
 }
 
 // load also gives the revision of etcd at which that was so.
-func (r *Registry) load(ctx context.Context) (document Document, revision int64, err error) {
+func (r *Etcd) load(ctx context.Context) (document Document, revision int64, err error) {
 	doing := fmt.Sprintf("load the description of cluster %q", r.config.Cluster)
 	var response *clientv3.GetResponse
 	err = r.do(ctx, doing, func(ctx context.Context) (err error) {
@@ -65,12 +66,9 @@ func (r *Registry) load(ctx context.Context) (document Document, revision int64,
 
 // Swap makes value the cluster's description if the present one has that version, and gives the new version. It fails with
 // ErrConflict if there is a newer one, or none. After ErrUnavailable Load tells whether it happened.
-func (r *Registry) Swap(ctx context.Context, version uint64, value []byte) (uint64, error) {
-	if err := validateValue(value); err != nil {
+func (r *Etcd) Swap(ctx context.Context, version uint64, value []byte) (uint64, error) {
+	if err := cmp.Or(validateValue(value), validateVersion(version)); err != nil {
 		return 0, err
-	}
-	if version == 0 || int64(version) < 0 { // etcd takes 0 for a key that is not there
-		return 0, fmt.Errorf("registry: swap version %d: give a version that Load or Bootstrap gave", version)
 	}
 	doing := fmt.Sprintf("change the description of cluster %q", r.config.Cluster)
 	response, err := r.commit(ctx, doing, transaction{
@@ -89,6 +87,14 @@ func (r *Registry) Swap(ctx context.Context, version uint64, value []byte) (uint
 func validateValue(value []byte) error {
 	if len(value) == 0 || len(value) > MaxValue {
 		return fmt.Errorf("registry: a description of %d bytes: give 1 to %d", len(value), MaxValue)
+	}
+	return nil
+}
+
+// validateVersion refuses what is no version: etcd takes 0 for a key that is not there.
+func validateVersion(version uint64) error {
+	if version == 0 || int64(version) < 0 {
+		return fmt.Errorf("registry: swap version %d: give a version that Load or Bootstrap gave", version)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 
 // Errors that callers decide on.
 var (
-	// ErrUnavailable says that etcd did not do it now, and may later. It may have done it without its answer arriving.
-	ErrUnavailable = errors.New("etcd is unavailable")
+	// ErrUnavailable says that the registry did not do it now, and may later. It may have done it without its answer arriving.
+	ErrUnavailable = errors.New("the registry is unavailable")
 	// ErrNotFound says that the cluster has nothing there.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that the description has another version by now: load, change and try again.
@@ -48,7 +48,7 @@ var remedies = map[error]string{
 }
 
 // translate makes the error of a call one of this package. ctx is the caller's, bounded that of the call.
-func (r *Registry) translate(ctx, bounded context.Context, err error, latest *cause) error {
+func (r *Etcd) translate(ctx, bounded context.Context, err error, latest *cause) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}

@@ -34,21 +34,21 @@ const refresh = 30 * time.Second
 // retry is the pause before what failed is tried again.
 const retry = time.Second
 
-// Registry is one cluster's keys in etcd. Its methods may be called concurrently.
-type Registry struct {
+// Etcd is one cluster's keys in etcd: a Registry for servers on several hosts. Its methods may be called concurrently.
+type Etcd struct {
 	config  Config
 	logger  *slog.Logger
 	refresh time.Duration
 	client  *clientv3.Client
 }
 
-// Open prepares to speak with etcd, and does not wait for it: operations do.
-func Open(config Config) (*Registry, error) {
+// OpenEtcd prepares to speak with etcd, and does not wait for it: operations do.
+func OpenEtcd(config Config) (*Etcd, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
 	config.Endpoints = slices.Clone(config.Endpoints)
-	r := &Registry{config: config, logger: config.Logger, refresh: refresh}
+	r := &Etcd{config: config, logger: config.Logger, refresh: refresh}
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
 	}
@@ -79,17 +79,17 @@ func Open(config Config) (*Registry, error) {
 }
 
 // Close ends the connections. Watch and Announce are to have ended before; other operations fail from now on.
-func (r *Registry) Close() error {
+func (r *Etcd) Close() error {
 	if r.closed() {
 		return nil
 	}
 	return r.client.Close()
 }
 
-func (r *Registry) closed() bool { return r.client.Ctx().Err() != nil }
+func (r *Etcd) closed() bool { return r.client.Ctx().Err() != nil }
 
 // do runs one call of etcd within the timeout. doing says what for.
-func (r *Registry) do(ctx context.Context, doing string, call func(context.Context) error) error {
+func (r *Etcd) do(ctx context.Context, doing string, call func(context.Context) error) error {
 	if r.closed() {
 		return fmt.Errorf("registry: %s: %w", doing, errClosed)
 	}
@@ -104,7 +104,7 @@ func (r *Registry) do(ctx context.Context, doing string, call func(context.Conte
 }
 
 // commit runs one transaction: then if all conditions hold, else otherwise.
-func (r *Registry) commit(ctx context.Context, doing string, t transaction) (*clientv3.TxnResponse, error) {
+func (r *Etcd) commit(ctx context.Context, doing string, t transaction) (*clientv3.TxnResponse, error) {
 	var response *clientv3.TxnResponse
 	err := r.do(ctx, doing, func(ctx context.Context) (err error) {
 		response, err = r.client.Txn(ctx).If(t.conditions...).Then(t.then...).Else(t.otherwise...).Commit()
@@ -120,7 +120,7 @@ type transaction struct {
 }
 
 // key gives the key of a thing of the cluster; key("") is what all its keys begin with.
-func (r *Registry) key(thing string) string { return "/globalfs/" + r.config.Cluster + "/" + thing }
+func (r *Etcd) key(thing string) string { return "/globalfs/" + r.config.Cluster + "/" + thing }
 
 type causeKey struct{}
 

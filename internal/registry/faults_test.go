@@ -14,7 +14,7 @@ import (
 )
 
 // operations are all that end by themselves.
-func operations(r *Registry) map[string]func(context.Context) error {
+func operations(r *Etcd) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"bootstrap": func(ctx context.Context) error { _, _, err := r.Bootstrap(ctx, []byte("x")); return err },
 		"load":      func(ctx context.Context) error { _, err := r.Load(ctx); return err },
@@ -28,7 +28,7 @@ func operations(r *Registry) map[string]func(context.Context) error {
 }
 
 // requireUnavailable looks at what each operation says, and how soon.
-func requireUnavailable(t *testing.T, r *Registry) {
+func requireUnavailable(t *testing.T, r *Etcd) {
 	t.Helper()
 	var mu sync.Mutex
 	errs := map[string]error{}
@@ -132,7 +132,7 @@ func TestAClosedRegistry(t *testing.T) {
 	used, _ := open(t, testConfig(etcd.Endpoint()))
 	require.NoError(t, used.Mark(t.Context(), "alpha"))
 	unused, _ := open(t, testConfig(etcd.Endpoint()))
-	for _, r := range []*Registry{used, unused} {
+	for _, r := range []*Etcd{used, unused} {
 		require.NoError(t, r.Close())
 		require.NoError(t, r.Close())
 		for name, operate := range operations(r) {

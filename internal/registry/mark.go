@@ -9,10 +9,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-func (r *Registry) markKey(name string) string { return r.key("started/") + name }
+func (r *Etcd) markKey(name string) string { return r.key("started/") + name }
 
 // Mark notes for good that the server of that name has been started once. Noting it again changes nothing.
-func (r *Registry) Mark(ctx context.Context, name string) error {
+func (r *Etcd) Mark(ctx context.Context, name string) error {
 	if err := validateName("server", name); err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (r *Registry) Mark(ctx context.Context, name string) error {
 }
 
 // Marked reports whether the server of that name has been started before: if its disk is empty it has lost it.
-func (r *Registry) Marked(ctx context.Context, name string) (bool, error) {
+func (r *Etcd) Marked(ctx context.Context, name string) (bool, error) {
 	if err := validateName("server", name); err != nil {
 		return false, err
 	}
@@ -39,7 +39,7 @@ func (r *Registry) Marked(ctx context.Context, name string) (bool, error) {
 
 // Remove deletes all that etcd has of the cluster. It fails with ErrLive, and deletes nothing, if servers are live, and with
 // ErrNotFound if there is nothing.
-func (r *Registry) Remove(ctx context.Context) error {
+func (r *Etcd) Remove(ctx context.Context) error {
 	doing := fmt.Sprintf("remove cluster %q", r.config.Cluster)
 	response, err := r.commit(ctx, doing, transaction{
 		// true of all keys under live/ only if there are none

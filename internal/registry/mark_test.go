@@ -44,7 +44,7 @@ func TestRemoveTakesOneClusterThatIsNotLive(t *testing.T) {
 	config.Cluster = "here2"
 	there, _ := open(t, config)
 	require.ErrorIs(t, here.Remove(t.Context()), ErrNotFound)
-	for _, r := range []*Registry{here, there} {
+	for _, r := range []*Etcd{here, there} {
 		_, _, err := r.Bootstrap(t.Context(), []byte("value"))
 		require.NoError(t, err)
 		require.NoError(t, r.Mark(t.Context(), "alpha"))

@@ -48,10 +48,10 @@ func decodePresence(name string, value []byte) (Presence, error) {
 	return p, p.validate()
 }
 
-func (r *Registry) liveKey(name string) string { return r.key("live/") + name }
+func (r *Etcd) liveKey(name string) string { return r.key("live/") + name }
 
 // Alive gives the servers that are live, by name. Keys that no server can have written are left out, and logged.
-func (r *Registry) Alive(ctx context.Context) ([]Presence, error) {
+func (r *Etcd) Alive(ctx context.Context) ([]Presence, error) {
 	var response *clientv3.GetResponse
 	err := r.do(ctx, fmt.Sprintf("list the live servers of cluster %q", r.config.Cluster), func(ctx context.Context) (err error) {
 		response, err = r.client.Get(ctx, r.liveKey(""), clientv3.WithPrefix())
@@ -63,7 +63,7 @@ func (r *Registry) Alive(ctx context.Context) ([]Presence, error) {
 	return r.presences(response.Kvs), nil
 }
 
-func (r *Registry) presences(pairs []*mvccpb.KeyValue) []Presence {
+func (r *Etcd) presences(pairs []*mvccpb.KeyValue) []Presence {
 	all := make([]Presence, 0, len(pairs))
 	for _, pair := range pairs {
 		p, err := decodePresence(strings.TrimPrefix(string(pair.Key), r.liveKey("")), pair.Value)
@@ -78,7 +78,7 @@ func (r *Registry) presences(pairs []*mvccpb.KeyValue) []Presence {
 
 // Claim announces a server once, for Config.Lease. It fails with ErrTaken if another instance has the name: to be asked before
 // a server begins. Announce then goes on with it.
-func (r *Registry) Claim(ctx context.Context, p Presence) error {
+func (r *Etcd) Claim(ctx context.Context, p Presence) error {
 	if err := p.validate(); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (r *Registry) Claim(ctx context.Context, p Presence) error {
 }
 
 // claim takes the name with a new lease. Leases of tries that failed end by themselves.
-func (r *Registry) claim(ctx context.Context, p Presence) (clientv3.LeaseID, error) {
+func (r *Etcd) claim(ctx context.Context, p Presence) (clientv3.LeaseID, error) {
 	doing := fmt.Sprintf("announce server %q", p.Name)
 	for {
 		seen, err := r.holder(ctx, doing, p)
@@ -122,7 +122,7 @@ type held struct {
 }
 
 // holder gives who has the name of p: ErrTaken if that is another instance.
-func (r *Registry) holder(ctx context.Context, doing string, p Presence) (held, error) {
+func (r *Etcd) holder(ctx context.Context, doing string, p Presence) (held, error) {
 	var response *clientv3.GetResponse
 	err := r.do(ctx, doing, func(ctx context.Context) (err error) {
 		response, err = r.client.Get(ctx, r.liveKey(p.Name))

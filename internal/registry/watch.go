@@ -15,7 +15,7 @@ var errWatchEnded = errors.New("etcd has ended the watch")
 
 // Watch calls show with the cluster's present description and then with each newer one, until ctx ends (R3). The calls
 // come one after the other; what changes during a call is shown after it.
-func (r *Registry) Watch(ctx context.Context, show func(Document)) {
+func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
 	w := watch{r: r, show: show, logger: r.logger.With("cluster", r.config.Cluster)}
 	out := outage{
 		logger: w.logger,
@@ -36,7 +36,7 @@ func (r *Registry) Watch(ctx context.Context, show func(Document)) {
 
 // watch is what a Watch has seen.
 type watch struct {
-	r      *Registry
+	r      *Etcd
 	show   func(Document)
 	logger *slog.Logger
 

@@ -46,7 +46,7 @@ func (s *shown) await(t *testing.T, value string) {
 }
 
 // set changes the description, whatever it is.
-func set(t *testing.T, r *Registry, value string) {
+func set(t *testing.T, r Registry, value string) {
 	t.Helper()
 	var err error
 	changed := func() bool {

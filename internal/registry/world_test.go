@@ -50,11 +50,11 @@ func testConfig(endpoints ...string) Config {
 }
 
 // open gives a Registry that is closed at the end of the test, and what it says.
-func open(t *testing.T, config Config) (*Registry, *log) {
+func open(t *testing.T, config Config) (*Etcd, *log) {
 	t.Helper()
 	said := &log{}
 	config.Logger = slog.New(slog.NewTextHandler(said, nil))
-	r, err := Open(config)
+	r, err := OpenEtcd(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r, said
