@@ -46,6 +46,20 @@ func (s *Spec) locate(c *Cluster) error {
 	return nil
 }
 
+// Relocate notes in s that a server listens at another address.
+func (s *Spec) Relocate(server, address string) {
+	for i := range s.StorageChanges {
+		if c := &s.StorageChanges[i]; c.Server == server && c.Process != 0 { // it joined
+			c.Address = address
+			return
+		}
+	}
+	if s.Addresses == nil {
+		s.Addresses = map[string]string{}
+	}
+	s.Addresses[server] = address
+}
+
 // CheckAddress says why an address is not host:port, or nil.
 func CheckAddress(address string) error {
 	at := strings.LastIndexByte(address, ':')

@@ -44,6 +44,31 @@ func TestAddresses(t *testing.T) {
 	require.ErrorContains(t, s.Validate(), "name:")
 }
 
+// A server keeps what it is at another address, whether it was there at the birth or joined.
+func TestRelocate(t *testing.T) {
+	s := Spec{Regions: []Region{"a"}, Datacenters: 1, Replicas: 1, Copies: 1}
+	s.Relocate("aa", "h:1")
+	c, err := s.Plan()
+	require.NoError(t, err)
+	require.Equal(t, "h:1", c.Server("aa").Address)
+	_, err = s.JoinStorage(c, "a")
+	require.NoError(t, err)
+	s.Relocate("ab", "h:2")
+	s.Relocate("aa", "h:3")
+	require.NoError(t, s.LeaveStorage(must(t, &s), "aa"))
+	s.Relocate("aa", "h:4")
+	c = must(t, &s)
+	require.Equal(t, "h:4", c.Server("aa").Address)
+	require.Equal(t, StorageLeaving, c.Server("aa").State)
+	require.Equal(t, "h:2", c.Server("ab").Address)
+}
+
+func must(t *testing.T, s *Spec) *Cluster {
+	c, err := s.Plan()
+	require.NoError(t, err)
+	return c
+}
+
 // What happened to a cluster is taken over, servers may have moved, and another cluster is refused.
 func TestAdopt(t *testing.T) {
 	was := Spec{Regions: []Region{"a"}, Datacenters: 3, Replicas: 1, Copies: 1, Addresses: map[string]string{"aa": "h:1", "ab": "h:2", "ac": "h:3"}}

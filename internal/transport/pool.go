@@ -41,6 +41,8 @@ const (
 type Config struct {
 	// Address is where a Server listens, as host:port. Port 0 takes a free one, see Server.Address.
 	Address string
+	// Listener is open at the address already, and the Server's from now on. Nil: the Server opens Address.
+	Listener net.Listener
 	// Known is the address by which Resolve knows a Server, if that is another one, such as a name: what is said to it does not leave the
 	// process then.
 	Known string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"syscall"
 
@@ -52,22 +53,47 @@ type Server struct {
 	senders      map[string]*sender
 }
 
-// Listen opens the address and answers there until Close.
+// open gives the listener at the address. On an error nothing is open.
+func (c *Config) open() (net.Listener, error) {
+	if c.Listener == nil {
+		if err := c.mayListen(); err != nil {
+			return nil, err
+		}
+		listener, err := c.listen(c.Address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("address %s is in use by another process: stop that one or choose another port: %w", c.Address, err)
+		} else if err != nil {
+			return nil, fmt.Errorf("address %s: %w", c.Address, err)
+		}
+		return listener, nil
+	}
+	c.Address = c.Listener.Addr().String()
+	if err := c.mayListen(); err != nil {
+		return nil, errors.Join(err, c.Listener.Close())
+	}
+	return c.Listener, nil
+}
+
+// mayListen says why a Server must not listen at the address, or nil.
+func (c *Config) mayListen() error {
+	if err := c.checkAddress(c.Address); err != nil {
+		return err
+	}
+	if c.Credentials == nil {
+		return nil
+	}
+	if id := c.Credentials.Identity(); id.Role != identity.Server {
+		return fmt.Errorf("address %s: only a server may listen, and the certificate is of %s: 'globalfs certs server NAME' makes one", c.Address, id)
+	}
+	return nil
+}
+
+// Listen opens the address and answers there until Close. On an error nothing is open, Config.Listener neither.
 func Listen(cfg Config) (*Server, error) {
 	cfg.setDefaults()
-	if err := cfg.checkAddress(cfg.Address); err != nil {
+	listener, err := cfg.open()
+	if err != nil {
 		return nil, err
-	}
-	if cfg.Credentials != nil {
-		if id := cfg.Credentials.Identity(); id.Role != identity.Server {
-			return nil, fmt.Errorf("address %s: only a server may listen, and the certificate is of %s: 'globalfs certs server NAME' makes one", cfg.Address, id)
-		}
-	}
-	listener, err := cfg.listen(cfg.Address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("address %s is in use by another process: stop that one or choose another port: %w", cfg.Address, err)
-	} else if err != nil {
-		return nil, fmt.Errorf("address %s: %w", cfg.Address, err)
 	}
 	s := &Server{
 		address:      listener.Addr().String(),

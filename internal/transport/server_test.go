@@ -44,6 +44,35 @@ func TestPortInUse(t *testing.T) {
 	require.ErrorContains(t, err, "address "+address+" is in use by another process")
 }
 
+// A listener that is open already is taken, or closed if the server cannot have it.
+func TestListenerThatIsOpen(t *testing.T) {
+	listener := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		return l
+	}
+	l := listener()
+	s, err := Listen(Config{Listener: l, Address: "0.0.0.0:1"})
+	require.NoError(t, err)
+	require.Equal(t, l.Addr().String(), s.Address())
+	s.Control(echo)
+	c := Dial(Config{})
+	reply, err := c.CallAddress(t.Context(), s.Address(), []byte("hello"))
+	require.NoError(t, err)
+	require.Equal(t, "echo hello", string(reply))
+	require.NoError(t, c.Close())
+	require.NoError(t, s.Close())
+	_, err = l.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+
+	l = listener()
+	certs := newAuthority(t, "prod")
+	_, err = Listen(Config{Listener: l, Credentials: certs.client("c", posix.Everybody())})
+	require.ErrorContains(t, err, "only a server may listen")
+	_, err = l.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
 func TestOnlyLoopbackWithoutCertificates(t *testing.T) {
 	certs := newAuthority(t, "prod")
 	for address, ok := range map[string]bool{
