@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -14,16 +15,41 @@ import (
 type Report struct {
 	gatherer *gatherer
 	out      chan<- prometheus.Metric
+	values   map[string]*sample // by name and labels
 }
 
-// Value tells one; labels are those of the name, in the order of the table.
+// sample is a value of a scrape.
+type sample struct {
+	name   Name
+	labels []string
+	value  float64
+}
+
+// Value tells one; labels are those of the name, in the order of the table. Of servers in one process several may tell it with the
+// same labels, one after the other having led a partition: a counter is the sum of theirs then, a gauge the highest.
 func (r Report) Value(name Name, value float64, labels ...string) {
-	kind := prometheus.GaugeValue
-	if definitions[name].kind == counter {
-		kind = prometheus.CounterValue
+	key := fmt.Sprintf("%d %q", name, labels)
+	was := r.values[key]
+	switch {
+	case was == nil:
+		r.values[key] = &sample{name, labels, value}
+	case definitions[name].kind == counter:
+		was.value += value
+	default:
+		was.value = max(was.value, value)
 	}
-	m, err := prometheus.NewConstMetric(r.gatherer.descriptions[name], kind, value, labels...)
-	r.tell(name, m, err)
+}
+
+// end tells the values that were collected.
+func (r Report) end() {
+	for _, s := range r.values {
+		kind := prometheus.GaugeValue
+		if definitions[s.name].kind == counter {
+			kind = prometheus.CounterValue
+		}
+		m, err := prometheus.NewConstMetric(r.gatherer.descriptions[s.name], kind, s.value, s.labels...)
+		r.tell(s.name, m, err)
+	}
 }
 
 // Durations tells how long something took, if it was ever done.
@@ -58,6 +84,16 @@ func (s *Set) Add(source Source) {
 	s.sources = append(s.sources, source)
 }
 
+// Report tells what all sources tell: it makes the set a Source.
+func (s *Set) Report(report Report) {
+	s.mu.Lock()
+	sources := s.sources
+	s.mu.Unlock()
+	for _, source := range sources {
+		source(report)
+	}
+}
+
 // Handler answers scrapes.
 func (s *Set) Handler() http.Handler {
 	registry := prometheus.NewPedanticRegistry()
@@ -88,10 +124,7 @@ func (g *gatherer) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. What a source says wrongly (other labels than the table has) is an error of the scrape.
 func (g *gatherer) Collect(out chan<- prometheus.Metric) {
-	g.set.mu.Lock()
-	sources := g.set.sources
-	g.set.mu.Unlock()
-	for _, source := range sources {
-		source(Report{g, out})
-	}
+	report := Report{gatherer: g, out: out, values: map[string]*sample{}}
+	g.set.Report(report)
+	report.end()
 }

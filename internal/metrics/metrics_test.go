@@ -40,6 +40,29 @@ func TestScrape(t *testing.T) {
 	}
 }
 
+// Several servers in one process may have led a partition: what they tell of it is one value.
+func TestSetsInOneProcess(t *testing.T) {
+	var all, first, second Set
+	first.Add(func(report Report) {
+		report.Value(CollectedBlocks, 3, "0")
+		report.Value(SweepEnded, 20, "eu")
+		report.Value(CollectedBlocks, 7, "1")
+	})
+	second.Add(func(report Report) {
+		report.Value(CollectedBlocks, 4, "0")
+		report.Value(SweepEnded, 10, "eu")
+	})
+	all.Add(first.Report)
+	all.Add(second.Report)
+	for range 2 {
+		code, text := scrape(t, &all)
+		require.Equal(t, http.StatusOK, code)
+		require.Contains(t, text, "globalfs_gc_collected_blocks_total{partition=\"0\"} 7\n")
+		require.Contains(t, text, "globalfs_gc_collected_blocks_total{partition=\"1\"} 7\n")
+		require.Contains(t, text, "globalfs_gc_last_sweep_timestamp_seconds{region=\"eu\"} 20\n")
+	}
+}
+
 // One part that is wrong does not hide the others.
 func TestWrongLabels(t *testing.T) {
 	var s Set
