@@ -10,6 +10,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
@@ -23,7 +24,7 @@ type accessFlags struct {
 
 func (f *accessFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.config, "config", "", "the cluster file, which names servers and certificates (default: "+defaultConfigs+")")
+	flags.StringVar(&f.config, "config", "", "the cluster file, which names servers and certificates (default: "+defaultConfigs+", or that of 'globalfs dev')")
 	flags.StringSliceVar(&f.servers, "servers", nil, "HOST:PORT of some servers instead of a cluster file: one that answers is enough")
 	flags.DurationVar(&f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
 	f.registerCerts(cmd)
@@ -38,7 +39,7 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 	cfg := daemon.AccessConfig{Servers: f.servers, Timeout: f.connect, Logger: logger}
 	certs := f.certs
 	if len(cfg.Servers) == 0 {
-		file, err := readConfig(f.config)
+		file, err := readConfig(f.path())
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +58,17 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 		cfg.Certificates = files
 	}
 	return daemon.Connect(ctx, cfg)
+}
+
+// path gives that of the cluster file: if there is none in the default places, that of the embedded cluster. Empty: the default places.
+func (f *accessFlags) path() string {
+	if f.config != "" || defaultConfig() != "" {
+		return f.config
+	}
+	if path := dev.DefaultFile(); isThere(path) {
+		return path
+	}
+	return ""
 }
 
 // findCertificate gives the one certificate of the first role that has one.

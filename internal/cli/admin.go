@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ type adminFlags struct {
 	access  accessFlags
 	output  string
 	logging *logFlags
+	after   func(cmd *cobra.Command, a *daemon.Access) error // once it is printed what was made; nil: nothing
 }
 
 func newAdmin(logging *logFlags) *cobra.Command {
@@ -59,16 +61,23 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 	if err := a.Ask(cmd.Context(), server, q, &changed); err != nil {
 		return err
 	}
-	if f.output == "json" {
-		return command.PrintJSON(cmd.OutOrStdout(), changed)
+	if err := f.print(cmd.OutOrStdout(), &changed, done); err != nil || f.after == nil {
+		return err
 	}
-	for _, note := range changed.Notes {
-		fmt.Fprintln(cmd.OutOrStdout(), note)
+	return f.after(cmd, a)
+}
+
+// print prints what a change has made.
+func (f *adminFlags) print(out io.Writer, changed *daemon.Changed, done string) error {
+	if f.output == "json" {
+		return command.PrintJSON(out, changed)
 	}
 	if changed.Server != "" {
 		done = fmt.Sprintf(done, changed.Server)
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), done)
+	for _, note := range append(changed.Notes, done) {
+		fmt.Fprintln(out, note)
+	}
 	return nil
 }
 
@@ -77,8 +86,8 @@ func newAdminJoin(logging *logFlags) *cobra.Command {
 	return f.register(&cobra.Command{
 		Use:   "join REGION HOST:PORT",
 		Short: "Make room for a new server in a region",
-		Long: `join gives a new server a name: start it then, on its host, with the cluster file and that name. It gets its share of the region's
-blocks; replicas move to it when another server is drained, or by 'admin replace'.`,
+		Long: `join gives a new server a name: start it then, on its host, with the cluster file and that name; 'globalfs dev' starts it by itself. It
+gets its share of the region's blocks; replicas move to it when another server is drained, or by 'admin replace'.`,
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420`,
 		Args:    twoArguments("a REGION and the new server's HOST:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,24 +95,31 @@ blocks; replicas move to it when another server is drained, or by 'admin replace
 				return command.InputError(err)
 			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Join, Region: topology.Region(args[0]), Address: args[1]},
-				"%[1]s: start it with 'globalfs server %[1]s' on its host")
+				"%s is in the cluster")
 		},
 	})
 }
 
 func newAdminDrain(logging *logFlags) *cobra.Command {
 	f := adminFlags{logging: logging}
-	return f.register(&cobra.Command{
+	var wait bool
+	cmd := f.register(&cobra.Command{
 		Use:   "drain SERVER",
 		Short: "Have a server give all that it keeps to others of its region",
 		Long: `drain moves the replicas of a server to others of its region, which need not have one of the same partition, and has it hand its blocks
 back. Once 'globalfs status' does not show it any more it can be stopped for ever.`,
-		Example: `  globalfs admin drain us-west-2a`,
-		Args:    oneServer,
+		Example: `  globalfs admin drain us-west-2a
+  globalfs admin drain --wait us-west-2a`,
+		Args: oneServer,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if wait {
+				f.after = func(cmd *cobra.Command, a *daemon.Access) error { return awaitLeft(cmd, a, args[0]) }
+			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Drain, Server: args[0]}, args[0]+" is being drained: 'globalfs status' shows when it has left")
 		},
 	})
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when it has left")
+	return cmd
 }
 
 func newAdminRemove(logging *logFlags) *cobra.Command {
@@ -211,4 +227,13 @@ func parsePartition(text string) (uint16, error) {
 		return 0, command.InputError(errors.New(text + ": give the number of a partition, as 'globalfs status' shows it"))
 	}
 	return uint16(p), nil
+}
+
+func twoArguments(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return command.UsageError(fmt.Errorf("%s: give %s", cmd.Name(), what))
+		}
+		return nil
+	}
 }

@@ -132,7 +132,7 @@ func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped st
 			ended <- p.dir
 		}()
 	}
-	announce(out, points)
+	announce(out, points, cluster.File())
 	select {
 	case <-ctx.Done():
 		cfg.Logger.Info("stopping: unmounting and closing all servers")
@@ -166,7 +166,7 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector, Storage: cluster}
+	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector}
 	if cfg.Linearizable {
 		kernel.CacheTime = -1 // what it believed could be old
 	}
@@ -223,9 +223,9 @@ func describeBlocks(w io.Writer, plan *topology.Cluster) {
 }
 
 // announce says what to try. Scripts wait for the line that begins with "ready:".
-func announce(out io.Writer, points []mountPoint) {
+func announce(out io.Writer, points []mountPoint, file string) {
 	if len(points) == 0 {
-		fmt.Fprintln(out, "ready: nothing mounted (use --mount DIR); Ctrl-C to stop")
+		fmt.Fprintf(out, "ready: nothing mounted (use --mount DIR); Ctrl-C to stop\n\nTry, in another terminal:\n  globalfs status --config %s\n", file)
 		return
 	}
 	var dirs []string
@@ -240,6 +240,7 @@ Try, in another terminal:
   ls -l %[1]s                     # the global partition, and one directory a region
   cp -r /etc %[1]s/%[2]s/         # local: fast there, ordered with everything else
   echo hello > %[1]s/hello        # global: replicated in every region
+  globalfs status --config %[3]s  # 'globalfs admin' changes the servers
 Ctrl-C unmounts and stops; the data stays.
-`, d.dir, d.region)
+`, d.dir, d.region, file)
 }

@@ -117,6 +117,21 @@ func printCollection(out io.Writer, r *collector.Report, dry bool) error {
 	return w.Flush()
 }
 
+func oneMountPoint(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return command.UsageError(fmt.Errorf("%s: give one MOUNTPOINT", cmd.Name()))
+	}
+	return nil
+}
+
+// forOperators says who may ask for work of the whole cluster, if that was the reason.
+func forOperators(err error) error {
+	if errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("%w: only root, and the user who runs the mount, may", err)
+	}
+	return err
+}
+
 // size gives bytes as people read them.
 func size(bytes uint64) string {
 	const unit = 1024

@@ -182,7 +182,7 @@ func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, hande
 		return nil, err
 	}
 	cfg := mount.Config{
-		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g, Storage: a,
+		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g,
 		Options: mount.Options{ReadOnly: f.readOnly, FsName: f.fsName},
 	}
 	if f.linearizable {

@@ -38,7 +38,7 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 	}
 	command.Prepare(root)
 	logging.register(root, stderr)
-	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC(), newStorage(), newCerts(), newMan())
+	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC(), newCerts(), newMan())
 	return root
 }
 

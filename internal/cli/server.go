@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,13 +58,25 @@ SIGINT or SIGTERM. What it serves does not need etcd; it asks etcd when it start
 // defaultConfigs is where the cluster file is looked for.
 const defaultConfigs = "./cluster.yaml, /etc/globalfs/cluster.yaml"
 
-// readConfig reads the cluster file.
+// defaultConfig gives the first of these that is there; empty: none.
+func defaultConfig() string {
+	for path := range strings.SplitSeq(defaultConfigs, ", ") {
+		if isThere(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// readConfig reads the cluster file; empty: that in a default place.
 func readConfig(path string) (*daemon.File, error) {
 	if path == "" {
-		path = "cluster.yaml"
-		if _, err := os.Stat(path); err != nil {
-			path = "/etc/globalfs/cluster.yaml"
-		}
+		path = cmp.Or(defaultConfig(), "/etc/globalfs/cluster.yaml")
 	}
 	f, err := daemon.ReadFile(path)
 	if err != nil {
@@ -86,7 +100,7 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: command.Version(), Logger: logger.With("server", name)})
+	s, err := daemon.StartServer(ctx, daemon.ServerConfig{File: file, Name: name, Listen: f.listen, Build: command.Version(), Logger: logger})
 	if err != nil {
 		return err
 	}

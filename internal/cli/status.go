@@ -19,13 +19,13 @@ const exitUnhealthy = 5
 func newStatus(logging *logFlags) *cobra.Command {
 	var access accessFlags
 	var output string
-	var watch bool
+	var watch, storage bool
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a cluster on one screen",
 		Long: `status asks all servers: what is wrong, in one line each, then regions, partitions with their leaders and how far replicas are
-behind, storage and repair. Exit codes: 0 healthy, 5 something is wrong, 1 no server answers.`,
+behind, storage and repair. With --storage it adds what each storage server has, what repair has done and what the scrub has found. Exit codes: 0 healthy, 5 something is wrong, 1 no server answers.`,
 		Example: `  globalfs status --config cluster.yaml
   globalfs status --servers 10.1.0.1:7420 --certs certs --watch
   globalfs status -o json | jq '.problems'`,
@@ -43,27 +43,33 @@ behind, storage and repair. Exit codes: 0 healthy, 5 something is wrong, 1 no se
 				return err
 			}
 			defer func() { _ = a.Close() }() // it only ends connections
-			if watch {
-				return watchStatus(cmd.Context(), a, cmd.OutOrStdout(), every)
+			print := printHealth
+			if storage {
+				print = printHealthAndStorage
 			}
-			return showStatus(cmd.Context(), a, cmd.OutOrStdout(), output)
+			if watch {
+				return watchStatus(cmd.Context(), a, cmd.OutOrStdout(), print, every)
+			}
+			if output == "json" {
+				print = func(out io.Writer, h *daemon.Health) error { return command.PrintJSON(out, h) }
+			}
+			return showStatus(cmd.Context(), a, cmd.OutOrStdout(), print)
 		},
 	}
 	access.register(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
+	cmd.Flags().BoolVar(&storage, "storage", false, "also show the storage servers in detail, which json always has")
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "with --watch: how often")
 	return cmd
 }
 
-func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, output string) error {
+// healthPrinter prints a Health.
+type healthPrinter func(io.Writer, *daemon.Health) error
+
+func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, print healthPrinter) error {
 	h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
-	var err error
-	if output == "json" {
-		err = command.PrintJSON(out, h)
-	} else {
-		err = printHealth(out, h)
-	}
+	err := print(out, h)
 	if err == nil && len(h.Problems) > 0 {
 		return command.StatusError(fmt.Errorf("the cluster is not healthy: %d problems", len(h.Problems)), exitUnhealthy)
 	}
@@ -73,7 +79,7 @@ func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, output str
 // clearScreen is understood by every terminal of today.
 const clearScreen = "\x1b[H\x1b[2J"
 
-func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, every time.Duration) error {
+func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, print healthPrinter, every time.Duration) error {
 	if every <= 0 {
 		return command.InputError(fmt.Errorf("--every %v: give a duration such as 2s", every))
 	}
@@ -85,7 +91,7 @@ func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, every tim
 			return nil
 		}
 		fmt.Fprint(out, clearScreen)
-		if err := printHealth(out, h); err != nil {
+		if err := print(out, h); err != nil {
 			return err
 		}
 		select {

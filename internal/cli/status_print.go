@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/daemon"
-	"github.com/globalfs/globalfs/internal/mount"
 )
 
 // printHealth prints one screen: what is wrong first.
@@ -53,7 +52,7 @@ func printHealth(out io.Writer, h *daemon.Health) error {
 	return w.Flush()
 }
 
-func printStorageOf(w io.Writer, s *mount.StorageServer) {
+func printStorageOf(w io.Writer, s *daemon.StorageServer) {
 	if s == nil || s.Status == nil {
 		fmt.Fprintln(w, "-\t-\t-")
 		return

@@ -14,7 +14,6 @@ import (
 	"github.com/globalfs/globalfs/internal/block/diskcache"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/identity"
-	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -274,36 +273,3 @@ func best(answers []Answer) (found *topology.Server) {
 	}
 	return found
 }
-
-// Storage gives the storage servers of all regions, as a mount shows them; none if the blocks are in object storage.
-func (a *Access) Storage(ctx context.Context) ([]mount.StorageRegion, error) {
-	plan := a.Cluster()
-	if plan.Objects != nil {
-		return nil, nil
-	}
-	answers := a.Status(ctx)
-	plan = a.Cluster()
-	var regions []mount.StorageRegion
-	for _, name := range plan.Regions {
-		region := mount.StorageRegion{Region: name, Copies: plan.Copies, Version: plan.StorageVersion(name)}
-		for _, s := range plan.Storage(name) {
-			told := mount.StorageServer{Name: s.Name, Datacenter: s.Datacenter, State: string(s.State)}
-			i := slices.IndexFunc(answers, func(o Answer) bool { return o.Server.Name == s.Name })
-			if i >= 0 && answers[i].Status.Storage != nil {
-				told = *answers[i].Status.Storage
-			}
-			region.Servers = append(region.Servers, told)
-		}
-		regions = append(regions, region)
-	}
-	return regions, nil
-}
-
-// errByAdmin is why a mount does not change the servers of a cluster.
-var errByAdmin = errors.New("the servers of this cluster are changed by 'globalfs admin'")
-
-// JoinStorage fails: an operator starts servers.
-func (a *Access) JoinStorage(context.Context, topology.Region) (string, error) { return "", errByAdmin }
-
-// LeaveStorage fails, likewise.
-func (a *Access) LeaveStorage(context.Context, string) error { return errByAdmin }

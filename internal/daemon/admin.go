@@ -35,6 +35,11 @@ func (s *Server) join(ctx context.Context, q *Request) (Changed, error) {
 		return nil
 	})
 	c.Server = name
+	if s.cfg.Registry == nil {
+		c.Notes = []string{fmt.Sprintf("start it with 'globalfs server %s' on its host", name)}
+	} else {
+		c.Notes = []string{"it is started by the process that runs the other servers"}
+	}
 	return c, err
 }
 

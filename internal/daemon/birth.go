@@ -40,7 +40,7 @@ func (s *Server) bear(ctx context.Context) (document registry.Document, err erro
 	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
 	document, created, err := s.registry.Bootstrap(ctx, born.YAML())
 	if created {
-		s.cfg.Logger.Info("the cluster is born: its description is in the registry", "cluster", born.Name)
+		s.logger.Info("the cluster is born: its description is in the registry", "cluster", born.Name)
 	}
 	return document, err
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/identity"
-	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -49,15 +49,28 @@ type Description struct {
 
 // ServerStatus is what a server says of itself.
 type ServerStatus struct {
-	Name     string               `json:"name"`
-	Region   topology.Region      `json:"region"`
-	Address  string               `json:"address"`
-	Build    string               `json:"build"`
-	Started  time.Time            `json:"started"`
-	Version  uint64               `json:"version"`            // of the cluster's description that it knows
-	Registry string               `json:"registry,omitempty"` // what keeps it from the registry; empty: nothing
-	Replicas []ReplicaStatus      `json:"replicas"`
-	Storage  *mount.StorageServer `json:"storage,omitempty"`
+	Name     string          `json:"name"`
+	Region   topology.Region `json:"region"`
+	Address  string          `json:"address"`
+	Build    string          `json:"build"`
+	Started  time.Time       `json:"started"`
+	Version  uint64          `json:"version"`            // of the cluster's description that it knows
+	Registry string          `json:"registry,omitempty"` // what keeps it from the registry; empty: nothing
+	Replicas []ReplicaStatus `json:"replicas"`
+	Storage  *StorageServer  `json:"storage,omitempty"`
+}
+
+// StorageServer is what a server says of its storage node.
+type StorageServer struct {
+	Name       string         `json:"name"`
+	Datacenter string         `json:"datacenter"`
+	State      string         `json:"state,omitempty"` // "leaving"; empty: it owns blocks
+	Running    bool           `json:"running"`
+	Blocks     uint64         `json:"blocks"`
+	Bytes      uint64         `json:"bytes"`
+	DeadBytes  uint64         `json:"dead_bytes"`     // of deleted blocks, until their segments are compacted
+	Down       []string       `json:"down,omitempty"` // servers that it takes for down
+	Status     *region.Status `json:"status,omitempty"`
 }
 
 // ReplicaStatus is what a replica says of itself.

@@ -1,10 +1,10 @@
 // Package daemon is the processes of a real cluster (DESIGN 7): servers on several hosts, and how mounts and operators find and reach
-// them. The embedded cluster of package dev is the same servers in one process.
+// them. The embedded cluster of package dev runs the same servers in one process: what they share then is in ServerConfig.
 //
 // # Who knows the cluster
 //
 // A cluster is described by one topology.Spec. It begins as a File that a person wrote; the first server that starts puts it into the
-// registry (etcd), and from then on that is the truth. Servers watch it and keep a copy in their data directory; clients ask any
+// registry (etcd, or of servers in one process a file), and from then on that is the truth. Servers watch it and keep a copy in their data directory; clients ask any
 // server. So nothing that serves files needs etcd: with etcd away servers go on, and start, with what they know; only changes of the
 // cluster, and servers that are new or have lost their disk, wait for it.
 //

@@ -20,16 +20,19 @@ type File struct {
 	// Certificates is a directory as 'globalfs certs' makes them, relative to the file. Empty: connections are neither encrypted nor
 	// authenticated, and only loopback addresses are used.
 	Certificates string `yaml:"certificates"`
-	// Durability is what an acknowledged update survives: os or sync.
+	// Durability is what an acknowledged update survives: os or sync, or memory, which is only for servers in one process.
 	Durability string `yaml:"durability"`
 	// DataDir is the directory where each server has one, named after it.
 	DataDir string `yaml:"data_dir"`
 	GC      GCFile `yaml:"gc"`
 }
 
-// RegistryFile says where etcd is.
+// RegistryFile says where the registry is.
 type RegistryFile struct {
+	// Endpoints are those of etcd.
 	Endpoints []string `yaml:"endpoints"`
+	// File is the registry of servers in one process ('globalfs dev'), instead of etcd.
+	File string `yaml:"file"`
 	// CA, Certificate and Key are files for https endpoints, relative to the file: all may be empty.
 	CA          string `yaml:"ca"`
 	Certificate string `yaml:"certificate"`
@@ -74,7 +77,7 @@ func ReadFile(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range []*string{&f.Certificates, &f.DataDir, &f.Registry.CA, &f.Registry.Certificate, &f.Registry.Key, &f.Registry.PasswordFile} {
+	for _, p := range []*string{&f.Certificates, &f.DataDir, &f.Registry.File, &f.Registry.CA, &f.Registry.Certificate, &f.Registry.Key, &f.Registry.PasswordFile} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(at, *p)
 		}
@@ -98,12 +101,14 @@ func (f *File) Validate() error {
 	switch {
 	case f.Name == "":
 		return errors.New("name: missing: give the cluster a name, which its certificates and the registry use")
-	case f.Version != 0 || f.Started || !f.Created.IsZero() || len(f.Replaced)+len(f.StorageChanges) > 0:
-		return errors.New("version, created, started, replaced, storage_changes: these are kept by the servers: remove them")
+	case f.Version != 0 || !f.Created.IsZero() || len(f.Replaced)+len(f.StorageChanges) > 0:
+		return errors.New("version, created, replaced, storage_changes: these are kept by the servers: remove them")
 	case len(f.Addresses) == 0:
 		return errors.New("addresses: missing: give each server's host:port")
-	case len(f.Registry.Endpoints) == 0:
+	case len(f.Registry.Endpoints) == 0 && f.Registry.File == "":
 		return errors.New("registry: endpoints: missing: give those of etcd, such as http://127.0.0.1:2379")
+	case len(f.Registry.Endpoints) > 0 && f.Registry.File != "":
+		return errors.New("registry: endpoints, file: remove one: the file is for servers in one process, which need no etcd")
 	case f.GC.Grace < 0 || f.GC.Sweep <= 0:
 		return fmt.Errorf("gc: grace %v, sweep %v: give durations such as 10m and 1h", f.GC.Grace, f.GC.Sweep)
 	}
@@ -117,14 +122,18 @@ func (f *File) Validate() error {
 	return plan.Crowded()
 }
 
-// durability gives the kind of log of the replicas. One that survives nothing is not for several hosts: a replica that restarts would
-// have forgotten its promises.
+// durability gives the kind of log of the replicas. One that survives nothing is only for servers that start and end together: a
+// replica that restarts alone would have forgotten its promises.
 func (f *File) durability() (wal.Durability, error) {
 	switch f.Durability {
 	case "os":
 		return wal.OS, nil
 	case "sync":
 		return wal.Sync, nil
+	case "memory":
+		if f.Registry.File != "" {
+			return wal.Memory, nil
+		}
 	}
 	return 0, fmt.Errorf("durability: %q: give os (an acknowledged update survives the end of the processes) or sync (also a loss of power)", f.Durability)
 }

@@ -44,6 +44,8 @@ func FuzzFile(f *testing.F) {
 	file.Name, file.Registry.Endpoints = "x", []string{"http://h:1"}
 	addressedSpec(&file)
 	f.Add([]byte(file.Template()))
+	file.Registry.Endpoints, file.Registry.File, file.Durability = nil, "registry.json", "memory"
+	f.Add([]byte(file.Template()))
 	f.Add([]byte("name: x\nregions: [a"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read, err := parseFile(text)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -21,15 +20,15 @@ type Health struct {
 
 // ServerHealth is one server.
 type ServerHealth struct {
-	Name     string               `json:"name"`
-	Region   topology.Region      `json:"region"`
-	Address  string               `json:"address"`
-	State    string               `json:"state"` // up, down, leaving
-	Build    string               `json:"build,omitempty"`
-	UpFor    int64                `json:"up_for_s,omitempty"` // seconds
-	Replicas int                  `json:"replicas"`
-	Leads    int                  `json:"leads"`
-	Storage  *mount.StorageServer `json:"storage,omitempty"`
+	Name     string          `json:"name"`
+	Region   topology.Region `json:"region"`
+	Address  string          `json:"address"`
+	State    string          `json:"state"` // up, down, leaving
+	Build    string          `json:"build,omitempty"`
+	UpFor    int64           `json:"up_for_s,omitempty"` // seconds
+	Replicas int             `json:"replicas"`
+	Leads    int             `json:"leads"`
+	Storage  *StorageServer  `json:"storage,omitempty"`
 }
 
 // PartitionHealth is one partition.
@@ -122,7 +121,7 @@ func (j *judge) server(a *Answer) {
 	j.health.Servers = append(j.health.Servers, s)
 }
 
-func (j *judge) storage(server string, s *mount.StorageServer) {
+func (j *judge) storage(server string, s *StorageServer) {
 	if s == nil || s.Status == nil {
 		return
 	}

@@ -39,15 +39,15 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 		case err == nil:
 			return d, s.take(d)
 		case last != nil && errors.Is(err, errForgot):
-			s.cfg.Logger.Error("the registry has forgotten the cluster: starting with what was known of it", "version", last.spec.Version, "error", err)
+			s.logger.Error("the registry has forgotten the cluster: starting with what was known of it", "version", last.spec.Version, "error", err)
 			return last, nil
 		case !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil:
 			return nil, err
 		case last != nil:
-			s.cfg.Logger.Warn("the registry is away: starting with what was known of the cluster", "version", last.spec.Version, "error", err)
+			s.logger.Warn("the registry is away: starting with what was known of the cluster", "version", last.spec.Version, "error", err)
 			return last, nil
 		case !said:
-			s.cfg.Logger.Warn("the registry is away, and this server is new: waiting for it", "error", err)
+			s.logger.Warn("the registry is away, and this server is new: waiting for it", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
 			return nil, err
@@ -82,9 +82,9 @@ func (s *Server) ask(ctx context.Context) (*description, error) {
 	if !named || address == d.spec.Addresses[s.cfg.Name] {
 		return d, nil
 	}
-	s.cfg.Logger.Info("this server has moved to another address", "from", d.spec.Addresses[s.cfg.Name], "to", address)
+	s.logger.Info("this server has moved to another address", "from", d.spec.Addresses[s.cfg.Name], "to", address)
 	return s.edit(ctx, func(spec *topology.Spec, _ *topology.Cluster) error {
-		spec.Addresses[s.cfg.Name] = address
+		spec.Relocate(s.cfg.Name, address)
 		return nil
 	})
 }
@@ -111,16 +111,20 @@ func (s *Server) take(d *description) error {
 
 // settle makes the directories of replicas fit (D1). Replicas whose disk is lost are replaced.
 func (s *Server) settle(ctx context.Context) error {
-	for said := false; ; said = true {
+	var reason error // why it could not be done before
+	for {
 		err := s.settleOnce(ctx)
-		if !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, errNoMajority) || ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil && reason != nil: // others that do not answer any more are no reason
+			return errors.Join(ctx.Err(), reason)
+		case !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, errNoMajority) || ctx.Err() != nil:
 			return err
+		case reason == nil:
+			s.logger.Warn("a replica cannot be new on this server yet: trying on", "error", err)
 		}
-		if !said {
-			s.cfg.Logger.Warn("a replica cannot be new on this server yet: trying on", "error", err)
-		}
-		if err := pause.For(ctx, patience); err != nil {
-			return err
+		reason = err
+		if ended := pause.For(ctx, patience); ended != nil {
+			return errors.Join(ended, reason)
 		}
 	}
 }
@@ -156,7 +160,7 @@ func (s *Server) settleOnce(ctx context.Context) error {
 			return err
 		}
 		for _, r := range lost {
-			s.cfg.Logger.Warn("a replica's disk is gone: another process takes its place here and takes over the state of the others", "process", r.Process)
+			s.logger.Warn("a replica's disk is gone: another process takes its place here and takes over the state of the others", "process", r.Process)
 		}
 		if err := s.take(d); err != nil {
 			return err
@@ -170,7 +174,7 @@ func (s *Server) introduce(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(s.dir, "blocks")); err == nil || self.State == topology.StorageLeft || d.cluster.StorageVersion(self.Region) == 1 {
 		return nil
 	}
-	endpoint := s.transport.Endpoint(self.Storage)
+	endpoint := s.endpoint(self.Storage)
 	defer func() { _ = endpoint.Close() }() // nothing runs on it
 	admin := region.NewAdmin(endpoint, patience)
 	for said := false; ; said = true {
@@ -179,7 +183,7 @@ func (s *Server) introduce(ctx context.Context) error {
 			return err
 		}
 		if !said {
-			s.cfg.Logger.Warn("no other storage server of the region can be told of this new one: trying on", "error", err)
+			s.logger.Warn("no other storage server of the region can be told of this new one: trying on", "error", err)
 		}
 		if err := pause.For(ctx, patience); err != nil {
 			return err
@@ -211,7 +215,7 @@ func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
 			err = s.mustHave(d)
 		}
 		if err != nil {
-			s.cfg.Logger.Error("the registry has a description of the cluster that makes no sense: going on with the last one", "error", err)
+			s.logger.Error("the registry has a description of the cluster that makes no sense: going on with the last one", "error", err)
 			return
 		}
 		if err := s.hear(d); err != nil {
@@ -264,7 +268,7 @@ func (s *Server) follow(ctx context.Context) {
 		case <-s.heard:
 		}
 		for err := s.apply(ctx); err != nil && ctx.Err() == nil; err = s.apply(ctx) {
-			s.cfg.Logger.Warn("a change of the cluster cannot be followed yet: trying on", "error", err)
+			s.logger.Warn("a change of the cluster cannot be followed yet: trying on", "error", err)
 			if pause.For(ctx, patience) != nil {
 				return
 			}
@@ -286,7 +290,7 @@ func (s *Server) apply(ctx context.Context) error {
 		return err
 	}
 	s.work.client.Update(d.cluster)
-	s.cfg.Logger.Info("following a change of the cluster", "version", d.spec.Version)
+	s.logger.Info("following a change of the cluster", "version", d.spec.Version)
 	return nil
 }
 
@@ -307,10 +311,10 @@ func (s *Server) retire(ctx context.Context) {
 			err = s.hear(d)
 		}
 		if err != nil {
-			s.cfg.Logger.Warn("this server has no blocks any more, but cannot be taken out of its region's ring: it is tried again", "error", err)
+			s.logger.Warn("this server has no blocks any more, but cannot be taken out of its region's ring: it is tried again", "error", err)
 			continue
 		}
-		s.cfg.Logger.Info("this server's storage has left: the others of its region have all its blocks")
+		s.logger.Info("this server's storage has left: the others of its region have all its blocks")
 	}
 }
 
@@ -326,7 +330,7 @@ func (s *Server) tidy(ctx context.Context) {
 				continue
 			}
 			if err := clearAside(s.dir, r.Partition); err != nil {
-				s.cfg.Logger.Warn("what a replaced replica has left cannot be deleted: it is tried again", "partition", r.Partition, "error", err)
+				s.logger.Warn("what a replaced replica has left cannot be deleted: it is tried again", "partition", r.Partition, "error", err)
 			}
 		}
 		cancel()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -31,7 +32,7 @@ func TestForeignDescription(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	s, err := StartServer(ctx, ServerConfig{File: &w.file, Name: "onea", Healing: blocktest.Impatient(), Build: "test", Logger: logger})
+	s, err := StartServer(ctx, ServerConfig{File: &w.file, Name: "onea", Tuning: server.Tuning{Healing: blocktest.Impatient()}, Build: "test", Logger: logger})
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

@@ -55,11 +55,11 @@ func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topol
 
 // askPeers asks servers of the cluster how they are.
 func (s *Server) askPeers(ctx context.Context, servers []topology.Server) ([]Answer, error) {
-	network, err := s.network()
+	cfg, err := s.transportConfig()
 	if err != nil {
 		return nil, err
 	}
-	via := transport.Dial(network)
+	via := transport.Dial(cfg)
 	answers := askAll(ctx, via, servers, peerPatience)
 	return answers, via.Close()
 }

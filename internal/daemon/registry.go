@@ -16,6 +16,9 @@ import (
 
 // openRegistry makes the access to etcd; it speaks to nobody yet.
 func openRegistry(f *File, logger *slog.Logger) (*registry.Etcd, error) {
+	if f.Registry.File != "" {
+		return nil, fmt.Errorf("registry: file: %s: the servers of this cluster run in one process: 'globalfs dev --data-dir %s' runs them", f.Registry.File, f.DataDir)
+	}
 	cfg := registry.Config{
 		Endpoints: f.Registry.Endpoints, Cluster: f.Name, Username: f.Registry.Username,
 		Timeout: f.Registry.Timeout, Lease: f.Registry.Lease, Logger: logger,

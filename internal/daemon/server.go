@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/block/region"
+	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/registry"
@@ -23,24 +24,40 @@ import (
 
 // ServerConfig is what one server is started with.
 type ServerConfig struct {
-	File    *File
-	Name    string         // of the server
-	Listen  string         // address to listen at; empty: that of the cluster's description
-	Healing region.Healing // how the storage node keeps its region whole; zero: the default
-	Retain  int            // see server.Config
-	Build   string         // version of the program, for the status
-	Logger  *slog.Logger
+	File   *File
+	Name   string       // of the server
+	Listen string       // address to listen at; empty: that of the cluster's description
+	Build  string       // version of the program, for the status
+	Logger *slog.Logger // its lines get the name
+	server.Tuning
+
+	// What servers in one process share, and what they have of it. All are nil for a process with one server.
+
+	Registry registry.Registry // nil: the etcd of File
+	Network  Network           // nil: gRPC, at the servers' addresses
+	Listener net.Listener      // at the server's address, which StartServer takes over; nil: the server opens its address
+}
+
+// Network connects the processes of a cluster, apart from the servers' control calls, which are always gRPC. Its methods may be
+// called concurrently.
+type Network interface {
+	// Endpoint gives a process of a server its access. The process is not there yet, or not any more.
+	Endpoint(at topology.Region, p multicast.ProcessID) transport.Endpoint
+	// Client gives access to one that calls processes and is called by none.
+	Client(at topology.Region) attach.Caller
 }
 
 // Server is a process of a cluster: its replicas, its storage node, and its share of the background work.
 type Server struct {
 	cfg      ServerConfig
+	logger   *slog.Logger
 	dir      string
 	started  time.Time
 	instance string
 
 	unlock    func() error
-	registry  *registry.Etcd
+	registry  registry.Registry
+	etcd      *registry.Etcd // if this opened the registry
 	known     known
 	transport *transport.Server
 	server    *server.Server
@@ -57,15 +74,22 @@ type Server struct {
 // registry if there is something that only that can tell.
 func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	s := &Server{cfg: cfg, dir: filepath.Join(cfg.File.DataDir, cfg.Name), started: time.Now(), heard: make(chan struct{}, 1)}
+	s.logger = cfg.Logger.With("server", cfg.Name)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("server %s: %w", cfg.Name, err), s.close())
+			if s.cfg.Listener != nil {
+				err = errors.Join(err, s.cfg.Listener.Close())
+			}
 		}
 	}()
-	if s.unlock, err = claimDir(s.dir); err != nil {
-		return nil, err
+	if s.registry = cfg.Registry; s.registry == nil {
+		if s.etcd, err = openRegistry(cfg.File, s.logger); err != nil {
+			return nil, err
+		}
+		s.registry = s.etcd
 	}
-	if s.registry, err = openRegistry(cfg.File, cfg.Logger); err != nil {
+	if s.unlock, err = claimDir(s.dir); err != nil {
 		return nil, err
 	}
 	d, err := s.learn(ctx)
@@ -78,10 +102,10 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	if err := s.claimName(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.listen(); err != nil { // from now on it refuses calls at once, and does not let callers wait
 		return nil, err
 	}
-	if err := s.listen(); err != nil {
+	if err := s.settle(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
@@ -94,7 +118,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 func (s *Server) claimName(ctx context.Context) error {
 	err := s.registry.Claim(ctx, s.presence())
 	if errors.Is(err, registry.ErrUnavailable) {
-		s.cfg.Logger.Warn("the registry cannot be asked whether this server runs elsewhere, too: going on", "error", err)
+		s.logger.Warn("the registry cannot be asked whether this server runs elsewhere, too: going on", "error", err)
 		return nil
 	}
 	return err
@@ -107,11 +131,12 @@ func (s *Server) presence() registry.Presence {
 
 // listen opens the server's address.
 func (s *Server) listen() (err error) {
-	cfg, err := s.network()
+	cfg, err := s.transportConfig()
 	if err != nil {
 		return err
 	}
 	cfg.Known = s.self().Address
+	cfg.Listener, s.cfg.Listener = s.cfg.Listener, nil
 	if cfg.Address = s.cfg.Listen; cfg.Address == "" {
 		cfg.Address = cfg.Known
 	}
@@ -119,13 +144,13 @@ func (s *Server) listen() (err error) {
 	return err
 }
 
-// network is how this process reaches others.
-func (s *Server) network() (transport.Config, error) {
-	cfg := transport.Config{Resolve: s.known.resolve, Logger: s.cfg.Logger}
+// transportConfig is how this process reaches others by gRPC.
+func (s *Server) transportConfig() (transport.Config, error) {
+	cfg := transport.Config{Resolve: s.known.resolve, Logger: s.logger}
 	if s.cfg.File.Certificates == "" {
 		return cfg, nil
 	}
-	credentials, err := identity.Load(identity.FilesIn(s.cfg.File.Certificates, identity.Server, s.cfg.Name), s.cfg.Logger)
+	credentials, err := identity.Load(identity.FilesIn(s.cfg.File.Certificates, identity.Server, s.cfg.Name), s.logger)
 	if err != nil {
 		return cfg, err
 	}
@@ -134,6 +159,26 @@ func (s *Server) network() (transport.Config, error) {
 	}
 	cfg.Credentials = credentials
 	return cfg, nil
+}
+
+// endpoint gives a process of this server its access to others.
+func (s *Server) endpoint(p multicast.ProcessID) transport.Endpoint {
+	if s.cfg.Network != nil {
+		return s.cfg.Network.Endpoint(s.self().Region, p)
+	}
+	return s.transport.Endpoint(p)
+}
+
+// dial gives access to the processes of the cluster.
+func (s *Server) dial() (attach.Caller, error) {
+	if s.cfg.Network != nil {
+		return s.cfg.Network.Client(s.self().Region), nil
+	}
+	cfg, err := s.transportConfig()
+	if err != nil {
+		return nil, err
+	}
+	return transport.Dial(cfg), nil
 }
 
 // self is this server in the newest description.
@@ -150,10 +195,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.server, err = server.Start(server.Config{
 		Cluster: s.known.now.Load().cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
-		Retain: s.cfg.Retain, Healing: s.cfg.Healing,
-		Endpoint: func(p multicast.ProcessID) transport.Endpoint { return s.transport.Endpoint(p) },
-		Asker:    asking,
-		Logger:   s.cfg.Logger,
+		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, Logger: s.cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -209,8 +251,8 @@ func (s *Server) close() error {
 	if s.transport != nil {
 		err = errors.Join(err, s.transport.Close())
 	}
-	if s.registry != nil {
-		err = errors.Join(err, s.registry.Close())
+	if s.etcd != nil {
+		err = errors.Join(err, s.etcd.Close())
 	}
 	if s.unlock != nil {
 		err = errors.Join(err, s.unlock())

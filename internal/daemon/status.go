@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block/region"
-	"github.com/globalfs/globalfs/internal/mount"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -57,12 +56,12 @@ func (s *Server) tellData(ctx context.Context, replicas []ReplicaStatus) {
 }
 
 // storage tells of the storage node; nil if there is none.
-func (s *Server) storage(plan *topology.Cluster, self *topology.Server) *mount.StorageServer {
+func (s *Server) storage(plan *topology.Cluster, self *topology.Server) *StorageServer {
 	node := s.server.Storage()
 	if node == nil {
 		return nil
 	}
-	told := &mount.StorageServer{Name: self.Name, Datacenter: self.Datacenter, State: string(self.State), Running: true}
+	told := &StorageServer{Name: self.Name, Datacenter: self.Datacenter, State: string(self.State), Running: true}
 	if stats, err := node.Stats(); err == nil {
 		told.Blocks, told.Bytes, told.DeadBytes = stats.Blocks, stats.LiveBytes, stats.DeadBytes
 	}

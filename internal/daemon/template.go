@@ -12,10 +12,8 @@ import (
 // Template gives f as a commented cluster file, which ReadFile reads back.
 func (f *File) Template() string {
 	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	say("# A GlobalFS cluster. Each server is started with this file: 'globalfs server NAME --config FILE'.")
-	say("# Once the first server has started, what is said of the cluster itself (name to addresses) is in the registry,")
-	say("# and only addresses can be changed here: 'globalfs admin' changes the rest.")
+	say := liner(func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) })
+	f.sayHead(say)
 	say("")
 	say("# In the certificates and in the registry.")
 	say("name: %s", f.Name)
@@ -42,16 +40,7 @@ func (f *File) Template() string {
 	say("# Who owns the root directories at the cluster's birth.")
 	say("owner: {uid: %d, gid: %d}", f.Owner.UID, f.Owner.GID)
 	say("")
-	say("# etcd keeps the description of the cluster. Files are served without it, too; changes of the cluster wait for it.")
-	say("registry:")
-	say("  endpoints: [%s]", strings.Join(f.Registry.Endpoints, ", "))
-	say("  # ca: etcd-ca.pem           # for https endpoints; paths are relative to this file")
-	say("  # certificate: etcd.pem")
-	say("  # key: etcd-key.pem")
-	say("  # username: globalfs")
-	say("  # password_file: etcd-password")
-	say("  timeout: %v                 # of one request to it", f.Registry.Timeout)
-	say("  lease: %v                  # a server that is silent for that long is not shown as live", f.Registry.Lease)
+	f.Registry.say(say)
 	say("")
 	say("# The directory of 'globalfs certs'. Empty: no encryption and no authentication, on loopback addresses only.")
 	say("certificates: %q", f.Certificates)
@@ -60,12 +49,46 @@ func (f *File) Template() string {
 	say("durability: %s", f.Durability)
 	say("")
 	say("# Each server keeps its data in a directory here, named after it.")
-	say("data_dir: %s", f.DataDir)
+	say("data_dir: %q", f.DataDir)
 	say("")
 	say("gc:")
 	say("  grace: %v   # a block that no file needs any more is kept that long for readers that are late", f.GC.Grace)
 	say("  sweep: %v   # between looks for blocks that no file ever got", f.GC.Sweep)
 	return b.String()
+}
+
+// liner writes a line.
+type liner func(format string, args ...any)
+
+// sayHead says what the file is.
+func (f *File) sayHead(say liner) {
+	if f.Registry.File == "" {
+		say("# A GlobalFS cluster. Each server is started with this file: 'globalfs server NAME --config FILE'.")
+		say("# Once the first server has started, what is said of the cluster itself (name to addresses) is in the registry,")
+		say("# and only addresses can be changed here: 'globalfs admin' changes the rest.")
+		return
+	}
+	say("# A GlobalFS cluster whose servers run in one process. Other commands find it by this file: 'globalfs status --config FILE'.")
+	say("# That process writes it at each start: changes here are lost.")
+}
+
+// say describes the registry.
+func (r *RegistryFile) say(say liner) {
+	if r.File != "" {
+		say("# The registry of servers in one process.")
+		say("registry: {file: %q}", r.File)
+		return
+	}
+	say("# etcd keeps the description of the cluster. Files are served without it, too; changes of the cluster wait for it.")
+	say("registry:")
+	say("  endpoints: [%s]", strings.Join(r.Endpoints, ", "))
+	say("  # ca: etcd-ca.pem           # for https endpoints; paths are relative to this file")
+	say("  # certificate: etcd.pem")
+	say("  # key: etcd-key.pem")
+	say("  # username: globalfs")
+	say("  # password_file: etcd-password")
+	say("  timeout: %v                 # of one request to it", r.Timeout)
+	say("  lease: %v                  # a server that is silent for that long is not shown as live", r.Lease)
 }
 
 func regionNames(regions []topology.Region) (names []string) {

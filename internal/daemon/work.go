@@ -18,7 +18,6 @@ import (
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
-	"github.com/globalfs/globalfs/internal/transport"
 )
 
 // workCacheBytes bounds the blocks that the background work keeps in memory.
@@ -31,39 +30,43 @@ const leadsEvery = time.Second
 // a mover and a collector. Who leads may change in the middle; that two do the same for a moment does no harm.
 type work struct {
 	client    *attach.Client
-	caller    *transport.Client
+	caller    attach.Caller
 	objects   attach.Objects
 	mover     *mover.Mover
 	collector *collector.Collector
 
 	leading atomic.Pointer[map[uint16]bool]
+
+	life  context.Context // of run
+	stop  context.CancelFunc
+	ended chan struct{} // closed when run has ended, and the client is closed
+	err   error         // of closing the client; after ended
 }
 
 func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 	plan, self := s.known.now.Load().cluster, s.self()
-	w := &work{}
+	w := &work{ended: make(chan struct{})}
+	w.life, w.stop = context.WithCancel(context.Background())
 	w.leading.Store(&map[uint16]bool{})
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("background work: %w", err), w.close())
 		}
 	}()
-	network, err := s.network()
-	if err != nil {
+	if w.caller, err = s.dial(); err != nil {
 		return nil, err
 	}
-	w.caller = transport.Dial(network)
 	if w.objects, err = s.openObjects(ctx, plan); err != nil {
 		return nil, err
 	}
 	w.client, err = attach.New(attach.Config{
 		Cluster: plan, Region: self.Region, Caller: w.caller, Objects: w.objects,
-		CacheBytes: workCacheBytes, Logger: s.cfg.Logger.With("component", "background"),
+		CacheBytes: workCacheBytes, Logger: s.logger.With("component", "background"),
 	})
 	if err != nil {
 		return nil, err
 	}
-	w.mover, err = mover.New(mover.Config{Client: w.client.Client, Mine: w.leads, Logger: s.cfg.Logger.With("component", "mover")})
+	w.mover, err = mover.New(mover.Config{Client: w.client.Client, Mine: w.leads, Logger: s.logger.With("component", "mover")})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +76,7 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 	}
 	w.collector, err = collector.New(collector.Config{
 		Metadata: w.client.Client, Regions: w.client.Regions, Mine: w.leads, Grace: grace, Sweep: s.cfg.File.GC.Sweep,
-		Sweeps: func(r topology.Region) bool { return w.leadsRegion(plan, r) }, Logger: s.cfg.Logger.With("component", "collector"),
+		Sweeps: func(r topology.Region) bool { return w.leadsRegion(plan, r) }, Logger: s.logger.With("component", "collector"),
 	})
 	if err != nil {
 		return nil, err
@@ -115,15 +118,25 @@ func (w *work) leadsRegion(plan *topology.Cluster, r topology.Region) bool {
 	return false
 }
 
-// run works until ctx ends.
+// run works until ctx ends or it is stopped, and closes the client.
 func (w *work) run(ctx context.Context, of *server.Server) {
+	defer close(w.ended)
+	defer context.AfterFunc(ctx, w.stop)()
 	var running sync.WaitGroup
-	running.Go(func() { w.mover.Run(ctx) })
-	running.Go(func() { w.collector.Run(ctx) })
-	for pause.For(ctx, leadsEvery) == nil {
-		w.leading.Store(leading(ctx, of))
+	running.Go(func() { w.mover.Run(w.life) })
+	running.Go(func() { w.collector.Run(w.life) })
+	for pause.For(w.life, leadsEvery) == nil {
+		w.leading.Store(leading(w.life, of))
 	}
 	running.Wait()
+	w.err = w.client.Close()
+}
+
+// Rest ends the server's background work, which begins again with the next start, and returns when it has ended. Before the servers of
+// a cluster in one process stop together, nothing asks one of them for updates then. Run must have been called, or be about to be.
+func (s *Server) Rest() {
+	s.work.stop()
+	<-s.work.ended
 }
 
 // leading tells which replicas here lead. One that does not answer does not.
@@ -137,13 +150,20 @@ func leading(ctx context.Context, of *server.Server) *map[uint16]bool {
 	return &leads
 }
 
+// close closes what is open, after run has ended or if it has never begun.
 func (w *work) close() error {
+	w.stop()
 	var err error
-	switch {
-	case w.client != nil:
-		err = w.client.Close() // and the caller
-	case w.caller != nil:
-		err = w.caller.Close()
+	select {
+	case <-w.ended:
+		err = w.err
+	default:
+		switch {
+		case w.client != nil:
+			err = w.client.Close() // and the caller
+		case w.caller != nil:
+			err = w.caller.Close()
+		}
 	}
 	return errors.Join(err, w.objects.Close())
 }

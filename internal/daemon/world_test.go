@@ -19,6 +19,7 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -92,7 +93,7 @@ func (w *world) certify() {
 
 // tryStart starts a server.
 func (w *world) tryStart(ctx context.Context, name string, file File) (*process, error) {
-	s, err := StartServer(ctx, ServerConfig{File: &file, Name: name, Healing: blocktest.Impatient(), Build: "test", Logger: quiet().With("server", name)})
+	s, err := StartServer(ctx, ServerConfig{File: &file, Name: name, Tuning: server.Tuning{Healing: blocktest.Impatient()}, Build: "test", Logger: quiet()})
 	if err != nil {
 		return nil, err
 	}

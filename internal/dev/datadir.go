@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,9 +9,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/durable"
+	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
+)
+
+// Names in the data directory.
+const (
+	clusterFile     = "cluster.yaml"
+	certificatesDir = "certificates"
 )
 
 // DefaultDir is where the embedded cluster of this user keeps its data:
@@ -29,12 +36,17 @@ func DefaultDir() (string, error) {
 	return filepath.Join(state, "globalfs", "dev"), nil
 }
 
-// specFile says for which cluster the data directory was made, and what has happened to it since.
-const specFile = "cluster.yaml"
+// DefaultFile is the path of the cluster file in DefaultDir; empty if there is no such directory.
+func DefaultFile() string {
+	dir, err := DefaultDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, clusterFile)
+}
 
-// claim makes dir this process's: it takes its lock, checks that what is in it was made for the
-// same cluster, and sets when and by whom that was created. The caller calls unlock when all is closed.
-func claim(dir string, spec *topology.Spec) (unlock func() error, err error) {
+// claim makes dir this process's: it takes its lock. The caller calls unlock when all is closed.
+func claim(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -45,41 +57,46 @@ func claim(dir string, spec *topology.Spec) (unlock func() error, err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s is in use by another globalfs: stop it, or name another with --data-dir", dir), lock.Close())
 	}
-	if err := checkSpec(filepath.Join(dir, specFile), spec); err != nil {
+	if err := checkVersion(dir); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock.Close, nil
 }
 
-// noteStarted notes that all servers have been started, if it is the first time: from then on their logs must be there.
-func noteStarted(dir string, spec *topology.Spec, durability wal.Durability) error {
-	if spec.Started || durability == wal.Memory {
-		return nil
-	}
-	spec.Started = true
-	return durable.WriteFile(filepath.Join(dir, specFile), spec.YAML())
-}
-
-// checkSpec compares spec with the one that the data was made for, or notes it.
-func checkSpec(path string, spec *topology.Spec) error {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		spec.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
-		spec.Owner = topology.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
-		return durable.WriteFile(path, spec.YAML())
-	}
-	if err != nil {
+// checkVersion refuses a data directory of versions that had no registry: its servers would take what is
+// there for nobody's.
+func checkVersion(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, registry.LocalFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	was, err := topology.ParseSpec(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if err := spec.Adopt(was); err != nil {
-		return fmt.Errorf("%s: %w\nuse the same flags, or another --data-dir", path, err)
-	}
-	if now := spec.YAML(); !bytes.Equal(text, now) { // the object storage is reached at another address
-		return durable.WriteFile(path, now)
+	if _, err := os.Stat(filepath.Join(dir, clusterFile)); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("data directory %s has no %s: an older version of globalfs has made it, or the file is lost: "+
+			"run that version, restore the file, or begin anew with another --data-dir", dir, registry.LocalFile))
 	}
 	return nil
+}
+
+// fileOf gives the cluster file with which all servers are started.
+func (c *Cluster) fileOf(spec topology.Spec) *daemon.File {
+	f := daemon.DefaultFile()
+	f.Spec, f.DataDir = spec, c.cfg.Dir
+	f.Registry.File = filepath.Join(c.cfg.Dir, registry.LocalFile)
+	f.Certificates = filepath.Join(c.cfg.Dir, certificatesDir)
+	f.Durability = map[wal.Durability]string{wal.OS: "os", wal.Sync: "sync", wal.Memory: "memory"}[c.cfg.Durability]
+	switch {
+	case c.cfg.Grace < 0:
+		f.GC.Grace = 0
+	case c.cfg.Grace > 0:
+		f.GC.Grace = c.cfg.Grace
+	}
+	if c.cfg.Sweep != 0 {
+		f.GC.Sweep = c.cfg.Sweep
+	}
+	return &f
+}
+
+// writeFile writes the cluster file for other processes.
+func writeFile(f *daemon.File) error {
+	text := fmt.Sprintf("# Written at %s.\n%s", time.Now().UTC().Format(time.RFC3339), f.Template())
+	return durable.WriteFile(filepath.Join(f.DataDir, clusterFile), []byte(text))
 }

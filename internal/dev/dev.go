@@ -1,7 +1,17 @@
-// Package dev is the embedded cluster: all servers of several regions in one process, with clients and
-// mounts in the regions that the user names (thesis section 3.6.1 in one process). The servers are the
-// real ones; only the network between them may be replaced, by queues in memory with
-// the delays of a wide-area network if that is wanted.
+// Package dev is the embedded cluster: all servers of several regions in one process, with clients and mounts
+// in the regions that the user names (thesis section 3.6.1 in one process). The servers are those of package
+// daemon. What they share differs: the registry is a file instead of etcd, and the network between their
+// processes may be queues in memory, with the delays of a wide-area network if that is wanted. Servers answer
+// control calls by gRPC on loopback, with certificates of the cluster's own CA, so that the commands for
+// operators work on this cluster, too.
+//
+// # The data directory
+//
+//	lock           held while the cluster runs
+//	registry.json  the registry: the cluster's description, and which processes have spoken
+//	cluster.yaml   the cluster file for commands (--config), written at each start
+//	certificates/  the CA, and certificates of the servers, of an operator and of a client
+//	SERVER/        the data directory of a server, as 'globalfs server' has it
 package dev
 
 import (
@@ -9,21 +19,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block/diskcache"
-	"github.com/globalfs/globalfs/internal/block/region"
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/metrics"
+	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
-	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/internal/wal"
-	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // Config of an embedded cluster.
@@ -33,11 +42,11 @@ type Config struct {
 	GRPC       bool   // the servers talk over loopback TCP instead of queues in memory
 	WAN        bool   // add the delays between the regions; not with GRPC
 	Durability wal.Durability
-	Timeout    time.Duration  // of one file system operation; 0: the client's default
-	Retain     int            // bytes of commands that a replica keeps for others that are away; 0: the default
-	Grace      time.Duration  // how long a block that no file needs any more is kept; 0: the collector's default
-	Sweep      time.Duration  // between looks for blocks that no file ever got; 0: the collector's default
-	Healing    region.Healing // how storage servers keep their regions whole; zero: the default
+	Timeout    time.Duration // of one file system operation; 0: the client's default
+	Grace      time.Duration // how long a block that no file needs any more is kept; 0: the collector's default; below 0: not at all
+	Sweep      time.Duration // between looks for blocks that no file ever got; 0: the collector's default
+	server.Tuning
+	Build      string // version of the program, for the status
 	Logger     *slog.Logger
 	CacheDir   string // where all clients of this process remember blocks, beside memory; empty: nowhere
 	CacheBytes int64  // of the disk of CacheDir, at most
@@ -45,39 +54,38 @@ type Config struct {
 	Linearizable bool // clients read what is as new as all that ended before anywhere
 }
 
-// Cluster is a running embedded cluster.
+// Cluster is a running embedded cluster. Its methods may be called concurrently.
 type Cluster struct {
+	// Plan is the cluster as it was when all its servers had started.
 	Plan *topology.Cluster
 
 	cfg      Config
+	file     *daemon.File // of the servers
 	unlock   func() error
+	registry *registry.Local
 	network  network
-	operator attach.Caller // of admin
-	admin    *region.Admin // asks and tells storage servers
-	workers  workers
 	cache    *diskcache.Cache // of all clients; nil: none
-	objects  attach.Objects   // nil: the blocks are on the servers' disks
+	objects  attach.Objects   // of all clients; nil: the blocks are on the servers' disks
 	metrics  metrics.Set
 
-	changing sync.Mutex // held while the storage servers change; before mu
+	now  atomic.Pointer[plan]
+	life context.Context // of the servers
+	stop context.CancelFunc
+	ends sync.WaitGroup // of the servers, and of what follows the description
 
 	mu      sync.Mutex
-	servers map[string]*running // GUARDED_BY mu; by name
-	errs    []error             // GUARDED_BY mu
+	seen    map[string]bool         // GUARDED_BY mu; servers that were started, by name
+	servers map[string]*running     // GUARDED_BY mu; those that are to run
+	clients map[*following]struct{} // GUARDED_BY mu; the open ones
+	errs    []error                 // GUARDED_BY mu; of servers that have ended
 }
 
-// Metrics are those of all servers and of what runs in the background.
-func (c *Cluster) Metrics() *metrics.Set { return &c.metrics }
+// startPatience bounds how long the servers may take to start: one that has lost its disk waits for a
+// majority of others.
+const startPatience = 30 * time.Second
 
-// running is a server, or something in the background, that runs.
-type running struct {
-	server *server.Server // nil: it is none
-	stop   context.CancelFunc
-	done   chan struct{} // closed when it has ended
-}
-
-// Start opens the data directory, starts all servers and waits until every partition
-// takes updates. On an error nothing is left running.
+// Start opens the data directory, starts all servers and waits until every partition takes updates. On an
+// error nothing is left running.
 func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if err := cfg.Spec.Validate(); err != nil {
 		return nil, err
@@ -85,100 +93,49 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if cfg.WAN && cfg.GRPC {
 		return nil, errors.New("wide-area delays are added to the links in memory: use them without the gRPC transport")
 	}
-	c := &Cluster{servers: map[string]*running{}}
-	if c.unlock, err = claim(cfg.Dir, &cfg.Spec); err != nil {
+	c := &Cluster{cfg: cfg, seen: map[string]bool{}, servers: map[string]*running{}, clients: map[*following]struct{}{}}
+	c.life, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if c.unlock, err = claim(cfg.Dir); err != nil {
 		return nil, err
 	}
-	c.cfg = cfg
-	run := context.WithoutCancel(ctx)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	if c.Plan, err = replaceLost(cfg.Dir, &c.cfg.Spec, cfg.Durability, cfg.Logger); err != nil {
+	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.Plan.Crowded(); err != nil {
+	if err := c.startAll(ctx); err != nil {
 		return nil, err
 	}
-	if c.objects, err = attach.OpenObjects(ctx, c.Plan, c.cfg.Spec.Started); err != nil {
+	c.Plan = c.now.Load().cluster
+	if c.objects, err = attach.OpenObjects(ctx, c.Plan, true); err != nil {
 		return nil, err
 	}
 	if c.cache, err = attach.OpenDiskCache(cfg.CacheDir, cfg.CacheBytes, c.Plan, cfg.Logger); err != nil {
 		return nil, err
 	}
-	if c.network, err = c.openNetwork(); err != nil {
-		return nil, err
-	}
-	c.operator = c.network.client(c.Plan.Regions[0])
-	c.admin = region.NewAdmin(c.operator, storagePatience)
-	for _, s := range c.Plan.Servers {
-		if s.State == topology.StorageLeft && len(c.Plan.ReplicasOn(s.Name)) == 0 {
-			continue
-		}
-		if err := c.startServer(run, c.Plan, s.Name); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.awaitReady(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.startWorkers(run); err != nil {
-		return nil, err
-	}
-	return c, noteStarted(cfg.Dir, &c.cfg.Spec, cfg.Durability)
+	return c, c.awaitReady(ctx)
 }
 
-func (c *Cluster) startServer(ctx context.Context, plan *topology.Cluster, name string) error {
-	s, err := server.Start(server.Config{
-		Cluster: plan, Name: name, Dir: filepath.Join(c.cfg.Dir, name), Durability: c.cfg.Durability,
-		Retain: c.cfg.Retain, Healing: c.cfg.Healing,
-		Endpoint: func(p multicast.ProcessID) transport.Endpoint { return c.network.endpoint(name, p) },
-		Logger:   c.cfg.Logger,
-	})
+// prepare makes all that the servers need.
+func (c *Cluster) prepare(ctx context.Context) (err error) {
+	if c.registry, err = registry.OpenLocal(filepath.Join(c.cfg.Dir, registry.LocalFile)); err != nil {
+		return err
+	}
+	spec, listeners, err := c.describe(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	r := &running{server: s, stop: stop, done: make(chan struct{})}
-	c.metrics.Add(func(report metrics.Report) {
-		c.mu.Lock()
-		runs := c.servers[name] == r
-		c.mu.Unlock()
-		if runs {
-			s.Metrics(report)
-		}
-	})
-	c.mu.Lock()
-	c.servers[name] = r
-	c.mu.Unlock()
-	go func() {
-		defer close(r.done)
-		if err := s.Run(ctx); err != nil {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.errs = append(c.errs, err)
-		}
-	}()
-	return nil
-}
-
-// stopServers stops servers, in order that what was acknowledged is on disk, and waits for their end.
-func (c *Cluster) stopServers(names ...string) {
-	var stopped []*running
-	c.mu.Lock()
-	for _, name := range names {
-		if r := c.servers[name]; r != nil {
-			r.stop()
-			stopped = append(stopped, r)
-			delete(c.servers, name)
-		}
+	c.file = c.fileOf(spec)
+	if err := c.certify(); err != nil {
+		return errors.Join(err, listeners.close())
 	}
-	c.mu.Unlock()
-	for _, r := range stopped {
-		<-r.done
+	if c.network, err = c.openNetwork(listeners); err != nil {
+		return err
 	}
+	return writeFile(c.file)
 }
 
 // awaitReady returns once every partition has executed an update.
@@ -195,34 +152,27 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	return probe.Close()
 }
 
-// Client makes a client in a region. The caller closes it.
-func (c *Cluster) Client(region topology.Region) (*attach.Client, error) {
-	return c.ClientWithCache(region, attach.DefaultCacheBytes)
+// File is the path of the cluster file, for the commands that take --config.
+func (c *Cluster) File() string { return filepath.Join(c.cfg.Dir, clusterFile) }
+
+// Metrics are those of all servers and of what else is added.
+func (c *Cluster) Metrics() *metrics.Set { return &c.metrics }
+
+// Collector makes a collector that looks after all partitions and sweeps all regions when it is told to
+// (Once).
+func (c *Cluster) Collector(client *attach.Client) (*collector.Collector, error) {
+	return collector.New(collector.Config{Metadata: client.Client, Regions: client.Regions, Grace: c.cfg.Grace, Logger: c.cfg.Logger})
 }
 
-// ClientWithCache makes a client that keeps up to so many bytes of blocks in memory, of all partitions together.
-func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*attach.Client, error) {
-	return attach.New(attach.Config{
-		Cluster: c.Plan, Region: region, Caller: c.network.client(region), Objects: c.objects,
-		CacheBytes: cacheBytes, Disk: c.cache, OneDisk: true,
-		Linearizable: c.cfg.Linearizable, Timeout: c.cfg.Timeout, Logger: c.cfg.Logger.With("client", region),
-	})
-}
-
-// Close stops all servers and gives the errors that any of them had.
+// Close stops all servers and gives the errors that any of them had. Clients are closed before.
 func (c *Cluster) Close() error {
-	err := c.workers.stop()
-	c.mu.Lock()
-	names := slices.Collect(maps.Keys(c.servers))
-	c.mu.Unlock()
-	c.stopServers(names...)
-	if c.operator != nil {
-		err = errors.Join(err, c.operator.Close())
-	}
+	c.rest()
+	c.stop()
+	c.ends.Wait()
+	err := c.objects.Close()
 	if c.network != nil {
 		err = errors.Join(err, c.network.close())
 	}
-	err = errors.Join(err, c.objects.Close())
 	if c.cache != nil {
 		err = errors.Join(err, c.cache.Close())
 	}

@@ -153,7 +153,7 @@ func TestPrimaryStops(t *testing.T) {
 		begin := time.Now()
 		write(t, cl, p.Root(), "meanwhile", "2")
 		t.Logf("grpc %v: an update after the primary had stopped took %v", grpc, time.Since(begin))
-		require.NoError(t, c.startServer(context.WithoutCancel(t.Context()), c.Plan, leads(&p)))
+		require.NoError(t, c.startServer(t.Context(), leads(&p)))
 		write(t, cl, p.Root(), "after", "3")
 		c.stopServers(p.Replicas[1].Server)
 		write(t, cl, p.Root(), "at last", "4")

@@ -145,7 +145,7 @@ func TestAwayForLong(t *testing.T) {
 	for n, begin := 0, time.Now(); time.Since(begin) < forgetful; n++ {
 		w.workAll(t, fmt.Sprint("without-", n), 50)
 	}
-	require.NoError(t, w.startServer(context.WithoutCancel(t.Context()), w.Plan, away))
+	require.NoError(t, w.startServer(t.Context(), away))
 	w.workAll(t, "back", 20)
 	w.stopAlike(t)
 	for _, partition := range []int{0, 2} {

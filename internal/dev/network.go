@@ -2,56 +2,51 @@ package dev
 
 import (
 	"errors"
-	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// network gives processes their access to each other.
+// network connects the processes of the cluster.
 type network interface {
-	endpoint(server string, process multicast.ProcessID) transport.Endpoint
+	// ofServers is how the servers' processes reach each other; nil: by gRPC.
+	ofServers() daemon.Network
+	// listener is open at a server's address, for its first start; nil: it opens the address itself.
+	listener(server string) net.Listener
 	client(region topology.Region) attach.Caller
-	// join gives a server that is new its access to the network.
-	join(server string, region topology.Region, process multicast.ProcessID) error
 	close() error
 }
 
-func (c *Cluster) openNetwork() (network, error) {
-	if c.cfg.GRPC {
-		return listen(c.Plan, c.cfg)
-	}
-	m := &memory{regions: map[multicast.ProcessID]topology.Region{}, nextClient: firstClient}
-	eachProcess(c.Plan, func(server string, p multicast.ProcessID) {
-		m.regions[p] = c.Plan.Server(server).Region
-	})
-	var delay func(from, to multicast.ProcessID) time.Duration
-	if c.cfg.WAN {
-		delay = m.delay
-	}
-	m.local = transport.NewLocal(delay)
-	return m, nil
-}
-
-// eachProcess names each process of the plan with its server.
-func eachProcess(plan *topology.Cluster, do func(server string, p multicast.ProcessID)) {
-	for _, s := range plan.Servers {
-		do(s.Name, s.Storage)
-	}
-	for _, p := range plan.Partitions {
-		for _, r := range p.Replicas {
-			do(r.Server, r.Process)
+func (c *Cluster) openNetwork(open listeners) (network, error) {
+	l := &loopback{open: open}
+	if !c.cfg.GRPC {
+		m := &memory{loopback: l, regions: map[multicast.ProcessID]topology.Region{}, nextClient: firstClient}
+		var delay func(from, to multicast.ProcessID) time.Duration
+		if c.cfg.WAN {
+			delay = m.delay
 		}
+		m.local = transport.NewLocal(delay)
+		return m, nil
 	}
+	credentials, err := identity.Load(identity.FilesIn(c.file.Certificates, identity.Client, clientName), c.cfg.Logger)
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	l.clients = transport.Config{Resolve: c.resolve, Credentials: credentials, Logger: c.cfg.Logger}
+	return l, nil
 }
 
-// Cut cuts regions off: nothing gets between them, with the clients in them, and the others any more, until another Cut.
-// Without regions it heals the network. Only links in memory can be cut.
+// Cut cuts regions off: nothing gets between their processes, with the clients in them, and the others any
+// more, until another Cut. Without regions it heals the network. Only links in memory can be cut. Control
+// calls between servers are not cut.
 func (c *Cluster) Cut(regions ...topology.Region) error {
 	m, ok := c.network.(*memory)
 	if !ok {
@@ -61,42 +56,75 @@ func (c *Cluster) Cut(regions ...topology.Region) error {
 	return nil
 }
 
+// loopback is gRPC between the servers' addresses.
+type loopback struct {
+	clients transport.Config
+
+	mu   sync.Mutex
+	open listeners // GUARDED_BY mu
+}
+
+func (l *loopback) ofServers() daemon.Network { return nil }
+
+func (l *loopback) listener(server string) net.Listener {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	open, ok := l.open[server]
+	if !ok {
+		return nil
+	}
+	delete(l.open, server)
+	return open
+}
+
+func (l *loopback) client(topology.Region) attach.Caller { return transport.Dial(l.clients) }
+
+// close closes what no server has taken.
+func (l *loopback) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open.close()
+}
+
 // firstClient is the first process id of a client; servers' processes are numbered from 1.
 const firstClient multicast.ProcessID = 1 << 24
 
-// memory is a network of queues in this process.
+// memory is a network of queues in this process. Only control calls use the servers' addresses.
 type memory struct {
+	*loopback
 	local *transport.Local
 
 	mu         sync.RWMutex
-	regions    map[multicast.ProcessID]topology.Region
-	nextClient multicast.ProcessID
+	regions    map[multicast.ProcessID]topology.Region // GUARDED_BY mu; of all that ever had access
+	nextClient multicast.ProcessID                     // GUARDED_BY mu
 }
+
+func (m *memory) ofServers() daemon.Network { return m }
+
+// Endpoint implements daemon.Network.
+func (m *memory) Endpoint(at topology.Region, p multicast.ProcessID) transport.Endpoint {
+	m.mu.Lock()
+	m.regions[p] = at
+	m.mu.Unlock()
+	return m.local.Endpoint(p)
+}
+
+// Client implements daemon.Network.
+func (m *memory) Client(at topology.Region) attach.Caller {
+	m.mu.Lock()
+	id := m.nextClient
+	m.nextClient++
+	m.regions[id] = at
+	m.mu.Unlock()
+	return m.local.Endpoint(id)
+}
+
+func (m *memory) client(at topology.Region) attach.Caller { return m.Client(at) }
 
 func (m *memory) delay(from, to multicast.ProcessID) time.Duration {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return topology.Delay(m.regions[from], m.regions[to])
-}
-
-func (m *memory) join(_ string, region topology.Region, process multicast.ProcessID) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.regions[process] = region
-	return nil
-}
-
-func (m *memory) endpoint(_ string, p multicast.ProcessID) transport.Endpoint {
-	return m.local.Endpoint(p)
-}
-
-func (m *memory) client(region topology.Region) attach.Caller {
-	m.mu.Lock()
-	id := m.nextClient
-	m.nextClient++
-	m.regions[id] = region
-	m.mu.Unlock()
-	return m.local.Endpoint(id)
 }
 
 // cut parts the processes in some regions from those in all others.
@@ -112,66 +140,4 @@ func (m *memory) cut(off []topology.Region) {
 	})
 }
 
-func (m *memory) close() error { return m.local.Close() }
-
-// loopback is a network of gRPC servers, one for each server of the cluster, on free ports
-// of 127.0.0.1.
-type loopback struct {
-	config transport.Config
-
-	mu        sync.RWMutex
-	servers   map[string]*transport.Server   // GUARDED_BY mu
-	addresses map[multicast.ProcessID]string // GUARDED_BY mu; complete before any process has an endpoint, but for those that join
-}
-
-func listen(plan *topology.Cluster, cfg Config) (_ *loopback, err error) {
-	n := &loopback{servers: map[string]*transport.Server{}, addresses: map[multicast.ProcessID]string{}}
-	n.config = transport.Config{
-		Address: "127.0.0.1:0", Logger: cfg.Logger,
-		Resolve: n.address,
-	}
-	for _, s := range plan.Servers {
-		if n.servers[s.Name], err = transport.Listen(n.config); err != nil {
-			delete(n.servers, s.Name)
-			return nil, errors.Join(fmt.Errorf("server %s: %w", s.Name, err), n.close())
-		}
-	}
-	eachProcess(plan, func(server string, p multicast.ProcessID) { n.addresses[p] = n.servers[server].Address() })
-	return n, nil
-}
-
-func (n *loopback) address(p multicast.ProcessID) (string, bool) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	a, ok := n.addresses[p]
-	return a, ok
-}
-
-func (n *loopback) join(server string, _ topology.Region, process multicast.ProcessID) error {
-	s, err := transport.Listen(n.config)
-	if err != nil {
-		return fmt.Errorf("server %s: %w", server, err)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.servers[server], n.addresses[process] = s, s.Address()
-	return nil
-}
-
-func (n *loopback) endpoint(server string, p multicast.ProcessID) transport.Endpoint {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.servers[server].Endpoint(p)
-}
-
-func (n *loopback) client(topology.Region) attach.Caller { return transport.Dial(n.config) }
-
-func (n *loopback) close() error {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	var errs []error
-	for _, s := range n.servers {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
-}
+func (m *memory) close() error { return errors.Join(m.local.Close(), m.loopback.close()) }

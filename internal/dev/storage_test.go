@@ -18,9 +18,9 @@ import (
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
-	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -64,38 +64,19 @@ func (f *contents) check(t *testing.T, c *attach.Client) {
 	}
 }
 
-func statusOf(t *testing.T, c *Cluster, server multicast.ProcessID) region.Status {
-	status, err := c.admin.Status(t.Context(), server)
-	for try := 0; err != nil && try < 10; try++ { // a busy machine is late
-		status, err = c.admin.Status(t.Context(), server)
-	}
-	require.NoError(t, err)
-	return status
-}
-
-// planNow gives the cluster as it is by what is written.
-func planNow(t *testing.T, c *Cluster) *topology.Cluster {
-	c.changing.Lock()
-	defer c.changing.Unlock()
-	_, plan, err := c.planned()
-	require.NoError(t, err)
-	return plan
-}
-
 // awaitWhole returns when every server of the first region has found nothing to do in a round of repair that
 // ended two RepairIntervals after now or later.
-func awaitWhole(t *testing.T, c *Cluster) {
+func awaitWhole(t *testing.T, c *Cluster, a *daemon.Access) {
 	t.Helper()
-	now := time.Now()
+	now, region := time.Now(), c.Plan.Regions[0]
 	require.Eventually(t, func() bool {
-		regions, err := c.Storage(t.Context())
-		require.NoError(t, err)
-		for _, s := range regions[0].Servers {
-			if s.Status == nil || s.State != "" {
+		servers, version := storage(t, a, region), planNow(t, c).StorageVersion(region)
+		for _, s := range servers {
+			if s == nil || s.Status == nil || s.State != "" {
 				return false
 			}
 			last := s.Status.Repair.Last
-			if !last.Complete || last.Version != regions[0].Version || last.Missing+last.Strays > 0 || last.FinishedAt.Before(now.Add(2*blocktest.Impatient().RepairInterval)) {
+			if !last.Complete || last.Version != version || last.Missing+last.Strays > 0 || last.FinishedAt.Before(now.Add(2*blocktest.Impatient().RepairInterval)) {
 				return false
 			}
 		}
@@ -104,11 +85,9 @@ func awaitWhole(t *testing.T, c *Cluster) {
 }
 
 // copies counts the copies of blocks in the first region, and the blocks.
-func copies(t *testing.T, c *Cluster, cl *attach.Client) (copies, blocks uint64) {
+func copies(t *testing.T, a *daemon.Access, cl *attach.Client) (copies, blocks uint64) {
 	t.Helper()
-	regions, err := c.Storage(t.Context())
-	require.NoError(t, err)
-	for _, s := range regions[0].Servers {
+	for _, s := range storage(t, a, cl.Regions[0].Name) {
 		copies += s.Blocks
 	}
 	for _, err := range cl.Regions[0].Store.Range(t.Context(), block.ID{}, block.LastID) {
@@ -134,47 +113,39 @@ func TestStorageServersComeAndGo(t *testing.T) {
 		for n := range 2 {
 			writing.Go(func() { f.fill(ctx, t, n*1000) })
 		}
-		joined, err := c.JoinStorage(t.Context(), region)
-		require.NoError(t, err)
-		another, err := c.JoinStorage(t.Context(), region)
-		require.NoError(t, err)
-		awaitWhole(t, c)
+		a, leaves := operator(t, c), c.Plan.Servers[0].Name
+		joined, another := join(t, c, a, region), join(t, c, a, region)
+		awaitWhole(t, c, a)
 
-		require.NoError(t, c.LeaveStorage(t.Context(), c.Plan.Servers[0].Name))
-		require.Error(t, c.LeaveStorage(t.Context(), c.Plan.Servers[0].Name))
-		require.Eventually(t, func() bool {
-			regions, err := c.Storage(t.Context())
-			require.NoError(t, err)
-			return len(regions[0].Servers) == 4
-		}, 60*time.Second, 100*time.Millisecond)
+		drain(t, a, leaves)
+		require.Error(t, a.Ask(t.Context(), "", &daemon.Request{Op: daemon.Drain, Server: leaves}, &daemon.Changed{}))
+		require.Eventually(t, func() bool { return c.runs(leaves) == nil }, 60*time.Second, 100*time.Millisecond)
+		require.Len(t, storage(t, a, region), 4)
 
 		c.stopServers(joined)
 		require.Eventually(t, func() bool { // others take over
-			regions, err := c.Storage(t.Context())
-			require.NoError(t, err)
-			return slices.Contains(regions[0].Servers[len(regions[0].Servers)-1].Down, joined)
+			servers := storage(t, a, region)
+			last := servers[len(servers)-1]
+			return last != nil && slices.Contains(last.Down, joined)
 		}, 30*time.Second, 100*time.Millisecond)
 		require.NoError(t, os.RemoveAll(filepath.Join(cfg.Dir, joined, "blocks")))
-		plan := planNow(t, c)
-		require.NoError(t, c.startServer(context.WithoutCancel(t.Context()), plan, joined))
-		awaitWhole(t, c)
+		require.NoError(t, c.startServer(t.Context(), joined))
+		awaitWhole(t, c, a)
 		c.stopServers(another)
 		f.check(t, in(t, c, region))
-		require.NoError(t, c.startServer(context.WithoutCancel(t.Context()), plan, another))
+		require.NoError(t, c.startServer(t.Context(), another))
 		stop()
 		writing.Wait()
-		awaitWhole(t, c)
+		awaitWhole(t, c, a)
 		f.check(t, in(t, c, region))
-		n, blocks := copies(t, c, f.client)
+		n, blocks := copies(t, a, f.client)
 		require.Equal(t, 2*blocks, n, "each block has two copies")
 	})
 	t.Run("restart", func(t *testing.T) {
 		c := start(t, cfg)
 		f.check(t, in(t, c, region))
-		regions, err := c.Storage(t.Context())
-		require.NoError(t, err)
-		require.Len(t, regions[0].Servers, 4)
-		require.EqualValues(t, 5, regions[0].Version)
+		require.Len(t, storage(t, operator(t, c), region), 4)
+		require.EqualValues(t, 5, c.Plan.StorageVersion(region))
 	})
 }
 
@@ -253,10 +224,10 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
 	c := start(t, cfg)
-	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
-	require.NoError(t, err)
-	awaitWhole(t, c)
-	require.NoError(t, c.LeaveStorage(t.Context(), name))
+	a := operator(t, c)
+	name := join(t, c, a, cfg.Spec.Regions[0])
+	awaitWhole(t, c, a)
+	drain(t, a, name)
 	require.Eventually(t, func() bool {
 		for _, s := range c.Plan.Servers {
 			if statusOf(t, c, s.Storage).Members.Version != 3 {
@@ -280,7 +251,7 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 		require.NoError(t, os.RemoveAll(path))
 	}
 	require.Eventually(t, func() bool {
-		return c.storageOf(name) == nil && statusOf(t, c, c.Plan.Servers[0].Storage).Members.Version == 4
+		return c.runs(name) == nil && statusOf(t, c, c.Plan.Servers[0].Storage).Members.Version == 4
 	}, 30*time.Second, 100*time.Millisecond)
 }
 
@@ -289,16 +260,16 @@ func TestServerLeavesOnceAllKnow(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
 	c := start(t, cfg)
-	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
-	require.NoError(t, err)
-	awaitWhole(t, c)
+	a := operator(t, c)
+	name := join(t, c, a, cfg.Spec.Regions[0])
+	awaitWhole(t, c, a)
 	deaf, leaves := c.Plan.Servers[2].Storage, planNow(t, c).Server(name).Storage
 	c.network.(*memory).local.Cut(func(a, b multicast.ProcessID) bool { return a == deaf || b == deaf })
-	require.NoError(t, c.LeaveStorage(t.Context(), name))
+	drain(t, a, name)
 	require.Eventually(t, func() bool { return statusOf(t, c, leaves).Drained }, 60*time.Second, 10*time.Millisecond)
-	require.Never(t, func() bool { return planNow(t, c).Server(name).State == topology.StorageLeft }, storagePatience+3*drainedEvery, 100*time.Millisecond)
+	require.Never(t, func() bool { return planNow(t, c).Server(name).State == topology.StorageLeft }, 8*time.Second, 100*time.Millisecond)
 	c.network.(*memory).local.Cut(nil)
-	require.Eventually(t, func() bool { return c.storageOf(name) == nil }, 30*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return c.runs(name) == nil }, 30*time.Second, 100*time.Millisecond)
 	require.Equal(t, topology.StorageLeft, planNow(t, c).Server(name).State)
 }
 
@@ -311,8 +282,7 @@ func TestOneServerHangs(t *testing.T) {
 	cl := in(t, c, cfg.Spec.Regions[0])
 	before, err := cl.StatFS(t.Context(), posix.Root)
 	require.NoError(t, err)
-	_, err = c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
-	require.NoError(t, err)
+	join(t, c, operator(t, c), cfg.Spec.Regions[0])
 	after, err := cl.StatFS(t.Context(), posix.Root)
 	require.NoError(t, err)
 	require.InEpsilon(t, before.Free, after.Free, 0.1)
@@ -341,14 +311,14 @@ func TestMetricsOfAServerThatHasLeft(t *testing.T) {
 		c.Metrics().Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
-	name, err := c.JoinStorage(t.Context(), cfg.Spec.Regions[0])
-	require.NoError(t, err)
+	a := operator(t, c)
+	name := join(t, c, a, cfg.Spec.Regions[0])
 	require.Contains(t, scrape(), name)
 	for _, of := range []string{"replica_leads", "replica_seated", "replica_applied_total", "replica_age_seconds", "log_append_seconds_count"} {
 		require.Contains(t, scrape(), "globalfs_"+of+`{partition="1",region="us-west-2",server="us-west-2a"}`)
 	}
 	require.Regexp(t, `globalfs_replica_request_seconds_count{kind="query",partition="1",region="us-west-2",server="us-west-2[abc]"} [1-9]`, scrape())
-	require.NoError(t, c.LeaveStorage(t.Context(), name))
-	require.Eventually(t, func() bool { return c.storageOf(name) == nil }, 60*time.Second, 100*time.Millisecond)
+	drain(t, a, name)
+	require.Eventually(t, func() bool { return c.runs(name) == nil }, 60*time.Second, 100*time.Millisecond)
 	require.NotContains(t, scrape(), name)
 }

@@ -110,7 +110,7 @@ func (w *world) census(t *testing.T, c *attach.Client, dir posix.Ino) map[string
 func (w *world) stopAlike(t *testing.T) {
 	t.Helper()
 	require.NoError(t, w.closeClients())
-	require.NoError(t, w.workers.stop()) // nobody updates anything any more
+	w.rest() // nobody updates anything any more
 	caller := w.network.client(west)
 	var before []ask.Status
 	require.Eventually(t, func() bool {

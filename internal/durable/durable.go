@@ -1,4 +1,5 @@
-// Package durable replaces small files so that a crash, of the process or of the machine, leaves the old or the new content.
+// Package durable replaces small files so that a crash, of the process or of the machine, leaves the old or
+// the new content.
 package durable
 
 import (
@@ -7,8 +8,9 @@ import (
 	"path/filepath"
 )
 
-// WriteFile makes content that of the file at path, which only its owner may read. When it returns nil the content survives a loss
-// of power. After an error the file has its old content or the new one. Two calls for one path must not overlap.
+// WriteFile makes content that of the file at path, which only its owner may read. When it returns nil the
+// content survives a loss of power. After an error the file has its old content or the new one. Two calls for
+// one path must not overlap.
 func WriteFile(path string, content []byte) error {
 	temporary := path + ".new"
 	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

@@ -21,7 +21,8 @@ func TestWriteFileReplaces(t *testing.T) {
 	require.EqualValues(t, 0o600, info.Mode().Perm())
 }
 
-// What cannot be written leaves the old content, and what a crash has left does not keep the next call from writing.
+// What cannot be written leaves the old content, and what a crash has left does not keep the next call from
+// writing.
 func TestWriteFileFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, WriteFile(path, []byte("old")))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -24,7 +25,7 @@ func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	plan, err := readPlan(dir)
+	plan, err := readPlan(ctx, dir)
 	if err != nil {
 		return Report{}, err
 	}
@@ -67,13 +68,18 @@ func claim(dir string) (unlock func() error, err error) {
 	return lock.Close, nil
 }
 
-func readPlan(dir string) (*topology.Cluster, error) {
-	path := filepath.Join(dir, "cluster.yaml")
-	text, err := os.ReadFile(path)
+// readPlan gives the cluster as its registry describes it.
+func readPlan(ctx context.Context, dir string) (*topology.Cluster, error) {
+	path := filepath.Join(dir, registry.LocalFile)
+	r, err := registry.OpenLocal(path)
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	spec, err := topology.ParseSpec(text)
+	document, err := r.Load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	spec, err := topology.ParseSpec(document.Value)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

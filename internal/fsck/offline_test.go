@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/fsck"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -29,9 +30,8 @@ func newStopped(t *testing.T) *stopped {
 	plan, err := spec.Plan()
 	require.NoError(t, err)
 	s := &stopped{dir: t.TempDir(), plan: plan}
-	for name, text := range map[string][]byte{"cluster.yaml": spec.YAML(), "lock": nil} {
-		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), text, 0o600))
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "lock"), nil, 0o600))
+	s.describe(t, spec.YAML())
 	for i, server := range plan.Servers {
 		blocks, err := disk.Open(disk.DefaultConfig(s.blocks(i)))
 		require.NoError(t, err)
@@ -44,6 +44,16 @@ func newStopped(t *testing.T) *stopped {
 		}
 	}
 	return s
+}
+
+// describe makes a registry with a description.
+func (s *stopped) describe(t *testing.T, description []byte) {
+	t.Helper()
+	r, err := registry.OpenLocal(filepath.Join(s.dir, registry.LocalFile))
+	require.NoError(t, err)
+	_, created, err := r.Bootstrap(t.Context(), description)
+	require.NoError(t, err)
+	require.True(t, created)
 }
 
 func (s *stopped) state(partition int, server string) string {
@@ -213,7 +223,11 @@ func TestOfflineRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "is not the data directory of a cluster")
 
 	other := newStopped(t)
-	require.NoError(t, os.WriteFile(filepath.Join(other.dir, "cluster.yaml"), []byte("regons: 3\n"), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(other.dir, registry.LocalFile)))
+	_, err = fsck.Offline(t.Context(), other.dir, fsck.Options{})
+	require.ErrorIs(t, err, registry.ErrNotFound)
+	require.ErrorContains(t, err, other.dir)
+	other.describe(t, []byte("regons: 3\n"))
 	_, err = fsck.Offline(t.Context(), other.dir, fsck.Options{})
 	require.ErrorContains(t, err, "regons")
 }

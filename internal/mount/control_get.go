@@ -44,8 +44,6 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 		return f.fsck(ctx, name == XattrFsckBlocks)
 	case XattrGC, XattrGCDone:
 		return f.getGC(ctx, h, name)
-	case XattrStorage:
-		return f.getStorage(ctx, h)
 	case XattrTask:
 		t, err := f.taskOf(ctx, ino(h))
 		if err != nil {

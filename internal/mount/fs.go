@@ -35,8 +35,7 @@ type fileSystem struct {
 	collecting sync.Mutex           // held during a collection
 	collected  atomic.Pointer[[]byte]
 
-	storage Storage // nil: it cannot be asked here
-	logger  *slog.Logger
+	logger *slog.Logger
 }
 
 func newFileSystem(cfg *Config) *fileSystem {
@@ -50,7 +49,6 @@ func newFileSystem(cfg *Config) *fileSystem {
 		retries:       retries{refused: map[uint32]time.Time{}},
 		locks:         newLocks(),
 		collector:     cfg.Collector,
-		storage:       cfg.Storage,
 		logger:        cfg.Logger,
 	}
 }

@@ -30,10 +30,7 @@ type Config struct {
 	Logger    *slog.Logger   // nil: slog.Default()
 	// Collector deletes what nobody needs when somebody asks for it by XattrGC; nil: nobody may.
 	Collector *collector.Collector
-	// Storage knows and changes the storage servers when somebody asks for it by XattrStorage; nil: nobody
-	// may.
-	Storage Storage
-	Options Options
+	Options   Options
 }
 
 // New mounts and serves; it returns when the mount can be used. Its errors name the remedy.

@@ -63,8 +63,6 @@ func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name 
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	switch {
-	case name == XattrStorage:
-		return status(f.setStorage(ctx, &in.InHeader, data))
 	case isControl(name):
 		return status(f.setControl(ctx, &in.InHeader, name, data))
 	case !kept(name):

@@ -18,6 +18,9 @@ import (
 	"github.com/globalfs/globalfs/internal/durable"
 )
 
+// LocalFile is the name of the file in the data directory of a cluster in one process.
+const LocalFile = "registry.json"
+
 // Local is a Registry for servers in one process. It has what etcd would have of one cluster in a file.
 type Local struct {
 	path string
@@ -45,8 +48,8 @@ type localHold struct {
 // held reports whether the server counts as live.
 func (h *localHold) held(now time.Time) bool { return h.until.IsZero() || now.Before(h.until) }
 
-// OpenLocal reads the file at path. If there is none, there is no cluster yet. Only one Local at a time may have a file: its owner
-// keeps others from it.
+// OpenLocal reads the file at path. If there is none, there is no cluster yet. Only one Local at a time may
+// have a file: its owner keeps others from it.
 func OpenLocal(path string) (*Local, error) {
 	l := &Local{path: path, live: map[string]localHold{}, changed: make(chan struct{})}
 	text, err := os.ReadFile(path)

@@ -28,16 +28,21 @@ type Config struct {
 	Name       string // of the server in Cluster
 	Dir        string // where it keeps its data; made if it is missing
 	Durability wal.Durability
-	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over its
-	// state when they come back. 0: primcast.DefaultRetain, for each of the two orders. With wal.Memory: everything.
-	Retain int
-	// Healing is how the storage node keeps its region whole. Zero: region.DefaultHealing.
-	Healing region.Healing
+	Tuning
 	// Endpoint gives the access to the network of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
 	// Asker says who makes a call, from the call's context. nil: nobody proves who he is, and everybody may do everything.
 	Asker  func(context.Context) Asker
 	Logger *slog.Logger
+}
+
+// Tuning are bounds and rates whose defaults fit most clusters.
+type Tuning struct {
+	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over its
+	// state when they come back. 0: primcast.DefaultRetain, for each of the two orders. With wal.Memory: everything.
+	Retain int
+	// Healing is how the storage node keeps its region whole. Zero: region.DefaultHealing.
+	Healing region.Healing
 }
 
 // Server runs until its context ends.

@@ -74,7 +74,7 @@ func TestAdopt(t *testing.T) {
 	was := Spec{Regions: []Region{"a"}, Datacenters: 3, Replicas: 1, Copies: 1, Addresses: map[string]string{"aa": "h:1", "ab": "h:2", "ac": "h:3"}}
 	c, err := was.Plan()
 	require.NoError(t, err)
-	was.Version, was.Started = 7, true
+	was.Version = 7
 	old := c.Partitions[1].Replicas[0]
 	now := was
 	replacement := was.Replace(c, old.Process, "ab")

@@ -10,7 +10,7 @@ import (
 // its object storage is reached, and at which addresses its servers listen.
 func (s *Spec) Adopt(was Spec) error {
 	now := *s
-	now.Version, now.Created, now.Owner, now.Started = was.Version, was.Created, was.Owner, was.Started
+	now.Version, now.Created, now.Owner = was.Version, was.Created, was.Owner
 	now.Replaced, now.StorageChanges = was.Replaced, was.StorageChanges
 	was.Objects = was.Objects.Reached(now.Objects)
 	was.Addresses = now.Addresses

@@ -16,7 +16,7 @@ import (
 
 // Spec is what a person says of a cluster; Plan makes a Cluster of it.
 type Spec struct {
-	// Name of the cluster, in its certificates and its registry. Empty in one process.
+	// Name of the cluster, in its certificates and its registry.
 	Name string `yaml:"name,omitempty"`
 	// Version numbers the descriptions of a cluster: who keeps them gives each change a higher one. 0: nobody has yet.
 	Version uint64 `yaml:"version,omitempty"`
@@ -34,8 +34,6 @@ type Spec struct {
 	Objects *Objects `yaml:"objects,omitempty"`
 	// Created is when the cluster was born: the times of its first directories.
 	Created time.Time `yaml:"created,omitempty"`
-	// Started says that all servers have been started before.
-	Started bool `yaml:"started,omitempty"`
 	// Replaced are the processes that took the place of others whose disks were lost, oldest first: written by the
 	// program, not by people.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
@@ -43,7 +41,7 @@ type Spec struct {
 	// people.
 	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
 	// Addresses are where the servers listen, as host:port by their names. Those of servers that joined later are in
-	// StorageChanges. Empty in one process.
+	// StorageChanges. Empty: they have none yet.
 	Addresses map[string]string `yaml:"addresses,omitempty"`
 	// Owner has the first directories: who may write there and let others in.
 	Owner Owner `yaml:"owner,omitempty"`
@@ -64,7 +62,7 @@ func DefaultSpec() Spec {
 func ParseSpec(text []byte) (Spec, error) {
 	s := DefaultSpec()
 	if err := Decode(text, &s); err != nil {
-		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, copies, objects, created, started, replaced, storage_changes, addresses, owner)", err)
+		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, copies, objects, created, replaced, storage_changes, addresses, owner)", err)
 	}
 	return s, s.Validate()
 }

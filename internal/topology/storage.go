@@ -27,7 +27,7 @@ type StorageChange struct {
 	Region     Region              `yaml:"region,omitempty"`
 	Datacenter string              `yaml:"datacenter,omitempty"`
 	Process    multicast.ProcessID `yaml:"process,omitempty"`
-	Address    string              `yaml:"address,omitempty"` // where it listens; empty in one process
+	Address    string              `yaml:"address,omitempty"` // where it listens
 }
 
 // Storage lists the servers of the storage ring of region r, those that are leaving included.

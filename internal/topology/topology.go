@@ -18,7 +18,7 @@ type Server struct {
 	Name       string
 	Region     Region
 	Datacenter string
-	Address    string              // host:port, empty in one process
+	Address    string              // host:port; empty: none yet
 	Storage    multicast.ProcessID // its storage node
 	State      StorageState        // of that
 }

@@ -75,16 +75,16 @@ var floors = map[string]int{
 	"bench/figures":   7,
 
 	"internal/attach": 7,
-	"internal/dev":    8,
 	"internal/daemon": 8,
+	"internal/dev":    9,
 	"bench/geo":       8,
 	"bench/ordering":  8,
 	"bench/process":   8,
 
-	"internal/cli":     9,
-	"bench/lab":        9,
-	"cmd/globalfs":     10,
-	"cmd/globalfs-lab": 10,
+	"internal/cli":     10,
+	"bench/lab":        10,
+	"cmd/globalfs":     11,
+	"cmd/globalfs-lab": 11,
 
 	"test/wan":     6, // the laboratory uses them, too
 	"test/cluster": 7,

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -15,34 +14,30 @@ import (
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
-	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 )
 
-func TestStorageAndGCWrongInput(t *testing.T) {
+func TestGCWrongInput(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		args []string
 		code int
 		says string
 	}{
-		"gc nothing":   {[]string{"gc"}, command.ExitUsage, "gc: give one MOUNTPOINT"},
-		"gc both":      {[]string{"gc", "--dry-run", "--grace", "1s", dir}, command.ExitUsage, "give one of them"},
-		"gc negative":  {[]string{"gc", "--grace", "-1s", dir}, command.ExitInput, "--grace -1s"},
-		"gc output":    {[]string{"gc", "-o", "xml", dir}, command.ExitInput, "give text or json"},
-		"gc not":       {[]string{"gc", dir}, 1, "not on a GlobalFS mount"},
-		"storage none": {[]string{"storage"}, command.ExitUsage, "storage: give one MOUNTPOINT"},
-		"storage not":  {[]string{"storage", dir}, 1, "not on a GlobalFS mount"},
-		"join one":     {[]string{"storage", "join", dir}, command.ExitUsage, "join: give a MOUNTPOINT and a REGION"},
-		"leave one":    {[]string{"storage", "leave", dir}, command.ExitUsage, "leave: give a MOUNTPOINT and a SERVER"},
+		"nothing":  {[]string{"gc"}, command.ExitUsage, "gc: give one MOUNTPOINT"},
+		"both":     {[]string{"gc", "--dry-run", "--grace", "1s", dir}, command.ExitUsage, "give one of them"},
+		"negative": {[]string{"gc", "--grace", "-1s", dir}, command.ExitInput, "--grace -1s"},
+		"output":   {[]string{"gc", "-o", "xml", dir}, command.ExitInput, "give text or json"},
+		"not":      {[]string{"gc", dir}, 1, "not on a GlobalFS mount"},
 	} {
 		require.Contains(t, fails(t, c.code, c.args...), c.says, name)
 	}
 }
 
-// clusterHere mounts an embedded cluster of one region with two storage servers more than copies of a block.
-func clusterHere(t *testing.T, grace time.Duration) (dir string) {
+// clusterHere mounts an embedded cluster of one region with two storage servers more than copies of a block, and gives its file.
+func clusterHere(t *testing.T, grace time.Duration) (dir, config string) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skip("needs /dev/fuse: ", err)
 	}
@@ -50,7 +45,9 @@ func clusterHere(t *testing.T, grace time.Duration) (dir string) {
 	spec.Regions, spec.Copies = spec.Regions[:1], 1
 	healing := region.DefaultHealing()
 	healing.RepairInterval, healing.RepairPause = time.Second, 50*time.Millisecond
-	cfg := dev.Config{Spec: spec, Dir: t.TempDir(), Durability: wal.OS, Healing: healing, Grace: grace, Logger: slog.New(slog.DiscardHandler)}
+	cfg := dev.Config{
+		Spec: spec, Dir: t.TempDir(), Durability: wal.OS, Tuning: server.Tuning{Healing: healing}, Grace: grace, Logger: slog.New(slog.DiscardHandler),
+	}
 	c, err := dev.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -58,35 +55,11 @@ func clusterHere(t *testing.T, grace time.Duration) (dir string) {
 	m, err := mountAt(c, cfg, mountPoint{region: spec.Regions[0], dir: dir})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.close()) })
-	return dir
-}
-
-func TestStorageCommands(t *testing.T) {
-	dir := clusterHere(t, 0)
-	content := bytes.Repeat([]byte("0123456789"), 300_000)
-	file := filepath.Join(dir, "us-west-2", "file")
-	require.NoError(t, os.WriteFile(file, content, 0o600))
-	require.Regexp(t, `us-west-2c\s+(starting|ok)\s`, run(t, "storage", dir))
-
-	require.Contains(t, fails(t, command.ExitInput, "storage", "join", dir, "mars"), `there is no region "mars"`)
-	require.Equal(t, "us-west-2d\n", run(t, "storage", "join", "--wait", dir, "us-west-2"))
-	for _, server := range []string{"us-west-2a", "us-west-2b", "us-west-2c"} {
-		run(t, "storage", "leave", "--wait", dir, server)
-		require.Contains(t, fails(t, command.ExitInput, "storage", "leave", dir, server), "there is no storage server")
-	}
-	require.Contains(t, fails(t, command.ExitInput, "storage", "leave", dir, "us-west-2d"), "let another server join before")
-	var regions []mount.StorageRegion
-	require.NoError(t, json.Unmarshal([]byte(run(t, "storage", "-o", "json", dir)), &regions))
-	require.Len(t, regions, 1)
-	require.Len(t, regions[0].Servers, 1)
-	require.EqualValues(t, 3, regions[0].Servers[0].Blocks)
-	got, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, content, got)
+	return dir, c.File()
 }
 
 func TestGCCommand(t *testing.T) {
-	dir := clusterHere(t, 0)
+	dir, _ := clusterHere(t, 0)
 	file := filepath.Join(dir, "us-west-2", "file")
 	for range 2 { // the second time in the place of the first
 		require.NoError(t, os.WriteFile(file, make([]byte, 100_000), 0o600))
@@ -106,7 +79,7 @@ func TestGCCommand(t *testing.T) {
 
 // Without --grace, what is deleted is what --dry-run tells: the cluster has a grace period of its own.
 func TestGCHasTheGraceOfTheCluster(t *testing.T) {
-	dir := clusterHere(t, -1)
+	dir, _ := clusterHere(t, -1)
 	file := filepath.Join(dir, "us-west-2", "file")
 	for range 2 { // the second time in the place of the first
 		require.NoError(t, os.WriteFile(file, make([]byte, 100_000), 0o600))
