@@ -42,6 +42,8 @@ func (c *Core) unpend(m *message) {
 		c.unproposed++
 	} else if m.mentions == 0 && len(m.locals) == 0 {
 		delete(c.messages, m.ID)
+	} else {
+		m.told = c.namedBy(m)
 	}
 }
 

@@ -1,6 +1,7 @@
 package primcast
 
 import (
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -40,6 +41,17 @@ func (c *Core) fetch(out *multicast.Output) {
 	for _, id := range c.groupIDs {
 		c.fetchEntries(c.groups[id], out)
 	}
+}
+
+// namedBy gives another group whose T has m, for a message that is not in the own one any more.
+func (c *Core) namedBy(m *message) *group {
+	for _, id := range c.groupIDs {
+		g := c.groups[id]
+		if g != c.own && (m.localTS(id) != 0 || slices.ContainsFunc(g.entries, func(x entry) bool { return x.message == m })) {
+			return g
+		}
+	}
+	return c.own
 }
 
 // fetchEntries asks a member of g for its T if all have spoken for long of what has not come from the primary.

@@ -147,3 +147,33 @@ func TestLargeStateComesToACandidateInChunks(t *testing.T) {
 	require.Equal(t, second, c.proc(3).Stats().Current, "one epoch is enough")
 	require.Less(t, c.maxFrame, DefaultMaxFrame+DefaultMaxFrame/4)
 }
+
+// TestContentOfWhatTheOwnGroupLost: the primary proposed it, and a new epoch does not have it; the other group does.
+func TestContentOfWhatTheOwnGroupLost(t *testing.T) {
+	for name, decided := range map[string]bool{"known": false, "decided": true} {
+		c := newProc(t, 2)
+		m := msg(1, both...)
+		c.hear(4, entryOf(epochH, 1, 7, m))
+		if decided {
+			c.hear(4, ackOf(epochH, 1, 7))
+			c.hear(6, ackOf(epochH, 1, 7))
+		}
+		c.hear(1, entryOf(epochG, 1, 5, m))
+		second := secondBy(3)
+		c.hear(3, newEpochOf(second))
+		c.hear(3, newStateOf(second, 0, 0, 9))
+		asked := map[multicast.ProcessID]int{}
+		for range 6 {
+			for _, f := range c.after(DefaultFetchAfter).Frames {
+				packets, err := decodeFrame(f.Data, nil)
+				require.NoError(t, err)
+				for _, p := range packets {
+					if p.kind == kindFetch {
+						asked[f.Peer]++
+					}
+				}
+			}
+		}
+		require.Equal(t, map[multicast.ProcessID]int{4: 2, 5: 2, 6: 2}, asked, name)
+	}
+}
