@@ -10,14 +10,15 @@ import (
 // replaceAgain is how often the cores are asked for a replacement until it is done.
 const replaceAgain = time.Second
 
-// Replace has a process take the place of a member of the partition's group, in both orders, if it has not yet. What is
-// replaced again later stands before that.
+// Replace has a process take the place of a member of the partition's group, in both orders, if it has not
+// yet. What is replaced again later stands before that.
 func (r *Replica) Replace(p multicast.Replacement) {
 	r.replace = append(r.replace, p)
 	r.pursueNow()
 }
 
-// pursueReplacements asks for those that are not done. A chain goes on as its members come in.
+// pursueReplacements asks for those that are not done. Of a chain the last process comes in at once: the
+// others may be gone.
 func (r *Replica) pursueReplacements() {
 	if len(r.replace) == 0 {
 		return
@@ -34,10 +35,23 @@ func (r *Replica) pursueReplacements() {
 	}
 	if r.now.Mono >= r.replaceAt {
 		r.replaceAt = r.now.Mono + replaceAgain
-		r.cores.localIn.Replace = append(r.cores.localIn.Replace, r.replace...)
-		r.cores.crossIn.Replace = append(r.cores.crossIn.Replace, r.replace...)
+		for _, p := range r.replace {
+			p.New = r.lastAfter(p.New)
+			r.cores.localIn.Replace = append(r.cores.localIn.Replace, p)
+			r.cores.crossIn.Replace = append(r.cores.crossIn.Replace, p)
+		}
 	}
 	if len(r.replace) > 0 {
 		r.pursueBy(r.replaceAt)
 	}
+}
+
+// lastAfter gives the process that is to have the place of p in the end.
+func (r *Replica) lastAfter(p multicast.ProcessID) multicast.ProcessID {
+	for _, next := range r.replace {
+		if next.Old == p {
+			p = next.New
+		}
+	}
+	return p
 }

@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
 
 // scheduleFault lets something go wrong after a random time, and then again.
 func (n *Network) scheduleFault() {
@@ -37,6 +41,9 @@ func (n *Network) fault() {
 		{f.Kill, "kill", func() { n.kill(p) }},
 		{f.Ahead, "ahead", func() { n.ahead(until, p) }},
 		{f.Move, "move", func() { n.move(p) }},
+		{f.Evict, "evict", func() { n.change(p, f.Evicted) }},
+		{f.Grow, "grow", func() { n.grow(p) }},
+		{f.Shrink, "shrink", func() { n.change(p, f.Shrunk) }},
 	} {
 		if kind < k.weight {
 			n.trace.add(n.now, k.name, p.id, uint64(until))
@@ -64,5 +71,19 @@ func (n *Network) move(p *process) {
 func (n *Network) reset(p *process) {
 	if q := n.anyProcess(); q != p && p.up && q.up {
 		n.connect(p, q)
+	}
+}
+
+// change has the load take a member that was not killed out of its group.
+func (n *Network) change(p *process, do func(multicast.ProcessID)) {
+	if do != nil && !p.away && n.groupOf(p.id) != nil {
+		do(p.id)
+	}
+}
+
+// grow has the load add a spare to the group of a process.
+func (n *Network) grow(p *process) {
+	if g := n.groupOf(p.id); g != nil && n.cfg.Faults.Grown != nil {
+		n.cfg.Faults.Grown(g.ID)
 	}
 }

@@ -278,11 +278,11 @@ func TestRunReplacesTheKilled(t *testing.T) {
 			NewSpare: func(_, _ multicast.ProcessID, _ []multicast.Group, _ multicast.Progress) (multicast.Core, error) {
 				return silent{}, nil
 			},
-			Replace: func(n *Network, dead, spare multicast.ProcessID) {
-				require.False(t, n.Up(dead))
-				require.True(t, n.Up(spare))
-				require.NotContains(t, replaced, dead)
-				replaced[dead] = spare
+			Replace: func(n *Network, _ multicast.GroupID, what multicast.Replacement, _ func()) {
+				require.False(t, n.Up(what.Old))
+				require.True(t, n.Up(what.New))
+				require.NotContains(t, replaced, what.Old)
+				replaced[what.Old] = what.New
 			},
 		})
 		require.NoError(t, err)

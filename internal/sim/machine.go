@@ -146,6 +146,9 @@ func (c *coreNode) Apply(out *turn.Output) ([]turn.Call, error) {
 	if len(out.Behind) > 0 {
 		c.machine.run.transferLater(c.machine.self)
 	}
+	if out.Retired {
+		c.machine.run.retire(c.machine.self)
+	}
 	if out.Checkpoint {
 		c.machine.run.reach.Checkpoints++
 	}
@@ -169,6 +172,9 @@ func (r *run) transferred(p multicast.ProcessID, at multicast.Position) *sent {
 	s := r.sent[at.ID]
 	if s != nil && r.net.groupOf(p) != nil {
 		s.by++ // what a spare delivers, nobody waits for
+		if r.evicted[p] {
+			s.of++ // nobody waited for this one
+		}
 	}
 	return s
 }

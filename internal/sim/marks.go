@@ -22,12 +22,17 @@ const (
 	Moved                   // a process was asked to lead its group
 	Withdrawn               // a process learned that the client of a call had given up
 	Overflowed              // more was sent to a process than the window of a link takes
+	Evicted                 // a member that lived was to be replaced
+	Grown                   // a process was to join a group
+	Shrunk                  // a member that lived was to leave its group
+	Retired                 // a process learned that it is a member no more
 	markCount
 )
 
 var markNames = [markCount]string{
 	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
 	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved", "withdrawn", "overflowed",
+	"evicted", "grown", "shrunk", "retired",
 }
 
 // String gives the name that traces show.

@@ -47,17 +47,18 @@ func primCastWith(cfg primcast.Config) Protocol {
 	}
 }
 
-// askToReplace asks some member, and again until it is done: an operator's part.
-func askToReplace(n *Network, dead, spare multicast.ProcessID) {
-	members := n.groupOf(dead).Members
-	p := members[n.Rand().IntN(len(members))]
-	if n.Up(p) {
-		if slices.Contains(n.Node(p).(*coreNode).core.(*primcast.Core).Members(n.groupOf(dead).ID), spare) {
+// askToReplace asks some process of the group, and again until it is done: an operator's part.
+func askToReplace(n *Network, group multicast.GroupID, what multicast.Replacement, done func()) {
+	p := n.ids[n.Rand().IntN(len(n.ids))]
+	if n.Up(p) && n.Node(p).(*coreNode).machine.run.groupOf(p) == group {
+		members := n.Node(p).(*coreNode).core.(*primcast.Core).Members(group)
+		if (what.New == 0 || slices.Contains(members, what.New)) && !slices.Contains(members, what.Old) {
+			done()
 			return
 		}
-		n.Replace(p, multicast.Replacement{Old: dead, New: spare})
+		n.Replace(p, what)
 	}
-	n.Schedule(n.Now()+200*time.Millisecond, func() { askToReplace(n, dead, spare) })
+	n.Schedule(n.Now()+100*time.Millisecond, func() { askToReplace(n, group, what, done) })
 }
 
 // TestPrimCastSlow: everything late and nothing lost.

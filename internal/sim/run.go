@@ -26,15 +26,15 @@ type Protocol struct {
 	Leads func(core multicast.Core) bool
 	// Size, if set, is how much a core keeps, in any unit. It is asked after each step: make it quick.
 	Size func(core multicast.Core) int
-	// Conflicts, if set, says which messages the cores order; those that commute they need not (T 4.4.3). It is
-	// symmetric. Faults must not restart processes.
+	// Conflicts, if set, says which messages the cores order; those that commute they need not (T 4.4.3). It
+	// is symmetric. Faults must not restart processes.
 	Conflicts func(a, b *multicast.Message) bool
 	// SafeOf, if set, says that the cores order by classes (package multicast), and gives the timestamp up to which nothing more
 	// of a class is delivered after the last step.
 	SafeOf func(core multicast.Core, class multicast.Class) multicast.Timestamp
-	// Replace, if set, begins the replacement of a process that was killed by a spare
-	// that has just started, some time after the kill, while faults go on.
-	Replace func(n *Network, dead, spare multicast.ProcessID)
+	// Replace, if set, begins a change of the members of a group, while faults go on: the spare has just
+	// started. Done, called any time later, says that the change has been made.
+	Replace func(n *Network, group multicast.GroupID, what multicast.Replacement, done func())
 }
 
 // Workload is what Run multicasts.
@@ -118,8 +118,11 @@ type run struct {
 	size       int
 	classes    []multicast.Class // that were multicast to, if the protocol has classes
 	reactions  int
-	replacing  int // spares that are yet to start
-	replaced   int // spares that were used
+	replacing  int                          // spares that are yet to start
+	replaced   int                          // spares that were used
+	changing   map[multicast.GroupID]bool   // a member that lives is to go, or a spare to join
+	evicted    map[multicast.ProcessID]bool // members that are to go while they live
+	retired    map[multicast.ProcessID]bool // those of them that know it
 }
 
 // Run multicasts a workload while faults rage, then heals the network and demands that
@@ -143,6 +146,9 @@ func newRun(cfg Config, w Workload, p Protocol) *run {
 		machines: map[multicast.ProcessID]*machine{},
 		sent:     map[multicast.MessageID]*sent{},
 		seq:      map[multicast.ProcessID]uint64{},
+		changing: map[multicast.GroupID]bool{},
+		evicted:  map[multicast.ProcessID]bool{},
+		retired:  map[multicast.ProcessID]bool{},
 	}
 	if p.Conflicts != nil {
 		r.history.Conflict = r.conflict
@@ -168,6 +174,7 @@ func (r *run) play() (err error) {
 	}
 	r.cfg.Faults.Killed = r.killed
 	r.cfg.Faults.TakeOver = r.takeOver
+	r.cfg.Faults.Evicted, r.cfg.Faults.Grown, r.cfg.Faults.Shrunk = r.evict, r.grow, r.shrink
 	if r.net, err = New(r.cfg, r.boot); err != nil {
 		return err
 	}
@@ -277,10 +284,10 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	if class := r.classOf(dest); class != "" && !slices.Contains(r.classes, class) {
 		r.classes = append(r.classes, class)
 	}
-	s := &sent{Message: m, at: r.net.Now(), incarnation: r.net.Incarnation(from)}
+	s := &sent{Message: m, at: r.net.Now(), incarnation: r.net.Incarnation(from), lost: r.evicted[from]}
 	for _, g := range r.cfg.Groups {
 		if m.To(g.ID) {
-			s.of += r.net.alive(&g)
+			s.of += r.waitedFor(&g)
 		}
 	}
 	r.sent[m.ID] = s
@@ -300,8 +307,9 @@ func (r *run) result() *Result {
 			r.history.Steps = append(r.history.Steps, check.Step{Process: id, At: at})
 		}
 	}
+	r.checkUnaware()
 	found := slices.Concat(r.violations, check.All(&r.history))
-	if r.replaced == 0 { // of a new member all processes hear
+	if r.replaced == 0 && len(r.evicted) == 0 { // of a change of members all processes hear
 		found = append(found, check.Genuineness(&r.history)...)
 	}
 	if r.workload.OrderPercent > 0 {

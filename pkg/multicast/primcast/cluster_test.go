@@ -22,6 +22,7 @@ type cluster struct {
 	heard    func(from, to multicast.ProcessID, p packet)    // sees those that are not, if not nil
 	applied  map[multicast.ProcessID][]multicast.Delivery
 	behind   map[multicast.ProcessID]multicast.Progress
+	retired  map[multicast.ProcessID]bool
 	maxFrame int
 }
 
@@ -30,6 +31,7 @@ func newCluster(t testing.TB, change ...func(*Config)) *cluster {
 	c := &cluster{
 		t: t, wire: map[multicast.ProcessID][]multicast.Frame{}, down: map[multicast.ProcessID]bool{},
 		applied: map[multicast.ProcessID][]multicast.Delivery{}, behind: map[multicast.ProcessID]multicast.Progress{},
+		retired: map[multicast.ProcessID]bool{},
 	}
 	for id := multicast.ProcessID(1); id <= 7; id++ {
 		p := newProc(t, id, append(change, func(cfg *Config) {
@@ -80,7 +82,7 @@ func (c *cluster) step(id multicast.ProcessID, in multicast.Input) {
 		c.proc(id).records = out.Records
 	}
 	c.applied[id] = append(c.applied[id], out.Deliveries...)
-	c.behind[id] = out.Behind
+	c.behind[id], c.retired[id] = out.Behind, out.Retired
 	for _, f := range out.Frames {
 		c.maxFrame = max(c.maxFrame, len(f.Data))
 		if data := c.carry(id, f); len(data) > 0 {

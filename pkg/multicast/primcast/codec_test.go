@@ -19,7 +19,7 @@ func samplePackets() []packet {
 	promised := promiseOf(next, epochG, 9, 301)
 	promised.promise.decided = 8
 	state := newStateOf(next, 8, 9, 301)
-	state.newcomers = 1
+	state.roster.before = []multicast.ProcessID{1, 2}
 	return []packet{
 		startOf(m, 5), entryOf(epochG, 1, 2, m), sparse, ackOf(epochG, 9, 300), frontOf(epochG, 9, 300, at), frontOf(epochG, 9, 300, multicast.Position{}),
 		{kind: kindBump, epoch: epochG, ts: 301, last: 9},
@@ -27,7 +27,7 @@ func samplePackets() []packet {
 		{kind: kindUpTo, epoch: epochG, prev: 3, index: 7},
 		{kind: kindFetchLog, epoch: epochG, index: 9, length: 8}, {kind: kindCovered, position: at}, {kind: kindCovered, class: multicast.ClassOf(both), position: at},
 		newEpochOf(next), promised, state, acceptOf(next), {kind: kindPing}, {kind: kindSilent, epoch: next},
-		{kind: kindRoster, group: 1, epoch: next, roster: []multicast.ProcessID{1, 2, 7}},
+		{kind: kindRoster, group: 1, roster: roster{since: epochG, latest: next, ids: []multicast.ProcessID{1, 2, 7}}, known: true},
 		{kind: kindReplace, replacement: multicast.Replacement{Old: 3, New: 7}}, {kind: kindBehind, position: at},
 	}
 }
@@ -113,9 +113,9 @@ func TestReplayRefuses(t *testing.T) {
 		change(&other)
 		return appendRecord([]byte{recordEntry}, &other)
 	}
-	state := func(e Epoch, from, length uint64, roster ...multicast.ProcessID) []byte {
+	state := func(e Epoch, from, length uint64, ids ...multicast.ProcessID) []byte {
 		b := varint.AppendUint(varint.AppendUint(appendEpoch([]byte{recordState}, e), from), length)
-		return varint.AppendUint(varint.AppendUint(appendMembers(b, e, roster), uint64(0)), uint64(0))
+		return varint.AppendUint(appendRoster(b, roster{since: e, latest: e, ids: ids}), uint64(0))
 	}
 	first := entry(func(*message) {})
 	second := Epoch{Number: 2, Leader: 2}
@@ -197,8 +197,11 @@ func TestBadPacketsAreDroppedAndCounted(t *testing.T) {
 		"NEW-EPOCH for another":       newEpochOf(next),
 		"NEW-STATE of another leader": newStateOf(next, 0, 0, 1),
 		"SILENT of another group":     {kind: kindSilent, epoch: next},
-		"roster of our group":         {kind: kindRoster, group: 1, epoch: next, roster: []multicast.ProcessID{1, 2, 7}},
-		"roster with our member":      {kind: kindRoster, group: 2, epoch: epochH, roster: []multicast.ProcessID{1, 5, 6}},
+		"roster of no group":          {kind: kindRoster, group: 9, roster: roster{since: next, latest: next, ids: []multicast.ProcessID{1, 2, 7}}},
+		"roster with our member":      {kind: kindRoster, group: 2, roster: roster{since: next, latest: next, ids: []multicast.ProcessID{1, 5, 6}}},
+		"roster with a member twice":  {kind: kindRoster, group: 2, roster: roster{since: next, latest: next, ids: []multicast.ProcessID{4, 5, 5}}},
+		"roster without members":      {kind: kindRoster, group: 2, roster: roster{since: next, latest: next}},
+		"roster that is not settled":  {kind: kindRoster, group: 2, roster: roster{since: next, latest: next, ids: []multicast.ProcessID{5, 6}, before: groupH.Members}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newProc(t, 2)

@@ -36,7 +36,8 @@ type Config struct {
 	// Groups are all groups, the same at all processes and after restarts. The first
 	// member of a group leads its initial epoch.
 	Groups []multicast.Group
-	// Replaces is for a process in none of the groups: it is to take the place of this member (multicast.Replacement).
+	// Replaces is for a process in none of the groups: it is to take the place of this member, or to join its group
+	// (multicast.Replacement).
 	Replaces multicast.ProcessID
 	// Delivered is how far the state machine is durable at the start. What is up to here is not
 	// delivered again; what is in T after it is.

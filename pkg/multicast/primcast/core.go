@@ -125,8 +125,10 @@ func New(cfg Config) (*Core, error) {
 	}
 	c.own = c.self.group
 	for _, g := range cfg.Groups {
-		c.groups[g.ID].epoch = Epoch{Number: 1, Leader: g.Members[0]}
+		first := Epoch{Number: 1, Leader: g.Members[0]}
+		c.groups[g.ID].epoch, c.groups[g.ID].latest = first, first
 	}
+	c.seated = c.self.member >= 0
 	c.current = c.own.epoch
 	c.promised, c.highest = c.current, c.current
 	c.draw()
@@ -151,7 +153,13 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 		c.begin()
 	}
 	for i := range in.Frames {
-		c.receive(&in.Frames[i])
+		if c.state != Retired {
+			c.receive(&in.Frames[i])
+		}
+	}
+	if c.state == Retired {
+		c.rest(out)
+		return
 	}
 	for _, r := range in.Replace {
 		c.replaceMember(r)
@@ -208,8 +216,10 @@ func (c *Core) receive(f *multicast.Frame) {
 
 // handle routes a packet from q.
 func (c *Core) handle(q *peer, p *packet) {
-	if q.group == nil && p.kind != kindRoster {
-		c.stats.Strangers++
+	if c.state == Retired {
+		return // an earlier packet of the frame has said so
+	}
+	if !c.admit(q, p) {
 		return
 	}
 	c.hearLeader(q, p)
@@ -233,7 +243,7 @@ func (c *Core) handle(q *peer, p *packet) {
 	case kindCovered:
 		c.hearCovered(q, p)
 	case kindNewEpoch:
-		c.newEpoch(q, p.epoch)
+		c.newEpoch(q, p)
 	case kindPromise:
 		c.promisedBy(q, p)
 	case kindNewState:

@@ -62,6 +62,7 @@
 //     be decided.
 //   - Safe timestamps hold only while the process follows an active epoch (line 53): the T of an epoch that was installed
 //     and never accepted by a quorum is no base for line 28, and what it lacks may be pending again in the next.
+//   - The members of a group may change (roster.go). The paper's groups are fixed.
 //   - A process that promised to an epoch that came to nothing would be out for ever; the primary that works
 //     starts a higher epoch to bring it back.
 //

@@ -1,7 +1,6 @@
 package primcast
 
 import (
-	"math/bits"
 	"slices"
 	"time"
 
@@ -13,11 +12,12 @@ import (
 type change struct {
 	campaign     campaign
 	incoming     incoming
-	accepts      uint64                  // a bit for each member that accepted E_cur
-	newcomers    uint64                  // a bit for each member that is new in E_cur
 	replacements []multicast.Replacement // that are asked for
 	replaceAt    time.Duration
+	handedOver   int           // times that another was to lead, as this process is to be replaced
 	highest      Epoch         // that was heard of
+	dismissed    Epoch         // since of the roster that those were told of that have left
+	seated       bool          // this process is or was a member
 	stateSince   time.Duration // when the process promised or became active
 	progress     time.Duration // when the change last moved
 }
@@ -36,7 +36,7 @@ type campaign struct {
 type promise struct {
 	clock   multicast.Timestamp
 	current Epoch
-	roster  []multicast.ProcessID // of current
+	roster  roster // of current, or of a later epoch
 	length  uint64
 	decided uint64
 }
@@ -57,8 +57,8 @@ func (c *Core) startCampaign() {
 	c.state = Candidate
 	c.campaign = newCampaign(next)
 	c.stats.Campaigns++
-	for _, q := range c.own.members {
-		q.frame = appendNewEpoch(q.frame, next)
+	for _, q := range c.own.electors() {
+		q.frame = appendNewEpoch(q.frame, next, c.own.roster())
 	}
 }
 
@@ -80,14 +80,16 @@ func maxEpoch(a, b Epoch) Epoch {
 
 // newEpoch is lines 61-64. One that was heard before, as links restart, is answered again until this
 // process is in it.
-func (c *Core) newEpoch(q *peer, e Epoch) {
+func (c *Core) newEpoch(q *peer, p *packet) {
+	e := p.epoch
 	if e.Leader != q.id || q.group != c.own {
 		c.stats.BadPackets++
 		return
 	}
 	c.highest = maxEpoch(c.highest, e)
-	if q.member < 0 {
-		c.tellRoster(q) // it has not heard that it was replaced
+	c.learnRoster(c.own, p.roster)
+	if !c.own.elects(q) {
+		c.tellRoster(q, c.own) // it has not heard that it was replaced
 		return
 	}
 	if order := e.Compare(c.promised); order < 0 || order == 0 && c.current == e {
@@ -106,16 +108,17 @@ func (c *Core) newEpoch(q *peer, e Epoch) {
 func (c *Core) sendPromise(q *peer) {
 	c.logClock()
 	q.frame = appendPromise(q.frame, c.promised, &promise{
-		clock: c.clock, current: c.current, roster: c.own.ids(), length: c.t.last(), decided: min(c.own.decided, c.t.last()),
+		clock: c.clock, current: c.current, roster: c.own.roster(), length: c.t.last(), decided: min(c.own.decided, c.t.last()),
 	})
 }
 
 // promisedBy is when a PROMISE arrives, and line 65.
 func (c *Core) promisedBy(q *peer, p *packet) {
-	if q.group != c.own || p.epoch != c.promised || p.epoch.Leader != c.self.id || q.member < 0 {
+	if q.group != c.own || p.epoch != c.promised || p.epoch.Leader != c.self.id {
 		return
 	}
 	c.progress = c.now
+	c.learnRoster(c.own, p.promise.roster)
 	if c.current == c.promised { // it comes late
 		c.sendNewState(q, p.promise)
 		return
@@ -124,9 +127,6 @@ func (c *Core) promisedBy(q *peer, p *packet) {
 		c.campaign = newCampaign(c.promised)
 	}
 	c.campaign.promises[q.id] = p.promise
-	if p.promise.current.Compare(c.own.roster) > 0 && c.seatable(c.own, p.promise.roster) && c.own.newcomers(p.promise.roster) != 0 {
-		c.seat(c.own, p.promise.current, p.promise.roster) // R1
-	}
 	c.gatherState()
 }
 
@@ -139,19 +139,18 @@ func newCampaign(e Epoch) campaign {
 func (c *Core) gatherState() {
 	var best *promise
 	var source *peer
-	count := 0
-	for _, q := range c.own.members {
+	for _, q := range c.order {
 		p := c.campaign.promises[q.id]
 		if p == nil {
 			continue
 		}
-		count++
 		c.campaign.clock = max(c.campaign.clock, p.clock) // line 68
 		if best == nil || best.less(p) || !p.less(best) && q == c.self {
 			best, source = p, q
 		}
 	}
-	if c.state != Candidate || c.self.member < 0 || count < c.own.quorum || c.campaign.promises[c.self.id] == nil || c.incoming.source != nil {
+	promised := func(q *peer) bool { return c.campaign.promises[q.id] != nil }
+	if c.state != Candidate || !c.mayLead() || !promised(c.self) || !c.own.agrees(promised) || c.incoming.source != nil { // R1
 		return
 	}
 	c.campaign.base, c.campaign.length = best.current, best.length
@@ -193,8 +192,7 @@ type incoming struct {
 	clock  multicast.Timestamp
 	staged []staged
 
-	roster    []multicast.ProcessID // of the epoch that begins
-	newcomers uint64                // a bit for each who is new in it; a candidate finds out itself
+	roster roster // of the epoch that begins
 }
 
 type staged struct {
@@ -217,7 +215,7 @@ func (c *Core) newState(q *peer, p *packet) {
 	c.progress = c.now
 	c.incoming = incoming{
 		source: q, epoch: p.epoch, from: p.index, known: p.index, asked: p.index, length: p.length,
-		clock: p.ts, roster: p.roster, newcomers: p.newcomers,
+		clock: p.ts, roster: p.roster,
 	}
 	c.install()
 }
@@ -254,6 +252,9 @@ func (c *Core) install() {
 		return
 	}
 	c.incoming = incoming{}
+	if c.state == Candidate && !c.mayLead() {
+		return
+	}
 	from, tail := in.from, in.staged
 	for decided := min(c.own.decided, c.t.last()); from < decided && len(tail) > 0; tail = tail[1:] {
 		from = tail[0].index // decided meanwhile, and so the same
@@ -262,17 +263,10 @@ func (c *Core) install() {
 	c.clock = max(c.clock, in.clock)      // line 73
 	c.replace(from, tail)                 // line 71
 	c.current, c.own.epoch = epoch, epoch // line 72
-	c.newcomers = in.newcomers
-	if mask := c.own.newcomers(in.roster); mask != 0 {
-		if c.state == Candidate {
-			c.newcomers = mask
-		}
-		c.seat(c.own, epoch, in.roster)
-	}
+	c.learnRoster(c.own, in.roster)
 	c.logState(from)
-	c.accepts = 0
 	c.enterClocks(c.own)
-	for _, q := range c.own.members {
+	for _, q := range c.own.electors() {
 		q.frame = appendAccept(q.frame, epoch) // line 74
 		if p := c.campaignPromise(q); p != nil && q != c.self {
 			c.sendNewState(q, p)
@@ -336,16 +330,14 @@ func (c *Core) concern(m *message) {
 
 // acceptedBy is when an ACCEPT arrives, and lines 75-78.
 func (c *Core) acceptedBy(q *peer, e Epoch) {
-	if q.group != c.own || q.member < 0 {
+	if q.group != c.own {
 		c.stats.BadPackets++
 		return
 	}
 	c.highest = maxEpoch(c.highest, e)
-	if e != c.current || c.active() {
-		return
-	}
-	c.accepts |= 1 << q.member &^ c.newcomers // R2
-	if bits.OnesCount64(c.accepts) >= c.own.quorum {
+	q.accepted = maxEpoch(q.accepted, e)
+	accepted := func(q *peer) bool { return q.accepted == c.current }
+	if e == c.current && !c.active() && c.own.latest == e && c.own.agrees(accepted) { // R2
 		c.activate()
 	}
 }
@@ -372,13 +364,14 @@ func (c *Core) activate() {
 	for m := range c.t.all() {
 		c.moved(m)
 	}
+	c.settle()
 	c.stats.Epochs++
 	c.stateSince, c.leaderHeard = c.now, c.now
 	for _, q := range c.order {
 		if q.member < 0 {
 			continue
 		}
-		c.tellRoster(q)
+		c.tellRoster(q, c.own)
 		if q.group == c.own || q.group.lastOwn != 0 {
 			q.speak = true
 		}

@@ -14,7 +14,8 @@ const (
 	recordFinals                // final timestamps of entries: count, (id, ts)…
 	recordCheckpoint            // the whole live state (appendCheckpoint)
 	recordPromise               // E_prom
-	recordState                 // E_cur, and with it what follows an entry of T (logState)
+	recordState                 // E_cur, its roster, and with it what follows an entry of T (logState)
+	recordRoster                // the roster of the own group, and what this process is in it
 )
 
 // checkpointFactor is how many times the live state the records since the last checkpoint
@@ -63,12 +64,18 @@ func (c *Core) dropEntry(m *message) {
 func (c *Core) logState(from uint64) {
 	tail := slices.Collect(c.t.after(from))
 	b := appendEpoch([]byte{recordState}, c.current)
-	b = appendMembers(varint.AppendUint(varint.AppendUint(b, from), c.t.last()), c.own.roster, c.own.ids())
-	b = varint.AppendUint(varint.AppendUint(b, c.newcomers), uint64(len(tail)))
+	b = appendRoster(varint.AppendUint(varint.AppendUint(b, from), c.t.last()), c.own.roster())
+	b = varint.AppendUint(b, uint64(len(tail)))
 	for _, m := range tail {
 		b = appendRecord(b, m)
 	}
 	c.log.record(b)
+}
+
+// logRoster makes what is known of the own group's members outlive a restart.
+func (c *Core) logRoster() {
+	b := appendRoster([]byte{recordRoster}, c.own.roster())
+	c.log.record(appendBool(b, c.state == Retired))
 }
 
 // logClock makes sure that a restart does not bring back a clock below the present one.
@@ -131,10 +138,10 @@ func readRecord(r *varint.Reader) *message {
 // appendCheckpoint writes the state that all records so far make, less what is forgotten.
 func (c *Core) appendCheckpoint(b []byte) []byte {
 	b = appendEpoch(appendEpoch(append(b, recordCheckpoint), c.current), c.promised)
-	b = varint.AppendUint(b, c.newcomers)
+	b = appendBool(appendBool(b, c.seated), c.state == Retired)
 	for _, id := range c.groupIDs {
 		g := c.groups[id]
-		b = appendProgress(appendMembers(b, g.roster, g.ids()), g.forgotten)
+		b = appendProgress(appendRoster(b, g.roster()), g.forgotten)
 		b = varint.AppendUint(b, g.lastGone)
 	}
 	b = varint.AppendUint(varint.AppendUint(b, c.log.ceiling), c.t.last())

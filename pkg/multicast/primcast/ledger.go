@@ -209,11 +209,15 @@ func (c *Core) ack(q *peer, p *packet) {
 	}
 	c.heard(q, saidClock{epoch: p.epoch, ts: p.ts, last: p.last})
 	c.hearFront(q, p)
+	c.dismiss()
 	c.decideUpTo(g)
 }
 
-// decideUpTo advances what a quorum of one epoch acknowledges of the T of g.
+// decideUpTo advances what a quorum of one epoch acknowledges of the T of g (R3).
 func (c *Core) decideUpTo(g *group) {
+	if !g.counts() {
+		return
+	}
 	g.scratch = g.scratch[:0]
 	for _, q := range g.members {
 		if q.acked == g.epoch {

@@ -62,10 +62,11 @@ func (c *Core) enterClocks(g *group) {
 	}
 }
 
-// updateLimit computes quorum-clock (lines 17-18) and what it and line 28 let pass. Neither a new
-// primary nor anything in its T is below an earlier limit: it has been in a quorum.
+// updateLimit computes quorum-clock (lines 17-18) and what it and line 28 let pass, if the members that are
+// known are those of the epoch (R3). Neither a new primary nor anything in its T is below an earlier limit:
+// it has been in a quorum.
 func (c *Core) updateLimit(g *group) {
-	if !g.clocksChanged {
+	if !g.clocksChanged || !g.counts() {
 		return
 	}
 	g.clocksChanged = false
@@ -88,7 +89,7 @@ func (c *Core) updateLimit(g *group) {
 func (c *Core) acknowledge() {
 	c.speakFront()
 	for _, q := range c.order {
-		if q.group == c.own && (q.said < c.clock || q.saidLen < c.t.last()) {
+		if c.own.elects(q) && (q.said < c.clock || q.saidLen < c.t.last()) {
 			q.speak = true
 		}
 		if !q.speak {

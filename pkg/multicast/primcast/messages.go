@@ -21,12 +21,12 @@ const (
 	kindFetch                    // q knows m by its timestamps only: send it START(m); id
 	kindFetchLog                 // send q the entries of T after index if you are in epoch, else after length
 	kindCovered                  // the state machine of q is durable up to a position of a class
-	kindNewEpoch                 // ⟨NEW-EPOCH, E⟩
-	kindPromise                  // ⟨PROMISE, E, p, clock, E_cur, length of T⟩, and what q knows to be decided
-	kindNewState                 // ⟨NEW-STATE, E, T', ts⟩: T' is the T of q up to index, then entries up to length, which follow; roster, newcomers
+	kindNewEpoch                 // ⟨NEW-EPOCH, E⟩, and the roster that q knows
+	kindPromise                  // ⟨PROMISE, E, p, clock, E_cur, length of T⟩, what q knows to be decided, and the roster that it knows
+	kindNewState                 // ⟨NEW-STATE, E, T', ts⟩: T' is the T of q up to index, then entries up to length, which follow; the roster of E
 	kindAccept                   // ⟨ACCEPT, E, p⟩
 	kindPing                     // q waits for the primary
-	kindRoster                   // the members of the group of q: group, epoch, roster
+	kindRoster                   // the roster of a group: group, roster, and whether a quorum of it knows it
 	kindReplace                  // to the primary: a replacement is asked for
 	kindBehind                   // q may have forgotten what the receiver needs up to a position of a class
 	kindSilent                   // q hears nothing of the primary of the epoch it has promised to
@@ -53,8 +53,8 @@ type packet struct {
 	promise  *promise
 
 	group       multicast.GroupID
-	roster      []multicast.ProcessID
-	newcomers   uint64
+	roster      roster
+	known       bool // to a quorum of the roster
 	replacement multicast.Replacement
 }
 
@@ -98,7 +98,9 @@ func appendFetchLog(b []byte, e Epoch, known, decided uint64) []byte {
 	return varint.AppendUint(varint.AppendUint(b, known), decided)
 }
 
-func appendNewEpoch(b []byte, e Epoch) []byte { return appendEpochPacket(b, kindNewEpoch, e) }
+func appendNewEpoch(b []byte, e Epoch, r roster) []byte {
+	return appendRoster(appendEpochPacket(b, kindNewEpoch, e), r)
+}
 
 func appendAccept(b []byte, e Epoch) []byte { return appendEpochPacket(b, kindAccept, e) }
 
@@ -107,25 +109,35 @@ func appendEpochPacket(b []byte, k kind, e Epoch) []byte { return appendEpoch(ap
 func appendPromise(b []byte, e Epoch, p *promise) []byte {
 	b = appendEpoch(appendEpochPacket(b, kindPromise, e), p.current)
 	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, p.clock), p.length), p.decided)
-	return appendIDs(b, p.roster)
+	return appendRoster(b, p.roster)
 }
 
 // appendNewState begins the T' of c's epoch for q, whose T is the same up to from.
 func (c *Core) appendNewState(q *peer, from uint64) []byte {
 	b := varint.AppendUint(appendEpochPacket(q.frame, kindNewState, c.current), c.clock)
 	b = varint.AppendUint(varint.AppendUint(b, from), c.t.last())
-	return appendIDs(varint.AppendUint(b, c.newcomers), c.own.ids())
+	return appendRoster(b, c.own.roster())
 }
 
-func appendRoster(b []byte, g *group) []byte {
-	return appendMembers(varint.AppendUint(append(b, byte(kindRoster)), g.id), g.roster, g.ids())
+func appendMembers(b []byte, g *group) []byte {
+	b = appendRoster(varint.AppendUint(append(b, byte(kindRoster)), g.id), g.roster())
+	return appendBool(b, g.isKnown())
 }
 
-func appendMembers(b []byte, e Epoch, ids []multicast.ProcessID) []byte {
-	return appendIDs(appendEpoch(b, e), ids)
+func appendRoster(b []byte, r roster) []byte {
+	return appendIDs(appendIDs(appendEpoch(appendEpoch(b, r.since), r.latest), r.ids), r.before)
 }
 
-func readRoster(r *varint.Reader) (Epoch, []multicast.ProcessID) { return readEpoch(r), readIDs(r) }
+func readRoster(r *varint.Reader) roster {
+	return roster{since: readEpoch(r), latest: readEpoch(r), ids: readIDs(r), before: readIDs(r)}
+}
+
+func appendBool(b []byte, is bool) []byte {
+	if is {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
 
 func appendIDs(b []byte, ids []multicast.ProcessID) []byte {
 	b = varint.AppendUint(b, uint64(len(ids)))
@@ -136,7 +148,11 @@ func appendIDs(b []byte, ids []multicast.ProcessID) []byte {
 }
 
 func readIDs(r *varint.Reader) []multicast.ProcessID {
-	ids := make([]multicast.ProcessID, r.Count())
+	n := r.Count()
+	if n == 0 {
+		return nil
+	}
+	ids := make([]multicast.ProcessID, n)
 	for i := range ids {
 		ids[i] = multicast.ProcessID(r.Uint32())
 	}
@@ -200,22 +216,24 @@ func readPacket(r *varint.Reader, p *packet) {
 		p.message.ID = readID(r)
 	case kindFetchLog:
 		p.epoch, p.index, p.length = readEpoch(r), r.Uint(maxNumber), r.Uint(maxNumber)
-	case kindNewEpoch, kindAccept, kindSilent:
+	case kindNewEpoch:
+		p.epoch, p.roster = readEpoch(r), readRoster(r)
+	case kindAccept, kindSilent:
 		p.epoch = readEpoch(r)
 	case kindPromise:
 		p.epoch = readEpoch(r)
 		p.promise = &promise{current: readEpoch(r), clock: readTimestamp(r), length: r.Uint(maxNumber)}
 		p.promise.decided = r.Uint(p.promise.length)
-		p.promise.roster = readIDs(r)
+		p.promise.roster = readRoster(r)
 	case kindNewState:
 		p.epoch, p.ts, p.index = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
 		if p.length = r.Uint(maxNumber); p.length < p.index {
 			r.Fail()
 		}
-		p.newcomers, p.roster = r.Uint64(), readIDs(r)
+		p.roster = readRoster(r)
 	case kindRoster:
 		p.group = multicast.GroupID(r.Uint16())
-		p.epoch, p.roster = readRoster(r)
+		p.roster, p.known = readRoster(r), r.Uint(1) == 1
 	case kindReplace:
 		p.replacement = multicast.Replacement{Old: multicast.ProcessID(r.Uint32()), New: multicast.ProcessID(r.Uint32())}
 	case kindCovered, kindBehind:

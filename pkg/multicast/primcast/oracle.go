@@ -48,7 +48,7 @@ func (c *Core) silence() time.Duration {
 
 // watch is the oracle's turn.
 func (c *Core) watch(out *multicast.Output) {
-	if len(c.own.members) == 1 || c.self.member < 0 {
+	if len(c.own.members) == 1 && len(c.own.before) == 0 || !c.own.elects(c.self) {
 		return
 	}
 	if c.state == Primary {
@@ -68,7 +68,7 @@ func (c *Core) watch(out *multicast.Output) {
 	if c.nextPing <= c.now {
 		c.nextPing = c.now + c.config.SuspectAfter/pingsPerSuspicion
 		c.relay()
-		for _, q := range c.own.members {
+		for _, q := range c.own.electors() {
 			switch {
 			case q == c.self:
 			case suspects:
@@ -83,6 +83,9 @@ func (c *Core) watch(out *multicast.Output) {
 		return
 	}
 	c.self.silent = c.now
+	if c.self.member < 0 {
+		return // another one leads
+	}
 	if wait := c.patience() - silence; wait > 0 {
 		c.wake(out, c.now+wait)
 	} else if c.quorumSilent() {
@@ -133,15 +136,11 @@ func (c *Core) draw() {
 	c.jitter = time.Duration(z % uint64(c.config.SuspectAfter/4+1))
 }
 
-// quorumSilent reports whether a quorum has said not long ago that it follows no working primary.
+// quorumSilent reports whether a quorum has said not long ago that it follows no working primary. A new
+// member may not know yet that it is one.
 func (c *Core) quorumSilent() bool {
-	count := 0
-	for _, q := range c.own.members {
-		if q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter {
-			count++
-		}
-	}
-	return count >= c.own.quorum
+	silent := func(q *peer) bool { return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter }
+	return hasQuorum(c.own.members, silent) || hasQuorum(c.own.settled(), silent)
 }
 
 // pinged: q waits for the primary, or a process of another group for what this one has not said.
@@ -159,9 +158,9 @@ func (c *Core) silentHeard(q *peer, e Epoch) {
 	c.highest = maxEpoch(c.highest, e)
 	q.silent, q.forgone = max(c.now, 1), e
 	if e.Compare(c.promised) < 0 { // it has not heard of what it could follow
-		c.tellRoster(q)
+		c.tellRoster(q, c.own)
 		if c.promised.Leader == c.self.id {
-			q.frame = appendNewEpoch(q.frame, c.promised)
+			q.frame = appendNewEpoch(q.frame, c.promised, c.own.roster())
 		}
 	}
 	c.watchUntil = c.now + 2*c.config.SuspectAfter

@@ -27,6 +27,9 @@ func (c *Core) Replay(record []byte) error {
 		err = c.replayEpochs(c.current, readEpoch(r))
 	case recordState:
 		err = c.replayState(r)
+	case recordRoster:
+		err = c.replayRoster(r, c.own)
+		c.replayRetired(r)
 	default:
 		err = fmt.Errorf("unknown kind %d", kind)
 	}
@@ -84,15 +87,22 @@ func (m *message) replayFinal(final multicast.Timestamp) error {
 
 // replayRoster seats the members of a group.
 func (c *Core) replayRoster(r *varint.Reader, g *group) error {
-	e, ids := readRoster(r)
+	next := readRoster(r)
 	switch {
-	case r.Err() != nil || e == g.roster:
+	case r.Err() != nil:
 		return r.Err()
-	case e.Compare(g.roster) < 0 || !c.seatable(g, ids):
-		return fmt.Errorf("members %v of group %d in epoch %v, after %v: is this the log of another cluster?", ids, g.id, e, g.roster)
+	case next.latest.Compare(g.latest) < 0 || !c.seatable(g, next):
+		return fmt.Errorf("members %v of group %d in epoch %v, after %v: is this the log of another cluster?", next.ids, g.id, next.latest, g.latest)
 	}
-	c.seat(g, e, ids)
+	c.seat(g, next)
 	return nil
+}
+
+// replayRetired takes in whether this process is out for good.
+func (c *Core) replayRetired(r *varint.Reader) {
+	if r.Uint(1) == 1 {
+		c.state = Retired
+	}
 }
 
 // replayEpochs sets E_cur and E_prom.
@@ -105,7 +115,7 @@ func (c *Core) replayEpochs(current, promised Epoch) error {
 }
 
 // isOwn reports whether e was led by a process that is or was in the own group. One that is unknown came in, and maybe went, by
-// an epoch that is not in this log: its members were only heard of (hearRoster).
+// epochs that are not in this log.
 func (c *Core) isOwn(e Epoch) bool {
 	q := c.peers[e.Leader]
 	if q == nil && e.Leader != 0 {
@@ -121,7 +131,6 @@ func (c *Core) replayState(r *varint.Reader) error {
 	if err := c.replayRoster(r, c.own); err != nil {
 		return err
 	}
-	c.newcomers = r.Uint64()
 	if err := c.replayEpochs(epoch, epoch); err != nil {
 		return err
 	}
@@ -155,7 +164,8 @@ func (c *Core) replayEnd(r *varint.Reader, last uint64) error {
 // replayCheckpoint replaces all that was replayed so far.
 func (c *Core) replayCheckpoint(r *varint.Reader) error {
 	current, promised := readEpoch(r), readEpoch(r)
-	c.newcomers = r.Uint64()
+	c.seated = r.Uint(1) == 1
+	c.replayRetired(r)
 	for _, id := range c.groupIDs {
 		if err := c.replayRoster(r, c.groups[id]); err != nil {
 			return err
@@ -199,6 +209,9 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 // ACKs (startLink).
 func (c *Core) begin() {
 	c.log.begun = true
+	if c.state == Retired {
+		return
+	}
 	c.clock = max(c.clock, c.log.ceiling)
 	c.own.decided = c.t.lastGone()
 	for m := range c.t.all() {
@@ -264,12 +277,13 @@ func (c *Core) seekLinks() {
 // follows (flush).
 func (c *Core) startLink(q *peer) {
 	if q.group == nil {
+		c.tellRoster(q, c.own) // it may have been a member before this process began
 		return
 	}
 	q.frame, q.told, q.said, q.saidLen, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
 	q.untold = true
-	if q.member < 0 { // it was replaced, or is to be a member
-		c.tellRoster(q)
+	if !q.group.elects(q) { // it was replaced, or is to be a member
+		c.tellRoster(q, q.group)
 		return
 	}
 	c.resend(q, 1)
@@ -279,12 +293,12 @@ func (c *Core) startLink(q *peer) {
 			q.frame = appendHave(q.frame, m.ID)
 		}
 	}
-	c.tellRoster(q)
+	c.tellRoster(q, c.own)
 	if q.group != c.own || c.promised.Number == 1 {
 		return
 	}
 	if c.promised.Leader == c.self.id {
-		q.frame = appendNewEpoch(q.frame, c.promised)
+		q.frame = appendNewEpoch(q.frame, c.promised, c.own.roster())
 	}
 	if c.promised == c.current {
 		q.frame = appendAccept(q.frame, c.current)

@@ -6,173 +6,159 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Reconfiguration. The members of a group are those of an epoch, its roster; a new epoch may have another
-// process in a place (multicast.Replacement), so that the change is ordered with all else by the
-// change of the primary. Two rules make it safe:
+// The members of a group are those of an epoch, its roster. A new epoch may have another roster than the one
+// before, so that the change is ordered with all else by the change of the primary. The process that leaves
+// may live on and may be cut off from some of the others. So neither side of a change may go on without the
+// other until the change is made.
 //
-//	R1  a candidate needs promises from a quorum of the roster of E_max (line 65);
-//	R2  an epoch is active once a quorum has accepted it, not counting who is new in it (line 76).
+// A roster is ⟨since, R, B⟩: R are the members, since is the epoch that they came in with, and B are the
+// members before, or none once an epoch with these members is known to be active. A process knows one roster
+// and with it latest, the latest epoch that it knows to have it. It takes a roster with a higher latest, and
+// drops B as soon as it learns that an epoch with the same since is active. PROMISE, NEW-EPOCH and NEW-STATE
+// carry the roster that the sender knows, so does the log.
 //
-// By R2 a quorum of the old roster knows of the new epoch, and any later candidate, even one that has
-// heard nothing, meets one of it and learns the roster; by R1 it then asks that one. Quorums are
-// counted among the members of the latest roster known: whoever is in an older one too
-// counts for both, and who is new says nothing in earlier epochs.
+//	R1  A candidate of E needs promises from a quorum of R and, if there is B, from a quorum of B (line 65).
+//	    It counts them by the roster with the highest latest that any promise names, and gives up if that is
+//	    not below E. The roster of E is the same; or, if there is no B, ⟨E, R', R⟩, where R' is R with one
+//	    change and has the candidate in it.
+//	R2  E is active once a quorum of R and, if there is B, a quorum of B have accepted it (line 76).
+//	R3  What is acknowledged in E is counted among R of E, and only while no later roster is known. A process
+//	    acknowledges in E once it knows that E is active, and then its roster has no B.
+//	R4  A process that is not in R any more is told so for good once a quorum of R has acknowledged in epochs
+//	    from since on.
+//
+// # Safety
+//
+// M(E) is E_max of the promises for E. An epoch exists once its candidate has what R1 asks for. The latest of the
+// roster that a process knows is not below its E_cur.
+//
+//	(1) Let D be active, let no epoch between D and E be active, and let each epoch X in (D, E] that exists
+//	    have M(X) >= D. Then the roster of X has R = R(D) or B = R(D). By induction on X. The roster that its
+//	    candidate counts by has a latest in [D, X), so it is that of D or of another such X. If it has B, X
+//	    has the same roster. If it has none, its R is R(D), since only an active epoch lets B be dropped; X
+//	    keeps R, or changes it and has it for B.
+//	(2) If E is active and E' > E exists, M(E') >= E. By induction on E'. Assume that it fails; let E be the
+//	    lowest such epoch, D the active epoch before it, and v the latest that the candidate of E' counts by.
+//	    Then v >= M(E') >= D. It is enough to find an active F with E <= F < E' whose acceptors meet the
+//	    promises: a process that is in both accepted F before it promised E', so that M(E') >= F.
+//	    If v < E: by (1) the promises contain a quorum of R(D), and so do the acceptors of E; F = E.
+//	    If v >= E: let F be the last active epoch up to v. By (1), with F for D, the promises contain a
+//	    quorum of R(F), and so do the acceptors of F.
+//	    This assumes that the candidate counts B, if the roster of v has one. If not, an active G <= v has the
+//	    same since, and so the same R, and the promises meet the acceptors of G. If G >= E, take F = G. If
+//	    G <= D, then since <= D, and by (1) R of v is R(D): the promises contain a quorum of it.
+//	(3) Lemma 3: the T of each E' > E has what a quorum of R(E) acknowledged in E. M(E') >= E by (2). If it is
+//	    higher, T of that epoch has it by induction. If M(E') = E, no epoch in (E, v] is active, or the
+//	    promises would meet its acceptors as in (2). Then the promises contain a quorum of R(E), by R1 if
+//	    v = E and by (1) if not. It meets the quorum that acknowledged.
+//	(4) Lines 28 and 29: the clocks that a quorum of R(E) has said in epochs up to E bound the clock of each
+//	    later epoch from below, as in (3).
+//	(5) Lines 10 and 17: other groups, and members that missed an epoch, count by R(E) too (R3). They learn the
+//	    roster of E before any ACK in E: a process that acknowledges tells it first, on the same link.
+//
+// Nothing here asks how R and R' differ; one change at a time is for liveness. When a process joins or
+// leaves, each quorum of R meets each of R' anyway: of n and n+1 processes, quorums have ⌊n/2⌋+1 and
+// ⌊(n+1)/2⌋+1, together n+2, more than the n+1 there are. When one takes the place of another, {1,2,3} and
+// {1,2,4} have the quorums {1,3} and {2,4}, which do not meet: hence B.
+//
+// A process that left can do no harm: promises and acceptances of it count among B only, and there is no B
+// any more. It leads no epoch, as R does not have it.
+//
+// # Liveness
+//
+// A group whose processes hear each other in the end makes progress with any quorum of R and any quorum of B;
+// whether that is while the change is on its way, or after it was made and before that is known. If nobody
+// that is up knows of the change, a quorum of the roster before is enough. More cannot be had: of {1,2,3},
+// with 3 to be replaced by 4, let 1 have accepted the new epoch, and 2 and 4 be silent. Perhaps 2 has
+// accepted too, and decides with 4: then 1 and 3 must not go on without both. Or it has not, and 1 and 3 are
+// the majority of an active roster. They cannot tell, so they wait for 2 or for 4. To count nobody who is new
+// would be safe as well, and would wait for 2 alone, for ever if it is gone.
+//
+// By R4 a quorum of R knows that the change is made before anybody that left hears the last of it, and its
+// log has that before it acknowledges. Each quorum of R has one of these, so that from then on the group
+// needs no B: a process that has Output.Retired can be wiped. A change does not begin before the new process
+// has a link to the primary.
 
-// Members gives the members of a group, as far as this process knows; nil if there is none. The caller owns it.
-func (c *Core) Members(g multicast.GroupID) []multicast.ProcessID {
-	if c.groups[g] == nil {
+// roster is the roster that a process knows, as packets and records have it.
+type roster struct {
+	since  Epoch                 // that the members came in with; zero: they were configured
+	latest Epoch                 // that is known to have them
+	ids    []multicast.ProcessID // R
+	before []multicast.ProcessID // B
+}
+
+// Members gives the members of a group, by the latest of its epochs that is known to be active; nil if there
+// is no such group. The caller owns it.
+func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
+	g := c.groups[id]
+	if g == nil {
 		return nil
 	}
-	return c.groups[g].ids()
+	return idsOf(g.settled())
 }
 
-// ids gives the members' ids.
-func (g *group) ids() []multicast.ProcessID {
-	ids := make([]multicast.ProcessID, len(g.members))
-	for i, q := range g.members {
-		ids[i] = q.id
+// settled gives the members by the latest epoch that is known to be active.
+func (g *group) settled() []*peer {
+	if len(g.before) > 0 {
+		return g.before
+	}
+	return g.members
+}
+
+func idsOf(peers []*peer) []multicast.ProcessID {
+	var ids []multicast.ProcessID
+	for _, q := range peers {
+		ids = append(ids, q.id)
 	}
 	return ids
 }
 
-// peer gives what is known of a process, from now on.
-func (c *Core) peer(id multicast.ProcessID) *peer {
-	q := c.peers[id]
-	if q == nil {
-		q = &peer{id: id, member: -1}
-		c.peers[id] = q
-		c.order = append(c.order, q)
-	}
-	return q
+func (g *group) roster() roster {
+	return roster{since: g.since, latest: g.latest, ids: idsOf(g.members), before: idsOf(g.before)}
 }
 
-// seat makes the members of g those of an epoch.
-func (c *Core) seat(g *group, e Epoch, ids []multicast.ProcessID) {
-	g.roster = e
-	for i, id := range ids {
-		old := g.members[i]
-		if old.id == id {
-			continue
-		}
-		old.member = -1
-		q := c.peer(id)
-		q.group, q.member = g, i
-		g.members[i] = q
-		for _, s := range c.outbox.sent {
-			if at := slices.Index(s.Dest, g.id); at >= 0 {
-				s.has[at] &^= 1 << i
-			}
-		}
-		if q.linked {
-			c.startLink(q)
+// elects reports whether q has a say in who leads g: it is a member, or is one of those before whose say is
+// still needed.
+func (g *group) elects(q *peer) bool {
+	return q.group == g && q.member >= 0 || slices.Contains(g.before, q)
+}
+
+// electors gives all that do.
+func (g *group) electors() []*peer {
+	all := slices.Clone(g.members)
+	for _, q := range g.before {
+		if q.member < 0 {
+			all = append(all, q)
 		}
 	}
-	g.clocksChanged = true
+	return all
 }
 
-// seatable reports whether ids can be the members of g.
-func (c *Core) seatable(g *group, ids []multicast.ProcessID) bool {
-	if len(ids) != len(g.members) {
-		return false
-	}
-	for i, id := range ids {
-		q := c.peers[id]
-		if id == 0 || slices.Contains(ids[:i], id) || q != nil && q.group != nil && q.group != g {
-			return false
+// agrees reports whether a quorum of the members, and of those before, has done something (R1, R2).
+func (g *group) agrees(has func(*peer) bool) bool {
+	return hasQuorum(g.members, has) && (len(g.before) == 0 || hasQuorum(g.before, has))
+}
+
+func hasQuorum(of []*peer, has func(*peer) bool) bool {
+	count := 0
+	for _, q := range of {
+		if has(q) {
+			count++
 		}
 	}
-	return true
+	return count > len(of)/2
 }
 
-// hearRoster: q, a member of a group, tells of its members, before it acknowledges anything in an epoch with them.
-func (c *Core) hearRoster(q *peer, p *packet) {
-	if q.group == nil && slices.Contains(p.roster, q.id) { // a new member tells of itself
-		if q.group = c.groups[p.group]; q.group == nil {
-			return
-		}
-	}
-	g := q.group
-	if g == nil || g.id != p.group || !c.seatable(g, p.roster) {
-		c.stats.BadPackets++
-	} else if p.epoch.Compare(g.roster) > 0 {
-		c.seat(g, p.epoch, p.roster)
-	}
+// counts reports whether the members that are known are those of the epoch whose T is followed (R3).
+func (g *group) counts() bool { return g.since.Compare(g.epoch) <= 0 }
+
+// isKnown reports whether a quorum of the members knows that they are it (R4).
+func (g *group) isKnown() bool {
+	return len(g.before) == 0 && hasQuorum(g.members, func(q *peer) bool { return q.acked.Compare(g.since) >= 0 })
 }
 
-// tellRoster tells q of the own group's members, if they are not those that all were configured with.
-func (c *Core) tellRoster(q *peer) {
-	if c.own.roster != (Epoch{}) && c.active() {
-		q.frame = appendRoster(q.frame, c.own)
-	}
-}
-
-// hearReplace: a member of the own group was asked to have another replaced.
-func (c *Core) hearReplace(q *peer, r multicast.Replacement) {
-	if q.group != c.own || q.member < 0 {
-		c.stats.BadPackets++
-		return
-	}
-	c.replaceMember(r)
-}
-
-// replaceMember takes in that a member is to be replaced; the primary does it.
-func (c *Core) replaceMember(r multicast.Replacement) {
-	if c.replaces(r) && !slices.Contains(c.replacements, r) {
-		c.replacements = append(c.replacements, r)
-		c.replaceAt = c.now
-	}
-}
-
-// replaces reports whether there is something to do.
-func (c *Core) replaces(r multicast.Replacement) bool {
-	q := c.peers[r.Old]
-	return q != nil && q.group == c.own && q.member >= 0 && r.New != 0 && (c.peers[r.New] == nil || c.peers[r.New].member < 0)
-}
-
-// pursueReplacements has the primary start an epoch with the new members, and others remind it.
-func (c *Core) pursueReplacements(out *multicast.Output) {
-	c.replacements = slices.DeleteFunc(c.replacements, func(r multicast.Replacement) bool { return !c.replaces(r) })
-	if len(c.replacements) == 0 {
-		return
-	}
-	if c.replaceAt > c.now {
-		c.wake(out, c.replaceAt)
-		return
-	}
-	c.replaceAt = c.now + c.config.SuspectAfter
-	c.wake(out, c.replaceAt)
-	switch leader := c.peers[c.current.Leader]; {
-	case c.state == Primary && c.canReplace():
-		c.startCampaign()
-	case c.state == Follower:
-		for _, r := range c.replacements {
-			leader.frame = appendReplace(leader.frame, r)
-		}
-	}
-}
-
-// canReplace reports whether any is for another process than this one.
-func (c *Core) canReplace() bool {
-	return slices.ContainsFunc(c.replacements, func(r multicast.Replacement) bool { return r.Old != c.self.id })
-}
-
-// nextRoster gives the members of the epoch that this candidate starts.
-func (c *Core) nextRoster() []multicast.ProcessID {
-	ids := c.own.ids()
-	for _, r := range c.replacements {
-		if i := slices.Index(ids, r.Old); i >= 0 && r.Old != c.self.id && !slices.Contains(ids, r.New) {
-			ids[i] = r.New
-		}
-	}
-	return ids
-}
-
-// newcomers gives a bit for each place in which ids differ from the members of g.
-func (g *group) newcomers(ids []multicast.ProcessID) (mask uint64) {
-	for i, q := range g.members {
-		if q.id != ids[i] {
-			mask |= 1 << i
-		}
-	}
-	return mask
+// mayLead reports whether this candidate can lead the epoch that it has promised, by the roster that it knows
+// (R1).
+func (c *Core) mayLead() bool {
+	return c.self.member >= 0 && c.own.latest.Compare(c.promised) < 0
 }

@@ -34,9 +34,10 @@ const (
 	Primary
 	Candidate
 	Promised
+	Retired // it was a member, and is none any more: it says nothing (roster.go)
 )
 
-var stateNames = [...]string{"follower", "primary", "candidate", "promised"}
+var stateNames = [...]string{"follower", "primary", "candidate", "promised", "retired"}
 
 func (s State) String() string { return stateNames[s] }
 
@@ -45,7 +46,11 @@ type peer struct {
 	id     multicast.ProcessID
 	group  *group
 	member int  // its index in group.members; -1: it is none, not yet or no more
+	left   bool // it was a member, and is none any more
 	linked bool // the link to it has started
+
+	informed uint64 // the step in which it was last told that it is no member
+	accepted Epoch  // that it has accepted last
 
 	acked  Epoch  // E_cur when it acknowledged its T
 	length uint64 // up to this entry
@@ -83,6 +88,9 @@ type group struct {
 	id      multicast.GroupID
 	members []*peer
 	quorum  int
+	before  []*peer // the members before, while no epoch with members is known to be active (roster.go)
+	since   Epoch   // the epoch that members came in with; zero: they were configured
+	latest  Epoch   // the latest epoch known to have them
 
 	ledger
 
@@ -97,7 +105,6 @@ type group struct {
 	listens bool               // it waits for what this process has to say
 	wanted  multicast.Position // the highest place of a message that it may wait for
 
-	roster    Epoch              // the members are those of this epoch
 	forgotten multicast.Progress // up to here messages to it may be forgotten
 	lastGone  uint64             // index in the own T of the last of them
 	covered   multicast.Progress // by every member, or all but those that are left behind

@@ -83,6 +83,7 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 	if err := c.teach(other); err != nil {
 		return nil, at, err
 	}
+	other.seated, other.state = c.seated, c.state
 	other.promised = maxEpoch(c.promised, other.current)
 	other.log.ceiling = max(other.log.ceiling, c.log.ceiling, c.clock)
 	return other.appendCheckpoint(nil), at, nil

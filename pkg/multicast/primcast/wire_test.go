@@ -48,18 +48,23 @@ func frontOf(e Epoch, length uint64, clock multicast.Timestamp, front multicast.
 
 func bumpOf(e Epoch, ts multicast.Timestamp) packet { return packet{kind: kindBump, epoch: e, ts: ts} }
 
-func newEpochOf(e Epoch) packet { return packet{kind: kindNewEpoch, epoch: e} }
+// rosterOf is the roster of g as it was born, last known of an epoch.
+func rosterOf(latest Epoch) roster { return roster{latest: latest, ids: groupG.Members} }
+
+func newEpochOf(e Epoch) packet {
+	return packet{kind: kindNewEpoch, epoch: e, roster: rosterOf(epochG)}
+}
 
 func acceptOf(e Epoch) packet { return packet{kind: kindAccept, epoch: e} }
 
 // promiseOf is ⟨PROMISE, E, p, clock, E_cur, T⟩ of a process of g.
 func promiseOf(e, current Epoch, length uint64, clock multicast.Timestamp) packet {
-	return packet{kind: kindPromise, epoch: e, promise: &promise{current: current, length: length, clock: clock, roster: groupG.Members}}
+	return packet{kind: kindPromise, epoch: e, promise: &promise{current: current, length: length, clock: clock, roster: rosterOf(current)}}
 }
 
 // newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then what follows up to length.
 func newStateOf(e Epoch, from, length uint64, ts multicast.Timestamp) packet {
-	return packet{kind: kindNewState, epoch: e, index: from, length: length, ts: ts, roster: groupG.Members}
+	return packet{kind: kindNewState, epoch: e, index: from, length: length, ts: ts, roster: rosterOf(e)}
 }
 
 func encode(packets ...packet) (b []byte) {
@@ -99,9 +104,11 @@ func appendPacket(b []byte, p *packet) []byte {
 	case kindNewState:
 		b = varint.AppendUint(appendEpochPacket(b, kindNewState, p.epoch), p.ts)
 		b = varint.AppendUint(varint.AppendUint(b, p.index), p.length)
-		return appendIDs(varint.AppendUint(b, p.newcomers), p.roster)
+		return appendRoster(b, p.roster)
 	case kindRoster:
-		return appendMembers(varint.AppendUint(append(b, byte(kindRoster)), p.group), p.epoch, p.roster)
+		return appendBool(appendRoster(varint.AppendUint(append(b, byte(kindRoster)), p.group), p.roster), p.known)
+	case kindNewEpoch:
+		return appendNewEpoch(b, p.epoch, p.roster)
 	case kindReplace:
 		return appendReplace(b, p.replacement)
 	case kindBehind:

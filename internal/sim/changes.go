@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/check"
+)
+
+// killed is called when a process has stopped for ever. A spare takes its place, if there is one.
+func (r *run) killed(dead multicast.ProcessID) {
+	r.loseUndelivered(dead)
+	r.leaveOut(dead)
+	if r.protocol.Replace != nil && !r.evicted[dead] {
+		r.startSpare(multicast.Replacement{Old: dead}, r.net.groupOf(dead).ID, func() {})
+	}
+}
+
+// evict has a member replaced that lives and goes on until it learns of it.
+func (r *run) evict(old multicast.ProcessID) {
+	g := r.net.groupOf(old)
+	if r.changing[g.ID] || r.evicted[old] || len(g.Members) == 1 || r.replaced == len(r.cfg.Spares) {
+		return
+	}
+	r.net.mark(Evicted)
+	r.dismiss(old)
+	r.startSpare(multicast.Replacement{Old: old}, g.ID, r.changes(g.ID))
+}
+
+// grow has a spare join a group.
+func (r *run) grow(g multicast.GroupID) {
+	if r.changing[g] || r.replaced == len(r.cfg.Spares) {
+		return
+	}
+	r.net.mark(Grown)
+	r.startSpare(multicast.Replacement{}, g, r.changes(g))
+}
+
+// shrink has a member leave its group that lives and goes on until it learns of it.
+func (r *run) shrink(old multicast.ProcessID) {
+	g := r.net.groupOf(old)
+	if r.changing[g.ID] || r.evicted[old] || r.waitedFor(g) < 3 {
+		return
+	}
+	r.net.mark(Shrunk)
+	r.dismiss(old)
+	r.protocol.Replace(r.net, g.ID, multicast.Replacement{Old: old}, r.changes(g.ID))
+}
+
+// changes notes that the members of a group change, until the function that it gives is called.
+func (r *run) changes(g multicast.GroupID) (done func()) {
+	r.changing[g] = true
+	return func() { delete(r.changing, g) }
+}
+
+// dismiss notes that a member is to go: it may be heard until it learns of it, or not.
+func (r *run) dismiss(p multicast.ProcessID) {
+	r.evicted[p] = true
+	for _, s := range r.order {
+		if s.ID.Sender == p && s.by == 0 {
+			s.lost = true
+		}
+	}
+	r.leaveOut(p)
+}
+
+// leaveOut has nobody wait any more for what a process would deliver. What it delivers must still agree with
+// all others.
+func (r *run) leaveOut(p multicast.ProcessID) {
+	i := slices.IndexFunc(r.history.Processes, func(x check.Process) bool { return x.ID == p })
+	if !r.history.Processes[i].Correct {
+		return
+	}
+	r.history.Processes[i].Correct = false
+	for _, s := range r.order {
+		if s.To(r.net.groupOf(p).ID) && !r.machines[p].has(s.ID) {
+			s.of--
+		}
+	}
+}
+
+// waitedFor is how many born members of a group must deliver what is multicast to it now.
+func (r *run) waitedFor(g *multicast.Group) (count int) {
+	for _, p := range g.Members {
+		if !r.net.processes[p].away && !r.evicted[p] {
+			count++
+		}
+	}
+	return count
+}
+
+// startSpare starts a spare after a while, if there is one left, and has it join a group, perhaps in the
+// place of another member. The spare is not Correct in the History: what it delivers must agree, but need not
+// be all.
+func (r *run) startSpare(what multicast.Replacement, group multicast.GroupID, done func()) {
+	if r.replaced == len(r.cfg.Spares) {
+		return
+	}
+	what.New = r.cfg.Spares[r.replaced]
+	r.replaced++
+	r.replacing++
+	r.net.Schedule(r.net.Now()+r.between(0, r.cfg.Faults.Longest), func() {
+		r.replacing--
+		joins := what.Old
+		if joins == 0 {
+			joins = r.groupNamed(group).Members[0]
+		}
+		r.machines[what.New] = &machine{run: r, self: what.New, replaces: joins}
+		r.history.Processes = append(r.history.Processes, check.Process{ID: what.New, Group: group})
+		r.net.mark(Replaced)
+		r.net.Start(what.New)
+		if r.net.Err() == nil {
+			r.protocol.Replace(r.net, group, what, done)
+		}
+	})
+}
+
+// groupNamed gives a group as it was born.
+func (r *run) groupNamed(id multicast.GroupID) *multicast.Group {
+	i := slices.IndexFunc(r.cfg.Groups, func(g multicast.Group) bool { return g.ID == id })
+	return &r.cfg.Groups[i]
+}
+
+// retire is called when a process has learned that it is a member no more: it is stopped for ever, as nobody
+// needs it.
+func (r *run) retire(p multicast.ProcessID) {
+	if r.retired[p] {
+		return
+	}
+	r.retired[p] = true
+	r.net.mark(Retired)
+	if !r.evicted[p] {
+		r.violate("retired", p, multicast.MessageID{}, "process %d says that it was taken out of its group", p)
+	}
+	r.net.Schedule(r.net.Now(), func() {
+		if x := r.net.processes[p]; x.up {
+			x.stop()
+		}
+		r.net.processes[p].away = true
+	})
+}
+
+// unaware gives a process that was taken out of its group, was not killed and does not know it; 0: there is
+// none.
+func (r *run) unaware() multicast.ProcessID {
+	for _, p := range r.net.ids {
+		if r.evicted[p] && !r.retired[p] && !r.net.processes[p].away {
+			return p
+		}
+	}
+	return 0
+}
+
+// checkUnaware demands that there is none at the end.
+func (r *run) checkUnaware() {
+	if p := r.unaware(); p != 0 {
+		r.violate("retired", p, multicast.MessageID{}, "process %d was taken out of its group, and does not know it", p)
+	}
+}

@@ -1,0 +1,319 @@
+package primcast
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// peer gives what is known of a process, from now on.
+func (c *Core) peer(id multicast.ProcessID) *peer {
+	q := c.peers[id]
+	if q == nil {
+		q = &peer{id: id, member: -1}
+		c.peers[id] = q
+		c.order = append(c.order, q)
+	}
+	return q
+}
+
+// seatable reports whether r can be the roster of g.
+func (c *Core) seatable(g *group, r roster) bool {
+	if len(r.ids) == 0 || len(r.ids) > maxMembers || len(r.before) > maxMembers {
+		return false
+	}
+	for _, ids := range [][]multicast.ProcessID{r.ids, r.before} {
+		for i, id := range ids {
+			q := c.peers[id]
+			if id == 0 || slices.Contains(ids[:i], id) || q != nil && q.group != nil && q.group != g {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// learnRoster takes in a roster of g that another process knows, or that an epoch begins with.
+func (c *Core) learnRoster(g *group, r roster) {
+	if !c.seatable(g, r) {
+		return
+	}
+	same := r.since == g.since
+	switch order := r.latest.Compare(g.latest); {
+	case order > 0 && same && len(g.before) == 0:
+		g.latest = r.latest
+		return
+	case order > 0:
+	case same && len(r.before) == 0 && len(g.before) > 0:
+		r.latest = g.latest
+	default:
+		return
+	}
+	c.seat(g, r)
+	if g == c.own {
+		c.logRoster()
+	}
+}
+
+// settle drops those before: the present epoch is active.
+func (c *Core) settle() {
+	if c.own.latest == c.current {
+		r := c.own.roster()
+		r.before = nil
+		c.learnRoster(c.own, r)
+	}
+}
+
+// seat makes r the roster of g.
+func (c *Core) seat(g *group, r roster) {
+	was, settled := g.members, g.settled()
+	g.since, g.latest = r.since, r.latest
+	g.members, g.before = nil, nil
+	for _, q := range was {
+		q.member = -1
+	}
+	for i, id := range r.ids {
+		q := c.peer(id)
+		q.group, q.member, q.left = g, i, false
+		g.members = append(g.members, q)
+	}
+	for _, id := range r.before {
+		q := c.peer(id)
+		q.group = g
+		g.before = append(g.before, q)
+	}
+	g.quorum = len(g.members)/2 + 1
+	if len(g.before) == 0 {
+		for _, q := range settled {
+			q.left = q.member < 0
+		}
+		c.seated = c.seated || g.elects(c.self)
+	}
+	c.moveSeats(g, was)
+}
+
+// moveSeats is what follows when the members of g were others before.
+func (c *Core) moveSeats(g *group, was []*peer) {
+	if slices.Equal(was, g.members) {
+		return
+	}
+	g.clocksChanged = true
+	for _, s := range c.outbox.sent {
+		at := slices.Index(s.Dest, g.id)
+		if at < 0 {
+			continue
+		}
+		var has uint64
+		for old := s.has[at]; old != 0; old &= old - 1 {
+			if q := was[bits.TrailingZeros64(old)]; q.member >= 0 {
+				has |= 1 << q.member
+			}
+		}
+		s.has[at] = has
+	}
+	for _, q := range g.members {
+		if q.linked && !slices.Contains(was, q) {
+			c.startLink(q)
+		}
+	}
+}
+
+// admit reports whether a packet of q is to be taken in. A process that has a say in no group may not know
+// that it was replaced, and is told.
+func (c *Core) admit(q *peer, p *packet) bool {
+	if q.group == nil && p.kind == kindNewEpoch && slices.Contains(p.roster.ids, q.id) && c.seatable(c.own, p.roster) {
+		q.group = c.own // of a change that this process has not heard of
+	}
+	if p.kind == kindRoster {
+		return true
+	}
+	if q.group == nil {
+		c.stats.Strangers++
+		c.inform(q, c.own)
+		return false
+	}
+	if !q.group.elects(q) {
+		c.inform(q, q.group)
+	}
+	return true
+}
+
+// inform tells q, once a step, who the members of g are.
+func (c *Core) inform(q *peer, g *group) {
+	if step := c.checked.steps + 1; q.informed != step {
+		q.informed = step
+		c.tellRoster(q, g)
+	}
+}
+
+// tellRoster tells q of the members of g, if they are not those that all were configured with.
+func (c *Core) tellRoster(q *peer, g *group) {
+	if g.since != (Epoch{}) && len(g.before) == 0 {
+		q.frame = appendMembers(q.frame, g)
+	}
+}
+
+// dismiss tells those that are members no more, once all quorums of the members know it (R4).
+func (c *Core) dismiss() {
+	if c.dismissed == c.own.since || !c.own.isKnown() {
+		return
+	}
+	c.dismissed = c.own.since
+	for _, q := range c.order {
+		if q.linked && q.group == c.own && !c.own.elects(q) {
+			c.tellRoster(q, c.own)
+		}
+	}
+}
+
+// hearRoster: q tells of the members of a group, its own before it acknowledges anything in an epoch with
+// them.
+func (c *Core) hearRoster(q *peer, p *packet) {
+	g := c.groups[p.group]
+	if g != nil && q.group == nil && slices.Contains(p.roster.ids, q.id) {
+		q.group = g // a new member tells of itself
+	}
+	if g == nil || q.group == nil || len(p.roster.before) > 0 || !c.seatable(g, p.roster) {
+		c.stats.BadPackets++
+		return
+	}
+	c.learnRoster(g, p.roster)
+	if g != c.own {
+		return
+	}
+	c.highest = maxEpoch(c.highest, p.roster.latest)
+	if p.known && c.seated && !g.elects(c.self) && !slices.Contains(p.roster.ids, c.self.id) {
+		c.retire()
+	}
+}
+
+// retire ends the part of this process in its group, durably.
+func (c *Core) retire() {
+	c.state = Retired
+	c.logRoster()
+}
+
+// rest is a step of a process that has retired.
+func (c *Core) rest(out *multicast.Output) {
+	for _, q := range c.order {
+		q.frame = nil
+	}
+	c.flushLog(out)
+	out.Safe, out.Retired = c.checked.safe, true
+}
+
+// hearReplace: a member of the own group was asked for a change of the members.
+func (c *Core) hearReplace(q *peer, r multicast.Replacement) {
+	if q.group != c.own || q.member < 0 {
+		c.stats.BadPackets++
+		return
+	}
+	c.replaceMember(r)
+	if r.Old == q.id && q.id == c.current.Leader && c.state == Follower && c.canDo(r) {
+		c.startCampaign() // the primary cannot lead an epoch that it has left
+	}
+}
+
+// replaceMember takes in that the members are to change; the primary does it.
+func (c *Core) replaceMember(r multicast.Replacement) {
+	if c.changes(r) && !slices.Contains(c.replacements, r) {
+		c.replacements = append(c.replacements, r)
+		c.replaceAt = c.now
+	}
+}
+
+// changes reports whether r is to be done yet, and can be: somebody leaves who is a member, or joins who
+// never was one.
+func (c *Core) changes(r multicast.Replacement) bool {
+	leaves, joins := c.peers[r.Old], c.peers[r.New]
+	switch {
+	case r.Old == 0 && (r.New == 0 || len(c.own.members) == maxMembers):
+		return false
+	case r.Old != 0 && (leaves == nil || leaves.group != c.own || leaves.member < 0 || len(c.own.members) == 1):
+		return false
+	}
+	return r.New == 0 || joins == nil || joins.group == nil || joins.group == c.own && joins.member < 0 && !joins.left
+}
+
+// pursueReplacements has the primary start an epoch with the new members, and others remind it.
+func (c *Core) pursueReplacements(out *multicast.Output) {
+	if len(c.own.before) == 0 { // else the last one may come to nothing yet
+		c.replacements = slices.DeleteFunc(c.replacements, func(r multicast.Replacement) bool { return !c.changes(r) })
+	}
+	if len(c.replacements) == 0 {
+		return
+	}
+	if c.replaceAt > c.now {
+		c.wake(out, c.replaceAt)
+		return
+	}
+	c.replaceAt = c.now + c.config.SuspectAfter
+	c.wake(out, c.replaceAt)
+	c.seekNew()
+	switch leader := c.peers[c.current.Leader]; {
+	case c.state == Primary && slices.ContainsFunc(c.replacements, c.canDo):
+		c.startCampaign()
+	case c.state == Primary:
+		c.handOver()
+	case c.state == Follower:
+		for _, r := range c.replacements {
+			leader.frame = appendReplace(leader.frame, r)
+		}
+	}
+}
+
+// seekNew speaks to processes that are to join: a link may start only once one end has something to send.
+func (c *Core) seekNew() {
+	for _, r := range c.replacements {
+		if r.New == 0 {
+			continue
+		}
+		if q := c.peer(r.New); !q.linked {
+			q.frame = append(q.frame, byte(kindPing))
+		}
+	}
+}
+
+// handOver has another member, each time the next one, do the replacement of this process, which is the
+// primary.
+func (c *Core) handOver() {
+	others := len(c.own.members) - 1
+	for _, r := range c.replacements {
+		if r.Old == c.self.id && others > 0 {
+			c.handedOver++
+			q := c.own.members[(c.self.member+1+c.handedOver%others)%(others+1)]
+			q.frame = appendReplace(q.frame, r)
+		}
+	}
+}
+
+// canDo reports whether this process can lead an epoch with that change: it stays, and the new process runs.
+func (c *Core) canDo(r multicast.Replacement) bool {
+	return c.changes(r) && r.Old != c.self.id && (r.New == 0 || c.peers[r.New] != nil && c.peers[r.New].linked)
+}
+
+// nextRoster gives the roster of the epoch that this candidate starts (R1).
+func (c *Core) nextRoster() roster {
+	next := c.own.roster()
+	next.latest = c.promised
+	if i := slices.IndexFunc(c.replacements, c.canDo); i >= 0 && len(next.before) == 0 {
+		next.since, next.before = c.promised, next.ids
+		next.ids = changeMembers(next.ids, c.replacements[i])
+	}
+	return next
+}
+
+// changeMembers gives the members after a change.
+func changeMembers(ids []multicast.ProcessID, r multicast.Replacement) []multicast.ProcessID {
+	ids = slices.Clone(ids)
+	i := slices.Index(ids, r.Old)
+	switch {
+	case r.Old == 0:
+		return append(ids, r.New)
+	case r.New == 0:
+		return slices.Delete(ids, i, i+1)
+	}
+	ids[i] = r.New
+	return ids
+}
