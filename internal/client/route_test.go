@@ -52,6 +52,12 @@ func TestNearestReplicaIsAsked(t *testing.T) {
 		n.Fail(clienttest.Busy, order[0])
 		stat()
 		require.Equal(t, 3, n.Calls(order[1]))
+		time.Sleep(2 * time.Second)
+		n.Fail(clienttest.Left, order[0])
+		calls := n.Calls(order[0])
+		stat()
+		stat()
+		require.Equal(t, []int{calls + 1, 5}, []int{n.Calls(order[0]), n.Calls(order[1])}, "one that was replaced is left alone")
 	})
 }
 
@@ -76,7 +82,7 @@ func TestTimeout(t *testing.T) {
 		c := n.Client(t, west)
 		create(t, c, posix.Root, "f")
 		all := n.Processes(0, west)
-		for _, fault := range []clienttest.Fault{clienttest.Down, clienttest.Silent, clienttest.Busy} {
+		for _, fault := range []clienttest.Fault{clienttest.Down, clienttest.Silent, clienttest.Busy, clienttest.Left} {
 			n.Fail(fault, all...)
 			start := time.Now()
 			_, err := c.GetAttr(t.Context(), posix.Root)

@@ -24,6 +24,9 @@ import (
 // update has had or will have effect is unknown.
 var ErrStopped = errors.New("replica stopped")
 
+// ErrRetired says that the node is a member of its group no more, for ever (multicast.Output.Retired).
+var ErrRetired = errors.New("replica retired: it is a member of its group no more")
+
 // Clock is what the driver reads once a turn. Everything else uses package time; this
 // exists because one machine has one clock and a cluster has many.
 type Clock interface{ Now() multicast.Instant }
@@ -142,7 +145,7 @@ func (d *Driver) Between(ctx context.Context, f func()) error {
 }
 
 // Run takes turns until ctx ends (then it returns nil) or the replica cannot go
-// on: its log or store fails, or an invariant is broken. It returns after all its
+// on: its log or store fails, an invariant is broken, or it has retired (ErrRetired). It returns after all its
 // goroutines have ended, and closes the links.
 func (d *Driver) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -211,6 +214,9 @@ func (d *Driver) loop(ctx context.Context, frames <-chan []multicast.Frame) erro
 		var err error
 		if own, err = d.release(&out, own); err != nil {
 			return err
+		}
+		if out.Retired {
+			return ErrRetired
 		}
 		if len(out.Behind) > 0 && !behind {
 			behind = true

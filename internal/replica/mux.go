@@ -42,6 +42,7 @@ type cores struct {
 	frames       map[multicast.ProcessID][]byte // of this step
 	order        []multicast.ProcessID          // of frames
 	badFrames    uint64                         // dropped
+	left         bool                           // this process has retired in one order at least
 }
 
 // split gives each core its part of the frames; hear gets the third part. Malformed frames are dropped.
@@ -97,6 +98,8 @@ func (c *cores) step(out *multicast.Output) {
 	if len(out.Behind) == 0 {
 		out.Behind = c.crossOut.Behind
 	}
+	c.left = c.localOut.Retired || c.crossOut.Retired
+	out.Retired = c.localOut.Retired && c.crossOut.Retired // in the other order its say may still be needed
 	out.Wake = earliest(c.localOut.Wake, c.crossOut.Wake)
 }
 

@@ -1,9 +1,12 @@
 package replica
 
 import (
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -54,4 +57,34 @@ func (r *Replica) lastAfter(p multicast.ProcessID) multicast.ProcessID {
 		}
 	}
 	return p
+}
+
+// refuseAll answers everybody who waits at this replica, which is a member of its group no more. What it has
+// proposed may still be ordered: a client that repeats it elsewhere under the same number gets its outcome.
+func (r *Replica) refuseAll(out *turn.Output) {
+	refuse := func(tokens ...uint64) { out.Replies = r.answerAll(tokens, ask.Replaced, nil, out.Replies) }
+	for _, id := range slices.SortedFunc(maps.Keys(r.pending), multicast.MessageID.Compare) {
+		refuse(r.pending[id].tokens...)
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(r.crossing), multicast.MessageID.Compare) {
+		refuse(r.crossing[id].tokens...)
+	}
+	for _, c := range r.commands {
+		refuse(c.tokens...)
+		c.tokens = nil
+	}
+	for _, waiting := range [][]waitingUpdate{r.outside, r.behind} {
+		for _, w := range waiting {
+			refuse(w.call.Token)
+		}
+	}
+	for _, waiting := range [][]parked{r.parked, r.fresh, r.fenced} {
+		for _, p := range waiting {
+			refuse(p.token)
+		}
+	}
+	clear(r.pending)
+	clear(r.crossing)
+	clear(r.byUpdate)
+	r.outside, r.behind, r.parked, r.fresh, r.fenced = nil, nil, nil, nil, nil
 }

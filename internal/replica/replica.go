@@ -169,6 +169,9 @@ func (r *Replica) Step(in *turn.Input, out *turn.Output) {
 	lead := r.lead || in.Lead
 	r.cores.localIn.Lead, r.cores.crossIn.Lead, r.lead = lead, lead, false
 	r.cores.step(&out.Output)
+	if r.cores.left {
+		r.refuseAll(out)
+	}
 }
 
 // Lead has this replica lead its group, in both orders, from the next step on, if the group follows. Nothing that was ordered is lost
@@ -202,6 +205,10 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 	}
 	if q.Kind == ask.OpenSession && r.cfg.Cluster != nil && !bytes.Equal(q.Command, r.cfg.Cluster) {
 		r.refuse(call.Token, errors.New("the client belongs to another cluster, or to one that was here before: mount again"), out)
+		return
+	}
+	if r.cores.left && q.Kind != ask.AskStatus {
+		out.Replies = append(out.Replies, r.reply(call.Token, ask.Replaced, nil))
 		return
 	}
 	switch q.Kind {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +17,11 @@ import (
 )
 
 // orderer is the smallest core: it alone is the group, and delivers what it is given at once.
-type orderer struct{ last multicast.Timestamp }
+type orderer struct {
+	last     multicast.Timestamp
+	retired  bool
+	replaces []multicast.Replacement // that it was last asked for
+}
 
 func (o *orderer) Replay([]byte) error { return nil }
 func (o *orderer) Checkpoint() []byte  { return nil }
@@ -32,6 +37,10 @@ func (o *orderer) Adopt([]byte) ([]byte, multicast.Progress, error) {
 }
 
 func (o *orderer) Step(in *multicast.Input, out *multicast.Output) {
+	o.replaces = slices.Clone(in.Replace)
+	if out.Retired = o.retired; o.retired {
+		return
+	}
 	for _, m := range in.Proposed {
 		o.last++
 		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m, Final: o.last})

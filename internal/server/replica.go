@@ -64,12 +64,18 @@ const (
 
 // run drives a replica until ctx ends; the last one of the residence is left open. One that is behind takes over the state of another and
 // starts anew; so does, after a while, one that has failed, as by a disk that was full. A broken invariant ends it for good: the error
-// has the evidence.
+// has the evidence. So does its group, if it goes on without it.
 func (s *Server) run(ctx context.Context, r *residence) error {
 	for wait := restartFirst; ; {
 		h, began := r.now.Load(), time.Now()
 		adopted, err := s.drive(ctx, h)
 		if err == nil && !adopted {
+			return nil
+		}
+		if errors.Is(err, driver.ErrRetired) {
+			s.cfg.Logger.Warn("a replica here was replaced and has stopped: its partition goes on without it; nothing is to be done if "+
+				"'globalfs status' shows another server for it, and its directory can go then",
+				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "dir", h.exports.dir)
 			return nil
 		}
 		if err = errors.Join(err, h.close()); err == nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -98,4 +99,23 @@ func TestUpdateWithAFailedReplica(t *testing.T) {
 		require.NoError(t, s.tellReplaced(t.Context(), failed, next))
 		require.Empty(t, s.Replicas(t.Context()))
 	})
+}
+
+// retiring is a node that has learned that it is a member no more.
+type retiring struct{ silent }
+
+func (*retiring) Step(_ *turn.Input, out *turn.Output) { out.Retired = true }
+
+// A replica that has left its group does not start anew, and its server says where it was and that nothing is to be done.
+func TestRetiredReplicaStops(t *testing.T) {
+	var logged strings.Builder
+	s := &Server{cfg: Config{Name: "westa", Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
+	node := &retiring{}
+	r := &residence{done: make(chan struct{})}
+	r.now.Store(&hosted{partition: 3, process: 7, driver: driver.New(7, node, noLinks{}, node, driver.NewSystemClock())})
+	require.NoError(t, s.run(t.Context(), r))
+	require.Contains(t, logged.String(), "a replica here was replaced and has stopped")
+	require.Contains(t, logged.String(), "server=westa partition=3 process=7")
+	_, err := r.now.Load().driver.Handle(t.Context(), nil, nil)
+	require.ErrorIs(t, err, driver.ErrStopped)
 }

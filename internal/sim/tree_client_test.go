@@ -102,7 +102,7 @@ func (c *treeClient) attempt(p uint16, q ask.Request) (reply ask.Reply, asked in
 	asked = c.run.history.add(happening{kind: asks, client: c.id, partition: p})
 	q.Vector = slices.Clone(c.vector)
 	var answer []byte
-	to := c.run.groups[p].members[c.pick(3)]
+	to := c.run.groups[p].nearby(c)
 	patience := c.run.net.between(100*time.Millisecond, 1500*time.Millisecond)
 	if c.hasty {
 		patience /= 10
@@ -118,6 +118,9 @@ func (c *treeClient) attempt(p uint16, q ask.Request) (reply ask.Reply, asked in
 	}
 	reply, err := ask.DecodeReply(answer)
 	switch {
+	case err == nil && reply.Status == ask.Replaced:
+		c.run.reach[sentAway]++
+		return reply, asked, false
 	case err == nil && reply.Status == ask.Overloaded:
 		c.backOff(3)
 		return reply, asked, false

@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// TestTreeReplaced: replicas stop for ever with their disks, and new processes take their places, while little is
-// kept for who is away.
+// TestTreeReplaced: replicas stop for ever with their disks, and new processes take their places, while
+// little is kept for who is away.
 func TestTreeReplaced(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 60, func(seed uint64) error {
@@ -23,10 +23,25 @@ func TestTreeReplaced(t *testing.T) {
 }
 
 const (
-	replacedOne   treeMark = "a new process was started for one that had stopped for ever"
-	replacedTwice treeMark = "the new process stopped for ever, too, and was replaced"
-	replacedEarly treeMark = "it did so before it was a member"
+	replacedOne    treeMark = "a new process was started for one that had stopped for ever"
+	replacedTwice  treeMark = "the new process stopped for ever, too, and was replaced"
+	replacedEarly  treeMark = "it did so before it was a member"
+	replacedAlive  treeMark = "a replica that lived was replaced"
+	retiredReplica treeMark = "it learned of it, in both orders"
+	sentAway       treeMark = "it told a client so"
 )
+
+// TestTreeEvicted: most of them live on, in the middle of everything, until they learn that they were
+// replaced.
+func TestTreeEvicted(t *testing.T) {
+	reach := treeReach{}
+	seeds(t, 20, func(seed uint64) error {
+		setup := treeTransfers(seed)
+		setup.losses, setup.alive = 6, true
+		return treeRun(seed, setup).judge(reach)
+	})
+	reach.require(t, replacedOne, replacedTwice, replacedAlive, retiredReplica, sentAway, tookOver, renamedAcross)
+}
 
 // treeGroup is who replicates a partition, as the operator has noted it.
 type treeGroup struct {
@@ -34,12 +49,13 @@ type treeGroup struct {
 	born     *multicast.Group
 	members  []multicast.ProcessID // by seat
 	replaced []multicast.Replacement
-	vacant   bool // somebody has stopped for ever, and nobody was started yet
-	last     int  // the seat that was replaced last
+	left     map[multicast.ProcessID]int // the seats of those that were replaced and live
+	vacant   bool                        // somebody has stopped for ever, and nobody was started yet
+	last     int                         // the seat that was replaced last
 }
 
 func newTreeGroup(r *tree, born *multicast.Group) *treeGroup {
-	return &treeGroup{run: r, born: born, members: slices.Clone(born.Members)}
+	return &treeGroup{run: r, born: born, members: slices.Clone(born.Members), left: map[multicast.ProcessID]int{}}
 }
 
 func (g *treeGroup) partition() uint16 { return uint16(g.born.ID) }
@@ -50,8 +66,26 @@ func (r *tree) seat(p multicast.ProcessID) (*treeGroup, int) {
 		if i := slices.Index(g.members, p); i >= 0 {
 			return g, i
 		}
+		if i, ok := g.left[p]; ok {
+			return g, i
+		}
 	}
 	return nil, 0
+}
+
+// retire stops a replica for ever that has learned that it was replaced.
+func (r *tree) retire(p multicast.ProcessID) {
+	g, _ := r.seat(p)
+	if _, left := g.left[p]; !left {
+		r.fail("partition %d: replica %d has retired and was not replaced", g.partition(), p)
+	}
+	r.reach[retiredReplica]++
+	r.net.Schedule(r.net.Now(), func() {
+		if x := r.net.processes[p]; x.up {
+			x.stop()
+		}
+		r.net.processes[p].away = true
+	})
 }
 
 // complete reports whether all members are there: the last new one has all that it needs to be counted.
@@ -61,6 +95,11 @@ func (g *treeGroup) complete() bool {
 	}
 	if len(g.replaced) == 0 {
 		return true
+	}
+	for p := range g.left {
+		if !g.run.net.processes[p].away {
+			return false
+		}
 	}
 	fresh, ok := g.run.net.Node(g.members[g.last]).(*treeNode)
 	if !ok || fresh.behind {
@@ -123,21 +162,26 @@ func (r *tree) loseDisks(spares []multicast.ProcessID) {
 	})
 }
 
-// lose stops who has a seat for ever; after a while the spare is started.
+// lose stops who has a seat for ever, or leaves it alone; after a while the spare is started.
 func (g *treeGroup) lose(seat int, spare multicast.ProcessID) {
-	net, old := g.run.net, g.members[seat]
+	net, old, member := g.run.net, g.members[seat], g.complete()
 	if !slices.Contains(g.born.Members, old) {
 		g.run.reach[replacedTwice]++
 		if !g.complete() {
 			g.run.reach[replacedEarly]++
 		}
 	}
-	net.mark(Killed)
-	p := net.processes[old]
-	if p.up {
-		p.stop()
+	g.vacant = true
+	if p := net.processes[old]; g.run.alive && member && net.percent(70) {
+		g.run.reach[replacedAlive]++
+		g.left[old] = seat
+	} else {
+		net.mark(Killed)
+		if p.up {
+			p.stop()
+		}
+		p.away = true
 	}
-	p.away, g.vacant = true, true
 	net.Schedule(net.Now()+net.between(0, 3*time.Second), func() { g.replace(seat, spare) })
 }
 
@@ -159,4 +203,12 @@ func (g *treeGroup) replace(seat int, spare multicast.ProcessID) {
 			}
 		})
 	}
+}
+
+// nearby gives a replica to ask: a member, or now and then one that a client takes for a member still.
+func (g *treeGroup) nearby(c *treeClient) multicast.ProcessID {
+	if len(g.replaced) > 0 && g.run.alive && c.pick(4) == 0 {
+		return g.replaced[c.pick(len(g.replaced))].Old
+	}
+	return g.members[c.pick(3)]
 }

@@ -44,6 +44,7 @@ type treeSetup struct {
 	change func(*Config) // nil: the faults are those of treeConfig
 	rage   time.Duration // how long faults rage; 0: treeFaults
 	losses int           // how many disks are lost for ever
+	alive  bool          // of these, most are not lost: their replicas live, and are replaced
 	blocks bool          // files have blocks
 }
 
@@ -225,6 +226,9 @@ func (n *treeNode) Apply(out *turn.Output) ([]turn.Call, error) {
 		if len(d.Dest) == 1 && d.ID.Sender == n.self && r.Uint8() == envelopeRelay && !n.local.Leads() {
 			n.run.reach[relayedByOther]++
 		}
+	}
+	if out.Retired {
+		n.run.retire(n.self)
 	}
 	return n.applyForetold(out)
 }

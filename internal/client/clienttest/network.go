@@ -37,6 +37,7 @@ const (
 	Mute          // calls are executed and not answered
 	Lagging       // it answers, but what is ordered does not reach it
 	Busy          // it answers Overloaded
+	Left          // it answers Replaced
 )
 
 // StorageBytes is the size of the block store.
@@ -267,6 +268,9 @@ func (n *Network) take(to multicast.ProcessID, call turn.Call) (answer chan []by
 		return answer, nil
 	case m.fault == Busy:
 		answer <- (&ask.Reply{Status: ask.Overloaded}).Append(nil)
+		return answer, nil
+	case m.fault == Left:
+		answer <- (&ask.Reply{Status: ask.Replaced}).Append(nil)
 		return answer, nil
 	}
 	n.token++

@@ -24,6 +24,10 @@ type exchanger struct {
 // errSuspended says that another router goes on with the sessions of this one.
 var errSuspended = errors.New("the client is suspended")
 
+// errReplaced says that a replica is a member of its partition no more. It is asked last, until a newer description
+// of the cluster names another one.
+var errReplaced = errors.New("the replica was replaced by another one")
+
 // send sends a request to one replica, and waits for the reply for as long as patience says.
 func (x *exchanger) send(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -37,6 +41,9 @@ func (x *exchanger) send(ctx context.Context, to multicast.ProcessID, request *a
 		return ask.Reply{}, err
 	}
 	x.clock.merge(reply.Vector)
+	if reply.Status == ask.Replaced {
+		return ask.Reply{}, errReplaced
+	}
 	return reply, nil
 }
 

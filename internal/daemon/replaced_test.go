@@ -1,0 +1,140 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// tunnel is a way to a server that can be closed.
+type tunnel struct {
+	net.Listener
+	to string
+
+	mu    sync.Mutex
+	conns []net.Conn
+	shut  bool
+}
+
+func newTunnel(t *testing.T, to string) *tunnel {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	w := &tunnel{Listener: l, to: to}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { w.carry(from) })
+		}
+	})
+	t.Cleanup(func() {
+		w.cut()
+		running.Wait()
+	})
+	return w
+}
+
+// carry joins a connection with one to the server, until either ends.
+func (w *tunnel) carry(from net.Conn) {
+	to, err := net.Dial("tcp", w.to)
+	if err != nil {
+		_ = from.Close()
+		return
+	}
+	w.mu.Lock()
+	w.conns = append(w.conns, from, to)
+	shut := w.shut
+	w.mu.Unlock()
+	if shut {
+		_, _ = from.Close(), to.Close()
+	}
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[1], way[0]) // it ends with the connection
+			_, _ = way[0].Close(), way[1].Close()
+		})
+	}
+	both.Wait()
+}
+
+// cut closes the way for good.
+func (w *tunnel) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shut = true
+	_ = w.Close()
+	for _, c := range w.conns {
+		_ = c.Close()
+	}
+}
+
+// journal collects what is logged.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *journal) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *journal) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
+}
+
+// TestReplacedReplicaHearsOfItFromItsGroup: its server lives and cannot reach the registry, so that it is not told.
+func TestReplacedReplicaHearsOfItFromItsGroup(t *testing.T) {
+	w := newWorld(t, []topology.Region{"west"}, 4)
+	endpoint, err := url.Parse(w.etcd.Endpoint())
+	require.NoError(t, err)
+	way := newTunnel(t, endpoint.Host)
+	file := w.file
+	file.Registry.Endpoints = []string{"http://" + way.Addr().String()}
+	logged := &journal{}
+	started := make(chan error)
+	var west *Server
+	go func() {
+		var err error
+		west, err = StartServer(t.Context(), ServerConfig{
+			File: &file, Name: "westa", Tuning: server.Tuning{Healing: blocktest.Impatient()}, Build: "test", Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		})
+		started <- err
+	}()
+	w.start("westb", "westc", "westd")
+	require.NoError(t, <-started)
+	ctx, stop := context.WithCancel(context.Background())
+	p := &process{Server: west, stop: stop, done: make(chan error, 1)}
+	go func() { p.done <- west.Run(ctx) }()
+	w.running["westa"] = p
+
+	a := w.access("", "")
+	c, root := w.client(a), a.Cluster().Partitions[1].Root()
+	files := contents{}
+	files.write(t, c, root, 5)
+	require.Equal(t, "westa", a.Cluster().Partitions[1].Replicas[0].Server)
+	way.cut()
+	require.NoError(t, a.Ask(t.Context(), "westb", &Request{Op: Replace, Partition: 1, Server: "westa", To: "westd"}, &Changed{}))
+	require.Eventually(t, func() bool { return logged.has("a replica here was replaced and has stopped") }, soon, 100*time.Millisecond)
+	files.write(t, c, root, 5)
+	files.check(t, c, root)
+}
