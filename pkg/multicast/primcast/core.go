@@ -225,40 +225,40 @@ func (c *Core) handle(q *peer, p *packet) {
 	c.hearLeader(q, p)
 	switch p.kind {
 	case kindStart:
-		c.start(q, p)
+		c.onStart(q, p)
 	case kindEntry:
-		c.entry(q, p)
+		c.onEntry(q, p)
 	case kindUpTo:
-		c.upTo(q, p)
+		c.onUpTo(q, p)
 	case kindAck:
-		c.ack(q, p)
+		c.onAck(q, p)
 	case kindBump:
-		c.bump(q, p)
+		c.onBump(q, p)
 	case kindHave:
-		c.have(q, p.message.ID)
+		c.onHave(q, p.message.ID)
 	case kindFetch:
-		c.answer(q, p.message.ID)
+		c.onFetch(q, p.message.ID)
 	case kindFetchLog:
-		c.fetchLog(q, p)
+		c.onFetchLog(q, p)
 	case kindCovered:
-		c.hearCovered(q, p)
+		c.onCovered(q, p)
 	case kindNewEpoch:
-		c.newEpoch(q, p)
+		c.onNewEpoch(q, p)
 	case kindPromise:
-		c.promisedBy(q, p)
+		c.onPromise(q, p)
 	case kindNewState:
-		c.newState(q, p)
+		c.onNewState(q, p)
 	case kindAccept:
-		c.acceptedBy(q, p.epoch)
+		c.onAccept(q, p.epoch)
 	case kindRoster:
-		c.hearRoster(q, p)
+		c.onRoster(q, p)
 	case kindReplace:
-		c.hearReplace(q, p.replacement)
+		c.onReplace(q, p.replacement)
 	case kindBehind:
-		c.behindHeard(q, p)
+		c.onBehind(q, p)
 	case kindPing:
-		c.pinged(q)
+		c.onPing(q)
 	case kindSilent:
-		c.silentHeard(q, p.epoch)
+		c.onSilent(q, p.epoch)
 	}
 }

@@ -15,11 +15,11 @@
 // starts an epoch with the most up-to-date T of a quorum (epoch.go), perhaps with other members (roster.go).
 //
 //	lines 1-8     core.go New          31-32  propose.go multicast    57-60  epoch.go startCampaign
-//	9-14          state.go localTS     33-34  start                   61-64  newEpoch
-//	15-18         limits.go            35-39  propose                 65-69  promisedBy, gatherState
-//	19-25         deliver.go pend      40-45  ownEntry, follow        70-74  newState, install
-//	26-30         deliverable          46-50  ledger.go entry         75-78  acceptedBy
-//	                                   51-52  limits.go bump          79-81  activate
+//	9-14          state.go localTS     33-34  onStart                 61-64  onNewEpoch
+//	15-18         limits.go            35-39  propose                 65-69  onPromise, gatherState
+//	19-25         deliver.go pend      40-45  ownEntry, follow        70-74  onNewState, install
+//	26-30         deliverable          46-50  ledger.go onEntry       75-78  onAccept
+//	                                   51-52  limits.go onBump        79-81  activate
 //	                                   53-56  deliver
 //
 // # Invariants

@@ -78,9 +78,9 @@ func maxEpoch(a, b Epoch) Epoch {
 	return a
 }
 
-// newEpoch is lines 61-64. One that was heard before, as links restart, is answered again until this
+// onNewEpoch is lines 61-64. One that was heard before, as links restart, is answered again until this
 // process is in it.
-func (c *Core) newEpoch(q *peer, p *packet) {
+func (c *Core) onNewEpoch(q *peer, p *packet) {
 	e := p.epoch
 	if e.Leader != q.id || q.group != c.own {
 		c.stats.BadPackets++
@@ -112,8 +112,8 @@ func (c *Core) sendPromise(q *peer) {
 	})
 }
 
-// promisedBy is when a PROMISE arrives, and line 65.
-func (c *Core) promisedBy(q *peer, p *packet) {
+// onPromise is when a PROMISE arrives, and line 65.
+func (c *Core) onPromise(q *peer, p *packet) {
 	if q.group != c.own || p.epoch != c.promised || p.epoch.Leader != c.self.id {
 		return
 	}
@@ -203,8 +203,8 @@ type staged struct {
 
 func (in *incoming) takes(q *peer, e Epoch) bool { return in.source == q && in.epoch == e }
 
-// newState is line 70.
-func (c *Core) newState(q *peer, p *packet) {
+// onNewState is line 70.
+func (c *Core) onNewState(q *peer, p *packet) {
 	if q.group != c.own || p.epoch.Leader != q.id {
 		c.stats.BadPackets++
 		return
@@ -328,8 +328,8 @@ func (c *Core) concern(m *message) {
 	}
 }
 
-// acceptedBy is when an ACCEPT arrives, and lines 75-78.
-func (c *Core) acceptedBy(q *peer, e Epoch) {
+// onAccept is when an ACCEPT arrives, and lines 75-78.
+func (c *Core) onAccept(q *peer, e Epoch) {
 	if q.group != c.own {
 		c.stats.BadPackets++
 		return

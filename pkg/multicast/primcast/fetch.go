@@ -77,8 +77,8 @@ func (c *Core) fetchEntries(g *group, out *multicast.Output) {
 	}
 }
 
-// answer sends START(m) to q, which asked for it, and asks again for what is too much for one frame.
-func (c *Core) answer(q *peer, id multicast.MessageID) {
+// onFetch sends START(m) to q, which asked for it, and asks again for what is too much for one frame.
+func (c *Core) onFetch(q *peer, id multicast.MessageID) {
 	m := c.messages[id]
 	if m == nil && c.done.has(id) {
 		c.tellBehind(q)

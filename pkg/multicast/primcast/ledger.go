@@ -39,9 +39,9 @@ func (c *Core) knownOf(g *group) uint64 {
 // known is the index of the last proposal of the primary that is known here.
 func (c *Core) known() uint64 { return c.t.last() + uint64(len(c.accepted)) }
 
-// entry is when an entry of the T of q's group arrives: lines 40-45 for the own group, lines
+// onEntry is when an entry of the T of q's group arrives: lines 40-45 for the own group, lines
 // 46-49 for others.
-func (c *Core) entry(q *peer, p *packet) {
+func (c *Core) onEntry(q *peer, p *packet) {
 	if !q.group.leads(p.epoch) {
 		c.stats.BadPackets++
 		return
@@ -84,9 +84,9 @@ func (c *Core) continues(q *peer, p *packet) bool {
 	return true
 }
 
-// upTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is told
+// onUpTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is told
 // that it is behind.
-func (c *Core) upTo(q *peer, p *packet) {
+func (c *Core) onUpTo(q *peer, p *packet) {
 	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p) {
 		q.group.known = max(q.group.known, p.index)
 		c.decideUpTo(q.group)
@@ -145,9 +145,9 @@ func (c *Core) gap(q *peer) {
 	q.frame = appendFetchLog(q.frame, q.group.epoch, c.knownOf(q.group), q.group.decided)
 }
 
-// fetchLog answers q with T beyond what it knows; content goes to the own group only, others have
+// onFetchLog answers q with T beyond what it knows; content goes to the own group only, others have
 // it from the sender.
-func (c *Core) fetchLog(q *peer, p *packet) {
+func (c *Core) onFetchLog(q *peer, p *packet) {
 	if p.epoch.Compare(c.current) > 0 {
 		return // it knows more
 	}
@@ -185,9 +185,9 @@ func (c *Core) stream(q *peer, from uint64) {
 	}
 }
 
-// ack is when r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
+// onAck is when r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
 // r-deliver(⟨BUMP, E, ts, q⟩): lines 40-41, 46-47, 51-52.
-func (c *Core) ack(q *peer, p *packet) {
+func (c *Core) onAck(q *peer, p *packet) {
 	g := q.group
 	if !g.leads(p.epoch) {
 		c.stats.BadPackets++

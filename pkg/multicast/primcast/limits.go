@@ -31,8 +31,8 @@ func (c *Core) heard(q *peer, s saidClock) {
 	}
 }
 
-// bump is when r-deliver(⟨BUMP, E, ts, q⟩), lines 51-52, from a process that follows no primary.
-func (c *Core) bump(q *peer, p *packet) {
+// onBump is when r-deliver(⟨BUMP, E, ts, q⟩), lines 51-52, from a process that follows no primary.
+func (c *Core) onBump(q *peer, p *packet) {
 	if q.group != c.own {
 		c.stats.BadPackets++
 		return

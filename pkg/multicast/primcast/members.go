@@ -167,9 +167,9 @@ func (c *Core) dismiss() {
 	}
 }
 
-// hearRoster: q tells of the members of a group, its own before it acknowledges anything in an epoch with
+// onRoster: q tells of the members of a group, its own before it acknowledges anything in an epoch with
 // them.
-func (c *Core) hearRoster(q *peer, p *packet) {
+func (c *Core) onRoster(q *peer, p *packet) {
 	g := c.groups[p.group]
 	if g != nil && q.group == nil && slices.Contains(p.roster.ids, q.id) {
 		q.group = g // a new member tells of itself
@@ -203,8 +203,8 @@ func (c *Core) rest(out *multicast.Output) {
 	out.Safe, out.Retired = c.checked.safe, true
 }
 
-// hearReplace: a member of the own group was asked for a change of the members.
-func (c *Core) hearReplace(q *peer, r multicast.Replacement) {
+// onReplace: a member of the own group was asked for a change of the members.
+func (c *Core) onReplace(q *peer, r multicast.Replacement) {
 	if q.group != c.own || q.member < 0 {
 		c.stats.BadPackets++
 		return

@@ -143,14 +143,14 @@ func (c *Core) quorumSilent() bool {
 	return hasQuorum(c.own.members, silent) || hasQuorum(c.own.settled(), silent)
 }
 
-// pinged: q waits for the primary, or a process of another group for what this one has not said.
-func (c *Core) pinged(q *peer) {
+// onPing: q waits for the primary, or a process of another group for what this one has not said.
+func (c *Core) onPing(q *peer) {
 	c.watchUntil = c.now + 2*c.config.SuspectAfter
 	q.speak = true
 }
 
-// silentHeard: q hears nothing from the leader of the epoch it has promised to.
-func (c *Core) silentHeard(q *peer, e Epoch) {
+// onSilent: q hears nothing from the leader of the epoch it has promised to.
+func (c *Core) onSilent(q *peer, e Epoch) {
 	if q.group != c.own {
 		c.stats.BadPackets++
 		return

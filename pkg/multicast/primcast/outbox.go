@@ -136,8 +136,8 @@ func (c *Core) sendStart(q *peer, m *multicast.Message, prev uint64) {
 	q.frame = appendStart(grow(q.frame, m), m, prev)
 }
 
-// have notes that q, which is not in the own group, has m.
-func (c *Core) have(q *peer, id multicast.MessageID) {
+// onHave notes that q, which is not in the own group, has m.
+func (c *Core) onHave(q *peer, id multicast.MessageID) {
 	s := c.outbox.sent[id]
 	if s == nil {
 		return

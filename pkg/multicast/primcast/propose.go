@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// start is lines 33-34, for START(m) from its sender or from another that was asked for it.
-func (c *Core) start(q *peer, p *packet) {
+// onStart is lines 33-34, for START(m) from its sender or from another that was asked for it.
+func (c *Core) onStart(q *peer, p *packet) {
 	if !p.message.To(c.own.id) || !c.offers(&p.message) {
 		c.stats.BadPackets++
 		return

@@ -43,9 +43,9 @@ func (c *Core) tellBehind(q *peer) {
 	}
 }
 
-// behindHeard: q has forgotten what this process may need up to a position of a class. It does
+// onBehind: q has forgotten what this process may need up to a position of a class. It does
 // not if it has delivered that.
-func (c *Core) behindHeard(q *peer, p *packet) {
+func (c *Core) onBehind(q *peer, p *packet) {
 	if !c.concerns(p.class, q) {
 		c.stats.BadPackets++
 		return

@@ -25,8 +25,8 @@ func (c *Core) needs(at multicast.ClassPosition) bool {
 	})
 }
 
-// hearCovered: q tells that its state machine is durable up to a position.
-func (c *Core) hearCovered(q *peer, p *packet) {
+// onCovered: q tells that its state machine is durable up to a position.
+func (c *Core) onCovered(q *peer, p *packet) {
 	if !c.concerns(p.class, q) {
 		c.stats.BadPackets++
 		return
