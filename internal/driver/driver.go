@@ -170,7 +170,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 // broken makes an error of a panic: a broken invariant's evidence, or where a bug
 // is. Either stops this replica and nothing else.
 func broken(r any) error {
-	var b invariant.Broken
+	var b invariant.Violation
 	if e, ok := r.(error); ok && errors.As(e, &b) {
 		return fmt.Errorf("%w\n%s", b, debug.Stack())
 	}

@@ -113,7 +113,7 @@ func TestBrokenInvariantStopsTheReplicaWithItsEvidence(t *testing.T) {
 	_, err := d.Handle(t.Context(), nil, open(1))
 	require.ErrorIs(t, err, ErrStopped)
 	err = <-ended
-	var broken invariant.Broken
+	var broken invariant.Violation
 	require.ErrorAs(t, err, &broken)
 	require.Equal(t, "evidence 1", broken.Evidence)
 }

@@ -5,15 +5,21 @@ package invariant
 
 import "fmt"
 
-// Broken is the value of the panic. Drivers recover it, log it and stop the
+// Violation is the value of the panic. Drivers recover it, log it and stop the
 // replica.
-type Broken struct{ Evidence string }
+type Violation struct{ Evidence string }
 
-func (b Broken) Error() string { return "invariant broken: " + b.Evidence }
+func (v Violation) Error() string { return "invariant broken: " + v.Evidence }
 
-// Check panics with Broken if cond is false. It is always on.
+// Check panics with a Violation if cond is false. It is always on.
 func Check(cond bool, format string, args ...any) {
 	if !cond {
-		panic(Broken{fmt.Sprintf(format, args...)})
+		Broken(format, args...)
 	}
+}
+
+// Broken panics with a Violation. It is for code that has found an invariant broken, and for checks that are made so
+// often that their arguments are to be evaluated only then.
+func Broken(format string, args ...any) {
+	panic(Violation{fmt.Sprintf(format, args...)})
 }

@@ -85,7 +85,7 @@ func (s *Server) run(ctx context.Context, r *residence) error {
 			wait = restartFirst
 		}
 		for ; err != nil; err = s.again(r, h) {
-			if broken := (invariant.Broken{}); errors.As(err, &broken) || ctx.Err() != nil {
+			if broken := (invariant.Violation{}); errors.As(err, &broken) || ctx.Err() != nil {
 				return err
 			}
 			s.cfg.Logger.Error("a replica has failed: its partition goes on with the others, and it starts anew",

@@ -194,7 +194,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 // multicast hands a message to the coordinator of its ring.
 func (c *Core) multicast(m *multicast.Message) {
 	if m.ID.Sender != c.self.id {
-		invariant.Check(false, "process %d proposes message %v", c.self.id, m.ID)
+		invariant.Broken("process %d proposes message %v", c.self.id, m.ID)
 	}
 	x := c.routes.To(m.Dest)
 	if x == nil || m.Order != multicast.Acyclic || m.ID.Seq > maxNumber || m.After > maxSlot {

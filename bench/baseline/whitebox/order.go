@@ -213,5 +213,5 @@ func (c *Core) count(m *message, index int, q *peer) {
 // broken panics: an invariant does not hold. It is called only then, since the arguments of
 // invariant.Check would be allocated each time.
 func (c *Core) broken(what string, id multicast.MessageID) {
-	invariant.Check(false, "process %d %s message %v", c.self.id, what, id)
+	invariant.Broken("process %d %s message %v", c.self.id, what, id)
 }

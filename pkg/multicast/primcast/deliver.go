@@ -93,12 +93,12 @@ func (c *Core) deliverCommuting(out *multicast.Output) {
 
 func (c *Core) deliverOne(m *message, out *multicast.Output) {
 	if !m.logged {
-		invariant.Check(false, "message %v is delivered before it is in T (I5)", m.ID)
+		invariant.Broken("message %v is delivered before it is in T (I5)", m.ID)
 	}
 	c.unqueue(m)
 	if at, name := m.position(), m.class.name; at.Compare(c.config.Delivered.Of(name)) > 0 {
 		if !c.delivered.Advance(name, at) && c.config.Conflicts == nil {
-			invariant.Check(false, "%v is delivered after %v (I3)", at, c.delivered.Of(name))
+			invariant.Broken("%v is delivered after %v (I3)", at, c.delivered.Of(name))
 		}
 		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
 	}

@@ -33,7 +33,7 @@ func (c *Core) flush(out *multicast.Output) {
 		c.tellCovered(q)
 		n := c.fitting(q.frame)
 		if n > max(c.config.MaxFrame, maxPacket) {
-			invariant.Check(false, "a frame of %d bytes for process %d: more than %d, and than one packet", n, q.id, c.config.MaxFrame)
+			invariant.Broken("a frame of %d bytes for process %d: more than %d, and than one packet", n, q.id, c.config.MaxFrame)
 		}
 		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame[:n])})
 		q.frame = slices.Delete(q.frame, 0, n)

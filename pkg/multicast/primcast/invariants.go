@@ -20,7 +20,7 @@ type checked struct {
 // sequence.append, I3 in deliver, I6 in decide.
 func (c *Core) check(safe multicast.Timestamp) {
 	if c.clock < c.checked.clock || c.current.Compare(c.promised) > 0 || safe < c.checked.safe {
-		invariant.Check(false, "the clock went from %d to %d (I1), or the safe timestamp from %d to %d (I7), or E_cur %v is after E_prom %v (I4)",
+		invariant.Broken("the clock went from %d to %d (I1), or the safe timestamp from %d to %d (I7), or E_cur %v is after E_prom %v (I4)",
 			c.checked.clock, c.clock, c.checked.safe, safe, c.current, c.promised)
 	}
 	c.checked.steps++

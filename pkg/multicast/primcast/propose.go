@@ -134,7 +134,7 @@ func (c *Core) ownEntry(q *peer, p *packet) {
 	}
 	m := c.learn(p.message.ID, c.own)
 	if m == nil || m.index != 0 {
-		invariant.Check(false, "message %v is proposed again, as entry %d of T", p.message.ID, p.index)
+		invariant.Broken("message %v is proposed again, as entry %d of T", p.message.ID, p.index)
 	}
 	if m.started {
 		c.unproposed--

@@ -74,7 +74,7 @@ func (t *sequence) lastGone() uint64 {
 // append puts m at its index, which is above last; what is between is forgotten.
 func (t *sequence) append(m *message) {
 	if m.index <= t.length || m.ts <= t.lastTS {
-		invariant.Check(false, "entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, t.length, t.lastTS)
+		invariant.Broken("entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, t.length, t.lastTS)
 	}
 	t.slots = append(t.slots, slot{m.index, m})
 	t.length, t.lastTS = m.index, m.ts

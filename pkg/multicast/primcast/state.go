@@ -184,7 +184,7 @@ func (c *Core) decide(m *message, g *group, ts multicast.Timestamp) {
 	}
 	if known := m.localTS(g.id); known != 0 {
 		if known != ts {
-			invariant.Check(false, "message %v: local timestamps %d and %d in group %d (I6)", m.ID, known, ts, g.id)
+			invariant.Broken("message %v: local timestamps %d and %d in group %d (I6)", m.ID, known, ts, g.id)
 		}
 		return
 	}
