@@ -43,7 +43,7 @@ func (c *Core) unpend(m *message) {
 	} else if m.mentions == 0 && len(m.locals) == 0 {
 		delete(c.messages, m.ID)
 	} else {
-		m.told = c.namedBy(m)
+		m.namedIn = c.namedBy(m)
 	}
 }
 

@@ -366,7 +366,7 @@ func (c *Core) activate() {
 	}
 	c.settle()
 	c.stats.Epochs++
-	c.stateSince, c.leaderHeard = c.now, c.now
+	c.stateSince, c.leaderAt = c.now, c.now
 	for _, q := range c.order {
 		if q.member < 0 {
 			continue

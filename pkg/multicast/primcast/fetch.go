@@ -32,7 +32,7 @@ func (c *Core) fetch(out *multicast.Output) {
 		c.missing = c.missing[1:]
 		if isMissing {
 			m.asked++
-			holder := m.told.members[m.asked%len(m.told.members)]
+			holder := m.namedIn.members[m.asked%len(m.namedIn.members)]
 			holder.frame = appendFetch(holder.frame, m.ID)
 			c.stats.Fetched++
 			c.expect(m.ID)

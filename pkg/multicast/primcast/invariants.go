@@ -36,7 +36,7 @@ func (c *Core) audit() {
 		return
 	}
 	for _, q := range c.own.members {
-		invariant.Check(q.said <= c.log.ceiling, "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.said, c.log.ceiling)
+		invariant.Check(q.clockSent <= c.log.ceiling, "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.clockSent, c.log.ceiling)
 	}
 	entries, waiting, unproposed, kept := 0, 0, 0, 0
 	for id, m := range c.messages {

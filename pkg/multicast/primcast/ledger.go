@@ -207,7 +207,7 @@ func (c *Core) onAck(q *peer, p *packet) {
 	if c.isAhead(q) {
 		c.expectEntries(q)
 	}
-	c.heard(q, saidClock{epoch: p.epoch, ts: p.ts, last: p.last})
+	c.raiseClock(q, epochClock{epoch: p.epoch, ts: p.ts, last: p.last})
 	c.hearFront(q, p)
 	c.dismiss()
 	c.decideUpTo(g)

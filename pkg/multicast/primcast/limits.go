@@ -14,9 +14,9 @@ const (
 	hybridStride = 1 << 20
 )
 
-// heard raises min-clock(q), lines 15-16. The primary's clock counts once all its proposals up to
+// raiseClock raises min-clock(q), lines 15-16. The primary's clock counts once all its proposals up to
 // it are known: line 22 needs that (I5).
-func (c *Core) heard(q *peer, s saidClock) {
+func (c *Core) raiseClock(q *peer, s epochClock) {
 	g := q.group
 	if s.epoch.Compare(g.epoch) > 0 {
 		q.later = s
@@ -39,7 +39,7 @@ func (c *Core) onBump(q *peer, p *packet) {
 	}
 	c.highest = maxEpoch(c.highest, p.epoch)
 	q.fetching = false
-	c.heard(q, saidClock{epoch: p.epoch, ts: p.ts, last: p.last})
+	c.raiseClock(q, epochClock{epoch: p.epoch, ts: p.ts, last: p.last})
 }
 
 // proposed is up to where the T of E_prom is known to go: a primary that has restarted says its clock before
@@ -56,8 +56,8 @@ func (c *Core) enterClocks(g *group) {
 	g.clocksChanged = true
 	for _, q := range g.members {
 		if later := q.later; later.ts != 0 {
-			q.later = saidClock{}
-			c.heard(q, later)
+			q.later = epochClock{}
+			c.raiseClock(q, later)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (c *Core) updateLimit(g *group) {
 func (c *Core) acknowledge() {
 	c.speakFront()
 	for _, q := range c.order {
-		if c.own.elects(q) && (q.said < c.clock || q.saidLen < c.t.last()) {
+		if c.own.elects(q) && (q.clockSent < c.clock || q.lengthSent < c.t.last()) {
 			q.speak = true
 		}
 		if !q.speak {
@@ -97,7 +97,7 @@ func (c *Core) acknowledge() {
 		}
 		q.speak = false
 		c.logClock()
-		q.said, q.saidLen = c.clock, c.t.last()
+		q.clockSent, q.lengthSent = c.clock, c.t.last()
 		if c.active() {
 			q.frame = c.appendAck(q)
 		} else if q.group == c.own {

@@ -85,7 +85,7 @@ func (c *Core) appendAck(q *peer) []byte {
 	if !c.ordered || q.group == c.own {
 		return append(b, 0)
 	}
-	return appendPosition(varint.AppendUint(append(b, 1), q.group.spoken.ts), q.group.spoken.position)
+	return appendPosition(varint.AppendUint(append(b, 1), q.group.frontSent.ts), q.group.frontSent.position)
 }
 
 func appendBump(b []byte, e Epoch, ts multicast.Timestamp, last uint64) []byte {

@@ -14,14 +14,14 @@ import (
 // primary does the first of them in the order of members start an epoch. So a process that alone hears
 // nothing unseats nobody, and a group in which nothing waits says nothing.
 type oracle struct {
-	leaderHeard time.Duration
-	watchSince  time.Duration // -1: the primary is not watched
-	watchUntil  time.Duration
-	nextPing    time.Duration
-	lostSince   time.Duration // a member follows an epoch that came to nothing; 0: none does
-	jitter      time.Duration
-	backoff     int
-	random      uint64
+	leaderAt   time.Duration
+	watchSince time.Duration // -1: the primary is not watched
+	watchUntil time.Duration
+	nextPing   time.Duration
+	lostSince  time.Duration // a member follows an epoch that came to nothing; 0: none does
+	jitter     time.Duration
+	backoff    int
+	random     uint64
 }
 
 const (
@@ -39,7 +39,7 @@ func (c *Core) watches() bool { return c.waits() || c.watchUntil > c.now }
 
 // silence is for how long the primary, or the change to it, has not moved.
 func (c *Core) silence() time.Duration {
-	since := max(c.watchSince, c.leaderHeard)
+	since := max(c.watchSince, c.leaderAt)
 	if !c.active() {
 		since = max(c.stateSince, c.progress)
 	}
@@ -196,7 +196,7 @@ func (c *Core) hearLeader(q *peer, p *packet) {
 		return
 	}
 	if q.id == c.current.Leader && p.epoch == c.current && (p.kind == kindAck || p.kind == kindEntry) {
-		c.leaderHeard = c.now
+		c.leaderAt = c.now
 	}
 	if p.kind == kindAck && p.epoch == c.promised {
 		q.silent = 0

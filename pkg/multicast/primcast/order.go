@@ -113,12 +113,12 @@ func (c *Core) speakFront() {
 		if c.state == Primary {
 			next.ts = c.clock
 		}
-		if g.listens || c.state == Primary && next.position != g.spoken.position && !g.spoken.passed(g.wanted) {
+		if g.listens || c.state == Primary && next.position != g.frontSent.position && !g.frontSent.passed(g.wanted) {
 			for _, q := range g.members {
 				q.speak = true
 			}
 		}
-		g.listens, g.spoken = false, next
+		g.listens, g.frontSent = false, next
 	}
 }
 

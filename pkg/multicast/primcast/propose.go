@@ -168,7 +168,7 @@ func (c *Core) learn(id multicast.MessageID, g *group) *message {
 		c.expect(id)
 	}
 	if m != nil {
-		m.told = g
+		m.namedIn = g
 	}
 	return m
 }

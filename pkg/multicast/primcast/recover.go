@@ -280,8 +280,8 @@ func (c *Core) startLink(q *peer) {
 		c.tellRoster(q, c.own) // it may have been a member before this process began
 		return
 	}
-	q.frame, q.told, q.said, q.saidLen, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
-	q.untold = true
+	q.frame, q.coverageSent, q.clockSent, q.lengthSent, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
+	q.coverageNew = true
 	if !q.group.elects(q) { // it was replaced, or is to be a member
 		c.tellRoster(q, q.group)
 		return

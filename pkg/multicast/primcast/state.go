@@ -57,27 +57,27 @@ type peer struct {
 	last   uint64 // the last one of them that concerns this process
 
 	clock   multicast.Timestamp // min-clock (line 15): said in epochs up to group.epoch
-	later   saidClock           // said in a later one
+	later   epochClock          // said in a later one
 	covered multicast.Progress  // its state machine holds all deliveries up to here durably
 
 	silent  time.Duration // when it last said that its leader is silent; 0: it does not say so
 	forgone Epoch         // E_prom when it said so
 
 	// Since the link to it started:
-	told     multicast.Progress  // the own coverage that it was told
-	untold   bool                // there is more of it
-	said     multicast.Timestamp // the highest own clock that it was told
-	saidLen  uint64              // the own T is acknowledged up to here
-	speak    bool                // it is to be told the own state at the end of the step
-	fetching bool                // it was asked for T, and has not answered yet
-	asked    uint64              // the step in which it was
-	resume   uint64              // own messages from this number on are to be sent to it again; 0: none are
+	coverageSent multicast.Progress  // of this process
+	coverageNew  bool                // there is more of it
+	clockSent    multicast.Timestamp // the highest one of this process
+	lengthSent   uint64              // the own T is acknowledged up to here
+	speak        bool                // it is to be told the own state at the end of the step
+	fetching     bool                // it was asked for T, and has not answered yet
+	asked        uint64              // the step in which it was
+	resume       uint64              // own messages from this number on are to be sent to it again; 0: none are
 
 	frame []byte // of this step
 }
 
-// saidClock is a clock that was said in an epoch, when T reached last.
-type saidClock struct {
+// epochClock is a clock that was said in an epoch, when T reached last.
+type epochClock struct {
 	epoch Epoch
 	ts    multicast.Timestamp
 	last  uint64
@@ -100,10 +100,10 @@ type group struct {
 	clocksChanged bool
 
 	// Atomic global order (order.go).
-	front   front              // of its members
-	spoken  front              // that it was told last of the own group
-	listens bool               // it waits for what this process has to say
-	wanted  multicast.Position // the highest place of a message that it may wait for
+	front     front              // of its members
+	frontSent front              // that it was told last of the own group
+	listens   bool               // it waits for what this process has to say
+	wanted    multicast.Position // the highest place of a message that it may wait for
 
 	forgotten multicast.Progress // up to here messages to it may be forgotten
 	lastGone  uint64             // index in the own T of the last of them
@@ -134,7 +134,7 @@ type message struct {
 	delivered bool
 	slot      int    // among the pending ones, until it is delivered
 	keepers   int    // groups that do not cover it, then
-	told      *group // whose T named m last
+	namedIn   *group // the group whose T named m last
 	stale     bool   // it was not proposed yet at the last ping
 	mentions  int    // ledgers of other groups that name m
 	asked     int    // how often START was asked for

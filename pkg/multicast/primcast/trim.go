@@ -41,7 +41,7 @@ func (c *Core) covers(q *peer, at multicast.ClassPosition) {
 	}
 	if q == c.self {
 		for _, other := range c.order {
-			other.untold = true
+			other.coverageNew = true
 		}
 	}
 	if q.member >= 0 {
@@ -51,12 +51,12 @@ func (c *Core) covers(q *peer, at multicast.ClassPosition) {
 
 // tellCovered tells q, with what it is sent anyway, up to where the own state machine covers what concerns it.
 func (c *Core) tellCovered(q *peer) {
-	if !q.untold || q.group == nil {
+	if !q.coverageNew || q.group == nil {
 		return
 	}
-	q.untold = false
+	q.coverageNew = false
 	for _, at := range c.self.covered {
-		if at.Class.To(q.group.id) && q.told.Advance(at.Class, at.Position) {
+		if at.Class.To(q.group.id) && q.coverageSent.Advance(at.Class, at.Position) {
 			q.frame = appendCovered(q.frame, at)
 		}
 	}
