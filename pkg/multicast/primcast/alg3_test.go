@@ -141,3 +141,19 @@ func TestAlg3LinkRestartRepeatsTheChange(t *testing.T) {
 	leader, _ := candidate(t)
 	require.Equal(t, newEpochOf(second), leader.said(leader.hear(1), 1, kindNewEpoch))
 }
+
+// TestNewStateAgainProvesNothing: links have restarted, and the candidate sends its T once more. Nobody else has accepted it.
+func TestNewStateAgainProvesNothing(t *testing.T) {
+	c := newProc(t, 2)
+	next := Epoch{Number: 2, Leader: 1}
+	c.hear(1, newEpochOf(next))
+	state := []packet{newStateOf(next, 0, 1, 4), startOf(msg(1, 1), 0), entryOf(next, 1, 4, msg(1, 1))}
+	for range 2 {
+		c.hear(1, state...)
+		require.Equal(t, next, c.Stats().Current)
+		require.Equal(t, Promised, c.Stats().State)
+	}
+	c.hear(5, startOf(msg(2, 1), 1))
+	c.hear(1, entryOf(next, 2, 5, msg(2, 1)))
+	require.Equal(t, Follower, c.Stats().State, "a proposal")
+}

@@ -56,7 +56,7 @@
 //
 //   - Line 42 takes an entry from the primary only as a FOLLOWER, and there is no second chance: one that
 //     overtakes the last ACCEPT of another process would be lost. Here the entry itself proves that a quorum has
-//     accepted the epoch.
+//     accepted the epoch, unless it is one of the T that the epoch begins with.
 //   - PROMISE and NEW-STATE carry the length of T, and only what the receiver lacks follows. By Lemma 3 and
 //     Lemma 2 that is what is after its T if it is in the epoch of T_max, else after what it knows to
 //     be decided.

@@ -121,11 +121,11 @@ func (c *Core) ownEntry(q *peer, p *packet) {
 		c.stage(p)
 		return
 	}
-	if p.epoch != c.current {
-		return
+	if p.epoch != c.current || p.index <= c.known() {
+		return // perhaps of the T that the epoch begins with: it proves nothing
 	}
 	c.heardActive(q, p.epoch)
-	if p.index <= c.known() || c.state != Follower { // line 42
+	if c.state != Follower { // line 42
 		return
 	}
 	if p.index != c.known()+1 {
