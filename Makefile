@@ -60,6 +60,7 @@ arch: ## the import rules, the documentation rules, the dependency lists, and th
 .PHONY: unit
 unit: ## all packages but those that mostly wait, which `make race` runs
 	go test -timeout 10m $$(go list ./... | grep -v /test/ | grep -vE '/internal/(daemon|dev|mount|registry)$$')
+	go test -count=1 -timeout 5m ./internal/dev -run TestLatencyBetweenRegions
 
 .PHONY: race
 race: ## the concurrent packages with the race detector

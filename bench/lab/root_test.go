@@ -56,6 +56,13 @@ func TestWrongInput(t *testing.T) {
 		"outstanding": {[]string{"multicast", "--outstanding", "0"}, command.ExitInput, "give numbers above 0"},
 		"output":      {[]string{"multicast", "-o", "xml"}, command.ExitInput, "give table or json"},
 
+		"carrier":    {[]string{"cross", "--carriers", "pigeon"}, command.ExitInput, "give some of classes, one-order, direct"},
+		"experiment": {[]string{"cross", "--experiments", "love"}, command.ExitInput, "give some of latency, contention, cut, cost"},
+		"regions":    {[]string{"cross", "--regions", "a,b"}, command.ExitInput, "give three"},
+		"objects":    {[]string{"cross", "--objects", "0"}, command.ExitInput, "give 1 to 1024"},
+		"cut":        {[]string{"cross", "--cut", "0s"}, command.ExitInput, "give positive durations"},
+		"samples":    {[]string{"cross", "--samples", "0"}, command.ExitInput, "give 1 or more"},
+
 		"shape":      {[]string{"processes", "--shape", "d"}, command.ExitInput, "give a, b or c"},
 		"clients":    {[]string{"processes", "--outstanding", "0"}, command.ExitInput, "give 1 to 8192"},
 		"duration":   {[]string{"processes", "--duration", "0s"}, command.ExitInput, "give a positive duration"},
@@ -103,6 +110,30 @@ func TestMulticast(t *testing.T) {
 	require.NoError(t, readErr)
 	require.Equal(t, string(written), out.String())
 	require.FileExists(t, filepath.Join(dir, "figure-4.2-lan-2.svg"))
+}
+
+// A short run has all tables, and leaves its files behind.
+func TestCross(t *testing.T) {
+	var out, err bytes.Buffer
+	dir := t.TempDir()
+	args := []string{
+		"cross", "--samples", "2", "--clients", "8", "--objects", "4", "--duration", "1s", "--in-flight", "6", "--cut", "6s", "--patience", "3s",
+		"-o", "json", "--out", dir,
+	}
+	require.Equal(t, command.ExitOK, Main(args, &out, &err), err.String())
+	require.Contains(t, err.String(), "contention: 8 clients, 4 files, direct")
+	written, readErr := os.ReadFile(filepath.Join(dir, "cross.json"))
+	require.NoError(t, readErr)
+	require.Equal(t, string(written), out.String())
+	var report map[string]any
+	require.NoError(t, json.Unmarshal(written, &report))
+	for _, part := range []string{"setup", "latency", "contention", "held", "callers", "local", "classes", "costs"} {
+		require.NotEmpty(t, report[part], part)
+	}
+	tables, readErr := os.ReadFile(filepath.Join(dir, "cross.txt"))
+	require.NoError(t, readErr)
+	require.Contains(t, string(tables), "Cut of eu-west-1 for 6 s")
+	require.FileExists(t, filepath.Join(dir, "cross-cut.svg"))
 }
 
 // Replicas are processes of this program: measured, and killed.

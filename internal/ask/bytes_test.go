@@ -11,32 +11,51 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
+// sample has every field of a Seen.
+func sample() Vector {
+	return Vector{
+		{Count: 300, Known: 300, Undecided: []uint64{7, 290}},
+		{},
+		{Count: 1 << 40, Open: []uint64{9, 1 << 33}, OpenUpTo: 4, Known: 5, Undecided: []uint64{5}},
+	}
+}
+
 // The bytes are those of write-ahead logs and of clients of other versions: they must not change.
 func TestEncodingsStayAsTheyWere(t *testing.T) {
-	seen := Vector{{Count: 300}, {}, {Count: 1, Cross: multicast.Position{
-		Final: 1 << 40, ID: multicast.MessageID{Sender: 7, Seq: 1 << 33},
-	}}}
 	update := Request{
-		Kind: Update, Session: 1<<48 - 1, Seq: 5, Done: 3, Vector: seen, Dest: []uint16{0, 2}, Fresh: true, Command: []byte("c"),
+		Kind: Update, Session: 1<<48 - 1, Seq: 5, Done: 3, Vector: sample(), Dest: []uint16{0, 2}, Fresh: true, Command: []byte("c"),
+		Patience: 1500 * time.Millisecond,
 	}
 	renewal := Request{Kind: RenewSession, Session: 9, Held: []posix.Ino{1, posix.MakeIno(3, 9)}, Horizon: 1 << 40}
-	reply := Reply{Status: UnknownSession, Vector: seen, Result: []byte("r")}
+	reply := Reply{Status: UnknownSession, Vector: sample(), Result: []byte("r")}
 	status := Status{
 		Partition: 2, Self: 300, Leads: true, Applied: 1 << 20, Undecided: 4, Age: 1500 * time.Millisecond,
 	}
 	client := Client{Name: "east", Authority: &posix.Authority{
 		UIDs: []posix.IDs{{First: 1000, Last: 1999}}, GIDs: []posix.IDs{{First: 5, Last: 5}},
 	}}
+	progress := multicast.Progress{
+		{Class: multicast.ClassOf([]multicast.GroupID{0, 2}), Position: multicast.Position{
+			Final: 1 << 40, ID: multicast.MessageID{Sender: 7, Seq: 1 << 33},
+		}},
+		{Class: multicast.ClassOf([]multicast.GroupID{1, 258}), Position: multicast.Position{
+			Final: 1, ID: multicast.MessageID{Sender: 1, Seq: 2},
+		}},
+	}
+	const vector = "03" + "ac02" + "04" + "02079b02" + "0000" +
+		"808080808020" + "0f" + "0209f7ffffff1f" + "04" + "0105" + "fbffffffff1f"
 	for want, got := range map[string][]byte{
-		"02ffffffffffff3f050303ac0200000001808080808020078080808020000500020163": update.Append(nil),
-		"04090000000201898080808080c0018080808080200000":                         renewal.Append(nil),
-		"0103ac02000000018080808080200780808080200172":                           reply.Append(nil),
-		"02ac0201008080400480bcc1960b":                                           status.Append(nil),
-		"046561737401e807e707010500":                                             AppendClient(nil, &client),
-		"4136774341414141415943416749434149416541674943414941":                   []byte(seen.Token()),
+		"02" + "ffffffffffff3f" + "0503" + vector + "00" + "dc0b" + "050002" + "0163": update.Append(nil),
+		"04090000000201898080808080c0018080808080200000":                              renewal.Append(nil),
+		"01" + vector + "0172":         reply.Append(nil),
+		"02ac0201008080400480bcc1960b": status.Append(nil),
+		"046561737401e807e707010500":   AppendClient(nil, &client),
+		vector:                         sample().Append(nil),
+		"1a" + "02" + "0400000002" + "808080808020" + "07" + "8080808020" + "0400010102" + "010102": AppendProgress(nil, progress),
 	} {
 		require.Equal(t, want, hex.EncodeToString(got))
 	}
+	require.Equal(t, "A6wCBAIHmwIAAICAgICAIA8CCff___8fBAEF-_____8f", sample().Token())
 	back, err := DecodeStatus(status.Append(nil))
 	require.NoError(t, err)
 	require.Equal(t, status, back)

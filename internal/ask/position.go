@@ -24,3 +24,17 @@ func ReadPosition(r *varint.Reader) (p multicast.Position) {
 	}
 	return p
 }
+
+// AppendProgress appends the encoding of p.
+func AppendProgress(b []byte, p multicast.Progress) []byte {
+	return varint.AppendBytes(b, p.Append(nil))
+}
+
+// ReadProgress reads a progress that AppendProgress has written. If the bytes are malformed, r.Err reports it.
+func ReadProgress(r *varint.Reader) multicast.Progress {
+	p, err := multicast.DecodeProgress(r.Bytes())
+	if err != nil {
+		r.Fail()
+	}
+	return p
+}

@@ -15,6 +15,7 @@ const (
 	UnknownSession                // the session ended or never was; its open files and locks are gone
 	Overloaded                    // not executed: try again later or at another replica
 	Refused                       // not executed: the request is malformed, Result says why
+	Unseen                        // not executed: the vector counts entries that this partition does not have
 	Replaced                      // the replica is a member no more: ask another one, this one may have ordered an update
 	outcomeEnd
 )

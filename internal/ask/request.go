@@ -3,6 +3,7 @@ package ask
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -44,7 +45,14 @@ type Request struct {
 	// Horizon, of RenewSession, is a counter of blocks: no write of the session that is yet to be ordered holds
 	// a block with a lower counter, unless the session has given up the write.
 	Horizon uint64
+
+	// Patience, of an Update, is the time for which its client waits, in milliseconds on the wire; 0: without a bound.
+	// An update that is not executed by then is answered with ETIMEDOUT, and never executed.
+	Patience time.Duration
 }
+
+// maxPatience bounds Request.Patience, in milliseconds.
+const maxPatience = 1 << 32
 
 // Append appends the encoding of r.
 func (r *Request) Append(b []byte) []byte {
@@ -59,6 +67,9 @@ func (r *Request) Append(b []byte) []byte {
 	}
 	if r.Kind == RenewSession {
 		b = varint.AppendUint(b, r.Horizon)
+	}
+	if r.Kind == Update {
+		b = varint.AppendUint(b, uint64(r.Patience/time.Millisecond))
 	}
 	b = varint.AppendUint(b, uint64(len(r.Dest))<<1|varint.Bit(r.Fresh))
 	for _, p := range r.Dest {
@@ -80,6 +91,9 @@ func DecodeRequest(b []byte) (Request, error) {
 	}
 	if q.Kind == RenewSession {
 		q.Horizon = r.Uint64()
+	}
+	if q.Kind == Update {
+		q.Patience = time.Duration(r.Uint(maxPatience)) * time.Millisecond
 	}
 	flags := r.Uint64()
 	q.Fresh = flags&1 != 0

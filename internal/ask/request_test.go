@@ -2,10 +2,12 @@ package ask
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
 )
 
 func TestRequestRoundTrip(t *testing.T) {
@@ -13,6 +15,8 @@ func TestRequestRoundTrip(t *testing.T) {
 		{Kind: Query, Vector: counts(1, 0, 3), Command: []byte("c")},
 		{Kind: Update, Session: 7, Seq: 5, Done: 3, Vector: counts(9), Command: []byte("c")},
 		{Kind: Update, Session: 7, Seq: 5, Done: 3, Dest: []uint16{0, 2}, Fresh: true, Command: []byte("c")},
+		{Kind: Update, Session: 7, Seq: 5, Done: 3, Vector: sample(), Patience: 1500 * time.Millisecond, Command: []byte("c")},
+		{Kind: Query, Fresh: true, Vector: sample(), Command: []byte("c")},
 		{Kind: AskStatus},
 		{Kind: RenewSession, Session: 1<<48 - 1, Held: []posix.Ino{1, posix.MakeIno(3, 9)}, Horizon: 1 << 40},
 	} {
@@ -39,6 +43,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 
 func FuzzDecodeRequest(f *testing.F) {
 	f.Add((&Request{Kind: Update, Session: 7, Seq: 5, Done: 3, Vector: counts(9), Command: []byte("c")}).Append(nil))
+	f.Add((&Request{Kind: Update, Session: 7, Seq: 5, Done: 3, Vector: sample(), Patience: time.Second, Dest: []uint16{0, 2}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if q, err := DecodeRequest(b); err == nil {
 			again, err := DecodeRequest(q.Append(nil))
@@ -57,4 +62,43 @@ func FuzzDecodeReply(f *testing.F) {
 			require.Equal(t, p, again)
 		}
 	})
+}
+
+func FuzzDecodeStatus(f *testing.F) {
+	f.Add((&Status{Partition: 2, Self: 300, Leads: true, Applied: 1 << 20, Undecided: 4, Age: time.Second}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := DecodeStatus(b); err == nil {
+			again, err := DecodeStatus(s.Append(nil))
+			require.NoError(t, err)
+			require.Equal(t, s, again)
+		}
+	})
+}
+
+func FuzzReadClient(f *testing.F) {
+	f.Add(AppendClient(nil, &Client{Name: "east", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1999}}}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := varint.NewReader(b)
+		if c := ReadClient(r); r.Done() == nil {
+			r = varint.NewReader(AppendClient(nil, c))
+			require.Equal(t, c, ReadClient(r))
+			require.NoError(t, r.Done())
+		}
+	})
+}
+
+// A call without a bound of its time, and one that is as long as it may be.
+func TestPatienceIsInMilliseconds(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{
+		0: 0, time.Millisecond: time.Millisecond, 1999 * time.Microsecond: time.Millisecond,
+		maxPatience * time.Millisecond: maxPatience * time.Millisecond,
+	} {
+		q := Request{Kind: Update, Session: 1, Seq: 1, Patience: given}
+		got, err := DecodeRequest(q.Append(nil))
+		require.NoError(t, err)
+		require.Equal(t, want, got.Patience)
+	}
+	q := Request{Kind: Update, Session: 1, Seq: 1, Patience: (maxPatience + 1) * time.Millisecond}
+	_, err := DecodeRequest(q.Append(nil))
+	require.Error(t, err)
 }

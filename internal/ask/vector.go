@@ -3,23 +3,16 @@ package ask
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/varint"
-	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Seen is the part of a partition's history that a client or a replica has seen.
-type Seen struct {
-	Count uint64             // number of commands in the order of the partition
-	Cross multicast.Position // last command of several partitions, in the order between partitions
-}
+// MaxPartitions bounds the length of a vector.
+const MaxPartitions = 1 << 12
 
-// Covers reports whether s includes other.
-func (s Seen) Covers(other Seen) bool {
-	return s.Count >= other.Count && s.Cross.Compare(other.Cross) >= 0
-}
-
-// Vector is the vector clock (T 3.4.1): entry p is what was seen of partition p. Missing entries are zero.
+// Vector is the vector clock (T 3.4.1): entry p is what was seen of partition p. Missing entries are zero. The lists in
+// its entries are shared by copies, and never changed.
 type Vector []Seen
 
 // Of returns the entry of partition p.
@@ -30,19 +23,19 @@ func (v Vector) Of(p uint16) Seen {
 	return Seen{}
 }
 
-// Merge returns the pointwise maximum of v and other. It overwrites v; other is not changed.
+// Merge returns what v and other have seen together. It overwrites v; other is not changed.
 func (v Vector) Merge(other Vector) Vector {
 	for len(v) < len(other) {
 		v = append(v, Seen{})
 	}
-	for i, s := range other {
-		v[i].Count = max(v[i].Count, s.Count)
-		if s.Cross.Compare(v[i].Cross) > 0 {
-			v[i].Cross = s.Cross
-		}
+	for i := range other {
+		v[i].merge(&other[i])
 	}
 	return v
 }
+
+// Clone returns a copy that can be merged into.
+func (v Vector) Clone() Vector { return slices.Clone(v) }
 
 // Token returns v as text, for people and scripts that carry it to another machine. ParseToken is the
 // inverse.
@@ -65,9 +58,8 @@ func ParseToken(text string) (Vector, error) {
 // Append appends the encoding of v.
 func (v Vector) Append(b []byte) []byte {
 	b = varint.AppendUint(b, uint64(len(v)))
-	for _, s := range v {
-		b = varint.AppendUint(b, s.Count)
-		b = AppendPosition(b, s.Cross)
+	for i := range v {
+		b = v[i].Append(b)
 	}
 	return b
 }
@@ -76,8 +68,12 @@ func (v Vector) Append(b []byte) []byte {
 // r.Err reports it.
 func ReadVector(r *varint.Reader) Vector {
 	var v Vector
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		v = append(v, Seen{Count: r.Uint64(), Cross: ReadPosition(r)})
+	n := r.Count()
+	if n > MaxPartitions {
+		r.Fail()
+	}
+	for ; n > 0 && r.Err() == nil; n-- {
+		v = append(v, ReadSeen(r))
 	}
 	return v
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 func TestVector(t *testing.T) {
@@ -13,19 +11,38 @@ func TestVector(t *testing.T) {
 	v = v.Merge(counts(2, 3, 4))
 	require.Equal(t, counts(2, 5, 4), v)
 	require.Zero(t, v.Of(9))
-	v[1].Cross = multicast.Position{Final: 8, ID: multicast.MessageID{Sender: 3, Seq: 1 << 33}}
-	require.False(t, counts(9, 9, 9)[1].Covers(v[1]))
+	require.True(t, v.Of(9).IsZero())
+	v[1] = v[1].Observe(6)
+	require.False(t, Seen{Count: 9}.Covers(v[1]), "it does not know of the open place")
+	require.True(t, counts(9, 9, 9)[1].Covers(v[1]), "all is decided at 9")
 	back, err := ParseToken(v.Token())
 	require.NoError(t, err)
 	require.Equal(t, v, back)
-	_, err = ParseToken("no token")
-	require.Error(t, err)
+	for _, text := range []string{"no token", "AQ", v.Token() + "AA"} {
+		_, err = ParseToken(text)
+		require.Error(t, err, text)
+	}
+}
+
+// A vector that was copied stays as it is when the original goes on, and the one that is merged in is not
+// changed.
+func TestVectorsShareNothingThatChanges(t *testing.T) {
+	v := Vector{State(9, []uint64{3, 5}, []uint64{3})}
+	before := v.Clone()
+	other := Vector{State(10, []uint64{5}, []uint64{5}).Observe(11), {Count: 4}}
+	otherBefore := other.Clone()
+	v = v.Merge(other)
+	v[0] = v[0].Observe(12)
+	require.Equal(t, Vector{State(9, []uint64{3, 5}, []uint64{3})}, before)
+	require.Equal(t, otherBefore, other)
+	require.Equal(t, []uint64{5, 11}, other[0].Open)
+	require.Equal(t, []uint64{5, 11, 12}, v[0].Open, "3 is decided at 10")
 }
 
 // counts is a vector without commands of several partitions.
 func counts(of ...uint64) (v Vector) {
 	for _, n := range of {
-		v = append(v, Seen{Count: n})
+		v = append(v, Seen{Count: n, Known: n})
 	}
 	return v
 }

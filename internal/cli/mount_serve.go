@@ -168,7 +168,7 @@ func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, han
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := f.begin(a, c, dir, handed, logger)
+	m, err := f.begin(c, dir, handed, logger)
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}
@@ -176,7 +176,7 @@ func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, han
 }
 
 // begin mounts, or takes what is handed.
-func (f *mountFlags) begin(a *daemon.Access, c *attach.Client, dir string, handed *serve.Handed, logger *slog.Logger) (*serve.Mount, error) {
+func (f *mountFlags) begin(c *attach.Client, dir string, handed *serve.Handed, logger *slog.Logger) (*serve.Mount, error) {
 	g, err := collector.New(collector.Config{Metadata: c.Client, Regions: c.Regions, Logger: logger})
 	if err != nil {
 		return nil, err

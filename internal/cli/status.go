@@ -43,17 +43,17 @@ behind, storage and repair. With --storage it adds what each storage server has,
 				return err
 			}
 			defer func() { _ = a.Close() }() // it only ends connections
-			print := printHealth
+			show := printHealth
 			if storage {
-				print = printHealthAndStorage
+				show = printHealthAndStorage
 			}
 			if watch {
-				return watchStatus(cmd.Context(), a, cmd.OutOrStdout(), print, every)
+				return watchStatus(cmd.Context(), a, cmd.OutOrStdout(), show, every)
 			}
 			if output == "json" {
-				print = func(out io.Writer, h *daemon.Health) error { return command.PrintJSON(out, h) }
+				show = func(out io.Writer, h *daemon.Health) error { return command.PrintJSON(out, h) }
 			}
-			return showStatus(cmd.Context(), a, cmd.OutOrStdout(), print)
+			return showStatus(cmd.Context(), a, cmd.OutOrStdout(), show)
 		},
 	}
 	access.register(cmd)
@@ -67,9 +67,9 @@ behind, storage and repair. With --storage it adds what each storage server has,
 // healthPrinter prints a Health.
 type healthPrinter func(io.Writer, *daemon.Health) error
 
-func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, print healthPrinter) error {
+func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter) error {
 	h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
-	err := print(out, h)
+	err := show(out, h)
 	if err == nil && len(h.Problems) > 0 {
 		return command.StatusError(fmt.Errorf("the cluster is not healthy: %d problems", len(h.Problems)), exitUnhealthy)
 	}
@@ -79,7 +79,7 @@ func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, print heal
 // clearScreen is understood by every terminal of today.
 const clearScreen = "\x1b[H\x1b[2J"
 
-func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, print healthPrinter, every time.Duration) error {
+func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter, every time.Duration) error {
 	if every <= 0 {
 		return command.InputError(fmt.Errorf("--every %v: give a duration such as 2s", every))
 	}
@@ -91,7 +91,7 @@ func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, print hea
 			return nil
 		}
 		fmt.Fprint(out, clearScreen)
-		if err := print(out, h); err != nil {
+		if err := show(out, h); err != nil {
 			return err
 		}
 		select {

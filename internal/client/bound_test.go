@@ -65,7 +65,7 @@ func TestBoundClientWorks(t *testing.T) {
 		require.NoError(t, c.Rename(ctx, alice, at(other, "g"), at(other, "f"), meta.RenameExchange))
 
 		require.NoError(t, c.Place(ctx, alice, dir, client.Placement{Region: ireland}))
-		for range 2 { // numbers cannot be reserved: it is voted on
+		for range 2 {
 			made, err := c.Create(ctx, alice, at(dir, "placed"), 0o644, meta.Exclusive)
 			require.NoError(t, err)
 			require.EqualValues(t, 3, made.Ino.Partition())

@@ -134,7 +134,6 @@ func New(cfg Config) (*Client, error) {
 		Names: names, Attributes: &Attributes{part}, Handles: &Handles{part, names}, Reader: reader, Writer: &Writer{part, blocks},
 		Copier: copier, Blocks: blocks, Locks: &Locks{part}, Placing: &Placing{part, names}, Collection: &Collection{part}, common: part,
 	}
-	names.stock.adopt(cfg.Resume)
 	c.router.Go(copier.followMoved)
 	return c, nil
 }
@@ -147,7 +146,7 @@ const closeTimeout = 2 * time.Second
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	c.router.Close(ctx, c.stock.giveBack)
+	c.router.Close(ctx)
 	return nil
 }
 

@@ -49,42 +49,15 @@ func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) 
 	}
 }
 
+// planMake sends the command to the directory's partition, which names the inode wherever that is made.
 func (n *Names) planMake(ctx context.Context, cmd meta.Command, look bool) (plan, error) {
-	known, _ := n.rules.Get(cmd.Ino)
 	if look {
-		found, err := n.look(ctx, Name{cmd.Ino, cmd.Name})
-		if err == nil { // its directory can say what that means
-			cmd.Target = found.dir
-			return plan{cmd: &cmd, to: route.Partition(found.dir)}, nil
-		}
-		if !errors.Is(err, posix.ENOENT) {
-			return plan{}, err
-		}
-		if known, err = n.askPlacing(ctx, cmd.Ino); err != nil {
+		if err := n.find(ctx, cmd.Ino); err != nil {
 			return plan{}, err
 		}
 	}
 	dir, err := n.router.At(cmd.Ino)
-	if err != nil {
-		return plan{}, err
-	}
-	cmd.Target = known.rule.Place(dir, cmd.Name)
-	if cmd.Target == dir {
-		return plan{cmd: &cmd, to: route.Partition(dir)}, nil
-	}
-	if n.has(cmd.Target) != nil {
-		return plan{}, posix.ESTALE
-	}
-	to := route.Parties(dir, cmd.Target)
-	if cmd.Child = n.stock.number(ctx, cmd.Target); cmd.Child != 0 {
-		cmd.Foresee(&known.dir)
-		session, err := n.router.Session(ctx, dir)
-		if err != nil {
-			return plan{}, err
-		}
-		to = to.Under(session) // a number is sent once
-	}
-	return plan{cmd: &cmd, to: to}, nil
+	return plan{cmd: &cmd, to: route.Partition(dir)}, err
 }
 
 // openThere does what cmd, a make, asks for with the file in another partition that has its name.

@@ -21,7 +21,6 @@ const (
 // Names are the operations on names: they look them up, make and remove them.
 type Names struct {
 	common
-	stock  *stock
 	copier *Copier
 	seen   *recent.Map[Name, sighting]     // what names named when this client met them last
 	rules  *recent.Map[posix.Ino, placing] // of directories that have a rule
@@ -29,7 +28,7 @@ type Names struct {
 
 func newNames(c common, copier *Copier) *Names {
 	return &Names{
-		common: c, stock: newStock(c), copier: copier,
+		common: c, copier: copier,
 		seen: recent.New[Name, sighting](maxSightings), rules: recent.New[posix.Ino, placing](maxRules),
 	}
 }
@@ -85,7 +84,7 @@ func (n *Names) Version(dir posix.Ino) uint64 {
 // directory may move.
 func versionOf(partition uint16, seen ask.Seen) uint64 {
 	const spread = 0x9e3779b97f4a7c15 // so that the one does not undo the other
-	return (seen.Count<<16 | uint64(partition)) ^ uint64(seen.Cross.Final)*spread
+	return (seen.Count<<16 | uint64(partition)) ^ seen.LastOpen()*spread
 }
 
 // sighting is what a name named.

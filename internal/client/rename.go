@@ -156,7 +156,7 @@ func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 	source, target := &a.source, &a.target
 	cmd.Child, cmd.NewChild = source.child.Ino, target.child.Ino
 	cmd.Target = a.rule.Place(target.dir, cmd.NewName)
-	all := append(above, target.dir, source.at)
+	all := slices.Concat(above, []uint16{target.dir, source.at})
 	if target.child.Ino != 0 {
 		all = append(all, target.at)
 	}

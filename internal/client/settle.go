@@ -43,7 +43,7 @@ func (n *Names) settle(ctx context.Context, arrange func(ctx context.Context, lo
 			if a.Attr.Ino != 0 {
 				n.router.Suggest(a.Attr.Ino, uint16(a.Number))
 			}
-		case err == posix.EREMOTE: // what was found is not so any more, or is being changed
+		case err == posix.EREMOTE || err == posix.EHELD: // it is not so any more, or is being changed
 			if err := pace.Rest(ctx); err != nil {
 				return meta.Result{}, p, n.outcome(err)
 			}

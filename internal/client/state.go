@@ -6,7 +6,6 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/client/route"
-	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // State is what another client needs to go on in the place of one: its sessions with all that hangs on them,
@@ -18,22 +17,12 @@ type State struct {
 	Seen    string `json:"seen"`    // as Token gives it
 	// Running: the client may have done more since. Who goes on does not use a number that may have been
 	// used.
-	Running    bool             `json:"running,omitempty"`
-	Partitions []PartitionState `json:"partitions,omitempty"` // those of which there is something to say, by id
-}
-
-// PartitionState is the part of a State about one partition.
-type PartitionState struct {
-	route.PartitionState
-	Next posix.Ino `json:"next,omitempty"` // the first reserved number of a new inode
-	Left uint64    `json:"left,omitempty"` // how many are reserved from there on
+	Running    bool                   `json:"running,omitempty"`
+	Partitions []route.PartitionState `json:"partitions,omitempty"` // those with content, by id
 }
 
 // stateFormat is raised when an older client would go wrong with a State.
-const stateFormat = 1
-
-// maxReserved bounds the reserved numbers that a State may tell of.
-const maxReserved = 1 << 20
+const stateFormat = 2
 
 // DecodeState reads what json.Marshal made of a State, and checks all of it that can be checked without its
 // cluster.
@@ -53,18 +42,11 @@ func DecodeState(b []byte) (*State, error) {
 		if i > 0 && p.ID <= s.Partitions[i-1].ID {
 			return nil, fmt.Errorf("client state: partition %d stands behind %d", p.ID, s.Partitions[i-1].ID)
 		}
-		if err := p.validate(); err != nil {
+		if err := p.Validate(); err != nil {
 			return nil, fmt.Errorf("client state: partition %d: %w", p.ID, err)
 		}
 	}
 	return &s, nil
-}
-
-func (p *PartitionState) validate() error {
-	if p.Left > maxReserved || p.Left > 0 && p.Next.Partition() != p.ID {
-		return fmt.Errorf("%d inodes from %v on are reserved", p.Left, p.Next)
-	}
-	return p.PartitionState.Validate()
 }
 
 // Suspend stops the client without ending its sessions, and returns what another client needs to go on with
@@ -79,7 +61,6 @@ func (c *Client) Suspend() *State {
 
 // Resume undoes Suspend. Another client may have gone on for a while with the State, but must have stopped.
 func (c *Client) Resume() {
-	c.stock.clear()
 	c.router.Resume()
 	c.router.Go(c.followMoved)
 }
@@ -88,10 +69,7 @@ func (c *Client) Resume() {
 func (c *Client) Snapshot() *State {
 	s := &State{Format: stateFormat, Cluster: string(c.cfg.Cluster.Identity()), Running: true}
 	for id := range uint16(c.router.Partitions()) {
-		var of PartitionState
-		of.Next, of.Left = c.stock.left(id)
-		of.PartitionState = c.router.State(id)
-		if of.Session != nil || len(of.Held) > 0 || of.Left > 0 {
+		if of := c.router.State(id); of.Session != nil || len(of.Held) > 0 {
 			s.Partitions = append(s.Partitions, of)
 		}
 	}
@@ -109,9 +87,5 @@ func (cfg *Config) resumed() (*route.State, error) {
 		return nil, fmt.Errorf("client: the state to resume is of a cluster made at %q, this one was made at %q: mount the same cluster",
 			s.Cluster, cfg.Cluster.Identity())
 	}
-	from := &route.State{Seen: s.Seen, Running: s.Running}
-	for i := range s.Partitions {
-		from.Partitions = append(from.Partitions, s.Partitions[i].PartitionState)
-	}
-	return from, nil
+	return &route.State{Seen: s.Seen, Running: s.Running, Partitions: s.Partitions}, nil
 }

@@ -61,6 +61,9 @@ func (b *between) link(by, of, in topology.Region) time.Duration {
 // TestLatencyBetweenRegions: what the kernel has looked up is sent at once, to the nearest of the parties. From a party that is
 // one round trip between the two regions, from a third region less than two to the farther one.
 func TestLatencyBetweenRegions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector takes a part of a round trip: `make unit` runs it without")
+	}
 	b := &between{world: startWorld(t, cutConfig(t)), t: t}
 	round := func(x, y topology.Region) time.Duration { return 2 * topology.Delay(x, y) }
 	for _, c := range []struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/transport"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -33,7 +34,7 @@ func (l *memoryLog) Append(records [][]byte, _ bool) error {
 }
 
 // alone makes the driver of a partition with one replica, around a core.
-func alone(t *testing.T, log Log, wrap func(replica.Core) replica.Core) *Driver {
+func alone(t *testing.T, log Log, wrap func(order.Core) order.Core) *Driver {
 	t.Helper()
 	groups := []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}}
 	local, err := primcast.New(primcast.Config{Self: 1, Groups: groups})
@@ -52,7 +53,7 @@ func alone(t *testing.T, log Log, wrap func(replica.Core) replica.Core) *Driver 
 	return New(1, r, links, log, NewSystemClock())
 }
 
-func same(c replica.Core) replica.Core { return c }
+func same(c order.Core) order.Core { return c }
 
 func open(session uint64) []byte {
 	return (&ask.Request{Kind: ask.OpenSession, Session: session}).Append(nil)
@@ -99,7 +100,7 @@ func TestLogFails(t *testing.T) {
 }
 
 // brokenCore breaks an invariant with its first proposal.
-type brokenCore struct{ replica.Core }
+type brokenCore struct{ order.Core }
 
 func (c brokenCore) Step(in *multicast.Input, out *multicast.Output) {
 	invariant.Check(len(in.Proposed) == 0, "evidence %d", len(in.Proposed))
@@ -107,7 +108,7 @@ func (c brokenCore) Step(in *multicast.Input, out *multicast.Output) {
 }
 
 func TestBrokenInvariantStopsTheReplicaWithItsEvidence(t *testing.T) {
-	d := alone(t, &memoryLog{}, func(c replica.Core) replica.Core { return brokenCore{c} })
+	d := alone(t, &memoryLog{}, func(c order.Core) order.Core { return brokenCore{c} })
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
 	_, err := d.Handle(t.Context(), nil, open(1))
@@ -128,7 +129,7 @@ func TestHandleGivesUpWithItsContext(t *testing.T) {
 }
 
 // longCore says what no link carries.
-type longCore struct{ replica.Core }
+type longCore struct{ order.Core }
 
 func (c longCore) Step(in *multicast.Input, out *multicast.Output) {
 	c.Core.Step(in, out)
@@ -137,7 +138,7 @@ func (c longCore) Step(in *multicast.Input, out *multicast.Output) {
 
 // A frame that is too long costs its link a restart, and nothing else.
 func TestTooLongFrameStopsNothing(t *testing.T) {
-	d := alone(t, &memoryLog{}, func(c replica.Core) replica.Core { return longCore{c} })
+	d := alone(t, &memoryLog{}, func(c order.Core) order.Core { return longCore{c} })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()

@@ -2,9 +2,10 @@ package fsck
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/globalfs/globalfs/internal/cross"
 	"github.com/globalfs/globalfs/internal/meta"
-	"github.com/globalfs/globalfs/internal/replica"
 )
 
 // across checks what partitions say of each other: stores has all, by their numbers. As long as one has not decided a
@@ -31,13 +32,15 @@ func (r *Report) across(stores []meta.Keys) {
 // behindOthers reports whether some partition has executed a command of several, a create without votes for one, that partition
 // id has not. Stores that were read over the network do not tell.
 func behindOthers(stores []meta.Keys, id int) bool {
-	_, relayed, err := replica.Positions(stores[id])
+	stored, err := cross.StoredVector(stores[id])
 	if err != nil {
-		return false // told where stores are opened
+		return false // reported where stores are opened
 	}
+	own := stored.Of(uint16(id))
 	for _, other := range stores {
-		seen, err := replica.StoredVector(other)
-		if err == nil && seen.Of(uint16(id)).Cross.Compare(relayed) > 0 {
+		vector, err := cross.StoredVector(other)
+		seen := vector.Of(uint16(id))
+		if err == nil && (seen.Count > own.Count || slices.ContainsFunc(own.Undecided, seen.IsOpen)) {
 			return true
 		}
 	}

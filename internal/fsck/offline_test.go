@@ -146,7 +146,7 @@ func TestOfflineReplicaBehind(t *testing.T) {
 		m, err := meta.New(keys, meta.Config{Partition: 1})
 		require.NoError(t, err)
 		require.Zero(t, m.Apply(&meta.Command{Op: meta.OpMknod, Ino: remote, Name: "new", Mode: 0o100644}, 9).Code)
-		keys.Set([]byte{0x40}, []byte{9, 1, 1, 0, 0, 0, 0}) // a replica's position: final 9, by process 1
+		keys.Set([]byte{0x40}, []byte{9, 1, 1, 0}) // a replica's position: final 9, by process 1
 	})
 	r := s.check(t, fsck.Options{})
 	require.Empty(t, r.Problems)

@@ -139,7 +139,7 @@ func fetchOnce(ctx context.Context, source Source, partition uint16) (keys *kv.S
 		if page == 0 {
 			first = seen
 		}
-		torn = torn || seen != first
+		torn = torn || seen.Count != first.Count
 		if len(pairs) == 0 {
 			return keys, torn, keys.Err()
 		}

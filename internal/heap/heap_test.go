@@ -76,7 +76,7 @@ func (x *fragile) Moved(int)                  {}
 // event is what the simulators keep: a value that nobody changes.
 type event struct {
 	at, seq uint64
-	what    func()
+	_       func() // as large as those of the simulators
 }
 
 func (e event) Before(other event) bool {

@@ -32,8 +32,6 @@ func (m *Machine) act(c *Command, o *outcome, counter uint64) Result {
 	}
 	r := Result{Number: uint64(s.moved.at)}
 	switch c.Op {
-	case OpMknod:
-		return m.actMknod(c, o)
 	case OpLink:
 		r.Attr = m.applyLink(c, s).Attr
 	case OpUnlink, OpRmdir:
@@ -58,26 +56,12 @@ func (m *Machine) act(c *Command, o *outcome, counter uint64) Result {
 	return r
 }
 
-func (m *Machine) actMknod(c *Command, o *outcome) Result {
-	s := o.scene
-	if o.opened {
-		return Result{Attr: s.source.attr(), Number: uint64(s.source.at)}
-	}
-	if s.from.in(m.cfg.Partition) {
-		m.named(c, s, &o.fresh, c.Target)
-	}
-	if c.Target == m.cfg.Partition {
-		m.born(&o.fresh)
-	}
-	return Result{Attr: o.fresh.Attr, Number: uint64(c.Target)}
-}
-
 func (m *Machine) actRename(c *Command, o *outcome, counter uint64) Result {
 	s, at := o.scene, o.scene.moved.at
 	wasHere := s.moved.in(m.cfg.Partition)
 	if o.moving != nil {
 		at = c.Target
-		o.moving.inode.Ctime = c.Time
+		o.moving.inode.changed(c.Time)
 		m.relocate(c, o.moving, wasHere)
 		s.moved.at = at
 		s.moved.inode = o.moving.inode

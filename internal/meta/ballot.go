@@ -6,44 +6,27 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// refusal is the vote of who has what c needs in use.
-func (m *Machine) refusal(c *Command) vote {
-	return vote{partition: m.cfg.Partition, time: c.Time, refused: true}
+// refusal is a vote without a scene.
+func (m *Machine) refusal(c *Command, code posix.Code) vote {
+	return vote{partition: m.cfg.Partition, time: c.Time, code: code}
 }
 
-// ballot gives the vote on c, and what must be held for it to stay true.
-func (m *Machine) ballot(c *Command, parties []uint16) (vote, []hold) {
-	if !c.bound() {
-		return vote{partition: m.cfg.Partition, time: c.Time}, nil // all parties will refuse it, whatever is there
+// ballot gives the vote on c, and the holds that keep it true.
+func (m *Machine) ballot(c *Command, parties []uint16) (vote, holdSet) {
+	bound := *c
+	if code := bound.bind(); code != posix.OK {
+		v := m.refusal(c, code) // all parties refuse it
+		v.final = true
+		return v, nil
+	}
+	if c.Op == 0 || !slices.Contains(parties, m.cfg.Partition) {
+		return m.refusal(c, posix.EREMOTE), nil
 	}
 	s := m.look(c)
-	v := vote{partition: m.cfg.Partition, time: c.Time, source: s.source, target: s.target, place: s.place}
+	v := vote{partition: m.cfg.Partition, time: c.Time, source: s.source, target: s.target}
+	v.code, v.final = m.alone(&bound, s)
 	b := &booth{m: m, c: c, vote: &v}
-	k := c.cast()
-	b.directory(&s.from, k.from, c.Name)
-	b.directory(&s.to, k.to, c.NewName)
-	if v.source.ino != 0 {
-		v.source.at = m.where(&s.source)
-	}
-	if v.target.ino != 0 {
-		v.target.at = m.where(&s.target)
-	}
-	if c.Op == OpPlace && m.cfg.Partition == tablePartition {
-		b.holds = append(b.holds, hold{kind: holdName, ino: c.Ino}) // its row: rule and row change together
-	}
-	if k.moved != 0 {
-		b.moved(&s.moved, parties)
-	}
-	if k.replaced != 0 && s.replaced.in(m.cfg.Partition) {
-		kind := holdLinks
-		if s.replaced.Mode.IsDir() && c.Flags&RenameExchange == 0 {
-			kind = holdContent
-		}
-		b.sees(&s.replaced, kind)
-	}
-	if c.Op == OpRename {
-		b.walks(&s)
-	}
+	b.look(&s, parties)
 	return v, b.holds
 }
 
@@ -52,15 +35,40 @@ type booth struct {
 	m     *Machine
 	c     *Command
 	vote  *vote
-	holds []hold
+	holds holdSet
 }
 
-// sees adds an inode that is here.
-func (b *booth) sees(s *sight, kind holdKind) {
+// look adds the scene of this partition to the vote, and the holds for it.
+func (b *booth) look(s *scene, parties []uint16) {
+	k, here := b.c.cast(), b.m.cfg.Partition
+	b.directory(&s.from, k.from, b.c.Name)
+	b.directory(&s.to, k.to, b.c.NewName)
+	if b.vote.source.ino != 0 {
+		b.vote.source.at = b.m.where(&s.source)
+	}
+	if b.vote.target.ino != 0 {
+		b.vote.target.at = b.m.where(&s.target)
+	}
+	if b.c.Op == OpPlace && here == tablePartition {
+		b.holds.facets(b.c.Ino, 0, facetRule) // its row: rule and row change together
+	}
+	if k.moved != 0 {
+		b.moved(&s.moved, parties)
+	}
+	if k.replaced != 0 && s.replaced.in(here) {
+		b.replaced(&s.replaced)
+	}
+	if b.c.Op == OpRename {
+		b.walks(s)
+	}
+}
+
+// sees adds an inode that is here, and holds facets of it.
+func (b *booth) sees(s *sight, shared, exclusive facet) {
 	if !slices.ContainsFunc(b.vote.seen, func(a posix.Attr) bool { return a.Ino == s.Ino }) {
 		b.vote.seen = append(b.vote.seen, s.Attr)
 	}
-	b.holds = append(b.holds, hold{kind: kind, ino: s.Ino})
+	b.holds.facets(s.Ino, shared, exclusive)
 }
 
 // directory votes on one of the directories of names.
@@ -68,8 +76,12 @@ func (b *booth) directory(s *sight, ino posix.Ino, name string) {
 	if ino == 0 || s.code != posix.OK {
 		return
 	}
-	b.sees(s, holdPin)
-	b.holds = append(b.holds, hold{kind: holdName, ino: s.Ino, name: name}) // of Place: its rule, under no name
+	if b.c.Op == OpPlace {
+		b.sees(s, pinned&^facetRule, facetRule)
+		return
+	}
+	b.sees(s, pinned, 0)
+	b.holds.name(s.Ino, name)
 }
 
 // moved votes on the inode that loses, gets or changes a name, or moves.
@@ -79,18 +91,49 @@ func (b *booth) moved(s *sight, parties []uint16) {
 	moves := c.Op == OpMove || c.Op == OpRename
 	if s.code != posix.OK || s.Ino != ino {
 		if moves && (here == c.Target || here == ino.Partition()) {
-			b.holds = append(b.holds, hold{kind: holdContent, ino: ino})
+			b.holds.facets(ino, 0, allFacets) // it may arrive
 		}
 		return
 	}
-	kind := holdLinks
 	if moves && s.mayMove(c, parties) {
 		b.vote.export = b.m.export(&s.inode)
 	}
-	if c.Op == OpMove || c.Op == OpRmdir || b.vote.export != nil {
-		kind = holdContent
+	switch {
+	case c.Op == OpMove || b.vote.export != nil:
+		b.sees(s, 0, allFacets)
+	case c.Op == OpRmdir:
+		b.sees(s, b.judged(), facetLinks|facetContent)
+	default:
+		b.sees(s, b.judged()|facetRule, facetLinks|c.reparents(s))
 	}
-	b.sees(s, kind)
+}
+
+// replaced votes on the inode that has the new name of a rename.
+func (b *booth) replaced(s *sight) {
+	exclusive := facetLinks
+	switch {
+	case b.c.Flags&RenameExchange != 0:
+		exclusive |= b.c.reparents(s)
+	case s.Mode.IsDir():
+		exclusive |= facetContent
+	}
+	b.sees(s, b.judged(), exclusive)
+}
+
+// judged has the facets of an inode that the rules for its names read.
+func (b *booth) judged() facet {
+	if b.c.Authority == nil {
+		return facetPlace
+	}
+	return facetPlace | facetAccess
+}
+
+// reparents gives facetParent for a directory that gets another parent by a rename.
+func (c *Command) reparents(s *sight) facet {
+	if c.Op == OpRename && s.Mode.IsDir() && c.Ino != c.NewParent {
+		return facetParent
+	}
+	return 0
 }
 
 // mayMove reports whether c moves the inode to its target if it can be exported.
@@ -104,21 +147,68 @@ func (s *sight) mayMove(c *Command, parties []uint16) bool {
 // walks adds the ways up that c asks for, and those of both directories of a directory that may be moved.
 func (b *booth) walks(s *scene) {
 	c := b.c
-	starts := slices.Concat(c.Chain, c.Back)
+	asked := slices.Concat(c.Chain, c.Back)
 	if s.from.code == posix.OK && s.to.code == posix.OK && s.needsWays(c) {
-		starts = append(starts, c.Ino, c.NewParent)
+		asked = append(asked, c.Ino, c.NewParent)
 	}
-	for i, start := range starts {
-		if slices.Contains(starts[:i], start) {
+	for i, start := range asked {
+		if slices.Contains(asked[:i], start) {
 			continue
 		}
-		w, walked := b.m.walk(start, c.Child, c.NewChild)
-		if len(walked) == 0 {
-			continue
-		}
-		b.vote.ways = append(b.vote.ways, w)
-		for _, ino := range walked {
-			b.holds = append(b.holds, hold{kind: holdPin, ino: ino})
+		if w, walked := b.m.walk(start, c.Child, c.NewChild); len(walked) > 0 {
+			b.vote.ways = append(b.vote.ways, w)
 		}
 	}
+	if len(asked) > 0 {
+		b.holds = b.m.pinWays(b.holds, append([]posix.Ino{c.NewParent}, c.Chain...), append([]posix.Ino{c.Ino}, c.Back...))
+	}
+}
+
+// pinWays adds the directories on two ways up to holds, as far as they are here: from the new parents of
+// directories (to), and from the old ones. A way ends at the first directory that is also on the other way.
+//
+// This suffices to keep a tree. Let c move d from directory old to directory new, and let a be the lowest
+// common ancestor of both. From the last vote to the decision, the ways from new to a and from old to a are
+// held; d is in old, and not on the way from new. So a is above d. For new to get below d, a or an ancestor
+// of a would have to move below d. That move finds its own directory on its way up, which passes d, old and
+// a. If a is unknown, because the command does not name the whole way from old, the way from new is held up
+// to the root of a partition, and d is not on it. Roots cannot move: they need no hold. The way from old must
+// be held because the partition of d may vote later. Until then a directory between old and a could leave,
+// and a could move below d.
+func (m *Machine) pinWays(holds holdSet, to, from []posix.Ino) holdSet {
+	up, aboveTo := m.above(to)
+	down, aboveFrom := m.above(from)
+	pin := func(ways [][]posix.Ino, other map[posix.Ino]bool) {
+		for _, way := range ways {
+			for _, ino := range way {
+				if other[ino] {
+					break
+				}
+				if !isRoot(ino) {
+					holds.facets(ino, onWay, 0)
+				}
+			}
+		}
+	}
+	pin(up, aboveFrom)
+	pin(down, aboveTo)
+	return holds
+}
+
+// above gives the directories on the ways up from starts, as far as they are here. A way ends where an
+// earlier one has passed.
+func (m *Machine) above(starts []posix.Ino) (ways [][]posix.Ino, seen map[posix.Ino]bool) {
+	seen = map[posix.Ino]bool{}
+	for _, start := range starts {
+		_, way := m.walk(start, 0, 0)
+		for i, ino := range way {
+			if seen[ino] {
+				way = way[:i]
+				break
+			}
+			seen[ino] = true
+		}
+		ways = append(ways, way)
+	}
+	return ways, seen
 }

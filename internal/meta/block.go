@@ -159,7 +159,7 @@ func (m *Machine) postDropped() {
 
 // droppedAway executes OpDropped at the home of blocks. It may come twice, also after they are collected; and before this
 // partition has decided the command that took them to where they were dropped.
-func (m *Machine) droppedAway(c *Command) Result {
+func (m *Machine) droppedAway(c *Command) {
 	for _, b := range c.Blocks {
 		k, found := m.blockOf(b.ID)
 		switch {
@@ -171,7 +171,6 @@ func (m *Machine) droppedAway(c *Command) Result {
 			m.setBlock(b.ID, k)
 		}
 	}
-	return Result{}
 }
 
 // String says the record for who looks at what is wrong.

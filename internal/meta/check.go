@@ -25,6 +25,8 @@ func checkPartition(keys Keys) (*checker, bool) {
 		inodes:      map[posix.Ino]*checked{},
 		forwardings: map[posix.Ino]uint16{},
 		undecided:   map[posix.Ino]bool{},
+		reserved:    map[uint64]uint64{},
+		posted:      map[uint16]uint64{},
 		lockChecks:  lockChecks{locks: map[string]bool{}},
 		blockChecks: newBlockChecks(),
 	}
@@ -43,9 +45,11 @@ func checkPartition(keys Keys) (*checker, bool) {
 		length int // of the key, at least
 		look   func(key, value []byte)
 	}{
+		{prefixReserved, 9, c.reservation},
+		{prefixPeer, peerKeyLength, c.exchange},
 		{prefixForwarding, 9, c.forwarding},
 		{prefixUndecided, 9, c.undecidedCommand},
-		{prefixPost, 9, c.post},
+		{prefixPost, postKeyLength, c.post},
 		{prefixInode, 9, c.inode},
 		{prefixDirent, 10, c.dirent},
 		{prefixCookie, 17, c.cookie},
@@ -56,7 +60,6 @@ func checkPartition(keys Keys) (*checker, bool) {
 		{prefixDropped, 9, c.drop},
 		{prefixBlock, 17, c.block},
 		{prefixLock, lockKeyLength, c.fileLock},
-		{prefixReserved, 9, c.reservation},
 	} {
 		for key, value := range keys.Scan([]byte{pass.prefix}, []byte{pass.prefix + 1}) {
 			if len(key) < pass.length {
@@ -89,6 +92,8 @@ type checker struct {
 	inodes      map[posix.Ino]*checked
 	forwardings map[posix.Ino]uint16
 	undecided   map[posix.Ino]bool // undecided commands are about it
+	reserved    map[uint64]uint64  // bits of the reserved numbers, by the first of each key
+	posted      map[uint16]uint64  // numbers of the newest posts
 	lockChecks
 	blockChecks
 	problems []string
@@ -106,6 +111,9 @@ func (c *checker) inode(key, value []byte) {
 	}
 	if n.Ino.Partition() == c.partition && (n.Ino.Counter() == 0 || n.Ino.Counter() > c.state.last) {
 		c.report("inode %d was never made: the newest of partition %d is %d", n.Ino, c.partition, c.state.last)
+	}
+	if c.isReserved(n.Ino) {
+		c.report("number %d is reserved and in use", n.Ino)
 	}
 	if at, forwarded := c.forwardings[n.Ino]; forwarded {
 		c.report("inode %d is here and forwarded to partition %d", n.Ino, at)
@@ -142,7 +150,7 @@ func (c *checker) dirent(key, value []byte) {
 // isElsewhere reports whether an inode that is not here may be in another partition.
 func (c *checker) isElsewhere(ino posix.Ino) bool {
 	_, forwarded := c.forwardings[ino]
-	return forwarded || ino.Partition() != c.partition
+	return forwarded || ino.Partition() != c.partition || c.isReserved(ino)
 }
 
 func (c *checker) forwarding(key, value []byte) {
@@ -151,24 +159,27 @@ func (c *checker) forwarding(key, value []byte) {
 	if err != nil || ino.Partition() != c.partition || at == c.partition || isRoot(ino) {
 		c.report("forwarding of %d to partition %d (%v)", ino, at, err)
 	}
+	if c.isReserved(ino) {
+		c.report("number %d is reserved and in use, in partition %d", ino, at)
+	}
 	c.forwardings[ino] = at
 }
 
 func (c *checker) undecidedCommand(key, value []byte) {
-	u, err := decodeUndecided(value)
+	u, err := decodeUndecided(uint64(inoOf(key)), value)
 	if err != nil {
 		c.report("undecided command %d: %v", inoOf(key), err)
 		return
 	}
-	for _, ino := range u.names {
+	for _, ino := range u.command.names() {
 		c.undecided[ino] = true
 	}
 }
 
 func (c *checker) post(key, value []byte) {
-	number := uint64(inoOf(key))
-	if _, err := decodePost(number, value); err != nil || number > c.state.posted {
-		c.report("post %d, of %d: %v", number, c.state.posted, err)
+	to := partitionOf(key)
+	if p, err := decodePost(key, value); err != nil || p.Number > c.posted[to] {
+		c.report("post %d to partition %d, of %d: %v", p.Number, to, c.posted[to], err)
 	}
 }
 
@@ -283,13 +294,13 @@ func (c *checker) links(n *checked) {
 	if n.Nlink > 0 && !isRoot(n.Ino) && c.inodes[n.parent] != nil {
 		names = 1
 	}
-	if n.links != names && n.by == "" { // one just made may still be refused, with its directory
+	if n.links != names {
 		c.report("directory %d: %d entries name it", n.Ino, n.links)
 	}
 	if n.Size != n.entries || n.Nlink == 0 && n.entries > 0 {
 		c.report("directory %d says %d entries with %d links: %d are there", n.Ino, n.Size, n.Nlink, n.entries)
 	}
-	if n.Nlink > 0 && n.by == "" && !c.rooted(n) {
+	if n.Nlink > 0 && !c.rooted(n) {
 		c.report("directory %d is not below the root", n.Ino)
 	}
 }

@@ -27,7 +27,8 @@ func CheckAll(stores []Keys) []string {
 		orphans:   map[posix.Ino]bool{},
 		gone:      map[posix.Ino]bool{},
 		released:  map[posix.Ino]bool{},
-		unmade:    map[posix.Ino]bool{},
+		promised:  map[posix.Ino]bool{},
+		pooled:    map[posix.Ino]int{},
 		forsaken:  map[posix.BlockID]bool{},
 	}
 	if c.states(); len(c.problems) > 0 {
@@ -40,12 +41,12 @@ func CheckAll(stores []Keys) []string {
 	for p := range stores {
 		c.readForwardings(p)
 		c.readOrphans(p)
+		c.readPools(p)
 	}
 	for p := range stores {
 		c.readEntries(p)
 	}
 	inos := slices.Sorted(maps.Keys(c.inodes))
-	inos = slices.DeleteFunc(inos, func(ino posix.Ino) bool { return c.unmade[ino] && c.inodes[ino].links == 0 })
 	for _, ino := range inos {
 		c.home(c.inodes[ino])
 		c.links(c.inodes[ino])
@@ -96,7 +97,8 @@ type forestChecker struct {
 	orphans   map[posix.Ino]bool     // those that their homes know
 	gone      map[posix.Ino]bool     // on the way home: has no name any more
 	released  map[posix.Ino]bool     // on the way from home: nobody holds it
-	unmade    map[posix.Ino]bool     // is to be unmade, or was not made by a message that came again
+	promised  map[posix.Ino]bool     // is to be made
+	pooled    map[posix.Ino]int      // in the pool of this partition
 	forsaken  map[posix.BlockID]bool // on the way home: nothing holds it any more
 	problems  []string
 }
@@ -152,10 +154,10 @@ func (c *forestChecker) readInodes(p int) {
 
 // readPosts notes which inodes are in the course of being given up.
 func (c *forestChecker) readPosts(p int) {
-	for key, value := range c.kind(p, prefixPost, 9) {
-		post, err := decodePost(uint64(inoOf(key)), value)
+	for key, value := range c.kind(p, prefixPost, postKeyLength) {
+		post, err := decodePost(key, value)
 		if err != nil {
-			c.report("post %d of partition %d does not decode: %v", inoOf(key), p, err)
+			c.report("post %d of partition %d to partition %d does not decode: %v", post.Number, p, partitionOf(key), err)
 			continue
 		}
 		switch post.Command.Op {
@@ -163,13 +165,42 @@ func (c *forestChecker) readPosts(p int) {
 			c.gone[post.Command.Child] = true
 		case OpReleased:
 			c.released[post.Command.Child] = true
-		case OpUnmake:
-			c.unmade[post.Command.Child] = true
+		case OpMake:
+			c.promised[post.Command.Child] = true
 		case OpDropped:
 			for _, b := range post.Command.Blocks {
 				c.forsaken[b.ID] = true
 			}
 		}
+	}
+}
+
+// readPools checks that the numbers that a partition may use are reserved for it alone.
+func (c *forestChecker) readPools(p int) {
+	for key, value := range c.kind(p, prefixPeer, peerKeyLength) {
+		exchange, err := decodePeer(value)
+		of := int(partitionOf(key))
+		if err != nil || of >= len(c.stores) {
+			continue
+		}
+		for _, s := range exchange.pool {
+			for i := range min(s.count, poolChunk) {
+				c.pool(p, s.first+posix.Ino(i))
+			}
+		}
+	}
+}
+
+// pool checks one number that partition p may use.
+func (c *forestChecker) pool(p int, ino posix.Ino) {
+	if other, ok := c.pooled[ino]; ok {
+		c.report("number %d is in the pools of partition %d and of partition %d", ino, other, p)
+		return
+	}
+	c.pooled[ino] = p
+	left, err := decodeReservations(c.stores[ino.Partition()].Get(reservationKey(ino.Counter())))
+	if err != nil || left&(1<<(ino.Counter()%perReservation)) == 0 {
+		c.report("number %d is in the pool of partition %d: its own partition has not reserved it", ino, p)
 	}
 }
 
@@ -215,6 +246,9 @@ func (c *forestChecker) readEntries(p int) {
 			continue
 		}
 		n := c.inodes[e.ino]
+		if n == nil && c.promised[e.ino] {
+			continue
+		}
 		if n == nil {
 			c.report("entry %q of directory %d in partition %d names inode %d, which is nowhere", name, dir, p, e.ino)
 			continue

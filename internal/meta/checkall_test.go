@@ -92,19 +92,6 @@ func TestCheckAllOfSoundPartitions(t *testing.T) {
 	require.Empty(t, f.check())
 }
 
-// An inode without a name is sound as long as somebody is about to unmake it.
-func TestCheckAllOfWhatIsToBeUnmade(t *testing.T) {
-	f := sound(t)
-	for kind, nlink := range map[posix.Mode]uint32{posix.TypeDir: 2, posix.TypeRegular: 1} {
-		ino := posix.MakeIno(2, 50)
-		f.put(2, ino, kind, nlink, posix.MakeIno(0, 50))
-		f[0].Disown(&Command{Child: ino, Target: 2}, nil)
-		require.Empty(t, f.check())
-		f[0].Posted(f[0].state.posted)
-		require.NotEmpty(t, f.check())
-	}
-}
-
 // A partition that is another one's, or none, is told alone.
 func TestCheckAllOfOthersStores(t *testing.T) {
 	f := sound(t)
@@ -293,6 +280,18 @@ func TestCheckAllFindsContradictions(t *testing.T) {
 			func(f *forest) { f[1].setBlock(posix.MakeBlockID(7, 1, 1), blockRecord{number: 1}) },
 			[]string{"block 00070000000000010000000000000001 is held in partition 1: its home, partition 7, says: nothing"},
 		},
+		"number in two pools": {
+			func(f *forest) {
+				pool := []span{{f[1].reserveNumbers(1), 1}}
+				f[0].setPeer(1, &peer{pool: pool})
+				f[2].setPeer(1, &peer{pool: pool})
+			},
+			[]string{"number 281474976710757 is in the pools of partition 0 and of partition 2"},
+		},
+		"number that is not reserved": {
+			func(f *forest) { f[0].setPeer(1, &peer{pool: []span{{posix.MakeIno(1, 50), 1}}}) },
+			[]string{"number 281474976710706 is in the pool of partition 0: its own partition has not reserved it"},
+		},
 		"said to be dropped": {
 			func(f *forest) { f[1].post(0, &Command{Op: OpDropped, Blocks: []Block{{ID: held}}}) },
 			[]string{"block " + held.String() + " is held in partition [1], but a post says that it was dropped"},
@@ -315,9 +314,9 @@ func TestCheckAllOfWhatIsUnderWay(t *testing.T) {
 	f = sound(t)
 	f[0].Reap(orphan0, 77)
 	require.Empty(t, f.check(), "home has told")
-	f[0].keys.Delete(postKey(1))
+	f[0].keys.Delete(postKey(1, f[0].peer(1).posted))
 	require.Len(t, f.check(), 2, "nobody tells")
-	f[1].Apply(&Command{Op: OpReleased, Child: orphan0}, 9)
+	f[1].ExecutePosts(0, 1, []Command{{Op: OpReleased, Child: orphan0}}, 9, 9)
 	require.Empty(t, f.check())
 }
 
@@ -335,7 +334,7 @@ func TestCheckAllOfADroppedBlock(t *testing.T) {
 	require.Empty(t, f.check(), "home knows, the post is still there")
 	f[0].collected(&names)
 	require.Empty(t, f.check(), "home has collected it")
-	f[1].keys.Delete(postKey(f[1].state.posted))
+	f[1].keys.Delete(postKey(0, f[1].peer(0).posted))
 	require.Empty(t, f.check())
 }
 
@@ -343,9 +342,9 @@ func TestUndecided(t *testing.T) {
 	f := sound(t)
 	require.Zero(t, Undecided(f[0].keys))
 	c := Command{Op: OpMove, Child: moved0, Target: 0}
-	vote := f[0].Prepare(5, &c, []uint16{0, 1})
+	vote := f[0].Prepare(5, &c, []uint16{0, 1}).Encoded
 	require.Equal(t, 1, Undecided(f[0].keys))
-	f[0].Decide(5, [][]byte{vote, f[1].Prepare(5, &c, []uint16{0, 1})}, 9)
+	f[0].Decide(5, [][]byte{vote, f[1].Prepare(5, &c, []uint16{0, 1}).Encoded}, 9)
 	require.Zero(t, Undecided(f[0].keys))
 	require.Equal(t, 1, Undecided(f[1].keys))
 }

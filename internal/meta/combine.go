@@ -11,8 +11,6 @@ type outcome struct {
 	code   posix.Code
 	scene  *scene
 	time   posix.Time
-	fresh  inode     // that Mknod makes
-	opened bool      // what Mknod would make is there already
 	moving *exported // the inode that goes to Target
 	task   bool      // what is below the directory moved is to follow to Target
 }
@@ -27,12 +25,33 @@ func combine(c *Command, votes []vote) outcome {
 		return o
 	}
 	if !o.scene.coherent() {
-		o.code = posix.EREMOTE
+		o.code = heed(posix.EREMOTE, votes)
 		return o
 	}
+	o.decide(c, votes)
+	o.code = heed(o.code, votes)
+	return o
+}
+
+// heed makes sure that what a party refuses alone is refused. That this is so without it follows from the checks in alone.go, if the votes
+// are true.
+func heed(code posix.Code, votes []vote) posix.Code {
+	for i := range votes {
+		switch {
+		case code != posix.OK && code != posix.EREMOTE:
+			return code
+		case votes[i].code == posix.EHELD:
+			return posix.EHELD
+		case votes[i].code != posix.OK:
+			code = posix.EREMOTE
+		}
+	}
+	return code
+}
+
+// decide gives o the code of c, and what is to be done.
+func (o *outcome) decide(c *Command, votes []vote) {
 	switch c.Op {
-	case OpMknod:
-		o.code = o.mknod(c, votes)
 	case OpLink:
 		o.code = o.scene.checkLink(c)
 	case OpUnlink, OpRmdir:
@@ -46,7 +65,6 @@ func combine(c *Command, votes []vote) outcome {
 	default:
 		o.code = posix.EINVAL
 	}
-	return o
 }
 
 // coherent reports whether names and inodes are of the same types. If not, somebody does not tell the truth.
@@ -64,25 +82,6 @@ func voteOf(votes []vote, partition uint16) *vote {
 		}
 	}
 	return nil
-}
-
-func (o *outcome) mknod(c *Command, votes []vote) posix.Code {
-	timed := *c
-	timed.Time = o.time
-	var code posix.Code
-	if o.fresh, code = o.scene.checkMknod(&timed); code != posix.OK {
-		return code
-	}
-	if o.scene.source.ino != 0 {
-		o.opened = true
-		return posix.OK
-	}
-	target := voteOf(votes, c.Target)
-	if target == nil || o.scene.place != c.Target || target.fresh.Partition() != c.Target || target.fresh.Counter() < 2 {
-		return posix.EREMOTE
-	}
-	o.fresh.Ino = target.fresh
-	return posix.OK
 }
 
 func (o *outcome) rename(c *Command, votes []vote) posix.Code {
@@ -119,17 +118,11 @@ func (o *outcome) take(c *Command, votes []vote) posix.Code {
 }
 
 func (o *outcome) move(c *Command, votes []vote) posix.Code {
-	parties, n := partiesOf(votes), &o.scene.moved
-	switch {
-	case isRoot(c.Child):
-		return posix.EBUSY
-	case n.code != posix.OK:
-		return n.code
-	case n.Nlink == 0:
-		return posix.ENOENT
-	case n.at == c.Target:
-		return posix.OK
-	case !n.mayMove(c, parties):
+	n := &o.scene.moved
+	if code := o.scene.checkMove(c); code != posix.OK || n.at == c.Target {
+		return code
+	}
+	if !n.mayMove(c, partiesOf(votes)) {
 		return posix.EREMOTE
 	}
 	code := o.take(c, votes)
@@ -140,16 +133,33 @@ func (o *outcome) move(c *Command, votes []vote) posix.Code {
 }
 
 func (o *outcome) place(c *Command, votes []vote) posix.Code {
+	code := o.scene.checkPlace(c)
+	if voteOf(votes, tablePartition) == nil && code != posix.EINVAL {
+		return posix.EREMOTE
+	}
+	return code
+}
+
+func (s *scene) checkMove(c *Command) posix.Code {
+	switch {
+	case isRoot(c.Child):
+		return posix.EBUSY
+	case s.moved.code != posix.OK:
+		return s.moved.code
+	case s.moved.Nlink == 0:
+		return posix.ENOENT
+	}
+	return posix.OK
+}
+
+func (s *scene) checkPlace(c *Command) posix.Code {
 	if _, code := c.wantedRule(); code != posix.OK {
 		return code
 	}
-	if voteOf(votes, tablePartition) == nil {
-		return posix.EREMOTE
-	}
-	if code := o.scene.from.directory("."); code != posix.OK {
+	if code := s.from.directory("."); code != posix.OK {
 		return code
 	}
-	return c.owns(&o.scene.from.Attr)
+	return c.owns(&s.from.Attr)
 }
 
 func partiesOf(votes []vote) []uint16 {

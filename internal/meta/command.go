@@ -9,7 +9,7 @@ type Op uint8
 
 // Updates, which are multicast.
 const (
-	OpMknod       Op = 1 + iota // Ino=parent Name Mode Rdev -> Attr; also mkdir and symlink (Data=target) by the type in Mode; Flags: Exclusive for regular files. Child Target Set Attr: see made.go
+	OpMknod       Op = 1 + iota // Ino=parent Name Mode Rdev -> Attr; also mkdir and symlink (Data=target) by the type in Mode; Flags: Exclusive for regular files; in another partition if the rule of the parent says so: see pool.go
 	OpLink                      // Ino NewParent NewName -> Attr
 	OpUnlink                    // Ino=parent Name -> Attr of what was unlinked (Nlink after)
 	OpRmdir                     // Ino=parent Name -> Attr of what was removed
@@ -25,10 +25,11 @@ const (
 	OpLock                      // Ino Offset Length (0: to the end) Owner PID Flags: LockWrite, LockUnlock, LockFlock -> EAGAIN if others hold it; goes to the home of the inode
 	OpGone                      // Child Target: to the home of an inode: it has no name any more, at Target (Outbox)
 	OpReleased                  // Child: to where an inode is: nobody holds it open (Outbox)
-	OpReserve                   // Length numbers for inodes to be made here, at most MaxReserve -> Number=the first; with Child those from there on are given back
-	OpUnmake                    // Child Data=the message that made it: its name was refused (Outbox)
+	OpNumbers                   // Length: asks for numbers for inodes to be made there (Outbox)
+	OpMake                      // Child Data=an encoded inode: it has got a name where this is from (Outbox)
 	OpDropped                   // Blocks (without lengths): to their home: nothing holds them any more, where they were held (Outbox)
 	OpCollected                 // Blocks (without lengths), which were in the queue of dropped blocks: their copies are deleted -> Number=of how many this was new
+	OpGranted                   // Child Length: numbers from Child on, of the partition that posts, are for the receiver to use (Outbox)
 	opUpdateEnd
 )
 
@@ -58,7 +59,11 @@ func (op Op) IsUpdate() bool { return op >= OpMknod && op < opUpdateEnd }
 
 // IsPost reports whether only partitions say op to each other (Outbox).
 func (op Op) IsPost() bool {
-	return op == OpGone || op == OpReleased || op == OpUnmake || op == OpDropped
+	switch op {
+	case OpGone, OpReleased, OpDropped, OpNumbers, OpGranted, OpMake:
+		return true
+	}
+	return false
 }
 
 // IsQuery reports whether op only reads.
@@ -123,16 +128,17 @@ type Command struct {
 
 	// Of commands over several partitions: what the client has found. An operation that finds it otherwise
 	// gives EREMOTE and changes nothing.
-	Child    posix.Ino   // what Name names; of Link and Move the inode itself; of Mknod the number to be used. 0: in one partition only
+	Child    posix.Ino   // what Name names; of Link and Move the inode itself. 0: in one partition only
 	NewChild posix.Ino   // what NewName names, 0 if nothing does
-	Target   uint16      // partition in which a new inode is made, or to which one moves
+	Target   uint16      // partition to which an inode moves
 	Chain    []posix.Ino // Rename of a directory: NewParent, and each directory above it whose child on the way is in another partition
 	Back     []posix.Ino // the same from Ino, when NewName is a directory that is exchanged
 
 	Owner   uint64 // of Lock: tells the owners of a session apart
 	PID     uint32 // of Lock: shown to who asks
 	Session uint64 // of the client that asks: set by the replica, not part of the encoding, like
-	Horizon uint64 // below which all counters of blocks of the session are decided
+	Horizon uint64 // below which all counters of blocks of the session are decided, and
+	Client  string // its name, as it was proved; empty: the cluster's own
 	// Authority says for whom the client may speak; nil: for everybody, root included. It is set by the replica, too.
 	Authority *posix.Authority
 }

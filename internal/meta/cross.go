@@ -2,66 +2,127 @@ package meta
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 
 	"github.com/globalfs/globalfs/internal/posix"
-	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A command over several partitions is executed in two steps. Prepare looks at what of it is here, holds that, and
-// votes. Decide has the votes of all, sees the same scene as all, and does what is to be done here. In between
-// all other commands go on.
+// A command over several partitions is executed in two steps. Prepare looks at the part of its scene that is
+// here, holds it, and votes. Decide has the votes of all parties, sees the same scene as all, and executes
+// the part of this partition. In between all other commands go on.
+//
+// A party that must refuse by its own state (alone.go) holds nothing: a client holds nothing that it may not
+// change. A party where the command meets a hold gives no vote on the state, and holds nothing either: that
+// state may be about to change. A command can wait for the end of such holds (Await). It holds nothing then,
+// but Conflicts names it to others, unless it would be refused.
 
-// undecided is a command between Prepare and Decide, as stored.
-type undecided struct {
-	command []byte
-	parties []uint16
-	vote    []byte
-	holds   []hold
-	names   []posix.Ino // inodes that the command is about
+// Vote is the answer of one party to a command over several partitions.
+type Vote struct {
+	Encoded []byte // for Decide, at all parties
 
-	authority *posix.Authority // of the command; not among what is stored if it is nil
+	// Code is OK if this party votes for the command, and has the holds for it. Otherwise it holds nothing,
+	// and the command will be refused: EHELD if another command or the bound of this client is in the way,
+	// EREMOTE if the client has a wrong picture of this partition, or an error of the command.
+	Code posix.Code
+	// Final says that the command is refused with Code. Otherwise the votes of all parties determine the code
+	// of the refusal.
+	Final bool
 }
 
-func undecidedKey(number uint64) []byte { return numberKey(prefixUndecided, number) }
+// ReadVote gives the vote that another party has encoded.
+func ReadVote(encoded []byte) (Vote, error) {
+	v, err := decodeVote(encoded)
+	if err != nil {
+		return Vote{}, err
+	}
+	return Vote{Encoded: encoded, Code: v.code, Final: v.final}, nil
+}
 
-// Prepare looks at what this partition has to say of a command over several, keeps others
-// from changing it until Decide, and gives its vote. number tells the undecided commands of this partition apart.
-func (m *Machine) Prepare(number uint64, c *Command, parties []uint16) (encoded []byte) {
-	if u := m.undecided[number]; u != nil {
-		return u.vote
+// Conflicting has the numbers of commands whose holds or wishes are incompatible with those of another one,
+// sorted.
+type Conflicting struct {
+	Holders []uint64
+	Waiters []uint64
+}
+
+// Prepare gives the vote of this partition on a command of several, and holds the state behind it until
+// Decide or Abort. number identifies the undecided commands of this partition. A known number gives the same
+// vote again; one that waits stops waiting.
+func (m *Machine) Prepare(number uint64, c *Command, parties []uint16) Vote {
+	if u := m.undecided.commands[number]; u != nil {
+		if !u.waits {
+			return u.vote
+		}
+		m.release(u)
 	}
 	v, wanted := m.ballot(c, parties)
-	if !slices.Contains(parties, m.cfg.Partition) || slices.ContainsFunc(wanted, m.holds.meets) {
-		v, wanted = m.refusal(c), nil
+	switch {
+	case m.undecided.held(wanted), v.code == posix.OK && m.undecided.full(c.Client):
+		v, wanted = m.refusal(c, posix.EHELD), nil
+	case v.code != posix.OK:
+		wanted = nil
 	}
-	if c.Op == OpMknod && !v.refused && c.Target == m.cfg.Partition {
-		v.fresh = m.freshNumber()
-	}
-	u := &undecided{command: c.Append(nil), parties: slices.Clone(parties), vote: v.encode(), holds: wanted, names: c.names(), authority: c.Authority}
-	m.keys.Set(undecidedKey(number), u.encode())
-	m.hold(number, u)
-	m.saveState()
+	u := newUndecided(number, c, parties)
+	u.holds = wanted
+	u.voted(v.encode())
+	m.keep(u)
 	return u.vote
 }
 
-// Decide executes a prepared command if the votes of all parties, this one's included, allow it. All parties come to the
-// same end and give the same code.
+// Await has a command wait until Prepare or Abort. It holds nothing, but Conflicts names it to others. It
+// reports whether the client may have one more command here; if not, nothing is stored. A number that is
+// known is left as it is.
+func (m *Machine) Await(number uint64, c *Command, parties []uint16) bool {
+	switch {
+	case m.undecided.commands[number] != nil:
+		return true
+	case m.undecided.full(c.Client):
+		return false
+	}
+	u := newUndecided(number, c, parties)
+	u.waits = true
+	if v, wanted := m.ballot(c, parties); v.code == posix.OK {
+		u.holds = wanted
+	}
+	m.keep(u)
+	return true
+}
+
+// Conflicts gives the commands whose holds, or wishes, are incompatible with the holds of c here. number is
+// that of c, which is left out. A command that this party would refuse alone has no wishes, but its refusal
+// must wait for the holders.
+func (m *Machine) Conflicts(number uint64, c *Command, parties []uint16) (with Conflicting) {
+	v, wanted := m.ballot(c, parties)
+	for i := range wanted {
+		m.undecided.meets(&wanted[i], func(u *undecided) bool {
+			switch {
+			case u.number == number || u.waits && v.code != posix.OK:
+			case u.waits:
+				with.Waiters = append(with.Waiters, u.number)
+			default:
+				with.Holders = append(with.Holders, u.number)
+			}
+			return true
+		})
+	}
+	for _, numbers := range []*[]uint64{&with.Holders, &with.Waiters} {
+		slices.Sort(*numbers)
+		*numbers = slices.Compact(*numbers)
+	}
+	return with
+}
+
+// Decide executes a prepared command if the votes of all parties, this one's included, allow it. All parties
+// come to the same end and give the same code. It is OK only if all votes are for the command.
 func (m *Machine) Decide(number uint64, votes [][]byte, counter uint64) Result {
-	u := m.undecided[number]
-	if u == nil {
+	u := m.undecided.commands[number]
+	if u == nil || u.waits {
 		return failed(posix.EREMOTE)
 	}
-	for _, h := range u.holds {
-		m.holds.add(h, -1)
-	}
-	delete(m.undecided, number)
-	m.keys.Delete(undecidedKey(number))
-	c, err := DecodeCommand(u.command)
-	c.Authority = u.authority
+	m.release(u)
+	c := u.command
 	decoded, complete := decodeVotes(votes, u.parties)
-	if err != nil || !complete || !slices.ContainsFunc(votes, func(v []byte) bool { return bytes.Equal(v, u.vote) }) {
+	if c.Op == 0 || !complete || !slices.ContainsFunc(votes, func(v []byte) bool { return bytes.Equal(v, u.vote.Encoded) }) {
 		return failed(posix.EREMOTE)
 	}
 	o := combine(&c, decoded)
@@ -73,80 +134,51 @@ func (m *Machine) Decide(number uint64, votes [][]byte, counter uint64) Result {
 	return r
 }
 
-// names gives the inodes that c is about.
-func (c *Command) names() []posix.Ino {
-	k := c.cast()
-	return []posix.Ino{k.from, k.to, k.moved, k.replaced}
-}
-
-func (m *Machine) hold(number uint64, u *undecided) {
-	m.undecided[number] = u
-	for _, h := range u.holds {
-		m.holds.add(h, 1)
+// Abort forgets a command that is prepared or waits. Nothing comes of it. A number that is not known is none.
+func (m *Machine) Abort(number uint64) {
+	if u := m.undecided.commands[number]; u != nil {
+		m.release(u)
 	}
 }
 
-// speaks reports whether an undecided command is about ino.
-func (m *Machine) speaks(ino posix.Ino) bool {
-	for _, u := range m.undecided {
-		if slices.Contains(u.names, ino) {
-			return true
-		}
+// Undecided gives the numbers of the commands that are prepared and neither decided nor aborted, in their
+// order.
+func (m *Machine) Undecided() []uint64 { return m.undecided.numbers(false) }
+
+// Waiting gives the numbers of the commands that wait, in their order.
+func (m *Machine) Waiting() []uint64 { return m.undecided.numbers(true) }
+
+// Given gives the vote on a command that is prepared.
+func (m *Machine) Given(number uint64) (Vote, bool) {
+	u := m.undecided.commands[number]
+	if u == nil || u.waits {
+		return Vote{}, false
 	}
-	return false
+	return u.vote, true
 }
 
-func (u *undecided) encode() []byte {
-	b := varint.AppendBytes(nil, u.command)
-	b = varint.AppendUint(b, uint64(len(u.parties)))
-	for _, p := range u.parties {
-		b = varint.AppendUint(b, p)
+// Awaiting gives a command that waits, with its parties. It is as Await was given it, except for its session.
+func (m *Machine) Awaiting(number uint64) (c Command, parties []uint16, waits bool) {
+	u := m.undecided.commands[number]
+	if u == nil || !u.waits {
+		return Command{}, nil, false
 	}
-	b = varint.AppendBytes(b, u.vote)
-	b = varint.AppendUint(b, uint64(len(u.holds)))
-	for _, h := range u.holds {
-		b = varint.AppendUint(b, uint8(h.kind))
-		b = varint.AppendUint(b, h.ino)
-		b = varint.AppendBytes(b, h.name)
-	}
-	if u.authority != nil {
-		b = AppendAuthority(b, u.authority)
-	}
-	return b
+	return u.command, slices.Clone(u.parties), true
 }
 
-// decodeUndecided reads a stored command; its slices do not alias b.
-func decodeUndecided(b []byte) (*undecided, error) {
-	r := varint.NewReader(bytes.Clone(b))
-	u := &undecided{command: r.Bytes()}
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		u.parties = append(u.parties, r.Uint16())
-	}
-	u.vote = r.Bytes()
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		u.holds = append(u.holds, hold{kind: holdKind(r.Uint8()), ino: posix.Ino(r.Uint64()), name: r.String()})
-	}
-	if r.Len() > 0 {
-		u.authority = ReadAuthority(r)
-	}
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	if c, err := DecodeCommand(u.command); err == nil {
-		u.names = c.names() // of what is no command nothing will come
-	}
-	return u, nil
+func newUndecided(number uint64, c *Command, parties []uint16) *undecided {
+	u := &undecided{number: number, command: readCommand(c.Append(nil)), parties: slices.Clone(parties)}
+	u.command.Authority, u.command.Client = c.Authority, c.Client
+	return u
 }
 
-// loadUndecided holds again what was held when the keys were stored.
-func (m *Machine) loadUndecided() error {
-	for key, value := range m.keys.Scan([]byte{prefixUndecided}, []byte{prefixUndecided + 1}) {
-		number := uint64(inoOf(key))
-		u, err := decodeUndecided(value)
-		if err != nil {
-			return fmt.Errorf("stored undecided command %d: %w", number, err)
-		}
-		m.hold(number, u)
+// voted notes the vote on a command, and the state that the command will change.
+func (u *undecided) voted(encoded []byte) {
+	v, err := decodeVote(encoded)
+	if u.vote = (Vote{Encoded: encoded, Code: v.code, Final: v.final}); err != nil {
+		u.vote.Code = posix.EREMOTE
 	}
-	return nil
+	if u.vote.Code == posix.OK {
+		u.touches = touchedBy(&u.command)
+	}
 }

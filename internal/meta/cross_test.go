@@ -112,7 +112,7 @@ func (f *tree) begin(c meta.Command, parties ...uint16) *undecided {
 
 func (u *undecided) prepare(parties ...uint16) *undecided {
 	for _, p := range parties {
-		u.votes = append(u.votes, u.f.machines[p].Prepare(u.number, u.command, u.parties))
+		u.votes = append(u.votes, u.f.machines[p].Prepare(u.number, u.command, u.parties).Encoded)
 	}
 	return u
 }
@@ -148,19 +148,47 @@ func (f *tree) mustCross(c meta.Command, parties ...uint16) posix.Attr {
 
 // mail delivers all posts, each of them twice.
 func (f *tree) mail() {
+	f.t.Helper()
 	for moved := true; moved; {
 		moved = false
-		for p, m := range f.machines {
-			for _, post := range m.Outbox(9) {
-				moved = true
-				for range 2 {
-					f.at(p, post.Command)
-					f.at(int(post.To), post.Command)
-				}
-				m.Posted(post.Number)
+		for p := range f.machines {
+			for _, to := range f.machines[p].Destinations() {
+				moved = f.mailTo(p, to) || moved
 			}
 		}
 	}
+}
+
+// mailTo delivers the posts of p to one partition.
+func (f *tree) mailTo(p int, to uint16) bool {
+	f.t.Helper()
+	posts := f.posts(p, to)
+	if int(to) >= len(f.machines) || len(posts) == 0 {
+		return false
+	}
+	first, last := posts[0].Number, posts[len(posts)-1].Number
+	commands := make([]meta.Command, len(posts))
+	for i := range posts {
+		commands[i] = posts[i].Command
+	}
+	f.counter++
+	require.Less(f.t, f.machines[to].ExecutePosts(uint16(p), first+1, commands[1:], 5, f.counter), first, "with a gap")
+	for range 2 {
+		require.Equal(f.t, last, f.machines[to].ExecutePosts(uint16(p), first, commands, posix.Time(f.counter), f.counter))
+	}
+	f.machines[p].Posted(to, last)
+	return true
+}
+
+// posts gives the posts of p to another partition.
+func (f *tree) posts(p int, to uint16) []meta.Post { return f.machines[p].Outbox(to, 9) }
+
+// told gives all posts of p that are not about numbers.
+func (f *tree) told(p int) (all []meta.Post) {
+	for _, to := range f.machines[p].Destinations() {
+		all = append(all, f.posts(p, to)...)
+	}
+	return slices.DeleteFunc(all, func(x meta.Post) bool { return x.Command.Op == meta.OpNumbers || x.Command.Op == meta.OpGranted })
 }
 
 // spread gives dir in partition p a rule that sends all children to target.
@@ -178,7 +206,11 @@ func (f *tree) spread(p int, dir posix.Ino, target uint16) {
 func (f *tree) away(p int, dir posix.Ino, name string, mode posix.Mode, target uint16) posix.Ino {
 	f.t.Helper()
 	f.spread(p, dir, target)
-	return f.mustCross(meta.Command{Op: meta.OpMknod, Ino: dir, Name: name, Mode: mode, Flags: meta.Exclusive, Target: target}, uint16(p), target).Ino
+	f.mail()
+	ino := f.make(p, dir, name, mode)
+	require.Equal(f.t, target, ino.Partition())
+	f.mail()
+	return ino
 }
 
 func (f *tree) stat(p int, ino posix.Ino) posix.Attr {
@@ -195,52 +227,15 @@ func remote(ino posix.Ino, at uint64) meta.Result {
 	return meta.Result{Code: posix.EREMOTE, Attr: posix.Attr{Ino: ino}, Number: at}
 }
 
-func TestMknodElsewhere(t *testing.T) {
-	f := newTree(t, 3)
-	dir := f.make(1, root(1), "dir", dirMode|posix.SetGID)
-	f.spread(1, dir, 2)
-	mkdir := meta.Command{Op: meta.OpMknod, Ino: dir, Name: "sub", Mode: posix.TypeDir | 0o700, Flags: meta.Exclusive, Target: 2}
-	require.Equal(t, meta.Result{Code: posix.EREMOTE, Number: 2}, f.at(1, mkdir), "the rule sends it away")
-	mkdir.Target = 0
-	require.Equal(t, posix.EREMOTE, f.cross(mkdir, 1, 0).Code, "but not to 0")
-	mkdir.Target = 2
-	r := f.cross(mkdir, 1, 2)
-	sub := r.Attr.Ino
-	require.Equal(t, posix.OK, r.Code)
-	require.EqualValues(t, 2, sub.Partition())
-	require.EqualValues(t, 2, r.Number)
-	require.Equal(t, r.Attr, f.stat(2, sub))
-	require.NotZero(t, r.Attr.Mode&posix.SetGID, "of the directory, which is elsewhere")
-	require.EqualValues(t, 3, f.stat(1, dir).Nlink)
-	up := f.lookup(2, sub, "..")
-	require.Equal(t, dir, up.Attr.Ino)
-	require.EqualValues(t, 1, up.Number)
-
-	partial := posix.Attr{Ino: sub, Mode: posix.TypeDir}
-	require.Equal(t, meta.Result{Attr: partial, Number: 2}, f.lookup(1, dir, "sub"))
-	list := f.at(1, meta.Command{Op: meta.OpReadDir, Ino: dir, Length: 9}).Entries
-	require.Equal(t, []meta.Entry{{Name: "sub", Cookie: 3, Attr: partial, At: 2}}, list)
-
-	require.Equal(t, posix.EEXIST, f.cross(mkdir, 1, 2).Code)
-	require.Equal(t, posix.EEXIST, f.at(1, mkdir).Code)
-	for name, code := range map[string]posix.Code{"": posix.ENOENT, "..": posix.EEXIST, "a/b": posix.EINVAL} {
-		mkdir.Name = name
-		require.Equal(t, code, f.cross(mkdir, 1, 2).Code, name)
-	}
-	mkdir.Ino, mkdir.Name = sub, "x"
-	require.Equal(t, posix.EREMOTE, f.cross(mkdir, 1, 0).Code, "the directory is at neither")
-	f.must(1, meta.Command{Op: meta.OpMknod, Ino: root(1), Name: "file"})
-	mkdir.Ino = f.lookup(1, root(1), "file").Attr.Ino
-	require.Equal(t, posix.ENOTDIR, f.cross(mkdir, 1, 2).Code)
-}
+// held is the answer to an update that meets a hold.
+var held = meta.Result{Code: posix.EHELD}
 
 func TestOpenOfAForeignFile(t *testing.T) {
 	f := newTree(t, 2)
 	ino := f.away(0, posix.Root, "f", 0o600, 1)
 	want := meta.Result{Attr: posix.Attr{Ino: ino, Mode: posix.TypeRegular}, Number: 1}
-	open := meta.Command{Op: meta.OpMknod, Ino: posix.Root, Name: "f", Mode: 0o600, Flags: meta.Truncate, Target: 1}
+	open := meta.Command{Op: meta.OpMknod, Ino: posix.Root, Name: "f", Mode: 0o600, Flags: meta.Truncate}
 	require.Equal(t, want, f.at(0, open))
-	require.Equal(t, want, f.cross(open, 0, 1))
 }
 
 func TestLinkAndUnlinkElsewhere(t *testing.T) {
@@ -298,7 +293,7 @@ func TestRmdirElsewhere(t *testing.T) {
 	require.Equal(t, file, f.must(1, meta.Command{Op: meta.OpUnlink, Ino: dir, Name: "f"}).Ino)
 	require.Equal(t, remote(dir, 1), f.at(0, meta.Command{Op: meta.OpRmdir, Ino: posix.Root, Name: "d"}))
 	u := f.begin(rmdir, 0, 1).prepare(1)
-	require.Equal(t, remote(dir, 1), f.at(1, meta.Command{Op: meta.OpMknod, Ino: dir, Name: "late"}), "it must stay empty")
+	require.Equal(t, held, f.at(1, meta.Command{Op: meta.OpMknod, Ino: dir, Name: "late"}), "it must stay empty")
 	require.EqualValues(t, 0, u.prepare(0).decide().Attr.Nlink)
 	require.EqualValues(t, 3, f.stat(0, posix.Root).Nlink, "the other partition's root is left")
 	require.Equal(t, posix.ENOENT, f.at(1, meta.Command{Op: meta.OpMknod, Ino: dir, Name: "late"}).Code)
@@ -486,7 +481,7 @@ func TestOppositeRenames(t *testing.T) {
 		first.prepare(order[1])
 		require.Equal(t, posix.OK, first.decide().Code)
 		second.prepare(order[1])
-		require.Equal(t, posix.EREMOTE, second.decide().Code)
+		require.Equal(t, posix.EHELD, second.decide().Code)
 		c := *second.command
 		c.Chain = []posix.Ino{a, b}
 		require.Equal(t, posix.EINVAL, f.cross(c, 1, 0).Code, "and now it would be a cycle")
@@ -500,29 +495,30 @@ func TestUndecidedCommandsHold(t *testing.T) {
 	file := f.make(0, a, "f", 0o600)
 	c := meta.Command{Op: meta.OpRename, Ino: a, Name: "f", NewParent: b, NewName: "g", Child: file, Target: 1}
 	u := f.begin(c, 0, 1).prepare(0, 1)
-	require.Equal(t, u.votes[0], f.machines[0].Prepare(u.number, u.command, u.parties), "a vote is given once")
+	require.Equal(t, u.votes[0], f.machines[0].Prepare(u.number, u.command, u.parties).Encoded, "a vote is given once")
 	f.restart(0)
 	f.restart(1)
-	require.Equal(t, u.votes[0], f.machines[0].Prepare(u.number, u.command, u.parties))
-	held := func(p int, ino posix.Ino, c meta.Command) {
+	require.Equal(t, u.votes[0], f.machines[0].Prepare(u.number, u.command, u.parties).Encoded)
+	held := func(p int, c meta.Command) {
 		t.Helper()
-		require.Equal(t, remote(ino, uint64(p)), f.at(p, c))
+		require.True(t, f.machines[p].Blocked(f.decoded(c)))
+		require.Equal(t, held, f.at(p, c))
 	}
-	held(0, a, meta.Command{Op: meta.OpUnlink, Ino: a, Name: "f"})
-	held(0, a, meta.Command{Op: meta.OpMknod, Ino: a, Name: "f"})
-	held(0, file, meta.Command{Op: meta.OpWrite, Ino: file, Data: []byte("x")})
-	held(0, file, meta.Command{Op: meta.OpSetAttr, Ino: file, Set: meta.SetMtimeNow})
-	held(0, file, meta.Command{Op: meta.OpSetXattr, Ino: file, Name: "user.x"})
-	held(0, file, meta.Command{Op: meta.OpLink, Ino: file, NewParent: posix.Root, NewName: "l"})
-	held(0, a, meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "a", NewParent: posix.Root, NewName: "z"})
-	held(0, a, meta.Command{Op: meta.OpRename, Ino: a, Name: "f", NewParent: posix.Root, NewName: "z"})
-	held(0, a, meta.Command{Op: meta.OpMove, Child: a, Target: 1})
-	held(1, b, meta.Command{Op: meta.OpMknod, Ino: b, Name: "g"})
-	held(1, b, meta.Command{Op: meta.OpRmdir, Ino: root(1), Name: "b"})
+	held(0, meta.Command{Op: meta.OpUnlink, Ino: a, Name: "f"})
+	held(0, meta.Command{Op: meta.OpMknod, Ino: a, Name: "f"})
+	held(0, meta.Command{Op: meta.OpWrite, Ino: file, Data: []byte("x")})
+	held(0, meta.Command{Op: meta.OpSetAttr, Ino: file, Set: meta.SetMtimeNow})
+	held(0, meta.Command{Op: meta.OpSetXattr, Ino: file, Name: "user.x"})
+	held(0, meta.Command{Op: meta.OpLink, Ino: file, NewParent: posix.Root, NewName: "l"})
+	held(0, meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "a", NewParent: posix.Root, NewName: "z"})
+	held(0, meta.Command{Op: meta.OpRename, Ino: a, Name: "f", NewParent: posix.Root, NewName: "z"})
+	held(0, meta.Command{Op: meta.OpMove, Child: a, Target: 1})
+	held(1, meta.Command{Op: meta.OpMknod, Ino: b, Name: "g"})
+	held(1, meta.Command{Op: meta.OpRmdir, Ino: root(1), Name: "b"})
 	f.make(0, a, "other", 0o600)
 	f.make(1, b, "other", 0o600)
 	require.Equal(t, file, f.lookup(0, a, "f").Attr.Ino, "reads go on")
-	require.Equal(t, posix.EREMOTE, f.cross(c, 0, 1).Code, "and others are refused")
+	require.Equal(t, posix.EHELD, f.cross(c, 0, 1).Code, "and others are refused")
 	require.Equal(t, posix.OK, u.decide().Code)
 	require.Equal(t, posix.EREMOTE, f.machines[0].Decide(u.number, u.votes, 99).Code, "only once")
 	f.must(1, meta.Command{Op: meta.OpWrite, Ino: file, Data: []byte("x")})
@@ -554,6 +550,36 @@ func TestOrphansAwayFromHome(t *testing.T) {
 	require.Equal(t, meta.Result{Number: 1}, f.at(0, meta.Command{Op: meta.OpStatFS}))
 }
 
+// A home that is neither where an inode was nor where it goes may learn that it has lost its names before it has decided the move.
+func TestHomeLearnsOfAnOrphanBeforeItsMove(t *testing.T) {
+	f := newTree(t, 3)
+	ino := f.away(1, root(1), "f", 0o600, 2)
+	move := f.begin(meta.Command{Op: meta.OpMove, Child: ino, Target: 0}, 2, 0).prepare(2, 0)
+	require.Equal(t, posix.OK, f.machines[0].Decide(move.number, move.votes, 1).Code)
+	unlink := f.begin(meta.Command{Op: meta.OpUnlink, Ino: root(1), Name: "f", Child: ino}, 1, 0).prepare(1, 0)
+	require.Equal(t, posix.OK, unlink.decide().Code)
+	f.mail()
+	require.Len(t, f.machines[2].Orphans(0, 9), 1)
+	require.Equal(t, posix.OK, f.machines[2].Decide(move.number, move.votes, 1).Code)
+
+	ino = f.away(1, root(1), "g", 0o600, 2)
+	f.mustCross(meta.Command{Op: meta.OpMove, Child: ino, Target: 1}, 1, 2)
+	move = f.begin(meta.Command{Op: meta.OpMove, Child: ino, Target: 0}, 0, 1, 2).prepare(0, 1, 2)
+	for _, p := range []int{0, 1} {
+		require.Equal(t, posix.OK, f.machines[p].Decide(move.number, move.votes, 1).Code)
+	}
+	unlink = f.begin(meta.Command{Op: meta.OpUnlink, Ino: root(1), Name: "g", Child: ino}, 1, 0).prepare(1, 0)
+	require.Equal(t, posix.OK, unlink.decide().Code)
+	f.machines[2].Reap(ino, 5)
+	f.restart(2)
+	f.mail()
+	again := f.begin(meta.Command{Op: meta.OpMove, Child: ino, Target: 2}, 2, 0)
+	require.Equal(t, posix.EHELD, f.machines[2].Prepare(again.number, again.command, again.parties).Code, "it may be on its way here or there")
+	f.machines[2].Abort(again.number)
+	require.Equal(t, posix.OK, f.machines[2].Decide(move.number, move.votes, 1).Code)
+	require.Len(t, f.machines[2].Orphans(0, 9), 2)
+}
+
 func TestMoveOfADirectory(t *testing.T) {
 	f := newTree(t, 3)
 	dir := f.make(0, posix.Root, "d", dirMode)
@@ -580,7 +606,8 @@ func TestMoveOfADirectory(t *testing.T) {
 		require.Equal(t, list[i].At, e.At)
 	}
 	require.Equal(t, meta.Result{Attr: posix.Attr{Ino: away, Mode: posix.TypeRegular}, Number: 2}, f.lookup(1, dir, "away"))
-	require.Equal(t, meta.Result{Code: posix.EREMOTE, Number: 2}, f.at(1, meta.Command{Op: meta.OpMknod, Ino: dir, Name: "new"}), "its rule came along")
+	f.mail()
+	require.EqualValues(t, 2, f.at(1, meta.Command{Op: meta.OpMknod, Ino: dir, Name: "new"}).Number, "its rule came along")
 	require.Equal(t, posix.EBUSY, f.cross(meta.Command{Op: meta.OpMove, Child: root(1), Target: 0}, 0, 1).Code)
 }
 
@@ -653,10 +680,14 @@ func TestWaysAreHeld(t *testing.T) {
 	a := f.make(0, posix.Root, "a", dirMode)
 	c := meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "a", NewParent: deep, NewName: "a", Child: a, Target: 1, Chain: []posix.Ino{deep}}
 	u := f.begin(c, 0, 1).prepare(0, 1)
-	rename := meta.Command{Op: meta.OpRename, Ino: root(1), Name: "top", NewParent: root(1), NewName: "moved"}
-	require.Equal(t, remote(top, 1), f.at(1, rename))
-	require.Equal(t, posix.EREMOTE, f.cross(meta.Command{Op: meta.OpMove, Child: top, Target: 0}, 0, 1).Code)
+	f.make(1, root(1), "other", dirMode)
+	other := f.lookup(1, root(1), "other").Attr.Ino
+	rename := meta.Command{Op: meta.OpRename, Ino: root(1), Name: "top", NewParent: other, NewName: "moved"}
+	require.Equal(t, held, f.at(1, rename))
+	require.Equal(t, posix.EHELD, f.cross(meta.Command{Op: meta.OpMove, Child: top, Target: 0}, 0, 1).Code)
 	f.make(1, top, "file", 0o600)
+	f.must(1, meta.Command{Op: meta.OpRename, Ino: root(1), Name: "top", NewParent: root(1), NewName: "renamed"})
+	rename.Name = "renamed"
 	require.Equal(t, posix.OK, u.decide().Code)
 	f.must(1, rename)
 }
@@ -679,8 +710,44 @@ func TestRenameInOnePartitionHeedsUndecidedParents(t *testing.T) {
 	second := f.begin(meta.Command{Op: meta.OpRename, Ino: root(1), Name: "b", NewParent: r, NewName: "b", Child: b, Target: 1, Chain: []posix.Ino{r, y}}, 0, 1).prepare(0, 1)
 	require.Equal(t, posix.OK, second.decide().Code)
 	alone := f.at(0, meta.Command{Op: meta.OpRename, Ino: other, Name: "y", NewParent: below, NewName: "y"})
-	require.Equal(t, posix.EREMOTE, alone.Code)
+	require.Equal(t, posix.EHELD, alone.Code)
 	f.counter++
 	require.Equal(t, posix.OK, f.machines[0].Decide(first.number, first.votes, f.counter).Code)
 	f.check()
+}
+
+// executed is the number of the last post of another partition that p has executed.
+func (f *tree) executed(p, from int) uint64 {
+	return f.machines[p].ExecutePosts(uint16(from), 1, nil, 0, 0)
+}
+
+// An entry says where its inode is, also after an exchange: home may be elsewhere, and is not asked then.
+func TestExchangeKeepsWhereInodesAre(t *testing.T) {
+	f := newTree(t, 3)
+	a, b := f.make(0, posix.Root, "a", dirMode), f.make(1, root(1), "b", dirMode)
+	dir, file := f.make(0, a, "x", dirMode), f.away(1, b, "y", 0o600, 2)
+	f.mustCross(meta.Command{Op: meta.OpMove, Child: file, Target: 1}, 1, 2)
+	f.mustCross(meta.Command{
+		Op: meta.OpRename, Flags: meta.RenameExchange, Ino: a, Name: "x", NewParent: b, NewName: "y", Child: dir, NewChild: file,
+		Target: 1, Chain: []posix.Ino{b},
+	}, 0, 1)
+	require.Equal(t, meta.Result{Attr: posix.Attr{Ino: file, Mode: posix.TypeRegular}, Number: 1}, f.lookup(0, a, "x"))
+	require.Equal(t, meta.Result{Attr: posix.Attr{Ino: dir, Mode: posix.TypeDir}, Number: 0}, f.lookup(1, b, "y"))
+}
+
+// A directory that has a rule of its own stays where it is when it is renamed: nobody is asked to move what is in it.
+func TestADirectoryWithARuleStaysWhereItIs(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		f := newTree(t, 2)
+		dir, to := f.make(0, posix.Root, "d", dirMode), f.make(1, root(1), "to", dirMode)
+		if own {
+			f.spread(0, dir, 0)
+		}
+		f.mustCross(meta.Command{Op: meta.OpRename, Ino: posix.Root, Name: "d", NewParent: to, NewName: "d", Child: dir, Target: 1, Chain: []posix.Ino{to}}, 0, 1)
+		want := uint64(1)
+		if own {
+			want = 0
+		}
+		require.Equal(t, want, f.at(0, meta.Command{Op: meta.OpTasks}).Number)
+	}
 }

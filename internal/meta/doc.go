@@ -20,7 +20,7 @@
 //   - Who writes takes the set-id bits away. A set-group-id bit is only for groups of the machine. Devices are for root.
 //   - Attributes, the targets of symlinks, rules and ways up can be seen by all who know the number of an inode. Directories on
 //     a path protect names, not numbers.
-//   - All that is about more than an inode and its names (Move, Reserve, Collected, Scan, Queue, Garbage, Rules) is refused; of tasks,
+//   - All that is about more than an inode and its names (Move, Collected, posts, Scan, Queue, Garbage, Rules) is refused; of tasks,
 //     those of own directories are shown. So a bound client cannot number an inode itself (made.go).
 //
 // All parties of a command know its Authority and see the same scene, so they decide alike. Locks are kept at the home of an
@@ -34,22 +34,23 @@
 // knows. The root directories of partitions (Birth) never move and are otherwise in the way (EBUSY).
 //
 // A command that meets an inode elsewhere gives EREMOTE with that inode; it must be multicast to all the partitions it
-// concerns (thesis section 3.5.3). Each executes it by Prepare, which gives a vote, and Decide, which has all votes. A
-// command whose inode and number of EREMOTE are its own has met what another, undecided one holds, and is to be tried
-// again later.
+// concerns (thesis section 3.5.3). Each executes it by Prepare, which gives a vote, and Decide, which has all votes (cross.go); from
+// the one to the other it holds what it depends on (hold.go). A command that meets such a hold changes nothing, gives EHELD, and is to
+// be tried again later.
 //
-// Something new in another partition than its directory can do without votes: Enter and Make (made.go).
+// Something new in another partition than its directory is an update of the directory's partition alone, which has numbers of the other one
+// in a pool; a post has the inode made there (pool.go). Until then queries and updates of it give EHELD there.
 //
 // A block stays where it was written when its file moves, and in the care of that partition (block.go, queue.go).
 //
-// The last name of an inode away from home is told to its home by a post (Outbox), since there is known who holds
+// The last name of an inode away from home is told to its home by a post (outbox.go), since there is known who holds
 // it open; another post tells back when nobody does.
 //
 // # Keys
 //
 // Numbers in keys are big endian and of 8 bytes; values are varints (package varint) unless said.
 //
-//	0x01                  format, partition, newest inode, inodes, bytes, newest post; of the blocks of this home those in
+//	0x01                  format, partition, newest inode, inodes, bytes; of the blocks of this home those in
 //	                      use and their bytes; blocks in the queue, bytes of those of this home; the newest place and its time
 //	0x02 ino              inode (inode.go)
 //	0x03 dir name         ino, type, hint of its partition, cookie
@@ -61,20 +62,24 @@
 //	0x08 block            state (block.go), references or place in the queue, length at its home
 //	0x09 place            block, time: the queue of dropped blocks, in the order in which they were dropped
 //	0x0a ino              the partition of an inode of this home that lives elsewhere
-//	0x0b number           an undecided command, its parties, the vote given, what it holds; its Authority, if it has one
-//	0x0c number           a post: partition, command
+//	0x0b number           an undecided command, its parties, whether it waits, the vote given, what it holds, the name of its client;
+//	                      its Authority, if it has one
+//	0x0c partition number  a post: command (outbox.go); the partition is of 2 bytes
 //	0x0d ino              a directory's rule (place.go)
 //	0x0e ino              a row of the table of placements
 //	0x0f ino              a task (task.go)
 //	0x10                  locks on files (lock.go)
-//	0x11 number/64        numbers that clients may use for inodes, as bits (reserve.go)
+//	0x11 number/64        numbers in the pools of other partitions, or named there, that no inode has yet, as bits (reserve.go)
+//	0x12 partition        the exchange with another partition: newest post, last one executed, whether it was asked for
+//	                      numbers, the pool of its numbers (peer.go); the partition is of 2 bytes
 //
 // # Invariants
 //
 // Check verifies all of them on a stored state of one partition, as far as it can tell; CheckAll on all.
 //
 //	I1  an entry names an inode that is here and of the type that the entry says, or one elsewhere: that is
-//	    one of another home, or with a forwarding. What is forwarded is not here.
+//	    one of another home, or with a forwarding; or one of this home that is reserved, and on its way to be made. What is
+//	    forwarded is not here.
 //	I2  nlink is the number of entries that name the inode, in all partitions; of a directory 2 plus its
 //	    subdirectories, 0 once it is removed. Size of a directory is the number of its entries.
 //	I3  a directory has exactly one name, in its parent, and the parents lead to a root, through
@@ -89,7 +94,7 @@
 //	I7  a block belongs to one inode. Its references are the extents that hold a part of it. It is in the queue, once, as
 //	    soon as the last of them is gone, wherever that was. What was there once is never referenced again.
 //	I8  the counters of the partition are the sums over its inodes. Inode numbers are
-//	    never used again; a reserved one is not in use.
+//	    never used again; a reserved one is not in use, and in one pool at most.
 //	I9  the home of a block, the partition that it was written for, has a record of it from the write on until OpCollected: it is held
 //	    here, away, or in the queue. It is away if and only if another partition holds it, or it is
 //	    on its way between two, or a post is on its way home that says that it was dropped.

@@ -139,6 +139,9 @@ func (m *Machine) settle(x *exported) {
 	}
 	if len(x.rule) > 0 {
 		m.keys.Set(ruleKey(n.Ino), bytes.Clone(x.rule))
+		r, err := DecodeRule(x.rule)
+		invariant.Check(err == nil, "rule of directory %d, which decodeExport has read: %v", n.Ino, err)
+		m.fillFor(&r)
 	}
 	m.born(&n)
 }

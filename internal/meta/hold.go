@@ -1,122 +1,130 @@
 package meta
 
-import "github.com/globalfs/globalfs/internal/posix"
+import (
+	"slices"
 
-// An undecided command holds what its vote speaks of, so that it stays true until Decide. Who meets
-// a hold changes nothing and gets EREMOTE; nobody waits, so nothing can deadlock. Queries do not look at holds.
-
-type holdKind uint8
-
-const (
-	holdName    holdKind = 1 + iota // exclusive: the name, whether something has it or not
-	holdPin                         // shared: the directory stays where it is, in the tree and in its partition
-	holdLinks                       // exclusive: the names of the inode
-	holdContent                     // exclusive: all of the inode
-	onContent                       // is never held: an update that must not meet holdContent
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
 )
 
+// An undecided command holds everything that its outcome reads and everything that its effects write in this
+// partition. So its vote stays true until Decide. An update that meets an incompatible hold has no effect
+// (EHELD). Queries ignore holds.
+//
+// A hold is of a name, and then exclusive, or of facets of an inode, shared or exclusive. Changes that
+// commute share a facet: entries of a directory increment or decrement its links and size, and implicit times
+// merge (inode.modified).
+//
+// This table lists the state that each check of an outcome reads, and the hold that keeps it. s = shared, x =
+// exclusive.
+//
+//	check                           reads                                       held
+//	sight.directory (scene.go)      the directory is here, has a name           s place, s links of the directory
+//	sight.finds, enters (permit.go) mode, owner, group of a directory           s access of the directory
+//	checkLink, checkRemove,
+//	checkRename                     the entry of the name                       x the name
+//	the client: Target of a rename  rule of the directory                       s rule of the directory
+//	checkLink                       links of the inode                          x links
+//	mayLink                         mode, owner, group of the inode             s access, if c has an Authority
+//	mayTake                         sticky bit, owners of directory and inode   s access of both
+//	checkMoves                      a directory that moves can be written to    s access
+//	checkRemove, checkTypes         a directory is empty                        x content
+//	checkLoops (way.go)             parents up to where both ways meet          s parent, s place of these directories
+//	mayMove (ballot.go), move       where the inode is, its links               x all facets
+//	take (combine.go)               all that the inode holds (export)           x all facets
+//	where an inode arrives          its number is not in use, its forwarding    x all facets of the number
+//	place, owns                     owner of the directory                      s access
+//	actRename: task                 the moved directory has a rule              s rule
+//	placeTable (place.go)           the row of the directory                    x rule of its number, in partition 0
+//
+// Effects write names (x the name), links and parent of an inode that gets, changes or loses a name (x links,
+// and x parent of a directory that gets another one), and rules (x rule). Times of directories merge. Merging
+// commutes with every command that does not set times: s times.
+//
+// Two things are not held. The number of links of a directory, which checkTypes compares with MaxLinks:
+// undecided commands may exceed that bound by their number, and the field of 32 bits has room for them.
+// Attributes in the answer that no check reads, such as the size of a file that is linked: they are those of
+// the vote.
+
+// facet is a part of an inode that is held apart from the others.
+type facet uint8
+
+const (
+	facetPlace   facet = 1 << iota // the partition where it lives
+	facetParent                    // of a directory: its parent
+	facetAccess                    // mode, owner, group and ACLs
+	facetTimes                     // times that a command sets
+	facetRule                      // of a directory: its rule
+	facetLinks                     // its names, and how many they are
+	facetContent                   // data and xattrs; of a directory: whether it is empty
+	facetsEnd
+
+	allFacets = facetsEnd - 1
+	// pinned has the facets of a directory of names that are held, shared.
+	pinned = facetPlace | facetAccess | facetTimes | facetRule | facetLinks
+	// onWay has the facets of a directory on a way up that are held, shared.
+	onWay = facetPlace | facetParent
+)
+
+// hold is of the name in directory ino, if there is a name, and otherwise of facets of ino.
 type hold struct {
-	kind holdKind
-	ino  posix.Ino
-	name string // of holdName
+	ino       posix.Ino
+	name      string
+	shared    facet
+	exclusive facet
 }
 
-type heldName struct {
-	dir  posix.Ino
-	name string
+// meets reports whether two commands cannot have both holds.
+func (h *hold) meets(other *hold) bool {
+	if h.ino != other.ino || h.name != other.name {
+		return false
+	}
+	return h.name != "" || h.exclusive&(other.exclusive|other.shared) != 0 || h.shared&other.exclusive != 0
 }
 
-type heldInode struct{ pins, links, contents int }
+// holdSet has the holds of one command, or its wishes.
+type holdSet []hold
 
-// holds is what all undecided commands hold. It is made of them, and not stored.
-type holds struct {
-	names  map[heldName]int
-	inodes map[posix.Ino]heldInode
+func (s *holdSet) name(dir posix.Ino, name string) {
+	if name != "" && !slices.ContainsFunc(*s, func(h hold) bool { return h.ino == dir && h.name == name }) {
+		*s = append(*s, hold{ino: dir, name: name})
+	}
 }
 
-// meets reports whether h cannot be had beside what is held.
-func (t *holds) meets(h hold) bool {
-	n := t.inodes[h.ino]
-	switch h.kind {
-	case holdName:
-		return n.contents > 0 || t.names[heldName{h.ino, h.name}] > 0
-	case holdPin:
-		return n.links > 0 || n.contents > 0
-	case onContent:
-		return n.contents > 0
-	}
-	return n != heldInode{}
-}
-
-// add takes h once more, or with -1 lets it go.
-func (t *holds) add(h hold, delta int) {
-	if h.kind == holdName {
-		key := heldName{h.ino, h.name}
-		if t.names[key] += delta; t.names[key] == 0 {
-			delete(t.names, key)
-		}
-		return
-	}
-	n := t.inodes[h.ino]
-	switch h.kind {
-	case holdPin:
-		n.pins += delta
-	case holdLinks:
-		n.links += delta
-	case holdContent:
-		n.contents += delta
-	}
-	if n == (heldInode{}) {
-		delete(t.inodes, h.ino)
-		return
-	}
-	t.inodes[h.ino] = n
-}
-
-// blocked gives what stands in the way of a command in this partition alone.
-func (m *Machine) blocked(c *Command) (posix.Ino, bool) {
-	if len(m.undecided) == 0 {
-		return 0, false
-	}
-	for _, h := range m.wanted(c) {
-		if m.holds.meets(h) {
-			return h.ino, true
+func (s *holdSet) facets(ino posix.Ino, shared, exclusive facet) {
+	for i := range *s {
+		if h := &(*s)[i]; h.ino == ino && h.name == "" {
+			h.shared |= shared
+			h.exclusive |= exclusive
+			return
 		}
 	}
-	return 0, false
+	if shared|exclusive != 0 {
+		*s = append(*s, hold{ino: ino, shared: shared, exclusive: exclusive})
+	}
 }
 
-// wanted is what a command in one partition changes, as holds that it must not meet.
-func (m *Machine) wanted(c *Command) []hold {
-	var w []hold
-	name := func(dir posix.Ino, name string, child holdKind) {
-		w = append(w, hold{kind: holdName, ino: dir, name: name})
-		if e, found := m.entry(dir, name); found && child != 0 {
-			w = append(w, hold{kind: child, ino: e.ino})
-		}
+// meets reports whether some hold of s cannot be had beside h.
+func (s holdSet) meets(h *hold) bool {
+	return slices.ContainsFunc(s, func(own hold) bool { return own.meets(h) })
+}
+
+func (s holdSet) append(b []byte) []byte {
+	b = varint.AppendUint(b, uint64(len(s)))
+	for i := range s {
+		h := &s[i]
+		b = varint.AppendUint(b, h.ino)
+		b = varint.AppendBytes(b, h.name)
+		b = varint.AppendUint(varint.AppendUint(b, uint8(h.shared)), uint8(h.exclusive))
 	}
-	switch c.Op {
-	case OpLock, OpTask, OpGone, OpReleased, OpReserve, OpUnmake, OpDropped, OpCollected:
-	case OpMknod:
-		if c.Flags&Truncate != 0 {
-			name(c.Ino, c.Name, onContent)
-		} else {
-			name(c.Ino, c.Name, 0)
-		}
-	case OpLink:
-		w = append(w, hold{kind: holdLinks, ino: c.Ino})
-		name(c.NewParent, c.NewName, 0)
-	case OpUnlink, OpRmdir:
-		name(c.Ino, c.Name, holdLinks)
-	case OpRename:
-		name(c.Ino, c.Name, holdLinks)
-		name(c.NewParent, c.NewName, holdLinks)
-	case OpPlace:
-		name(c.Ino, "", 0)
-	case OpMove:
-		w = append(w, hold{kind: holdContent, ino: c.Child})
-	default:
-		w = append(w, hold{kind: onContent, ino: c.Ino})
+	return b
+}
+
+func readHolds(r *varint.Reader) (s holdSet) {
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		h := hold{ino: posix.Ino(r.Uint64()), name: r.String()}
+		h.shared, h.exclusive = facet(r.Uint(uint64(allFacets))), facet(r.Uint(uint64(allFacets)))
+		s = append(s, h)
 	}
-	return w
+	return s
 }

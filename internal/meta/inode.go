@@ -16,7 +16,6 @@ type inode struct {
 	parent posix.Ino // of a directory; of "/" itself
 	cookie uint64    // of a directory: the last one given
 	target string    // of a symlink
-	by     string    // the message that made it without votes, until it is changed (made.go)
 }
 
 func (n *inode) encode() []byte {
@@ -39,9 +38,6 @@ func (n *inode) encode() []byte {
 	case posix.TypeSymlink:
 		b = varint.AppendBytes(b, n.target)
 	}
-	if n.by != "" {
-		b = varint.AppendBytes(b, n.by)
-	}
 	return b
 }
 
@@ -60,22 +56,22 @@ func decodeInode(ino posix.Ino, b []byte) (inode, error) {
 	case posix.TypeSymlink:
 		n.target = r.String()
 	}
-	if r.Len() > 0 {
-		n.by = r.String()
-	}
 	if err := r.Done(); err != nil {
 		return inode{}, fmt.Errorf("stored inode %d: %w", ino, err)
 	}
 	return n, nil
 }
 
-// inode reads an inode. It gives EREMOTE for one whose home is here and that lives elsewhere, and ESTALE for
-// all others that are not here: their home knows more.
+// inode reads an inode. It gives EREMOTE for one whose home is here and that lives elsewhere, EHELD for one that is not made yet, and
+// ESTALE for all others that are not here: their home knows more.
 func (m *Machine) inode(ino posix.Ino) (inode, posix.Code) {
 	b := m.keys.Get(inodeKey(ino))
 	if b == nil {
 		if _, away := m.forwarding(ino); away {
 			return inode{}, posix.EREMOTE
+		}
+		if m.Reserved(ino) {
+			return inode{}, posix.EHELD
 		}
 		return inode{}, posix.ESTALE
 	}
@@ -112,11 +108,26 @@ func (m *Machine) file(ino posix.Ino) (inode, posix.Code) {
 	return n, posix.OK
 }
 
-// save stores an inode that was changed, by somebody who has got it by a name.
-func (m *Machine) save(n *inode) {
-	n.by = ""
-	m.keys.Set(inodeKey(n.Ino), n.encode())
+// save stores an inode.
+func (m *Machine) save(n *inode) { m.keys.Set(inodeKey(n.Ino), n.encode()) }
+
+// Times that nobody sets merge: whichever of two commands comes first, the result is the same, and ctime never goes back. So commands
+// that change one directory need not keep each other away. A command that is older than the last change of the inode sets mtime
+// only forward; so it does not take back what a later command has set.
+
+// changed marks a change of the inode at t.
+func (n *inode) changed(t posix.Time) { n.Ctime = max(n.Ctime, t) }
+
+// modified marks a change of what n holds at t.
+func (n *inode) modified(t posix.Time) {
+	n.Mtime = n.merged(n.Mtime, t)
+	n.changed(t)
 }
 
-// modified marks a change of what n holds.
-func (n *inode) modified(t posix.Time) { n.Mtime, n.Ctime = t, t }
+// merged gives a time of n that is to be t now.
+func (n *inode) merged(old, t posix.Time) posix.Time {
+	if t >= n.Ctime {
+		return t
+	}
+	return max(old, t)
+}

@@ -48,8 +48,11 @@ const (
 // Of locks on files: lock.go.
 const prefixLock byte = 0x10
 
-// Of numbers for inodes: reserve.go.
-const prefixReserved byte = 0x11
+// Of numbers for inodes (reserve.go), and of the exchange with other partitions (peer.go).
+const (
+	prefixReserved byte = 0x11
+	prefixPeer     byte = 0x12
+)
 
 var stateKey = []byte{prefixState}
 

@@ -18,9 +18,15 @@ func (s *scene) checkLink(c *Command) posix.Code {
 	if code := s.to.finds(c, c.NewName); code != posix.OK {
 		return code
 	}
-	switch {
-	case s.target.ino != 0 || isDots(c.NewName):
+	if s.target.ino != 0 || isDots(c.NewName) {
 		return posix.EEXIST
+	}
+	return first(s.checkLinks(), c.enters(&s.to), c.mayLink(&s.moved.Attr))
+}
+
+// checkLinks checks that the inode of a link may have one more.
+func (s *scene) checkLinks() posix.Code {
+	switch {
 	case s.moved.Mode.IsDir():
 		return posix.EPERM
 	case s.moved.Nlink == 0:
@@ -28,10 +34,7 @@ func (s *scene) checkLink(c *Command) posix.Code {
 	case s.moved.Nlink >= posix.MaxLinks:
 		return posix.EMLINK
 	}
-	if code := c.enters(&s.to); code != posix.OK {
-		return code
-	}
-	return c.mayLink(&s.moved.Attr)
+	return posix.OK
 }
 
 func (m *Machine) applyLink(c *Command, s *scene) Result {
@@ -42,7 +45,7 @@ func (m *Machine) applyLink(c *Command, s *scene) Result {
 		m.save(dir)
 	}
 	n.Nlink++
-	n.Ctime = c.Time
+	n.changed(c.Time)
 	if s.moved.in(m.cfg.Partition) {
 		m.save(n)
 	}
@@ -123,7 +126,7 @@ func (m *Machine) dropLink(n *sight, t posix.Time, counter uint64) {
 	if n.Mode.IsDir() {
 		n.Nlink = 0
 	}
-	n.Ctime = t
+	n.changed(t)
 	if !n.in(m.cfg.Partition) {
 		return
 	}

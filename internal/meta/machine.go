@@ -28,23 +28,21 @@ type Machine struct {
 	state state
 	saved state // as stored
 
-	undecided map[uint64]*undecided
-	holds     holds
-	posts     int // in the outbox
+	undecided register
+	posts     map[uint16]int // in the outbox, by destination
 
 	now     posix.Time      // of the command that is being executed
 	dropped []posix.BlockID // by it, of other homes, which are to be told
 }
 
 // formatVersion of the keys.
-const formatVersion = 3
+const formatVersion = 4
 
 // state is what the partition counts.
 type state struct {
 	last   uint64 // counter of the newest inode
 	inodes uint64 // in use, orphans included
 	bytes  uint64 // held by their extents
-	posted uint64 // number of the newest post
 
 	blocks       uint64     // in use that were written for this partition, wherever they are held
 	blockBytes   uint64     // of these
@@ -58,11 +56,7 @@ type state struct {
 // another partition's, or those of another version. After a Restore into keys, a new
 // Machine must be made.
 func New(keys Keys, cfg Config) (*Machine, error) {
-	m := &Machine{
-		cfg: cfg, keys: keys,
-		undecided: map[uint64]*undecided{},
-		holds:     holds{names: map[heldName]int{}, inodes: map[posix.Ino]heldInode{}},
-	}
+	m := &Machine{cfg: cfg, keys: keys, undecided: newRegister(), posts: map[uint16]int{}}
 	b := keys.Get(stateKey)
 	if b == nil {
 		return m, m.birth()
@@ -115,7 +109,6 @@ func (m *Machine) saveState() {
 	b = varint.AppendUint(b, m.state.last)
 	b = varint.AppendUint(b, m.state.inodes)
 	b = varint.AppendUint(b, m.state.bytes)
-	b = varint.AppendUint(b, m.state.posted)
 	b = appendUsage(b, &BlockUsage{m.state.blocks, m.state.blockBytes, m.state.dropped, m.state.droppedBytes})
 	b = varint.AppendUint(b, m.state.queued)
 	b = varint.AppendInt(b, int64(m.state.droppedAt))
@@ -129,7 +122,7 @@ func decodeState(b []byte) (partition uint16, s state, err error) {
 		return 0, s, fmt.Errorf("stored metadata has format %d, this version reads %d: run the version that wrote it to copy the files elsewhere, and begin anew in another data directory", v, formatVersion)
 	}
 	partition = r.Uint16()
-	s = state{last: r.Uint64(), inodes: r.Uint64(), bytes: r.Uint64(), posted: r.Uint64()}
+	s = state{last: r.Uint64(), inodes: r.Uint64(), bytes: r.Uint64()}
 	s.blocks, s.blockBytes, s.dropped, s.droppedBytes = r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
 	s.queued, s.droppedAt = r.Uint64(), posix.Time(r.Int())
 	if err := r.Done(); err != nil {
@@ -145,8 +138,8 @@ func (m *Machine) Apply(c *Command, counter uint64) Result {
 	if code := c.bind(); code != posix.OK {
 		return failed(code)
 	}
-	if ino, blocked := m.blocked(c); blocked {
-		return elsewhere(ino, m.cfg.Partition) // nowhere else: the client comes back
+	if m.Blocked(c) {
+		return failed(posix.EHELD)
 	}
 	m.now = c.Time
 	r := m.located(c, m.apply(c, counter))
@@ -176,22 +169,12 @@ func (m *Machine) apply(c *Command, counter uint64) Result {
 		return m.removeXattr(c)
 	case OpMove:
 		return m.moveHere(c)
-	case OpGone:
-		return m.gone(c, counter)
-	case OpReleased:
-		return m.released(c)
 	case OpLock:
 		return m.lockFile(c)
 	case OpPlace:
 		return m.place(c)
 	case OpTask:
 		return m.updateTask(c)
-	case OpReserve:
-		return m.reserve(c)
-	case OpUnmake:
-		return m.unmake(c)
-	case OpDropped:
-		return m.droppedAway(c)
 	case OpCollected:
 		return m.collected(c)
 	}

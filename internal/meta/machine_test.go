@@ -101,7 +101,7 @@ func TestNewRefuses(t *testing.T) {
 	keys.Set([]byte{1}, []byte{99})
 	_, err = meta.New(keys, meta.Config{Partition: 4})
 	require.ErrorContains(t, err, "format 99")
-	keys.Set([]byte{1}, []byte{3, 4})
+	keys.Set([]byte{1}, []byte{4, 4})
 	_, err = meta.New(keys, meta.Config{Partition: 4})
 	require.ErrorContains(t, err, "malformed")
 

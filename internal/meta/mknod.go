@@ -15,8 +15,9 @@ func (m *Machine) mknod(c *Command) Result {
 		return m.refuse(c, &s, code)
 	case s.source.ino != 0:
 		return m.open(c, &s.source)
-	case s.place != m.cfg.Partition:
-		return Result{Code: posix.EREMOTE, Number: uint64(s.place)}
+	}
+	if at := m.placeFor(c.Ino, c.Name); at != m.cfg.Partition {
+		return m.makeAt(at, c, &s, &n)
 	}
 	n.Ino = m.freshNumber()
 	m.named(c, &s, &n, m.cfg.Partition)
@@ -136,7 +137,7 @@ func (m *Machine) open(c *Command, e *entry) Result {
 			return failed(code)
 		}
 		m.resize(&n.inode, 0)
-		c.changed(&n.inode)
+		c.takesSetID(&n.inode)
 		n.modified(c.Time)
 		m.save(&n.inode)
 	}

@@ -48,7 +48,7 @@ func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 // Reap lets an orphan go for good: its blocks are dropped, here or by a post where it lives. It does nothing if ino is
 // none. Like Apply, every replica must do it at the same place of the order, and with the same time.
 func (m *Machine) Reap(ino posix.Ino, now posix.Time) {
-	if ino.Partition() != m.cfg.Partition || m.keys.Get(orphanKey(ino)) == nil || m.speaks(ino) {
+	if ino.Partition() != m.cfg.Partition || m.keys.Get(orphanKey(ino)) == nil || m.undecided.speaks(ino) {
 		return
 	}
 	m.now = now

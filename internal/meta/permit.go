@@ -31,12 +31,6 @@ func (c *Command) bind() posix.Code {
 	return posix.OK
 }
 
-// bound reports whether c could be bound, and leaves it as it is.
-func (c *Command) bound() bool {
-	is := *c
-	return is.bind() == posix.OK
-}
-
 // may checks that the user who asks may do all of want with n.
 func (c *Command) may(n *posix.Attr, want posix.Access) posix.Code {
 	if c.Authority == nil || c.Authority.May(c.Cred, n, want) {
@@ -208,8 +202,8 @@ func (c *Command) maySet(n *posix.Attr) posix.Code {
 	return posix.OK
 }
 
-// changed takes the set-id bits from a file whose content was changed: what it does is not what its owner has made it for.
-func (c *Command) changed(n *inode) {
+// takesSetID takes the set-id bits from a file whose content was changed: what it does is not what its owner has made it for.
+func (c *Command) takesSetID(n *inode) {
 	if c.Authority != nil {
 		n.killSetID()
 	}

@@ -10,27 +10,23 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A bound client cannot name an inode itself: what it says would be taken for a new one without a vote, also if it is somebody
-// else's.
-func TestBoundClientsDoNotNumber(t *testing.T) {
+// A client does not choose the number of what it makes, wherever that goes: it could be one of somebody else.
+func TestClientsDoNotNumber(t *testing.T) {
 	f := newTree(t, 3)
 	dir := f.make(1, root(1), "dir", 0o777|posix.TypeDir)
 	f.spread(1, dir, 2)
+	f.mail()
 	theirs := f.make(2, root(2), "theirs", 0o600)
-	c := meta.Command{
-		Op: meta.OpMknod, Cred: posix.Cred{UID: 1000, GID: 1000}, Ino: dir, Name: "mine", Mode: 0o600, Child: theirs, Target: 2,
-		Authority: authorityOf(t, "1000", "1000"),
+	for name, authority := range map[string]*posix.Authority{"bound": authorityOf(t, "1000", "1000"), "free": nil} {
+		r := f.at(1, meta.Command{
+			Op: meta.OpMknod, Cred: posix.Cred{UID: 1000, GID: 1000}, Ino: dir, Name: name, Mode: 0o600, Child: theirs, Target: 2, Authority: authority,
+		})
+		require.Equal(t, posix.OK, r.Code)
+		require.NotEqual(t, theirs, r.Attr.Ino)
+		f.mail()
+		require.EqualValues(t, 1000, f.stat(2, r.Attr.Ino).UID)
+		require.EqualValues(t, 1, f.stat(2, theirs).Nlink)
 	}
-	attr := f.stat(1, dir)
-	c.Foresee(&attr)
-	require.False(t, c.IsUncoordinated(1, []uint16{1, 2}))
-	r := f.cross(c, 1, 2)
-	require.Equal(t, posix.OK, r.Code)
-	require.NotEqual(t, theirs, r.Attr.Ino)
-	require.EqualValues(t, 1000, f.stat(2, r.Attr.Ino).UID)
-	require.EqualValues(t, 1, f.stat(2, theirs).Nlink)
-	c.Authority = nil
-	require.True(t, c.IsUncoordinated(1, []uint16{1, 2}), "who may do everything is believed")
 }
 
 // A command that is undecided when a replica stops is still of the same client when it starts again.

@@ -122,8 +122,8 @@ func TestWhatIsNotForClients(t *testing.T) {
 	dir := f.mkdir(posix.Root, "dir")
 	a := authorityOf(t, "1-4294967295", "0-4294967295")
 	for _, c := range []meta.Command{
-		{Op: meta.OpMove, Child: dir, Target: 1}, {Op: meta.OpReserve, Length: 1}, {Op: meta.OpCollected}, {Op: meta.OpGone, Child: dir},
-		{Op: meta.OpReleased, Child: dir}, {Op: meta.OpUnmake, Child: dir}, {Op: meta.OpDropped},
+		{Op: meta.OpMove, Child: dir, Target: 1}, {Op: meta.OpNumbers, Length: 1}, {Op: meta.OpCollected}, {Op: meta.OpGone, Child: dir},
+		{Op: meta.OpReleased, Child: dir}, {Op: meta.OpMake, Child: dir}, {Op: meta.OpGranted, Child: dir}, {Op: meta.OpDropped},
 		{Op: meta.OpRules}, {Op: meta.OpScan, Length: 9}, {Op: meta.OpQueue, Length: 9}, {Op: meta.OpGarbage},
 	} {
 		c.Authority = a

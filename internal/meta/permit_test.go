@@ -183,6 +183,8 @@ func (w *scenery) run(c meta.Command) meta.Result {
 	w.t.Helper()
 	c.Authority = w.a
 	switch {
+	case w.coord && c.Op == meta.OpMknod: // its directory decides, wherever the inode goes
+		w.f.mail()
 	case w.coord:
 		return w.f.cross(c, 1, 0, 2)
 	case c.Op == meta.OpPlace:

@@ -60,6 +60,12 @@ func (m *Machine) rule(dir posix.Ino) (Rule, bool) {
 	return r, true
 }
 
+// placeFor gives the partition where the rule of a directory wants what gets a name in it.
+func (m *Machine) placeFor(dir posix.Ino, name string) uint16 {
+	r, _ := m.rule(dir)
+	return r.Place(m.cfg.Partition, name)
+}
+
 // setRule stores the rule of a directory; one that says nothing removes it.
 func (m *Machine) setRule(dir posix.Ino, r *Rule) {
 	if r.IsZero() {
@@ -81,25 +87,10 @@ func (c *Command) wantedRule() (Rule, posix.Code) {
 	return r, r.check()
 }
 
-// checkPlace is what the partition of the directory has to say of an OpPlace.
-func (m *Machine) checkPlace(c *Command) posix.Code {
-	if _, code := c.wantedRule(); code != posix.OK {
-		return code
-	}
-	_, code := m.directory(c.Ino)
-	return code
-}
-
 // place executes an OpPlace of a directory in the partition that has the table.
 func (m *Machine) place(c *Command) Result {
-	n, code := m.directory(c.Ino)
-	if code == posix.OK {
-		code = c.owns(&n.Attr)
-	}
-	if code == posix.OK {
-		code = m.checkPlace(c)
-	}
-	switch {
+	s := m.look(c)
+	switch code := s.checkPlace(c); {
 	case code != posix.OK:
 		return failed(code)
 	case m.cfg.Partition != tablePartition:
@@ -107,7 +98,7 @@ func (m *Machine) place(c *Command) Result {
 	}
 	m.placeHere(c)
 	m.placeTable(c)
-	return Result{Attr: n.Attr}
+	return Result{Attr: s.from.Attr}
 }
 
 // placeHere stores the rule of c, which passed checkPlace, beside the directory.
@@ -115,6 +106,7 @@ func (m *Machine) placeHere(c *Command) {
 	r, code := c.wantedRule()
 	invariant.Check(code == posix.OK, "rule of %d: %v", c.Ino, code)
 	m.setRule(c.Ino, &r)
+	m.fillFor(&r)
 	if c.Flags&PlaceMove == 0 {
 		return
 	}

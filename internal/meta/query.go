@@ -35,7 +35,7 @@ func (m *Machine) lookup(c *Command) Result {
 // attrOf gives the attributes of what an entry names, as far as they are here, and where it is.
 func (m *Machine) attrOf(e *entry) (posix.Attr, uint16, posix.Code) {
 	n := m.see(e.ino, e)
-	if n.code == posix.EREMOTE {
+	if n.code == posix.EREMOTE || n.code == posix.EHELD {
 		return e.attr(), m.where(e), posix.OK
 	}
 	return n.Attr, n.at, n.code

@@ -7,12 +7,7 @@ func (m *Machine) rename(c *Command, counter uint64) Result {
 	s := m.look(c)
 	if s.needsWays(c) {
 		for _, dir := range []posix.Ino{c.Ino, c.NewParent} {
-			w, walked := m.walk(dir, s.source.ino, s.target.ino)
-			for _, d := range walked {
-				if m.holds.meets(hold{kind: holdPin, ino: d}) {
-					return elsewhere(d, m.cfg.Partition) // it may be about to get another parent
-				}
-			}
+			w, _ := m.walk(dir, s.source.ino, s.target.ino)
 			s.ways = append(s.ways, w)
 		}
 	}
@@ -71,7 +66,7 @@ func (m *Machine) arrive(n *sight, dir posix.Ino, t posix.Time) {
 	if n.Mode.IsDir() {
 		n.parent = dir
 	}
-	n.Ctime = t
+	n.changed(t)
 	if n.in(m.cfg.Partition) {
 		m.save(&n.inode)
 	}

@@ -8,15 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A client that makes something in another partition than its directory names the inode itself (made.go), by a number
-// that its partition has reserved for it before. A reserved number stays so until it is used or given back. It must not end
-// with the session: a command that names it may come long after that, and the partition of the directory, which alone
-// decides, cannot know of the end. So a client that crashes leaves what it had not used: a few bytes.
-//
-// They are stored as bits, of 64 numbers each; no key when none is left.
-
-// MaxReserve bounds the numbers of one OpReserve.
-const MaxReserve = 256
+// Numbers that this partition has given to the pools of others (pool.go), and that no inode has yet. They are
+// stored as bits, of 64 numbers each; no key when none is left.
 
 // perReservation is the numbers of one key.
 const perReservation = 64
@@ -50,26 +43,16 @@ func (m *Machine) setReservations(counter, left uint64) {
 	m.keys.Set(reservationKey(counter), varint.AppendUint(nil, left))
 }
 
-// reserve executes OpReserve: it gives numbers that follow each other, or takes back those that a client has
-// never sent.
-func (m *Machine) reserve(c *Command) Result {
-	if c.Length == 0 || c.Length > MaxReserve {
-		return failed(posix.EINVAL)
-	}
-	if c.Child != 0 {
-		for i := range c.Length {
-			m.takeReserved(c.Child + posix.Ino(i))
-		}
-		return Result{}
-	}
+// reserveNumbers reserves numbers that follow each other, and gives the first.
+func (m *Machine) reserveNumbers(count uint64) posix.Ino {
 	first := m.state.last + 1
-	m.state.last += c.Length
+	m.state.last += count
 	for n := first; n <= m.state.last; {
 		end := min(m.state.last, n|(perReservation-1)) // of this key
 		m.setReservations(n, m.reservations(n)|(1<<(end-n+1)-1)<<(n%perReservation))
 		n = end + 1
 	}
-	return Result{Number: uint64(posix.MakeIno(m.cfg.Partition, first))}
+	return posix.MakeIno(m.cfg.Partition, first)
 }
 
 // takeReserved ends the reservation of a number, and reports whether there was one.
@@ -94,10 +77,11 @@ func (c *checker) reservation(key, value []byte) {
 		c.report("reserved numbers from %d on: %x (%v), the newest is %d", base, left, err, c.state.last)
 		return
 	}
-	for ; left != 0; left &= left - 1 {
-		ino := posix.MakeIno(c.partition, base+uint64(bits.TrailingZeros64(left)))
-		if _, forwarded := c.forwardings[ino]; c.inodes[ino] != nil || forwarded {
-			c.report("number %d is reserved and in use", ino)
-		}
-	}
+	c.reserved[base] = left
+}
+
+// isReserved reports whether a number was found among the reserved ones.
+func (c *checker) isReserved(ino posix.Ino) bool {
+	n := ino.Counter()
+	return ino.Partition() == c.partition && c.reserved[n/perReservation*perReservation]&(1<<(n%perReservation)) != 0
 }

@@ -13,11 +13,10 @@ type sight struct {
 // scene is all that a command on names is about. A command in one partition sees it there, one over several puts it together
 // of their votes. What is refused, and in which order, is then the same.
 type scene struct {
-	from, to        sight  // the directories of Name and NewName
-	source, target  entry  // what has these names; ino 0: nothing has
-	moved, replaced sight  // the inodes of these; of Link and Move the inode itself is moved
-	place           uint16 // where the rule of from wants Name; of Mknod
-	ways            ways   // up from directories; of Rename
+	from, to        sight // the directories of Name and NewName
+	source, target  entry // what has these names; ino 0: nothing has
+	moved, replaced sight // the inodes of these; of Link and Move the inode itself is moved
+	ways            ways  // up from directories; of Rename
 }
 
 // cast is which inodes a command names for the parts of its scene; 0: none, or not said.
@@ -51,13 +50,6 @@ func (m *Machine) look(c *Command) scene {
 		if s.to.code == posix.ESTALE && k.to.Partition() != m.cfg.Partition {
 			s.to.code = posix.EREMOTE // the command came here for the other directory
 		}
-	}
-	if c.Op == OpMknod {
-		s.place = m.cfg.Partition
-		if rule, ok := m.rule(c.Ino); ok {
-			s.place = rule.Place(m.cfg.Partition, c.Name)
-		}
-		return s
 	}
 	s.moved = m.see(k.moved, &s.source)
 	s.replaced = m.see(k.replaced, &s.target)

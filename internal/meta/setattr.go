@@ -19,7 +19,7 @@ func (m *Machine) setAttr(c *Command) Result {
 	}
 	if c.Set&SetSize != 0 {
 		m.resize(&n, c.Attr.Size)
-		n.Mtime = c.Time
+		n.Mtime = n.merged(n.Mtime, c.Time)
 	}
 	n.setOwner(c)
 	n.setTimes(c)
@@ -75,21 +75,22 @@ func (n *inode) killSetID() {
 	}
 }
 
+// setTimes sets what the command says. ctime only grows.
 func (n *inode) setTimes(c *Command) {
 	switch {
 	case c.Set&SetAtimeNow != 0:
-		n.Atime = c.Time
+		n.Atime = n.merged(n.Atime, c.Time)
 	case c.Set&SetAtime != 0:
 		n.Atime = c.Attr.Atime
 	}
 	switch {
 	case c.Set&SetMtimeNow != 0:
-		n.Mtime = c.Time
+		n.Mtime = n.merged(n.Mtime, c.Time)
 	case c.Set&SetMtime != 0:
 		n.Mtime = c.Attr.Mtime
 	}
-	n.Ctime = c.Time
+	n.changed(c.Time)
 	if c.Set&SetCtime != 0 {
-		n.Ctime = c.Attr.Ctime
+		n.changed(c.Attr.Ctime)
 	}
 }

@@ -13,13 +13,12 @@ import (
 // partitions come to the same end from the same votes.
 type vote struct {
 	partition uint16
-	refused   bool         // something is held by another command
+	code      posix.Code   // why this party refuses alone; OK if it does not
+	final     bool         // the outcome has this code whatever the others say
 	time      posix.Time   // of the command here
 	seen      []posix.Attr // inodes that the command names
 	source    entry        // without the names
 	target    entry
-	place     uint16
-	fresh     posix.Ino // a number for a new inode
 	ways      ways
 	export    []byte // the inode that moves, and all that it holds
 }
@@ -36,11 +35,7 @@ func (v *vote) inode(ino posix.Ino) (sight, bool) {
 
 func (v *vote) encode() []byte {
 	b := varint.AppendUint(nil, v.partition)
-	refused := uint8(0)
-	if v.refused {
-		refused = 1
-	}
-	b = varint.AppendUint(b, refused)
+	b = appendBool(varint.AppendUint(b, uint8(v.code)), v.final)
 	b = varint.AppendInt(b, int64(v.time))
 	b = varint.AppendUint(b, uint64(len(v.seen)))
 	for i := range v.seen {
@@ -52,8 +47,6 @@ func (v *vote) encode() []byte {
 		b = varint.AppendUint(b, e.at)
 		b = varint.AppendUint(b, e.cookie)
 	}
-	b = varint.AppendUint(b, v.place)
-	b = varint.AppendUint(b, v.fresh)
 	b = varint.AppendUint(b, uint64(len(v.ways)))
 	for i := range v.ways {
 		w := &v.ways[i]
@@ -67,14 +60,13 @@ func (v *vote) encode() []byte {
 
 func decodeVote(b []byte) (vote, error) {
 	r := varint.NewReader(b)
-	v := vote{partition: r.Uint16(), refused: r.Uint(1) == 1, time: posix.Time(r.Int())}
+	v := vote{partition: r.Uint16(), code: posix.Code(r.Uint8()), final: r.Uint(1) == 1, time: posix.Time(r.Int())}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		v.seen = append(v.seen, readAttr(r))
 	}
 	for _, e := range []*entry{&v.source, &v.target} {
 		e.ino, e.kind, e.at, e.cookie = posix.Ino(r.Uint64()), posix.Mode(r.Uint32()), r.Uint16(), r.Uint64()
 	}
-	v.place, v.fresh = r.Uint16(), posix.Ino(r.Uint64())
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		v.ways = append(v.ways, way{
 			start: posix.Ino(r.Uint64()), top: posix.Ino(r.Uint64()), next: posix.Ino(r.Uint64()), passes: r.Uint8(),
@@ -87,8 +79,7 @@ func decodeVote(b []byte) (vote, error) {
 	return v, nil
 }
 
-// decodeVotes reads one vote of each of the parties, in the order of partitions. It reports whether that is what they are,
-// and nobody refuses.
+// decodeVotes reads one vote of each of the parties, in the order of partitions. It reports whether that is what they are.
 func decodeVotes(encoded [][]byte, parties []uint16) ([]vote, bool) {
 	if len(encoded) != len(parties) {
 		return nil, false
@@ -96,7 +87,7 @@ func decodeVotes(encoded [][]byte, parties []uint16) ([]vote, bool) {
 	votes := make([]vote, len(encoded))
 	for i, b := range encoded {
 		var err error
-		if votes[i], err = decodeVote(b); err != nil || votes[i].refused {
+		if votes[i], err = decodeVote(b); err != nil {
 			return nil, false
 		}
 	}
@@ -125,7 +116,7 @@ func gather(c *Command, votes []vote) *scene {
 			}
 		}
 		if s.from.in(v.partition) {
-			s.source, s.place = v.source, v.place
+			s.source = v.source
 			s.source.name = c.Name
 		}
 		if s.to.in(v.partition) {

@@ -2,7 +2,6 @@ package meta
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,7 +45,7 @@ func (p *pair) rename() *Command {
 }
 
 func (p *pair) votes(number uint64, c *Command) [][]byte {
-	return [][]byte{p.machines[0].Prepare(number, c, both), p.machines[1].Prepare(number, c, both)}
+	return [][]byte{p.machines[0].Prepare(number, c, both).Encoded, p.machines[1].Prepare(number, c, both).Encoded}
 }
 
 func TestVotesRoundTrip(t *testing.T) {
@@ -105,7 +104,7 @@ func TestCheckReadsWhatIsUnderWay(t *testing.T) {
 	kinds := map[byte]bool{}
 	for _, keys := range p.keys {
 		require.Empty(t, Check(keys))
-		for _, prefix := range []byte{prefixForwarding, prefixUndecided, prefixPost} {
+		for _, prefix := range []byte{prefixForwarding, prefixUndecided, prefixPost, prefixPeer} {
 			for key, value := range keys.Scan([]byte{prefix}, []byte{prefix + 1}) {
 				key, value := bytes.Clone(key), bytes.Clone(value)
 				kinds[prefix] = true
@@ -115,7 +114,7 @@ func TestCheckReadsWhatIsUnderWay(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, kinds, 3)
+	require.Len(t, kinds, 4)
 	p.keys[1].Delete(forwardingKey(p.file))
 	p.machines[1].addEntry(&inode{Attr: posix.Attr{Ino: posix.MakeIno(1, 1)}, cookie: 9}, entry{name: "x", ino: p.file})
 	require.NotEmpty(t, Check(p.keys[1]))
@@ -130,12 +129,10 @@ func TestMaxLinksElsewhere(t *testing.T) {
 	root, _ := p.machines[0].inode(posix.Root)
 	root.Nlink = posix.MaxLinks
 	p.machines[0].save(&root)
-	p.machines[0].setRule(posix.Root, &Rule{Spread: []uint16{1}})
 	p.machines[1].Apply(&Command{Op: OpMknod, Ino: posix.MakeIno(1, 1), Name: "d", Mode: posix.TypeDir}, 1)
 	dir, _ := p.machines[1].entry(posix.MakeIno(1, 1), "d")
 	for i, c := range []Command{
 		{Op: OpLink, Ino: p.file, NewParent: posix.Root, NewName: "x"},
-		{Op: OpMknod, Ino: posix.Root, Name: "x", Mode: posix.TypeDir, Target: 1},
 		{Op: OpRename, Ino: posix.MakeIno(1, 1), Name: "d", NewParent: posix.Root, NewName: "x", Child: dir.ino, Chain: []posix.Ino{posix.Root}},
 	} {
 		number := uint64(i + 10)
@@ -174,7 +171,7 @@ func TestVotesThatContradict(t *testing.T) {
 		"the file is gone":     func(v *vote) { v.seen = v.seen[:1] },
 		"the directory too":    func(v *vote) { v.seen = nil },
 		"another partition":    func(v *vote) { v.partition = 7 },
-		"it refuses":           func(v *vote) { v.refused = true },
+		"it refuses":           func(v *vote) { v.code = posix.EIO },
 	} {
 		p := newPair(t)
 		votes := p.votes(1, p.rename())
@@ -190,21 +187,59 @@ func TestVotesThatContradict(t *testing.T) {
 // A hold keeps away exactly what would make a vote untrue.
 func TestHoldsMeet(t *testing.T) {
 	const ino = posix.Ino(9)
-	kinds := []holdKind{holdName, holdPin, holdLinks, holdContent, onContent}
-	for held, free := range map[holdKind][]holdKind{
-		holdName:    {holdPin, holdLinks, holdContent, onContent}, // beside it the directory is pinned
-		holdPin:     {holdName, holdPin, onContent},
-		holdLinks:   {holdName, onContent},
-		holdContent: {},
+	for _, x := range []struct {
+		held, wanted hold
+		meets        bool
+	}{
+		{hold{ino: ino, name: "a"}, hold{ino: ino, name: "a"}, true},
+		{hold{ino: ino, name: "a"}, hold{ino: ino, name: "b"}, false},
+		{hold{ino: ino, name: "a"}, hold{ino: ino + 1, name: "a"}, false},
+		{hold{ino: ino, name: "a"}, hold{ino: ino, exclusive: allFacets}, false}, // beside it the directory is pinned
+		{hold{ino: ino, shared: pinned}, hold{ino: ino, shared: pinned}, false},
+		{hold{ino: ino, shared: pinned}, hold{ino: ino, exclusive: facetAccess}, true},
+		{hold{ino: ino, exclusive: facetAccess}, hold{ino: ino, shared: facetAccess}, true},
+		{hold{ino: ino, exclusive: facetLinks}, hold{ino: ino, exclusive: facetLinks}, true},
+		{hold{ino: ino, exclusive: facetLinks}, hold{ino: ino, exclusive: facetContent}, false},
+		{hold{ino: ino, exclusive: allFacets}, hold{ino: ino, shared: facetPlace}, true},
+		{hold{ino: ino, exclusive: allFacets}, hold{ino: ino + 1, exclusive: allFacets}, false},
 	} {
-		table := holds{names: map[heldName]int{}, inodes: map[posix.Ino]heldInode{}}
-		table.add(hold{held, ino, "a"}, 1)
-		for _, kind := range kinds {
-			require.Equal(t, !slices.Contains(free, kind), table.meets(hold{kind, ino, "a"}), "%d beside %d", kind, held)
-		}
-		require.False(t, table.meets(hold{holdContent, ino + 1, ""}))
-		table.add(hold{held, ino, "a"}, -1)
-		require.Empty(t, table.names)
-		require.Empty(t, table.inodes)
+		require.Equal(t, x.meets, x.held.meets(&x.wanted), "%+v", x)
+		require.Equal(t, x.meets, x.wanted.meets(&x.held), "%+v", x)
+		u := &undecided{number: 1, holds: holdSet{x.held}}
+		r := newRegister()
+		r.add(u)
+		require.Equal(t, x.meets, r.held(holdSet{x.wanted}), "%+v", x)
+		r.remove(u)
+		require.False(t, r.held(holdSet{x.wanted}))
+		require.Empty(t, r.about)
 	}
+}
+
+// Stored commands and exchanges are read back as they were, and other bytes do no harm.
+func FuzzStoredExchange(f *testing.F) {
+	p := newPair(f)
+	p.machines[0].Prepare(1, p.rename(), both)
+	p.machines[0].Await(2, p.rename(), both)
+	p.machines[0].post(1, &Command{Op: OpNumbers, Length: 1})
+	p.machines[0].setPeer(1, &peer{posted: 3, executed: 4, asked: true, pool: []span{{posix.MakeIno(1, 7), 9}}})
+	for _, prefix := range []byte{prefixUndecided, prefixPeer, prefixPost} {
+		for key, value := range p.keys[0].Scan([]byte{prefix}, []byte{prefix + 1}) {
+			f.Add(bytes.Clone(key), bytes.Clone(value))
+		}
+	}
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		if u, err := decodeUndecided(1, value); err == nil {
+			again, err := decodeUndecided(1, u.encode())
+			require.NoError(t, err)
+			require.Equal(t, u.holds, again.holds)
+			require.Equal(t, u.vote, again.vote)
+		}
+		if e, err := decodePeer(value); err == nil {
+			p.machines[0].setPeer(1, &e)
+			require.Equal(t, e, p.machines[0].peer(1))
+		}
+		if len(key) == postKeyLength {
+			_, _ = decodePost(key, value)
+		}
+	})
 }

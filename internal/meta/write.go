@@ -33,7 +33,7 @@ func (m *Machine) write(c *Command) Result {
 		m.writeBlocks(&n, offset, length, c.Blocks)
 	}
 	n.Size = max(n.Size, offset+length)
-	c.changed(&n)
+	c.takesSetID(&n)
 	n.modified(c.Time)
 	m.save(&n)
 	return Result{Attr: n.Attr, Number: offset}
@@ -124,7 +124,7 @@ func (m *Machine) fallocate(c *Command) Result {
 	if c.Flags&(FallocatePunch|FallocateKeepSize) == 0 {
 		n.Size = max(n.Size, end)
 	}
-	c.changed(&n)
+	c.takesSetID(&n)
 	n.modified(c.Time)
 	m.save(&n)
 	return Result{Attr: n.Attr}

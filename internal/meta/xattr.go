@@ -49,7 +49,8 @@ func (m *Machine) setXattr(c *Command) Result {
 		return failed(posix.ENOSPC)
 	}
 	m.keys.Set(key, c.Data)
-	n.names, n.Ctime = names, c.Time
+	n.names = names
+	n.changed(c.Time)
 	m.save(&n)
 	return Result{}
 }
@@ -68,7 +69,7 @@ func (m *Machine) removeXattr(c *Command) Result {
 	}
 	m.keys.Delete(key)
 	n.names -= uint64(len(c.Name)) + 1
-	n.Ctime = c.Time
+	n.changed(c.Time)
 	m.save(&n)
 	return Result{}
 }

@@ -40,6 +40,7 @@ const (
 	EDEADLK
 	ENOLCK
 	EREMOTE // never leaves a client: the command must go to other partitions, or be tried again
+	EHELD   // never leaves a client: a command met what an undecided one holds; nothing was changed, and it is to be tried again
 	codeEnd
 )
 
@@ -81,6 +82,7 @@ var codes = [codeEnd]struct {
 	EDEADLK:      {35, "EDEADLK", "resource deadlock avoided"},
 	ENOLCK:       {37, "ENOLCK", "no locks available"},
 	EREMOTE:      {66, "EREMOTE", "object is in another partition"},
+	EHELD:        {85, "EHELD", "a command of several partitions holds it"},
 }
 
 // Valid reports whether c is a code that this version knows.

@@ -5,250 +5,182 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/cross"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/reads"
+	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/turn"
-	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// The store is synced, and the multicast may then forget what led to it, after so many deliveries or
-// so long after one.
+// The store is synced, and the orders may then forget what led to it, after so many deliveries or so long after one.
 const (
 	syncEvery = 8192
 	syncAfter = 5 * time.Second
 )
 
-// maxReap bounds how many inodes one delivery reaps.
-const maxReap = 512
-
-// Apply implements turn.Node: it executes the deliveries of a step, in order, commits them and gives the answers. An
-// error means that the store failed: the replica must stop; nothing was answered.
+// Apply executes the deliveries that passed the gate of their step, in order, commits them, and returns replies. The
+// driver calls it every turn. After an error the replica must stop; nothing was answered.
 func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
-	deliveries := out.Deliveries
-	for i := range deliveries {
-		if d := &deliveries[i]; len(d.Dest) > 1 {
-			r.queueRelay(d)
-		} else {
-			replies = r.deliver(d, replies)
+	p := &r.progress
+	for i := range out.Deliveries {
+		d := &out.Deliveries[i]
+		r.orders.Delivered(d.ID)
+		if order.IsBetween(d) {
+			r.cross.Relay(d)
+		} else if replies, err = r.deliver(d, replies); err != nil {
+			return nil, fmt.Errorf("entry %d of the order of partition %d, message %v: %w", r.cross.Count(), r.cfg.Partition, d.ID, err)
 		}
 	}
-	if len(deliveries) > 0 {
-		r.savePosition()
-		r.sinceSync += len(deliveries)
-		if r.syncAt == 0 {
-			r.syncAt = r.now.Mono + syncAfter
+	if len(out.Deliveries) > 0 {
+		r.save()
+		p.sinceSync += len(out.Deliveries)
+		if p.syncAt == 0 {
+			p.syncAt = r.now.Mono + syncAfter
 		}
 	}
-	sync := r.sinceSync >= syncEvery || r.syncAt != 0 && r.now.Mono >= r.syncAt
-	if len(deliveries) == 0 && !sync {
+	sync := p.sinceSync >= syncEvery || p.syncAt != 0 && r.now.Mono >= p.syncAt
+	if len(out.Deliveries) == 0 && !sync {
 		return nil, nil
 	}
 	if err := r.keys.Commit(sync); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	if sync {
-		r.sinceSync, r.syncAt, r.covered, r.crossed = 0, 0, multicast.UpTo(r.position), multicast.UpTo(r.relayed)
+		p.sinceSync, p.syncAt = 0, 0
+		r.cover()
 	}
-	if len(r.behind) > 0 {
-		r.pursueNow()
+	r.cross.Executed()
+	if r.cross.Changed() && len(r.updates.blocked) > 0 {
+		r.updates.resume = true
 	}
-	return r.unpark(replies), r.keys.Err()
+	return r.answerReady(replies), r.keys.Err()
 }
 
-// deliver executes one delivery; a repeated one is passed over (I1).
-func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) []turn.Call {
-	if d.Position().Compare(r.position) <= 0 {
-		return replies
+// deliver executes one delivery of the partition's own order. A repeated one is skipped (I1).
+func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Call, error) {
+	p := &r.progress
+	if d.Position().Compare(p.position) <= 0 {
+		return replies, nil
 	}
-	r.position = d.Position()
-	r.vector[r.cfg.Partition].Count++
-	r.orderedAt = r.now.Mono
-	delete(r.underWay, d.ID)
-	mine := r.pending[d.ID]
-	if mine != nil {
-		r.forgetPending(d.ID, mine, r.pending)
-	}
-	e, err := decodeEnvelope(d.Payload)
+	asked := r.updates.delivered(d.ID)
+	e, err := order.DecodeEntry(d.Payload)
 	if err != nil {
-		return replies // a proposer of another version: counted, without effect, at each replica alike
+		return replies, err
 	}
-	r.time = max(r.time, e.Time)
-	switch e.Kind {
-	case envelopeRelay:
-		return r.executeRelay(&e.Relay, replies)
-	case envelopeDecide:
-		return r.decide(&e, replies)
-	case envelopeForget:
-		r.forget(e.Forget)
-		return replies
-	case envelopeBarrier:
-		r.passBarrier(d.ID)
-		return replies
+	p.position, p.orderedAt = d.Position(), r.now.Mono
+	p.time = max(p.time, e.Time)
+	r.cross.Advance(e.Time)
+	a, err := r.executeEntry(&e, d.ID)
+	r.cross.Settle()
+	switch {
+	case err != nil:
+		return replies, err
+	case asked != nil && a.outcome == ask.Overloaded: // it met a hold: it waits until that is released
+		if len(asked.tokens) > 0 {
+			r.updates.blocked = append(r.updates.blocked, asked)
+			r.updates.resume = true
+		}
+	case asked != nil:
+		replies = r.replyAll(asked.tokens, a.outcome, a.result, replies)
 	}
-	outcome, result := r.effect(&e, mine != nil)
-	if mine != nil {
-		replies = r.answerAll(mine.tokens, outcome, result, replies)
+	for _, q := range a.unseen {
+		replies = append(replies, r.reply(q.Call.Token, ask.Unseen, nil))
 	}
-	return replies
+	return r.answers(replies), nil
 }
 
-// effect executes what was ordered.
-func (r *Replica) effect(e *envelope, mine bool) (ask.Outcome, []byte) {
-	if e.Kind != envelopeRequest {
-		if s := r.sessions[e.Expire.Session]; s != nil && s.renewals == e.Expire.Renewals {
-			r.endSession(s)
+// effect is the effect of an entry on the calls that wait for it.
+type effect struct {
+	outcome ask.Outcome // of a client's request; Overloaded: it met a hold, and nothing was executed
+	result  []byte
+	unseen  []*reads.Query // whose readers show a false count
+}
+
+// executeEntry executes an entry. An error means that another version has made it.
+func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect, err error) {
+	mine := id.Sender == r.cfg.Self
+	switch {
+	case cross.IsEntry(e.Kind):
+		err = r.cross.Execute(e)
+	case e.Kind == entryRequest:
+		a, err = r.executeRequest(e, mine)
+	case e.Kind == entryExpire:
+		var x session.Expiry
+		if x, err = decodeExpiry(e.Body); err == nil && r.sessions.IsSilent(x) {
+			r.endSession(x.Session)
 		}
 		r.reap(mine)
-		return ask.Answered, nil
+	case e.Kind == entryReap:
+		r.reap(mine)
+	case e.Kind == entryBarrier:
+		a.unseen = r.queries.Pass(id)
+	default:
+		err = fmt.Errorf("kind %d: %w", e.Kind, order.ErrVersion)
 	}
-	q, err := ask.DecodeRequest(e.Request)
-	if err != nil {
-		return ask.Refused, []byte(err.Error())
-	}
-	if q.Vector.Of(r.cfg.Partition).Count >= r.counter() {
-		// Whoever has seen a command was answered after it, and asks for something that comes after it.
-		return ask.Refused, []byte("the client has seen what this cluster has not: it belongs to another cluster, or to what was there before")
-	}
-	if q.Kind == ask.OpenSession {
-		if _, ended := r.ended[q.Session]; ended {
-			return ask.UnknownSession, nil
-		}
-		return r.openSession(&q, e.Client), nil
-	}
-	s := r.sessions[q.Session]
-	if s == nil || !s.admits(e.Client) {
-		return ask.UnknownSession, nil
-	}
-	switch q.Kind {
-	case ask.Update:
-		r.observe(q.Vector)
-		return r.applyUpdate(s, &q, e)
-	case ask.RenewSession:
-		r.renewSession(s, &q)
-	case ask.CloseSession:
-		r.endSession(s)
-	}
-	r.reap(mine)
-	return ask.Answered, nil
+	return a, err
 }
 
-// observe takes in what a client has seen (T 3.4.1). Of the own partition that may be a command that others have decided and
-// this one has not yet: who sees here what follows from that must see it, too.
-func (r *Replica) observe(seen ask.Vector) {
-	own := r.counter()
-	r.vector = r.vector.Merge(seen[:min(len(seen), len(r.vector))])
-	r.vector[r.cfg.Partition].Count = own
+// executeRequest executes a client's request.
+func (r *Replica) executeRequest(e *order.Entry, mine bool) (a effect, err error) {
+	q, from, err := decodeRequest(e.Body)
+	if err != nil {
+		return a, fmt.Errorf("request: %w: %w", err, order.ErrVersion)
+	}
+	switch {
+	case q.Vector.Of(r.cfg.Partition).Count >= r.cross.Count():
+		// A client that has seen an entry was answered after it, and its request is ordered after that.
+		a.outcome = ask.Unseen
+	case q.Kind == ask.OpenSession:
+		a.outcome = r.sessions.Open(q.Session, q.Vector.Of(r.cfg.Partition).Count, from, r.now.Mono)
+	case !r.sessions.Has(q.Session, from):
+		a.outcome = ask.UnknownSession
+	case q.Kind == ask.Update:
+		return r.applyUpdate(&q, from, e)
+	case q.Kind == ask.RenewSession:
+		r.sessions.Renew(q.Session, session.Renewal{Seen: q.Vector.Of(r.cfg.Partition).Count, Held: q.Held, Horizon: q.Horizon}, r.now.Mono)
+		r.cross.ObserveClient(q.Vector)
+		r.reap(mine)
+	case q.Kind == ask.CloseSession:
+		r.endSession(q.Session)
+		r.cross.ObserveClient(q.Vector)
+		r.reap(mine)
+	}
+	return a, nil
 }
 
 // applyUpdate executes an update once (I2).
-func (r *Replica) applyUpdate(s *session, q *ask.Request, e *envelope) (ask.Outcome, []byte) {
-	if answer, ok := s.answers[q.Seq]; ok {
-		return ask.Answered, answer
-	}
-	if q.Seq <= s.done {
-		return ask.Refused, []byte("update: the client has said that it has the answer")
+func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) (a effect, err error) {
+	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
+	if v := r.sessions.Admit(u, from); !v.Execute {
+		return effect{outcome: v.Outcome, result: v.Answer}, nil
 	}
 	c, err := meta.DecodeCommand(q.Command)
 	if err != nil || !c.Op.IsUpdate() {
-		return ask.Refused, []byte(fmt.Sprintf("update: %v", err))
+		return a, fmt.Errorf("update: operation %d: %w: %w", c.Op, err, order.ErrVersion)
 	}
-	c.Time, c.Session, c.Horizon, c.Authority = e.Time, s.id, s.horizon, e.Client.Bounds()
-	result := r.machine.Apply(&c, r.counter())
+	c.Time, c.Session, c.Authority, c.Client = e.Time, q.Session, from.Bounds(), from.Owner()
+	c.Horizon, _ = r.sessions.Horizon(q.Session)
+	if r.cross.Awaits(q.Vector.Of(r.cfg.Partition), &c) {
+		return effect{outcome: ask.Overloaded}, nil
+	}
+	result := r.machine.Apply(&c, r.cross.Count())
+	if result.Code == posix.EHELD {
+		return effect{outcome: ask.Overloaded}, nil
+	}
+	r.cross.ObserveClient(q.Vector)
 	answer := result.Append(nil)
-	r.rememberAnswer(s, q.Seq, q.Done, answer)
-	return ask.Answered, answer
+	r.sessions.Record(u, answer)
+	return effect{outcome: ask.Answered, result: answer}, nil
 }
 
-// reap lets unlinked inodes go that nobody can hold (I4). If there are
-// more, whoever proposed this goes on with them.
-func (r *Replica) reap(mine bool) {
-	seen := r.counter()
-	held := map[posix.Ino]bool{}
-	for _, s := range r.sessions {
-		seen = min(seen, s.seen)
-		for _, i := range s.held {
-			held[i] = true
-		}
+// endSession ends a session, and releases what it held.
+func (r *Replica) endSession(id uint64) {
+	if !r.sessions.Has(id, nil) {
+		return
 	}
-	reaped := 0
-	for after := posix.Ino(0); reaped < maxReap; {
-		orphans := r.machine.Orphans(after, maxReap)
-		for _, o := range orphans {
-			after = o.Ino
-			if o.Counter <= seen && !held[o.Ino] && reaped < maxReap {
-				r.machine.Reap(o.Ino, r.time)
-				reaped++
-			}
-		}
-		if len(orphans) < maxReap {
-			break
-		}
-	}
-	if reaped == maxReap && mine {
-		r.followUp = true
-	}
-}
-
-// savePosition stores what I1 speaks of.
-func (r *Replica) savePosition() {
-	b := ask.AppendPosition(ask.AppendPosition(nil, r.position), r.relayed)
-	b = varint.AppendUint(b, r.crossings)
-	b = varint.AppendInt(b, int64(r.time))
-	r.keys.Set(positionKey, r.vector.Append(b))
-}
-
-// progress is how far the state of a replica has come.
-type progress struct {
-	local, relayed multicast.Position
-	crossings      uint64
-	time           posix.Time
-	vector         ask.Vector
-}
-
-// Positions reads how far the state in keys has come in the order of the partition, and in the one between partitions: what
-// cores made for it must deliver from there on.
-func Positions(keys meta.Keys) (local, cross multicast.Position, err error) {
-	p, err := loadPosition(keys)
-	return p.local, p.relayed, err
-}
-
-// StoredVector reads what the state in keys has seen of all partitions.
-func StoredVector(keys meta.Keys) (ask.Vector, error) {
-	p, err := loadPosition(keys)
-	return p.vector, err
-}
-
-func loadPosition(keys meta.Keys) (p progress, err error) {
-	b := keys.Get(positionKey)
-	if b == nil {
-		return p, nil
-	}
-	rd := varint.NewReader(b)
-	p.local, p.relayed, p.crossings = ask.ReadPosition(rd), ask.ReadPosition(rd), rd.Uint64()
-	p.time, p.vector = posix.Time(rd.Int()), ask.ReadVector(rd)
-	if err := rd.Done(); err != nil {
-		return p, fmt.Errorf("stored position: %w", err)
-	}
-	return p, nil
-}
-
-// load reads position and sessions from the store.
-func (r *Replica) load() error {
-	p, err := loadPosition(r.keys)
-	if err != nil {
-		return err
-	}
-	r.position, r.relayed, r.crossings, r.time = p.local, p.relayed, p.crossings, p.time
-	r.vector = make(ask.Vector, max(int(r.cfg.Partition)+1, len(p.vector), len(r.cfg.Groups)))
-	copy(r.vector, p.vector)
-	if err := r.loadCoordinated(); err != nil {
-		return err
-	}
-	if err := r.loadSessions(); err != nil {
-		return err
-	}
-	invariant.Check(r.counter() > 0 || len(r.sessions) == 0, "partition %d: %d sessions before the first delivery", r.cfg.Partition, len(r.sessions))
-	return nil
+	r.sessions.End(id, r.progress.time)
+	r.machine.EndSession(id)
 }

@@ -25,11 +25,6 @@ func (f *fixture) as(from *ask.Client, q ask.Request) ask.Reply {
 	return f.one(q)
 }
 
-func TestEnvelopesOfTheClustersOwnStayAsTheyWere(t *testing.T) {
-	require.Equal(t, []byte{10, byte(envelopeRequest), 'r'}, (&envelope{Time: 5, Kind: envelopeRequest, Request: []byte("r")}).encode())
-	require.Equal(t, []byte{10, byte(envelopeCommand), 3, 'r'}, (&envelope{Time: 5, Kind: envelopeCommand, From: 3, Request: []byte("r")}).encode())
-}
-
 // A session belongs to the name that opened it, also after a restart. The cluster's own may use all.
 func TestSessionsBelongToNames(t *testing.T) {
 	f := newFixture(t)
@@ -91,7 +86,7 @@ func TestClientsThatAreRefused(t *testing.T) {
 	} {
 		require.Equal(t, ask.Refused, f.as(bad, ask.Request{Kind: ask.OpenSession, Session: 7}).Status)
 	}
-	require.Zero(t, f.counter())
+	require.Zero(t, f.count())
 }
 
 // Queries are bound like updates, also those that wait.

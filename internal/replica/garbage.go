@@ -60,6 +60,6 @@ func (r *Replica) garbage(c *meta.Command, result *meta.Result) {
 
 // mayBeWritten reports whether a write that is ordered later may name a block.
 func (r *Replica) mayBeWritten(id posix.BlockID) bool {
-	s := r.sessions[id.Session()]
-	return s != nil && id.Counter() >= s.horizon
+	horizon, open := r.sessions.Horizon(id.Session())
+	return open && id.Counter() >= horizon
 }

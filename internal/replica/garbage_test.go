@@ -9,6 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/session"
 )
 
 func blockOf(session, counter uint64) posix.BlockID { return posix.MakeBlockID(0, session, counter) }
@@ -75,7 +76,7 @@ func TestGarbageOfAnExpiredSession(t *testing.T) {
 	f := newFixture(t)
 	f.open(5)
 	require.Equal(t, []bool{false}, f.garbage(blockOf(5, 1)))
-	f.mono += 2 * DefaultLease
+	f.mono += 2 * session.DefaultLease
 	f.step()
 	require.Equal(t, []bool{true}, f.garbage(blockOf(5, 1)))
 }

@@ -10,81 +10,86 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// replaceAgain is how often the cores are asked for a replacement until it is done.
+// replaceAgain is how often the orders are asked for a replacement until it is done.
 const replaceAgain = time.Second
 
-// Replace has a process take the place of a member of the partition's group, in both orders, if it has not
-// yet. What is replaced again later stands before that.
-func (r *Replica) Replace(p multicast.Replacement) {
-	r.replace = append(r.replace, p)
-	r.pursueNow()
+// seats are the wishes of operators for the members of the group.
+type seats struct {
+	replace []multicast.Replacement // not known to be done, oldest first
+	askAt   time.Duration           // when the orders are asked for them, or asked again
+	lead    bool                    // this replica is to lead its group
 }
 
-// pursueReplacements asks for those that are not done. Of a chain the last process comes in at once: the
+// Lead has this replica lead its group in both orders from the next step on, if the group follows. No entry is lost by it.
+func (r *Replica) Lead() { r.seats.lead = true }
+
+// leads reports whether this replica is to lead from this step on.
+func (s *seats) leads(asked bool) bool {
+	lead := s.lead || asked
+	s.lead = false
+	return lead
+}
+
+// Replace has a process take the place of a member of the partition's group, in both orders, if it has not yet. A process
+// that is replaced again later is given first.
+func (r *Replica) Replace(p multicast.Replacement) {
+	r.seats.replace = append(r.seats.replace, p)
+	r.seats.askAt = r.now.Mono
+}
+
+// pursueReplacements asks for the replacements that are not done. Of a chain the last process comes in at once: the
 // others may be gone.
 func (r *Replica) pursueReplacements() {
-	if len(r.replace) == 0 {
+	s := &r.seats
+	if len(s.replace) == 0 || r.now.Mono < s.askAt {
 		return
 	}
-	group := multicast.GroupID(r.cfg.Partition)
-	local, cross := r.cores.local.Members(group), r.cores.cross.Members(group)
-	var gone []multicast.ProcessID // replaced by one that is a member now
-	for i := len(r.replace) - 1; i >= 0; i-- {
-		p := r.replace[i]
-		if slices.Contains(gone, p.New) || slices.Contains(local, p.New) && slices.Contains(cross, p.New) {
+	var gone []multicast.ProcessID // replaced by a process that is a member now
+	for i := len(s.replace) - 1; i >= 0; i-- {
+		p := s.replace[i]
+		if slices.Contains(gone, p.New) || r.orders.HasMember(p.New) {
 			gone = append(gone, p.Old)
-			r.replace = slices.Delete(r.replace, i, i+1)
+			s.replace = slices.Delete(s.replace, i, i+1)
 		}
 	}
-	if r.now.Mono >= r.replaceAt {
-		r.replaceAt = r.now.Mono + replaceAgain
-		for _, p := range r.replace {
-			p.New = r.lastAfter(p.New)
-			r.cores.localIn.Replace = append(r.cores.localIn.Replace, p)
-			r.cores.crossIn.Replace = append(r.cores.crossIn.Replace, p)
-		}
-	}
-	if len(r.replace) > 0 {
-		r.pursueBy(r.replaceAt)
+	if len(s.replace) > 0 {
+		s.askAt = r.now.Mono + replaceAgain
+		r.orders.Replace(s.wanted())
 	}
 }
 
-// lastAfter gives the process that is to have the place of p in the end.
-func (r *Replica) lastAfter(p multicast.ProcessID) multicast.ProcessID {
-	for _, next := range r.replace {
-		if next.Old == p {
-			p = next.New
-		}
+// wake returns the time of the next request to the orders; 0: there is none.
+func (s *seats) wake() time.Duration {
+	if len(s.replace) == 0 {
+		return 0
 	}
-	return p
+	return max(s.askAt, 1)
 }
 
-// refuseAll answers everybody who waits at this replica, which is a member of its group no more. What it has
-// proposed may still be ordered: a client that repeats it elsewhere under the same number gets its outcome.
+// wanted returns the replacements with the processes that are to have the places in the end.
+func (s *seats) wanted() []multicast.Replacement {
+	all := slices.Clone(s.replace)
+	for i := range all {
+		for _, next := range s.replace {
+			if next.Old == all[i].New {
+				all[i].New = next.New
+			}
+		}
+	}
+	return all
+}
+
+// refuseAll answers all calls at this replica, which has left its group. An update that it has proposed may still be
+// ordered: a client that repeats it elsewhere under the same number gets its outcome.
 func (r *Replica) refuseAll(out *turn.Output) {
-	refuse := func(tokens ...uint64) { out.Replies = r.answerAll(tokens, ask.Replaced, nil, out.Replies) }
-	for _, id := range slices.SortedFunc(maps.Keys(r.pending), multicast.MessageID.Compare) {
-		refuse(r.pending[id].tokens...)
+	var tokens []uint64
+	for _, id := range slices.SortedFunc(maps.Keys(r.updates.proposed), multicast.MessageID.Compare) {
+		tokens = append(tokens, r.updates.proposed[id].tokens...)
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(r.crossing), multicast.MessageID.Compare) {
-		refuse(r.crossing[id].tokens...)
+	for _, u := range r.updates.blocked {
+		tokens = append(tokens, u.tokens...)
 	}
-	for _, c := range r.commands {
-		refuse(c.tokens...)
-		c.tokens = nil
-	}
-	for _, waiting := range [][]waitingUpdate{r.outside, r.behind} {
-		for _, w := range waiting {
-			refuse(w.call.Token)
-		}
-	}
-	for _, waiting := range [][]parked{r.parked, r.fresh, r.fenced} {
-		for _, p := range waiting {
-			refuse(p.token)
-		}
-	}
-	clear(r.pending)
-	clear(r.crossing)
-	clear(r.byUpdate)
-	r.outside, r.behind, r.parked, r.fresh, r.fenced = nil, nil, nil, nil, nil
+	r.updates = newUpdates()
+	tokens = append(append(tokens, r.cross.TakeCalls()...), r.queries.TakeCalls()...)
+	out.Replies = r.replyAll(tokens, ask.Replaced, nil, out.Replies)
 }

@@ -13,7 +13,7 @@ import (
 // TestReplacedReplicaSendsItsClientsAway: those that wait, and those that come. In the other order it goes on until it has
 // retired there too.
 func TestReplacedReplicaSendsItsClientsAway(t *testing.T) {
-	for _, cross := range []bool{false, true} {
+	for _, between := range []bool{false, true} {
 		f := newFixture(t)
 		f.open(7)
 		f.hold = true
@@ -24,7 +24,7 @@ func TestReplacedReplicaSendsItsClientsAway(t *testing.T) {
 		require.Empty(t, f.step(waiting...))
 		first := f.token - uint64(len(waiting)) + 1
 
-		f.core.retired, f.cross.retired = !cross, cross
+		f.core.retired, f.between.retired = !between, between
 		var out turn.Output
 		f.Step(&turn.Input{}, &out)
 		require.False(t, out.Retired, "the other order may still need it")
@@ -40,7 +40,7 @@ func TestReplacedReplicaSendsItsClientsAway(t *testing.T) {
 		}
 		require.Equal(t, ask.Answered, f.one(ask.Request{Kind: ask.AskStatus}).Status)
 
-		f.core.retired, f.cross.retired = true, true
+		f.core.retired, f.between.retired = true, true
 		out.Reset()
 		f.Step(&turn.Input{}, &out)
 		require.True(t, out.Retired)
@@ -56,5 +56,5 @@ func TestLastOfAChainComesIn(t *testing.T) {
 	f.step()
 	want := []multicast.Replacement{{Old: 1, New: 8}, {Old: 7, New: 8}}
 	require.Equal(t, want, f.core.replaces)
-	require.Equal(t, want, f.cross.replaces)
+	require.Equal(t, want, f.between.replaces)
 }

@@ -1,13 +1,13 @@
 package replica
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/cross"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
@@ -42,9 +42,10 @@ type several struct {
 	t     *testing.T
 	order between
 	nodes [2]*fixture
-	cut   bool                 // frames are lost
-	wire  [2][]multicast.Frame // to be received
-	got   map[uint64]ask.Reply // by token
+	cut   bool                    // frames are lost
+	loses func(from, to int) bool // which frames are lost
+	wire  [2][]multicast.Frame    // to be received
+	got   map[uint64]ask.Reply    // by token
 }
 
 func newSeveral(t *testing.T) *several {
@@ -66,8 +67,12 @@ func (s *several) restart(i int) {
 	require.NoError(s.t, err)
 	_, relayed, err := Positions(f.keys)
 	require.NoError(s.t, err)
+	var last multicast.Timestamp
+	for _, x := range relayed {
+		last = max(last, x.Position.Final)
+	}
 	f.Replica, err = New(Config{Partition: uint16(i), Self: multicast.ProcessID(i + 1), Groups: allGroups, Incarnation: 1 + f.incarnation},
-		f.core, &part{order: &s.order, group: multicast.GroupID(i), passed: int(relayed.Final)}, f.keys, machine)
+		f.core, &part{order: &s.order, group: multicast.GroupID(i), passed: int(last)}, f.keys, machine)
 	f.incarnation++
 	require.NoError(s.t, err)
 }
@@ -86,7 +91,8 @@ func (s *several) turn(i int, requests ...turn.Call) {
 		require.NoError(s.t, err)
 	}
 	for _, frame := range out.Frames {
-		if !s.cut && int(frame.Peer) <= len(s.nodes) {
+		lost := s.cut || s.loses != nil && s.loses(i, int(frame.Peer)-1)
+		if !lost && int(frame.Peer) <= len(s.nodes) {
 			s.wire[frame.Peer-1] = append(s.wire[frame.Peer-1], multicast.Frame{Peer: f.cfg.Self, Data: frame.Data})
 		}
 	}
@@ -167,12 +173,13 @@ func TestACommandOfTwoPartitions(t *testing.T) {
 	s := newSeveral(t)
 	p := s.ask(0, rename("a", s.file("a", 1), 2))
 	require.Equal(t, posix.OK, result(t, p).Code)
-	require.NotZero(t, p.Vector.Of(1).Cross, "who has the answer knows that it concerns the other partition")
+	seen := p.Vector.Of(1)
+	require.NotZero(t, seen.LastOpen(), "the client knows that the other party may not have executed it")
 	s.isAt(1, "a")
 	s.sleep(time.Second)
 	for _, f := range s.nodes {
-		require.Empty(t, dump(f.keys, coordinatedPrefix), "all are past it and have forgotten it")
-		require.Empty(t, f.commands)
+		require.Empty(t, dump(f.keys, 0x43), "both have forgotten it")
+		require.Zero(t, f.cross.Undecided())
 	}
 }
 
@@ -208,84 +215,149 @@ func TestACommandOfAnUnknownSessionHasNoEffect(t *testing.T) {
 	require.Equal(t, ask.UnknownSession, s.ask(0, q).Status)
 	s.isAt(0, "a")
 	s.sleep(time.Second)
-	require.Empty(t, s.nodes[1].commands)
+	require.Zero(t, s.nodes[1].cross.Undecided())
 }
 
-// T 3.4.3: votes that were lost are asked for again, also by who has restarted meanwhile, and what is undecided holds its names.
+// T 3.4.3: votes that were lost are asked for again, also by a replica that has restarted. The names of an undecided
+// command are held: an update of one of them waits.
 func TestVotesAreAskedForAgain(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
-	s.ask(0, rename("none", 5, 2)) // both have heard each other
+	s.ask(0, rename("none", 5, 2)) // both are in reach
 	s.cut = true
-	token := s.send(0, rename("a", ino, 3))
+	s.send(0, rename("a", ino, 3))
 	s.settle()
-	require.NotContains(t, s.got, token)
 	s.restart(0)
 	s.restart(1)
 	s.settle()
 	c := meta.Command{Op: meta.OpUnlink, Ino: posix.Root, Name: "a"}
-	held := s.ask(0, ask.Request{Kind: ask.Update, Session: 7, Seq: 4, Done: 2, Command: c.Append(nil)})
-	require.Equal(t, posix.EREMOTE, result(t, held).Code)
+	held := s.send(0, ask.Request{Kind: ask.Update, Session: 7, Seq: 4, Done: 2, Command: c.Append(nil)})
+	s.settle()
+	require.NotContains(t, s.got, held)
 	other := mknod("other")
 	require.Equal(t, posix.OK, result(t, s.ask(0, ask.Request{Kind: ask.Update, Session: 7, Seq: 5, Done: 2, Command: other.Append(nil)})).Code)
 	s.cut = false
-	s.sleep(2 * leaveToLeader)
+	s.sleep(time.Second)
 	s.isAt(1, "a")
-	require.Equal(t, posix.OK, result(t, s.ask(0, rename("a", ino, 3))).Code, "its answer is there")
+	require.Equal(t, posix.OK, result(t, s.ask(0, rename("a", ino, 3))).Code, "its answer is kept")
+	require.Equal(t, posix.ENOENT, result(t, s.got[held]).Code)
 }
 
-// A query of somebody who has seen a command of two partitions waits until it is decided.
-func TestAQueryWaitsForADecision(t *testing.T) {
+// A coordinator that hears nothing of the other party aborts, and the names are free. The client is answered with
+// ETIMEDOUT when its time is over, and the update never happens.
+func TestACutCommandIsAborted(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
 	s.ask(0, rename("none", 5, 2))
 	s.cut = true
-	s.send(0, rename("a", ino, 3))
+	q := rename("a", ino, 3)
+	q.Patience = 5 * time.Second
+	token := s.send(0, q)
 	s.settle()
-	at := s.nodes[1].relayed
-	require.NotZero(t, at)
+	require.Equal(t, 1, s.nodes[0].cross.Undecided())
+	require.Equal(t, 1, s.nodes[1].cross.Undecided(), "it has voted")
+	s.sleep(cross.VotePatience)
+	require.Zero(t, s.nodes[0].cross.Undecided())
+	require.NotContains(t, s.got, token, "it waits for the other party")
+	require.Equal(t, posix.OK, result(t, s.ask(0, write(ino, 4))).Code, "what it held is free")
+	s.sleep(5 * time.Second)
+	require.Equal(t, posix.ETIMEDOUT, result(t, s.got[token]).Code)
+	require.Equal(t, 1, s.nodes[1].cross.Undecided(), "nothing but the outcome releases a vote")
+	s.cut = false
+	s.sleep(10 * time.Second)
+	require.Zero(t, s.nodes[1].cross.Undecided())
+	s.isAt(0, "a")
+	require.Equal(t, posix.ETIMEDOUT, result(t, s.ask(0, q)).Code, "for ever")
+}
+
+// write writes to a file in partition 0.
+func write(ino posix.Ino, seq uint64) ask.Request {
+	c := meta.Command{Op: meta.OpWrite, Ino: ino, Data: []byte("x"), Length: 1}
+	return ask.Request{Kind: ask.Update, Session: 7, Seq: seq, Done: 1, Command: c.Append(nil)}
+}
+
+// A query waits for an undecided command only if its reader has seen the commit, and it touches the query's objects.
+func TestAQueryWaitsForAnOutcome(t *testing.T) {
+	s := newSeveral(t)
+	ino := s.file("a", 1)
+	s.ask(0, rename("none", 5, 2))
+	s.loses = func(from, to int) bool { return from == 0 } // votes arrive, outcomes do not
+	done := s.ask(0, rename("a", ino, 3))
+	require.Equal(t, posix.OK, result(t, done).Code)
 	q := lookup(posix.MakeIno(1, 1), "a")
-	require.Equal(t, posix.ENOENT, result(t, s.ask(1, q)).Code, "nobody knows of it yet")
-	q.Vector = ask.Vector{{}, {Cross: at}}
+	require.Equal(t, posix.ENOENT, result(t, s.ask(1, q)).Code, "a reader that has not seen the commit")
+	q.Vector = done.Vector
 	waits := s.send(1, q)
 	fresh := s.send(1, ask.Request{Kind: ask.Query, Fresh: true, Command: q.Command})
+	other := lookup(posix.MakeIno(1, 1), "other")
+	other.Vector = done.Vector
 	s.settle()
 	require.NotContains(t, s.got, waits)
 	require.NotContains(t, s.got, fresh)
-	s.cut = false
-	s.sleep(2 * leaveToLeader)
+	require.Equal(t, posix.ENOENT, result(t, s.ask(1, other)).Code, "another name of the same directory")
+	s.loses = nil
+	s.sleep(time.Second)
 	require.Equal(t, posix.OK, result(t, s.got[waits]).Code)
 	require.Equal(t, posix.OK, result(t, s.got[fresh]).Code)
 }
 
-// What touches a partition that is out of reach stays outside of the order, and is given up.
+// What follows from a commit that is undecided here marks the command: a reader of it waits, although nobody told it.
+func TestAMarkedCommandIsWaitedFor(t *testing.T) {
+	s := newSeveral(t)
+	ino := s.file("a", 1)
+	s.ask(0, rename("none", 5, 2))
+	s.loses = func(from, to int) bool { return from == 0 }
+	done := s.ask(0, rename("a", ino, 3))
+	follows := meta.Command{Op: meta.OpMknod, Ino: posix.MakeIno(1, 1), Name: "follows", Mode: posix.TypeRegular | 0o644}
+	update := ask.Request{Kind: ask.Update, Session: 7, Seq: 1, Vector: done.Vector, Command: follows.Append(nil)}
+	require.Equal(t, posix.OK, result(t, s.ask(1, update)).Code)
+	s.restart(1)
+	seen := s.ask(1, lookup(posix.MakeIno(1, 1), "follows"))
+	q := lookup(posix.MakeIno(1, 1), "a")
+	waits := s.send(1, q)
+	s.settle()
+	require.NotContains(t, s.got, waits)
+	own := seen.Vector.Of(1)
+	require.NotZero(t, own.LastOpen())
+	s.loses = nil
+	s.sleep(time.Second)
+	require.Equal(t, posix.OK, result(t, s.got[waits]).Code)
+}
+
+// The first update after a pause is proposed at once. When the other party does not answer it is aborted, and it is not
+// proposed again, nor are others, before the party is in reach. They are given up.
 func TestOutOfReach(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
-	s.sleep(2 * inReach)
+	s.sleep(10 * time.Second)
 	s.cut = true
-	token := s.send(0, rename("a", ino, 2))
-	s.sleep(reachPatience / 2)
-	require.NotContains(t, s.got, token)
-	s.sleep(reachPatience)
-	require.Equal(t, ask.Overloaded, s.got[token].Status)
-	require.Empty(t, s.order.list)
+	first := s.send(0, rename("a", ino, 2))
+	s.settle()
+	require.Len(t, s.order.list, 1)
+	s.sleep(cross.VotePatience)
+	second := s.send(0, rename("b", ino, 3))
+	s.sleep(4 * time.Second)
+	require.NotContains(t, s.got, first)
+	require.NotContains(t, s.got, second)
+	s.sleep(9 * time.Second)
+	require.Equal(t, ask.Overloaded, s.got[first].Status)
+	require.Equal(t, ask.Overloaded, s.got[second].Status)
+	require.Len(t, s.order.list, 1)
 	s.cut = false
-	s.sleep(pingAgain)
+	s.sleep(time.Second)
 	require.Equal(t, posix.OK, result(t, s.ask(0, rename("a", ino, 2))).Code)
 }
 
-func TestWhatIsNotAVoteIsDropped(t *testing.T) {
+// A reader that shows a count that the partition never had is told so.
+func TestAFalseCountIsRefused(t *testing.T) {
 	s := newSeveral(t)
-	f := s.nodes[0]
-	for _, section := range [][]byte{{}, {byte(messageVote)}, {byte(messageVote), 9, 1, 1, 1, 0, 0}, {byte(messageAsk), 1}, {99}} {
-		f.hear(2, section)
-	}
-	frame := []byte{byte(ofReplica), 200, 1}
-	s.wire[0] = append(s.wire[0], multicast.Frame{Peer: 2, Data: frame}, multicast.Frame{Peer: 2, Data: []byte{77, 1, 1}})
-	s.turn(0)
-	require.EqualValues(t, 2, f.cores.badFrames)
-	require.True(t, slices.Equal(f.commands, nil))
+	q := lookup(posix.Root, "a")
+	q.Vector = ask.Vector{{Count: 1 << 62}}
+	token := s.send(0, q)
+	s.settle()
+	require.NotContains(t, s.got, token)
+	s.sleep(time.Second)
+	require.Equal(t, ask.Unseen, s.got[token].Status)
 }
 
 // What a partition learns from another comes with what that one had seen (causality over three partitions).

@@ -22,12 +22,9 @@ const maxCoreState = 1 << 30
 // later, may.
 var ErrNotNewer = errors.New("this state does not do")
 
-// CoreStates gives what another replica needs beside the store as it is now. All that was stepped must be durable and
-// applied.
-func (r *Replica) CoreStates() []byte {
-	b := varint.AppendBytes(nil, r.cores.local.State())
-	return varint.AppendBytes(b, r.cores.cross.State())
-}
+// CoreStates returns the state that another replica needs beside the store as it is now. All that was stepped must be
+// durable and applied.
+func (r *Replica) CoreStates() []byte { return r.orders.State() }
 
 // Export writes a state for Adopt: states as CoreStates gave them, and the store as it was at that time.
 func Export(w io.Writer, states []byte, store meta.Scanner) error {
@@ -63,23 +60,14 @@ func (r *Replica) Adopt(state io.Reader) error {
 	if _, err := io.CopyN(states, in, int64(n)); err != nil {
 		return fmt.Errorf("adopt: %w", err)
 	}
-	rd := varint.NewReader(states.Bytes())
-	localState, crossState := rd.Bytes(), rd.Bytes()
-	if err := rd.Done(); err != nil {
-		return fmt.Errorf("adopt: %w", err)
-	}
-	local, _, err := r.cores.local.Adopt(localState)
+	record, err := r.orders.Adopt(states.Bytes())
 	if err != nil {
-		return fmt.Errorf("%w: order of the partition: %w", ErrNotNewer, err)
-	}
-	cross, _, err := r.cores.cross.Adopt(crossState)
-	if err != nil {
-		return fmt.Errorf("%w: order between partitions: %w", ErrNotNewer, err)
+		return fmt.Errorf("%w: %w", ErrNotNewer, err)
 	}
 	if err := meta.Restore(r.keys, in); err != nil {
 		return err
 	}
-	r.keys.Set(adoptedKey, append(varint.AppendBytes([]byte{byte(ofBoth)}, local), cross...))
+	r.keys.Set(adoptedKey, record)
 	if err := r.keys.Commit(true); err != nil {
 		return fmt.Errorf("adopt: store: %w", err)
 	}

@@ -6,133 +6,190 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// pending is a proposal of this replica that was not delivered yet.
-type pending struct {
-	tokens []uint64 // who waits for its outcome
-	update updateKey
+// doubtAfter is the time for which an update waits for a place that its client has seen and this replica has not. Then it
+// is proposed: the order tells whether the place is true.
+const doubtAfter = 100 * time.Millisecond
+
+// update is a request that is to be ordered: an update, or a change of a session.
+type update struct {
+	call    turn.Call // the first call
+	tokens  []uint64  // of all calls for the update whose clients wait
+	query   ask.Request
+	command meta.Command // of an update
+	since   time.Duration
+	ending  multicast.MessageID // the entry that ends the update because its time is over
 }
 
-type updateKey struct {
+// name returns the name of an update; the zero updateName for a change of a session.
+func (u *update) name() updateName {
+	if u.query.Kind != ask.Update {
+		return updateName{}
+	}
+	return updateName{u.query.Session, u.query.Seq, u.call.From.Owner()}
+}
+
+func (u *update) session() session.Update {
+	return session.Update{Session: u.query.Session, Seq: u.query.Seq, Done: u.query.Done}
+}
+
+// updateName names an update of a client: another client that uses the same session number does not interfere.
+type updateName struct {
 	session, seq uint64
-	client       string // who asks: others that name the session do not get into its way
+	client       string
 }
 
-// update answers a repeated update from the session, joins one that is on its
-// way, or multicasts it.
-func (r *Replica) update(call turn.Call, q ask.Request, out *turn.Output) {
-	key := updateKey{q.Session, q.Seq, call.From.Owner()}
-	s := r.sessions[q.Session]
-	if s != nil {
-		if !s.admits(call.From) {
-			out.Replies = append(out.Replies, r.reply(call.Token, ask.UnknownSession, nil))
-			return
+// updates are the updates of one partition at the asked replica.
+type updates struct {
+	proposed map[multicast.MessageID]*update // that are not delivered yet
+	byName   map[updateName]*update          // of these
+	blocked  []*update                       // that wait for a command of several partitions, not proposed
+	resume   bool                            // blocked updates are to be looked at again
+	wakeAt   time.Duration
+}
+
+func newUpdates() updates {
+	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[updateName]*update{}}
+}
+
+// delivered removes and returns the update of a message; nil: another replica has proposed it.
+func (s *updates) delivered(id multicast.MessageID) *update {
+	u := s.proposed[id]
+	if u != nil {
+		delete(s.proposed, id)
+		if s.byName[u.name()] == u {
+			delete(s.byName, u.name())
 		}
-		if answer, ok := s.answers[q.Seq]; ok {
-			out.Replies = append(out.Replies, r.reply(call.Token, ask.Answered, answer))
+	}
+	return u
+}
+
+// update answers a repeated update from its session, joins one that is on its way, or has it ordered.
+func (r *Replica) update(u update, out *turn.Output) {
+	if r.sessions.Has(u.query.Session, nil) {
+		if v := r.sessions.Admit(u.session(), u.call.From); !v.Execute {
+			out.Replies = r.replyAll(u.tokens, v.Outcome, v.Answer, out.Replies)
 			return
 		}
 	}
-	if p := r.byUpdate[key]; p != nil {
-		p.tokens = append(p.tokens, call.Token)
+	if first := r.updates.byName[u.name()]; first != nil {
+		first.tokens = append(first.tokens, u.tokens...)
 		return
 	}
-	waiting := waitingUpdate{call: call, key: key, query: q, since: r.now.Mono}
-	switch c := r.undecided(key); {
-	case c != nil && (s != nil || call.From == nil):
-		c.tokens = append(c.tokens, call.Token)
-	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0 && len(r.behind) >= r.cfg.MaxPending:
-		out.Replies = append(out.Replies, r.reply(call.Token, ask.Overloaded, nil))
-	case r.decidedUpTo().Compare(q.Vector.Of(r.cfg.Partition).Cross) < 0:
-		r.behind = append(r.behind, waiting)
-	case len(q.Dest) == 0:
-		r.propose(call, key, out)
-	case !slices.Contains(q.Dest, r.cfg.Partition):
-		r.refuse(call.Token, fmt.Errorf("update of partitions %v: partition %d is asked, and is none of them", q.Dest, r.cfg.Partition), out)
-	case len(r.crossing)+len(r.outside) >= r.cfg.MaxPending:
-		out.Replies = append(out.Replies, r.reply(call.Token, ask.Overloaded, nil))
+	switch {
+	case len(u.query.Dest) == 0 && r.isBlocked(&u):
+		r.block(&u, out)
+	case len(u.query.Dest) == 0:
+		r.propose(u, out)
+	case !slices.Contains(u.query.Dest, r.cfg.Partition):
+		text := fmt.Sprintf("update of partitions %v: partition %d is asked, and is none of them", u.query.Dest, r.cfg.Partition)
+		out.Replies = append(out.Replies, r.reply(u.call.Token, ask.Refused, []byte(text)))
+	case slices.ContainsFunc(u.query.Dest, func(p uint16) bool { return len(r.orders.Members(p)) == 0 }):
+		text := fmt.Sprintf("update of partitions %v: the cluster does not have all of them", u.query.Dest)
+		out.Replies = append(out.Replies, r.reply(u.call.Token, ask.Refused, []byte(text)))
 	default:
-		r.outside = append(r.outside, waiting)
+		r.cross.Submit(u.call, u.query, u.command)
 	}
 }
 
-// waitingUpdate is an update that is not proposed yet.
-type waitingUpdate struct {
-	call  turn.Call
-	key   updateKey
-	query ask.Request
-	since time.Duration
+// isBlocked reports whether an update of one partition must wait before it is proposed: its client has seen the commit of
+// a command that is undecided here and touches its objects, or the update would meet a hold.
+func (r *Replica) isBlocked(u *update) bool {
+	seen := u.query.Vector.Of(r.cfg.Partition)
+	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < doubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command)
 }
 
-// resume proposes updates whose clients have seen commands of several partitions that are now decided here: an update comes
-// after what its client has seen. (All else that the client has seen of this partition is before it in the order anyway.)
-func (r *Replica) resume(out *turn.Output) {
-	if len(r.behind) == 0 {
+// block keeps an update until no command is in its way, or its time is over.
+func (r *Replica) block(u *update, out *turn.Output) {
+	if len(r.updates.blocked) >= r.cfg.MaxPending {
+		out.Replies = r.replyAll(u.tokens, ask.Overloaded, nil, out.Replies)
 		return
 	}
-	waiting := r.behind
-	r.behind = nil
-	for i := range waiting {
-		r.update(waiting[i].call, waiting[i].query, out)
+	for _, first := range r.updates.blocked {
+		if first.name() == u.name() {
+			first.tokens = append(first.tokens, u.tokens...)
+			return
+		}
+	}
+	r.updates.blocked = append(r.updates.blocked, u)
+}
+
+// resume looks at the blocked updates again.
+func (r *Replica) resume(out *turn.Output) {
+	if !r.updates.resume {
+		return
+	}
+	r.updates.resume = false
+	waiting := r.updates.blocked
+	r.updates.blocked = nil
+	for _, u := range waiting {
+		r.update(*u, out)
 	}
 }
 
-// withdraw drops what was not proposed yet and nobody waits for: who was told that it failed must not see it happen.
+// endBlocked orders the end of blocked updates whose time is over. Other replicas may hold copies of them: only an
+// ordered end is final.
+func (r *Replica) endBlocked(out *turn.Output) {
+	r.updates.wakeAt = 0
+	r.updates.blocked = slices.DeleteFunc(r.updates.blocked, func(u *update) bool {
+		// Its end was ordered, and has not answered it: its session is not open.
+		over := u.ending != (multicast.MessageID{}) && !r.orders.Pending(u.ending) && !r.updates.resume
+		if over {
+			out.Replies = r.replyAll(u.tokens, ask.UnknownSession, nil, out.Replies)
+		}
+		return over
+	})
+	for _, u := range r.updates.blocked {
+		if seen := u.query.Vector.Of(r.cfg.Partition); seen.LastOpen() > r.cross.Count() {
+			if doubt := u.since + doubtAfter; r.now.Mono < doubt {
+				r.updates.wakeAt = order.Earliest(r.updates.wakeAt, doubt)
+			} else {
+				r.updates.resume = true
+			}
+		}
+		if u.query.Patience == 0 {
+			continue
+		}
+		if over := u.since + u.query.Patience; r.now.Mono < over {
+			r.updates.wakeAt = order.Earliest(r.updates.wakeAt, over)
+		} else if !r.orders.Pending(u.ending) {
+			u.ending = r.cross.Abandon(u.query.Session, u.query.Seq, u.call.From)
+		}
+	}
+}
+
+// withdraw drops what is not proposed yet, and whose clients have given up.
 func (r *Replica) withdraw(tokens []uint64) {
 	if len(tokens) == 0 {
 		return
 	}
-	update := func(w waitingUpdate) bool { return slices.Contains(tokens, w.call.Token) }
-	r.outside, r.behind = slices.DeleteFunc(r.outside, update), slices.DeleteFunc(r.behind, update)
-	query := func(p parked) bool { return slices.Contains(tokens, p.token) }
-	r.parked, r.fresh, r.fenced = slices.DeleteFunc(r.parked, query), slices.DeleteFunc(r.fresh, query), slices.DeleteFunc(r.fenced, query)
+	r.cross.Withdraw(tokens)
+	r.queries.Withdraw(tokens)
+	gone := func(token uint64) bool { return slices.Contains(tokens, token) }
+	for _, u := range r.updates.proposed {
+		u.tokens = slices.DeleteFunc(u.tokens, gone)
+	}
+	r.updates.blocked = slices.DeleteFunc(r.updates.blocked, func(u *update) bool {
+		u.tokens = slices.DeleteFunc(u.tokens, gone)
+		return len(u.tokens) == 0
+	})
 }
 
-// proposeCommand multicasts an update of several partitions to them.
-func (r *Replica) proposeCommand(call turn.Call, key updateKey, q *ask.Request) {
-	if p := r.byUpdate[key]; p != nil {
-		p.tokens = append(p.tokens, call.Token)
+// propose has an update ordered.
+func (r *Replica) propose(u update, out *turn.Output) {
+	if len(r.updates.proposed) >= r.cfg.MaxPending {
+		out.Replies = r.replyAll(u.tokens, ask.Overloaded, nil, out.Replies)
 		return
 	}
-	p := &pending{tokens: []uint64{call.Token}, update: key}
-	r.crossing[r.send(q.Dest, envelope{Kind: envelopeCommand, From: r.cfg.Partition, Request: call.Data, Client: call.From})] = p
-	r.byUpdate[key] = p
-}
-
-// forgetPending drops a proposal that was delivered.
-func (r *Replica) forgetPending(id multicast.MessageID, p *pending, from map[multicast.MessageID]*pending) {
-	delete(from, id)
-	if r.byUpdate[p.update] == p {
-		delete(r.byUpdate, p.update)
+	e := order.Entry{Kind: entryRequest, Body: encodeRequest(u.call)}
+	r.updates.proposed[r.orders.Propose(e)] = &u
+	if u.name() != (updateName{}) {
+		r.updates.byName[u.name()] = &u
 	}
-}
-
-// propose multicasts a request to the partition's group.
-func (r *Replica) propose(call turn.Call, key updateKey, out *turn.Output) {
-	if len(r.pending) >= r.cfg.MaxPending {
-		out.Replies = append(out.Replies, r.reply(call.Token, ask.Overloaded, nil))
-		return
-	}
-	p := &pending{tokens: []uint64{call.Token}, update: key}
-	r.pending[r.multicast(envelope{Kind: envelopeRequest, Request: call.Data, Client: call.From})] = p
-	if key != (updateKey{}) {
-		r.byUpdate[key] = p
-	}
-}
-
-// multicast hands an envelope to the core in this step.
-func (r *Replica) multicast(e envelope) multicast.MessageID {
-	r.seq++
-	e.Time = posix.Time(r.now.Wall)
-	m := multicast.Message{
-		ID:      multicast.MessageID{Sender: r.cfg.Self, Seq: r.seq},
-		Dest:    []multicast.GroupID{multicast.GroupID(r.cfg.Partition)},
-		Payload: e.encode(),
-	}
-	r.cores.localIn.Proposed = append(r.cores.localIn.Proposed, m)
-	return m.ID
 }

@@ -44,7 +44,8 @@ func (l timedLog) Append(records [][]byte, checkpoint bool) error {
 	return l.Log.Append(records, checkpoint)
 }
 
-// countedLinks counts and logs frames that are too long: a fault of this program, which costs a restart of the link.
+// countedLinks counts and logs frames that are too long: a fault of this program, which costs a restart of
+// the link.
 type countedLinks struct {
 	transport.Links
 	count  *atomic.Uint64

@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
@@ -91,7 +92,7 @@ func (s *Server) run(ctx context.Context, r *residence) error {
 			s.cfg.Logger.Error("a replica has failed: its partition goes on with the others, and it starts anew",
 				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "in", wait, "error", err)
 			if pause.For(ctx, wait) != nil {
-				return nil
+				return nil //nolint:nilerr // ctx has ended: the error is logged
 			}
 			wait = min(2*wait, restartMost)
 		}
@@ -225,7 +226,8 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 	if local, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}
-	cfg.Groups, cfg.Delivered = groups, multicast.UpTo(relayed)
+	cfg.Groups, cfg.Delivered = groups, relayed
+	cfg.Classes, cfg.HybridClock = true, true
 	if cross, err = primcast.New(cfg); err != nil {
 		return nil, nil, err
 	}
@@ -233,7 +235,7 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 		if err != nil {
 			return nil, nil, fmt.Errorf("write-ahead log: %w", err)
 		}
-		if err := replica.Replay(local, cross, record); err != nil {
+		if err := order.Replay(local, cross, record); err != nil {
 			return nil, nil, fmt.Errorf("write-ahead log: %w", err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// TestPrimCastBurst: one process multicasts at once what is longer than a frame, as long as the window of a link, and its leader stops
-// in the middle of it.
+// TestPrimCastBurst: one process multicasts at once what is longer than a frame, as long as the window of a
+// link, and its leader stops in the middle of it.
 func TestPrimCastBurst(t *testing.T) {
 	var reach Reach
 	seeds(t, 6, func(seed uint64) error {

@@ -22,7 +22,8 @@ func classy(cfg primcast.Config) Protocol {
 	return p
 }
 
-// classesRun draws a run with all faults of links and processes, several groups, and destinations of all kinds.
+// classesRun draws a run with all faults of links and processes, several groups, and destinations of all
+// kinds.
 func classesRun(seed uint64) (Config, Workload, primcast.Config) {
 	shapes := [][]int{{3, 3, 3}, {1, 3, 3}, {3, 1, 1, 3}, {5, 3, 1}, {3, 3, 3, 3}}
 	cfg, w, _ := primCastCutsOn(seed, shapes[seed%uint64(len(shapes))]...)
@@ -35,7 +36,8 @@ func classesRun(seed uint64) (Config, Workload, primcast.Config) {
 	return cfg, w, p
 }
 
-// TestClasses: all promises hold within each class, under all faults, with state that is taken over, and with windows that are full.
+// TestClasses: all promises hold within each class, under all faults, with state that is taken over, and with
+// windows that are full.
 func TestClasses(t *testing.T) {
 	var reach Reach
 	seeds(t, 600, func(seed uint64) error {
@@ -52,7 +54,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestClassesAhead: messages are few, and often a process that has just restarted is the one whose state the others take over.
+// TestClassesAhead: messages are few, and often a process that has just restarted is the one whose state the
+// others take over.
 func TestClassesAhead(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -66,8 +69,8 @@ func TestClassesAhead(t *testing.T) {
 	reach.requireMarks(t, Transferred)
 }
 
-// stuckRun is three groups of three of which the last one is cut off. More messages to the first one and it than a sender's window
-// takes wait for it.
+// stuckRun is three groups of three of which the last one is cut off. More messages to the first one and it
+// than a sender's window takes wait for it.
 type stuckRun struct {
 	*run
 	t      *testing.T
@@ -153,7 +156,8 @@ func (s *stuckRun) core(p multicast.ProcessID) *primcast.Core {
 	return s.net.Node(p).(*coreNode).core.(*primcast.Core)
 }
 
-// requireLittleKept: of all that was multicast, the members of the groups that are not cut off keep what is stuck, and the last few others.
+// requireLittleKept: of all that was multicast, the members of the groups that are not cut off keep what is
+// stuck, and the last few others.
 func (s *stuckRun) requireLittleKept() {
 	for i, g := range s.cfg.Groups[:2] {
 		for _, p := range g.Members {
@@ -165,7 +169,8 @@ func (s *stuckRun) requireLittleKept() {
 	}
 }
 
-// heal ends the cut, and checks all that has happened. So many of the messages that were stuck are delivered then.
+// heal ends the cut, and checks all that has happened. So many of the messages that were stuck are delivered
+// then.
 func (s *stuckRun) heal(stuck int) {
 	s.net.Heal()
 	require.True(s.t, s.settle())
@@ -175,8 +180,9 @@ func (s *stuckRun) heal(stuck int) {
 	require.Empty(s.t, check.Describe(r.Violations))
 }
 
-// TestStuckMessagesPinNothing: a group that is cut off delays the classes that it is in. Others are delivered, covered and forgotten by
-// all members, over restarts too, and a sender's window in one class is no other's.
+// TestStuckMessagesPinNothing: a group that is cut off delays the classes that it is in. Others are
+// delivered, covered and forgotten by all members, over restarts too, and a sender's window in one class is
+// no other's.
 func TestStuckMessagesPinNothing(t *testing.T) {
 	s := newStuckRun(t, true)
 	s.work(2000)
@@ -204,8 +210,8 @@ func TestStuckWithoutClasses(t *testing.T) {
 	s.heal(20)
 }
 
-// TestStuckAndLeftBehind: a member that was away for longer than the others keep what it lacks takes over the state of one of them, with
-// what is stuck.
+// TestStuckAndLeftBehind: a member that was away for longer than the others keep what it lacks takes over the
+// state of one of them, with what is stuck.
 func TestStuckAndLeftBehind(t *testing.T) {
 	s := newStuckRun(t, true)
 	away := s.cfg.Groups[0].Members[2]

@@ -25,9 +25,9 @@ type Config struct {
 	Gather time.Duration
 	// DiskMax is how long records take at most to become durable.
 	DiskMax time.Duration
-	// MaxFrame is the longest frame that a process may send, Window how many bytes to one peer may be on the way or wait to
-	// be stepped with. What is sent beyond it is lost, and the link starts again once the peer has taken what arrived. 0: those of
-	// package multicast, which real links have.
+	// MaxFrame is the longest frame that a process may send, Window how many bytes to one peer may be on the
+	// way or wait to be stepped with. Frames beyond it are lost, and the link starts again once the peer has
+	// taken those that arrived. 0: the limits of real links, from package multicast.
 	MaxFrame, Window int
 	// Pipelined: a process steps on while its records are written.
 	Pipelined bool
@@ -89,7 +89,7 @@ func Default() Config {
 	}
 }
 
-// fill puts the limits of real links in the place of what is not set.
+// fill puts the limits of real links in the place of zeros.
 func (c *Config) fill() {
 	c.MaxFrame = cmp.Or(c.MaxFrame, multicast.MaxFrame)
 	c.Window = cmp.Or(c.Window, multicast.Window)

@@ -83,6 +83,9 @@ func (n *Network) reconnect(p *process) {
 func (n *Network) send(p *process, era uint64, f multicast.Frame) {
 	q := n.processes[f.Peer]
 	p.act()
+	if _, ok := p.spoke[q.id]; !ok {
+		p.spoke[q.id] = n.now
+	}
 	l := p.links[f.Peer]
 	if era == 0 || era != l.era || l.cut > 0 || l.full {
 		return // the link has not started, has restarted since, or is down
@@ -129,8 +132,8 @@ func (n *Network) arrive(p, q *process, era uint64) {
 	n.drained(p, q)
 }
 
-// overflow: p has sent more than the window of its link to q takes. Some of what is on the way is lost with it, from a random frame
-// on.
+// overflow: p has sent more than the window of its link to q takes. Frames on the way are lost with it, from
+// a random one on.
 func (n *Network) overflow(p, q *process) {
 	n.mark(Overflowed)
 	n.trace.add(n.now, "overflow", p.id, uint64(q.id))
@@ -174,7 +177,7 @@ func (n *Network) loseFlight(p *process) {
 	}
 }
 
-// loseSome loses what is on the way, from a random frame on.
+// loseSome loses the frames on the way, from a random one on.
 func (n *Network) loseSome(l *link) {
 	l.flight = slices.Clip(l.flight[:n.rng.IntN(len(l.flight)+1)])
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// machine is the state machine of a process: a list of what was delivered, for each class. It lives longer
+// machine is the state machine of a process: a list of deliveries for each class. It lives longer
 // than the process. Of each list a first part is durable; after a restart
 // the core must deliver the rest again, exactly as before.
 type machine struct {
@@ -24,7 +24,7 @@ type machine struct {
 	transferring bool                // the state of another process is on its way here
 }
 
-// line is what was delivered in one class.
+// line is the list of one class.
 type line struct {
 	class   multicast.Class      // "" unless the protocol orders by classes
 	history []multicast.Position // all that was ever delivered

@@ -147,6 +147,12 @@ func (n *Network) Active(p multicast.ProcessID) (at time.Duration, ok bool) {
 	return n.processes[p].activeAt, n.processes[p].active
 }
 
+// Spoke gives when a process first sent something to another, if it has.
+func (n *Network) Spoke(from, to multicast.ProcessID) (at time.Duration, ok bool) {
+	at, ok = n.processes[from].spoke[to]
+	return at, ok
+}
+
 // between draws a time from the closed interval.
 func (n *Network) between(from, to time.Duration) time.Duration {
 	if to <= from {

@@ -37,11 +37,12 @@ type process struct {
 
 	active   bool // has sent or received a frame with data
 	activeAt time.Duration
+	spoke    map[multicast.ProcessID]time.Duration // when it first sent something to others
 }
 
 func (n *Network) newProcess(index int) *process {
 	id := n.ids[index]
-	p := &process{net: n, id: id, index: index, links: map[multicast.ProcessID]*link{}}
+	p := &process{net: n, id: id, index: index, links: map[multicast.ProcessID]*link{}, spoke: map[multicast.ProcessID]time.Duration{}}
 	for _, other := range n.ids {
 		l := &link{}
 		if other != id {

@@ -29,8 +29,8 @@ type Protocol struct {
 	// Conflicts, if set, says which messages the cores order; those that commute they need not (T 4.4.3). It
 	// is symmetric. Faults must not restart processes.
 	Conflicts func(a, b *multicast.Message) bool
-	// SafeOf, if set, says that the cores order by classes (package multicast), and gives the timestamp up to which nothing more
-	// of a class is delivered after the last step.
+	// SafeOf, if set, says that the cores order by classes (package multicast), and gives the timestamp up to
+	// which nothing more of a class is delivered after the last step.
 	SafeOf func(core multicast.Core, class multicast.Class) multicast.Timestamp
 	// Replace, if set, begins a change of the members of a group, while faults go on: the spare has just
 	// started. Done, called any time later, says that the change has been made.
@@ -305,6 +305,11 @@ func (r *run) result() *Result {
 	for _, id := range r.net.ids {
 		if at, ok := r.net.Active(id); ok {
 			r.history.Steps = append(r.history.Steps, check.Step{Process: id, At: at})
+		}
+		for _, to := range r.net.ids {
+			if at, ok := r.net.Spoke(id, to); ok {
+				r.history.Sends = append(r.history.Sends, check.Send{From: id, To: to, At: at})
+			}
 		}
 	}
 	r.checkUnaware()

@@ -25,8 +25,7 @@ type treeClient struct {
 	where   map[posix.Ino]uint16 // what is not at its home
 	dirs    []posix.Ino          // that it has met
 	files   []posix.Ino
-	held    []posix.Ino            // files that it holds open
-	numbers map[uint16][]posix.Ino // that it has reserved, by partition
+	held    []posix.Ino // files that it holds open
 
 	lastBlock []uint64 // counter of the newest block of its session, by partition
 	writing   writing
@@ -45,7 +44,7 @@ type treeClient struct {
 func newTreeClient(r *tree, id int) *treeClient {
 	c := &treeClient{
 		run: r, id: id, session: make([]uint64, len(treeGroups)), seq: make([]uint64, len(treeGroups)), where: map[posix.Ino]uint16{},
-		numbers: map[uint16][]posix.Ino{}, lastBlock: make([]uint64, len(treeGroups)),
+		lastBlock: make([]uint64, len(treeGroups)),
 	}
 	for p := range treeGroups {
 		c.dirs = append(c.dirs, posix.MakeIno(uint16(p), 1))
@@ -138,8 +137,12 @@ func (c *treeClient) query(p uint16, command meta.Command) meta.Result {
 	if err != nil {
 		c.stop("query %+v of partition %d: %v", command, p, err)
 	}
+	kind := reads
+	if m.Code == posix.EHELD {
+		kind = learns // no answer
+	}
 	c.run.history.add(happening{
-		kind: reads, client: c.id, partition: p, count: reply.Vector.Of(p).Count, asked: asked, command: command, result: m,
+		kind: kind, client: c.id, partition: p, count: reply.Vector.Of(p).Count, asked: asked, command: command, result: m,
 	})
 	return m
 }
@@ -157,9 +160,6 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	h.changes = append(h.changes, u)
 	c.seq[p]++
 	h.bySeq[updateName{p, c.session[p], c.seq[p]}] = u
-	if command.IsUncoordinated(p, dest) {
-		h.byMade[command.Child] = u
-	}
 	h.add(happening{kind: issues, client: c.id, change: u})
 	u.issued = h.clock
 	q := ask.Request{
@@ -179,12 +179,6 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	var err error
 	if u.result, err = meta.DecodeResult(reply.Result); err != nil {
 		c.stop("update %+v of partition %d: %v", command, p, err)
-	}
-	switch command.Op {
-	case meta.OpMknod, meta.OpUnlink, meta.OpRmdir, meta.OpLink, meta.OpWrite, meta.OpSetAttr:
-		if dest == nil && u.result.Code == posix.EREMOTE && uint16(u.result.Number) == p {
-			c.run.reach[refusedByLock]++ // it is here, and still not to be had
-		}
 	}
 	h.add(happening{kind: learns, client: c.id, change: u, partition: p, count: reply.Vector.Of(p).Count, asked: asked})
 	u.answered = h.clock
@@ -288,19 +282,6 @@ func (c *treeClient) ruleOf(dir posix.Ino, name string) uint16 {
 		return c.at(dir)
 	}
 	return rule.Place(c.at(dir), name)
-}
-
-// number gives a number for an inode in a partition, that nobody else has.
-func (c *treeClient) number(p uint16) posix.Ino {
-	for len(c.numbers[p]) == 0 {
-		m := c.update(p, meta.Command{Op: meta.OpReserve, Length: 5})
-		for i := 0; i < 5 && m.Code == posix.OK; i++ {
-			c.numbers[p] = append(c.numbers[p], posix.Ino(m.Number)+posix.Ino(i))
-		}
-	}
-	ino := c.numbers[p][0]
-	c.numbers[p] = c.numbers[p][1:]
-	return ino
 }
 
 // tell gives another client all that this one has seen: "message, then look".

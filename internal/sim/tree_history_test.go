@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/binary"
 
-	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -16,12 +15,12 @@ type history struct {
 	changes []*change // by number
 	events  []happening
 	bySeq   map[updateName]*change
-	byMade  map[posix.Ino]*change // that brought the number of what they make
-	byPlace map[multicast.Position]*crossing
+	byMade  map[posix.Ino]*change // of what they have named in another partition
+	byID    map[multicast.MessageID]*crossing
 }
 
 func newHistory() history {
-	return history{bySeq: map[updateName]*change{}, byMade: map[posix.Ino]*change{}, byPlace: map[multicast.Position]*crossing{}}
+	return history{bySeq: map[updateName]*change{}, byMade: map[posix.Ino]*change{}, byID: map[multicast.MessageID]*crossing{}}
 }
 
 func (h *history) tick() int {
@@ -49,7 +48,7 @@ type change struct {
 	count    uint64    // in the order of the partition that was asked, when it took effect
 	at       int       // when that was first seen
 	crossing *crossing // with several partitions that voted
-	made     uint64    // without votes: in the order of the partition of what it made, when it took effect there
+	made     uint64    // in the order of another partition, that of what it has named: when that was made there
 
 	gaveUp   bool        // its client did not wait for the answer
 	withdrew bool        // some replica has learned that its client did not wait
@@ -76,7 +75,9 @@ func (u *change) effect(partition uint16) (count uint64, ok bool) {
 }
 
 // madeIn reports whether a partition has only made the inode of u, which another one has named without its vote.
-func (u *change) madeIn(partition uint16) bool { return u.made != 0 && partition == u.command.Target }
+func (u *change) madeIn(partition uint16) bool {
+	return u.made != 0 && partition == u.observed.Attr.Ino.Partition()
+}
 
 // first is when u was first seen to take effect at any partition. By then it had all its locks, and conflicting updates
 // before it have let them go: in the order of these times, updates that conflict stand as
@@ -148,6 +149,13 @@ func (k *observedKeys) Set(key, value []byte) {
 }
 
 func (k *observedKeys) Delete(key []byte) {
+	if key[0] == coordinatedKeys && !k.adopting {
+		if s := readSeveral(k.Get(key)); s.name.partition != k.node.partition {
+			if c := k.node.run.history.byID[s.id]; c != nil {
+				k.concludes(s.id, c)
+			}
+		}
+	}
 	if key[0] == inodeKeys && !k.adopting {
 		ino := posix.Ino(binary.BigEndian.Uint64(key[1:]))
 		r := varint.NewReader(k.Get(key))
@@ -174,10 +182,14 @@ func (k *observedKeys) answers(name updateName, value []byte) {
 func (n *treeNode) takesEffect(name updateName, count uint64, result meta.Result) {
 	u := n.run.history.bySeq[name]
 	switch {
+	case u == nil && result.Code == posix.ETIMEDOUT: // abandoned for another one's sake
 	case u == nil:
 		n.run.fail("replica %d answers an update that nobody sent: %+v", n.self, name)
 	case u.at == 0:
 		u.count, u.at, u.observed = count, n.run.history.tick(), result
+		if a := &result.Attr; u.command.Op == meta.OpMknod && result.Code == posix.OK && a.Nlink > 0 && a.Ino.Partition() != name.partition {
+			n.run.history.byMade[a.Ino] = u
+		}
 	case u.count != count:
 		n.run.fail("update %d had effect at %d of partition %d, and at replica %d at %d", u.number, u.count, name.partition, n.self, count)
 	}
@@ -190,44 +202,53 @@ func (k *observedKeys) makes(ino posix.Ino) {
 	}
 }
 
-// coordinates: a command of several partitions was prepared or decided.
+// coordinates: a command of several partitions has entered a phase. The coordinator's commit comes first.
 func (k *observedKeys) coordinates(value []byte) {
 	s := readSeveral(value)
-	if !s.decided {
+	if mark := markOf[s.phase]; mark != "" {
+		k.node.run.reach[mark]++
+	}
+	if s.phase != phaseCommitted {
 		return
 	}
 	run, p, count := k.node.run, k.node.partition, k.node.count()
-	c := run.history.byPlace[s.place]
+	c := run.history.byID[s.id]
 	if c == nil {
 		c = &crossing{at: run.history.tick(), count: map[uint16]uint64{}}
-		run.history.byPlace[s.place] = c
+		run.history.byID[s.id] = c
 	}
-	if before, ok := c.count[p]; ok && before != count {
-		run.fail("replica %d decides the command at %v at %d, others did at %d", k.node.self, s.place, count, before)
-	}
-	c.count[p] = count
+	k.concludes(s.id, c)
 	if u := run.history.bySeq[s.name]; u != nil && p == s.name.partition && u.at != 0 && u.count == count {
 		u.crossing = c
 	}
 }
 
+// concludes: a party has executed a command that was committed.
+func (k *observedKeys) concludes(id multicast.MessageID, c *crossing) {
+	p, count := k.node.partition, k.node.count()
+	if before, ok := c.count[p]; ok && before != count {
+		k.node.run.fail("replica %d executes command %v at %d, others did at %d", k.node.self, id, count, before)
+	}
+	c.count[p] = count
+}
+
 // several is what a replica stores of a command of several partitions.
 type several struct {
-	place   multicast.Position
-	name    updateName
-	decided bool
+	id    multicast.MessageID
+	phase uint8
+	name  updateName
 }
+
+// markOf says which situation a phase of a command is.
+var markOf = map[uint8]treeMark{1: waitedYounger, 3: refusedOlder, 5: abortedThere}
+
+// phaseCommitted is the phase of a command at the partition that has committed it.
+const phaseCommitted = 4
 
 func readSeveral(value []byte) (s several) {
 	r := varint.NewReader(value)
-	s.place = ask.ReadPosition(r)
-	ask.ReadPosition(r)
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		r.Uint16()
-	}
+	s.id = multicast.MessageID{Sender: multicast.ProcessID(r.Uint32()), Seq: r.Uint64()}
+	s.phase = r.Uint8()
 	s.name = updateName{partition: r.Uint16(), session: r.Uint64(), seq: r.Uint64()}
-	r.Uint64()
-	r.Bytes()
-	s.decided = r.Uint64() != 0
 	return s
 }

@@ -80,8 +80,8 @@ func (r *tree) alike() error {
 			return fmt.Errorf("partition %d: command %x of several partitions is still remembered", p, key)
 		}
 		machine := r.machine(group.members[0])
-		if posts := machine.Outbox(1); len(posts) > 0 {
-			return fmt.Errorf("partition %d: still in the outbox: %+v", p, posts)
+		if to := machine.Destinations(); len(to) > 0 {
+			return fmt.Errorf("partition %d: still in the outbox to partition %d: %+v", p, to[0], machine.Outbox(to[0], 1))
 		}
 		if orphans := machine.Orphans(0, 1); len(orphans) > 0 {
 			return fmt.Errorf("partition %d: nobody holds inode %d, and it is not reaped", p, orphans[0].Ino)
@@ -129,7 +129,9 @@ func newTreeJudge(r *tree) *treeJudge {
 // replay executes all updates in their order by the model.
 func (j *treeJudge) replay() error {
 	all := slices.DeleteFunc(slices.Clone(j.run.history.changes), j.run.inDoubt)
-	all = slices.DeleteFunc(all, func(u *change) bool { return u.result.Code == posix.EREMOTE || u.result.Code == posix.ESTALE })
+	all = slices.DeleteFunc(all, func(u *change) bool {
+		return slices.Contains([]posix.Code{posix.EREMOTE, posix.EHELD, posix.ESTALE, posix.ETIMEDOUT}, u.result.Code)
+	})
 	all = slices.DeleteFunc(all, j.run.badBlocks)
 	for _, u := range all {
 		if u.first() <= u.issued || u.first() >= u.answered {
@@ -174,7 +176,7 @@ func (j *treeJudge) refused(u *change) error {
 	if u.command.Op == meta.OpRename && now == posix.ENOTEMPTY && u.result.Code == posix.EISDIR {
 		return nil // a file in the place of a directory above it: nobody asks for the way up then
 	}
-	if u.crossing != nil {
+	if u.dest != nil {
 		for n := len(j.order); n > 0 && j.order[n-1].first() > u.issued; n-- {
 			if j.codeAfter(n-1, u) == u.result.Code {
 				return nil

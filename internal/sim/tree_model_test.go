@@ -67,7 +67,7 @@ func (t *oneTree) number(ino posix.Ino) posix.Ino {
 
 // moves reports whether u is an operation that the model does not see: what it does must show nowhere.
 func (u *change) moves() bool {
-	return u.command.Op == meta.OpMove || u.command.Op == meta.OpPlace || u.command.Op == meta.OpReserve || u.command.Op == meta.OpCollected
+	return u.command.Op == meta.OpMove || u.command.Op == meta.OpPlace || u.command.Op == meta.OpCollected
 }
 
 // execute lets the model do what u did, and compares what came out.

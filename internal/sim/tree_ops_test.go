@@ -36,7 +36,7 @@ func (c *treeClient) name() string { return treeNames[c.pick(len(treeNames))] }
 func (c *treeClient) persist(plan func(try int) (meta.Result, bool)) (meta.Result, bool) {
 	for try := 0; ; try++ {
 		m, ok := plan(try)
-		if !ok || m.Code != posix.EREMOTE && m.Code != posix.ESTALE {
+		if !ok || m.Code != posix.EREMOTE && m.Code != posix.EHELD && m.Code != posix.ESTALE {
 			return m, ok
 		}
 		c.backOff(try)
@@ -50,35 +50,17 @@ func (c *treeClient) make(dir posix.Ino, name string, mode posix.Mode) posix.Ino
 		command.Flags = meta.Exclusive
 	}
 	m, ok := c.persist(func(try int) (meta.Result, bool) {
-		if try == 0 {
-			return c.update(c.at(dir), command), true
+		if try > 0 {
+			if _, ok := c.locate(dir); !ok {
+				c.forget(dir)
+				return meta.Result{}, false
+			}
 		}
-		a, ok := c.locate(dir)
-		if !ok {
-			c.forget(dir)
-			return meta.Result{}, false
-		}
-		again := command
-		again.Target = c.ruleOf(dir, name)
-		if again.Target == c.at(dir) {
-			again.Target = 0
-			return c.update(c.at(dir), again), true
-		}
-		if c.pick(4) > 0 { // without votes
-			again.Child = c.number(again.Target)
-			again.Foresee(&a)
-		}
-		m := c.update(c.at(dir), again, c.at(dir), again.Target)
-		switch {
-		case m.Code == posix.OK && again.Child == 0:
-			c.run.reach[spreadMade]++
-		case m.Code == posix.OK:
+		at := c.at(dir)
+		m := c.update(at, command)
+		if m.Code == posix.OK && m.Number != uint64(at) {
 			c.run.reach[madeAlone]++
-		case again.Child != 0:
-			c.run.reach[unmade]++
-		}
-		if m.Code == posix.OK {
-			c.learn(m.Attr.Ino, again.Target)
+			c.learn(m.Attr.Ino, uint16(m.Number))
 		}
 		return m, true
 	})

@@ -109,7 +109,10 @@ func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 			continue
 		}
 		about := objects
-		if j.run.linear && u.madeIn(e.partition) && about == nil {
+		if u.crossing != nil && u.asked != e.partition && about == nil {
+			about = shows(e) // only what touches the command waits for its outcome
+		}
+		if u.madeIn(e.partition) && about == nil {
 			about = shows(e) // its answer did not wait for that partition: who knows of the inode does
 		}
 		if about == nil || slices.ContainsFunc(j.touched[u], func(o object) bool { return slices.Contains(about, o) }) {

@@ -188,10 +188,10 @@ func (n *treeNode) count() uint64 { return n.Replica.Vector().Of(n.partition).Co
 // Numbers of the formats that marks look into.
 const (
 	sectionOfReplica = 4
-	messageAsk       = 2
-	envelopeRequest  = 1
-	envelopeRelay    = 4
-	envelopeCommand  = 8
+	messageVote      = 1
+	entryRequest     = 1
+	entryRelay       = 32
+	entryCommand     = 64
 )
 
 func (n *treeNode) Step(in *turn.Input, out *turn.Output) {
@@ -210,7 +210,7 @@ func (n *treeNode) Step(in *turn.Input, out *turn.Output) {
 	for _, f := range out.Frames {
 		for r := varint.NewReader(f.Data); r.Len() > 0 && r.Err() == nil; {
 			kind, section := r.Uint8(), r.Bytes()
-			if kind == sectionOfReplica && len(section) > 0 && section[0] == messageAsk {
+			if kind == sectionOfReplica && len(section) > 0 && section[0] == messageVote {
 				n.run.reach[askedAgain]++
 			}
 		}
@@ -222,13 +222,14 @@ func (n *treeNode) Apply(out *turn.Output) ([]turn.Call, error) {
 		d := &out.Deliveries[i]
 		n.run.wasWaitedFor(d)
 		r := varint.NewReader(d.Payload)
+		_ = r.Uint8()
 		_ = r.Int()
-		if len(d.Dest) == 1 && d.ID.Sender == n.self && r.Uint8() == envelopeRelay && !n.local.Leads() {
+		if len(d.Dest) == 1 && d.ID.Sender == n.self && r.Uint8() == entryRelay && !n.local.Leads() {
 			n.run.reach[relayedByOther]++
 		}
 	}
 	if out.Retired {
 		n.run.retire(n.self)
 	}
-	return n.applyForetold(out)
+	return n.Replica.Apply(out)
 }

@@ -29,16 +29,16 @@ type treeMark string
 
 const (
 	renamedAcross  treeMark = "a rename over partitions was committed"
-	refusedByLock  treeMark = "an update met the lock of an undecided command, and was tried again"
+	waitedYounger  treeMark = "a command of several partitions waited for a younger one"
+	refusedOlder   treeMark = "a command of several partitions was refused because of an older one"
+	abortedThere   treeMark = "a command of several partitions was aborted"
 	askedAgain     treeMark = "a replica that had crashed asked for the votes of another partition"
 	relayedByOther treeMark = "a replica that did not lead relayed what the order between partitions delivered"
 	movedAway      treeMark = "an inode moved away from its home"
 	movedHome      treeMark = "an inode moved back to its home"
 	reapedAway     treeMark = "an inode without a name was reaped away from its home"
 	heldUnlinked   treeMark = "a file without a name was read by who held it open"
-	spreadMade     treeMark = "an inode was made in another partition than its directory, by votes"
-	madeAlone      treeMark = "an inode was made in another partition than its directory, without votes"
-	unmade         treeMark = "what was made so was refused by its directory"
+	madeAlone      treeMark = "an inode was made in another partition than its directory"
 	linkedAcross   treeMark = "a link over partitions was committed"
 	loopRefused    treeMark = "a rename of a directory below itself was refused over partitions"
 	checkpoints    treeMark = "a checkpoint of both orders was written"
@@ -47,8 +47,8 @@ const (
 )
 
 var treeMarks = []treeMark{
-	renamedAcross, refusedByLock, askedAgain, relayedByOther, movedAway, movedHome, reapedAway, heldUnlinked,
-	spreadMade, madeAlone, unmade, linkedAcross, loopRefused, dirAcross, checkpoints, withdrawnThere,
+	renamedAcross, waitedYounger, refusedOlder, abortedThere, askedAgain, relayedByOther, movedAway, movedHome, reapedAway, heldUnlinked,
+	madeAlone, linkedAcross, loopRefused, dirAcross, checkpoints, withdrawnThere,
 }
 
 // treeReach counts how often they were.

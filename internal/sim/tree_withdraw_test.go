@@ -78,13 +78,20 @@ func (w *waits) take(n *treeNode, in *turn.Input) {
 // wasWaitedFor demands of a delivery that a client waited for its update when it was proposed.
 func (r *tree) wasWaitedFor(d *multicast.Delivery) {
 	payload := varint.NewReader(d.Payload)
+	_ = payload.Uint8()
 	proposed, partition := payload.Int(), uint16(d.Dest[0])
 	switch payload.Uint8() {
-	case envelopeRequest:
-	case envelopeCommand:
+	case entryRequest:
+	case entryCommand:
 		partition = payload.Uint16()
+		for range 3 { // the age
+			payload.Uint64()
+		}
 	default:
 		return
+	}
+	if payload.Uint64() != 0 {
+		ask.ReadClient(payload)
 	}
 	q, err := ask.DecodeRequest(payload.Rest())
 	if err != nil || q.Kind != ask.Update {

@@ -29,7 +29,8 @@ var (
 	// ErrBacklog says that a peer does not take what it is sent: its window was full, or
 	// was and its link has not started again yet.
 	ErrBacklog = errors.New("the peer's window is full")
-	// ErrTooLong says that a frame is longer than MaxFrame. The link that should have carried it starts again.
+	// ErrTooLong says that a frame is longer than MaxFrame. The link that should have carried it starts
+	// again.
 	ErrTooLong = errors.New("frame too long")
 	// ErrClosed says that these links, or this endpoint, were closed.
 	ErrClosed = errors.New("closed")
@@ -49,8 +50,9 @@ type Links interface {
 	// Send queues a frame to a peer and never blocks. The bytes must not change any more.
 	// A peer that is down, unknown or not started yet is no error: the link to it starts
 	// when it can, and what was sent before is dropped, as multicast.Frame says. Errors are
-	// ErrBacklog, ErrClosed, ErrTooLong, and a frame that is empty. A frame that is too long is lost like those
-	// that follow a full window: the peer must not hear what comes after a gap, so the link starts again at both ends.
+	// ErrBacklog, ErrClosed, ErrTooLong, and a frame that is empty. A frame that is too long is lost like
+	// those that follow a full window: the peer must not hear frames that come after a gap, so the link
+	// starts again at both ends.
 	Send(to multicast.ProcessID, frame []byte) error
 	// Accept answers the start of a link: a received frame without data. Exactly what is sent
 	// after it belongs to the link that started, and what was sent before is lost. Call it

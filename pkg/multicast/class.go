@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Class names a set of destination groups, and so the messages that go to exactly these. A core that orders by classes
-// (see the package's documentation) keeps one order for each. "" is the class of all messages at a core that does not.
+// Class names a set of destination groups, and so the messages that go to exactly these. A core that orders
+// by classes (see the package's documentation) keeps one order for each. "" is the class of all messages at a
+// core that does not.
 type Class string
 
 // ClassOf gives the class of the messages to dest, which is sorted and without duplicates.
@@ -44,8 +45,8 @@ type ClassPosition struct {
 	Position
 }
 
-// Progress is how far the deliveries of each class have come: a position for each, in the order of their names. A class that
-// is not in it has not begun. The zero Progress is before all.
+// Progress is how far the deliveries of each class have come: a position for each, in the order of their
+// names. A class that is not in it has not begun. The zero Progress is before all.
 type Progress []ClassPosition
 
 // UpTo is the progress of a core without classes.
@@ -55,7 +56,11 @@ func UpTo(at Position) Progress {
 	return p
 }
 
+// find gives the place of a class, and whether it is there. Without classes there is one place.
 func (p Progress) find(c Class) (int, bool) {
+	if len(p) == 1 && p[0].Class == c {
+		return 0, true
+	}
 	return slices.BinarySearchFunc(p, c, func(at ClassPosition, c Class) int { return strings.Compare(string(at.Class), string(c)) })
 }
 

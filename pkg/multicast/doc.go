@@ -31,10 +31,11 @@
 //
 // # Classes
 //
-// The messages with the same destination groups are a Class. A core may be made to order by classes: then prefix order, acyclic order
-// and the growth of positions hold within each class, messages of different classes are independent, and there is no atomic
-// global order. What is delivered, covered and forgotten has a position for each class (Progress). A message that waits for a
-// group that cannot be reached then delays those of its own class, and pins nothing else.
+// The messages with the same destination groups are a Class. A core may be made to order by classes: then
+// prefix order, acyclic order and the growth of positions hold within each class, messages of different
+// classes are independent, and there is no atomic global order. Deliveries, coverage and forgotten messages
+// have a position for each class (Progress). A message that waits for a group that cannot be reached then
+// delays those of its own class, and pins nothing else.
 //
 // # Cores and drivers
 //

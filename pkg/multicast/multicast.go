@@ -14,7 +14,8 @@ const (
 	// MaxFrame is the longest frame that a link carries: room for the longest messages of two cores that
 	// share a link.
 	MaxFrame = 32 << 20
-	// Window is how much may be sent to one peer and not yet be taken by it. A link on which more is sent starts again.
+	// Window is how much may be sent to one peer and not yet be taken by it. A link on which more is sent
+	// starts again.
 	Window = 64 << 20
 )
 
@@ -143,7 +144,7 @@ type Input struct {
 	Now      Instant
 	Frames   []Frame
 	Proposed []Message // to multicast, in this order; the sender is this process
-	Covered  Progress  // the state machine holds all deliveries up to here durably; what is not in it is as it was
+	Covered  Progress  // the state machine holds all deliveries up to here durably; other classes are as before
 	Replace  []Replacement
 	Lead     bool // this process is to lead its group from now on, although nothing is wrong with who does: an operator wants it
 }
@@ -170,14 +171,15 @@ type Output struct {
 	// for everything recorded before it, which may then be dropped.
 	Records    [][]byte
 	Checkpoint bool
-	// Frames hold at most one frame a peer, none longer than MaxFrame; what does not fit leaves with a later step. The process itself is a peer like any
+	// Frames hold at most one frame a peer, none longer than MaxFrame; what does not fit leaves with a later
+	// step. The process itself is a peer like any
 	// other, so that it hears its own acknowledgement only once it is durable.
 	Frames     []Frame
 	Deliveries []Delivery
 	// Safe: nothing at or below it will be delivered after these Deliveries, in any class.
 	Safe Timestamp
-	// Behind, if not empty: this process needs deliveries up to here that others have forgotten. It
-	// must be given the state of another member (Transferable), and stops delivering in these classes until then. The
+	// Behind, if not empty: this process needs deliveries up to here that others have forgotten. It must be
+	// given the state of another member (Transferable), and stops delivering in these classes until then. The
 	// core keeps no reference to it.
 	Behind Progress
 	// Retired: this process was a member of its group and is none any more. It sends, records and delivers nothing from now on, also

@@ -18,7 +18,7 @@ func TestCoresImportNothingImpure(t *testing.T) {
 		for _, imported := range p.Imports {
 			for _, bad := range impure {
 				assert.False(t, imported == bad || strings.HasPrefix(imported, bad+"/"),
-					"%s imports %s: it is a core (floors 0-%d, internal/replica)", p.rel, imported, highestCore)
+					"%s imports %s: it is a core (floors 0-%d, and those of highCores)", p.rel, imported, highestCore)
 			}
 		}
 	}

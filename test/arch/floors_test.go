@@ -32,12 +32,18 @@ var floors = map[string]int{
 	"bench/baseline/paxos":  2,
 
 	"bench/baseline/...": 3,
+	"bench/direct":       1,
 
-	"internal/ask": 2,
+	"internal/ask":   2,
+	"internal/order": 2,
 
-	"internal/turn": 3,
+	"internal/turn":    3,
+	"internal/session": 3,
 
-	"internal/replica": 4,
+	"internal/cross": 4,
+	"internal/reads": 4,
+
+	"internal/replica": 5,
 
 	"internal/pause":         4,
 	"internal/recent":        4,
@@ -77,6 +83,7 @@ var floors = map[string]int{
 	"internal/attach": 7,
 	"internal/daemon": 8,
 	"internal/dev":    9,
+	"bench/carrier":   8,
 	"bench/geo":       8,
 	"bench/ordering":  8,
 	"bench/process":   8,
@@ -105,10 +112,13 @@ var floors = map[string]int{
 // highestCore is the highest floor on which all packages are pure. Package replica is a core above it.
 const highestCore = 3
 
+// highCores are the pure packages above highestCore.
+var highCores = []string{"internal/cross", "internal/reads", "internal/replica"}
+
 // isCore reports whether a package must be pure.
 func isCore(rel string) bool {
 	floor, listed := floorOf(rel)
-	return rel == "internal/replica" || listed && floor != support && floor <= highestCore
+	return slices.Contains(highCores, rel) || listed && floor != support && floor <= highestCore
 }
 
 // owners says which packages may import an outside module. One library, one importer: it can be

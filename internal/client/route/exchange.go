@@ -73,8 +73,12 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 			request := build()
 			reply, err := p.net.send(ctx, replicas.all[i].Process, &request, patience)
 			switch {
+			case err == nil && reply.Status == ask.Unseen:
+				p.unseen(&reply)
+				continue
 			case err == nil && reply.Status != ask.Overloaded:
 				replicas.answered(i, c)
+				p.net.clock.confirm(p.id, reply.Vector.Of(p.id))
 				return reply, doubt, nil
 			case ctx.Err() != nil:
 				return ask.Reply{}, true, ctx.Err()
@@ -94,4 +98,12 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 		}
 		patience, wait = min(2*patience, maxPatience), min(2*wait, maxPause)
 	}
+}
+
+// unseen notes that the partition has not got as far as this client was made to believe.
+func (p *partition) unseen(reply *ask.Reply) {
+	p.net.clock.deny(p.id, reply.Vector.Of(p.id).Count)
+	p.net.notices.Rarely(fmt.Sprintf("unseen %d", p.id),
+		"a partition does not have all that this mount has seen: it was restored to an earlier state, or another client has claimed more; reads may show an older state once",
+		"partition", p.id, "path", p.path)
 }

@@ -39,7 +39,7 @@ func (p *partition) query(ctx context.Context, command []byte, to Target) (Answe
 	}
 	p.counts.queries.Observe(time.Since(began))
 	a, err := p.answer(&reply)
-	a.Session, a.AsOf = session, ask.Seen{Count: a.Seen.Count, Cross: before.Cross}
+	a.Session, a.AsOf = session, before.Merge(a.Seen)
 	return a, err
 }
 

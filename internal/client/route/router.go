@@ -107,8 +107,7 @@ func (r *Router) Resume() {
 }
 
 // Close ends the sessions, within ctx, unless the router is suspended. No other call may be running or begin.
-// For each partition with a session, last is called before that session ends; it may send commands.
-func (r *Router) Close(ctx context.Context, last func(ctx context.Context, partition uint16)) {
+func (r *Router) Close(ctx context.Context) {
 	if r.life().Err() != nil {
 		return
 	}
@@ -119,10 +118,7 @@ func (r *Router) Close(ctx context.Context, last func(ctx context.Context, parti
 	var all sync.WaitGroup
 	for _, p := range r.partitions {
 		if s := p.session(); s != nil {
-			all.Go(func() {
-				last(ending, p.id)
-				p.close(ending)
-			})
+			all.Go(func() { p.close(ending) })
 		}
 	}
 	all.Wait()

@@ -127,7 +127,7 @@ func (s *search) goesOn(ctx context.Context, a *Answer, err error) (bool, error)
 			}
 		}
 		return s.turn(uint16(a.Number))
-	case err == posix.EREMOTE: // a command of several partitions has it, and is not decided
+	case err == posix.EREMOTE || err == posix.EHELD: // a command of several partitions is changing it
 		err = s.pace.Rest(ctx)
 		return err == nil, err
 	}

@@ -82,6 +82,17 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 	}
 }
 
+// patience returns the time after which a replica is to give an update up that waits for other partitions: early
+// enough for the reply to arrive before ctx ends. 0: ctx has no deadline.
+func patience(ctx context.Context) time.Duration {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		return 0
+	}
+	left := time.Until(deadline)
+	return max(left-min(left/4, time.Second), time.Millisecond)
+}
+
 // multicast sends an update under a number of s until it is answered. From here on only the deadline of the
 // operation counts, not its context (C6): what was sent once may be executed.
 func (p *partition) multicast(ctx context.Context, s *session, seq uint64, update ask.Request) (ask.Reply, bool, error) {
@@ -89,7 +100,7 @@ func (p *partition) multicast(ctx context.Context, s *session, seq uint64, updat
 	began := time.Now()
 	reply, doubt, err := p.exchange(ctx, ordering, func() ask.Request {
 		update.Kind, update.Session, update.Seq, update.Done = ask.Update, s.id, seq, s.finished()
-		update.Vector = p.net.clock.snapshot()
+		update.Vector, update.Patience = p.net.clock.snapshot(), patience(ctx)
 		return update
 	})
 	switch {

@@ -16,15 +16,44 @@ import (
 type vectorClock struct {
 	partitions int // of the cluster
 
-	mu   sync.Mutex
-	seen ask.Vector // GUARDED_BY mu
+	mu        sync.Mutex
+	seen      ask.Vector        // GUARDED_BY mu
+	falseFrom map[uint16]uint64 // GUARDED_BY mu; of partitions: counts from there on are false
 }
 
 // merge takes in the vector of an answer. Entries of partitions that the cluster does not have are dropped.
 func (v *vectorClock) merge(other ask.Vector) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.seen = v.seen.Merge(other[:min(len(other), v.partitions)])
+	other = slices.Clone(other[:min(len(other), v.partitions)])
+	for p, from := range v.falseFrom {
+		if int(p) < len(other) && other[p].Count >= from {
+			other[p] = ask.Seen{}
+		}
+	}
+	v.seen = v.seen.Merge(other)
+}
+
+// deny drops what was seen of a partition, because the partition has not got that far: it has count entries only. What
+// other partitions say of it is not believed from there on, until the partition itself has got there.
+func (v *vectorClock) deny(partition uint16, count uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if seen := v.seen.Of(partition); seen.Count > count {
+		if v.falseFrom == nil {
+			v.falseFrom = map[uint16]uint64{}
+		}
+		v.falseFrom[partition], v.seen[partition] = seen.Count, ask.Seen{Count: count}
+	}
+}
+
+// confirm notes what a partition says of itself.
+func (v *vectorClock) confirm(partition uint16, own ask.Seen) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if from, denied := v.falseFrom[partition]; denied && own.Count >= from {
+		delete(v.falseFrom, partition)
+	}
 }
 
 // snapshot returns a copy.
@@ -61,7 +90,7 @@ func (r *Router) Wait(ctx context.Context, v ask.Vector) error {
 	defer cancel()
 	g, waiting := errgroup.WithContext(ctx)
 	for i, seen := range v {
-		if seen == (ask.Seen{}) {
+		if seen.IsZero() {
 			continue
 		}
 		g.Go(func() error { return r.partitions[i].await(waiting, v) })

@@ -43,7 +43,7 @@ func (m *Model) setAttr(c *meta.Command) posix.Code {
 			return posix.EFBIG
 		}
 		n.resize(int(c.Attr.Size))
-		n.Mtime = c.Time
+		n.Mtime = n.implied(n.Mtime, c.Time)
 	}
 	kill := set(meta.KillSetID) || !set(meta.SetMode) && (set(meta.SetUID) || set(meta.SetGID))
 	if set(meta.SetMode) {
@@ -61,23 +61,23 @@ func (m *Model) setAttr(c *meta.Command) posix.Code {
 	if set(meta.SetGID) {
 		n.GID = c.Attr.GID
 	}
-	if set(meta.SetAtime) {
+	switch {
+	case set(meta.SetAtimeNow):
+		n.Atime = n.implied(n.Atime, c.Time)
+	case set(meta.SetAtime):
 		n.Atime = c.Attr.Atime
 	}
-	if set(meta.SetMtime) {
+	switch {
+	case set(meta.SetMtimeNow):
+		n.Mtime = n.implied(n.Mtime, c.Time)
+	case set(meta.SetMtime):
 		n.Mtime = c.Attr.Mtime
 	}
-	if set(meta.SetAtimeNow) {
-		n.Atime = c.Time
-	}
-	if set(meta.SetMtimeNow) {
-		n.Mtime = c.Time
-	}
 	if c.Set != 0 {
-		n.Ctime = c.Time
+		n.change(c.Time)
 	}
 	if set(meta.SetCtime) {
-		n.Ctime = c.Attr.Ctime
+		n.change(c.Attr.Ctime)
 	}
 	return posix.OK
 }
@@ -160,7 +160,7 @@ func (m *Model) xattr(c *meta.Command) posix.Code {
 			return posix.ENODATA
 		}
 		delete(n.xattrs, c.Name)
-		n.Ctime = c.Time
+		n.change(c.Time)
 		return posix.OK
 	}
 	switch {
@@ -174,7 +174,7 @@ func (m *Model) xattr(c *meta.Command) posix.Code {
 		return posix.ENOSPC
 	}
 	n.xattrs[c.Name] = string(c.Data)
-	n.Ctime = c.Time
+	n.change(c.Time)
 	return posix.OK
 }
 

@@ -132,13 +132,27 @@ func (m *Model) forget(dir *node, name string, c *meta.Command, counter uint64) 
 	ino := dir.names[name]
 	delete(dir.names, name)
 	n := m.nodes[ino]
-	n.Ctime = c.Time
+	n.change(c.Time)
 	if n.Mode.IsDir() || m.stat(ino).Nlink == 0 {
 		m.lost[ino] = counter
 	}
 }
 
-func touch(dir *node, t posix.Time) { dir.Mtime, dir.Ctime = t, t }
+// implied is a time that a change at t sets: t, unless n has been changed later. Then it goes forward only.
+func (n *node) implied(old, t posix.Time) posix.Time {
+	if t < n.Ctime {
+		return max(old, t)
+	}
+	return t
+}
+
+// change sets ctime, which goes forward only.
+func (n *node) change(t posix.Time) { n.Ctime = max(n.Ctime, t) }
+
+func touch(n *node, t posix.Time) {
+	n.Mtime = n.implied(n.Mtime, t)
+	n.change(t)
+}
 
 // Apply is an update.
 func (m *Model) Apply(c *meta.Command, counter uint64) meta.Result {
@@ -168,6 +182,19 @@ func (m *Model) Apply(c *meta.Command, counter uint64) meta.Result {
 	}
 	r.Attr = m.stat(about)
 	return r
+}
+
+// try gives the code that Apply would give, and changes nothing.
+func (m *Model) try(c *meta.Command) posix.Code {
+	other := *m
+	other.nodes, other.named, other.lost = map[posix.Ino]*node{}, maps.Clone(m.named), maps.Clone(m.lost)
+	for ino, n := range m.nodes {
+		copied := *n
+		copied.data, copied.written = slices.Clone(n.data), slices.Clone(n.written)
+		copied.names, copied.xattrs = maps.Clone(n.names), maps.Clone(n.xattrs)
+		other.nodes[ino] = &copied
+	}
+	return other.Apply(c, 0).Code
 }
 
 func (m *Model) mknod(c *meta.Command) (posix.Ino, posix.Code) {
@@ -252,7 +279,7 @@ func (m *Model) link(c *meta.Command) posix.Code {
 		return posix.ENOENT
 	}
 	dir.names[c.NewName] = n.Ino
-	n.Ctime = c.Time
+	n.change(c.Time)
 	touch(dir, c.Time)
 	return posix.OK
 }
@@ -345,7 +372,8 @@ func (m *Model) rename(c *meta.Command, counter uint64) (posix.Ino, posix.Code) 
 	case exchange:
 		other := m.nodes[target]
 		from.names[c.Name], to.names[c.NewName] = target, source
-		other.Ctime, other.parent = c.Time, from.Ino
+		other.parent = from.Ino
+		other.change(c.Time)
 	case exists && moved.Mode.IsDir() && !m.isDir(target):
 		return 0, posix.ENOTDIR
 	case exists && !moved.Mode.IsDir() && m.isDir(target):
@@ -359,7 +387,8 @@ func (m *Model) rename(c *meta.Command, counter uint64) (posix.Ino, posix.Code) 
 		delete(from.names, c.Name)
 		to.names[c.NewName] = source
 	}
-	moved.Ctime, moved.parent = c.Time, to.Ino
+	moved.parent = to.Ino
+	moved.change(c.Time)
 	touch(from, c.Time)
 	touch(to, c.Time)
 	return source, posix.OK

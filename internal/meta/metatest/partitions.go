@@ -21,9 +21,8 @@ type partition struct {
 	cfg      meta.Config
 	stores   [replicaCount]Store
 	replicas [replicaCount]*meta.Machine
-	relayed  []*pending  // ordered between partitions, and not prepared here yet
-	executed uint64      // counter of what changed it
-	reserved []posix.Ino // numbers that the client has
+	relayed  []*pending // ordered between partitions, and not prepared here yet
+	executed uint64     // counter of what changed it
 }
 
 // pending is a command over several partitions on its way.
@@ -34,7 +33,8 @@ type pending struct {
 	parties   []uint16
 	last      uint16 // the party at which it was relayed last: its time counts
 	votes     [][]byte
-	disturbed bool // something else was executed since the first vote
+	disturbed bool         // something else was executed since the first vote
+	refusals  []posix.Code // of parties that refused it alone, and what the model said then
 }
 
 // cluster is the partitions of a tree, and the model of that tree.
@@ -46,10 +46,13 @@ type cluster struct {
 	over       bool                    // source has ended
 	undecided  []*pending
 	again      []*meta.Command // met what another command held
+	calm       bool            // nothing is aborted
 	counter    uint64          // of the model
 	ordered    uint64          // commands over several partitions
 	decided    [2]uint64       // of these: refused because of others; executed
-	voteless   uint64          // of the executed: without votes
+	aborted    uint64          // commands over several partitions
+	elsewhere  uint64          // things made in another partition than their directory
+	failed     error           // of a query
 	collected  uint64          // blocks
 }
 
@@ -57,7 +60,8 @@ type cluster struct {
 type Reach struct {
 	Updates          uint64
 	Decided, Refused uint64 // commands over several partitions
-	Alone            uint64 // of the decided: something new, without votes
+	Aborted          uint64
+	Elsewhere        uint64 // things made in another partition than their directory
 	Collected        uint64 // blocks that were dropped
 }
 
@@ -67,12 +71,14 @@ type Reach struct {
 func RunPartitions(source Source, fresh func() Store) (Reach, error) {
 	c, err := newCluster(source, fresh)
 	for err == nil && !c.over {
-		err = c.step()
+		if err = c.step(); err == nil {
+			err = c.failed
+		}
 	}
 	if err == nil {
 		err = c.finish()
 	}
-	reach := Reach{Updates: c.counter, Refused: c.decided[0], Decided: c.decided[1], Alone: c.voteless, Collected: c.collected}
+	reach := Reach{Updates: c.counter, Refused: c.decided[0], Decided: c.decided[1], Aborted: c.aborted, Elsewhere: c.elsewhere, Collected: c.collected}
 	if err != nil {
 		return reach, fmt.Errorf("update %d: %w", c.counter, err)
 	}
@@ -186,7 +192,10 @@ func (c *cluster) partition() *partition { return c.partitions[c.pick(partitionC
 // advance lets an undecided command do one more step.
 func (c *cluster) advance() error {
 	x := c.undecided[c.pick(len(c.undecided))]
-	if len(x.votes) == len(x.parties) {
+	switch {
+	case !c.calm && c.chance(20):
+		return c.abort(x)
+	case len(x.votes) == len(x.parties):
 		return c.decide(x)
 	}
 	p := c.partitions[x.parties[c.pick(len(x.parties))]]
@@ -200,23 +209,66 @@ func (c *cluster) advance() error {
 func (c *cluster) prepare(p *partition) error {
 	x := p.relayed[0]
 	p.relayed = p.relayed[1:]
-	if x.command.Op == meta.OpMknod && x.command.Child != 0 {
-		return c.executeAlone(p, x)
-	}
 	timed := x.command
 	if p.cfg.Partition != x.last {
 		timed.Time -= posix.Time(c.pick(3))
 	}
 	encoded := timed.Append(nil)
-	vote, err := each(p, func(m *meta.Machine) []byte {
+	waits := c.chance(4)
+	vote, err := each(p, func(m *meta.Machine) meta.Vote {
 		decoded, err := meta.DecodeCommand(encoded)
 		if err != nil {
-			return nil
+			return meta.Vote{}
 		}
-		return m.Prepare(x.number, &decoded, x.parties)
+		if waits {
+			m.Await(x.number, &decoded, x.parties)
+		}
+		held := len(m.Conflicts(x.number, &decoded, x.parties).Holders) > 0
+		v := m.Prepare(x.number, &decoded, x.parties)
+		if held != (v.Code == posix.EHELD) {
+			return meta.Vote{}
+		}
+		return v
 	})
-	x.votes = append(x.votes, vote)
+	x.votes = append(x.votes, vote.Encoded)
+	if err == nil && vote.Encoded == nil {
+		err = fmt.Errorf("%+v at partition %d: its vote is not that of its conflicts", x.command, p.cfg.Partition)
+	}
+	if err == nil && vote.Code != posix.OK && !again(vote.Code) {
+		err = c.refused(x, vote)
+	}
 	return err
+}
+
+// refused takes note that a party refuses x alone: so must the model, now, since nothing is held for it to stay so. Unless the code is final,
+// the client may have been wrong about what names name.
+func (c *cluster) refused(x *pending, vote meta.Vote) error {
+	switch x.command.Op {
+	case meta.OpMove, meta.OpPlace:
+		return nil
+	}
+	want := c.model.try(x.asked)
+	aboveIt := vote.Code == posix.EISDIR && want == posix.ENOTEMPTY // as in compare
+	if want == posix.OK && c.isNamed(x) || vote.Final && want != vote.Code && !aboveIt {
+		return fmt.Errorf("%+v is refused alone with %v, the model says %v", x.command, vote.Code, want)
+	}
+	x.refusals = append(x.refusals, vote.Code, want)
+	return nil
+}
+
+// isNamed reports whether the names of x name what its client has found.
+func (c *cluster) isNamed(x *pending) bool {
+	names := func(dir posix.Ino, name string, child posix.Ino) bool {
+		d := c.model.nodes[dir]
+		return d == nil || name == "" || d.names[name] == c.known[child]
+	}
+	switch x.command.Op {
+	case meta.OpUnlink, meta.OpRmdir:
+		return names(x.asked.Ino, x.asked.Name, x.command.Child)
+	case meta.OpRename:
+		return names(x.asked.Ino, x.asked.Name, x.command.Child) && names(x.asked.NewParent, x.asked.NewName, x.command.NewChild)
+	}
+	return true
 }
 
 // settle finishes all commands, and tries again those that met others.
@@ -238,6 +290,8 @@ func (c *cluster) settle() error {
 
 // alone executes u when nothing is in its way.
 func (c *cluster) alone(u *meta.Command) error {
+	c.calm = true
+	defer func() { c.calm = false }()
 	for range 4 {
 		if err := c.begin(u); err != nil {
 			return err
@@ -251,6 +305,9 @@ func (c *cluster) alone(u *meta.Command) error {
 			return nil
 		}
 		c.again = nil
+		if err := c.deliverAll(); err != nil { // it may wait for numbers, or for an inode to be made
+			return err
+		}
 	}
 	return fmt.Errorf("%+v comes to no end", u)
 }
@@ -291,19 +348,44 @@ func (c *cluster) decide(x *pending) error {
 	return nil
 }
 
+// abort ends x before all parties have voted, or after that.
+func (c *cluster) abort(x *pending) error {
+	c.forget(x)
+	c.aborted++
+	c.again = append(c.again, x.asked)
+	for _, party := range x.parties {
+		p := c.partitions[party]
+		p.relayed = slices.DeleteFunc(p.relayed, func(other *pending) bool { return other == x })
+		if _, err := each(p, func(m *meta.Machine) []uint64 { m.Abort(x.number); return m.Undecided() }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (c *cluster) forget(x *pending) {
 	c.undecided = slices.DeleteFunc(c.undecided, func(other *pending) bool { return other == x })
 }
 
+// again reports whether a command is to be tried again.
+func again(code posix.Code) bool { return code == posix.EREMOTE || code == posix.EHELD }
+
 // outcome takes note of what x came to.
 func (c *cluster) outcome(x *pending, r meta.Result) error {
-	if r.Code == posix.EREMOTE {
+	if again(r.Code) {
 		c.decided[0]++
 		c.again = append(c.again, x.asked)
 		return nil
 	}
 	c.decided[1]++
-	return c.answered(x.asked, r, x.disturbed)
+	if len(x.refusals) == 0 {
+		return c.answered(x.asked, r, x.disturbed)
+	}
+	aboveIt := r.Code == posix.EISDIR && slices.Contains(x.refusals, posix.ENOTEMPTY) // as in compare
+	if r.Code == posix.OK || !slices.Contains(x.refusals, r.Code) && c.model.try(x.asked) != r.Code && !aboveIt {
+		return fmt.Errorf("%+v: %v, after it was refused with some of %v", x.asked, r.Code, x.refusals)
+	}
+	return nil
 }
 
 func (c *cluster) shuffled(votes [][]byte) [][]byte {
@@ -313,31 +395,69 @@ func (c *cluster) shuffled(votes [][]byte) [][]byte {
 	return votes
 }
 
-// deliver sends a post of p, sometimes twice: who sends it may stop before it is known to be sent.
+// deliver sends posts of p, sometimes twice, and sometimes it does not learn that they have come: then they are sent again.
 func (c *cluster) deliver(p *partition) error {
-	out, err := each(p, func(m *meta.Machine) []meta.Post { return m.Outbox(3) })
-	if err != nil || len(out) == 0 {
+	to, err := each(p, func(m *meta.Machine) []uint16 { return m.Destinations() })
+	if err != nil || len(to) == 0 {
 		return err
 	}
-	post := out[0]
 	for range 1 + c.pick(2) {
-		for _, to := range []*partition{p, c.partitions[post.To]} {
-			if _, err := to.apply(&post.Command); err != nil {
+		if err := c.deliverTo(p, to[c.pick(len(to))], 1+c.pick(4), c.chance(3)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliverTo sends the oldest posts of p to one partition.
+func (c *cluster) deliverTo(p *partition, to uint16, limit int, lost bool) error {
+	posts, err := each(p, func(m *meta.Machine) []meta.Post { return m.Outbox(to, limit) })
+	if err != nil || len(posts) == 0 {
+		return err
+	}
+	commands := make([]meta.Command, len(posts))
+	for i := range posts {
+		commands[i] = posts[i].Command
+	}
+	other := c.partitions[to]
+	other.executed++
+	upTo, err := each(other, func(m *meta.Machine) uint64 {
+		return m.ExecutePosts(p.cfg.Partition, posts[0].Number, commands, c.time, other.executed)
+	})
+	if last := posts[len(posts)-1].Number; err == nil && upTo < last {
+		err = fmt.Errorf("posts of partition %d to %d: up to %d were executed, the last was %d", p.cfg.Partition, to, upTo, last)
+	}
+	if err != nil || lost {
+		return err
+	}
+	_, err = each(p, func(m *meta.Machine) []uint16 { m.Posted(to, upTo); return m.Destinations() })
+	return err
+}
+
+// awaited has the inodes made that are reserved in a partition.
+func (c *cluster) awaited(to uint16) error {
+	for range 1000 {
+		left := 0
+		for _, p := range c.partitions {
+			left += len(p.replicas[0].Outbox(to, 1))
+			if err := c.deliverTo(p, to, 100, false); err != nil {
 				return err
 			}
 		}
+		if left == 0 {
+			return nil
+		}
 	}
-	_, err = each(p, func(m *meta.Machine) bool { m.Posted(post.Number); return true })
-	return err
+	return fmt.Errorf("the outboxes to partition %d do not get empty", to)
 }
 
 // deliverAll empties the outboxes.
 func (c *cluster) deliverAll() error {
 	for range 1000 {
 		empty := true
-		for _, p := range c.partitions {
-			empty = empty && len(p.replicas[0].Outbox(1)) == 0
-			if err := c.deliver(p); err != nil {
+		for to, p := range c.partitions {
+			empty = empty && len(p.replicas[0].Destinations()) == 0
+			if err := c.awaited(uint16(to)); err != nil {
 				return err
 			}
 		}

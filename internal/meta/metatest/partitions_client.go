@@ -35,19 +35,34 @@ func (c *cluster) translated(u *meta.Command) meta.Command {
 // locate finds the partition of an inode: its home if it is nowhere.
 func (c *cluster) locate(ino posix.Ino) (at uint16, found bool) {
 	home := ino.Partition()
-	r := c.partitions[home].replicas[0].Query(&meta.Command{Op: meta.OpGetAttr, Ino: ino})
+	r := c.askAt(home, &meta.Command{Op: meta.OpGetAttr, Ino: ino})
 	if r.Code != posix.EREMOTE {
 		return home, r.Code == posix.OK
 	}
 	at = uint16(r.Number)
-	r = c.partitions[at].replicas[0].Query(&meta.Command{Op: meta.OpGetAttr, Ino: ino})
+	r = c.askAt(at, &meta.Command{Op: meta.OpGetAttr, Ino: ino})
 	return at, r.Code == posix.OK
+}
+
+// askAt asks one replica of a partition. What is about an inode that is not made yet waits until it is.
+func (c *cluster) askAt(at uint16, q *meta.Command) meta.Result {
+	m := c.partitions[at].replicas[c.pick(replicaCount)]
+	if r := m.Query(q); r.Code != posix.EHELD {
+		return r
+	}
+	if !m.Awaits(q) {
+		c.failed = fmt.Errorf("%+v: it is to wait, but for nothing", q)
+	}
+	if err := c.awaited(at); err != nil {
+		c.failed = err
+	}
+	return m.Query(q)
 }
 
 // query asks in the partition of c.Ino.
 func (c *cluster) query(q meta.Command) meta.Result {
 	at, _ := c.locate(q.Ino)
-	return c.partitions[at].replicas[c.pick(replicaCount)].Query(&q)
+	return c.askAt(at, &q)
 }
 
 // Query answers as the one tree: in the numbers of the model, and with all attributes.
@@ -106,9 +121,6 @@ func (c *cluster) ask() error {
 
 // begin tries u in one partition, and then starts it in all that it needs.
 func (c *cluster) begin(u *meta.Command) error {
-	if u.Op == meta.OpSetAttr && c.inTheWay(u.Ino) {
-		return nil // the order of times would show that something else goes on
-	}
 	t := c.translated(u)
 	if !c.exist(&t) {
 		return c.stale(u)
@@ -119,8 +131,11 @@ func (c *cluster) begin(u *meta.Command) error {
 	switch {
 	case err != nil:
 		return err
-	case r.Code != posix.EREMOTE:
+	case !again(r.Code):
 		c.disturb()
+		if t.Op == meta.OpMknod && r.Code == posix.OK && r.Attr.Nlink > 0 && r.Attr.Ino.Partition() != at {
+			c.elsewhere++
+		}
 		return c.answered(u, r, false)
 	}
 	parties := c.plan(&t, at)
@@ -130,11 +145,6 @@ func (c *cluster) begin(u *meta.Command) error {
 	}
 	c.ordered++
 	x := &pending{number: c.ordered, asked: u, command: t, parties: parties, last: parties[c.pick(len(parties))]}
-	if t.Op == meta.OpMknod && !c.chance(3) {
-		if err := c.withoutVotes(x); err != nil {
-			return err
-		}
-	}
 	c.undecided = append(c.undecided, x)
 	for _, party := range parties {
 		c.partitions[party].relayed = append(c.partitions[party].relayed, x)
@@ -179,9 +189,6 @@ func (c *cluster) amid(x *pending, decided []uint16) error {
 	case 1:
 		c.collide(u, x)
 	}
-	if u.Op == meta.OpSetAttr && c.inTheWay(u.Ino) {
-		return nil
-	}
 	t := c.translated(u)
 	at, found := c.locate(answering(&t))
 	if q := (meta.Command{Op: meta.OpGetAttr, Ino: answering(&t)}); x.command.Op == meta.OpMove && x.command.Child == q.Ino &&
@@ -193,7 +200,7 @@ func (c *cluster) amid(x *pending, decided []uint16) error {
 	}
 	c.putAgain(&t, at)
 	r, err := c.partitions[at].apply(&t)
-	if err != nil || r.Code == posix.EREMOTE || t.Op == meta.OpMknod && r.Code == posix.OK && r.Attr.Nlink == 0 {
+	if err != nil || again(r.Code) || t.Op == meta.OpMknod && r.Code == posix.OK && r.Attr.Nlink == 0 {
 		return err
 	}
 	c.disturb()
@@ -204,13 +211,6 @@ func (c *cluster) disturb() {
 	for _, x := range c.undecided {
 		x.disturbed = true
 	}
-}
-
-// inTheWay reports whether an undecided command is about an inode of the model.
-func (c *cluster) inTheWay(ino posix.Ino) bool {
-	return slices.ContainsFunc(c.undecided, func(x *pending) bool {
-		return ino == x.asked.Ino || ino == x.asked.NewParent || c.real[ino] == x.command.Child || c.real[ino] == x.command.NewChild
-	})
 }
 
 // exist reports whether all inodes that t was given are somewhere. A client that does not find one does not send t.
@@ -250,9 +250,6 @@ func (c *cluster) plan(t *meta.Command, at uint16) []uint16 {
 		}
 	}
 	switch t.Op {
-	case meta.OpMknod:
-		t.Target = c.target(t.Ino, at, t.Name)
-		with(t.Target)
 	case meta.OpLink:
 		t.Child = t.Ino
 		where(t.Child)
@@ -342,7 +339,7 @@ func (c *cluster) answered(u *meta.Command, r meta.Result, disturbed bool) error
 		if r, err = c.open(u, r.Attr.Ino); err != nil {
 			return err
 		}
-		if r.Code == posix.EREMOTE {
+		if again(r.Code) {
 			c.again = append(c.again, u)
 			return nil
 		}

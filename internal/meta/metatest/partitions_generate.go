@@ -11,7 +11,11 @@ import (
 // next makes a command, sometimes one that the model does not know because the tree does not show it.
 func (c *cluster) next() *meta.Command {
 	u := c.command()
-	switch c.pick(8) {
+	switch c.pick(10) {
+	case 2:
+		*u = meta.Command{Time: c.time, Cred: u.Cred}
+		c.setAttr(u)
+		u.Ino = c.dir()
 	case 0:
 		*u = meta.Command{Op: meta.OpMove, Time: c.time, Child: c.ino(0), Target: c.partition().cfg.Partition}
 	case 1:

@@ -79,6 +79,11 @@ func (s *script) step(p multicast.ProcessID) *script {
 	return s
 }
 
+func (s *script) send(from, to multicast.ProcessID) *script {
+	s.Sends = append(s.Sends, Send{From: from, To: to, At: s.now})
+	return s
+}
+
 func (s *script) lost() *script {
 	s.Multicasts[len(s.Multicasts)-1].Lost = true
 	return s
@@ -110,6 +115,21 @@ func TestEachBrokenPropertyIsFoundByItsCheckOnly(t *testing.T) {
 				deliver(1001, 3, 1, 2, 3).deliver(4001, 4, 1, 2, 3).deliver(1001, 3, 4, 5, 6).
 				deliver(9001, 5, 1, 2, 3).deliver(4001, 4, 4, 5, 6).
 				step(1).step(4).step(9),
+		},
+		"those that a message concerns talk to each other": {
+			history: newScript().multicast(9001, 1, 2).send(9, 1).send(1, 6).send(2, 3).send(4, 9).
+				deliver(9001, 1, 1, 2, 3, 4, 5, 6),
+		},
+		"a process turns to one that no message of its own concerns": {
+			history: newScript().multicast(1001, 1).multicast(4001, 2).send(1, 3).send(1, 4).
+				deliver(1001, 1, 1, 2, 3).deliver(4001, 1, 4, 5, 6),
+			broken: []string{"genuineness"},
+			detail: "process 1 of group 1 sent to process 4 of group 2 at 2s: no message before concerns both",
+		},
+		"a process turns to another too early": {
+			history: newScript().multicast(1001, 1).send(1, 4).multicast(4001, 1, 2).
+				deliver(1001, 1, 1, 2, 3).deliver(4001, 2, 1, 2, 3, 4, 5, 6),
+			broken: []string{"genuineness"},
 		},
 		"classes are independent": {
 			history: newScript().classes().

@@ -9,7 +9,7 @@
 //	PrefixOrder, AcyclicOrder         thesis 2.2.1 ("global total order" is the acyclic one)
 //	AtomicGlobalOrder                 thesis 5.2.2; not every protocol promises it
 //	Timestamps                        package multicast: final timestamps agree and grow
-//	Genuineness                       thesis 2.2.1; needs History.Steps
+//	Genuineness                       thesis 2.2.1; needs History.Steps or Sends
 //	Latency                           thesis 4.1.2; needs a run with fixed delays
 //
 // The checks are independent: a run that breaks one property is reported by the
@@ -20,7 +20,8 @@
 // With History.Conflict, prefix order, acyclic order and the growth of positions are those of a multicast that orders
 // only what conflicts (T 4.4.3).
 //
-// With History.Classes, they are those of a multicast that orders the messages with the same destinations only.
+// With History.Classes, they are those of a multicast that orders the messages with the same destinations
+// only.
 //
 // # Cost
 //

@@ -17,8 +17,9 @@ type History struct {
 	Multicasts []Multicast // in any order
 	Deliveries []Delivery  // of each process in its delivery order
 	Steps      []Step      // empty if they were not recorded
-	// Classes: only messages with the same destinations are related by their deliveries (package multicast). Not together with
-	// Conflict.
+	Sends      []Send      // empty if they were not recorded
+	// Classes: only messages with the same destinations are related by their deliveries (package multicast).
+	// Not together with Conflict.
 	Classes bool
 	// Conflict says which messages a process must order, for a protocol that orders no others (T
 	// 4.4.3): only two that conflict are related by their deliveries. It is
@@ -62,6 +63,12 @@ type Delivery struct {
 type Step struct {
 	Process multicast.ProcessID
 	At      time.Duration
+}
+
+// Send says that a process sent something to another one. The first of each pair is enough.
+type Send struct {
+	From, To multicast.ProcessID
+	At       time.Duration
 }
 
 // Violation is one way in which a run broke a property.

@@ -12,8 +12,16 @@ import (
 // Genuineness: a process takes no step before a message was multicast of which it is the
 // sender or a destination. This is the definition of thesis 2.2.1 for the run up to each step, since
 // each beginning of a run is a run.
+//
+// And a process sends nothing to another one before a message was multicast that concerns both: a process
+// that takes part in one message does not turn to the processes of others.
 func Genuineness(h *History) []Violation {
 	x := newIndex(h)
+	return slices.Concat(x.silence(), x.privacy())
+}
+
+// silence is about steps.
+func (x *index) silence() []Violation {
 	const never = time.Duration(math.MaxInt64)
 	concerned := make([]time.Duration, len(x.Processes))
 	for p := range concerned {
@@ -33,7 +41,7 @@ func Genuineness(h *History) []Violation {
 	}
 	var found []Violation
 	reported := make([]bool, len(x.Processes))
-	for _, s := range h.Steps {
+	for _, s := range x.Steps {
 		p, known := x.process[s.Process]
 		if !known || reported[p] || s.At >= concerned[p] {
 			continue
@@ -47,6 +55,42 @@ func Genuineness(h *History) []Violation {
 			Property: "genuineness", Processes: []multicast.ProcessID{s.Process},
 			Detail: fmt.Sprintf("process %d of group %d took a step at %v: %s", s.Process, x.Processes[p].Group, s.At, why),
 		})
+	}
+	return found
+}
+
+// privacy is about sends.
+func (x *index) privacy() []Violation {
+	type pair struct{ from, to int }
+	concerned := map[pair]time.Duration{} // since when
+	for i := range x.messages {
+		m := &x.messages[i]
+		if !m.sent || len(x.Sends) == 0 {
+			continue
+		}
+		parties := x.destinations(m)
+		if p, ok := x.process[m.ID.Sender]; ok {
+			parties = append(parties, p)
+		}
+		for _, p := range parties {
+			for _, q := range parties {
+				if at, ok := concerned[pair{p, q}]; !ok || m.At < at {
+					concerned[pair{p, q}] = m.At
+				}
+			}
+		}
+	}
+	var found []Violation
+	for _, s := range x.Sends {
+		from, known := x.process[s.From]
+		to, knows := x.process[s.To]
+		if at, ok := concerned[pair{from, to}]; known && knows && (!ok || s.At < at) {
+			found = append(found, Violation{
+				Property: "genuineness", Processes: []multicast.ProcessID{s.From, s.To},
+				Detail: fmt.Sprintf("process %d of group %d sent to process %d of group %d at %v: no message before concerns both",
+					s.From, x.Processes[from].Group, s.To, x.Processes[to].Group, s.At),
+			})
+		}
 	}
 	return found
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// class is what a process knows of the messages to the same destination groups; without Config.Classes, of all messages. Its
-// positions are in multicast.Progress: of the deliveries here (Core.delivered), of what state machines
-// hold (peer.covered, group.covered), and of what is forgotten (group.forgotten).
+// class is what a process knows of the messages to the same destination groups; without Config.Classes, of
+// all messages. Its positions are in multicast.Progress: Core.delivered for the deliveries here, peer.covered
+// and group.covered for durable state, group.forgotten for forgotten messages.
 type class struct {
 	name    multicast.Class
 	pending queue                 // proposed and not delivered
@@ -28,6 +28,14 @@ func (c *Core) class(name multicast.Class) *class {
 	return x
 }
 
+// find gives the class with a name, nil if there was no message of it yet.
+func (c *Core) find(name multicast.Class) *class {
+	if c.plain != nil && name == "" {
+		return c.plain
+	}
+	return c.named[name]
+}
+
 // classOf gives the class of the messages to some groups.
 func (c *Core) classOf(dest []multicast.GroupID) *class {
 	if c.plain != nil {
@@ -44,7 +52,7 @@ func (c *Core) concerns(name multicast.Class, q *peer) bool {
 	return name != "" && name.To(c.own.id) && name.To(q.group.id) && !slices.ContainsFunc(name.Groups(), func(g multicast.GroupID) bool { return c.groups[g] == nil })
 }
 
-// queueOf is where m waits to be delivered. A proposal whose content is not here may be of any class.
+// queueOf is where m waits to be delivered. A proposal without its content may be of any class.
 func (c *Core) queueOf(m *message) *queue {
 	if m.class == nil {
 		return &c.unknown
@@ -55,7 +63,7 @@ func (c *Core) queueOf(m *message) *queue {
 // mayCome reports whether a message of a class that is proposed here may take a position up to p.
 func (c *Core) mayCome(name multicast.Class, p multicast.Position) bool {
 	isBelow := func(q queue) bool { return len(q) > 0 && q[0].position().Compare(p) <= 0 }
-	x := c.named[name]
+	x := c.find(name)
 	return isBelow(c.unknown) || x != nil && isBelow(x.pending)
 }
 
@@ -73,10 +81,10 @@ func (c *Core) safe() multicast.Timestamp {
 	return max(limit, c.checked.safe)
 }
 
-// SafeOf is Output.Safe for one class: nothing of it at or below the timestamp will be delivered after the last step. It is not
-// below Output.Safe, and does not go back.
+// SafeOf is Output.Safe for one class: nothing of it at or below the timestamp will be delivered after the
+// last step. It is not below Output.Safe, and does not go back.
 func (c *Core) SafeOf(name multicast.Class) multicast.Timestamp {
-	x, safe := c.named[name], &c.emptySafe
+	x, safe := c.find(name), &c.emptySafe
 	if x != nil {
 		safe = &x.safe
 	}

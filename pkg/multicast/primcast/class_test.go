@@ -15,7 +15,8 @@ var (
 
 func byClasses(cfg *Config) { cfg.Classes = true }
 
-// oneStuck is process 2 of g in the middle of two messages: the first, to both groups, waits for h; the second, to g, is delivered.
+// oneStuck is process 2 of g in the middle of two messages: the first, to both groups, waits for h; the
+// second, to g, is delivered.
 func oneStuck(t *testing.T, change ...func(*Config)) (*proc, *multicast.Output) {
 	c := newProc(t, 2, append(change, byClasses)...)
 	first, second := msg(1, both...), msg(2, 1)
@@ -60,13 +61,14 @@ func TestUnknownClassBlocksAll(t *testing.T) {
 	require.Empty(t, late.unknown)
 }
 
-// TestStuckMessagePinsNothing: what is delivered of another class is covered, told, and forgotten with its place in T.
+// TestStuckMessagePinsNothing: what is delivered of another class is covered, told, and forgotten with its
+// place in T.
 func TestStuckMessagePinsNothing(t *testing.T) {
 	c, out := oneStuck(t)
 	at := multicast.ClassPosition{Class: ownClass, Position: out.Deliveries[0].Position()}
 	out = c.step(multicast.Input{Covered: multicast.Progress{at}, Frames: []multicast.Frame{{Peer: 3, Data: encode(packet{kind: kindPing})}}})
 	told := c.said(out, 3, kindCovered)
-	require.Equal(t, at, multicast.ClassPosition{Class: told.class, Position: told.position})
+	require.Equal(t, multicast.ClassPosition{Class: told.class, Position: told.position}, at)
 	for _, q := range []multicast.ProcessID{1, 3} {
 		c.hear(q, packet{kind: kindCovered, class: at.Class, position: at.Position})
 	}
@@ -118,8 +120,8 @@ func TestAdoptNeedsEachClass(t *testing.T) {
 	require.Equal(t, 1, again.Stats().Pending)
 }
 
-// TestWindowsOfClasses: what waits in one class does not hold up another, and numbers that wait are not taken for numbers that do not
-// exist.
+// TestWindowsOfClasses: what waits in one class does not hold up another, and numbers that wait are not taken
+// for numbers that do not exist.
 func TestWindowsOfClasses(t *testing.T) {
 	c := newProc(t, 5, byClasses, func(cfg *Config) { cfg.Window = 1 })
 	out := c.cast(msg(1, both...), msg(2, both...), msg(3, 1), msg(4, 1))

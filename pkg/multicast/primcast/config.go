@@ -15,7 +15,8 @@ const DefaultSuspectAfter = 750 * time.Millisecond
 // DefaultWindow keeps a sender's part of the memory of its groups small, and their pipelines full.
 const DefaultWindow = 8192
 
-// DefaultWindowBytes lets a sender fill pipelines between regions, and is a part of what a link may have on the way.
+// DefaultWindowBytes lets a sender fill pipelines between regions, and is a part of what a link may have on
+// the way.
 const DefaultWindowBytes = multicast.Window / 4
 
 // DefaultRetain is 64 MiB.
@@ -42,9 +43,9 @@ type Config struct {
 	// Delivered is how far the state machine is durable at the start. What is up to here is not
 	// delivered again; what is in T after it is.
 	Delivered multicast.Progress
-	// Classes: messages with the same destination groups are delivered in one order, messages of different classes independently
-	// (package multicast). Not together with Conflicts or ClockError; messages that ask for atomic global order are
-	// refused. The same at all processes and after restarts.
+	// Classes: messages with the same destination groups are delivered in one order, messages of different
+	// classes independently (package multicast). Not together with Conflicts or ClockError; messages that ask
+	// for atomic global order are refused. The same at all processes and after restarts.
 	Classes bool
 	// SuspectAfter is for how long a primary that is waited for may say nothing; 0: DefaultSuspectAfter.
 	SuspectAfter time.Duration
@@ -64,13 +65,16 @@ type Config struct {
 	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up to it,
 	// and what the state machine has beyond is delivered to it again after a restart.
 	Conflicts func(a, b *multicast.Message) bool
-	// Window is how many messages of this process are on the way in each class at most; further ones wait in it. 0:
+	// Window is how many messages of this process are on the way in each class at most; further ones wait in
+	// it. 0:
 	// DefaultWindow.
 	Window int
-	// WindowBytes is the same in bytes: no further message is sent while as many are on the way. 0: DefaultWindowBytes.
+	// WindowBytes is the same in bytes: no further message is sent while as many are on the way. 0:
+	// DefaultWindowBytes.
 	WindowBytes int
-	// MaxFrame is how many bytes a frame has at most, unless a single message is longer; further ones wait for the next step. It also
-	// bounds what a step takes from the application and proposes. 0: DefaultMaxFrame.
+	// MaxFrame is how many bytes a frame has at most, unless a single message is longer; further ones wait
+	// for the next step. The same bytes bound the proposals that a step takes and makes. 0:
+	// DefaultMaxFrame.
 	MaxFrame int
 	// PackDelay is how long a message may wait for others that it can travel with; 0: not
 	// at all. Under load messages are packed without it.

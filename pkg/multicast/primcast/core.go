@@ -172,9 +172,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.watch(out)
 	c.propose(out)
 	c.deliver(out)
-	if c.outbox.packAt == 0 && slices.ContainsFunc(c.classes, c.maySend) {
-		c.wake(out, c.now) // deliveries have opened a window, or what this step sent was enough for one
-	}
+	c.sendMore(out)
 	c.resendRest(out)
 	c.askOthers(out)
 	c.fetch(out)

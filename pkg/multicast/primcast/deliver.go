@@ -48,7 +48,7 @@ func (c *Core) unpend(m *message) {
 }
 
 // deliver is lines 53-56. Line 30 lets only the lowest of the pending messages of a class pass, or those that
-// commute with all below them (T 4.4.3). A proposal whose content is not here may be of any class.
+// commute with all below them (T 4.4.3). A proposal without its content may be of any class.
 func (c *Core) deliver(out *multicast.Output) {
 	if !c.active() {
 		return // the T of this epoch may come to nothing

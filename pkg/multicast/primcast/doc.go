@@ -33,8 +33,7 @@
 //	I5  min-clock(primary) is ts only if all its proposals up to ts are known. What is
 //	    delivered is in T, durably.
 //	I6  A local timestamp that a quorum acknowledged never changes (Lemma 4).
-//	I7  Output.Safe and SafeOf never go back, and each delivery is above all Safes before it, and above
-//	    what SafeOf gave for its class.
+//	I7  Output.Safe and SafeOf never go back, and each delivery is above all Safes before it, and above all answers of SafeOf for its class.
 //	I8  T is replaced only after what a quorum has acknowledged (Lemma 3).
 //	I9  What a process has said that it covers, its log knows to be delivered: in D, or in T with its
 //	    final timestamp. A state that it takes over leaves it that.
@@ -83,9 +82,10 @@
 //
 // # Bytes bound a step
 //
-// A step takes from the application, proposes, sends again and streams about Config.MaxFrame bytes of content, and a sender has
-// Config.WindowBytes on the way at most. Whatever has more to say remembers it and asks to be stepped again at once
-// (frame.go). A T of any length comes in parts: NEW-STATE names its length, and who gets a part asks for the next (epoch.go more).
+// A step takes from the application, proposes, sends again and streams about Config.MaxFrame bytes of content
+// each. A sender has Config.WindowBytes on the way at most. The rest is remembered, and the core asks for the
+// next step at once (frame.go). A T of any length comes in parts: NEW-STATE names its length, and the
+// receiver of a part asks for the next one (epoch.go more).
 //
 // # The content travels once
 //
@@ -102,8 +102,9 @@
 //
 // # What is forgotten
 //
-// A process tells, on frames that it sends anyway, up to which position its state machine is durable
-// of each class (Input.Covered; one class without Config.Classes). When all members of all groups in m.dest cover m, no process can need it again,
+// A process tells, on frames that it sends anyway, up to which position of each class its state machine is
+// durable (Input.Covered; there is one class without Config.Classes). When all members of all groups in
+// m.dest cover m, no process can need it again,
 // and it leaves M and T (trim.go). Members that are away do not hold this up for ever: beyond Config.Retain they are left
 // behind, and take over the state of another member when they return (transfer.go). A process that
 // restarts can need the timestamps of an entry that it has delivered before, to know that it did; hence final
@@ -126,34 +127,39 @@
 //
 // # Classes
 //
-// With Config.Classes, line 30 asks only about messages with the same destinations as m, its class. All other lines stay as they
-// are. A class has a position wherever there was one for all messages: what is delivered, durable, covered, forgotten
-// and safe (class.go).
+// With Config.Classes, line 30 asks only about messages with the same destinations as m, its class. All other
+// lines stay as they are. Where a core without classes has one position, a core with classes has one for each
+// class: of deliveries, of the durable state, of coverage, of forgotten messages, of safe timestamps
+// (class.go).
 //
-//  1. A class has one order. Let m and x be of one class, x with the lower position, and let p of group g deliver m. Both go to g. By
-//     lines 28 and 29 whatever has no proposal in g that p knows gets a local timestamp above final-ts(m). So p knows a proposal of x,
-//     and x is among the pending messages of the class, with a bound that is not above its position, or p has delivered it. Line 30
-//     excludes the former. So every destination process delivers the class in the order of positions, without gaps: prefix order
-//     and acyclic order hold within it.
-//  2. The clocks need no classes. Lines 28 and 29 are about all messages of g, and so about those of a class; line 22 and I5 too. The
-//     hybrid clock changes line 37 only, and step 1 does not ask how clocks move.
-//  3. m waits for less. Lines 27 to 29 wait for m.dest and g, and line 30 for messages to exactly m.dest: no other group has a
-//     say. A proposal whose START is not here has no known class, and entries do not name one: it counts for every class. That costs
-//     nothing more, since T, and with it every acknowledgement of this process, waits for the same content (Core.follow), and
-//     the primary of the own group has it.
-//  4. T stays one sequence of all classes. Indexes, acknowledgements by length, epochs, NEW-STATE, relays and fetches are about T, and
-//     Lemmas 2 to 4 do not speak of the order of deliveries. So the change of the primary and helping are as before.
-//  5. A position says which messages of its class a state machine holds, by step 1. So what is argued here for one position holds for
-//     that of each class: m is forgotten when all members of m.dest cover its class up to m; a process that restarts does not deliver it
-//     again if the class was durable up to it; BEHIND names a class, and Adopt takes a state that is as far in all of them. I9 is about
-//     single messages.
-//  6. Entries leave T in any order, so it has holes. Who asks for T after an index never needs one of them, unless it was left
-//     behind and hears BEHIND: all others cover what is forgotten, so that they had it in T, and know it to be decided (I9), and T is
-//     not cut before what is decided (I8).
-//  7. A message that is stuck, since a group of its class cannot be reached, keeps its content and its place in T, at its sender
-//     its share of the window of its class, and nothing else. Numbers are given in the order of proposals, and sent as the windows of
-//     their classes open: the number before m that START names is one that was given, so that D never takes one that waits for one
-//     that does not exist. It waits for ever if its sender stops: then D has one more span.
+//  1. A class has one order. Let m and x be of one class, x with the lower position, and let p of group g
+//     deliver m. Both go to g. By lines 28 and 29 a message without a proposal that p knows gets a local
+//     timestamp above final-ts(m) in g. So p knows a proposal of x. Either p has delivered x, or x is pending
+//     in the class with a bound that is not above its position. Line 30 excludes the latter. So every
+//     destination process delivers the class in the order of positions, without gaps: prefix order and
+//     acyclic order hold within it.
+//  2. The clocks need no classes. Lines 28 and 29 are about all messages of g, and so about those of a class;
+//     line 22 and I5 too. The hybrid clock changes line 37 only, and step 1 does not ask how clocks move.
+//  3. m waits for less. Lines 27 to 29 wait for m.dest and g, and line 30 for messages to exactly m.dest: no
+//     other group has a say. A proposal without its START has no known class, since entries do not name one:
+//     it counts for every class. This costs nothing more. T, and with it each acknowledgement of this
+//     process, waits for the same content (Core.follow), and the primary of the own group has it.
+//  4. T stays one sequence of all classes. Indexes, acknowledgements by length, epochs, NEW-STATE, relays and
+//     fetches are about T, and Lemmas 2 to 4 do not speak of the order of deliveries. So the change of the
+//     primary and helping are as before.
+//  5. By step 1, a position says which messages of its class a state machine holds. So each argument of this
+//     text about one position holds for the position of each class: m is forgotten when all members of m.dest
+//     cover its class up to m; a process that restarts does not deliver it again if the class was durable up
+//     to it; BEHIND names a class, and Adopt takes a state that is as far in all of them. I9 is about single
+//     messages.
+//  6. Entries leave T in any order, so it has holes. A process that asks for T after an index never needs a
+//     forgotten entry, unless it was left behind and hears BEHIND. All others cover that entry. So they had
+//     it in T, they know it to be decided (I9), and T is not cut before a decided entry (I8).
+//  7. A message is stuck while a group of its class cannot be reached. It keeps its content, its place in T,
+//     and its share of the sender's window of its class. Nothing else waits for it. Messages get their
+//     numbers in the order of proposals, and leave as the windows of their classes open. The number before m
+//     that START names counts messages that still wait for a window, so that D never takes such a number for
+//     one that does not exist. If the sender stops, such a number never comes: D has one more span.
 //
 // # Atomic global order in three steps
 //

@@ -11,8 +11,8 @@ import (
 // numbers is a set of message ids (D, line 3): for each sender, disjoint spans of
 // numbers in ascending order. It is exact and small because START(m) names the
 // number before m that its sender used for this group: what lies between does not exist and joins the
-// spans. There is one span a sender, one more for each restart of it, and those of messages on the way, or that a
-// restart took from a window that was closed (doc.go, Classes).
+// spans. There is one span a sender, one more for each restart of it, and those of messages on the way, or
+// that a restart took from a window that was closed (doc.go, Classes).
 type numbers map[multicast.ProcessID][]span
 
 type span struct{ first, last uint64 }

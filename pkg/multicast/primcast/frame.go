@@ -8,11 +8,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Bytes bound what a step says to a peer. Content (START) is put into a frame only while there is room; whoever
-// has more remembers it, and goes on in the next step. What else there is to say is small for each message, but there
-// may be many messages: what is beyond the bound waits in peer.frame for the next step, behind nothing and before all that is
-// said later. To a peer this looks like a process that takes more steps, since links are FIFO, and a link that
-// starts again loses what waits together with what was on the way.
+// Bytes bound what a step says to a peer. Content (START) enters a frame only while there is room; the rest
+// is remembered, and follows in the next step. Other packets are small, but there may be many of them: those
+// beyond the bound wait in peer.frame for the next step, before all that is said later. To a peer this looks
+// like a process that takes more steps: links are FIFO, and a link that starts again loses the waiting
+// packets together with those on the way.
 
 // DefaultMaxFrame is 4 MiB.
 const DefaultMaxFrame = 4 << 20
@@ -45,8 +45,8 @@ func (c *Core) flush(out *multicast.Output) {
 	}
 }
 
-// fitting gives how many bytes the first packets of b have that leave together: as many as are within the bound, and at least
-// one.
+// fitting gives how many bytes the first packets of b have that leave together: as many as are within the
+// bound, and at least one.
 func (c *Core) fitting(b []byte) int {
 	if len(b) <= c.config.MaxFrame {
 		return len(b)

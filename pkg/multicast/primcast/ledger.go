@@ -1,7 +1,6 @@
 package primcast
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -155,15 +154,15 @@ func (c *Core) onFetchLog(q *peer, p *packet) {
 	if p.epoch == c.current {
 		from = p.index
 		if c.state == Candidate && q.group == c.own {
-			c.progress = c.now // a long T takes its time to get to those who have promised
+			c.progress = c.now // a long T needs many round trips to the members that have promised
 		}
 	}
 	c.stream(q, from)
 	q.speak = true
 }
 
-// stream sends q the entries of T after from that concern it: at least one, and others while there is room. Who is still
-// behind then asks again.
+// stream sends q the entries of T after from that concern it: at least one, and others while there is room.
+// A peer that is still behind then asks again.
 func (c *Core) stream(q *peer, from uint64) {
 	c.tellBehind(q)
 	prev := from
@@ -233,12 +232,7 @@ func (c *Core) decideUpTo(g *group) {
 		return
 	}
 	if g == c.own {
-		for m := range c.proposals(g.decided) {
-			if m.index > upTo {
-				break
-			}
-			c.decide(m, g, m.ts)
-		}
+		c.decideOwn(upTo)
 	}
 	n := 0
 	for ; n < len(g.entries) && g.entries[n].index <= upTo; n++ {
@@ -251,18 +245,19 @@ func (c *Core) decideUpTo(g *group) {
 	g.decided = upTo
 }
 
-// proposals gives what the own group's primary proposed after an index, as far as it is known here and not forgotten.
-func (c *Core) proposals(after uint64) iter.Seq[*message] {
-	return func(yield func(*message) bool) {
-		for m := range c.t.after(after) {
-			if !yield(m) {
-				return
-			}
+// decideOwn decides what the own group's primary proposed, up to an index that is known here.
+func (c *Core) decideOwn(upTo uint64) {
+	for _, s := range c.t.slotsAfter(c.own.decided) {
+		if s.index > upTo {
+			return
 		}
-		for _, m := range c.accepted {
-			if m.index > after && !yield(m) {
-				return
-			}
+		if s.message != nil {
+			c.decide(s.message, c.own, s.message.ts)
+		}
+	}
+	for _, m := range c.accepted {
+		if m.index > c.own.decided && m.index <= upTo {
+			c.decide(m, c.own, m.ts)
 		}
 	}
 }

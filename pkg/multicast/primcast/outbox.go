@@ -18,7 +18,8 @@ type sent struct {
 	open  bool     // in some group, no quorum has it
 }
 
-// own is a message of this process with, for each destination group, the number that was given to the one before.
+// own is a message of this process with, for each destination group, the number that was given to the one
+// before.
 type own struct {
 	multicast.Message
 	prevs []uint64
@@ -28,7 +29,7 @@ type own struct {
 type outbox struct {
 	sent    map[multicast.MessageID]*sent
 	lastSeq uint64
-	packAt  time.Duration // when what is held for packing leaves; 0: nothing is
+	packAt  time.Duration // when the messages that are held for packing leave; 0: there are none
 	next    int           // the class whose turn it is to send first
 }
 
@@ -44,13 +45,13 @@ func (s *sending) opened(m *multicast.Message) { s.open, s.bytes = s.open+1, s.b
 
 func (s *sending) closed(m *multicast.Message) { s.open, s.bytes = s.open-1, s.bytes-packetSize(m) }
 
-// maySend reports whether something waits and the window of its class is open.
-func (c *Core) maySend(x *class) bool {
-	return len(x.held) > 0 && x.open < c.config.Window && x.bytes < c.config.WindowBytes
+// windowOpen reports whether more messages of a class may be on the way.
+func (c *Core) windowOpen(x *class) bool {
+	return x.open < c.config.Window && x.bytes < c.config.WindowBytes
 }
 
-// accept takes in what the application multicasts, and sends it within the windows, after the packing delay, and of all that about
-// a frame in each step.
+// accept takes in what the application multicasts, and sends it within the windows, after the packing delay,
+// and of all that about a frame in each step.
 func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 	for i := range proposed {
 		c.hold(&proposed[i])
@@ -70,7 +71,7 @@ func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 	for i := range c.classes {
 		at := (o.next + i) % len(c.classes)
 		x, n := c.classes[at], 0
-		for ; n < len(x.held) && x.open < c.config.Window && x.bytes < c.config.WindowBytes && size < c.config.MaxFrame; n++ {
+		for ; n < len(x.held) && c.windowOpen(x) && size < c.config.MaxFrame; n++ {
 			size += packetSize(&x.held[n].Message)
 			c.multicast(x, x.held[n])
 		}
@@ -82,8 +83,17 @@ func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 	}
 }
 
-// hold takes in one message. From now on its number is used in all its destination groups, also if others with higher numbers are
-// sent first, since their classes have open windows.
+// sendMore goes on at once if deliveries have opened a window, or what this step sent was enough for one.
+func (c *Core) sendMore(out *multicast.Output) {
+	for _, x := range c.classes {
+		if c.outbox.packAt == 0 && len(x.held) > 0 && c.windowOpen(x) {
+			c.wake(out, c.now)
+		}
+	}
+}
+
+// hold takes in one message. From now on its number is used in all its destination groups, also if messages
+// of other classes with higher numbers leave first.
 func (c *Core) hold(m *multicast.Message) {
 	if m.Validate() != nil || m.ID.Sender != c.self.id || m.ID.Seq > maxNumber || m.After >= maxNumber || !c.offers(m) {
 		c.stats.Refused++
@@ -169,8 +179,8 @@ type again struct {
 	logged bool
 }
 
-// unheard lists, in order, the own messages from a number on that q may not have. A member of the own group gets what
-// is in T together with T (stream).
+// unheard lists, in order, the own messages from a number on that q may not have. A member of the own group
+// gets what is in T together with T (stream).
 func (c *Core) unheard(q *peer, from uint64) (all []again) {
 	for _, s := range c.outbox.sent {
 		i := slices.Index(s.Dest, q.group.id)
@@ -188,8 +198,9 @@ func (c *Core) unheard(q *peer, from uint64) (all []again) {
 	return all
 }
 
-// resend sends q again, in order, the own messages from a number on that it may not have, and remembers where it must go on in
-// the next step. What is in T and too much for the first frame q fetches: it hears of it from others.
+// resend sends q again, in order, the own messages from a number on that it may not have, and remembers where
+// it must go on in the next step. What is in T and too much for the first frame q fetches: it hears of it
+// from others.
 func (c *Core) resend(q *peer, from uint64) {
 	q.resume = 0
 	for _, s := range c.unheard(q, from) {

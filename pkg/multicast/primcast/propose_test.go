@@ -86,7 +86,8 @@ func TestWindowBytes(t *testing.T) {
 	require.EqualValues(t, 3, c.said(c.hear(3, have(1)), 1, kindStart).message.ID.Seq)
 }
 
-// TestFramesAreCut: what a step has to say beyond a frame leaves in the next ones, in order, and not at all if the link starts again.
+// TestFramesAreCut: what a step has to say beyond a frame leaves in the next ones, in order, and not at all
+// if the link starts again.
 func TestFramesAreCut(t *testing.T) {
 	c := newProc(t, 5, func(cfg *Config) { cfg.MaxFrame = 2 * len(appendHave(nil, msg(1).ID)) })
 	seqs := func(out *multicast.Output) (got []uint64) {

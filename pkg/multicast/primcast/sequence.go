@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// sequence is T of the own group, durably: entries 1 to length. It holds those that are not forgotten, however far apart they
-// are: one that waits for long does not keep the places of those after it.
+// sequence is T of the own group, durably: entries 1 to length. It holds those that are not forgotten,
+// however far apart they are: one that waits for long does not keep the places of those after it.
 type sequence struct {
 	length uint64
 	slots  []slot // ascending
@@ -17,7 +17,8 @@ type sequence struct {
 	lastTS multicast.Timestamp
 }
 
-// slot is an entry that was there when the sequence was last compacted; the message is nil if it is forgotten.
+// slot is an entry that was there when the sequence was last compacted; the message is nil if it is
+// forgotten.
 type slot struct {
 	index   uint64
 	message *message
@@ -47,9 +48,12 @@ func (t *sequence) at(index uint64) *message {
 // all gives the entries that are not forgotten. They may be forgotten meanwhile.
 func (t *sequence) all() iter.Seq[*message] { return t.after(0) }
 
-// after gives those after an index.
+// slotsAfter gives the slots after an index.
+func (t *sequence) slotsAfter(index uint64) []slot { return t.slots[t.find(index+1):] }
+
+// after gives the entries after an index that are not forgotten.
 func (t *sequence) after(index uint64) iter.Seq[*message] {
-	slots := t.slots[t.find(index+1):]
+	slots := t.slotsAfter(index)
 	return func(yield func(*message) bool) {
 		for i := range slots {
 			if m := slots[i].message; m != nil && !yield(m) {

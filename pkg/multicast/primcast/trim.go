@@ -6,7 +6,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// cover says how far the own state machine is durable, in the classes in which this process can do without what peers will
+// cover says how far the own state machine is durable, in the classes in which this process can do without
+// what peers will
 // then forget: it needs ACKs, of peers or from its log as final
 // timestamps, for what is not delivered again yet after a restart.
 func (c *Core) cover(p multicast.Progress) {
@@ -18,7 +19,8 @@ func (c *Core) cover(p multicast.Progress) {
 	}
 }
 
-// needs reports whether this process, after a restart, may need others for deliveries of a class up to a position.
+// needs reports whether this process, after a restart, may need others for deliveries of a class up to a
+// position.
 func (c *Core) needs(at multicast.ClassPosition) bool {
 	return c.mayCome(at.Class, at.Position) || slices.ContainsFunc(c.unnoted, func(m *message) bool {
 		return m.class.name == at.Class && m.position().Compare(at.Position) <= 0
@@ -49,7 +51,8 @@ func (c *Core) covers(q *peer, at multicast.ClassPosition) {
 	}
 }
 
-// tellCovered tells q, with what it is sent anyway, up to where the own state machine covers what concerns it.
+// tellCovered tells q, with what it is sent anyway, up to where the own state machine covers what concerns
+// it.
 func (c *Core) tellCovered(q *peer) {
 	if !q.coverageNew || q.group == nil {
 		return
@@ -75,7 +78,7 @@ func (g *group) coveredBy(name multicast.Class, count int) multicast.Position {
 
 // coveredUpTo lets go of what the group does not need.
 func (c *Core) coveredUpTo(g *group, name multicast.Class, p multicast.Position) {
-	x := c.named[name]
+	x := c.find(name)
 	if !g.covered.Advance(name, p) || x == nil {
 		return
 	}
@@ -91,7 +94,8 @@ func (c *Core) coveredUpTo(g *group, name multicast.Class, p multicast.Position)
 	x.kept[g] = kept[n:]
 }
 
-// keep holds a delivered message until all its destination groups cover it. Deliveries of a class ascend, so that each
+// keep holds a delivered message until all its destination groups cover it. Deliveries of a class ascend, so
+// that each
 // group's come off in order; with Conflicts some wait for an earlier one.
 func (c *Core) keep(m *message) {
 	for _, id := range m.Dest {

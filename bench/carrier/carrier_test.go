@@ -1,0 +1,129 @@
+package carrier
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// short measures one experiment in a few virtual seconds.
+func short(t *testing.T, experiment string) *Report {
+	c := Default()
+	c.Quick()
+	c.Experiments, c.Objects = []string{experiment}, []int{4}
+	r, err := Run(t.Context(), c)
+	require.NoError(t, err)
+	return r
+}
+
+// A command takes one round trip from either party, and two from a region that is no party.
+func TestLatency(t *testing.T) {
+	r := short(t, "latency")
+	require.Len(t, r.Latency, 3*9)
+	for _, l := range r.Latency {
+		most := 1.1
+		if l.Client != l.Parties[0] {
+			most = 2
+		}
+		assert.LessOrEqual(t, l.Trips99, most, "%+v", l)
+		assert.Greater(t, l.Trips50, 0.5, "%+v", l)
+	}
+}
+
+// One message carries a command; the parties order RELAY, DECIDE and OUTCOME once each, the coordinator
+// FORGET.
+func TestCost(t *testing.T) {
+	r := short(t, "cost")
+	require.Len(t, r.Costs, 3*7)
+	for _, c := range r.Costs {
+		parties := float64(len(c.Parties))
+		assert.InDelta(t, 1, c.Messages, 1e-9, "%+v", c)
+		assert.InDelta(t, 2*parties+1, c.Entries, 1e-9, "%+v", c)
+		assert.InDelta(t, parties, c.Relays, 1e-9, "%+v", c)
+		assert.Greater(t, c.Frames, 6*parties, "%+v", c)
+		assert.Greater(t, c.Wide, 0.0)
+		assert.Less(t, c.Wide, c.Frames)
+	}
+}
+
+// Conflicting commands all commit, by repetition.
+func TestContention(t *testing.T) {
+	for _, c := range short(t, "contention").Contention {
+		assert.Zero(t, c.Failed, "%+v", c)
+		assert.Greater(t, c.Rate, 20.0, "%+v", c)
+		assert.Greater(t, c.Attempts, 1.05, "%+v: no conflict was met", c)
+		assert.Less(t, c.Attempts, 4.0, "%+v", c)
+	}
+}
+
+// In a cut, files of commands that the healthy side coordinates are free within five seconds, every caller is
+// answered, no local operation is delayed, and of the commands between regions that see each other only those
+// in one order stand still. Run verifies the answers against the names.
+func TestCut(t *testing.T) {
+	r := short(t, "cut")
+	require.Len(t, r.Held, 3*2)
+	for _, h := range r.Held {
+		if h.Coordinator == "us-west-2" {
+			assert.Positive(t, h.Held, "%+v: no command was under way", h)
+			assert.LessOrEqual(t, h.Longest, 5.0, "%+v", h)
+		} else {
+			assert.Positive(t, h.ToTheEnd, "%+v: a vote is final", h)
+		}
+	}
+	for _, c := range r.Callers {
+		assert.Zero(t, c.Unknown+c.Refused, "%+v", c)
+		assert.Positive(t, c.Done, "%+v", c)
+		assert.Positive(t, c.TimedOut, "%+v", c)
+		assert.InDelta(t, r.Setup.Patience, c.Longest, 0.1, "%+v", c)
+	}
+	for _, l := range r.Local {
+		assert.Greater(t, l.Operations, 500)
+		assert.Zero(t, l.Delayed, "%+v", l)
+	}
+	require.Len(t, r.Classes, 3*5)
+	for _, c := range r.Classes {
+		if c.Severed || c.Carrier == "one-order" {
+			assert.Greater(t, c.Stood, r.Setup.Cut-3, "%+v", c)
+		} else {
+			assert.Less(t, c.Stood, 0.3, "%+v", c)
+		}
+		assert.Positive(t, c.Rates[len(c.Rates)-2], "%+v: the class goes on after the cut", c)
+	}
+}
+
+func TestEqualSeedsGiveEqualFigures(t *testing.T) {
+	c := Default()
+	c.Quick()
+	run := func(seed uint64) Contention {
+		c.Seed = seed
+		row, err := c.contend(&c.Carriers[2], 8, 4)
+		require.NoError(t, err)
+		return row
+	}
+	first, second := run(1), run(1)
+	require.Equal(t, first, second)
+	require.NotEqual(t, run(1), run(2))
+}
+
+// What is on its way when the cut begins is lost, and so is what is sent during the cut. Then links start
+// anew.
+func TestCutLosesFrames(t *testing.T) {
+	c := Default()
+	k, err := newCluster(&c.Carriers[0], c.Regions, 1)
+	require.NoError(t, err)
+	x := k.newClient(k.regions[0])
+	require.NoError(t, x.open(near))
+	file, err := x.file(near, "file")
+	require.NoError(t, err)
+	k.cutOff(k.regions[2])
+	var got *answer
+	x.update(time.Second, rename(file, "file", near, off), []uint16{near, off}, func(a answer) { got = &a })
+	k.pass(900 * time.Millisecond)
+	require.Nil(t, got)
+	k.mend()
+	k.pass(30 * time.Second)
+	require.NotNil(t, got)
+	require.NoError(t, k.verify())
+}

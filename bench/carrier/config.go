@@ -1,0 +1,90 @@
+package carrier
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// Config of a comparison.
+type Config struct {
+	Carriers    []Carrier
+	Experiments []string          // of Experiments()
+	Regions     []topology.Region // three; the last one is cut off
+	Samples     int               // operations of each kind, for latency and cost
+	Clients     []int             // numbers of clients, for contention
+	Objects     []int             // numbers of files that they contend for
+	Duration    time.Duration     // of each measurement of contention, in virtual time
+	InFlight    int               // commands from each side when the region is cut off
+	Cut         time.Duration     // length of the cut, in virtual time
+	Patience    time.Duration     // of the callers of these commands
+	Seed        uint64
+	Progress    func(what string) // is called with what is measured next; may be nil
+}
+
+// Experiments returns the names of the experiments.
+func Experiments() []string { return []string{"latency", "contention", "cut", "cost"} }
+
+// Default compares all carriers in all experiments.
+func Default() Config {
+	return Config{
+		Carriers: Carriers(), Experiments: Experiments(), Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"},
+		Samples: 100, Clients: []int{1, 8, 32}, Objects: []int{1, 8, 64}, Duration: 20 * time.Second,
+		InFlight: 16, Cut: 30 * time.Second, Patience: 10 * time.Second, Seed: 1,
+	}
+}
+
+// Quick shortens a configuration until it takes seconds of real time.
+func (c *Config) Quick() {
+	c.Samples, c.Clients, c.Objects, c.Duration = 10, []int{8}, []int{1, 8}, 5*time.Second
+	c.InFlight, c.Cut, c.Patience = 8, 10*time.Second, 5*time.Second
+}
+
+// Named returns the carriers with the given names; all if there are none.
+func Named(names []string) ([]Carrier, error) {
+	all := Carriers()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var known []string
+	for i := range all {
+		known = append(known, all[i].Name)
+	}
+	var chosen []Carrier
+	for _, name := range names {
+		i := slices.Index(known, name)
+		if i < 0 {
+			return nil, fmt.Errorf("unknown carrier %q: give some of %s", name, strings.Join(known, ", "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// Validate names the wrong field, its value and the remedy.
+func (c *Config) Validate() error {
+	for _, e := range c.Experiments {
+		if !slices.Contains(Experiments(), e) {
+			return fmt.Errorf("unknown experiment %q: give some of %s", e, strings.Join(Experiments(), ", "))
+		}
+	}
+	sorted := slices.Sorted(slices.Values(c.Regions))
+	if len(sorted) != 3 || len(slices.Compact(sorted)) != 3 {
+		return fmt.Errorf("regions %v: give three", c.Regions)
+	}
+	if c.Samples < 1 || c.InFlight < 1 {
+		return fmt.Errorf("%d samples, %d commands in flight: give 1 or more", c.Samples, c.InFlight)
+	}
+	for _, n := range slices.Concat(c.Clients, c.Objects) {
+		if n < 1 || n > 1024 {
+			return fmt.Errorf("%d clients or objects: give 1 to 1024", n)
+		}
+	}
+	if c.Duration <= 0 || c.Cut <= 0 || c.Patience < time.Millisecond {
+		return fmt.Errorf("duration %v, cut %v, patience %v: give positive durations", c.Duration, c.Cut, c.Patience)
+	}
+	return nil
+}

@@ -1,0 +1,297 @@
+package carrier
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// The cut experiment cuts the third region off while commands of the first and the third region are under way
+// from both sides: renames of files in the first region to the third one, begun at equal distances in the
+// last round trips before the cut (begunIn).
+
+// Held is for how long files of the healthy side could not be changed by a local update that was sent when
+// the cut began.
+type Held struct {
+	Carrier     string          `json:"carrier"`
+	Coordinator topology.Region `json:"coordinator"` // of the commands
+	Commands    int             `json:"commands"`
+	Held        int             `json:"held"`      // files whose update waited
+	P50         float64         `json:"p50_s"`     // of the waits, in seconds since the cut began
+	Longest     float64         `json:"longest_s"` // likewise
+	ToTheEnd    int             `json:"to_the_end"`
+}
+
+// Callers is what the callers of the commands under way got.
+type Callers struct {
+	Carrier  string          `json:"carrier"`
+	Client   topology.Region `json:"client"`
+	Commands int             `json:"commands"`
+	Done     int             `json:"done"`
+	TimedOut int             `json:"timed_out"` // ETIMEDOUT: never executed
+	Refused  int             `json:"refused"`   // other errors
+	Unknown  int             `json:"unknown"`   // no answer
+	Longest  float64         `json:"longest_s"` // until an answer, in seconds
+}
+
+// Local is what local operations of a region noticed of the cut.
+type Local struct {
+	Carrier    string          `json:"carrier"`
+	Region     topology.Region `json:"region"`
+	Operations int             `json:"operations"` // during the cut
+	P50        float64         `json:"p50_ms"`     // of updates, before the cut
+	Delayed    int             `json:"delayed"`    // operations that took more than delayedBeyond times the median of their kind before the cut
+	Worst      float64         `json:"worst_ratio"`
+}
+
+// delayedBeyond is the ratio to the latency before the cut beyond which a local operation counts as delayed.
+const delayedBeyond = 1.25
+
+// Class is what commands of other parties noticed of the cut. A client of the class has one command under
+// way.
+type Class struct {
+	Carrier  string            `json:"carrier"`
+	Parties  []topology.Region `json:"parties"` // "/": the global partition
+	Severed  bool              `json:"severed"` // the cut separates the parties
+	P50      float64           `json:"p50_ms"`  // before the cut
+	Commands int               `json:"commands"`
+	Stood    float64           `json:"stood_s"` // longest time without a commit, in seconds
+	Rates    []float64         `json:"rates"`   // commits in each second, from beforeCut on
+}
+
+// The phases of the experiment.
+const (
+	beforeCut = 5 * time.Second
+	afterCut  = 15 * time.Second
+	// begunIn is the number of round trips before the cut in which the commands under way begin.
+	begunIn = 3
+)
+
+// cutRows are all rows of the experiment with one carrier.
+type cutRows struct {
+	held    []Held
+	callers []Callers
+	local   []Local
+	classes []Class
+}
+
+// cutRun is one run of the experiment.
+type cutRun struct {
+	*Config
+	*cluster
+	carrier    *Carrier
+	begin, end time.Duration // of the cut
+	flights    []*flight
+	locals     []*localLoop
+	classLoops []*classLoop
+}
+
+// flight is a command under way when the cut begins.
+type flight struct {
+	*client
+	name  string
+	file  posix.Ino
+	probe *client
+	got   *answer       // of the command
+	free  time.Duration // when the local update was answered; 0: never
+}
+
+// The partitions of the first region and of the one that is cut off.
+const near, off = 1, 3
+
+// cut runs the experiment with one carrier.
+func (c *Config) cut(carrier *Carrier) (rows cutRows, err error) {
+	k, err := newCluster(carrier, c.Regions, c.Seed)
+	if err != nil {
+		return rows, err
+	}
+	r := &cutRun{Config: c, cluster: k, carrier: carrier}
+	if err := r.prepare(); err != nil {
+		return rows, err
+	}
+	r.begin = r.now + beforeCut
+	r.end = r.begin + c.Cut
+	for _, l := range r.locals {
+		l.next()
+	}
+	for _, l := range r.classLoops {
+		l.next()
+	}
+	rtt := 2 * k.farthest()
+	for i, f := range r.flights {
+		side := i / c.InFlight
+		at := r.begin - time.Duration(2*(i%c.InFlight)+1)*begunIn*rtt/time.Duration(2*c.InFlight)
+		k.schedule(at, f.send(c.Patience, side))
+	}
+	k.schedule(r.begin, func() { k.cutOff(c.Regions[2]) })
+	for _, f := range r.flights {
+		k.schedule(r.begin+time.Millisecond, f.touch(c.Cut+afterCut))
+	}
+	k.schedule(r.end, k.mend)
+	k.pass(r.end + afterCut - k.now)
+	if k.err != nil {
+		return rows, k.err
+	}
+	rows = r.rows()
+	k.pass(settleTime)
+	return rows, errors.Join(r.judge(), k.verify())
+}
+
+// farthest returns the delay between the first region and the one that is cut off.
+func (k *cluster) farthest() time.Duration { return topology.Delay(k.regions[0], k.regions[2]) }
+
+// prepare makes the files and the clients.
+func (r *cutRun) prepare() error {
+	for side, region := range []topology.Region{r.Config.Regions[0], r.Config.Regions[2]} {
+		for i := range r.InFlight {
+			f := &flight{client: r.newClient(region), probe: r.newClient(r.Config.Regions[0]), name: fmt.Sprintf("moved%d.%d", side, i)}
+			err := errors.Join(f.open(near), f.open(off), f.probe.open(near))
+			if err == nil {
+				f.file, err = f.client.file(near, f.name)
+			}
+			if err != nil {
+				return err
+			}
+			r.flights = append(r.flights, f)
+		}
+	}
+	for i, region := range r.Config.Regions {
+		l := &localLoop{client: r.newClient(region), run: r, partition: uint16(i + 1)}
+		if err := l.open(l.partition); err != nil {
+			return err
+		}
+		r.locals = append(r.locals, l)
+	}
+	for _, parties := range [][]uint16{{1, 2}, {1, global}, {2, global}, {1, 3}, {2, 3}} {
+		l := &classLoop{client: r.newClient(r.Config.Regions[parties[0]-1]), run: r, parties: parties}
+		err := l.open(parties[0])
+		if err == nil {
+			l.file, err = l.client.file(parties[0], fmt.Sprintf("linked%v", parties))
+		}
+		if err != nil {
+			return err
+		}
+		r.classLoops = append(r.classLoops, l)
+	}
+	r.pass(settleTime)
+	return r.cluster.err
+}
+
+// send returns the start of the command, asked on the healthy side or on the other one.
+func (f *flight) send(patience time.Duration, side int) func() {
+	parties := []uint16{near, off}
+	if side == 1 {
+		parties = []uint16{off, near}
+	}
+	return func() {
+		f.update(patience, rename(f.file, f.name, near, off), parties, func(a answer) { f.got = &a })
+	}
+}
+
+// touch returns the start of the local update.
+func (f *flight) touch(patience time.Duration) func() {
+	return func() {
+		f.probe.update(patience, touch(f.file), []uint16{near}, func(a answer) {
+			if !a.unknown {
+				f.free = f.now
+			}
+		})
+	}
+}
+
+func seconds(d time.Duration) float64 { return milliseconds(d) / 1000 }
+
+// rows sums the run up.
+func (r *cutRun) rows() (rows cutRows) {
+	for side, region := range []topology.Region{r.Config.Regions[0], r.Config.Regions[2]} {
+		flights := r.flights[side*r.InFlight:][:r.InFlight]
+		rows.held = append(rows.held, r.heldRow(region, flights))
+		rows.callers = append(rows.callers, callersRow(r.carrier.Name, region, flights))
+	}
+	for _, l := range r.locals {
+		rows.local = append(rows.local, l.row(r.carrier.Name))
+	}
+	for _, l := range r.classLoops {
+		rows.classes = append(rows.classes, l.row(r.carrier.Name))
+	}
+	return rows
+}
+
+// heldRow sums up the local updates of the files of commands.
+func (r *cutRun) heldRow(coordinator topology.Region, flights []*flight) Held {
+	row := Held{Carrier: r.carrier.Name, Coordinator: coordinator, Commands: len(flights)}
+	var waits []time.Duration
+	for _, f := range flights {
+		wait := f.free - r.begin
+		if f.free == 0 {
+			wait = r.end + afterCut - r.begin
+		}
+		if wait < 10*time.Millisecond {
+			continue
+		}
+		waits = append(waits, wait)
+		row.Longest = max(row.Longest, seconds(wait))
+		if wait >= r.Cut {
+			row.ToTheEnd++
+		}
+	}
+	row.Held, row.P50 = len(waits), percentile(waits, 50)/1000
+	return row
+}
+
+func callersRow(carrier string, client topology.Region, flights []*flight) Callers {
+	row := Callers{Carrier: carrier, Client: client, Commands: len(flights)}
+	for _, f := range flights {
+		switch {
+		case f.got == nil || f.got.unknown:
+			row.Unknown++
+			continue
+		case f.got.Code == posix.OK:
+			row.Done++
+		case f.got.Code == posix.ETIMEDOUT:
+			row.TimedOut++
+		default:
+			row.Refused++
+		}
+		row.Longest = max(row.Longest, seconds(f.got.took))
+	}
+	return row
+}
+
+// judge compares the answers with the names at the end: a command that succeeded is executed, one that failed
+// is not.
+func (r *cutRun) judge() error {
+	for _, f := range r.flights {
+		here, err := r.has(f.probe, near, f.name)
+		if err != nil {
+			return err
+		}
+		there, err := r.has(f.probe, off, f.name)
+		if err != nil {
+			return err
+		}
+		executed := there && !here
+		switch {
+		case here == there:
+			return fmt.Errorf("%s: name %q: at the source %v, at the target %v", r.carrier.Name, f.name, here, there)
+		case f.got != nil && !f.got.unknown && executed != (f.got.Code == posix.OK):
+			return fmt.Errorf("%s: name %q: the caller got %v, executed: %v", r.carrier.Name, f.name, f.got.Code, executed)
+		}
+	}
+	return nil
+}
+
+// has reports whether the root directory of a partition has a name.
+func (r *cutRun) has(c *client, partition uint16, name string) (bool, error) {
+	var got *answer
+	c.query(partition, meta.Command{Op: meta.OpLookup, Ino: root(partition), Name: name}, func(a answer) { got = &a })
+	r.run(r.now+time.Minute, func() bool { return got != nil })
+	if got == nil || got.unknown {
+		return false, errors.Join(fmt.Errorf("look-up of %q in partition %d: no answer", name, partition), r.cluster.err)
+	}
+	return got.Code == posix.OK, nil
+}

@@ -1,0 +1,292 @@
+package carrier
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/heap"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// epoch is the Unix time, in nanoseconds, at which virtual time starts.
+const epoch = int64(1_700_000_000) * int64(time.Second)
+
+const (
+	// insideDelay is the one-way delay between datacenters of a region, and between a client and a replica in
+	// its region.
+	insideDelay = 250 * time.Microsecond
+	// jitter is the largest part by which a frame or a call takes longer.
+	jitter = 0.02
+	// shortestWake keeps a node that asks to step again at once from standing still in time.
+	shortestWake = time.Microsecond
+)
+
+// network is nodes, the links between them, and the calls of clients, in virtual time. It has one owner.
+type network struct {
+	rng      *rand.Rand
+	now      time.Duration
+	seq      uint64 // of the last event scheduled
+	queue    heap.Heap[event]
+	machines map[multicast.ProcessID]*machine
+	ids      []multicast.ProcessID // of machines, ascending
+	cut      topology.Region       // is cut off; "": none
+	traffic  Traffic
+	token    uint64 // of the last call
+	err      error  // the first failure of a node
+}
+
+// Traffic is what was sent between processes.
+type Traffic struct {
+	Frames     int `json:"frames"`
+	Bytes      int `json:"bytes"`
+	WideFrames int `json:"wide_frames"` // of Frames, between regions
+	WideBytes  int `json:"wide_bytes"`  // of Bytes, between regions
+}
+
+// event happens at a time; events of the same time happen in the order in which they were scheduled.
+type event struct {
+	at   time.Duration
+	seq  uint64
+	what func()
+}
+
+// Before implements heap.Item.
+func (e event) Before(other event) bool {
+	return e.at < other.at || e.at == other.at && e.seq < other.seq
+}
+
+// Moved implements heap.Item.
+func (event) Moved(int) {}
+
+func newNetwork(seed uint64) *network {
+	return &network{rng: rand.New(rand.NewPCG(seed, 0x6361727269657273)), machines: map[multicast.ProcessID]*machine{}}
+}
+
+// schedule has f called at a time that is not past.
+func (n *network) schedule(at time.Duration, f func()) {
+	n.seq++
+	n.queue.Push(event{at: at, seq: n.seq, what: f})
+}
+
+// run lets everything happen up to a time, or until done reports true.
+func (n *network) run(until time.Duration, done func() bool) {
+	for n.err == nil && !done() {
+		if len(n.queue) == 0 || n.queue[0].at > until {
+			n.now = until
+			return
+		}
+		e := n.queue.Pop()
+		n.now = e.at
+		e.what()
+	}
+}
+
+// pass lets time pass.
+func (n *network) pass(d time.Duration) { n.run(n.now+d, func() bool { return false }) }
+
+// delay draws the time from one region to another.
+func (n *network) delay(a, b topology.Region) time.Duration {
+	d := insideDelay
+	if a != b {
+		d = topology.Delay(a, b)
+	}
+	return d + time.Duration(jitter*n.rng.Float64()*float64(d))
+}
+
+// isCut reports whether nothing passes between two regions.
+func (n *network) isCut(a, b topology.Region) bool {
+	return n.cut != "" && a != b && (a == n.cut || b == n.cut)
+}
+
+// cutOff cuts a region off: what is on its way is lost.
+func (n *network) cutOff(region topology.Region) {
+	n.cut = region
+	n.acrossCut(func(from, to *machine) { from.link(to.id).era++ })
+}
+
+// mend ends the cut: both ends of each link across it learn that it starts anew.
+func (n *network) mend() {
+	n.acrossCut(func(from, to *machine) {
+		*from.link(to.id) = link{era: from.link(to.id).era + 1}
+		to.receive(multicast.Frame{Peer: from.id})
+	})
+	n.cut = ""
+}
+
+func (n *network) acrossCut(do func(from, to *machine)) {
+	for _, a := range n.ids {
+		for _, b := range n.ids {
+			if from, to := n.machines[a], n.machines[b]; n.isCut(from.region, to.region) {
+				do(from, to)
+			}
+		}
+	}
+}
+
+// call sends a request from a region to a process. done is called once: with the reply, or with nil when the
+// time is over.
+func (n *network) call(from topology.Region, to multicast.ProcessID, data []byte, patience time.Duration, done func(reply []byte)) {
+	n.token++
+	token, over, m := n.token, false, n.machines[to]
+	finish := func(reply []byte) {
+		if !over {
+			over = true
+			done(reply)
+		}
+	}
+	n.schedule(n.now+patience, func() { finish(nil) })
+	if n.isCut(from, m.region) {
+		return
+	}
+	n.schedule(n.now+n.delay(from, m.region), func() {
+		if n.isCut(from, m.region) {
+			return
+		}
+		m.calls[token] = func(reply []byte) {
+			if n.isCut(from, m.region) {
+				return
+			}
+			n.schedule(n.now+n.delay(m.region, from), func() {
+				if !n.isCut(from, m.region) {
+					finish(reply)
+				}
+			})
+		}
+		m.input.Requests = append(m.input.Requests, turn.Call{Token: token, Data: data})
+		m.wake()
+	})
+}
+
+// machine is one process.
+type machine struct {
+	net     *network
+	id      multicast.ProcessID
+	region  topology.Region
+	node    turn.Node
+	observe func(out *turn.Output) // is called with each step's output before it is applied; may be nil
+
+	links    map[multicast.ProcessID]*link // to others
+	input    turn.Input                    // of the next step
+	stepping bool                          // a step is scheduled
+	wakeAt   time.Duration                 // 0: none
+	calls    map[uint64]func(reply []byte) // to be answered, by token
+}
+
+// link is one direction between two processes.
+type link struct {
+	era  uint64        // what was sent in an earlier one is lost
+	last time.Duration // when the last frame arrives: frames keep their order
+}
+
+// add adds a process, whose links start at once.
+func (n *network) add(id multicast.ProcessID, region topology.Region, node turn.Node) *machine {
+	m := &machine{
+		net: n, id: id, region: region, node: node,
+		links: map[multicast.ProcessID]*link{}, calls: map[uint64]func([]byte){},
+	}
+	for _, other := range n.ids {
+		m.receive(multicast.Frame{Peer: other})
+		n.machines[other].receive(multicast.Frame{Peer: id})
+	}
+	m.receive(multicast.Frame{Peer: id})
+	n.machines[id] = m
+	n.ids = append(n.ids, id)
+	return m
+}
+
+func (m *machine) link(to multicast.ProcessID) *link {
+	if m.links[to] == nil {
+		m.links[to] = &link{}
+	}
+	return m.links[to]
+}
+
+func (m *machine) receive(f multicast.Frame) {
+	m.input.Frames = append(m.input.Frames, f)
+	m.wake()
+}
+
+// wake schedules a step at this time unless there is one, so that what happens at the same time gathers.
+func (m *machine) wake() {
+	if !m.stepping {
+		m.stepping = true
+		m.net.schedule(m.net.now, m.step)
+	}
+}
+
+// step takes one step, whose output leaves at once.
+func (m *machine) step() {
+	n := m.net
+	in, out := m.input, turn.Output{}
+	m.input, m.stepping, m.wakeAt = turn.Input{}, false, 0
+	in.Now = multicast.Instant{Mono: n.now, Wall: epoch + int64(n.now)}
+	m.node.Step(&in, &out)
+	for _, f := range out.Frames {
+		m.send(f)
+	}
+	m.answer(out.Replies)
+	if m.observe != nil {
+		m.observe(&out)
+	}
+	replies, err := m.node.Apply(&out)
+	if err != nil {
+		n.err = fmt.Errorf("process %d at %v: %w", m.id, n.now, err)
+		return
+	}
+	m.answer(replies)
+	m.wakeBy(out.Wake)
+	m.wakeBy(m.node.Wake())
+}
+
+// send carries a frame to another process, or to this one.
+func (m *machine) send(f multicast.Frame) {
+	n, to := m.net, m.net.machines[f.Peer]
+	arrived := multicast.Frame{Peer: m.id, Data: f.Data}
+	if to == m {
+		n.schedule(n.now, func() { m.receive(arrived) })
+		return
+	}
+	n.traffic.Frames++
+	n.traffic.Bytes += len(f.Data)
+	if m.region != to.region {
+		n.traffic.WideFrames++
+		n.traffic.WideBytes += len(f.Data)
+	}
+	if n.isCut(m.region, to.region) {
+		return
+	}
+	l := m.link(f.Peer)
+	l.last = max(l.last, n.now+n.delay(m.region, to.region))
+	era := l.era
+	n.schedule(l.last, func() {
+		if l.era == era {
+			to.receive(arrived)
+		}
+	})
+}
+
+func (m *machine) answer(replies []turn.Call) {
+	for _, r := range replies {
+		if done := m.calls[r.Token]; done != nil {
+			delete(m.calls, r.Token)
+			done(r.Data)
+		}
+	}
+}
+
+// wakeBy schedules a step no later than a time; 0: none.
+func (m *machine) wakeBy(at time.Duration) {
+	if at == 0 || m.wakeAt != 0 && m.wakeAt <= at {
+		return
+	}
+	at = max(at, m.net.now+shortestWake)
+	m.wakeAt = at
+	m.net.schedule(at, func() {
+		if m.wakeAt == at {
+			m.wake()
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package carrier
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Report is what a comparison measured. All times are virtual.
+type Report struct {
+	Setup      Setup        `json:"setup"`
+	Latency    []Latency    `json:"latency,omitempty"`
+	Costs      []Cost       `json:"costs,omitempty"`
+	Contention []Contention `json:"contention,omitempty"`
+	Held       []Held       `json:"held,omitempty"`
+	Callers    []Callers    `json:"callers,omitempty"`
+	Local      []Local      `json:"local,omitempty"`
+	Classes    []Class      `json:"classes,omitempty"`
+}
+
+// Setup is what the figures depend on.
+type Setup struct {
+	Regions  []string `json:"regions"`
+	Seed     uint64   `json:"seed"`
+	Samples  int      `json:"samples"`
+	Duration float64  `json:"duration_s"`
+	InFlight int      `json:"in_flight"`
+	Cut      float64  `json:"cut_s"`
+	Patience float64  `json:"patience_s"`
+}
+
+// Run measures everything that c asks for. When ctx ends it returns what was measured until then, with the
+// error.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Report{Setup: Setup{
+		Seed: c.Seed, Samples: c.Samples, Duration: c.Duration.Seconds(), InFlight: c.InFlight, Cut: c.Cut.Seconds(),
+		Patience: c.Patience.Seconds(),
+	}}
+	for _, region := range c.Regions {
+		r.Setup.Regions = append(r.Setup.Regions, string(region))
+	}
+	for _, e := range []struct {
+		name    string
+		measure func(context.Context, *Report) error
+	}{{"latency", c.latencies}, {"contention", c.contention}, {"cut", c.cuts}} {
+		if slices.Contains(c.Experiments, e.name) || e.name == "latency" && slices.Contains(c.Experiments, "cost") {
+			if err := e.measure(ctx, r); err != nil {
+				return r, fmt.Errorf("%s: %w", e.name, err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// latencies measures latency and cost, which the same runs tell.
+func (c *Config) latencies(ctx context.Context, r *Report) error {
+	for _, a := range acts() {
+		for i := range c.Carriers {
+			carrier := &c.Carriers[i]
+			c.say(fmt.Sprintf("latency, cost: %s over %v from %s, %s", a.operation, a.names(c.Regions), c.Regions[a.client], carrier.Name))
+			l, cost, err := c.latency(carrier, &a)
+			if err = orEnded(ctx, err); err != nil {
+				return fmt.Errorf("%s: %w", carrier.Name, err)
+			}
+			if slices.Contains(c.Experiments, "latency") {
+				r.Latency = append(r.Latency, l)
+			}
+			if slices.Contains(c.Experiments, "cost") && a.client == a.parties[0] {
+				r.Costs = append(r.Costs, cost)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Config) contention(ctx context.Context, r *Report) error {
+	for _, objects := range c.Objects {
+		for _, clients := range c.Clients {
+			for i := range c.Carriers {
+				carrier := &c.Carriers[i]
+				c.say(fmt.Sprintf("contention: %d clients, %d files, %s", clients, objects, carrier.Name))
+				row, err := c.contend(carrier, clients, objects)
+				if err = orEnded(ctx, err); err != nil {
+					return fmt.Errorf("%s: %w", carrier.Name, err)
+				}
+				r.Contention = append(r.Contention, row)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Config) cuts(ctx context.Context, r *Report) error {
+	for i := range c.Carriers {
+		carrier := &c.Carriers[i]
+		c.say("cut: " + carrier.Name)
+		rows, err := c.cut(carrier)
+		if err = orEnded(ctx, err); err != nil {
+			return fmt.Errorf("%s: %w", carrier.Name, err)
+		}
+		r.Held, r.Callers = append(r.Held, rows.held...), append(r.Callers, rows.callers...)
+		r.Local, r.Classes = append(r.Local, rows.local...), append(r.Classes, rows.classes...)
+	}
+	return nil
+}
+
+// orEnded returns err, or the error of a context that has ended.
+func orEnded(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (c *Config) say(what string) {
+	if c.Progress != nil {
+		c.Progress(what)
+	}
+}

@@ -1,0 +1,213 @@
+package ask
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// MaxPlaces is the largest number of places in each list of a Seen.
+const MaxPlaces = 64
+
+// Seen is the part of one partition's history that a client or a replica has seen.
+//
+// A place is the number of an entry in the partition's own order. A command of several partitions has one place in each
+// party's order: the place of that party's vote. The command is undecided at the party until its outcome is ordered there.
+//
+// Count alone does not tell whether a command committed elsewhere was seen: its place may be below Count although its
+// effect is not at this partition yet. Open lists these places. A reader waits for an undecided command only if the
+// command's place is open for the reader, so that a command that is stuck delays no reader that has not seen its effect.
+type Seen struct {
+	Count uint64 // all entries up to this place
+	// Open are places of votes for commands whose commit was seen at another partition, ascending.
+	Open []uint64
+	// OpenUpTo makes every place up to it open. It replaces a list of more than MaxPlaces: a reader may then wait
+	// for a command whose effect the reader has not seen, which is safe.
+	OpenUpTo uint64
+
+	// Undecided are the places that were undecided at the place Known, ascending: the lowest MaxPlaces of them. A
+	// place up to Known that is not among them is decided, and no longer open.
+	Known     uint64
+	Undecided []uint64
+}
+
+// IsOpen reports whether the command with a place was seen committed elsewhere, and is not known to be decided.
+func (s Seen) IsOpen(place uint64) bool {
+	return (place <= s.OpenUpTo || slices.Contains(s.Open, place)) && !s.isDecided(place)
+}
+
+// isDecided reports whether the command with a place is known to be decided at the partition.
+func (s Seen) isDecided(place uint64) bool {
+	if place > s.Known || slices.Contains(s.Undecided, place) {
+		return false
+	}
+	return len(s.Undecided) < MaxPlaces || place < s.Undecided[MaxPlaces-1]
+}
+
+// isDecidedUpTo reports whether all commands with places up to one are known to be decided.
+func (s Seen) isDecidedUpTo(place uint64) bool {
+	return place <= s.Known && (len(s.Undecided) == 0 || place < s.Undecided[0])
+}
+
+// merge adds what other has seen. The slices of other are not changed.
+func (s *Seen) merge(other *Seen) {
+	s.Count = max(s.Count, other.Count)
+	s.OpenUpTo = max(s.OpenUpTo, other.OpenUpTo)
+	if len(other.Open) > 0 {
+		s.Open = slices.Concat(s.Open, other.Open)
+		slices.Sort(s.Open)
+		s.Open = slices.Compact(s.Open)
+	}
+	if other.Known > s.Known {
+		s.Known, s.Undecided = other.Known, slices.Clone(other.Undecided)
+	}
+	s.close()
+}
+
+// close drops the open places that are known to be decided, and bounds the list of the others.
+func (s *Seen) close() {
+	if len(s.Open) > 0 {
+		s.Open = slices.DeleteFunc(slices.Clone(s.Open), s.isDecided)
+	}
+	if n := len(s.Open); n > MaxPlaces {
+		s.OpenUpTo, s.Open = max(s.OpenUpTo, s.Open[n-1]), nil
+	}
+	if s.isDecidedUpTo(s.OpenUpTo) {
+		s.OpenUpTo = 0
+	}
+}
+
+// Observe returns s with the commit of a command noted that has this place at the partition.
+func (s Seen) Observe(place uint64) Seen {
+	s.merge(&Seen{Count: place, Open: []uint64{place}})
+	return s
+}
+
+// IsZero reports whether nothing was seen.
+func (s Seen) IsZero() bool { return s.Count == 0 && s.LastOpen() == 0 }
+
+// Covers reports whether an answer at s is as new as other: no entry of other is missing, and every place that is open in
+// other was open for the reader who got the answer, or decided.
+func (s Seen) Covers(other Seen) bool {
+	known := func(place uint64) bool { return s.IsOpen(place) || s.isDecided(place) }
+	return s.Count >= other.Count && (other.OpenUpTo <= s.OpenUpTo || s.isDecidedUpTo(other.OpenUpTo)) &&
+		!slices.ContainsFunc(other.Open, func(place uint64) bool { return !known(place) })
+}
+
+// Merge returns what s and other have seen together.
+func (s Seen) Merge(other Seen) Seen {
+	s.merge(&other)
+	return s
+}
+
+// LastOpen returns the highest open place; 0 if none is open.
+func (s Seen) LastOpen() uint64 {
+	last := s.OpenUpTo
+	if n := len(s.Open); n > 0 {
+		last = max(last, s.Open[n-1])
+	}
+	return last
+}
+
+// State returns the entry of a partition for itself: the place count of its order, the places of its undecided commands,
+// and those among them whose commit is known to readers of its state. Both lists ascend.
+func State(count uint64, undecided, open []uint64) Seen {
+	s := Seen{Count: count, Known: count, Undecided: undecided, Open: open}
+	if len(s.Undecided) > MaxPlaces {
+		s.Undecided = s.Undecided[:MaxPlaces]
+	}
+	if n := len(s.Open); n > MaxPlaces {
+		s.OpenUpTo, s.Open = s.Open[n-1], nil
+	}
+	return s
+}
+
+// Fields of an encoded Seen that are not zero.
+const (
+	hasOpen = 1 << iota
+	hasOpenUpTo
+	hasUndecided
+	isNotCurrent // Known is below Count
+	seenFields
+)
+
+// Append appends the encoding of s.
+func (s Seen) Append(b []byte) []byte {
+	var fields uint8
+	for i, present := range []bool{len(s.Open) > 0, s.OpenUpTo > 0, len(s.Undecided) > 0, s.Known != s.Count} {
+		fields |= uint8(varint.Bit(present)) << i
+	}
+	b = append(varint.AppendUint(b, s.Count), fields)
+	if fields&hasOpen != 0 {
+		b = appendPlaces(b, s.Open)
+	}
+	if fields&hasOpenUpTo != 0 {
+		b = varint.AppendUint(b, s.OpenUpTo)
+	}
+	if fields&hasUndecided != 0 {
+		b = appendPlaces(b, s.Undecided)
+	}
+	if fields&isNotCurrent != 0 {
+		b = varint.AppendUint(b, s.Count-s.Known)
+	}
+	return b
+}
+
+// ReadSeen reads an entry that Append has written. If the bytes are malformed, r.Err reports it.
+func ReadSeen(r *varint.Reader) (s Seen) {
+	s.Count = r.Uint64()
+	fields := r.Uint(seenFields - 1)
+	if fields&hasOpen != 0 {
+		s.Open = readPlaces(r)
+	}
+	if fields&hasOpenUpTo != 0 {
+		s.OpenUpTo = r.Uint(s.Count)
+	}
+	if fields&hasUndecided != 0 {
+		s.Undecided = readPlaces(r)
+	}
+	s.Known = s.Count
+	if fields&isNotCurrent != 0 {
+		s.Known -= r.Uint(s.Count)
+	}
+	if n := len(s.Open); n > 0 && s.Open[n-1] > s.Count {
+		r.Fail()
+	}
+	if n := len(s.Undecided); n > 0 && s.Undecided[n-1] > s.Known {
+		r.Fail()
+	}
+	return s
+}
+
+// appendPlaces appends ascending places as differences.
+func appendPlaces(b []byte, places []uint64) []byte {
+	b = varint.AppendUint(b, uint64(len(places)))
+	last := uint64(0)
+	for _, p := range places {
+		b = varint.AppendUint(b, p-last)
+		last = p
+	}
+	return b
+}
+
+// readPlaces reads up to MaxPlaces strictly ascending places above 0.
+func readPlaces(r *varint.Reader) []uint64 {
+	n := r.Uint(MaxPlaces)
+	if n == 0 {
+		r.Fail() // an empty list is not encoded
+	}
+	places := make([]uint64, 0, n)
+	last := uint64(0)
+	for range n {
+		difference := r.Uint64()
+		if difference == 0 || last+difference < last {
+			r.Fail()
+		}
+		if r.Err() != nil {
+			return nil
+		}
+		last += difference
+		places = append(places, last)
+	}
+	return places
+}

@@ -1,0 +1,214 @@
+package cross
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/session"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// Execute executes an entry of the partition's own order, and may answer calls. The error is order.ErrVersion, or wraps it:
+// the replica must stop.
+func (c *Commands) Execute(e *order.Entry) error {
+	err := c.execute(e)
+	if err != nil && !errors.Is(err, order.ErrVersion) {
+		return fmt.Errorf("%w: %w", err, order.ErrVersion)
+	}
+	return err
+}
+
+func (c *Commands) execute(e *order.Entry) error {
+	r := varint.NewReader(e.Body)
+	switch e.Kind {
+	case EntryRelay:
+		return c.executeRelay(e.Body)
+	case EntryDecide:
+		d, err := readDecision(e.Body)
+		if err != nil {
+			return fmt.Errorf("decision: %w", err)
+		}
+		c.decide(&d)
+		return nil
+	case EntryOutcome:
+		o := readOutcome(r)
+		if r.Done() == nil {
+			c.conclude(&o)
+		}
+	case EntryAbort:
+		for _, n := range readList(r, readName) {
+			c.abort(&n)
+		}
+	case EntryForget:
+		for _, x := range readList(r, readForgotten) {
+			c.forget(&x)
+		}
+	case EntryAbandon:
+		for _, a := range readList(r, readAbandoned) {
+			c.abandon(&a)
+		}
+	case EntryPosts:
+		p := readPosts(r)
+		if r.Done() == nil {
+			return c.executePosts(&p)
+		}
+	case EntryPosted:
+		x := readReceipt(r)
+		if r.Done() == nil {
+			c.machine.Posted(x.from, x.upTo)
+		}
+	default:
+		return fmt.Errorf("%w: kind %d", order.ErrVersion, e.Kind)
+	}
+	if err := r.Done(); err != nil {
+		return fmt.Errorf("entry of kind %d: %w", e.Kind, err)
+	}
+	return nil
+}
+
+// decide executes DECIDE: the commit point. All parties have voted.
+func (c *Commands) decide(d *decision) {
+	x := c.byID[d.id]
+	if x == nil || x.phase != voted || x.coordinator != c.cfg.Partition || len(d.ballots) != len(x.parties) {
+		return // decided before
+	}
+	if !c.sessions.IsOpen(x.update) { // its session has ended, or its client has given it up: it must not happen any more
+		c.drop(x)
+		c.answer(x, ask.UnknownSession, nil)
+		return
+	}
+	own := readBallot(varint.NewReader(x.vote))
+	d.ballots[slices.Index(x.parties, c.cfg.Partition)] = own
+	votes := make([][]byte, len(d.ballots))
+	for i := range d.ballots {
+		votes[i] = d.ballots[i].vote
+	}
+	result := c.machine.Decide(x.number, votes, c.Count())
+	x.vote = nil
+	for i, p := range x.parties {
+		if p == c.cfg.Partition {
+			continue
+		}
+		c.Observe(d.ballots[i].vector)
+		if result.Code == posix.OK {
+			c.open(p, d.ballots[i].place)
+		}
+	}
+	answer := result.Append(nil)
+	c.sessions.Record(x.update, answer)
+	c.answer(x, ask.Answered, answer)
+	if result.Code == posix.OK {
+		x.votes = votes
+		c.enter(x, committed)
+	} else {
+		c.enter(x, aborted)
+	}
+	c.reconsider()
+}
+
+// abort executes ABORT for a command that is to be proposed again. A command that is not relayed yet is aborted by its
+// relay: another party may hold objects for it, and must not wait for that.
+func (c *Commands) abort(n *name) {
+	x := c.byID[n.id]
+	switch {
+	case x == nil && !c.hasEnded(n):
+		c.tombstones[n.id] = true
+		c.keys.Set(tombstoneKey(n.id), nil)
+	case x != nil && x.isUndecided() && x.coordinator == c.cfg.Partition:
+		c.drop(x)
+		c.retry(x)
+	}
+}
+
+// drop aborts an undecided command that this partition coordinates.
+func (c *Commands) drop(x *command) {
+	c.machine.Abort(x.number)
+	x.vote = nil
+	c.enter(x, aborted)
+	c.reconsider()
+}
+
+// conclude executes OUTCOME at a party that does not coordinate the command (X1).
+func (c *Commands) conclude(o *outcome) {
+	x := c.byID[o.id]
+	if x == nil || x.coordinator == c.cfg.Partition {
+		return // concluded before
+	}
+	if o.commit {
+		invariant.Check(x.phase == voted, "command %v is committed, and this party is in phase %d of it (X1)", x.id, x.phase)
+		result := c.machine.Decide(x.number, o.votes, c.Count())
+		invariant.Check(result.Code == posix.OK, "command %v is committed, and ends here with %v (X1)", x.id, result.Code)
+	} else {
+		c.machine.Abort(x.number)
+	}
+	c.remove(x)
+	c.Observe(o.vector)
+	c.confirmations = append(c.confirmations, finished{id: x.id, coordinator: x.coordinator})
+	c.reconsider()
+}
+
+// forget executes FORGET: all parties have confirmed the outcome (X4).
+func (c *Commands) forget(f *forgotten) {
+	x := c.byID[f.id]
+	if x == nil || x.isUndecided() {
+		return
+	}
+	for _, s := range f.seen {
+		if s.partition != c.cfg.Partition && slices.Contains(x.parties, s.partition) {
+			v := make(ask.Vector, s.partition+1)
+			v[s.partition] = s.seen
+			c.Observe(v)
+		}
+	}
+	c.remove(x)
+}
+
+// abandon executes ABANDON (X5): an update without an answer gets ETIMEDOUT. Its command is aborted in any case, and its
+// calls end.
+func (c *Commands) abandon(a *abandoned) {
+	u := session.Update{Session: a.session, Seq: a.seq}
+	v := session.Verdict{Outcome: ask.UnknownSession}
+	if c.sessions.IsOwner(u.Session, a.owner) {
+		if c.sessions.IsOpen(u) {
+			result := meta.Result{Code: posix.ETIMEDOUT}
+			c.sessions.Record(u, result.Append(nil))
+		}
+		v = c.sessions.Admit(u, nil)
+		if x := c.byUpdate(u); x != nil {
+			c.drop(x)
+			c.answer(x, v.Outcome, v.Answer)
+		}
+	}
+	if r := c.requests.byUpdate[updateKey{a.session, a.seq, a.owner}]; r != nil {
+		c.requests.drop(r)
+		c.reply(r.tokens, v.Outcome, v.Answer)
+	}
+	c.touch()
+}
+
+// answer replies to the calls that wait for a command at this replica.
+func (c *Commands) answer(x *command, outcome ask.Outcome, result []byte) {
+	if x.request != nil {
+		c.reply(x.request.tokens, outcome, result)
+		x.request = nil
+	}
+}
+
+// retry puts the calls that wait for an aborted command back among the updates that are to be proposed, with their age.
+func (c *Commands) retry(x *command) {
+	if r := x.request; r != nil {
+		x.request = nil
+		if len(r.tokens) > 0 {
+			r.age = x.age
+			r.notUntil = c.now.Mono + min(firstPause<<min(r.attempt, 7), maxPause)
+			r.attempt = min(r.attempt+1, 100)
+			c.requests.queue(r)
+		}
+	}
+}

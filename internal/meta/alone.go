@@ -1,0 +1,169 @@
+package meta
+
+import "github.com/globalfs/globalfs/internal/posix"
+
+// alone gives the code with which this partition refuses a command of several by its own state, OK if it does
+// not. c is bound, and s is the scene of this partition. The outcome of the command is then a refusal, too:
+// each check here is one of its checks, of state that only this partition has. EREMOTE: the client has a
+// wrong picture of this partition. The code is final if no other check of the outcome precedes this one.
+// Otherwise another party may find that a name names another inode than the client says.
+func (m *Machine) alone(c *Command, s scene) (code posix.Code, final bool) {
+	if s.from.code == posix.ESTALE && c.cast().from.Partition() != m.cfg.Partition {
+		s.from.code = posix.EREMOTE // only its home can know that it is nowhere
+	}
+	for _, n := range []*sight{&s.from, &s.to, &s.moved, &s.replaced} {
+		if n.code == posix.EHELD {
+			return posix.EHELD, false // not made yet
+		}
+	}
+	switch code = s.check(c); code {
+	case posix.OK:
+		return posix.OK, false
+	case posix.ESTALE, posix.EIO: // nowhere: the outcome does not see it
+		return posix.EREMOTE, false
+	case posix.EREMOTE: // the rest is elsewhere; later checks may be of state that is here
+	default:
+		return code, true
+	}
+	switch c.Op {
+	case OpLink:
+		code = first(s.linksTo(c), s.linked(c))
+	case OpUnlink, OpRmdir:
+		code = first(s.removesFrom(c), s.removed(c))
+	case OpRename:
+		code = first(s.renamesFrom(c), s.renamesTo(c), s.renamed(c))
+	default:
+		code = posix.OK
+	}
+	return code, false
+}
+
+// check goes through the checks of c up to the first of something that is not here, which is EREMOTE.
+func (s *scene) check(c *Command) posix.Code {
+	switch c.Op {
+	case OpLink:
+		return s.checkLink(c)
+	case OpUnlink, OpRmdir:
+		return s.checkRemove(c)
+	case OpRename:
+		return s.checkRename(c)
+	case OpMove:
+		return s.checkMove(c)
+	case OpPlace:
+		return s.checkPlace(c)
+	}
+	return posix.EINVAL
+}
+
+// first gives the first code that is not OK.
+func first(codes ...posix.Code) posix.Code {
+	for _, code := range codes {
+		if code != posix.OK {
+			return code
+		}
+	}
+	return posix.OK
+}
+
+// linksTo checks the directory of a link.
+func (s *scene) linksTo(c *Command) posix.Code {
+	if s.to.code != posix.OK {
+		return posix.OK
+	}
+	code := s.to.finds(c, c.NewName)
+	if code == posix.OK && (s.target.ino != 0 || isDots(c.NewName)) {
+		code = posix.EEXIST
+	}
+	return first(code, c.enters(&s.to))
+}
+
+// linked checks the inode of a link.
+func (s *scene) linked(c *Command) posix.Code {
+	if s.moved.code != posix.OK {
+		return posix.OK
+	}
+	return first(s.checkLinks(), c.mayLink(&s.moved.Attr))
+}
+
+// removesFrom checks the directory of an unlink or rmdir.
+func (s *scene) removesFrom(c *Command) posix.Code {
+	if s.from.code != posix.OK {
+		return posix.OK
+	}
+	code := first(s.from.finds(c, c.Name), s.checkTypeToRemove(c), c.enters(&s.from))
+	if code == posix.OK && c.Child != s.source.ino {
+		code = posix.EREMOTE
+	}
+	return code
+}
+
+// removed checks the inode of an unlink or rmdir.
+func (s *scene) removed(c *Command) posix.Code {
+	switch {
+	case s.moved.code != posix.OK:
+		return posix.OK
+	case s.moved.Mode.IsDir() != (c.Op == OpRmdir):
+		return posix.EREMOTE // the name is not of this inode
+	case c.Op == OpRmdir && s.moved.Size > 0:
+		return posix.ENOTEMPTY
+	}
+	return posix.OK
+}
+
+// renamesFrom checks the directory that a rename takes a name from.
+func (s *scene) renamesFrom(c *Command) posix.Code {
+	if s.from.code != posix.OK {
+		return posix.OK
+	}
+	code := s.from.finds(c, c.Name)
+	switch {
+	case code != posix.OK:
+	case isDots(c.Name):
+		code = posix.EBUSY
+	case s.source.ino == 0:
+		code = posix.ENOENT
+	case isRoot(s.source.ino):
+		code = posix.EBUSY
+	case c.Child != s.source.ino:
+		code = posix.EREMOTE
+	case c.Child != c.NewChild:
+		code = c.enters(&s.from)
+	}
+	return code
+}
+
+// renamesTo checks the directory that a rename gives a name to.
+func (s *scene) renamesTo(c *Command) posix.Code {
+	if s.to.code != posix.OK {
+		return posix.OK
+	}
+	code, replaces := s.to.finds(c, c.NewName), s.target.ino != 0
+	switch {
+	case code != posix.OK:
+	case isDots(c.NewName) && c.Flags&RenameNoReplace == 0:
+		code = posix.EBUSY
+	case isDots(c.NewName), replaces && c.Flags&RenameNoReplace != 0:
+		code = posix.EEXIST
+	case !replaces && c.Flags&RenameExchange != 0:
+		code = posix.ENOENT
+	case isRoot(s.target.ino):
+		code = posix.EBUSY
+	case c.NewChild != s.target.ino:
+		code = posix.EREMOTE
+	case c.Child != c.NewChild:
+		code = c.enters(&s.to)
+	}
+	return code
+}
+
+// renamed checks the inodes of a rename.
+func (s *scene) renamed(c *Command) posix.Code {
+	if c.Child == c.NewChild {
+		return posix.OK // both names are of one file, and stay, or it is refused for another reason
+	}
+	code := c.checkMoves(s)
+	if code == posix.OK && s.replaced.code == posix.OK && c.Flags&RenameExchange == 0 && s.replaced.Mode.IsDir() && s.replaced.Size > 0 {
+		code = posix.ENOTEMPTY
+	}
+	return code
+}

@@ -1,0 +1,133 @@
+package order
+
+import (
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// section tells the parts of a frame, and the records of the log, apart. The numbers never change.
+type section byte
+
+const (
+	sectionOwn     section = 1 + iota // of the own order
+	sectionBetween                    // of the order between partitions
+	sectionBoth                       // of records: a checkpoint of both orders
+	sectionMessage                    // of frames: a message between replicas
+)
+
+// maxMessages bounds the bytes of messages in the frame of one step for one peer. A message is a hint: what is dropped
+// is sent again.
+const maxMessages = 8 << 20
+
+// frames are the frames of a step.
+type frames struct {
+	data  map[multicast.ProcessID][]byte
+	peers []multicast.ProcessID // with data, in the order of their first section
+}
+
+func (f *frames) add(to multicast.ProcessID, s section, data []byte) {
+	b := f.data[to]
+	if b == nil {
+		f.peers = append(f.peers, to)
+		b = make([]byte, 0, len(data)+8)
+	}
+	f.data[to] = varint.AppendBytes(append(b, byte(s)), data)
+}
+
+func (f *frames) flush(out *multicast.Output) {
+	for _, to := range f.peers {
+		out.Frames = append(out.Frames, multicast.Frame{Peer: to, Data: f.data[to]})
+	}
+	f.peers = f.peers[:0]
+	clear(f.data)
+}
+
+// Send puts a message for another replica into its frame of this step.
+func (o *Orders) Send(to multicast.ProcessID, message []byte) {
+	if to != o.self && len(o.frames.data[to])+len(message) <= maxMessages {
+		o.frames.add(to, sectionMessage, message)
+	}
+}
+
+// Begin starts a step: it gives both cores the time and their sections of the frames, and hands messages of other
+// replicas to receive. Malformed frames are dropped.
+func (o *Orders) Begin(in *multicast.Input, receive func(from multicast.ProcessID, message []byte)) {
+	o.ownIn.Reset()
+	o.betweenIn.Reset()
+	o.ownIn.Now, o.betweenIn.Now = in.Now, in.Now
+	for _, f := range in.Frames {
+		if len(f.Data) == 0 { // the link starts anew, for both orders
+			o.ownIn.Frames, o.betweenIn.Frames = append(o.ownIn.Frames, f), append(o.betweenIn.Frames, f)
+			continue
+		}
+		if !o.split(f, receive) {
+			o.malformed++
+		}
+	}
+}
+
+func (o *Orders) split(f multicast.Frame, receive func(from multicast.ProcessID, message []byte)) bool {
+	r := varint.NewReader(f.Data)
+	for r.Len() > 0 && r.Err() == nil {
+		kind, data := section(r.Uint8()), r.Bytes()
+		part := multicast.Frame{Peer: f.Peer, Data: data}
+		switch {
+		case r.Err() != nil || len(data) == 0:
+			return false
+		case kind == sectionOwn:
+			o.ownIn.Frames = append(o.ownIn.Frames, part)
+		case kind == sectionBetween:
+			o.betweenIn.Frames = append(o.betweenIn.Frames, part)
+		case kind == sectionMessage:
+			receive(f.Peer, data)
+		default:
+			return false
+		}
+	}
+	return r.Err() == nil
+}
+
+// records marks the records of both cores.
+func (o *Orders) records(out *multicast.Output) {
+	if o.ownOut.Checkpoint || o.betweenOut.Checkpoint {
+		out.Records, out.Checkpoint = append(out.Records, checkpoint(o.own.Checkpoint(), o.between.Checkpoint())), true
+		return
+	}
+	for _, r := range o.ownOut.Records {
+		out.Records = append(out.Records, mark(sectionOwn, r))
+	}
+	for _, r := range o.betweenOut.Records {
+		out.Records = append(out.Records, mark(sectionBetween, r))
+	}
+}
+
+func checkpoint(own, between []byte) []byte {
+	return append(varint.AppendBytes([]byte{byte(sectionBoth)}, own), between...)
+}
+
+func mark(s section, record []byte) []byte {
+	return append(append(make([]byte, 0, len(record)+1), byte(s)), record...)
+}
+
+// Replay feeds a record of the write-ahead log to the core that it belongs to, before New.
+func Replay(own, between Core, record []byte) error {
+	r := varint.NewReader(record)
+	switch section(r.Uint8()) {
+	case sectionOwn:
+		return own.Replay(r.Rest())
+	case sectionBetween:
+		return between.Replay(r.Rest())
+	case sectionBoth:
+		first := r.Bytes()
+		if r.Err() != nil {
+			break
+		}
+		if err := own.Replay(first); err != nil {
+			return err
+		}
+		return between.Replay(r.Rest())
+	}
+	return fmt.Errorf("record of %d bytes in the write-ahead log: not of this version: %w", len(record), ErrVersion)
+}

@@ -1,0 +1,168 @@
+// Package reads holds the queries of a replica that wait (thesis section 3.4.1: causal reads; linearizable reads).
+//
+// A query waits until the replica has executed all that its reader has seen (ask.Seen), and until no undecided command
+// that touches its objects may have been committed in the reader's past (package cross).
+//
+// A fresh query is linearizable: it sees every update that was answered anywhere before the query was sent. A barrier in
+// the partition's own order comes after everything that was executed there before. A command of several partitions was
+// answered only after all of them had voted. So an update that must be seen is executed up to the barrier, or undecided
+// at the barrier; the query waits for the undecided commands that touch its objects.
+//
+// # Counts that are false
+//
+// A reader may show a count that this partition has never reached: a client may invent one, and a partition that was
+// restored from a backup loses entries. A query that has waited for a count for a while passes a barrier. A true count was
+// applied somewhere before the query was sent, so the barrier comes after it. A count above the barrier's is false, and
+// the query gets the outcome ask.Unseen.
+package reads
+
+import (
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// doubtAfter is the time after which a count that was not reached is checked by a barrier.
+const doubtAfter = 100 * time.Millisecond
+
+// State is the state that queries wait for.
+type State interface {
+	// Count returns the number of entries of the partition's order that were executed.
+	Count() uint64
+	// Awaits reports whether a reader must wait for an undecided command that touches the objects of a query.
+	Awaits(reader ask.Seen, command *meta.Command) bool
+	// Barrier returns the commands that may be committed elsewhere already.
+	Barrier() []uint64
+	// AwaitsAny reports whether one of these commands is undecided, and touches the objects of a query.
+	AwaitsAny(commands []uint64, command *meta.Command) bool
+}
+
+// Query is a query that was validated.
+type Query struct {
+	Call    turn.Call
+	Request ask.Request
+	Command meta.Command
+	reader  ask.Seen // entry of this partition in the reader's vector
+	fresh   bool     // it has to pass a barrier first
+	before  []uint64 // commands undecided at its barrier
+	since   time.Duration
+}
+
+// Queries are the queries that wait at a replica. Queries have one owner.
+type Queries struct {
+	state   State
+	self    uint16
+	waiting []*Query
+	barrier multicast.MessageID // proposed, if not zero
+	behind  []*Query            // that wait for the barrier
+	wakeAt  time.Duration
+}
+
+// New returns no queries, for a partition.
+func New(partition uint16, state State) *Queries { return &Queries{state: state, self: partition} }
+
+// Len returns the number of queries that wait.
+func (q *Queries) Len() int { return len(q.waiting) }
+
+// Add takes a query. It reports whether the query need not wait; otherwise it is kept.
+func (q *Queries) Add(x Query, now time.Duration) (ready bool) {
+	x.reader, x.fresh, x.since = x.Request.Vector.Of(q.self), x.Request.Fresh, now
+	if q.isReady(&x) {
+		return true
+	}
+	q.waiting = append(q.waiting, &x)
+	return false
+}
+
+func (q *Queries) isReady(x *Query) bool {
+	return !x.fresh && x.reader.Count <= q.state.Count() && !q.state.Awaits(x.reader, &x.Command) &&
+		!q.state.AwaitsAny(x.before, &x.Command)
+}
+
+// Ready removes and returns the queries that need not wait any more.
+func (q *Queries) Ready() (ready []*Query) {
+	q.waiting = slices.DeleteFunc(q.waiting, func(x *Query) bool {
+		if !q.isReady(x) {
+			return false
+		}
+		ready = append(ready, x)
+		return true
+	})
+	return ready
+}
+
+// Raise proposes one barrier for all queries that need one, unless one is under way.
+func (q *Queries) Raise(now time.Duration, propose func() multicast.MessageID) {
+	q.wakeAt = 0
+	if len(q.behind) > 0 {
+		return
+	}
+	for _, x := range q.waiting {
+		if x.fresh || x.reader.Count > q.state.Count() && now >= x.since+doubtAfter {
+			q.behind = append(q.behind, x)
+		} else {
+			q.wakeFor(x)
+		}
+	}
+	if len(q.behind) > 0 {
+		q.barrier = propose()
+	}
+}
+
+// Wake returns the time of the next Raise that is needed, on the monotonic clock; 0: none.
+func (q *Queries) Wake() time.Duration { return q.wakeAt }
+
+// Pass notes that a barrier was executed. It removes and returns the queries whose readers show a false count.
+func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
+	if id != q.barrier || len(q.behind) == 0 {
+		return nil
+	}
+	for _, x := range q.behind {
+		if x.reader.Count > q.state.Count() {
+			unseen = append(unseen, x)
+		}
+		if x.fresh {
+			x.fresh, x.before = false, q.state.Barrier()
+		}
+	}
+	q.behind, q.barrier = nil, multicast.MessageID{}
+	q.waiting = slices.DeleteFunc(q.waiting, func(x *Query) bool { return slices.Contains(unseen, x) })
+	for _, x := range q.waiting { // that came while the barrier was under way
+		q.wakeFor(x)
+	}
+	return unseen
+}
+
+// wakeFor notes when a query needs a barrier.
+func (q *Queries) wakeFor(x *Query) {
+	at := x.since
+	switch {
+	case x.fresh:
+	case x.reader.Count > q.state.Count():
+		at += doubtAfter
+	default:
+		return
+	}
+	if at = max(at, 1); q.wakeAt == 0 || at < q.wakeAt {
+		q.wakeAt = at
+	}
+}
+
+// Withdraw removes the queries of calls whose clients have given up.
+func (q *Queries) Withdraw(tokens []uint64) {
+	gone := func(x *Query) bool { return slices.Contains(tokens, x.Call.Token) }
+	q.waiting, q.behind = slices.DeleteFunc(q.waiting, gone), slices.DeleteFunc(q.behind, gone)
+}
+
+// TakeCalls removes all queries, and returns the tokens of their calls.
+func (q *Queries) TakeCalls() (tokens []uint64) {
+	for _, x := range q.waiting {
+		tokens = append(tokens, x.Call.Token)
+	}
+	q.waiting, q.behind = nil, nil
+	return tokens
+}

@@ -1,0 +1,242 @@
+package reads
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// fakeCommand is an undecided command: its place, whether the state follows from its commit, and what it
+// touches.
+type fakeCommand struct {
+	number, place uint64
+	marked        bool
+	touches       posix.Ino
+}
+
+// fakeState is the state of partition 1.
+type fakeState struct {
+	count     uint64
+	undecided []fakeCommand
+}
+
+func (s *fakeState) Count() uint64 { return s.count }
+
+func (s *fakeState) Awaits(reader ask.Seen, c *meta.Command) bool {
+	return slices.ContainsFunc(s.undecided, func(x fakeCommand) bool {
+		return x.touches == c.Ino && (x.marked || reader.IsOpen(x.place))
+	})
+}
+
+func (s *fakeState) Barrier() (numbers []uint64) {
+	for _, x := range s.undecided {
+		numbers = append(numbers, x.number)
+	}
+	return numbers
+}
+
+func (s *fakeState) AwaitsAny(numbers []uint64, c *meta.Command) bool {
+	return slices.ContainsFunc(s.undecided, func(x fakeCommand) bool {
+		return x.touches == c.Ino && slices.Contains(numbers, x.number)
+	})
+}
+
+// world is queries over a fake state, with the barriers that they propose.
+type world struct {
+	t     *testing.T
+	state fakeState
+	*Queries
+	now      time.Duration
+	barriers uint64
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, state: fakeState{count: 10}}
+	w.Queries = New(1, &w.state)
+	return w
+}
+
+// add adds a query of inode 5; its reader has seen this of partition 1.
+func (w *world) add(token uint64, seen ask.Seen, fresh bool) (ready bool) {
+	return w.Add(Query{
+		Call:    turn.Call{Token: token},
+		Request: ask.Request{Fresh: fresh, Vector: ask.Vector{{Count: 1 << 40}, seen}},
+		Command: meta.Command{Op: meta.OpGetAttr, Ino: 5},
+	}, w.now)
+}
+
+// raise reports whether a barrier is proposed.
+func (w *world) raise() (proposed bool) {
+	w.Raise(w.now, func() multicast.MessageID {
+		w.barriers++
+		proposed = true
+		return multicast.MessageID{Sender: 1, Seq: w.barriers}
+	})
+	return proposed
+}
+
+// pass executes a barrier and returns the queries that are unseen.
+func (w *world) pass(barrier uint64) []uint64 {
+	return tokens(w.Pass(multicast.MessageID{Sender: 1, Seq: barrier}))
+}
+
+func (w *world) ready() []uint64 { return tokens(w.Ready()) }
+
+func tokens(all []*Query) (list []uint64) {
+	for _, q := range all {
+		list = append(list, q.Call.Token)
+	}
+	return list
+}
+
+func TestAQueryThatNeedNotWait(t *testing.T) {
+	w := newWorld(t)
+	require.True(t, w.add(1, ask.Seen{}, false))
+	require.True(t, w.add(2, ask.Seen{Count: 10}, false))
+	require.True(t, w.Add(Query{}, 0), "a reader without a vector")
+	w.state.undecided = []fakeCommand{{number: 1, place: 9, touches: 5}}
+	require.True(t, w.add(3, ask.Seen{Count: 10}, false), "it has not seen the commit")
+	w.state.undecided[0].touches = 6
+	require.True(t, w.add(4, ask.Seen{}.Observe(9), false), "another object")
+	require.Zero(t, w.Len())
+	require.False(t, w.raise())
+	require.Zero(t, w.Wake())
+	require.Empty(t, w.ready())
+}
+
+func TestAQueryWaitsForACount(t *testing.T) {
+	w := newWorld(t)
+	require.False(t, w.add(1, ask.Seen{Count: 12}, false))
+	require.False(t, w.add(2, ask.Seen{Count: 11}, false))
+	require.Equal(t, 2, w.Len())
+	require.Empty(t, w.ready())
+	w.state.count = 11
+	require.Equal(t, []uint64{2}, w.ready())
+	w.state.count = 13
+	require.Equal(t, []uint64{1}, w.ready())
+	require.Empty(t, w.ready(), "a query is answered once")
+	require.Zero(t, w.Len())
+}
+
+func TestAQueryWaitsForAnOutcome(t *testing.T) {
+	w := newWorld(t)
+	w.state.undecided = []fakeCommand{{number: 1, place: 9, touches: 5}, {number: 2, place: 10, touches: 5}}
+	require.False(t, w.add(1, ask.Seen{}.Observe(9), false))
+	require.True(t, w.add(2, ask.Seen{}, false))
+	w.state.undecided[1].marked = true
+	require.False(t, w.add(3, ask.Seen{}, false), "the state follows from the commit")
+	w.state.undecided = w.state.undecided[1:]
+	require.Empty(t, w.ready())
+	w.state.undecided = nil
+	require.Equal(t, []uint64{1, 3}, w.ready(), "in the order in which they came")
+	require.False(t, w.raise(), "a causal query needs no barrier")
+}
+
+// A fresh query waits for a barrier that is proposed after it came, and for the commands that are undecided
+// there.
+func TestAFreshQueryPassesABarrier(t *testing.T) {
+	w := newWorld(t)
+	require.False(t, w.add(1, ask.Seen{}, true))
+	require.Empty(t, w.ready())
+	require.True(t, w.raise())
+	require.False(t, w.raise(), "one barrier at a time")
+	require.Empty(t, w.ready())
+	require.Empty(t, w.pass(77), "another barrier")
+	require.Empty(t, w.ready())
+	w.state.undecided = []fakeCommand{{number: 1, place: 9, touches: 5}, {number: 2, place: 10, touches: 6}}
+	require.Empty(t, w.pass(1))
+	require.Empty(t, w.ready(), "it may be committed elsewhere")
+	w.state.undecided = append(w.state.undecided[1:], fakeCommand{number: 3, place: 12, touches: 5})
+	require.Equal(t, []uint64{1}, w.ready(), "a later command is behind the barrier")
+	require.False(t, w.raise())
+	require.Empty(t, w.pass(1))
+}
+
+// One barrier serves all queries that came before it. A query that comes later needs another one.
+func TestQueriesThatComeWhileABarrierIsUnderWay(t *testing.T) {
+	w := newWorld(t)
+	w.add(1, ask.Seen{}, true)
+	w.add(2, ask.Seen{}, true)
+	require.True(t, w.raise())
+	require.False(t, w.add(3, ask.Seen{}, true))
+	require.False(t, w.raise())
+	require.Empty(t, w.pass(1))
+	require.Equal(t, []uint64{1, 2}, w.ready())
+	require.True(t, w.raise())
+	require.Empty(t, w.pass(1), "the barrier before")
+	require.Empty(t, w.ready())
+	require.Empty(t, w.pass(2))
+	require.Equal(t, []uint64{3}, w.ready())
+	require.EqualValues(t, 2, w.barriers)
+}
+
+// A count that was not reached for a while is checked by a barrier: a count above it is false.
+func TestAFalseCount(t *testing.T) {
+	w := newWorld(t)
+	w.now = time.Second
+	require.False(t, w.add(1, ask.Seen{Count: 12}, false))
+	w.now += 10 * time.Millisecond
+	require.False(t, w.add(2, ask.Seen{Count: 99}, false))
+	require.False(t, w.raise())
+	require.Equal(t, time.Second+doubtAfter, w.Wake())
+	w.now = time.Second + doubtAfter - 1
+	require.False(t, w.raise())
+	w.now++
+	require.True(t, w.raise(), "the first has waited for long")
+	w.state.count = 12
+	require.Empty(t, w.pass(1), "its count was true")
+	require.Equal(t, []uint64{1}, w.ready())
+	require.False(t, w.raise())
+	require.Equal(t, time.Second+10*time.Millisecond+doubtAfter, w.Wake())
+	w.now = w.Wake()
+	require.True(t, w.raise())
+	w.state.count = 98
+	require.Equal(t, []uint64{2}, w.pass(2))
+	require.Zero(t, w.Len(), "it is answered with Unseen")
+	require.Empty(t, w.ready())
+	require.False(t, w.raise())
+	require.Zero(t, w.Wake())
+}
+
+// A fresh query with a false count is found at its own barrier.
+func TestAFreshQueryWithAFalseCount(t *testing.T) {
+	w := newWorld(t)
+	w.add(1, ask.Seen{Count: 99}, true)
+	w.add(2, ask.Seen{Count: 11}, true)
+	require.True(t, w.raise())
+	w.state.count = 11
+	require.Equal(t, []uint64{1}, w.pass(1))
+	require.Equal(t, []uint64{2}, w.ready())
+}
+
+func TestWithdrawnQueries(t *testing.T) {
+	w := newWorld(t)
+	w.add(1, ask.Seen{Count: 12}, false)
+	w.add(2, ask.Seen{}, true)
+	w.add(3, ask.Seen{}, true)
+	require.True(t, w.raise())
+	w.Withdraw([]uint64{1, 2, 99})
+	require.Empty(t, w.pass(1))
+	require.Equal(t, []uint64{3}, w.ready())
+	require.Zero(t, w.Len())
+
+	// All behind a barrier are withdrawn: the next query proposes another one, and the first passes nobody.
+	w.add(4, ask.Seen{}, true)
+	require.True(t, w.raise())
+	w.Withdraw([]uint64{4})
+	w.add(5, ask.Seen{}, true)
+	require.Empty(t, w.pass(2))
+	require.True(t, w.raise())
+	require.Empty(t, w.pass(2))
+	require.Empty(t, w.ready(), "its barrier is the third")
+	require.Empty(t, w.pass(3))
+	require.Equal(t, []uint64{5}, w.ready())
+}
