@@ -1,17 +1,17 @@
-// Package direct carries commands of several partitions without a multicast: the sender of a message sends it to
-// every member of every destination group, which delivers what arrives. It is an order.Core of the laboratory, to
-// compare the order between partitions of the product with. No product code uses it.
+// Package direct carries commands of several partitions without a multicast: the sender of a message sends it
+// to every member of every destination group, which delivers what arrives. It is an order.Core of the
+// laboratory, to compare the order between partitions of the product with. No product code uses it.
 //
 // # The protocol
 //
 // A sender numbers its messages by destination set. A lane is the sequence of messages of one sender to one
-// destination set, and a class of its own (Class). A member delivers the messages of a lane in the order of their
-// numbers, without gaps. The position of a message is its number in the lane. All receivers know it, so that the
-// replicas of a group and the parties of a command name positions alike.
+// destination set, and a class of its own (Class). A member delivers the messages of a lane in the order of
+// their numbers, without gaps. The position of a message is its number in the lane. All receivers know it, so
+// that the replicas of a group and the parties of a command name positions alike.
 //
-// A sender records a message before it sends it, and keeps it until a quorum of each destination group holds it
-// durably (Input.Covered). When a link starts anew, the sender repeats the messages that it keeps. A member that was
-// away when its group covered a message skips it: the state machine of the group has it.
+// A sender records a message before it sends it, and keeps it until a quorum of each destination group holds
+// it durably (Input.Covered). When a link starts anew, the sender repeats the messages that it keeps. A
+// member that was away when its group covered a message skips it: the state machine of the group has it.
 //
 // # Guarantees
 //

@@ -1,6 +1,7 @@
 package cross
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -30,22 +31,12 @@ type queuedRelay struct {
 // queue returns the queue of a class.
 func (r *relays) queue(class multicast.Class) *relayQueue {
 	i, found := slices.BinarySearchFunc(r.queues, class, func(q *relayQueue, class multicast.Class) int {
-		return cmpClass(q.class, class)
+		return cmp.Compare(q.class, class)
 	})
 	if !found {
 		r.queues = slices.Insert(r.queues, i, &relayQueue{class: class})
 	}
 	return r.queues[i]
-}
-
-func cmpClass(a, b multicast.Class) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Relay takes a delivery of the order between partitions, which is to be relayed.
