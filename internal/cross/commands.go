@@ -47,10 +47,10 @@ type Commands struct {
 	list        []*command // by number
 	byID        map[multicast.MessageID]*command
 	tombstones  map[multicast.MessageID]bool                // commands that are aborted before they are relayed
-	tombstoning map[multicast.MessageID]multicast.MessageID // the entry that is proposed for the last of them
+	tombstoning map[multicast.MessageID]multicast.MessageID // the proposed entry of the newest tombstone, at most one
 	changed     bool                                        // since the last call of Changed: the undecided commands or their marks
+	unsettled   bool                                        // since the last call of Settle: the undecided commands or their marks
 	moved       bool                                        // since the last call of Save: a position of a class
-	unsettled   bool                                        // likewise, since the last call of Settle
 
 	relays        relays
 	confirmations []finished // outcomes ordered since the last step

@@ -77,3 +77,14 @@ func (n *node) payload(x *command) []byte {
 	last := len(n.between.proposed) - 1
 	return n.between.proposed[last].Payload
 }
+
+// An outcome that names another command than its message does is dropped.
+func TestOutcomeOfAnotherCommand(t *testing.T) {
+	n, _ := undecided(t)
+	theirs := n.list[2]
+	name := theirs.name(theirs.coordinator)
+	n.step(multicast.Frame{Peer: 2, Data: outcomeMessage(name, &outcome{id: n.list[1].id, vector: someVector})})
+	require.Nil(t, theirs.outcome)
+	n.step(multicast.Frame{Peer: 2, Data: outcomeMessage(name, &outcome{id: theirs.id, vector: someVector})})
+	require.NotNil(t, theirs.outcome)
+}

@@ -98,7 +98,7 @@ func (c *Commands) Receive(from multicast.ProcessID, section []byte) {
 		}
 	case messageOutcome:
 		n, o := readName(r), readOutcome(r)
-		if r.Done() == nil && c.isParty(&n) {
+		if r.Done() == nil && o.id == n.id && c.isParty(&n) {
 			c.receiveOutcome(from, &n, &o)
 		}
 	case messageConfirm:
