@@ -16,7 +16,7 @@ func sample() Vector {
 	return Vector{
 		{Count: 300, Known: 300, Undecided: []uint64{7, 290}},
 		{},
-		{Count: 1 << 40, Open: []uint64{9, 1 << 33}, OpenUpTo: 4, Known: 5, Undecided: []uint64{5}},
+		{Count: 1 << 40, Open: []uint64{9, 1 << 33}, OpenUpTo: 4, Known: 5, Undecided: []uint64{5}, History: 1 << 32},
 	}
 }
 
@@ -43,19 +43,19 @@ func TestEncodingsStayAsTheyWere(t *testing.T) {
 		}},
 	}
 	const vector = "03" + "ac02" + "04" + "02079b02" + "0000" +
-		"808080808020" + "0f" + "0209f7ffffff1f" + "04" + "0105" + "fbffffffff1f"
+		"808080808020" + "1f" + "0209f7ffffff1f" + "04" + "0105" + "fbffffffff1f" + "8080808010"
 	for want, got := range map[string][]byte{
-		"02" + "ffffffffffff3f" + "0503" + vector + "00" + "dc0b" + "050002" + "0163": update.Append(nil),
-		"04090000000201898080808080c0018080808080200000":                              renewal.Append(nil),
-		"01" + vector + "0172":         reply.Append(nil),
-		"02ac0201008080400480bcc1960b": status.Append(nil),
-		"046561737401e807e707010500":   AppendClient(nil, &client),
-		vector:                         sample().Append(nil),
+		"02" + "ffffffffffff3f" + "0503" + "01" + vector + "00" + "0000" + "00" + "dc0b" + "050002" + "0163": update.Append(nil),
+		"040900000000000201898080808080c0018080808080200000":                                                 renewal.Append(nil),
+		"01" + vector + "00" + "0172":                                                                        reply.Append(nil),
+		"02ac0201008080400480bcc1960b":                                                                       status.Append(nil),
+		"046561737401e807e707010500":                                                                         AppendClient(nil, &client),
+		vector:                                                                                               sample().Append(nil),
 		"1a" + "02" + "0400000002" + "808080808020" + "07" + "8080808020" + "0400010102" + "010102": AppendProgress(nil, progress),
 	} {
 		require.Equal(t, want, hex.EncodeToString(got))
 	}
-	require.Equal(t, "A6wCBAIHmwIAAICAgICAIA8CCff___8fBAEF-_____8f", sample().Token())
+	require.Equal(t, "AgECAAN0YWcCAAABAAA", Proofs{{Vector: counts(2), Tag: []byte("tag")}, {Vector: counts(0, 1)}}.Token())
 	back, err := DecodeStatus(status.Append(nil))
 	require.NoError(t, err)
 	require.Equal(t, status, back)

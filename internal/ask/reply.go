@@ -2,6 +2,7 @@ package ask
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/varint"
 )
@@ -17,27 +18,29 @@ const (
 	Refused                       // not executed: the request is malformed, Result says why
 	Unseen                        // not executed: the vector counts entries that this partition does not have
 	Replaced                      // the replica is a member no more: ask another one, this one may have ordered an update
+	Unproven                      // not executed: no server of the cluster has given the client its proofs
 	outcomeEnd
 )
 
 // Reply is the answer to a Request.
 type Reply struct {
 	Status Outcome
-	Vector Vector // of the replica, to be merged into the client's
+	Vector Vector // of the replica, and of the client
+	Tag    []byte // proves Vector to other replicas
 	Result []byte // an encoded meta.Result; of AskStatus an encoded Status; if Refused a text
 }
 
 // Append appends the encoding of r.
 func (r *Reply) Append(b []byte) []byte {
 	b = append(b, byte(r.Status))
-	b = r.Vector.Append(b)
+	b = varint.AppendBytes(r.Vector.Append(b), r.Tag)
 	return varint.AppendBytes(b, r.Result)
 }
 
 // DecodeReply reads a reply that Append has written; Result aliases b. The error says what is malformed.
 func DecodeReply(b []byte) (Reply, error) {
 	r := varint.NewReader(b)
-	p := Reply{Status: Outcome(r.Uint(uint64(outcomeEnd - 1))), Vector: ReadVector(r), Result: r.Bytes()}
+	p := Reply{Status: Outcome(r.Uint(uint64(outcomeEnd - 1))), Vector: ReadVector(r), Tag: slices.Clone(r.Bytes()), Result: r.Bytes()}
 	if err := r.Done(); err != nil {
 		return Reply{}, fmt.Errorf("reply: %w", err)
 	}

@@ -36,7 +36,9 @@ type Request struct {
 	Session uint64      // chosen by the client at random, below 2^48, not 0; every kind but Query
 	Seq     uint64      // of an Update: its number among those of the session to this partition, from 1
 	Done    uint64      // all updates up to here were answered: their answers may be forgotten
-	Vector  Vector      // what the client has seen
+	Vector  Vector      // proven by Proofs: entries that the client has seen
+	Proofs  Proofs      // as replicas have given them to the client
+	Claim   Seen        // of the asked partition: seen by the client, and not proven
 	Dest    []uint16    // of an Update of several partitions: all of them, sorted
 	Fresh   bool        // of a Query: as of a time after it was sent (linearizable)
 	Held    []posix.Ino // of RenewSession
@@ -51,6 +53,24 @@ type Request struct {
 	Patience time.Duration
 }
 
+// Reader returns the client's entry for the asked partition.
+func (r *Request) Reader(asked uint16) Seen { return r.Vector.Of(asked).Merge(r.Claim) }
+
+// Trusted returns the request as replicas exchange it: they have verified the proofs, and need only the vector.
+func (r *Request) Trusted() *Request {
+	t := *r
+	t.Proofs = nil
+	return &t
+}
+
+// proofs returns the proofs, or the vector as a single proof without a tag.
+func (r *Request) proofs() Proofs {
+	if r.Proofs == nil && len(r.Vector) > 0 {
+		return Proofs{{Vector: r.Vector}}
+	}
+	return r.Proofs
+}
+
 // maxPatience bounds Request.Patience, in milliseconds.
 const maxPatience = 1 << 32
 
@@ -60,7 +80,7 @@ func (r *Request) Append(b []byte) []byte {
 	b = varint.AppendUint(b, r.Session)
 	b = varint.AppendUint(b, r.Seq)
 	b = varint.AppendUint(b, r.Done)
-	b = r.Vector.Append(b)
+	b = r.Claim.Append(r.proofs().Append(b))
 	b = varint.AppendUint(b, uint64(len(r.Held)))
 	for _, i := range r.Held {
 		b = varint.AppendUint(b, i)
@@ -81,7 +101,9 @@ func (r *Request) Append(b []byte) []byte {
 // DecodeRequest reads a request that Append has written; Command aliases b. The error says what is malformed.
 func DecodeRequest(b []byte) (Request, error) {
 	r := varint.NewReader(b)
-	q := Request{Kind: Kind(r.Uint8()), Session: r.Uint(1<<48 - 1), Seq: r.Uint64(), Done: r.Uint64(), Vector: ReadVector(r)}
+	q := Request{Kind: Kind(r.Uint8()), Session: r.Uint(1<<48 - 1), Seq: r.Uint64(), Done: r.Uint64()}
+	q.Proofs, q.Claim = ReadProofs(r), ReadSeen(r)
+	q.Vector = q.Proofs.Merged()
 	n := r.Count()
 	if n > MaxHeld {
 		r.Fail()

@@ -22,8 +22,30 @@ func TestRequestRoundTrip(t *testing.T) {
 	} {
 		got, err := DecodeRequest(q.Append(nil))
 		require.NoError(t, err)
-		require.Equal(t, q, got)
+		require.Equal(t, q, *got.Trusted())
 	}
+}
+
+// A request carries the vectors that replicas have given to the client, each with its tag. Its vector is what they say
+// together. A claim is about the asked partition alone.
+func TestProofsOfARequest(t *testing.T) {
+	q := Request{
+		Kind: Query, Proofs: Proofs{{counts(1, 5), []byte("a")}, {counts(2, 0, 7), []byte("b")}}, Claim: Seen{Count: 9},
+		Command: []byte("c"),
+	}
+	got, err := DecodeRequest(q.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, q.Proofs, got.Proofs)
+	require.Equal(t, counts(2, 5, 7), got.Vector)
+	require.Equal(t, uint64(9), got.Reader(1).Count)
+	require.Equal(t, uint64(5), got.Vector.Of(1).Count, "the claim is not proven")
+	again, err := DecodeRequest(got.Trusted().Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, got.Vector, again.Vector)
+	require.Equal(t, got.Claim, again.Claim)
+	many := Request{Kind: Query, Proofs: make(Proofs, MaxProofs+1)}
+	_, err = DecodeRequest(many.Append(nil))
+	require.Error(t, err)
 }
 
 func TestRequestsThatAreRefused(t *testing.T) {

@@ -17,8 +17,12 @@ const MaxPlaces = 64
 // Count alone does not tell whether a command committed elsewhere was seen: its place may be below Count although its
 // effect is not at this partition yet. Open lists these places. A reader waits for an undecided command only if the
 // command's place is open for the reader, so that a command that is stuck delays no reader that has not seen its effect.
+//
+// A partition that has lost entries begins a new history. Counts and places of different histories have nothing in common:
+// the part of the newest history replaces the others.
 type Seen struct {
-	Count uint64 // all entries up to this place
+	History uint64
+	Count   uint64 // all entries up to this place
 	// Open are places of votes for commands whose commit was seen at another partition, ascending.
 	Open []uint64
 	// OpenUpTo makes every place up to it open. It replaces a list of more than MaxPlaces: a reader may then wait
@@ -51,6 +55,12 @@ func (s Seen) isDecidedUpTo(place uint64) bool {
 
 // merge adds what other has seen. The slices of other are not changed.
 func (s *Seen) merge(other *Seen) {
+	if other.History != s.History {
+		if other.History > s.History {
+			*s = *other
+		}
+		return
+	}
 	s.Count = max(s.Count, other.Count)
 	s.OpenUpTo = max(s.OpenUpTo, other.OpenUpTo)
 	if len(other.Open) > 0 {
@@ -79,16 +89,27 @@ func (s *Seen) close() {
 
 // Observe returns s with the commit of a command noted that has this place at the partition.
 func (s Seen) Observe(place uint64) Seen {
-	s.merge(&Seen{Count: place, Open: []uint64{place}})
+	s.merge(&Seen{History: s.History, Count: place, Open: []uint64{place}})
 	return s
 }
 
 // IsZero reports whether nothing was seen.
 func (s Seen) IsZero() bool { return s.Count == 0 && s.LastOpen() == 0 }
 
+// IsAhead reports whether s has seen entries, or a history, that a partition at own does not have.
+func (s Seen) IsAhead(own Seen) bool {
+	return s.History > own.History || s.History == own.History && s.Count > own.Count
+}
+
+// IsPast reports whether s is about a history that ended before the one of own.
+func (s Seen) IsPast(own Seen) bool { return s.History < own.History && !s.IsZero() }
+
 // Covers reports whether an answer at s is as new as other: no entry of other is missing, and every place that is open in
 // other was open for the reader who got the answer, or decided.
 func (s Seen) Covers(other Seen) bool {
+	if s.History != other.History {
+		return s.History > other.History
+	}
 	known := func(place uint64) bool { return s.IsOpen(place) || s.isDecided(place) }
 	return s.Count >= other.Count && (other.OpenUpTo <= s.OpenUpTo || s.isDecidedUpTo(other.OpenUpTo)) &&
 		!slices.ContainsFunc(other.Open, func(place uint64) bool { return !known(place) })
@@ -128,13 +149,14 @@ const (
 	hasOpenUpTo
 	hasUndecided
 	isNotCurrent // Known is below Count
+	hasHistory
 	seenFields
 )
 
 // Append appends the encoding of s.
 func (s Seen) Append(b []byte) []byte {
 	var fields uint8
-	for i, present := range []bool{len(s.Open) > 0, s.OpenUpTo > 0, len(s.Undecided) > 0, s.Known != s.Count} {
+	for i, present := range []bool{len(s.Open) > 0, s.OpenUpTo > 0, len(s.Undecided) > 0, s.Known != s.Count, s.History > 0} {
 		fields |= uint8(varint.Bit(present)) << i
 	}
 	b = append(varint.AppendUint(b, s.Count), fields)
@@ -149,6 +171,9 @@ func (s Seen) Append(b []byte) []byte {
 	}
 	if fields&isNotCurrent != 0 {
 		b = varint.AppendUint(b, s.Count-s.Known)
+	}
+	if fields&hasHistory != 0 {
+		b = varint.AppendUint(b, s.History)
 	}
 	return b
 }
@@ -169,6 +194,9 @@ func ReadSeen(r *varint.Reader) (s Seen) {
 	s.Known = s.Count
 	if fields&isNotCurrent != 0 {
 		s.Known -= r.Uint(s.Count)
+	}
+	if fields&hasHistory != 0 {
+		s.History = r.Uint64()
 	}
 	if n := len(s.Open); n > 0 && s.Open[n-1] > s.Count {
 		r.Fail()

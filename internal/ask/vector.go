@@ -1,8 +1,6 @@
 package ask
 
 import (
-	"encoding/base64"
-	"fmt"
 	"slices"
 
 	"github.com/globalfs/globalfs/internal/varint"
@@ -37,22 +35,14 @@ func (v Vector) Merge(other Vector) Vector {
 // Clone returns a copy that can be merged into.
 func (v Vector) Clone() Vector { return slices.Clone(v) }
 
-// Token returns v as text, for people and scripts that carry it to another machine. ParseToken is the
-// inverse.
-func (v Vector) Token() string { return base64.RawURLEncoding.EncodeToString(v.Append(nil)) }
-
-// ParseToken reads a vector that Token has returned. The error quotes a text that is no token.
-func ParseToken(text string) (Vector, error) {
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return nil, fmt.Errorf("token %q: %w", text, err)
+// Covers reports whether v is as new as other, in every entry.
+func (v Vector) Covers(other Vector) bool {
+	for i := range other {
+		if !v.Of(uint16(i)).Covers(other[i]) {
+			return false
+		}
 	}
-	r := varint.NewReader(b)
-	v := ReadVector(r)
-	if err := r.Done(); err != nil {
-		return nil, fmt.Errorf("token %q: %w", text, err)
-	}
-	return v, nil
+	return true
 }
 
 // Append appends the encoding of v.

@@ -49,7 +49,7 @@ run take up new files by themselves, within seconds.`,
   globalfs certs show certs/*.pem`,
 	}
 	command.Group(cmd)
-	cmd.AddCommand(newCertsInit(), newCertsServer(), newCertsClient(), newCertsAdmin(), newCertsShow())
+	cmd.AddCommand(newCertsInit(), newCertsServer(), newCertsClient(), newCertsAdmin(), newCertsShow(), newCertsRotateVectorKey())
 	return cmd
 }
 
@@ -88,6 +88,7 @@ func newCertsServer() *cobra.Command {
 		Use:   "server NAME",
 		Short: "Make the certificate of a server",
 		Long: `server makes the certificate of a server. Its key opens everything: servers keep all data, and speak for each other.
+The key file also holds the vector keys, by which servers prove to each other what a client has seen.
 GlobalFS does not check the names of hosts, as the addresses of servers may change; --host is for other programs that look at its ports.`,
 		Example: `  globalfs certs server n1 --host n1.example.org,10.0.0.1
   globalfs certs server n1 --renew`,
@@ -314,6 +315,14 @@ func keep(cmd *cobra.Command, ca *identity.CA, files identity.Files, request ide
 		return command.InputError(fmt.Errorf("%s is of %s, and not of %s: --renew makes it so", files.Certificate, c.Identity(), wanted))
 	} else if !slices.Equal(sorted(hosts), sorted(request.Hosts)) {
 		return command.InputError(fmt.Errorf("%s names the hosts %v, and not %v: --renew makes it so", files.Certificate, hosts, request.Hosts))
+	}
+	if request.Role == identity.Server {
+		switch changed, err := ca.SaveVectorKeys(files); {
+		case err != nil:
+			return err
+		case changed:
+			return say(cmd, files, "kept, with the CA's vector keys", wanted.String(), c.NotAfter())
+		}
 	}
 	return say(cmd, files, "kept", wanted.String(), c.NotAfter())
 }

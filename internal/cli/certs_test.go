@@ -28,6 +28,7 @@ func TestCertsWrongInput(t *testing.T) {
 		"no CA":        {[]string{"certs", "server", "--dir", dir, "n1"}, command.ExitFailure, "'globalfs certs init --cluster NAME --dir " + dir + "' makes one"},
 		"no name":      {[]string{"certs", "server", "--dir", dir}, command.ExitUsage, "give one NAME"},
 		"two names":    {[]string{"certs", "client", "a", "b"}, command.ExitUsage, "give one NAME"},
+		"no CA's key":  {[]string{"certs", "rotate-vector-key", "--dir", dir}, command.ExitFailure, "the CA's key is not in " + dir},
 		"show nothing": {[]string{"certs", "show"}, command.ExitUsage, "give at least one FILE"},
 		"show output":  {[]string{"certs", "show", "-o", "xml", dir}, command.ExitInput, "give text or json"},
 		"show none":    {[]string{"certs", "show", filepath.Join(dir, "none")}, command.ExitFailure, "no such file"},
@@ -156,6 +157,28 @@ func contents(t *testing.T, dir string) map[string]string {
 		all[e.Name()] = string(data)
 	}
 	return all
+}
+
+// A rotation names the files that are to be copied to their hosts.
+func TestCertsRotateVectorKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	run(t, "certs", "init", "--dir", dir, "--cluster", "prod")
+	run(t, "certs", "server", "n1", "--dir", dir)
+	run(t, "certs", "client", "laptop", "--dir", dir)
+	key := identity.FilesIn(dir, identity.Server, "n1").Key
+	before, err := os.ReadFile(key)
+	require.NoError(t, err)
+	require.Equal(t, key+": new vector key; copy the file to its host\n", run(t, "certs", "rotate-vector-key", "--dir", dir))
+	after, err := os.ReadFile(key)
+	require.NoError(t, err)
+	require.NotEqual(t, before, after)
+	var named struct{ Files []string }
+	require.NoError(t, json.Unmarshal([]byte(run(t, "certs", "rotate-vector-key", "--dir", dir, "-o", "json")), &named))
+	require.Equal(t, []string{key}, named.Files)
+
+	require.NoError(t, os.WriteFile(key, before, 0o600))
+	require.Contains(t, run(t, "certs", "server", "n1", "--dir", dir), "kept, with the CA's vector keys")
+	require.NotContains(t, run(t, "certs", "server", "n1", "--dir", dir), "vector keys")
 }
 
 // An expired certificate is not kept in silence, and is seen by show.

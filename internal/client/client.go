@@ -164,24 +164,24 @@ func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 // Hard reports whether operations wait without bound.
 func (c *Client) Hard() bool { return c.cfg.Hard }
 
-// Vector returns what the client has seen: a client that adopts it with Observe reads nothing older.
-func (c *Client) Vector() ask.Vector { return c.router.Vector() }
+// Proofs returns what the client has seen: a client that adopts it with Observe reads nothing older.
+func (c *Client) Proofs() ask.Proofs { return c.router.Proofs() }
 
-// Observe adopts the vector of another client ("message, then look"): what that client has seen is visible to
+// Observe adopts the proofs of another client ("message, then look"): what that client has seen is visible to
 // every operation that begins after Observe.
-func (c *Client) Observe(v ask.Vector) { c.router.Observe(v) }
+func (c *Client) Observe(p ask.Proofs) { c.router.Observe(p) }
 
 // Token returns what the client has seen as text: a client that waits for it anywhere reads nothing older.
-func (c *Client) Token() string { return c.Vector().Token() }
+func (c *Client) Token() string { return c.Proofs().Token() }
 
 // Wait returns once all that is read through this client is at least as new as the token. EINVAL if it is
 // none of this cluster's.
 func (c *Client) Wait(ctx context.Context, token string) error {
-	v, err := ask.ParseToken(token)
+	p, err := ask.ParseToken(token)
 	if err != nil {
 		return posix.EINVAL
 	}
-	return c.router.Wait(ctx, v)
+	return c.router.Wait(ctx, p)
 }
 
 // OpenPartition opens the client's session in a partition, if it has none. It returns once a quorum of the

@@ -47,7 +47,7 @@ func TestMakingElsewhereWaitsForNobody(t *testing.T) {
 		other := n.Client(t, ireland)
 		f := create(t, c, d, "f")
 		write(t, c, f.Ino, 0, []byte("content"))
-		other.Observe(c.Vector())
+		other.Observe(c.Proofs())
 		require.Equal(t, f.Ino, lookup(t, other, d, "f"))
 		require.Equal(t, "content", string(read(t, other, f.Ino, 0, 10)))
 		_, err = c.Symlink(ctx, root, at(d, "link"), "target")
@@ -64,7 +64,7 @@ func TestMakingTheSameElsewhere(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		a, b := n.Client(t, west), n.Client(t, east)
 		d := spread(t, a, n)
-		b.Observe(a.Vector())
+		b.Observe(a.Proofs())
 		inodes := func() uint64 {
 			s, err := a.StatFS(t.Context(), local(n, 3))
 			require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestMakingTheSameElsewhere(t *testing.T) {
 			require.ElementsMatch(t, []error{nil, posix.EEXIST}, []error{err, <-done})
 		}
 		n.Check(t)
-		b.Observe(a.Vector())
+		b.Observe(a.Proofs())
 		require.Equal(t, before+20, inodes())
 	})
 }
@@ -98,7 +98,7 @@ func TestMakingElsewhereInAChangedDirectory(t *testing.T) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()
 		d := spread(t, c, n)
 		mkdir(t, c, d, "a")
-		other.Observe(c.Vector())
+		other.Observe(c.Proofs())
 		_, err := other.SetAttr(ctx, root, d, meta.SetMode|meta.SetGID, posix.Attr{Mode: posix.SetGID | 0o755, GID: 77})
 		require.NoError(t, err)
 		made, err := c.Mkdir(ctx, root, at(d, "b"), 0o755)

@@ -200,7 +200,7 @@ func TestAReaderThatIsLate(t *testing.T) {
 		f := create(t, writer, posix.Root, "f").Ino
 		write(t, writer, f, 0, bytes.Repeat([]byte{1}, 5000))
 		old := ids(t, n.Blocks)
-		reader.Observe(writer.Vector())
+		reader.Observe(writer.Proofs())
 		require.Equal(t, bytes.Repeat([]byte{1}, 5000), read(t, reader, f, 0, 5000))
 		n.Fail(clienttest.Lagging, n.Processes(0, east)[0])
 		write(t, writer, f, 0, bytes.Repeat([]byte{2}, 5000))

@@ -77,7 +77,7 @@ func TestLooksBeforeARenameAreOneTrip(t *testing.T) {
 		c, other := distantClient(t, n, west), n.Client(t, west)
 		f := create(t, other, local(n, 1), "f").Ino
 		require.NoError(t, c.OpenPartition(t.Context(), 1))
-		c.Observe(other.Vector())
+		c.Observe(other.Proofs())
 		began := time.Now()
 		rename(t, c, at(local(n, 1), "f"), at(local(n, 2), "g"))
 		require.LessOrEqual(t, time.Since(began), round)
@@ -135,7 +135,7 @@ func TestRenameByWrongMemory(t *testing.T) {
 			}
 			lookup(t, c, west, "f")
 			lookup(t, c, east, "g")
-			other.Observe(c.Vector())
+			other.Observe(c.Proofs())
 			change()
 			now := lookup(t, other, west, "f")
 			rename(t, c, at(west, "f"), at(east, "g"))
@@ -156,13 +156,13 @@ func TestRenameObeysARuleThatIsNew(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()
 		d := mkdir(t, other, local(n, 2), "d")
-		c.Observe(other.Vector())
+		c.Observe(other.Proofs())
 		for i, placed := range []client.Placement{{Region: ireland}, {Spread: []topology.Region{west}}, {}} {
 			from, to := at(local(n, 1), "f"), at(d, "g")
 			f := create(t, c, from.Dir, from.Name).Ino
 			require.Zero(t, lookup(t, c, to.Dir, to.Name))
 			require.NoError(t, other.Place(ctx, root, d, placed))
-			c.Observe(other.Vector())
+			c.Observe(other.Proofs())
 			rename(t, c, from, to)
 			require.Equal(t, []uint16{3, 1, 2}[i], where(t, c, f))
 			require.NoError(t, c.Unlink(ctx, root, to))
@@ -180,7 +180,7 @@ func TestRenameOfAFileThatHasLostANameMoves(t *testing.T) {
 		require.NoError(t, err)
 		lookup(t, c, local(n, 1), "f")
 		require.Zero(t, lookup(t, c, local(n, 2), "g"))
-		other.Observe(c.Vector())
+		other.Observe(c.Proofs())
 		require.NoError(t, other.Unlink(ctx, root, at(local(n, 1), "second")))
 		rename(t, c, at(local(n, 1), "f"), at(local(n, 2), "g"))
 		require.EqualValues(t, 2, where(t, c, f))

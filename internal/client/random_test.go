@@ -129,7 +129,7 @@ func TestRandomOperations(t *testing.T) {
 						Client: c, random: rand.New(rand.NewPCG(seed, uint64(i))),
 						dirs: slices.Clone(dirs), files: slices.Clone(files),
 					}
-					p.Observe(first.Vector())
+					p.Observe(first.Proofs())
 					all.Go(func() {
 						for range 60 {
 							err := p.move(t.Context())

@@ -22,11 +22,11 @@ func TestObserveIsCausal(t *testing.T) {
 		n.Fail(clienttest.Lagging, lagging)
 		write(t, writer, f, 0, []byte("message"))
 		require.Empty(t, read(t, reader, f, 0, 10), "nobody told it")
-		reader.Observe(writer.Vector())
+		reader.Observe(writer.Proofs())
 		require.Equal(t, "message", string(read(t, reader, f, 0, 10)), "the lagging replica does not answer, the next one does")
-		require.True(t, reader.Vector().Of(0).Covers(writer.Vector().Of(0)))
-		reader.Observe(make(ask.Vector, 1000))
-		require.LessOrEqual(t, len(reader.Vector()), len(n.Plan.Partitions), "of partitions that exist")
+		require.True(t, reader.Proofs().Merged().Of(0).Covers(writer.Proofs().Merged().Of(0)))
+		reader.Observe(ask.Proofs{{Vector: make(ask.Vector, 1000)}})
+		require.LessOrEqual(t, len(reader.Proofs().Merged()), len(n.Plan.Partitions), "of partitions that exist")
 	})
 }
 

@@ -50,7 +50,7 @@ func TestNewSessionClaimsOpenFiles(t *testing.T) {
 		n.Tick()
 		other := n.Client(t, east)
 		require.NoError(t, other.Unlink(t.Context(), root, at(posix.Root, "f")))
-		c.Observe(other.Vector())
+		c.Observe(other.Proofs())
 		write(t, c, f, 0, []byte("claimed"))
 		time.Sleep(3 * client.DefaultRenew) // fake time: the other one renews
 		require.Equal(t, "claimed", string(read(t, c, f, 0, 10)))

@@ -36,7 +36,7 @@ func viewed(t *testing.T, n *clienttest.Network, content []byte) (v *viewer, oth
 	other = n.Client(t, east)
 	v = &viewer{t, n.Client(t, west), n, create(t, other, posix.Root, "f").Ino, time.Second}
 	write(t, other, v.ino, 0, content)
-	v.Observe(other.Vector())
+	v.Observe(other.Proofs())
 	return v, other
 }
 
@@ -48,7 +48,7 @@ func TestSequentialViewsAskSeldom(t *testing.T) {
 		v, other := viewed(t, n, content)
 		write(t, other, v.ino, 6<<20, content[:1<<20+5])
 		content = append(append(content, make([]byte, 1<<20)...), content[:1<<20+5]...)
-		v.Observe(other.Vector())
+		v.Observe(other.Proofs())
 		asked := 0
 		for at := 0; at < len(content); at += piece {
 			asked += v.sees(uint64(at), content[at:min(len(content), at+piece)])
@@ -68,7 +68,7 @@ func TestViewsAreAsNewAsWhatWasSeen(t *testing.T) {
 		require.Zero(t, v.sees(0, first))
 		write(t, other, v.ino, 0, second)
 		require.Zero(t, v.sees(0, first), "nobody has told of the second content")
-		v.Observe(other.Vector())
+		v.Observe(other.Proofs())
 		require.Equal(t, 1, v.sees(0, second))
 		write(t, v.Client, v.ino, 0, third)
 		require.Equal(t, 1, v.sees(0, third), "the own write")
@@ -76,7 +76,7 @@ func TestViewsAreAsNewAsWhatWasSeen(t *testing.T) {
 		time.Sleep(v.believe)
 		require.Equal(t, 1, v.sees(0, first), "what is remembered is too old")
 		create(t, other, posix.Root, "another file")
-		v.Observe(other.Vector())
+		v.Observe(other.Proofs())
 		require.Equal(t, 1, v.sees(0, first), "an unknown change of the partition")
 	})
 }

@@ -22,7 +22,7 @@ type State struct {
 }
 
 // stateFormat is raised when an older client would go wrong with a State.
-const stateFormat = 2
+const stateFormat = 3
 
 // DecodeState reads what json.Marshal made of a State, and checks all of it that can be checked without its
 // cluster.
@@ -73,7 +73,7 @@ func (c *Client) Snapshot() *State {
 			s.Partitions = append(s.Partitions, of)
 		}
 	}
-	s.Seen = c.Vector().Token() // last: it covers what the rest is about
+	s.Seen = c.Proofs().Token() // last: it covers what the rest is about
 	return s
 }
 

@@ -27,14 +27,15 @@ func TestTokens(t *testing.T) {
 		require.Equal(t, f, lookup(t, reader, local(n, 2), "h"))
 		require.Zero(t, lookup(t, reader, local(n, 1), "f"))
 
-		for _, bad := range []string{"?", "AAAA", make(ask.Vector, 9).Token()} {
+		for _, bad := range []string{"?", "AAAA", ask.Proofs{{Vector: make(ask.Vector, 9)}}.Token()} {
 			require.Equal(t, posix.EINVAL, reader.Wait(ctx, bad))
 		}
 		ahead := make(ask.Vector, 2)
 		ahead[1].Count = 1 << 40
 		start := time.Now()
-		require.Equal(t, posix.ETIMEDOUT, reader.Wait(ctx, ahead.Token()))
-		require.Equal(t, client.DefaultTimeout, time.Since(start))
+		require.Equal(t, posix.EINVAL, reader.Wait(ctx, ask.Proofs{{Vector: ahead}}.Token()))
+		require.Less(t, time.Since(start), time.Second, "a barrier shows that the partition does not have the entries")
+		require.Equal(t, f, lookup(t, reader, local(n, 2), "h"), "the client goes on")
 	})
 }
 
@@ -70,6 +71,57 @@ func TestLinearizable(t *testing.T) {
 		require.Equal(t, f, lookup(t, reader, local(n, 1), "f"))
 		require.Zero(t, lookup(t, reader, posix.Root, "f"))
 		n.Fail(clienttest.None, n.Processes(0, east)...)
+		n.Check(t)
+	})
+}
+
+// The vector keys of the servers change twice while a client is away: its proofs are void. Each partition confirms its own
+// entry, and the client notices nothing. The same goes for servers whose keys differ.
+func TestVectorKeysThatChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		ctx := t.Context()
+		writer, reader := n.Client(t, west), n.Client(t, east)
+		f := create(t, writer, local(n, 1), "f").Ino
+		rename(t, writer, at(local(n, 1), "f"), at(local(n, 2), "f"))
+		token, before := writer.Token(), time.Now()
+
+		fresh := ask.Keys{[]byte("a key that was rotated twice")}
+		for p := range n.Plan.Partitions {
+			n.SetVectorKeys(fresh, n.Processes(uint16(p), west)...)
+		}
+		rename(t, writer, at(local(n, 2), "f"), at(posix.Root, "f"))
+		n.Fail(clienttest.Lagging, n.Processes(0, east)[0])
+		reader.Observe(writer.Proofs())
+		require.Equal(t, f, lookup(t, reader, posix.Root, "f"))
+		require.Zero(t, lookup(t, reader, local(n, 2), "f"))
+		require.NoError(t, reader.Wait(ctx, token), "an old token is asked for")
+		require.Less(t, time.Since(before), 30*time.Second)
+
+		n.SetVectorKeys(ask.Keys{[]byte("of one server alone")}, n.Processes(1, east)[0])
+		other := n.Client(t, east)
+		for i := range 10 {
+			name := string(rune('a' + i))
+			create(t, other, local(n, 1), name)
+			rename(t, other, at(local(n, 1), name), at(local(n, 2), name))
+		}
+		require.NotZero(t, lookup(t, other, local(n, 2), "a"))
+		n.Check(t)
+	})
+}
+
+// A client that adopts what another one has made up is not delayed for long, and harms nobody.
+func TestMadeUpVectors(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, other := n.Client(t, west), n.Client(t, east)
+		create(t, c, local(n, 1), "f")
+		c.Observe(ask.Proofs{{Vector: ask.Vector{{Count: 1 << 62}, {Count: 1 << 62}, {Count: 1 << 62}}, Tag: []byte("0123456789abcdef")}})
+		start := time.Now()
+		create(t, c, local(n, 1), "g")
+		rename(t, c, at(local(n, 1), "g"), at(local(n, 2), "g"))
+		require.NotZero(t, lookup(t, c, local(n, 2), "g"))
+		require.Less(t, time.Since(start), 5*time.Second)
+		require.NotZero(t, lookup(t, other, local(n, 2), "g"))
+		require.Less(t, c.Proofs().Merged().Of(1).Count, uint64(1000))
 		n.Check(t)
 	})
 }

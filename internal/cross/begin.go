@@ -14,7 +14,7 @@ import (
 
 // begin executes BEGIN at the coordinator, and PREPARE at another party.
 func (c *Commands) begin(d *relay, e *order.Entry) error {
-	x, p, command, seen, err := open(d, e)
+	x, p, command, q, err := open(d, e)
 	if err != nil {
 		return fmt.Errorf("command %v of several partitions: %w", d.at.ID, err)
 	}
@@ -24,30 +24,29 @@ func (c *Commands) begin(d *relay, e *order.Entry) error {
 	c.number++
 	x.number = c.number
 	c.add(x)
-	if x.coordinator == c.cfg.Partition && !c.admit(x, p.client, seen) {
+	if x.coordinator == c.cfg.Partition && !c.admit(x, p.client, &q) {
 		c.enter(x, aborted)
 		return nil
 	}
-	c.ObserveClient(seen)
+	c.Observe(q.Vector)
 	c.judge(x, &command)
 	c.reconsider()
 	return nil
 }
 
 // open decodes a relayed command. The asked replica has validated it, so that an error means another version.
-func open(d *relay, e *order.Entry) (x *command, p proposal, m meta.Command, seen ask.Vector, err error) {
+func open(d *relay, e *order.Entry) (x *command, p proposal, m meta.Command, q ask.Request, err error) {
 	if p, err = readProposal(e.Body); err != nil {
-		return nil, p, m, nil, err
+		return nil, p, m, q, err
 	}
-	q, err := ask.DecodeRequest(p.request)
-	if err != nil {
-		return nil, p, m, nil, err
+	if q, err = ask.DecodeRequest(p.request); err != nil {
+		return nil, p, m, q, err
 	}
 	if m, err = meta.DecodeCommand(q.Command); err != nil {
-		return nil, p, m, nil, err
+		return nil, p, m, q, err
 	}
 	if !isPartySet(d.parties, p.coordinator) {
-		return nil, p, m, nil, fmt.Errorf("parties %v, coordinator %d", d.parties, p.coordinator)
+		return nil, p, m, q, fmt.Errorf("parties %v, coordinator %d", d.parties, p.coordinator)
 	}
 	m.Time, m.Session, m.Authority = e.Time, q.Session, p.client.Bounds()
 	m.Client = p.client.Owner()
@@ -58,7 +57,7 @@ func open(d *relay, e *order.Entry) (x *command, p proposal, m meta.Command, see
 	if x.age == (Age{}) {
 		x.age = Age{Time: e.Time, ID: x.id}
 	}
-	return x, p, m, q.Vector, nil
+	return x, p, m, q, nil
 }
 
 // isPartySet reports whether parties are sorted partitions, the coordinator among them.
@@ -73,7 +72,7 @@ func isPartySet(parties []uint16, coordinator uint16) bool {
 
 // admit decides at the coordinator whether the session allows the update. A copy of an update that is undecided, answered
 // or abandoned is aborted; its calls get the answer of the first.
-func (c *Commands) admit(x *command, client *ask.Client, seen ask.Vector) bool {
+func (c *Commands) admit(x *command, client *ask.Client, q *ask.Request) bool {
 	x.request = c.requests.begun(x.id)
 	if c.tombstones[x.id] {
 		delete(c.tombstones, x.id)
@@ -81,7 +80,7 @@ func (c *Commands) admit(x *command, client *ask.Client, seen ask.Vector) bool {
 		c.retry(x)
 		return false
 	}
-	if seen.Of(c.cfg.Partition).Count >= c.Count() { // a true count was here before the update was sent
+	if c.IsFalse(q, x.id) {
 		c.answer(x, ask.Unseen, nil)
 		return false
 	}

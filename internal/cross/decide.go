@@ -97,7 +97,7 @@ func (c *Commands) decide(d *decision) {
 		}
 		c.Observe(d.ballots[i].vector)
 		if result.Code == posix.OK {
-			c.open(p, d.ballots[i].place)
+			c.open(p, &d.ballots[i])
 		}
 	}
 	answer := result.Append(nil)

@@ -84,6 +84,8 @@
 //     that follows from it by the state, sees the state before the command. All others may see it: the order by t
 //     explains their answers.
 //
+// A partition that has lost entries begins a new history (Doubt). The rules hold within a history.
+//
 // # Stored keys
 //
 //	0x43 number     an undecided command, or one that a coordinator has decided and not forgotten

@@ -171,7 +171,7 @@ func (c *Commands) admitRequests() {
 			c.reply(r.tokens, v.Outcome, v.Answer)
 			continue
 		}
-		own := r.query.Vector.Of(c.cfg.Partition)
+		own := r.query.Reader(c.cfg.Partition)
 		switch {
 		case r.isOver(c.now.Mono):
 			c.proposeAbandon(r)

@@ -2,11 +2,13 @@ package cross
 
 import (
 	"fmt"
+	"hash/fnv"
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 var vectorKey = []byte{0x47}
@@ -48,7 +50,10 @@ func (c *Commands) Save() {
 func (c *Commands) Vector() ask.Vector { return c.vector }
 
 // Count returns the number of entries of the partition's own order that the state holds.
-func (c *Commands) Count() uint64 { return c.vector[c.cfg.Partition].Count }
+func (c *Commands) Count() uint64 { return c.Own().Count }
+
+// Own returns the replica's entry for its own partition.
+func (c *Commands) Own() ask.Seen { return c.vector[c.cfg.Partition] }
 
 // Advance counts one entry of the partition's own order, which is executed next, with its time.
 func (c *Commands) Advance(t posix.Time) {
@@ -60,7 +65,7 @@ func (c *Commands) Advance(t posix.Time) {
 // open in the vector become marked: the state of this partition follows from their commits.
 func (c *Commands) Observe(seen ask.Vector) {
 	self := c.cfg.Partition
-	if own := seen.Of(self); own.LastOpen() > 0 {
+	if own := seen.Of(self); own.LastOpen() > 0 && own.History == c.Own().History {
 		for _, x := range c.list {
 			if x.phase == voted && !x.marked && own.IsOpen(x.place) {
 				x.marked = true
@@ -74,21 +79,33 @@ func (c *Commands) Observe(seen ask.Vector) {
 	c.vector[self] = own
 }
 
-// ObserveClient is Observe for the vector of a client's request. A client says which commits it has seen. Only partitions
-// say which commands are decided.
-func (c *Commands) ObserveClient(seen ask.Vector) {
-	claims := seen.Clone()
-	for i := range claims {
-		claims[i].Known, claims[i].Undecided = 0, nil
-	}
-	c.Observe(claims)
+// IsFalse reports whether the client of an ordered request shows entries of this partition that did not exist before the
+// entry with this id, or entries of an old history. Proven entries that did not exist begin a new history.
+func (c *Commands) IsFalse(q *ask.Request, entry multicast.MessageID) bool {
+	c.Doubt(q.Vector.Of(c.cfg.Partition), entry)
+	reader, own := q.Reader(c.cfg.Partition), c.Own()
+	return reader.IsPast(own) || reader.IsAhead(own) || reader.Count == own.Count
 }
 
-// open notes the commit of a command that has this place at another party.
-func (c *Commands) open(partition uint16, place uint64) {
+// open notes the commit of a command for which another party has given a ballot.
+func (c *Commands) open(partition uint16, b *ballot) {
 	v := make(ask.Vector, partition+1)
-	v[partition] = ask.Seen{}.Observe(place)
+	v[partition] = ask.Seen{History: b.vector.Of(partition).History}.Observe(b.place)
 	c.vector = c.vector.Merge(v)
+}
+
+// Doubt compares what a client was proven to have seen of this partition with the state, in an entry of the order: a true
+// count was ordered before the entry. If the client has seen more, then the partition has lost entries, and begins a new
+// history. The counts of the old one are void everywhere, as soon as they meet the new one.
+func (c *Commands) Doubt(seen ask.Seen, entry multicast.MessageID) {
+	own := &c.vector[c.cfg.Partition]
+	if seen.History < own.History || seen.History == own.History && seen.Count < own.Count {
+		return
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(appendID(varint.AppendInt(nil, int64(c.time)), entry))
+	own.History = (seen.History>>32+1)<<32 | uint64(h.Sum32())
+	c.touch()
 }
 
 // Settle brings the replica's entry for itself up to date, after an entry of the order was executed. Before that the
@@ -110,7 +127,9 @@ func (c *Commands) Settle() {
 			open = insert(open, x.place)
 		}
 	}
+	history := own.History
 	*own = ask.State(own.Count, undecided, open)
+	own.History = history
 }
 
 // touch notes that a command has entered another phase, or was marked.

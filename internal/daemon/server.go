@@ -60,10 +60,12 @@ type Server struct {
 	etcd      *registry.Etcd // if this opened the registry
 	known     known
 	transport *transport.Server
-	server    *server.Server
-	work      *work
-	metrics   metrics.Set
-	ran       bool // Run has closed server
+	// vectorKeys returns the keys of the server's key file; nil: the cluster has no certificates.
+	vectorKeys func() [][]byte
+	server     *server.Server
+	work       *work
+	metrics    metrics.Set
+	ran        bool // Run has closed server
 
 	heard chan struct{} // capacity 1: known has something that Run has not applied
 
@@ -140,6 +142,13 @@ func (s *Server) listen() (err error) {
 	if cfg.Address = s.cfg.Listen; cfg.Address == "" {
 		cfg.Address = cfg.Known
 	}
+	if cfg.Credentials != nil {
+		s.vectorKeys = cfg.Credentials.VectorKeys
+		if len(s.vectorKeys()) == 0 {
+			s.logger.Warn("the key file of this server has no vector key: a client can claim to have seen what never was; 'globalfs certs server NAME' adds the key where the CA's key is",
+				"server", s.cfg.Name)
+		}
+	}
 	s.transport, err = transport.Listen(cfg)
 	return err
 }
@@ -195,7 +204,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.server, err = server.Start(server.Config{
 		Cluster: s.known.now.Load().cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
-		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, Logger: s.cfg.Logger,
+		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, VectorKeys: s.vectorKeys, Logger: s.cfg.Logger,
 	})
 	if err != nil {
 		return err

@@ -44,7 +44,10 @@ func (c *Cluster) certify() error {
 func certifyOne(ca *identity.CA, dir string, r identity.Request) error {
 	files := identity.FilesIn(dir, r.Role, r.Name)
 	if _, err := identity.Load(files, nil); err == nil {
-		return nil
+		if r.Role == identity.Server {
+			_, err = ca.SaveVectorKeys(files)
+		}
+		return err
 	}
 	r.Validity = identity.CAValidity
 	pair, err := ca.Issue(r)

@@ -47,7 +47,7 @@ func TestRegionCutOff(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, us.Place(ctx, posix.Cred{}, sends.Ino, client.Placement{Spread: []topology.Region{ireland}}))
 	write(t, us, sends.Ino, "before", "of a file in Ireland")
-	eu.Observe(us.Vector())
+	eu.Observe(us.Proofs())
 	require.Equal(t, "as of before", read(t, eu, posix.Root, "global"))
 	at := func(r topology.Region, name string) client.Name { return client.Name{Dir: w.roots[r], Name: name} }
 	local := func(r topology.Region, name string) func() error {

@@ -133,7 +133,7 @@ func TestReadYourWritesAcrossReplicas(t *testing.T) {
 		writer, reader := in(t, c, "us-west-2"), in(t, c, "eu-west-1")
 		name := fmt.Sprint("own-", i)
 		write(t, writer, posix.Root, name, name)
-		reader.Observe(writer.Vector()) // the same user, now with the replica in Ireland
+		reader.Observe(writer.Proofs()) // the same user, now with the replica in Ireland
 		require.Equal(t, name, read(t, reader, posix.Root, name))
 	}
 }
@@ -173,10 +173,10 @@ func TestMessageThenLook(t *testing.T) {
 	for i := range 4 {
 		question, answer := fmt.Sprint("question-", i), fmt.Sprint("answer-", i)
 		write(t, a, posix.Root, question, question)
-		b.Observe(a.Vector())
+		b.Observe(a.Proofs())
 		require.Equal(t, question, read(t, b, posix.Root, question))
 		write(t, b, c.Plan.Partitions[3].Root(), answer, answer)
-		d.Observe(b.Vector())
+		d.Observe(b.Proofs())
 		require.Equal(t, answer, read(t, d, c.Plan.Partitions[3].Root(), answer))
 		require.Equal(t, question, read(t, d, posix.Root, question), "who sees the answer sees the question")
 	}

@@ -25,7 +25,7 @@ func (b *between) file(in, from topology.Region) (client.Name, posix.Ino) {
 	b.made++
 	at := client.Name{Dir: b.roots[in], Name: fmt.Sprint("file ", b.made)}
 	write(b.t, b.clients[in], at.Dir, at.Name, "")
-	b.clients[from].Observe(b.clients[in].Vector())
+	b.clients[from].Observe(b.clients[in].Proofs())
 	a, err := b.clients[from].Lookup(b.t.Context(), at.Dir, at.Name)
 	require.NoError(b.t, err)
 	return at, a.Ino

@@ -202,7 +202,7 @@ func shuttleRace(t *testing.T, w *world, s *shuttle, paths [2]string) {
 	<-ended
 
 	fresh := in(t, w.Cluster, ireland)
-	fresh.Observe(w.clients[west].Vector())
+	fresh.Observe(w.clients[west].Proofs())
 	require.Eventually(t, func() bool {
 		seen, err := s.look(fresh, s.dirs[last%2])
 		return err == nil && seen.number == last && s.check(fresh, seen.ino) == nil

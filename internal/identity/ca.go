@@ -31,6 +31,7 @@ type CA struct {
 	cluster     string
 	certificate *x509.Certificate
 	key         crypto.Signer
+	generation  int // of the vector keys
 }
 
 // Pair is a certificate and its key, both as PEM.
@@ -79,7 +80,7 @@ func (ca *CA) Renewed(validity time.Duration) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the CA: %w", err)
 	}
-	return &CA{cluster: ca.cluster, certificate: certificate, key: ca.key}, nil
+	return &CA{cluster: ca.cluster, certificate: certificate, key: ca.key, generation: ca.generation}, nil
 }
 
 // LoadCA reads the CA that Save has written to a directory.
@@ -97,6 +98,9 @@ func LoadCA(dir string) (*CA, error) {
 	if err := checkName("cluster", ca.cluster); err != nil {
 		return nil, fmt.Errorf("%s: not made by 'globalfs certs init': %w", files.Certificate, err)
 	}
+	if ca.generation, err = readGeneration(dir); err != nil {
+		return nil, err
+	}
 	return ca, nil
 }
 
@@ -109,7 +113,7 @@ func (ca *CA) NotAfter() time.Time { return ca.certificate.NotAfter }
 // Pair gives the CA's certificate and key.
 func (ca *CA) Pair() (Pair, error) { return encode(ca.certificate.Raw, ca.key) }
 
-// Issue makes a key and a certificate. Errors name what is wrong with the request.
+// Issue makes a key and a certificate. The key of a server comes with the vector keys. Errors name what is wrong with the request.
 func (ca *CA) Issue(r Request) (Pair, error) {
 	id := Identity{Cluster: ca.cluster, Role: r.Role, Name: r.Name, Authority: r.Authority}
 	template, err := ca.template(id, r)
@@ -124,7 +128,13 @@ func (ca *CA) Issue(r Request) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("certificate of %s: %w", id, err)
 	}
-	return encode(der, key)
+	pair, err := encode(der, key)
+	if err != nil || r.Role != Server {
+		return pair, err
+	}
+	vectors, err := ca.vectorKeys()
+	pair.Key = appendVectorKeys(pair.Key, vectors)
+	return pair, err
 }
 
 // template gives what is to be signed.

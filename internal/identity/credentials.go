@@ -32,6 +32,7 @@ type loaded struct {
 	identity    Identity
 	certificate tls.Certificate
 	roots       *x509.CertPool
+	vectorKeys  [][]byte
 }
 
 // stamp tells versions of a file apart.
@@ -64,7 +65,11 @@ func load(files Files) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{roots: x509.NewCertPool(), certificate: pair}
+	vectors, err := readVectorKeys(files.Key)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{roots: x509.NewCertPool(), certificate: pair, vectorKeys: vectors}
 	for _, c := range authorities {
 		l.roots.AddCert(c)
 	}

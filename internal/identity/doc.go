@@ -27,6 +27,12 @@
 // Nothing revokes a certificate before its end. A key that got lost is answered by a short validity, or by a new CA. A ca.pem may hold
 // several certificates, so that an old CA and a new one are trusted for a while.
 //
+// # Vector keys
+//
+// The servers of a cluster share keys by which a server proves to the others what a client has seen (package ask). The keys
+// are derived from the key of the CA and a generation. They stand in the key file of each server, behind its private key:
+// they reach the servers together with the certificates, and nobody else. The keys of two generations are valid.
+//
 // # Rotation
 //
 // Credentials look at their files at handshakes, at most once a second, and use new ones from then on. If these are

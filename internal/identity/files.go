@@ -37,16 +37,9 @@ func FilesIn(dir string, role Role, name string) Files {
 
 // Find gives the files of the one process of a role that has a certificate in a directory.
 func Find(dir string, role Role) (Files, error) {
-	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), string(role)+"-*.pem"))
+	names, err := namesIn(dir, role)
 	if err != nil {
-		return Files{}, fmt.Errorf("certificates in %s: %w", dir, err)
-	}
-	var names []string
-	for _, path := range found {
-		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), string(role)+"-"), ".pem")
-		if !strings.HasSuffix(name, "-key") {
-			names = append(names, name)
-		}
+		return Files{}, err
 	}
 	switch len(names) {
 	case 0:
@@ -55,6 +48,21 @@ func Find(dir string, role Role) (Files, error) {
 		return FilesIn(dir, role, names[0]), nil
 	}
 	return Files{}, fmt.Errorf("%s: certificates of several %ss (%s): say which, or keep one on each host", dir, role, strings.Join(names, ", "))
+}
+
+// namesIn returns the names of the processes of a role that have a certificate in a directory.
+func namesIn(dir string, role Role) (names []string, err error) {
+	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), string(role)+"-*.pem"))
+	if err != nil {
+		return nil, fmt.Errorf("certificates in %s: %w", dir, err)
+	}
+	for _, path := range found {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), string(role)+"-"), ".pem")
+		if !strings.HasSuffix(name, "-key") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 func escapeGlob(path string) string {

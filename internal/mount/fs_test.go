@@ -45,9 +45,9 @@ func TestOpenOfWhatWasUnlinked(t *testing.T) {
 	i := f.make(t, "f")
 	in := &fuse.OpenIn{InHeader: header(i), Flags: unix.O_RDONLY}
 	other := n.Client(t, "us-east-1")
-	other.Observe(f.client.Vector())
+	other.Observe(f.client.Proofs())
 	require.NoError(t, other.Unlink(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "f"}))
-	f.client.Observe(other.Vector())
+	f.client.Observe(other.Proofs())
 	require.Equal(t, fuse.Status(unix.ESTALE), f.Open(nil, in, &fuse.OpenOut{}), "look again")
 	require.Equal(t, fuse.OK, f.Open(nil, in, &fuse.OpenOut{}), "the retry is given what there is")
 	f.Release(nil, &fuse.ReleaseIn{InHeader: header(i)})

@@ -23,7 +23,7 @@ func twoMounts(t *testing.T) (a, b *mounted) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b = mountOf(t, n), mountOf(t, n)
 	a.write(t, "f", "")
-	b.client.Observe(a.client.Vector())
+	b.client.Observe(a.client.Proofs())
 	return a, b
 }
 

@@ -21,7 +21,7 @@ func TestOptions(t *testing.T) {
 	a.write(t, "f", "x")
 	dir := t.TempDir()
 	c := n.Client(t, "us-west-2")
-	c.Observe(a.client.Vector())
+	c.Observe(a.client.Proofs())
 	m, err := New(Config{Client: c, Dir: dir, Options: Options{ReadOnly: true, FsName: "west,mine"}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Unmount()) }()

@@ -17,13 +17,13 @@ func TestTwoMounts(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)
 	a.write(t, "f", "first")
-	b.client.Observe(a.client.Vector())
+	b.client.Observe(a.client.Proofs())
 	require.Equal(t, "first", b.read(t, "f"))
 	keep, err := os.Open(b.path("f"))
 	require.NoError(t, err)
 	defer keep.Close()
 	a.write(t, "f", "second, and longer")
-	b.client.Observe(a.client.Vector())
+	b.client.Observe(a.client.Proofs())
 	again, err := os.Open(b.path("f"))
 	require.NoError(t, err)
 	defer again.Close()
@@ -36,7 +36,7 @@ func TestTwoMounts(t *testing.T) {
 	fa, err := os.OpenFile(a.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(t, err)
 	defer fa.Close()
-	b.client.Observe(a.client.Vector())
+	b.client.Observe(a.client.Proofs())
 	fb, err := os.OpenFile(b.path("log"), os.O_APPEND|os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer fb.Close()
@@ -53,11 +53,11 @@ func TestTwoMounts(t *testing.T) {
 
 	// A directory that is gone takes no file.
 	require.NoError(t, os.Mkdir(a.path("d"), 0o755))
-	b.client.Observe(a.client.Vector())
+	b.client.Observe(a.client.Proofs())
 	_, err = os.Stat(b.path("d"))
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(a.path("d")))
-	b.client.Observe(a.client.Vector())
+	b.client.Observe(a.client.Proofs())
 	require.ErrorIs(t, os.WriteFile(b.path("d/f"), nil, 0o644), unix.ENOENT)
 
 	// A file that another mount has just made is opened with its permissions, or not at all.
@@ -65,7 +65,7 @@ func TestTwoMounts(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOENT)
 	require.NoError(t, os.WriteFile(a.path("secret"), []byte("s"), 0o600))
 	require.NoError(t, os.Chmod(b.dir, 0o777))
-	b.client.Observe(a.client.Vector())
+	b.client.Observe(a.client.Proofs())
 	asNobodyFails(t, unix.EACCES, func() error {
 		f, err := os.OpenFile(b.path("secret"), os.O_CREATE|os.O_RDWR, 0o644)
 		if err == nil {

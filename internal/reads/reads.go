@@ -13,7 +13,9 @@
 // A reader may show a count that this partition has never reached: a client may invent one, and a partition that was
 // restored from a backup loses entries. A query that has waited for a count for a while passes a barrier. A true count was
 // applied somewhere before the query was sent, so the barrier comes after it. A count above the barrier's is false, and
-// the query gets the outcome ask.Unseen.
+// the query gets the outcome ask.Unseen. The barrier carries the highest entry that a reader has proven: if that entry is
+// false, the partition has lost entries, and begins a new history (cross.Commands.Doubt). Queries whose readers show an
+// older history get ask.Unseen at once.
 package reads
 
 import (
@@ -31,8 +33,8 @@ const doubtAfter = 100 * time.Millisecond
 
 // State is the state that queries wait for.
 type State interface {
-	// Count returns the number of entries of the partition's order that were executed.
-	Count() uint64
+	// Own returns the entry of the state's partition: the entries of its order that were executed.
+	Own() ask.Seen
 	// Awaits reports whether a reader must wait for an undecided command that touches the objects of a query.
 	Awaits(reader ask.Seen, command *meta.Command) bool
 	// Barrier returns the commands that may be committed elsewhere already.
@@ -46,7 +48,7 @@ type Query struct {
 	Call    turn.Call
 	Request ask.Request
 	Command meta.Command
-	reader  ask.Seen // entry of this partition in the reader's vector
+	reader  ask.Seen // the reader's entry for this partition
 	fresh   bool     // it has to pass a barrier first
 	before  []uint64 // commands undecided at its barrier
 	since   time.Duration
@@ -70,7 +72,7 @@ func (q *Queries) Len() int { return len(q.waiting) }
 
 // Add takes a query. It reports whether the query need not wait; otherwise it is kept.
 func (q *Queries) Add(x Query, now time.Duration) (ready bool) {
-	x.reader, x.fresh, x.since = x.Request.Vector.Of(q.self), x.Request.Fresh, now
+	x.reader, x.fresh, x.since = x.Request.Reader(q.self), x.Request.Fresh, now
 	if q.isReady(&x) {
 		return true
 	}
@@ -78,10 +80,16 @@ func (q *Queries) Add(x Query, now time.Duration) (ready bool) {
 	return false
 }
 
+// isReady reports whether a query need not wait. The answer to a query is ask.Unseen if IsUnseen reports it.
 func (q *Queries) isReady(x *Query) bool {
-	return !x.fresh && x.reader.Count <= q.state.Count() && !q.state.Awaits(x.reader, &x.Command) &&
+	return q.IsUnseen(x) || !x.fresh && !q.isAhead(x) && !q.state.Awaits(x.reader, &x.Command) &&
 		!q.state.AwaitsAny(x.before, &x.Command)
 }
+
+func (q *Queries) isAhead(x *Query) bool { return x.reader.IsAhead(q.state.Own()) }
+
+// IsUnseen reports whether the reader of a query shows an old history.
+func (q *Queries) IsUnseen(x *Query) bool { return x.Request.Reader(q.self).IsPast(q.state.Own()) }
 
 // Ready removes and returns the queries that need not wait any more.
 func (q *Queries) Ready() (ready []*Query) {
@@ -95,21 +103,26 @@ func (q *Queries) Ready() (ready []*Query) {
 	return ready
 }
 
-// Raise proposes one barrier for all queries that need one, unless one is under way.
-func (q *Queries) Raise(now time.Duration, propose func() multicast.MessageID) {
+// Raise proposes one barrier for all queries that need one, unless one is under way. proven is the newest entry that a
+// reader of these queries has proven.
+func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multicast.MessageID) {
 	q.wakeAt = 0
 	if len(q.behind) > 0 {
 		return
 	}
+	var proven ask.Seen
 	for _, x := range q.waiting {
-		if x.fresh || x.reader.Count > q.state.Count() && now >= x.since+doubtAfter {
+		if x.fresh || q.isAhead(x) && now >= x.since+doubtAfter {
 			q.behind = append(q.behind, x)
+			if own := x.Request.Vector.Of(q.self); own.IsAhead(proven) {
+				proven = ask.Seen{History: own.History, Count: own.Count, Known: own.Count}
+			}
 		} else {
 			q.wakeFor(x)
 		}
 	}
 	if len(q.behind) > 0 {
-		q.barrier = propose()
+		q.barrier = propose(proven)
 	}
 }
 
@@ -122,7 +135,7 @@ func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
 		return nil
 	}
 	for _, x := range q.behind {
-		if x.reader.Count > q.state.Count() {
+		if q.isAhead(x) {
 			unseen = append(unseen, x)
 		}
 		if x.fresh {
@@ -142,7 +155,7 @@ func (q *Queries) wakeFor(x *Query) {
 	at := x.since
 	switch {
 	case x.fresh:
-	case x.reader.Count > q.state.Count():
+	case q.isAhead(x):
 		at += doubtAfter
 	default:
 		return

@@ -24,11 +24,14 @@ type fakeCommand struct {
 
 // fakeState is the state of partition 1.
 type fakeState struct {
+	history   uint64
 	count     uint64
 	undecided []fakeCommand
 }
 
-func (s *fakeState) Count() uint64 { return s.count }
+func (s *fakeState) Own() ask.Seen {
+	return ask.Seen{History: s.history, Count: s.count, Known: s.count}
+}
 
 func (s *fakeState) Awaits(reader ask.Seen, c *meta.Command) bool {
 	return slices.ContainsFunc(s.undecided, func(x fakeCommand) bool {
@@ -56,6 +59,7 @@ type world struct {
 	*Queries
 	now      time.Duration
 	barriers uint64
+	proven   ask.Seen // of the last barrier
 }
 
 func newWorld(t *testing.T) *world {
@@ -75,7 +79,8 @@ func (w *world) add(token uint64, seen ask.Seen, fresh bool) (ready bool) {
 
 // raise reports whether a barrier is proposed.
 func (w *world) raise() (proposed bool) {
-	w.Raise(w.now, func() multicast.MessageID {
+	w.Raise(w.now, func(proven ask.Seen) multicast.MessageID {
+		w.proven = proven
 		w.barriers++
 		proposed = true
 		return multicast.MessageID{Sender: 1, Seq: w.barriers}

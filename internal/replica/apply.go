@@ -12,6 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/reads"
 	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -84,7 +85,9 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 			r.updates.resume = true
 		}
 	case asked != nil:
-		replies = r.replyAll(asked.tokens, a.outcome, a.result, replies)
+		for _, token := range asked.tokens {
+			replies = append(replies, r.replyTo(&asked.query, token, a.outcome, a.result))
+		}
 	}
 	for _, q := range a.unseen {
 		replies = append(replies, r.reply(q.Call.Token, ask.Unseen, nil))
@@ -106,7 +109,7 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 	case cross.IsEntry(e.Kind):
 		err = r.cross.Execute(e)
 	case e.Kind == entryRequest:
-		a, err = r.executeRequest(e, mine)
+		a, err = r.executeRequest(e, id)
 	case e.Kind == entryExpire:
 		var x session.Expiry
 		if x, err = decodeExpiry(e.Body); err == nil && r.sessions.IsSilent(x) {
@@ -116,36 +119,47 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 	case e.Kind == entryReap:
 		r.reap(mine)
 	case e.Kind == entryBarrier:
-		a.unseen = r.queries.Pass(id)
+		a.unseen, err = r.passBarrier(e, id)
 	default:
 		err = fmt.Errorf("kind %d: %w", e.Kind, order.ErrVersion)
 	}
 	return a, err
 }
 
+// passBarrier executes a barrier. It returns the queries of this replica whose readers show a false count.
+func (r *Replica) passBarrier(e *order.Entry, id multicast.MessageID) ([]*reads.Query, error) {
+	b := varint.NewReader(e.Body)
+	proven := ask.ReadSeen(b)
+	if err := b.Done(); err != nil {
+		return nil, fmt.Errorf("barrier: %w: %w", err, order.ErrVersion)
+	}
+	r.cross.Doubt(proven, id)
+	return r.queries.Pass(id), nil
+}
+
 // executeRequest executes a client's request.
-func (r *Replica) executeRequest(e *order.Entry, mine bool) (a effect, err error) {
+func (r *Replica) executeRequest(e *order.Entry, id multicast.MessageID) (a effect, err error) {
 	q, from, err := decodeRequest(e.Body)
 	if err != nil {
 		return a, fmt.Errorf("request: %w: %w", err, order.ErrVersion)
 	}
+	mine, seen := id.Sender == r.cfg.Self, q.Reader(r.cfg.Partition).Count
 	switch {
-	case q.Vector.Of(r.cfg.Partition).Count >= r.cross.Count():
-		// A client that has seen an entry was answered after it, and its request is ordered after that.
+	case r.cross.IsFalse(&q, id):
 		a.outcome = ask.Unseen
 	case q.Kind == ask.OpenSession:
-		a.outcome = r.sessions.Open(q.Session, q.Vector.Of(r.cfg.Partition).Count, from, r.now.Mono)
+		a.outcome = r.sessions.Open(q.Session, seen, from, r.now.Mono)
 	case !r.sessions.Has(q.Session, from):
 		a.outcome = ask.UnknownSession
 	case q.Kind == ask.Update:
 		return r.applyUpdate(&q, from, e)
 	case q.Kind == ask.RenewSession:
-		r.sessions.Renew(q.Session, session.Renewal{Seen: q.Vector.Of(r.cfg.Partition).Count, Held: q.Held, Horizon: q.Horizon}, r.now.Mono)
-		r.cross.ObserveClient(q.Vector)
+		r.sessions.Renew(q.Session, session.Renewal{Seen: seen, Held: q.Held, Horizon: q.Horizon}, r.now.Mono)
+		r.cross.Observe(q.Vector)
 		r.reap(mine)
 	case q.Kind == ask.CloseSession:
 		r.endSession(q.Session)
-		r.cross.ObserveClient(q.Vector)
+		r.cross.Observe(q.Vector)
 		r.reap(mine)
 	}
 	return a, nil
@@ -163,14 +177,14 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	}
 	c.Time, c.Session, c.Authority, c.Client = e.Time, q.Session, from.Bounds(), from.Owner()
 	c.Horizon, _ = r.sessions.Horizon(q.Session)
-	if r.cross.Awaits(q.Vector.Of(r.cfg.Partition), &c) {
+	if r.cross.Awaits(q.Reader(r.cfg.Partition), &c) {
 		return effect{outcome: ask.Overloaded}, nil
 	}
 	result := r.machine.Apply(&c, r.cross.Count())
 	if result.Code == posix.EHELD {
 		return effect{outcome: ask.Overloaded}, nil
 	}
-	r.cross.ObserveClient(q.Vector)
+	r.cross.Observe(q.Vector)
 	answer := result.Append(nil)
 	r.sessions.Record(u, answer)
 	return effect{outcome: ask.Answered, result: answer}, nil

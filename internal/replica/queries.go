@@ -21,6 +21,9 @@ func (r *Replica) query(q reads.Query, out *turn.Output) {
 
 // execute answers a query. It gives no answer if the store has failed: the driver then stops the replica.
 func (r *Replica) execute(q *reads.Query, replies []turn.Call) []turn.Call {
+	if r.queries.IsUnseen(q) {
+		return append(replies, r.reply(q.Call.Token, ask.Unseen, nil))
+	}
 	result := r.machine.Query(&q.Command)
 	if q.Command.Op == meta.OpGarbage && result.Code == posix.OK {
 		r.garbage(&q.Command, &result)
@@ -28,7 +31,7 @@ func (r *Replica) execute(q *reads.Query, replies []turn.Call) []turn.Call {
 	if r.keys.Err() != nil {
 		return replies
 	}
-	return append(replies, r.reply(q.Call.Token, ask.Answered, result.Append(nil)))
+	return append(replies, r.replyTo(&q.Request, q.Call.Token, ask.Answered, result.Append(nil)))
 }
 
 // answerReady executes the queries that waited for a state that is there now.

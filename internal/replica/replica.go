@@ -34,6 +34,7 @@ type Config struct {
 	Self        multicast.ProcessID
 	Index       int           // of Self in its group: spreads the work that any replica may do
 	Incarnation uint64        // grows with every start of the process; below 2^31
+	Sealer      ask.Sealer    // of the proofs that clients carry; nil: proofs are not verified
 	Lease       time.Duration // a session that is silent for longer ends; 0: session.DefaultLease
 	MaxPending  int           // bounds each kind of requests that wait; 0: DefaultMaxPending
 }
@@ -63,6 +64,9 @@ type Replica struct {
 func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) (*Replica, error) {
 	if cfg.MaxPending == 0 {
 		cfg.MaxPending = DefaultMaxPending
+	}
+	if cfg.Sealer == nil {
+		cfg.Sealer = ask.Keys{}
 	}
 	if cfg.Incarnation >= 1<<31 {
 		return nil, fmt.Errorf("replica: incarnation %d: must be below 2^31", cfg.Incarnation)
@@ -121,6 +125,11 @@ func (r *Replica) Step(in *turn.Input, out *turn.Output) {
 	}
 }
 
+// proposeBarrier orders a barrier for queries, with the newest entry of this partition that one of their readers has proven.
+func (r *Replica) proposeBarrier(proven ask.Seen) multicast.MessageID {
+	return r.orders.Propose(order.Entry{Kind: entryBarrier, Body: proven.Append(nil)})
+}
+
 // maintain proposes entries for the replica's own sake.
 func (r *Replica) maintain(out *turn.Output) {
 	if r.progress.reapAgain {
@@ -130,7 +139,7 @@ func (r *Replica) maintain(out *turn.Output) {
 	for _, e := range r.sessions.Silent(r.now.Mono) {
 		r.orders.Propose(order.Entry{Kind: entryExpire, Body: encodeExpiry(e)})
 	}
-	r.queries.Raise(r.now.Mono, func() multicast.MessageID { return r.orders.Propose(order.Entry{Kind: entryBarrier}) })
+	r.queries.Raise(r.now.Mono, r.proposeBarrier)
 	r.endBlocked(out)
 	r.pursueReplacements()
 }
@@ -164,6 +173,13 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 		out.Replies = append(out.Replies, r.reply(call.Token, ask.Replaced, nil))
 		return
 	}
+	if !q.Proofs.AreGiven(r.cfg.Sealer) {
+		out.Replies = append(out.Replies, r.reply(call.Token, ask.Unproven, nil))
+		return
+	}
+	if len(q.Proofs) > 0 && q.Kind != ask.Query {
+		call.Data = q.Trusted().Append(make([]byte, 0, len(call.Data)))
+	}
 	switch q.Kind {
 	case ask.Query:
 		r.query(reads.Query{Call: call, Request: q, Command: command}, out)
@@ -191,8 +207,17 @@ func (r *Replica) operation(q *ask.Request, from *ask.Client) (meta.Command, err
 }
 
 func (r *Replica) reply(token uint64, s ask.Outcome, result []byte) turn.Call {
-	p := ask.Reply{Status: s, Vector: r.cross.Vector(), Result: result}
-	return turn.Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+32))}
+	return r.replyTo(&ask.Request{}, token, s, result)
+}
+
+// replyTo returns a reply whose vector covers the request's: a client needs a single proof after it.
+func (r *Replica) replyTo(q *ask.Request, token uint64, s ask.Outcome, result []byte) turn.Call {
+	v := r.cross.Vector()
+	if !v.Covers(q.Vector) {
+		v = v.Clone().Merge(q.Vector)
+	}
+	p := ask.Reply{Status: s, Vector: v, Tag: r.cfg.Sealer.Seal(v.Append(nil)), Result: result}
+	return turn.Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+64))}
 }
 
 // answers adds the replies to calls for updates of several partitions.

@@ -101,7 +101,7 @@ func (r *Replica) update(u update, out *turn.Output) {
 // isBlocked reports whether an update of one partition must wait before it is proposed: its client has seen the commit of
 // a command that is undecided here and touches its objects, or the update would meet a hold.
 func (r *Replica) isBlocked(u *update) bool {
-	seen := u.query.Vector.Of(r.cfg.Partition)
+	seen := u.query.Reader(r.cfg.Partition)
 	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < doubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command)
 }
 
@@ -146,7 +146,7 @@ func (r *Replica) endBlocked(out *turn.Output) {
 		return over
 	})
 	for _, u := range r.updates.blocked {
-		if seen := u.query.Vector.Of(r.cfg.Partition); seen.LastOpen() > r.cross.Count() {
+		if seen := u.query.Reader(r.cfg.Partition); seen.LastOpen() > r.cross.Count() {
 			if doubt := u.since + doubtAfter; r.now.Mono < doubt {
 				r.updates.wakeAt = order.Earliest(r.updates.wakeAt, doubt)
 			} else {

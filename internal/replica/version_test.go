@@ -26,7 +26,7 @@ func payload(kind order.Kind, body []byte) []byte {
 
 // foreign is entries that another version has made.
 func foreign() map[string][]byte {
-	good := payload(entryBarrier, nil)
+	good := payload(entryBarrier, ask.Seen{}.Append(nil))
 	unknown := ask.Request{Kind: ask.Update, Session: 7, Seq: 9, Command: []byte{255}}
 	query := ask.Request{Kind: ask.Update, Session: 7, Seq: 9, Command: (&meta.Command{Op: meta.OpGetAttr, Ino: 1}).Append(nil)}
 	return map[string][]byte{
@@ -34,6 +34,7 @@ func foreign() map[string][]byte {
 		"another version":       append([]byte{good[0] + 1}, good[1:]...),
 		"an unknown kind":       payload(30, nil),
 		"the last kind of all":  payload(127, nil),
+		"a malformed barrier":   payload(entryBarrier, []byte{99}),
 		"a malformed request":   payload(entryRequest, []byte{0, 99}),
 		"an unknown operation":  payload(entryRequest, encodeRequest(turn.Call{Data: unknown.Append(nil)})),
 		"a query as an update":  payload(entryRequest, encodeRequest(turn.Call{Data: query.Append(nil)})),
@@ -88,7 +89,7 @@ func stopsAt(t *testing.T, bad []byte) {
 	f.keys = before
 	f.restart()
 	require.Equal(t, posix.ENOENT, f.code(lookup(posix.Root, "b")))
-	deliveries[0].Payload = payload(entryBarrier, nil)
+	deliveries[0].Payload = payload(entryBarrier, ask.Seen{}.Append(nil))
 	f.kept, f.hold = deliveries, false
 	f.step()
 	require.Equal(t, posix.OK, f.code(lookup(posix.Root, "b")), "nothing behind it is lost")

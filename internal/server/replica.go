@@ -162,6 +162,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	}
 	h.replica, err = replica.New(replica.Config{
 		Cluster: plan.Identity(), Partition: p.ID, Groups: plan.Groups(), Self: h.process, Index: n, Incarnation: incarnation,
+		Sealer: &sealer{keys: s.cfg.VectorKeys, cluster: plan.Identity()},
 	}, local, cross, h.keys, machine)
 	if err != nil {
 		return err

@@ -32,8 +32,11 @@ type Config struct {
 	// Endpoint gives the access to the network of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
 	// Asker says who makes a call, from the call's context. nil: nobody proves who he is, and everybody may do everything.
-	Asker  func(context.Context) Asker
-	Logger *slog.Logger
+	Asker func(context.Context) Asker
+	// VectorKeys returns the keys by which the servers prove to each other what clients have seen, the newest first. nil, or
+	// none: clients are believed.
+	VectorKeys func() [][]byte
+	Logger     *slog.Logger
 }
 
 // Tuning are bounds and rates whose defaults fit most clusters.

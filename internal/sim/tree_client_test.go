@@ -11,6 +11,12 @@ import (
 	"github.com/globalfs/globalfs/internal/turn"
 )
 
+// vectorKeys are the keys that prove vectors in all runs.
+var vectorKeys = ask.Keys{[]byte("of the simulator")}
+
+// maxTreeProofs bounds the proofs of one client: of its last reply, and of all that the others have told it.
+const maxTreeProofs = 16
+
 // treeClient does one operation after the other, as internal/client does: it looks where things are, asks one
 // partition if it can, several if it must, and tries again when what it met was locked or had moved.
 //
@@ -20,7 +26,7 @@ type treeClient struct {
 	run     *tree
 	id      int
 	session []uint64 // by partition
-	vector  ask.Vector
+	proofs  ask.Proofs
 	seq     []uint64             // of the last update, by partition
 	where   map[posix.Ino]uint16 // what is not at its home
 	dirs    []posix.Ino          // that it has met
@@ -99,7 +105,7 @@ func (c *treeClient) call(p uint16, q ask.Request) (ask.Reply, int) {
 // attempt sends a request once; false if it is not answered.
 func (c *treeClient) attempt(p uint16, q ask.Request) (reply ask.Reply, asked int, ok bool) {
 	asked = c.run.history.add(happening{kind: asks, client: c.id, partition: p})
-	q.Vector = slices.Clone(c.vector)
+	q.Proofs = c.proofs
 	var answer []byte
 	to := c.run.groups[p].nearby(c)
 	patience := c.run.net.between(100*time.Millisecond, 1500*time.Millisecond)
@@ -126,8 +132,15 @@ func (c *treeClient) attempt(p uint16, q ask.Request) (reply ask.Reply, asked in
 	case err != nil || reply.Status != ask.Answered && (reply.Status != ask.UnknownSession || c.run.lease == 0):
 		c.stop("request %+v to partition %d: status %d %q %v", q, p, reply.Status, reply.Result, err)
 	}
-	c.vector = c.vector.Merge(reply.Vector)
+	c.adopt(ask.Proof{Vector: reply.Vector, Tag: reply.Tag})
 	return reply, asked, true
+}
+
+// adopt adds a proof. A reply covers the proofs of its request, so few are needed.
+func (c *treeClient) adopt(p ask.Proof) {
+	if c.proofs = c.proofs.Add(p); len(c.proofs) > maxTreeProofs {
+		c.stop("%d proofs are needed", len(c.proofs))
+	}
 }
 
 // query asks one partition, and notes the answer for the judge.
@@ -290,7 +303,9 @@ func (c *treeClient) tell(other *treeClient) {
 		return
 	}
 	c.run.history.add(happening{kind: passes, client: c.id, other: other.id})
-	other.vector = other.vector.Merge(slices.Clone(c.vector))
+	for _, p := range c.proofs {
+		other.adopt(p)
+	}
 	other.dirs = append(other.dirs[:0:0], other.dirs...)
 	for _, ino := range c.dirs {
 		other.dirs = remember(other.dirs, ino)

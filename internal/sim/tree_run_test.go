@@ -153,7 +153,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	}
 	n.Replica, err = replica.New(replica.Config{
 		Partition: n.partition, Groups: treeGroups,
-		Self: self, Index: index, Incarnation: number, Lease: cmp.Or(r.lease, time.Hour),
+		Self: self, Index: index, Incarnation: number, Sealer: vectorKeys, Lease: cmp.Or(r.lease, time.Hour),
 	}, n.local, n.cross, n.keys, n.machine)
 	if err != nil {
 		return nil, err

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,10 +73,15 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// overlay patches copies of the files, and gives the name of a file that tells the go command to take these.
+// overlay patches copies of the files, and returns the name of a file that tells the go command to take these.
 func (m *mutant) overlay(t *testing.T) string {
 	dir := t.TempDir()
-	replace := map[string]string{}
+	return writeOverlay(t, dir, m.apply(t, dir))
+}
+
+// apply patches copies of the files in a directory. It returns the copy of each file.
+func (m *mutant) apply(t *testing.T, dir string) (replace map[string]string) {
+	replace = map[string]string{}
 	for _, f := range m.files {
 		original, patched := filepath.Join(root(t), f), filepath.Join(dir, f)
 		text, err := os.ReadFile(original)
@@ -88,6 +95,10 @@ func (m *mutant) overlay(t *testing.T) string {
 	apply.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // no repository around matters
 	said, err := apply.CombinedOutput()
 	require.NoError(t, err, "%s does not apply any more, make it anew:\n%s", m.patch, said)
+	return replace
+}
+
+func writeOverlay(t *testing.T, dir string, replace map[string]string) string {
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	require.NoError(t, err)
 	name := filepath.Join(dir, "overlay.json")
@@ -126,15 +137,41 @@ func (m *mutant) isFound(output string) (what string, found bool) {
 	return fmt.Sprintf(", seed %s of %d,", seed[1], m.seeds), true
 }
 
-// TestMutantsCompile: each patch applies to the code as it is, and what comes out is a program.
-func TestMutantsCompile(t *testing.T) {
-	for _, m := range mutants(t) {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			args := []string{"build", "-overlay", m.overlay(t)}
-			for _, f := range m.files {
-				args = append(args, "./"+filepath.Dir(f))
+// apart puts mutants into few groups, in each of which no two change the same file.
+func apart(all []mutant) (groups [][]mutant) {
+	place := func(m mutant) {
+		for i, g := range groups {
+			if !slices.ContainsFunc(g, func(o mutant) bool { return o.overlaps(&m) }) {
+				groups[i] = append(g, m)
+				return
 			}
+		}
+		groups = append(groups, []mutant{m})
+	}
+	for _, m := range all {
+		place(m)
+	}
+	return groups
+}
+
+func (m *mutant) overlaps(other *mutant) bool {
+	return slices.ContainsFunc(m.files, func(f string) bool { return slices.Contains(other.files, f) })
+}
+
+// TestMutantsCompile: each patch applies to the code as it is, and the result is a program. Mutants that change different
+// files are compiled together.
+func TestMutantsCompile(t *testing.T) {
+	for i, group := range apart(mutants(t)) {
+		t.Run(fmt.Sprint("group ", i+1), func(t *testing.T) {
+			dir, replace := t.TempDir(), map[string]string{}
+			args := []string{"build", "-overlay", ""}
+			for _, m := range group {
+				maps.Copy(replace, m.apply(t, dir))
+				for _, f := range m.files {
+					args = append(args, "./"+filepath.Dir(f))
+				}
+			}
+			args[2] = writeOverlay(t, dir, replace)
 			said, err := goCommand(t, args...)
 			require.NoError(t, err, said)
 		})

@@ -69,6 +69,7 @@ type member struct {
 	group   *group
 	keys    *kv.Store
 	replica *replica.Replica
+	seals   ask.Keys
 	fault   Fault
 	inbox   []letter // in the order of due
 	waiting map[uint64]chan []byte
@@ -118,11 +119,11 @@ func New(t testing.TB, spec topology.Spec, lease time.Duration) *Network {
 func (n *Network) newMember(t testing.TB, p *topology.Partition, index int, lease time.Duration) *member {
 	m := &member{
 		network: n, process: p.Replicas[index].Process, group: n.groups[p.ID], keys: kv.NewMemory(),
-		waiting: map[uint64]chan []byte{},
+		waiting: map[uint64]chan []byte{}, seals: ask.Keys{[]byte("of the network")},
 	}
 	machine, err := meta.New(m.keys, meta.Config{Partition: p.ID, Genesis: births(n.Plan, p), Time: 1})
 	require.NoError(t, err)
-	cfg := replica.Config{Partition: p.ID, Groups: n.Plan.Groups(), Self: m.process, Index: index, Lease: lease}
+	cfg := replica.Config{Partition: p.ID, Groups: n.Plan.Groups(), Self: m.process, Index: index, Sealer: &m.seals, Lease: lease}
 	local, cross := &order{member: m, list: &m.group.order}, &order{member: m, list: &n.cross}
 	m.replica, err = replica.New(cfg, local, cross, m.keys, machine)
 	require.NoError(t, err)
@@ -138,6 +139,15 @@ func births(plan *topology.Cluster, p *topology.Partition) (births []meta.Birth)
 		births = append(births, meta.Birth{Name: local.Path[1:], Ino: local.Root()})
 	}
 	return births
+}
+
+// SetVectorKeys changes the keys by which replicas prove vectors.
+func (n *Network) SetVectorKeys(keys ask.Keys, processes ...multicast.ProcessID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range processes {
+		n.members[p].seals = keys
+	}
 }
 
 // Config is that of a client in region.

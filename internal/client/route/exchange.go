@@ -40,7 +40,7 @@ func (x *exchanger) send(ctx context.Context, to multicast.ProcessID, request *a
 	if err != nil {
 		return ask.Reply{}, err
 	}
-	x.clock.merge(reply.Vector)
+	x.clock.add(ask.Proof{Vector: reply.Vector, Tag: reply.Tag})
 	if reply.Status == ask.Replaced {
 		return ask.Reply{}, errReplaced
 	}
@@ -74,11 +74,13 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 			reply, err := p.net.send(ctx, replicas.all[i].Process, &request, patience)
 			switch {
 			case err == nil && reply.Status == ask.Unseen:
-				p.unseen(&reply)
+				p.unseen()
+				continue
+			case err == nil && reply.Status == ask.Unproven:
+				p.unproven(replicas.all[i].Server)
 				continue
 			case err == nil && reply.Status != ask.Overloaded:
 				replicas.answered(i, c)
-				p.net.clock.confirm(p.id, reply.Vector.Of(p.id))
 				return reply, doubt, nil
 			case ctx.Err() != nil:
 				return ask.Reply{}, true, ctx.Err()
@@ -101,9 +103,17 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 }
 
 // unseen notes that the partition has not got as far as this client was made to believe.
-func (p *partition) unseen(reply *ask.Reply) {
-	p.net.clock.deny(p.id, reply.Vector.Of(p.id).Count)
+func (p *partition) unseen() {
+	p.net.clock.deny(p.id)
 	p.net.notices.Rarely(fmt.Sprintf("unseen %d", p.id),
 		"a partition does not have all that this mount has seen: it was restored to an earlier state, or another client has claimed more; reads may show an older state once",
 		"partition", p.id, "path", p.path)
+}
+
+// unproven notes that a server does not accept the proofs of this client. Each partition confirms its own entry then.
+func (p *partition) unproven(server string) {
+	p.net.clock.doubt()
+	p.net.notices.Rarely("unproven",
+		"a server does not accept what other servers have confirmed to this mount: their vector keys differ; give all servers the key files of one 'globalfs certs'",
+		"server", server, "partition", p.id)
 }

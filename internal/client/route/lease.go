@@ -89,10 +89,11 @@ func (p *partition) keep(ctx context.Context) {
 
 // renew tells p which inodes are held. ESTALE if the session is gone.
 func (p *partition) renew(ctx context.Context, s *session) error {
-	vector := p.net.clock.snapshot() // before held: see "Why C5 holds"
-	held, horizon, began := p.heldForRenewal(), s.horizon(), time.Now()
+	began := time.Now()
 	reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
-		return ask.Request{Kind: ask.RenewSession, Session: s.id, Vector: vector, Held: held, Horizon: horizon}
+		q := p.request(ask.RenewSession) // before held: see "Why C5 holds"
+		q.Session, q.Held, q.Horizon = s.id, p.heldForRenewal(), s.horizon()
+		return q
 	})
 	switch {
 	case err != nil:

@@ -94,7 +94,9 @@ func (p *partition) openNew(ctx context.Context) (*session, error) {
 	for {
 		s, began := newSession(), time.Now()
 		reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
-			return ask.Request{Kind: ask.OpenSession, Session: s.id, Vector: p.net.clock.snapshot(), Command: p.cluster}
+			q := p.request(ask.OpenSession)
+			q.Session, q.Command = s.id, p.cluster
+			return q
 		})
 		switch {
 		case err != nil:
@@ -130,7 +132,9 @@ func (p *partition) close(ctx context.Context) {
 		return
 	}
 	_, _, err := p.exchange(ctx, ordering, func() ask.Request {
-		return ask.Request{Kind: ask.CloseSession, Session: s.id, Vector: p.net.clock.snapshot()}
+		q := p.request(ask.CloseSession)
+		q.Session = s.id
+		return q
 	})
 	if err != nil {
 		p.net.notices.Debug("a session could not be closed: it ends with its lease", "partition", p.id, "error", err)

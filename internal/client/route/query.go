@@ -30,9 +30,9 @@ func (p *partition) query(ctx context.Context, command []byte, to Target) (Answe
 	}
 	began, before := time.Now(), p.net.clock.of(p.id)
 	reply, _, err := p.exchange(ctx, class, func() ask.Request {
-		return ask.Request{
-			Kind: ask.Query, Session: session, Vector: p.net.clock.snapshot(), Fresh: to.fresh, Command: command,
-		}
+		q := p.request(ask.Query)
+		q.Session, q.Fresh, q.Command = session, to.fresh, command
+		return q
 	})
 	if err != nil {
 		return Answer{Partition: p.id}, err

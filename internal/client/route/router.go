@@ -53,7 +53,6 @@ type lifetime struct {
 // before the first command, unless there are sessions.
 func New(cfg Config, from *State) (*Router, error) {
 	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices}, hints: newHints()}
-	r.net.clock.partitions = len(cfg.Cluster.Partitions)
 	r.cluster.Store(cfg.Cluster)
 	for i := range cfg.Cluster.Partitions {
 		r.partitions = append(r.partitions, newPartition(&cfg, &cfg.Cluster.Partitions[i], r.net))

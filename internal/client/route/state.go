@@ -11,7 +11,7 @@ import (
 
 // State is what another router needs to go on with the sessions of one.
 type State struct {
-	Seen string // the vector, as ask.Vector.Token returns it
+	Seen string // what the client has seen, as ask.Proofs.Token returns it
 	// Running says that the router may have done more since. A router that goes on does not use a number that
 	// may have been used.
 	Running    bool
@@ -52,7 +52,7 @@ func (s *PartitionState) Validate() error {
 	return nil
 }
 
-// State returns the state of one partition. Vector must be called after it: it covers what the state is
+// State returns the state of one partition. Proofs must be called after it: it covers what the state is
 // about.
 func (r *Router) State(partition uint16) PartitionState {
 	p := r.partitions[partition]
@@ -77,9 +77,8 @@ func (r *Router) adopt(s *State) error {
 		return nil
 	}
 	seen, err := ask.ParseToken(s.Seen)
-	if err != nil || len(seen) > len(r.partitions) {
-		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w",
-			len(seen), len(r.partitions), cmp.Or[error](err, posix.EINVAL))
+	if n := len(seen.Merged()); err != nil || n > len(r.partitions) {
+		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w", n, len(r.partitions), cmp.Or[error](err, posix.EINVAL))
 	}
 	r.Observe(seen)
 	for i := range s.Partitions {

@@ -64,7 +64,7 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 			return Answer{Partition: p.id}, err
 		}
 		waiting, cancel := r.outcomeTime(ctx)
-		reply, doubt, err := p.multicast(waiting, s, seq, ask.Request{Dest: to.parties, Command: command})
+		reply, doubt, err := p.multicast(waiting, s, seq, to.parties, command)
 		cancel()
 		if err != nil {
 			return Answer{Partition: p.id}, err
@@ -95,18 +95,19 @@ func patience(ctx context.Context) time.Duration {
 
 // multicast sends an update under a number of s until it is answered. From here on only the deadline of the
 // operation counts, not its context (C6): what was sent once may be executed.
-func (p *partition) multicast(ctx context.Context, s *session, seq uint64, update ask.Request) (ask.Reply, bool, error) {
+func (p *partition) multicast(ctx context.Context, s *session, seq uint64, parties []uint16, command []byte) (ask.Reply, bool, error) {
 	defer s.finish(seq)
 	began := time.Now()
 	reply, doubt, err := p.exchange(ctx, ordering, func() ask.Request {
-		update.Kind, update.Session, update.Seq, update.Done = ask.Update, s.id, seq, s.finished()
-		update.Vector, update.Patience = p.net.clock.snapshot(), patience(ctx)
-		return update
+		q := p.request(ask.Update)
+		q.Session, q.Seq, q.Done, q.Patience = s.id, seq, s.finished(), patience(ctx)
+		q.Dest, q.Command = parties, command
+		return q
 	})
 	switch {
 	case err == nil:
-		p.counts.update(len(update.Dest)).Observe(time.Since(began))
-		if len(update.Dest) == 0 {
+		p.counts.update(len(parties)).Observe(time.Since(began))
+		if len(parties) == 0 {
 			p.measured.add(time.Since(began))
 		}
 	case errors.Is(err, context.Canceled):

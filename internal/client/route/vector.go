@@ -12,105 +12,169 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// vectorClock is what the client has seen: it only grows.
+// vectorClock holds the entries that the client has seen, with the proofs that replicas have given.
+//
+// A claim is an entry without a proof that replicas accept: the keys of the servers have changed, or another client has
+// made it up. Only the partition of a claim can tell whether the claim is true. So only that partition is shown the claim;
+// its answer carries a proof. Others are not shown the claim before that.
 type vectorClock struct {
-	partitions int // of the cluster
-
-	mu        sync.Mutex
-	seen      ask.Vector        // GUARDED_BY mu
-	falseFrom map[uint16]uint64 // GUARDED_BY mu; of partitions: counts from there on are false
+	mu     sync.Mutex
+	seen   ask.Vector          // GUARDED_BY mu; what proofs and claims say together
+	proofs ask.Proofs          // GUARDED_BY mu; not changed in place
+	claims map[uint16]ask.Seen // GUARDED_BY mu; by partition
 }
 
-// merge takes in the vector of an answer. Entries of partitions that the cluster does not have are dropped.
-func (v *vectorClock) merge(other ask.Vector) {
+// add takes in a proof. It drops the claims that the proof covers.
+func (v *vectorClock) add(p ask.Proof) {
+	if len(p.Vector) == 0 {
+		return
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	other = slices.Clone(other[:min(len(other), v.partitions)])
-	for p, from := range v.falseFrom {
-		if int(p) < len(other) && other[p].Count >= from {
-			other[p] = ask.Seen{}
+	v.proofs = v.proofs.Add(p)
+	v.seen = v.seen.Merge(p.Vector)
+	for i, claim := range v.claims {
+		if p.Vector.Of(i).Covers(claim) {
+			delete(v.claims, i)
 		}
 	}
-	v.seen = v.seen.Merge(other)
+	if len(v.proofs) > ask.MaxProofs {
+		v.disown()
+	}
 }
 
-// deny drops what was seen of a partition, because the partition has not got that far: it has count entries only. What
-// other partitions say of it is not believed from there on, until the partition itself has got there.
-func (v *vectorClock) deny(partition uint16, count uint64) {
+// doubt makes claims of all that was seen: a replica does not accept the proofs.
+func (v *vectorClock) doubt() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if seen := v.seen.Of(partition); seen.Count > count {
-		if v.falseFrom == nil {
-			v.falseFrom = map[uint16]uint64{}
+	v.disown()
+}
+
+// disown requires v.mu.
+func (v *vectorClock) disown() {
+	v.proofs, v.claims = nil, map[uint16]ask.Seen{}
+	for i, seen := range v.seen {
+		if !seen.IsZero() {
+			v.claims[uint16(i)] = seen
 		}
-		v.falseFrom[partition], v.seen[partition] = seen.Count, ask.Seen{Count: count}
 	}
 }
 
-// confirm notes what a partition says of itself.
-func (v *vectorClock) confirm(partition uint16, own ask.Seen) {
+// claim adds what another client says that it has seen.
+func (v *vectorClock) claim(seen ask.Vector) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if from, denied := v.falseFrom[partition]; denied && own.Count >= from {
-		delete(v.falseFrom, partition)
+	for i := range seen {
+		if p := uint16(i); !v.seen.Of(p).Covers(seen[i]) {
+			if v.claims == nil {
+				v.claims = map[uint16]ask.Seen{}
+			}
+			v.claims[p] = v.claims[p].Merge(seen[i])
+		}
+	}
+	v.seen = v.seen.Merge(seen)
+}
+
+// deny drops the claim about a partition, which says that the claim is false.
+func (v *vectorClock) deny(partition uint16) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.claims, partition)
+	v.seen = v.proofs.Merged()
+	for i, claim := range v.claims {
+		one := make(ask.Vector, i+1)
+		one[i] = claim
+		v.seen = v.seen.Merge(one)
 	}
 }
 
-// snapshot returns a copy.
-func (v *vectorClock) snapshot() ask.Vector {
+// show returns what a request to a partition shows of the entries that the client has seen.
+func (v *vectorClock) show(partition uint16) (ask.Proofs, ask.Seen) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Clone(v.seen)
+	return v.proofs, v.claims[partition]
 }
 
-// of returns what was seen of one partition.
+// of returns the entry for one partition.
 func (v *vectorClock) of(partition uint16) ask.Seen {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.seen.Of(partition)
 }
 
-// Vector returns what the client has seen: a client that adopts it with Observe reads nothing older.
-func (r *Router) Vector() ask.Vector { return r.net.clock.snapshot() }
+// all returns everything that was seen as proofs. Claims become a proof without a tag.
+func (v *vectorClock) all() ask.Proofs {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.claims) == 0 {
+		return v.proofs
+	}
+	return append(slices.Clone(v.proofs), ask.Proof{Vector: v.seen.Clone()})
+}
+
+// Proofs returns what the client has seen: a client that adopts it with Observe reads nothing older.
+func (r *Router) Proofs() ask.Proofs { return r.net.clock.all() }
 
 // Seen returns what the client has seen of one partition.
 func (r *Router) Seen(partition uint16) ask.Seen { return r.net.clock.of(partition) }
 
-// Observe adopts the vector of another client: what that client has seen is visible to every call that begins
-// after Observe.
-func (r *Router) Observe(v ask.Vector) { r.net.clock.merge(v) }
+// Observe adopts the proofs of another client: what that client has seen is visible to every call that begins after
+// Observe. Proofs about partitions that the cluster does not have are dropped.
+func (r *Router) Observe(all ask.Proofs) {
+	for _, p := range all {
+		if len(p.Vector) <= len(r.partitions) {
+			r.net.clock.add(p)
+		}
+	}
+}
 
-// Wait adopts the vector of another client once replicas have seen it: a vector that no replica ever reaches
-// must not delay all later queries. EINVAL if it has more partitions than the cluster.
-func (r *Router) Wait(ctx context.Context, v ask.Vector) error {
+// Wait adopts the proofs of another client once each partition has confirmed its entry. EINVAL if there are more partitions
+// than the cluster has, or if a partition does not have the entries: another cluster has given the proofs, nobody has, or
+// the partition has lost entries.
+func (r *Router) Wait(ctx context.Context, all ask.Proofs) error {
+	v := all.Merged()
 	if len(v) > len(r.partitions) {
 		return posix.EINVAL
 	}
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
+	r.net.clock.claim(v)
 	g, waiting := errgroup.WithContext(ctx)
 	for i, seen := range v {
-		if seen.IsZero() {
-			continue
+		if !seen.IsZero() {
+			g.Go(func() error { return r.partitions[i].await(waiting, seen) })
 		}
-		g.Go(func() error { return r.partitions[i].await(waiting, v) })
 	}
 	if err := g.Wait(); err != nil {
 		return r.Outcome(err)
 	}
-	r.Observe(v)
+	r.Observe(all)
 	return nil
 }
 
-// await returns once a replica of p has seen v.
-func (p *partition) await(ctx context.Context, v ask.Vector) error {
+// await returns once a replica of p has executed all that a claim says.
+func (p *partition) await(ctx context.Context, claim ask.Seen) error {
 	statFS := meta.Command{Op: meta.OpStatFS, Ino: posix.MakeIno(p.id, posix.Root.Counter())}
 	command := statFS.Append(nil)
 	reply, _, err := p.exchange(ctx, reading, func() ask.Request {
-		return ask.Request{Kind: ask.Query, Vector: p.net.clock.snapshot().Merge(v), Command: command}
+		q := p.request(ask.Query)
+		q.Command = command
+		return q
 	})
-	if err == nil && reply.Status != ask.Answered {
-		err = p.refused(&reply)
+	switch own := reply.Vector.Of(p.id); {
+	case err != nil:
+		return err
+	case reply.Status != ask.Answered:
+		return p.refused(&reply)
+	case claim.IsAhead(own) || claim.IsPast(own):
+		return posix.EINVAL
 	}
-	return err
+	return nil
+}
+
+// request returns a request to p that shows what the client has seen.
+func (p *partition) request(kind ask.Kind) ask.Request {
+	q := ask.Request{Kind: kind}
+	q.Proofs, q.Claim = p.net.clock.show(p.id)
+	return q
 }

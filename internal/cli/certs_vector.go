@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/identity"
+)
+
+func newCertsRotateVectorKey() *cobra.Command {
+	var dir, output string
+	cmd := &cobra.Command{
+		Use:   "rotate-vector-key",
+		Short: "Replace the key by which servers prove what a client has seen",
+		Long: `rotate-vector-key makes a new vector key, and writes it to the key files of all servers in DIR. Copy these files to their hosts: servers take
+them up within seconds. By a vector key a server proves to the others what a client has seen, so that no client can claim more. The last key stays
+valid, so that the files can be copied one after the other and mounts notice nothing. Rotate the key if somebody may have read a server's key file,
+beside making a new certificate for that server.`,
+		Example: `  globalfs certs rotate-vector-key
+  globalfs certs rotate-vector-key --dir /root/globalfs-certs -o json`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			servers, err := identity.RotateVectorKeys(dir)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("the CA's key is not in %s: give its directory with --dir: %w", dir, err)
+			} else if err != nil {
+				return err
+			}
+			return printRotation(cmd, output, dir, servers)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "certs", "the directory of the files")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// printRotation names the files that are to be copied.
+func printRotation(cmd *cobra.Command, output, dir string, servers []string) error {
+	files := []string{}
+	for _, name := range servers {
+		files = append(files, identity.FilesIn(dir, identity.Server, name).Key)
+	}
+	if output == "json" {
+		return command.PrintJSON(cmd.OutOrStdout(), struct {
+			Files []string `json:"files"`
+		}{files})
+	}
+	for _, file := range files {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: new vector key; copy the file to its host\n", file); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"sync"
+
+	"github.com/globalfs/globalfs/internal/ask"
+)
+
+// sealer proves vectors by the vector keys that the servers of a cluster share. The identity of the cluster is part of the
+// keys: what a cluster has proven that was here before is void.
+type sealer struct {
+	keys    func() [][]byte // the present ones; nil: there are none
+	cluster []byte
+
+	mu   sync.Mutex
+	from [][]byte // GUARDED_BY mu; the keys that own was derived from
+	own  ask.Keys // GUARDED_BY mu
+}
+
+func (s *sealer) current() ask.Keys {
+	if s.keys == nil {
+		return nil
+	}
+	now := s.keys()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(now) != len(s.from) || len(now) > 0 && &now[0] != &s.from[0] {
+		s.from, s.own = now, nil
+		for _, key := range now {
+			mac := hmac.New(sha256.New, key)
+			mac.Write(s.cluster)
+			s.own = append(s.own, mac.Sum(nil))
+		}
+	}
+	return s.own
+}
+
+// Seal is ask.Sealer's.
+func (s *sealer) Seal(vector []byte) []byte { return s.current().Seal(vector) }
+
+// Gave is ask.Sealer's.
+func (s *sealer) Gave(vector, tag []byte) bool { return s.current().Gave(vector, tag) }
