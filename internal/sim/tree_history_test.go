@@ -182,6 +182,8 @@ func (k *observedKeys) answers(name updateName, value []byte) {
 func (n *treeNode) takesEffect(name updateName, count uint64, result meta.Result) {
 	u := n.run.history.bySeq[name]
 	switch {
+	case name.session >= hostileSession:
+		n.deny(name, result.Code)
 	case u == nil && result.Code == posix.ETIMEDOUT: // abandoned for another one's sake
 	case u == nil:
 		n.run.fail("replica %d answers an update that nobody sent: %+v", n.self, name)

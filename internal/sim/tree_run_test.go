@@ -46,6 +46,8 @@ type treeSetup struct {
 	losses int           // how many disks are lost for ever
 	alive  bool          // of these, most are not lost: their replicas live, and are replaced
 	blocks bool          // files have blocks
+	// hostile says that an intruder sends what it can think of.
+	hostile bool
 }
 
 // How long faults rage, and then how long clients may take to finish.
@@ -82,6 +84,9 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 		r.clients = append(r.clients, newTreeClient(r, i))
 	}
 	r.loseDisks(cfg.Spares)
+	if r.hostile {
+		r.intrude()
+	}
 	net.Run(cmp.Or(r.rage, treeFaults))
 	net.Heal()
 	for net.Now() < treeFinish && net.Err() == nil && len(r.errs) == 0 && !r.finished() {

@@ -51,7 +51,7 @@ func (w *waits) take(n *treeNode, in *turn.Input) {
 	w.at[in.Now.Wall] = now
 	for _, call := range in.Requests {
 		q, err := ask.DecodeRequest(call.Data)
-		if err != nil || q.Kind != ask.Update {
+		if err != nil || q.Kind != ask.Update || isHostile(call.From) {
 			continue
 		}
 		name := updateName{n.partition, q.Session, q.Seq}
@@ -90,8 +90,8 @@ func (r *tree) wasWaitedFor(d *multicast.Delivery) {
 	default:
 		return
 	}
-	if payload.Uint64() != 0 {
-		ask.ReadClient(payload)
+	if payload.Uint64() != 0 && isHostile(ask.ReadClient(payload)) {
+		return
 	}
 	q, err := ask.DecodeRequest(payload.Rest())
 	if err != nil || q.Kind != ask.Update {
