@@ -29,7 +29,7 @@ func TestEncodingsStayAsTheyWere(t *testing.T) {
 	renewal := Request{Kind: RenewSession, Session: 9, Held: []posix.Ino{1, posix.MakeIno(3, 9)}, Horizon: 1 << 40}
 	reply := Reply{Status: UnknownSession, Vector: sample(), Result: []byte("r")}
 	status := Status{
-		Partition: 2, Self: 300, Leads: true, Applied: 1 << 20, Undecided: 4, Age: 1500 * time.Millisecond,
+		Partition: 2, Self: 300, Leads: true, Applied: 1 << 20, Undecided: 4, Histories: 3, Malformed: 2, Age: 1500 * time.Millisecond,
 	}
 	client := Client{Name: "east", Authority: &posix.Authority{
 		UIDs: []posix.IDs{{First: 1000, Last: 1999}}, GIDs: []posix.IDs{{First: 5, Last: 5}},
@@ -48,7 +48,7 @@ func TestEncodingsStayAsTheyWere(t *testing.T) {
 		"02" + "ffffffffffff3f" + "0503" + "01" + vector + "00" + "0000" + "00" + "dc0b" + "050002" + "0163": update.Append(nil),
 		"040900000000000201898080808080c0018080808080200000":                                                 renewal.Append(nil),
 		"01" + vector + "00" + "0172":                                                                        reply.Append(nil),
-		"02ac0201008080400480bcc1960b":                                                                       status.Append(nil),
+		"02ac02010080804004030280bcc1960b":                                                                   status.Append(nil),
 		"046561737401e807e707010500":                                                                         AppendClient(nil, &client),
 		vector:                                                                                               sample().Append(nil),
 		"1a" + "02" + "0400000002" + "808080808020" + "07" + "8080808020" + "0400010102" + "010102": AppendProgress(nil, progress),

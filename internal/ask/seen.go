@@ -21,7 +21,7 @@ const MaxPlaces = 64
 // A partition that has lost entries begins a new history. Counts and places of different histories have nothing in common:
 // the part of the newest history replaces the others.
 type Seen struct {
-	History uint64
+	History uint64 // its number in the upper half, see NextHistory
 	Count   uint64 // all entries up to this place
 	// Open are places of votes for commands whose commit was seen at another partition, ascending.
 	Open []uint64
@@ -95,6 +95,13 @@ func (s Seen) Observe(place uint64) Seen {
 
 // IsZero reports whether nothing was seen.
 func (s Seen) IsZero() bool { return s.Count == 0 && s.LastOpen() == 0 }
+
+// Histories returns how often the partition has begun a new history.
+func (s Seen) Histories() uint64 { return s.History >> 32 }
+
+// NextHistory returns the history that follows s; entry is a hash of the entry that begins the history, so that copies of a
+// partition begin different ones.
+func (s Seen) NextHistory(entry uint32) uint64 { return (s.Histories()+1)<<32 | uint64(entry) }
 
 // IsAhead reports whether s has seen entries, or a history, that a partition at own does not have.
 func (s Seen) IsAhead(own Seen) bool {

@@ -16,6 +16,8 @@ type Status struct {
 	Seated    bool          // it is a member of its group in both orders; a replacement becomes one
 	Applied   uint64        // number of commands of its partition that it has executed
 	Undecided int           // number of commands of several partitions that wait for votes
+	Histories uint64        // how often the partition has begun a new history, because it had lost entries
+	Malformed uint64        // frames of other replicas that were malformed, since the replica began
 	Age       time.Duration // upper bound of the age of its answers: since a quorum last ordered something
 }
 
@@ -27,6 +29,8 @@ func (s *Status) Append(b []byte) []byte {
 	b = varint.AppendUint(b, varint.Bit(s.Seated))
 	b = varint.AppendUint(b, s.Applied)
 	b = varint.AppendUint(b, uint64(s.Undecided))
+	b = varint.AppendUint(b, s.Histories)
+	b = varint.AppendUint(b, s.Malformed)
 	return varint.AppendInt(b, int64(s.Age))
 }
 
@@ -35,7 +39,8 @@ func DecodeStatus(b []byte) (Status, error) {
 	r := varint.NewReader(b)
 	s := Status{
 		Partition: r.Uint16(), Self: multicast.ProcessID(r.Uint32()), Leads: r.Uint(1) != 0, Seated: r.Uint(1) != 0,
-		Applied: r.Uint64(), Undecided: int(r.Uint(1 << 32)), Age: time.Duration(r.Int()),
+		Applied: r.Uint64(), Undecided: int(r.Uint(1 << 32)), Histories: r.Uint64(), Malformed: r.Uint64(),
+		Age: time.Duration(r.Int()),
 	}
 	if err := r.Done(); err != nil {
 		return Status{}, fmt.Errorf("status: %w", err)

@@ -104,7 +104,7 @@ func (c *Commands) Doubt(seen ask.Seen, entry multicast.MessageID) {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write(appendID(varint.AppendInt(nil, int64(c.time)), entry))
-	own.History = (seen.History>>32+1)<<32 | uint64(h.Sum32())
+	own.History = seen.NextHistory(h.Sum32())
 	c.touch()
 }
 

@@ -81,6 +81,7 @@ type ReplicaStatus struct {
 	Seated    bool   `json:"seated"`         // false: it does not take part yet
 	Applied   uint64 `json:"applied"`        // commands of its partition
 	Undecided int    `json:"undecided"`      // commands of several partitions that wait for others
+	Histories uint64 `json:"histories"`      // how often the partition has lost entries that a client had seen
 	AgeMS     int64  `json:"age_ms"`         // what it reads is not older
 	Data      *Data  `json:"data,omitempty"` // of its partition, if it leads that
 }

@@ -27,7 +27,8 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	}
 	for _, r := range s.server.Replicas(ctx) {
 		status.Replicas = append(status.Replicas, ReplicaStatus{
-			Partition: r.Partition, Process: uint32(r.Self), Leads: r.Leads, Seated: r.Seated, Applied: r.Applied, Undecided: r.Undecided, AgeMS: r.Age.Milliseconds(),
+			Partition: r.Partition, Process: uint32(r.Self), Leads: r.Leads, Seated: r.Seated, Applied: r.Applied, Undecided: r.Undecided,
+			Histories: r.Histories, AgeMS: r.Age.Milliseconds(),
 		})
 	}
 	s.tellData(ctx, status.Replicas)

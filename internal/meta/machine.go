@@ -29,7 +29,8 @@ type Machine struct {
 	saved state // as stored
 
 	undecided register
-	posts     map[uint16]int // in the outbox, by destination
+	posts     map[uint16]int    // in the outbox, by destination
+	reserved  map[uint64]uint64 // bits of reserved numbers, see perReservation
 
 	now     posix.Time      // of the command that is being executed
 	dropped []posix.BlockID // by it, of other homes, which are to be told
@@ -56,7 +57,7 @@ type state struct {
 // another partition's, or those of another version. After a Restore into keys, a new
 // Machine must be made.
 func New(keys Keys, cfg Config) (*Machine, error) {
-	m := &Machine{cfg: cfg, keys: keys, undecided: newRegister(), posts: map[uint16]int{}}
+	m := &Machine{cfg: cfg, keys: keys, undecided: newRegister(), posts: map[uint16]int{}, reserved: map[uint64]uint64{}}
 	b := keys.Get(stateKey)
 	if b == nil {
 		return m, m.birth()
@@ -70,6 +71,9 @@ func New(keys Keys, cfg Config) (*Machine, error) {
 	}
 	m.state, m.saved = s, s
 	m.countPosts()
+	if err := m.loadReservations(); err != nil {
+		return nil, err
+	}
 	return m, m.loadUndecided()
 }
 

@@ -1,15 +1,16 @@
 package meta
 
 import (
+	"cmp"
+	"fmt"
 	"math/bits"
 
-	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
 // Numbers that this partition has given to the pools of others (pool.go), and that no inode has yet. They are
-// stored as bits, of 64 numbers each; no key when none is left.
+// stored as bits, of 64 numbers each; no key when none is left. The machine holds a copy: each query and update asks for it.
 
 // perReservation is the numbers of one key.
 const perReservation = 64
@@ -18,15 +19,19 @@ func reservationKey(counter uint64) []byte {
 	return numberKey(prefixReserved, counter/perReservation)
 }
 
-// reservations gives the bits of the numbers beside that of counter.
-func (m *Machine) reservations(counter uint64) uint64 {
-	b := m.keys.Get(reservationKey(counter))
-	if b == nil {
-		return 0
+// reservations returns the bits of the numbers beside that of counter.
+func (m *Machine) reservations(counter uint64) uint64 { return m.reserved[counter/perReservation] }
+
+// loadReservations reads all reservations. The error names a key that is malformed.
+func (m *Machine) loadReservations() error {
+	for key, value := range m.keys.Scan([]byte{prefixReserved}, []byte{prefixReserved + 1}) {
+		left, err := decodeReservations(value)
+		if err != nil || len(key) != 9 {
+			return fmt.Errorf("stored reservations, key %x: %w", key, cmp.Or(err, varint.ErrMalformed))
+		}
+		m.reserved[uint64(inoOf(key))] = left
 	}
-	left, err := decodeReservations(b)
-	invariant.Check(err == nil, "stored reservations of %d: %v", counter, err)
-	return left
+	return nil
 }
 
 func decodeReservations(b []byte) (uint64, error) {
@@ -37,9 +42,11 @@ func decodeReservations(b []byte) (uint64, error) {
 
 func (m *Machine) setReservations(counter, left uint64) {
 	if left == 0 {
+		delete(m.reserved, counter/perReservation)
 		m.keys.Delete(reservationKey(counter))
 		return
 	}
+	m.reserved[counter/perReservation] = left
 	m.keys.Set(reservationKey(counter), varint.AppendUint(nil, left))
 }
 

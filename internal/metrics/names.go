@@ -48,6 +48,8 @@ const (
 	ReplicaSeated
 	ReplicaApplied
 	ReplicaUndecided
+	ReplicaHistories
+	ReplicaMalformed
 	ReplicaAge
 	ReplicaRequests // and kind
 	ReplicaAppends
@@ -128,6 +130,8 @@ var definitions = [namesEnd]definition{
 	ReplicaSeated:    {"globalfs_replica_seated", "0 while the replica is not yet a member of its partition's group.", gauge, perReplica},
 	ReplicaApplied:   {"globalfs_replica_applied_total", "Commands of the partition that the replica has executed since the partition was made.", counter, perReplica},
 	ReplicaUndecided: {"globalfs_replica_undecided_commands", "Commands of several partitions that wait for the votes of others.", gauge, perReplica},
+	ReplicaHistories: {"globalfs_replica_histories_total", "How often the partition has lost entries that a client had seen, and began a new history.", counter, perReplica},
+	ReplicaMalformed: {"globalfs_replica_malformed_frames_total", "Frames of other replicas that were malformed: of another version, or a bug.", counter, perReplica},
 	ReplicaAge:       {"globalfs_replica_age_seconds", "Since the replica last knew that a quorum ordered something: what it reads is not older.", gauge, perReplica},
 	ReplicaRequests: {"globalfs_replica_request_seconds", "From a request to the replica's answer: of kind update this is the time to order, log and execute it.", durations,
 		[]string{"region", "server", "partition", "kind"}},

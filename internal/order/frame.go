@@ -52,7 +52,7 @@ func (o *Orders) Send(to multicast.ProcessID, message []byte) {
 }
 
 // Begin starts a step: it gives both cores the time and their sections of the frames, and hands messages of other
-// replicas to receive. Malformed frames are dropped.
+// replicas to receive. A malformed frame counts up to its first malformed section.
 func (o *Orders) Begin(in *multicast.Input, receive func(from multicast.ProcessID, message []byte)) {
 	o.ownIn.Reset()
 	o.betweenIn.Reset()

@@ -38,7 +38,7 @@ type Orders struct {
 	ownIn, betweenIn   multicast.Input
 	ownOut, betweenOut multicast.Output
 	frames             frames
-	malformed          uint64 // frames dropped
+	malformed          uint64 // frames
 	left               bool   // this process is no member any more in one order at least
 }
 
@@ -66,6 +66,9 @@ func (o *Orders) Left() bool { return o.left }
 func (o *Orders) HasMember(p multicast.ProcessID) bool {
 	return slices.Contains(o.own.Members(o.group), p) && slices.Contains(o.between.Members(o.group), p)
 }
+
+// Malformed returns the number of malformed frames since New.
+func (o *Orders) Malformed() uint64 { return o.malformed }
 
 // Propose proposes an entry in the partition's own order. Its time is the time of the step.
 func (o *Orders) Propose(e Entry) multicast.MessageID {

@@ -82,6 +82,8 @@ func (s *Server) Metrics(report metrics.Report) {
 		report.Value(metrics.ReplicaSeated, oneIf(status.Seated), labels...)
 		report.Value(metrics.ReplicaApplied, float64(status.Applied), labels...)
 		report.Value(metrics.ReplicaUndecided, float64(status.Undecided), labels...)
+		report.Value(metrics.ReplicaHistories, float64(status.Histories), labels...)
+		report.Value(metrics.ReplicaMalformed, float64(status.Malformed), labels...)
 		report.Value(metrics.ReplicaAge, status.Age.Seconds(), labels...)
 	}
 	for _, r := range s.residences() {
