@@ -26,6 +26,10 @@ const (
 // MaxHeld is the largest length of Request.Held: the open files of one client in one partition.
 const MaxHeld = 1 << 16
 
+// DoubtAfter is the time for which a request waits for entries that its client has seen and the asked replica has not. Then
+// the order tells whether they exist.
+const DoubtAfter = 100 * time.Millisecond
+
 // MaxOutstanding is the largest Seq-Done of a session: the updates that are not answered yet, or answered
 // out of order.
 const MaxOutstanding = 1024

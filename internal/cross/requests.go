@@ -17,10 +17,6 @@ import (
 // to try again.
 const reachPatience = 8 * time.Second
 
-// doubtAfter is the time for which an update waits for a place that its client has seen and this replica has not. Then it
-// is proposed: the order tells whether the place is true.
-const doubtAfter = 100 * time.Millisecond
-
 // A command that was aborted is proposed again after a pause, which doubles.
 const (
 	firstPause = 10 * time.Millisecond
@@ -113,6 +109,19 @@ func (r *requests) drop(q *request) {
 
 func byNumber(a, b *request) int { return cmp.Compare(a.number, b.number) }
 
+// olderFirst orders updates by their age. Those that were never proposed have none, and come last.
+func olderFirst(a, b *request) int {
+	switch isNew, other := a.age == (Age{}), b.age == (Age{}); {
+	case isNew && other:
+		return byNumber(a, b)
+	case isNew:
+		return 1
+	case other:
+		return -1
+	}
+	return a.age.compare(b.age)
+}
+
 // Submit takes an update of several partitions. The caller has validated it, and found no answer to it.
 func (c *Commands) Submit(call turn.Call, q ask.Request, command meta.Command) {
 	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
@@ -164,39 +173,72 @@ func (c *Commands) TakeCalls() (tokens []uint64) {
 // admitRequests proposes the updates whose parties are in reach and whose objects are free for their readers. It ends
 // those whose time is over.
 func (c *Commands) admitRequests() {
-	for _, r := range slices.Clone(c.requests.waiting) {
-		u := session.Update{Session: r.query.Session, Seq: r.query.Seq, Done: r.query.Done}
-		if v := c.sessions.Admit(u, r.call.From); !v.Execute && c.sessions.Has(u.Session, nil) {
-			c.requests.drop(r)
-			c.reply(r.tokens, v.Outcome, v.Answer)
-			continue
-		}
-		own := r.query.Reader(c.cfg.Partition)
-		switch {
-		case r.isOver(c.now.Mono):
-			c.proposeAbandon(r)
-		case c.now.Mono < r.notUntil:
-			c.wakeBy(r.notUntil)
-		case own.LastOpen() > c.Count() && c.now.Mono-r.since < doubtAfter:
-			c.wakeBy(r.since + doubtAfter)
-		case c.Awaits(own, &r.command) || len(c.machine.Conflicts(0, &r.command, r.query.Dest).Holders) > 0:
-			c.wakeBy(c.now.Mono + repeatAfter)
-		case c.inReachOrAsk(r.query.Dest):
-			c.propose(r)
-		case r.silent == 0:
-			r.silent = max(c.now.Mono, 1)
-		case c.now.Mono-r.silent > reachPatience:
-			c.requests.drop(r)
-			c.reply(r.tokens, ask.Overloaded, nil)
-		}
+	flying := c.inFlight()
+	if len(flying)+len(c.requests.waiting) == 0 {
+		return
 	}
-	for _, r := range c.inFlight() {
+	ahead := objects{}
+	for _, r := range flying {
+		ahead.add(&r.command)
 		if r.isOver(c.now.Mono) {
 			c.proposeAbandon(r)
 		} else if r.deadline != 0 {
 			c.wakeBy(r.deadline)
 		}
 	}
+	for _, r := range slices.SortedStableFunc(slices.Values(c.requests.waiting), olderFirst) {
+		u := session.Update{Session: r.query.Session, Seq: r.query.Seq, Done: r.query.Done}
+		if v := c.sessions.Admit(u, r.call.From); !v.Execute && c.sessions.Has(u.Session, nil) {
+			c.requests.drop(r)
+			c.reply(r.tokens, v.Outcome, v.Answer)
+			continue
+		}
+		c.admitRequest(r, ahead.has(&r.command))
+		ahead.add(&r.command)
+	}
+}
+
+// admitRequest proposes an update, or notes the time at which it is to be looked at again. behind says that an older
+// update for the same objects is at this replica.
+func (c *Commands) admitRequest(r *request, behind bool) {
+	own := r.query.Reader(c.cfg.Partition)
+	switch {
+	case r.isOver(c.now.Mono):
+		c.proposeAbandon(r)
+	case c.now.Mono < r.notUntil:
+		c.wakeBy(r.notUntil)
+	case own.LastOpen() > c.Count() && c.now.Mono-r.since < ask.DoubtAfter:
+		c.wakeBy(r.since + ask.DoubtAfter)
+	case !c.inReachOrAsk(r.query.Dest):
+		c.awaitReach(r)
+	case behind || c.Awaits(own, &r.command) || c.yields(r):
+		r.silent = 0
+		c.wakeBy(c.now.Mono + repeatAfter)
+	default:
+		c.propose(r)
+	}
+}
+
+// awaitReach lets an update wait for parties that are out of reach, for a while.
+func (c *Commands) awaitReach(r *request) {
+	switch {
+	case r.silent == 0:
+		r.silent = max(c.now.Mono, 1)
+	case c.now.Mono-r.silent > reachPatience:
+		c.requests.drop(r)
+		c.reply(r.tokens, ask.Overloaded, nil)
+	}
+}
+
+// yields reports whether an update is not proposed now because a command holds its objects here. An update that is older
+// than the holders does not yield: it waits for them in the order, and is the next. Otherwise new updates could always
+// come first. An update without an age gets one when it has yielded for a while.
+func (c *Commands) yields(r *request) bool {
+	holders := c.machine.Conflicts(0, &r.command, r.query.Dest).Holders
+	if len(holders) == 0 || r.age == (Age{}) && c.now.Mono-r.since >= repeatAfter {
+		return false
+	}
+	return r.age == (Age{}) || c.isYounger(&command{age: r.age}, holders)
 }
 
 // isOver reports whether the time of the calls is over.

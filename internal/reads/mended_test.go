@@ -40,5 +40,5 @@ func TestADoubtIsNotForgottenBehindABarrier(t *testing.T) {
 	require.False(t, w.raise())
 	w.pass(1)
 	require.NotZero(t, w.Wake())
-	require.LessOrEqual(t, w.Wake(), w.now+doubtAfter)
+	require.LessOrEqual(t, w.Wake(), w.now+ask.DoubtAfter)
 }

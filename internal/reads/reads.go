@@ -28,9 +28,6 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// doubtAfter is the time after which a count that was not reached is checked by a barrier.
-const doubtAfter = 100 * time.Millisecond
-
 // State is the state that queries wait for.
 type State interface {
 	// Own returns the entry of the state's partition: the entries of its order that were executed.
@@ -112,7 +109,7 @@ func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multica
 	}
 	var proven ask.Seen
 	for _, x := range q.waiting {
-		if x.fresh || q.isAhead(x) && now >= x.since+doubtAfter {
+		if x.fresh || q.isAhead(x) && now >= x.since+ask.DoubtAfter {
 			q.behind = append(q.behind, x)
 			if own := x.Request.Vector.Of(q.self); own.IsAhead(proven) {
 				proven = ask.Seen{History: own.History, Count: own.Count, Known: own.Count}
@@ -156,7 +153,7 @@ func (q *Queries) wakeFor(x *Query) {
 	switch {
 	case x.fresh:
 	case q.isAhead(x):
-		at += doubtAfter
+		at += ask.DoubtAfter
 	default:
 		return
 	}

@@ -191,8 +191,8 @@ func TestAFalseCount(t *testing.T) {
 	w.now += 10 * time.Millisecond
 	require.False(t, w.add(2, ask.Seen{Count: 99}, false))
 	require.False(t, w.raise())
-	require.Equal(t, time.Second+doubtAfter, w.Wake())
-	w.now = time.Second + doubtAfter - 1
+	require.Equal(t, time.Second+ask.DoubtAfter, w.Wake())
+	w.now = time.Second + ask.DoubtAfter - 1
 	require.False(t, w.raise())
 	w.now++
 	require.True(t, w.raise(), "the first has waited for long")
@@ -200,7 +200,7 @@ func TestAFalseCount(t *testing.T) {
 	require.Empty(t, w.pass(1), "its count was true")
 	require.Equal(t, []uint64{1}, w.ready())
 	require.False(t, w.raise())
-	require.Equal(t, time.Second+10*time.Millisecond+doubtAfter, w.Wake())
+	require.Equal(t, time.Second+10*time.Millisecond+ask.DoubtAfter, w.Wake())
 	w.now = w.Wake()
 	require.True(t, w.raise())
 	w.state.count = 98

@@ -13,10 +13,6 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// doubtAfter is the time for which an update waits for a place that its client has seen and this replica has not. Then it
-// is proposed: the order tells whether the place is true.
-const doubtAfter = 100 * time.Millisecond
-
 // update is a request that is to be ordered: an update, or a change of a session.
 type update struct {
 	call    turn.Call // the first call
@@ -102,7 +98,7 @@ func (r *Replica) update(u update, out *turn.Output) {
 // a command that is undecided here and touches its objects, or the update would meet a hold.
 func (r *Replica) isBlocked(u *update) bool {
 	seen := u.query.Reader(r.cfg.Partition)
-	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < doubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command)
+	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < ask.DoubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command)
 }
 
 // block keeps an update until no command is in its way, or its time is over.
@@ -147,7 +143,7 @@ func (r *Replica) endBlocked(out *turn.Output) {
 	})
 	for _, u := range r.updates.blocked {
 		if seen := u.query.Reader(r.cfg.Partition); seen.LastOpen() > r.cross.Count() {
-			if doubt := u.since + doubtAfter; r.now.Mono < doubt {
+			if doubt := u.since + ask.DoubtAfter; r.now.Mono < doubt {
 				r.updates.wakeAt = order.Earliest(r.updates.wakeAt, doubt)
 			} else {
 				r.updates.resume = true

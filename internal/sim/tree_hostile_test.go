@@ -174,7 +174,7 @@ func (x *intruder) update(p uint16, q *ask.Request) {
 	c := meta.Command{Cred: posix.Cred{UID: uid, GID: uid}, Ino: here, Name: string(rune('a' + x.pick(6)))}
 	switch x.pick(6) {
 	case 0:
-		c.Op, c.Mode = meta.OpMknod, posix.TypeRegular|0o644
+		c.Op, c.Mode, c.Flags = meta.OpMknod, posix.TypeRegular|0o644, meta.Exclusive
 	case 1:
 		c.Op, c.NewParent, c.NewName, c.Child = meta.OpRename, there, c.Name, x.inode(p)
 		c.Target = uint16(x.pick(4))
