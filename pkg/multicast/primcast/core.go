@@ -8,15 +8,38 @@ import (
 )
 
 // Core is one process of PrimCast. It has one owner.
+//
+// A Core consists of layers. Each is a struct with its own state, embedded in the next one: system, variables,
+// delivery, and Core itself with the changes of the primary and of the members. A method belongs to the lowest
+// layer with all that it needs, so that no layer calls a higher one.
 type Core struct {
+	delivery
+	change // to the present epoch
+	oracle oracle
+
+	packets []packet // scratch
+}
+
+// system is the lowest layer: the configuration, the time, and what is known of all processes and groups.
+type system struct {
+	config  Config // with the defaults filled in
+	now     time.Duration
+	wall    int64
+	checked checked
+	stats   Stats
+
 	self     *peer
 	own      *group // of self
 	peers    map[multicast.ProcessID]*peer
 	groups   map[multicast.GroupID]*group
 	order    []*peer // all processes, as configured and then as heard of: the order in which frames leave
 	groupIDs []multicast.GroupID
+}
 
-	// The variables of lines 2-8.
+// variables is the layer of lines 2-8, of the log that makes them durable, and of the way of a message into T.
+type variables struct {
+	system
+
 	messages map[multicast.MessageID]*message // M, but for what the ledgers hold
 	done     numbers                          // D
 	t        sequence                         // T
@@ -24,10 +47,17 @@ type Core struct {
 	current  Epoch // E_cur
 	promised Epoch // E_prom, never before current
 	state    State
+	log      journal
 
 	accepted   []*message // proposals of the primary after T, whose content is not here yet
 	fresh      []*message // started since the last step: perhaps proposable
 	unproposed int        // messages that are started and not proposed here
+	missing    []missing  // in the order of due
+}
+
+// delivery is the layer of the order: pending messages, deliveries, coverage, and the own multicasts.
+type delivery struct {
+	variables
 
 	classes   []*class // in the order in which they were heard of
 	named     map[multicast.Class]*class
@@ -40,21 +70,8 @@ type Core struct {
 	askAt     time.Duration       // when other groups are asked why the lowest must wait; 0: it does not
 	delivered multicast.Progress  // the last deliveries
 	unnoted   []*message          // delivered, but their final-ts is not in the log yet
-
-	change // to the present epoch
-	oracle
-
-	behind  multicast.Progress // see multicast.Output
-	outbox  outbox
-	missing []missing // in the order of due
-
-	config  Config // with the defaults filled in
-	log     journal
-	now     time.Duration
-	wall    int64
-	packets []packet // scratch
-	checked checked
-	stats   Stats
+	behind    multicast.Progress  // see multicast.Output
+	outbox    outbox
 }
 
 // maxScratch is how large a frame's buffer may be to be used again.
@@ -98,18 +115,13 @@ func New(cfg Config) (*Core, error) {
 		return nil, err
 	}
 	cfg.fill()
-	c := &Core{
-		peers:     map[multicast.ProcessID]*peer{},
-		groups:    map[multicast.GroupID]*group{},
-		messages:  map[multicast.MessageID]*message{},
-		done:      numbers{},
-		outbox:    outbox{sent: map[multicast.MessageID]*sent{}},
-		named:     map[multicast.Class]*class{},
-		delivered: slices.Clone(cfg.Delivered),
-		config:    cfg,
-		oracle:    oracle{watchSince: -1, random: cfg.Seed ^ uint64(cfg.Self)<<32},
-		log:       journal{checkpointMin: cfg.CheckpointMin, stride: clockStride},
-	}
+	c := &Core{oracle: newOracle(cfg.SuspectAfter, cfg.Seed^uint64(cfg.Self)<<32)}
+	c.config = cfg
+	c.peers, c.groups = map[multicast.ProcessID]*peer{}, map[multicast.GroupID]*group{}
+	c.messages, c.done = map[multicast.MessageID]*message{}, numbers{}
+	c.log = journal{checkpointMin: cfg.CheckpointMin, stride: clockStride}
+	c.named, c.delivered = map[multicast.Class]*class{}, slices.Clone(cfg.Delivered)
+	c.outbox.sent = map[multicast.MessageID]*sent{}
 	if !cfg.Classes {
 		c.plain = c.class("")
 	}
@@ -131,11 +143,10 @@ func New(cfg Config) (*Core, error) {
 	c.seated = c.self.member >= 0
 	c.current = c.own.epoch
 	c.promised, c.highest = c.current, c.current
-	c.draw()
 	return c, nil
 }
 
-func (c *Core) addGroup(config *multicast.Group) {
+func (c *system) addGroup(config *multicast.Group) {
 	g := &group{id: config.ID, quorum: config.Quorum()}
 	for i, id := range config.Members {
 		q := c.peer(id)
@@ -171,7 +182,11 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.pursueReplacements(out)
 	c.watch(out)
 	c.propose(out)
+	waiting := c.waiting
 	c.deliver(out)
+	if c.waiting < waiting {
+		c.oracle.delivered()
+	}
 	c.sendMore(out)
 	c.resendRest(out)
 	c.askOthers(out)
@@ -186,7 +201,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 }
 
 // wake asks for a step no later than at a time.
-func (c *Core) wake(out *multicast.Output, at time.Duration) {
+func wake(out *multicast.Output, at time.Duration) {
 	if out.Wake == 0 || at < out.Wake {
 		out.Wake = max(at, 1)
 	}

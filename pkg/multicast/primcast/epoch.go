@@ -14,12 +14,10 @@ type change struct {
 	incoming     incoming
 	replacements []multicast.Replacement // that are asked for
 	replaceAt    time.Duration
-	handedOver   int           // times that another was to lead, as this process is to be replaced
-	highest      Epoch         // that was heard of
-	dismissed    Epoch         // since of the roster that those were told of that have left
-	seated       bool          // this process is or was a member
-	stateSince   time.Duration // when the process promised or became active
-	progress     time.Duration // when the change last moved
+	handedOver   int   // times that another was to lead, as this process is to be replaced
+	highest      Epoch // that was heard of
+	dismissed    Epoch // since of the roster that those were told of that have left
+	seated       bool  // this process is or was a member
 }
 
 // campaign is what a candidate, and then primary, knows of the change to its epoch.
@@ -48,7 +46,7 @@ func (a *promise) less(b *promise) bool {
 }
 
 // active: the own group's present epoch has a quorum, as far as this process knows (line 53).
-func (c *Core) active() bool { return c.state == Primary || c.state == Follower }
+func (c *variables) active() bool { return c.state == Primary || c.state == Follower }
 
 // startCampaign is lines 57-60.
 func (c *Core) startCampaign() {
@@ -67,7 +65,7 @@ func (c *Core) promise(e Epoch) {
 	c.promised = e
 	c.highest = maxEpoch(c.highest, e)
 	c.incoming = incoming{}
-	c.stateSince, c.progress = c.now, c.now
+	c.oracle.progressed(c.now)
 	c.log.record(appendEpoch([]byte{recordPromise}, e))
 }
 
@@ -89,7 +87,7 @@ func (c *Core) onNewEpoch(q *peer, p *packet) {
 	c.highest = maxEpoch(c.highest, e)
 	c.learnRoster(c.own, p.roster)
 	if !c.own.elects(q) {
-		c.tellRoster(q, c.own) // it has not heard that it was replaced
+		q.tellRoster(c.own) // it has not heard that it was replaced
 		return
 	}
 	if order := e.Compare(c.promised); order < 0 || order == 0 && c.current == e {
@@ -105,7 +103,7 @@ func (c *Core) onNewEpoch(q *peer, p *packet) {
 }
 
 // sendPromise is line 64. No clock above the one it names counts in an earlier epoch.
-func (c *Core) sendPromise(q *peer) {
+func (c *variables) sendPromise(q *peer) {
 	c.logClock()
 	q.frame = appendPromise(q.frame, c.promised, &promise{
 		clock: c.clock, current: c.current, roster: c.own.roster(), length: c.t.last(), decided: min(c.own.decided, c.t.last()),
@@ -117,7 +115,7 @@ func (c *Core) onPromise(q *peer, p *packet) {
 	if q.group != c.own || p.epoch != c.promised || p.epoch.Leader != c.self.id {
 		return
 	}
-	c.progress = c.now
+	c.oracle.progressed(c.now)
 	c.learnRoster(c.own, p.promise.roster)
 	if c.current == c.promised { // it comes late
 		c.sendNewState(q, p.promise)
@@ -212,7 +210,7 @@ func (c *Core) onNewState(q *peer, p *packet) {
 	if p.epoch != c.promised || c.current == p.epoch || q == c.self || p.index > c.t.last() || !c.seatable(c.own, p.roster) {
 		return
 	}
-	c.progress = c.now
+	c.oracle.progressed(c.now)
 	c.incoming = incoming{
 		source: q, epoch: p.epoch, from: p.index, known: p.index, asked: p.index, length: p.length,
 		clock: p.ts, roster: p.roster,
@@ -223,7 +221,7 @@ func (c *Core) onNewState(q *peer, p *packet) {
 // stage keeps an entry of the T that comes in.
 func (c *Core) stage(p *packet) {
 	in := &c.incoming
-	c.progress = c.now
+	c.oracle.progressed(c.now)
 	switch {
 	case p.index <= in.known:
 		return
@@ -283,13 +281,13 @@ func (c *Core) campaignPromise(q *peer) *promise {
 }
 
 // lacks reports whether the content of an entry is not here.
-func (c *Core) lacks(s staged) bool {
+func (c *variables) lacks(s staged) bool {
 	m := c.messages[s.id]
 	return !c.done.has(s.id) && (m == nil || !m.started)
 }
 
 // replace puts other entries in the place of those after an index (line 71).
-func (c *Core) replace(from uint64, tail []staged) {
+func (c *delivery) replace(from uint64, tail []staged) {
 	invariant.Check(from >= min(c.own.decided, c.t.last()), "T is replaced after entry %d, and a quorum has %d (Lemma 3)", from, c.own.decided)
 	for _, m := range slices.Concat(c.t.cut(from), c.accepted) {
 		invariant.Check(!m.delivered, "message %v is delivered and not in the T of a new epoch (Lemma 3)", m.ID)
@@ -321,7 +319,7 @@ func (c *Core) replace(from uint64, tail []staged) {
 }
 
 // concern notes that an entry of T is the last one that concerns its destinations.
-func (c *Core) concern(m *message) {
+func (c *system) concern(m *message) {
 	for _, id := range m.Dest {
 		g := c.groups[id]
 		g.lastOwn = max(g.lastOwn, m.index)
@@ -366,12 +364,12 @@ func (c *Core) activate() {
 	}
 	c.settle()
 	c.stats.Epochs++
-	c.stateSince, c.leaderAt = c.now, c.now
+	c.oracle.heard(c.now)
 	for _, q := range c.order {
 		if q.member < 0 {
 			continue
 		}
-		c.tellRoster(q, c.own)
+		q.tellRoster(c.own)
 		if q.group == c.own || q.group.lastOwn != 0 {
 			q.speak = true
 		}
@@ -379,7 +377,7 @@ func (c *Core) activate() {
 }
 
 // proposeAgain finds what the primaries before have not proposed, or not to a quorum.
-func (c *Core) proposeAgain() {
+func (c *variables) proposeAgain() {
 	c.fresh = c.fresh[:0]
 	for _, m := range c.messages {
 		if m.started && m.index == 0 && !m.delivered {

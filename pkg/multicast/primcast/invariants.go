@@ -18,7 +18,7 @@ type checked struct {
 // check is what must hold after every step; doc.go numbers it. The arguments of a Check that is made often
 // stand in a branch, so that they are not allocated. Checks next to what they guard: I2 in
 // sequence.append, I3 in deliver, I6 in decide.
-func (c *Core) check(safe multicast.Timestamp) {
+func (c *delivery) check(safe multicast.Timestamp) {
 	if c.clock < c.checked.clock || c.current.Compare(c.promised) > 0 || safe < c.checked.safe {
 		invariant.Broken("the clock went from %d to %d (I1), or the safe timestamp from %d to %d (I7), or E_cur %v is after E_prom %v (I4)",
 			c.checked.clock, c.clock, c.checked.safe, safe, c.current, c.promised)
@@ -31,7 +31,7 @@ func (c *Core) check(safe multicast.Timestamp) {
 }
 
 // audit looks at every message. Of a process that has retired nothing is asked any more.
-func (c *Core) audit() {
+func (c *delivery) audit() {
 	if c.state == Retired {
 		return
 	}

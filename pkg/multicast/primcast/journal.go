@@ -39,13 +39,13 @@ func (j *journal) record(b []byte) {
 }
 
 // logEntry puts m at the end of T.
-func (c *Core) logEntry(m *message) {
+func (c *variables) logEntry(m *message) {
 	c.addEntry(m)
 	c.log.record(appendRecord(append(make([]byte, 0, packetSize(&m.Message)), recordEntry), m))
 }
 
 // addEntry is logEntry without the record.
-func (c *Core) addEntry(m *message) {
+func (c *variables) addEntry(m *message) {
 	m.logged = true
 	c.t.append(m)
 	c.log.ceiling = max(c.log.ceiling, m.ts)
@@ -54,14 +54,14 @@ func (c *Core) addEntry(m *message) {
 }
 
 // dropEntry takes m, which has left T, out of the account.
-func (c *Core) dropEntry(m *message) {
+func (c *variables) dropEntry(m *message) {
 	m.logged = false
 	c.log.live -= packetSize(&m.Message)
 	c.stats.Entries--
 }
 
 // logState is one record for the T of a new epoch: a log that ends in the middle of it must not show half of it.
-func (c *Core) logState(from uint64) {
+func (c *variables) logState(from uint64) {
 	tail := slices.Collect(c.t.after(from))
 	b := appendEpoch([]byte{recordState}, c.current)
 	b = appendRoster(varint.AppendUint(varint.AppendUint(b, from), c.t.last()), c.own.roster())
@@ -73,13 +73,13 @@ func (c *Core) logState(from uint64) {
 }
 
 // logRoster makes what is known of the own group's members outlive a restart.
-func (c *Core) logRoster() {
+func (c *variables) logRoster() {
 	b := appendRoster([]byte{recordRoster}, c.own.roster())
 	c.log.record(appendBool(b, c.state == Retired))
 }
 
 // logClock makes sure that a restart does not bring back a clock below the present one.
-func (c *Core) logClock() {
+func (c *variables) logClock() {
 	if c.clock <= c.log.ceiling {
 		return
 	}
@@ -90,7 +90,7 @@ func (c *Core) logClock() {
 // logFinals puts the final timestamps of messages to several groups into the log when
 // something goes there anyway: after a restart they cannot be had from peers that were told that
 // this process covers them. Those of messages to one group are their timestamps in T.
-func (c *Core) logFinals() {
+func (c *delivery) logFinals() {
 	if len(c.unnoted) == 0 || len(c.log.records) == 0 {
 		return
 	}

@@ -28,7 +28,7 @@ type entry struct {
 }
 
 // knownOf is up to where the entries of g that concern this process are known.
-func (c *Core) knownOf(g *group) uint64 {
+func (c *variables) knownOf(g *group) uint64 {
 	if g == c.own {
 		return c.known()
 	}
@@ -36,7 +36,7 @@ func (c *Core) knownOf(g *group) uint64 {
 }
 
 // known is the index of the last proposal of the primary that is known here.
-func (c *Core) known() uint64 { return c.t.last() + uint64(len(c.accepted)) }
+func (c *variables) known() uint64 { return c.t.last() + uint64(len(c.accepted)) }
 
 // onEntry is when an entry of the T of q's group arrives: lines 40-45 for the own group, lines
 // 46-49 for others.
@@ -67,7 +67,7 @@ func (c *Core) onEntry(q *peer, p *packet) {
 }
 
 // continues reports whether what q says of its T follows what is known of it here, if need be in a new epoch.
-func (c *Core) continues(q *peer, p *packet) bool {
+func (c *variables) continues(q *peer, p *packet) bool {
 	g := q.group
 	order := p.epoch.Compare(g.epoch)
 	if order < 0 {
@@ -85,7 +85,7 @@ func (c *Core) continues(q *peer, p *packet) bool {
 
 // onUpTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is told
 // that it is behind.
-func (c *Core) onUpTo(q *peer, p *packet) {
+func (c *delivery) onUpTo(q *peer, p *packet) {
 	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p) {
 		q.group.known = max(q.group.known, p.index)
 		c.decideUpTo(q.group)
@@ -94,7 +94,7 @@ func (c *Core) onUpTo(q *peer, p *packet) {
 
 // turn follows another group into an epoch. What a quorum acknowledged is in its T too (Lemma 3), the rest
 // need not be.
-func (c *Core) turn(g *group, e Epoch) {
+func (c *variables) turn(g *group, e Epoch) {
 	for _, x := range g.entries {
 		c.unmention(x.message)
 	}
@@ -103,7 +103,7 @@ func (c *Core) turn(g *group, e Epoch) {
 }
 
 // unmention forgets a message of which nothing is left but its id.
-func (c *Core) unmention(m *message) {
+func (c *variables) unmention(m *message) {
 	if m == nil {
 		return
 	}
@@ -114,7 +114,7 @@ func (c *Core) unmention(m *message) {
 }
 
 // isAhead reports whether q's T has what is not known here, and can be fetched from it.
-func (c *Core) isAhead(q *peer) bool {
+func (c *variables) isAhead(q *peer) bool {
 	switch order := q.acked.Compare(q.group.epoch); {
 	case order < 0, order > 0 && q.group == c.own:
 		return false // the own group's T comes with NEW-STATE then
@@ -126,7 +126,7 @@ func (c *Core) isAhead(q *peer) bool {
 
 // expectEntries: q's ACK speaks of entries that are not known here. The primary has sent them
 // before, so they are lost; with others, the primary's are perhaps on the way.
-func (c *Core) expectEntries(q *peer) {
+func (c *variables) expectEntries(q *peer) {
 	if q.id == q.acked.Leader {
 		c.gap(q)
 	} else if q.group.behind == 0 {
@@ -135,7 +135,7 @@ func (c *Core) expectEntries(q *peer) {
 }
 
 // gap: something of q's T is missing here; q is asked for it, once.
-func (c *Core) gap(q *peer) {
+func (c *variables) gap(q *peer) {
 	if q.fetching || q == c.self {
 		return
 	}
@@ -154,7 +154,7 @@ func (c *Core) onFetchLog(q *peer, p *packet) {
 	if p.epoch == c.current {
 		from = p.index
 		if c.state == Candidate && q.group == c.own {
-			c.progress = c.now // a long T needs many round trips to the members that have promised
+			c.oracle.progressed(c.now) // a long T needs many round trips to the members that have promised
 		}
 	}
 	c.stream(q, from)
@@ -163,8 +163,8 @@ func (c *Core) onFetchLog(q *peer, p *packet) {
 
 // stream sends q the entries of T after from that concern it: at least one, and others while there is room.
 // A peer that is still behind then asks again.
-func (c *Core) stream(q *peer, from uint64) {
-	c.tellBehind(q)
+func (c *variables) stream(q *peer, from uint64) {
+	q.tellBehind()
 	prev := from
 	for m := range c.t.after(from) {
 		if !m.To(q.group.id) {
@@ -174,7 +174,7 @@ func (c *Core) stream(q *peer, from uint64) {
 			return
 		}
 		if q.group == c.own {
-			c.sendStart(q, &m.Message, m.prev)
+			q.sendStart(&m.Message, m.prev)
 		}
 		q.frame = appendEntry(q.frame, c.current, prev, m)
 		prev = m.index
@@ -213,7 +213,7 @@ func (c *Core) onAck(q *peer, p *packet) {
 }
 
 // decideUpTo advances what a quorum of one epoch acknowledges of the T of g (R3).
-func (c *Core) decideUpTo(g *group) {
+func (c *delivery) decideUpTo(g *group) {
 	if !g.counts() {
 		return
 	}
@@ -246,7 +246,7 @@ func (c *Core) decideUpTo(g *group) {
 }
 
 // decideOwn decides what the own group's primary proposed, up to an index that is known here.
-func (c *Core) decideOwn(upTo uint64) {
+func (c *delivery) decideOwn(upTo uint64) {
 	for _, s := range c.t.slotsAfter(c.own.decided) {
 		if s.index > upTo {
 			return

@@ -16,7 +16,7 @@ const (
 
 // raiseClock raises min-clock(q), lines 15-16. The primary's clock counts once all its proposals up to
 // it are known: line 22 needs that (I5).
-func (c *Core) raiseClock(q *peer, s epochClock) {
+func (c *variables) raiseClock(q *peer, s epochClock) {
 	g := q.group
 	if s.epoch.Compare(g.epoch) > 0 {
 		q.later = s
@@ -44,7 +44,7 @@ func (c *Core) onBump(q *peer, p *packet) {
 
 // proposed is up to where the T of E_prom is known to go: a primary that has restarted says its clock before
 // it is active again.
-func (c *Core) proposed() uint64 {
+func (c *variables) proposed() uint64 {
 	if c.current != c.promised {
 		return 0
 	}
@@ -52,7 +52,7 @@ func (c *Core) proposed() uint64 {
 }
 
 // enterClocks counts, in a new epoch of g, what was said in it already.
-func (c *Core) enterClocks(g *group) {
+func (c *variables) enterClocks(g *group) {
 	g.clocksChanged = true
 	for _, q := range g.members {
 		if later := q.later; later.ts != 0 {
@@ -65,7 +65,7 @@ func (c *Core) enterClocks(g *group) {
 // updateLimit computes quorum-clock (lines 17-18) and what it and line 28 let pass, if the members that are
 // known are those of the epoch (R3). Neither a new primary nor anything in its T is below an earlier limit:
 // it has been in a quorum.
-func (c *Core) updateLimit(g *group) {
+func (g *group) updateLimit() {
 	if !g.clocksChanged || !g.counts() {
 		return
 	}
@@ -86,7 +86,7 @@ func (c *Core) updateLimit(g *group) {
 
 // acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together: who waits for
 // it is told, after the log has it.
-func (c *Core) acknowledge() {
+func (c *delivery) acknowledge() {
 	c.speakFront()
 	for _, q := range c.order {
 		if c.own.elects(q) && (q.clockSent < c.clock || q.lengthSent < c.t.last()) {

@@ -8,7 +8,7 @@ import (
 )
 
 // peer gives what is known of a process, from now on.
-func (c *Core) peer(id multicast.ProcessID) *peer {
+func (c *system) peer(id multicast.ProcessID) *peer {
 	q := c.peers[id]
 	if q == nil {
 		q = &peer{id: id, member: -1}
@@ -19,7 +19,7 @@ func (c *Core) peer(id multicast.ProcessID) *peer {
 }
 
 // seatable reports whether r can be the roster of g.
-func (c *Core) seatable(g *group, r roster) bool {
+func (c *system) seatable(g *group, r roster) bool {
 	if len(r.ids) == 0 || len(r.ids) > maxMembers || len(r.before) > maxMembers {
 		return false
 	}
@@ -94,7 +94,7 @@ func (c *Core) seat(g *group, r roster) {
 }
 
 // moveSeats is what follows when the members of g were others before.
-func (c *Core) moveSeats(g *group, was []*peer) {
+func (c *delivery) moveSeats(g *group, was []*peer) {
 	if slices.Equal(was, g.members) {
 		return
 	}
@@ -121,7 +121,7 @@ func (c *Core) moveSeats(g *group, was []*peer) {
 
 // admit reports whether a packet of q is to be taken in. A process that has a say in no group may not know
 // that it was replaced, and is told.
-func (c *Core) admit(q *peer, p *packet) bool {
+func (c *system) admit(q *peer, p *packet) bool {
 	if q.group == nil && p.kind == kindNewEpoch && slices.Contains(p.roster.ids, q.id) && c.seatable(c.own, p.roster) {
 		q.group = c.own // of a change that this process has not heard of
 	}
@@ -140,15 +140,15 @@ func (c *Core) admit(q *peer, p *packet) bool {
 }
 
 // inform tells q, once a step, who the members of g are.
-func (c *Core) inform(q *peer, g *group) {
+func (c *system) inform(q *peer, g *group) {
 	if step := c.checked.steps + 1; q.informed != step {
 		q.informed = step
-		c.tellRoster(q, g)
+		q.tellRoster(g)
 	}
 }
 
 // tellRoster tells q of the members of g, if they are not those that all were configured with.
-func (c *Core) tellRoster(q *peer, g *group) {
+func (q *peer) tellRoster(g *group) {
 	if g.since != (Epoch{}) && len(g.before) == 0 {
 		q.frame = appendMembers(q.frame, g)
 	}
@@ -162,7 +162,7 @@ func (c *Core) dismiss() {
 	c.dismissed = c.own.since
 	for _, q := range c.order {
 		if q.linked && q.group == c.own && !c.own.elects(q) {
-			c.tellRoster(q, c.own)
+			q.tellRoster(c.own)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (c *Core) onRoster(q *peer, p *packet) {
 }
 
 // retire ends the part of this process in its group, durably.
-func (c *Core) retire() {
+func (c *variables) retire() {
 	c.state = Retired
 	c.logRoster()
 }
@@ -225,7 +225,7 @@ func (c *Core) replaceMember(r multicast.Replacement) {
 
 // changes reports whether r is to be done yet, and can be: somebody leaves who is a member, or joins who
 // never was one.
-func (c *Core) changes(r multicast.Replacement) bool {
+func (c *system) changes(r multicast.Replacement) bool {
 	leaves, joins := c.peers[r.Old], c.peers[r.New]
 	switch {
 	case r.Old == 0 && (r.New == 0 || len(c.own.members) == maxMembers):
@@ -245,11 +245,11 @@ func (c *Core) pursueReplacements(out *multicast.Output) {
 		return
 	}
 	if c.replaceAt > c.now {
-		c.wake(out, c.replaceAt)
+		wake(out, c.replaceAt)
 		return
 	}
 	c.replaceAt = c.now + c.config.SuspectAfter
-	c.wake(out, c.replaceAt)
+	wake(out, c.replaceAt)
 	c.seekNew()
 	switch leader := c.peers[c.current.Leader]; {
 	case c.state == Primary && slices.ContainsFunc(c.replacements, c.canDo):
@@ -289,7 +289,7 @@ func (c *Core) handOver() {
 }
 
 // canDo reports whether this process can lead an epoch with that change: it stays, and the new process runs.
-func (c *Core) canDo(r multicast.Replacement) bool {
+func (c *system) canDo(r multicast.Replacement) bool {
 	return c.changes(r) && r.Old != c.self.id && (r.New == 0 || c.peers[r.New] != nil && c.peers[r.New].linked)
 }
 

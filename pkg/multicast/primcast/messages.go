@@ -74,7 +74,7 @@ func appendUpTo(b []byte, e Epoch, prev, index uint64) []byte {
 }
 
 // appendAck acknowledges T to q, says the clock, and for a primary what it has not delivered.
-func (c *Core) appendAck(q *peer) []byte {
+func (c *delivery) appendAck(q *peer) []byte {
 	last := q.group.lastOwn
 	if q.group == c.own {
 		last = c.t.last()
@@ -113,7 +113,7 @@ func appendPromise(b []byte, e Epoch, p *promise) []byte {
 }
 
 // appendNewState begins the T' of c's epoch for q, whose T is the same up to from.
-func (c *Core) appendNewState(q *peer, from uint64) []byte {
+func (c *variables) appendNewState(q *peer, from uint64) []byte {
 	b := varint.AppendUint(appendEpochPacket(q.frame, kindNewState, c.current), c.clock)
 	b = varint.AppendUint(varint.AppendUint(b, from), c.t.last())
 	return appendRoster(b, c.own.roster())

@@ -21,7 +21,7 @@ func (f *front) passed(at multicast.Position) bool {
 
 // hearFront takes in what a member says. The primary says it in time; the others when they are asked, so that nobody waits for a
 // primary that is gone.
-func (c *Core) hearFront(q *peer, p *packet) {
+func (c *system) hearFront(q *peer, p *packet) {
 	f := &q.group.front
 	if q.group == c.own || !p.hasFront || p.epoch != q.group.epoch || p.frontTS < f.ts {
 		return
@@ -33,7 +33,7 @@ func (c *Core) hearFront(q *peer, p *packet) {
 
 // askOthers: what would be delivered next waits for other groups. They are asked now and then: a primary of theirs may
 // be gone, and all may have delivered m there.
-func (c *Core) askOthers(out *multicast.Output) {
+func (c *delivery) askOthers(out *multicast.Output) {
 	if !c.ordered || !c.active() || len(c.plain.pending) == 0 || !c.plain.pending[0].decided || c.plain.pending[0].bound > c.own.limit {
 		c.askAt = 0
 		return
@@ -51,18 +51,18 @@ func (c *Core) askOthers(out *multicast.Output) {
 			}
 		}
 	}
-	c.wake(out, c.askAt)
+	wake(out, c.askAt)
 }
 
 // allReady reports whether at each other destination group nothing can come before m any more, and what does has
 // been delivered, there or here.
-func (c *Core) allReady(m *message) bool {
+func (c *system) allReady(m *message) bool {
 	for _, id := range m.Dest {
 		g := c.groups[id]
 		if g == c.own {
 			continue
 		}
-		c.updateLimit(g)
+		g.updateLimit()
 		if m.bound > g.quorumClock || !g.front.passed(m.position()) {
 			return false
 		}
@@ -71,7 +71,7 @@ func (c *Core) allReady(m *message) bool {
 }
 
 // isPast reports whether the timestamp of m, if it asks for the order by clocks, is past at all processes.
-func (c *Core) isPast(m *message, out *multicast.Output) bool {
+func (c *system) isPast(m *message, out *multicast.Output) bool {
 	if m.Order != multicast.AtomicGlobal || c.config.ClockError == 0 {
 		return true
 	}
@@ -79,12 +79,12 @@ func (c *Core) isPast(m *message, out *multicast.Output) bool {
 	if wait < 0 {
 		return true
 	}
-	c.wake(out, c.now+wait+1)
+	wake(out, c.now+wait+1)
 	return false
 }
 
 // moved: m may wait at other destinations for what has happened here. They are told at the end of the step.
-func (c *Core) moved(m *message) {
+func (c *delivery) moved(m *message) {
 	if m.Order != multicast.AtomicGlobal || len(m.Dest) < 2 || c.config.ClockError > 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func (c *Core) moved(m *message) {
 }
 
 // speakFront tells the groups that listen, and those that wait for the own group's front to pass.
-func (c *Core) speakFront() {
+func (c *delivery) speakFront() {
 	if !c.ordered {
 		return
 	}
@@ -123,7 +123,7 @@ func (c *Core) speakFront() {
 }
 
 // frontFor is the lowest position that a pending message may take that does not go to g; zero: there is none.
-func (c *Core) frontFor(g multicast.GroupID) multicast.Position {
+func (c *delivery) frontFor(g multicast.GroupID) multicast.Position {
 	var lowest multicast.Position
 	if m := c.plain.pending.lowest(0, func(m *message) bool { return !m.To(g) }, nil); m != nil {
 		lowest = m.position()

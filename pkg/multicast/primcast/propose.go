@@ -9,7 +9,7 @@ import (
 )
 
 // onStart is lines 33-34, for START(m) from its sender or from another that was asked for it.
-func (c *Core) onStart(q *peer, p *packet) {
+func (c *delivery) onStart(q *peer, p *packet) {
 	if !p.message.To(c.own.id) || !c.offers(&p.message) {
 		c.stats.BadPackets++
 		return
@@ -30,7 +30,7 @@ func (c *Core) onStart(q *peer, p *packet) {
 }
 
 // begun puts START(m) into M.
-func (c *Core) begun(m *message, start *multicast.Message, prev uint64) {
+func (c *delivery) begun(m *message, start *multicast.Message, prev uint64) {
 	isProposed := m.index != 0
 	if isProposed {
 		c.unqueue(m) // its class is known from now on
@@ -47,7 +47,7 @@ func (c *Core) begun(m *message, start *multicast.Message, prev uint64) {
 	c.moved(m)
 }
 
-func (c *Core) newMessage(id multicast.MessageID) *message {
+func (c *delivery) newMessage(id multicast.MessageID) *message {
 	m := &message{Message: multicast.Message{ID: id}, class: c.plain}
 	c.messages[id] = m
 	return m
@@ -62,7 +62,7 @@ func (m *message) proposable(g multicast.GroupID) bool {
 // clock (T 4.4.1).
 //
 // What it proposes in a step is about a frame: entries, and the records of T, are bounded with it.
-func (c *Core) propose(out *multicast.Output) {
+func (c *delivery) propose(out *multicast.Output) {
 	n := 0
 	for size := 0; n < len(c.fresh) && size < c.config.MaxFrame; n++ {
 		m := c.fresh[n]
@@ -78,12 +78,12 @@ func (c *Core) propose(out *multicast.Output) {
 	}
 	c.fresh = slices.Delete(c.fresh, 0, n)
 	if len(c.fresh) > 0 {
-		c.wake(out, c.now)
+		wake(out, c.now)
 	}
 }
 
 // realClock is a microsecond before the wall clock, or nothing if the clock is purely logical.
-func (c *Core) realClock() multicast.Timestamp {
+func (c *system) realClock() multicast.Timestamp {
 	if !c.config.HybridClock || c.wall <= 0 {
 		return 0
 	}
@@ -91,7 +91,7 @@ func (c *Core) realClock() multicast.Timestamp {
 }
 
 // append is lines 38-39 and 43-45: m joins T, durably, and all of m.dest hears of it.
-func (c *Core) append(m *message) {
+func (c *variables) append(m *message) {
 	c.logEntry(m)
 	c.clock = max(c.clock, m.ts) // line 44
 	for _, id := range m.Dest {
@@ -109,7 +109,7 @@ func (c *Core) append(m *message) {
 }
 
 // sendHave tells a sender that hears no ACK for m that it is in T.
-func (c *Core) sendHave(m *message) {
+func (c *system) sendHave(m *message) {
 	if sender := c.peers[m.ID.Sender]; sender != nil && sender.group != nil && !m.To(sender.group.id) {
 		sender.frame = appendHave(sender.frame, m.ID)
 	}
@@ -147,7 +147,7 @@ func (c *Core) ownEntry(q *peer, p *packet) {
 }
 
 // follow is lines 43-45 for the proposals, in order, whose content is here.
-func (c *Core) follow() {
+func (c *variables) follow() {
 	if c.state != Follower {
 		return
 	}
@@ -161,7 +161,7 @@ func (c *Core) follow() {
 
 // learn gives the message that an entry in the T of g speaks of; nil if it was delivered and is
 // forgotten. Line 47 adds START(m) to M here; we only expect it (fetch.go).
-func (c *Core) learn(id multicast.MessageID, g *group) *message {
+func (c *delivery) learn(id multicast.MessageID, g *group) *message {
 	m := c.messages[id]
 	if m == nil && !c.done.has(id) {
 		m = c.newMessage(id)

@@ -44,7 +44,7 @@ func (c *Core) Replay(record []byte) error {
 }
 
 // replayEntry brings an entry of T back; next: it follows the last one without a gap.
-func (c *Core) replayEntry(r *varint.Reader, next bool) (*message, error) {
+func (c *delivery) replayEntry(r *varint.Reader, next bool) (*message, error) {
 	m := readRecord(r)
 	if err := r.Err(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *Core) replayEntry(r *varint.Reader, next bool) (*message, error) {
 	return m, nil
 }
 
-func (c *Core) replayFinals(r *varint.Reader) error {
+func (c *variables) replayFinals(r *varint.Reader) error {
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		p := readPosition(r)
 		m := c.messages[p.ID]
@@ -99,7 +99,7 @@ func (c *Core) replayRoster(r *varint.Reader, g *group) error {
 }
 
 // replayRetired takes in whether this process is out for good.
-func (c *Core) replayRetired(r *varint.Reader) {
+func (c *variables) replayRetired(r *varint.Reader) {
 	if r.Uint(1) == 1 {
 		c.state = Retired
 	}
@@ -116,7 +116,7 @@ func (c *Core) replayEpochs(current, promised Epoch) error {
 
 // isOwn reports whether e was led by a process that is or was in the own group. One that is unknown came in, and maybe went, by
 // epochs that are not in this log.
-func (c *Core) isOwn(e Epoch) bool {
+func (c *system) isOwn(e Epoch) bool {
 	q := c.peers[e.Leader]
 	if q == nil && e.Leader != 0 {
 		q = c.peer(e.Leader)
@@ -150,7 +150,7 @@ func (c *Core) replayState(r *varint.Reader) error {
 }
 
 // replayEnd is up to where T goes; what is missing at its end is forgotten.
-func (c *Core) replayEnd(r *varint.Reader, last uint64) error {
+func (c *variables) replayEnd(r *varint.Reader, last uint64) error {
 	switch {
 	case r.Err() != nil:
 		return r.Err()
@@ -244,7 +244,7 @@ func (c *Core) begin() {
 	for _, m := range done {
 		c.finish(m)
 	}
-	c.stateSince, c.progress = c.now, c.now
+	c.oracle.progressed(c.now)
 	switch leads := c.promised.Leader == c.self.id; {
 	case c.promised.Number == 1 && leads: // line 8
 		c.state = Primary
@@ -259,7 +259,7 @@ func (c *Core) begin() {
 
 // seekLinks speaks to those whose acknowledgements are missing: a link may start only once one end has something to send, and
 // after a restart of both neither would.
-func (c *Core) seekLinks() {
+func (c *variables) seekLinks() {
 	for m := range c.t.all() {
 		if m.decided {
 			continue
@@ -275,15 +275,15 @@ func (c *Core) seekLinks() {
 // startLink says to q again what it may need and have lost, or never had: own messages, where the
 // change of the primary stands, and how far T and the clock are; q asks for what it lacks of T. The own coverage
 // follows (flush).
-func (c *Core) startLink(q *peer) {
+func (c *delivery) startLink(q *peer) {
 	if q.group == nil {
-		c.tellRoster(q, c.own) // it may have been a member before this process began
+		q.tellRoster(c.own) // it may have been a member before this process began
 		return
 	}
 	q.frame, q.coverageSent, q.clockSent, q.lengthSent, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
 	q.coverageNew = true
 	if !q.group.elects(q) { // it was replaced, or is to be a member
-		c.tellRoster(q, q.group)
+		q.tellRoster(q.group)
 		return
 	}
 	c.resend(q, 1)
@@ -293,7 +293,7 @@ func (c *Core) startLink(q *peer) {
 			q.frame = appendHave(q.frame, m.ID)
 		}
 	}
-	c.tellRoster(q, c.own)
+	q.tellRoster(c.own)
 	if q.group != c.own || c.promised.Number == 1 {
 		return
 	}

@@ -159,6 +159,6 @@ func (g *group) isKnown() bool {
 
 // mayLead reports whether this candidate can lead the epoch that it has promised, by the roster that it knows
 // (R1).
-func (c *Core) mayLead() bool {
+func (c *variables) mayLead() bool {
 	return c.self.member >= 0 && c.own.latest.Compare(c.promised) < 0
 }

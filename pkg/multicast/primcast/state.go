@@ -178,7 +178,7 @@ func (m *message) finalTS() multicast.Timestamp {
 }
 
 // decide makes ts the local timestamp of m in g: a quorum acknowledged it (line 10).
-func (c *Core) decide(m *message, g *group, ts multicast.Timestamp) {
+func (c *delivery) decide(m *message, g *group, ts multicast.Timestamp) {
 	if m.decided {
 		return
 	}
@@ -196,7 +196,7 @@ func (c *Core) decide(m *message, g *group, ts multicast.Timestamp) {
 }
 
 // learned updates the place of m after a local timestamp was decided or START came.
-func (c *Core) learned(m *message) {
+func (c *delivery) learned(m *message) {
 	if m.decided {
 		return
 	}

@@ -12,7 +12,7 @@ var _ multicast.Transferable = (*Core)(nil)
 // leaveBehind lets go of members that do not cover what a quorum of their group does, once more than
 // retain bytes are kept for them. They take over the state of another member when they come back. What the own
 // state machine does not hold durably stays.
-func (c *Core) leaveBehind() {
+func (c *delivery) leaveBehind() {
 	if c.keptBytes <= c.config.Retain {
 		return
 	}
@@ -35,7 +35,7 @@ func (c *Core) leaveBehind() {
 }
 
 // tellBehind says to q up to where its group cannot get deliveries from here any more.
-func (c *Core) tellBehind(q *peer) {
+func (q *peer) tellBehind() {
 	for _, at := range q.group.forgotten {
 		if q.covered.Of(at.Class).Compare(at.Position) < 0 {
 			q.frame = appendBehind(q.frame, at)
@@ -45,7 +45,7 @@ func (c *Core) tellBehind(q *peer) {
 
 // onBehind: q has forgotten what this process may need up to a position of a class. It does
 // not if it has delivered that.
-func (c *Core) onBehind(q *peer, p *packet) {
+func (c *delivery) onBehind(q *peer, p *packet) {
 	if !c.concerns(p.class, q) {
 		c.stats.BadPackets++
 		return
@@ -92,7 +92,7 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 // teach puts into the state of another, which has delivered all that this process has, what only this one knows of
 // deliveries. The other may have restarted since, and what it has delivered be pending again, for want of the final
 // timestamp, which those that could tell have forgotten.
-func (c *Core) teach(other *Core) error {
+func (c *variables) teach(other *Core) error {
 	for m := range other.t.all() {
 		if m.decided {
 			continue
