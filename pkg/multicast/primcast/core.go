@@ -69,7 +69,6 @@ type delivery struct {
 	ordered   bool                // some message asked for atomic global order
 	askAt     time.Duration       // when other groups are asked why the lowest must wait; 0: it does not
 	delivered multicast.Progress  // the last deliveries
-	unnoted   []*message          // delivered, but their final-ts is not in the log yet
 	behind    multicast.Progress  // see multicast.Output
 	outbox    outbox
 }
@@ -100,7 +99,7 @@ type Stats struct {
 // Stats gives the counts so far.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.Pending, s.Bytes = c.waiting, c.log.live
+	s.Entries, s.Pending, s.Bytes = c.t.entries(), c.waiting, c.t.size()
 	s.Clock, s.Current, s.State = c.clock, c.current, c.state
 	return s
 }
@@ -119,14 +118,11 @@ func New(cfg Config) (*Core, error) {
 	c.config = cfg
 	c.peers, c.groups = map[multicast.ProcessID]*peer{}, map[multicast.GroupID]*group{}
 	c.messages, c.done = map[multicast.MessageID]*message{}, numbers{}
-	c.log = journal{checkpointMin: cfg.CheckpointMin, stride: clockStride}
+	c.log = newJournal(&cfg)
 	c.named, c.delivered = map[multicast.Class]*class{}, slices.Clone(cfg.Delivered)
 	c.outbox.sent = map[multicast.MessageID]*sent{}
 	if !cfg.Classes {
 		c.plain = c.class("")
-	}
-	if cfg.HybridClock {
-		c.log.stride = hybridStride
 	}
 	for _, g := range cfg.Groups {
 		c.addGroup(&g)
@@ -160,7 +156,7 @@ func (c *system) addGroup(config *multicast.Group) {
 // Step implements multicast.Core.
 func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.now, c.wall = in.Now.Mono, in.Now.Wall
-	if !c.log.begun {
+	if c.log.begin() {
 		c.begin()
 	}
 	for i := range in.Frames {

@@ -103,7 +103,7 @@ func (c *delivery) deliverOne(m *message, out *multicast.Output) {
 		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
 	}
 	if len(m.Dest) > 1 {
-		c.unnoted = append(c.unnoted, m)
+		c.log.delivered(m)
 	}
 	c.finish(m)
 	c.moved(m)

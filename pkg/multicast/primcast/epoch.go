@@ -66,7 +66,7 @@ func (c *Core) promise(e Epoch) {
 	c.highest = maxEpoch(c.highest, e)
 	c.incoming = incoming{}
 	c.oracle.progressed(c.now)
-	c.log.record(appendEpoch([]byte{recordPromise}, e))
+	c.log.promise(e)
 }
 
 func maxEpoch(a, b Epoch) Epoch {
@@ -104,7 +104,7 @@ func (c *Core) onNewEpoch(q *peer, p *packet) {
 
 // sendPromise is line 64. No clock above the one it names counts in an earlier epoch.
 func (c *variables) sendPromise(q *peer) {
-	c.logClock()
+	c.log.clock(c.clock)
 	q.frame = appendPromise(q.frame, c.promised, &promise{
 		clock: c.clock, current: c.current, roster: c.own.roster(), length: c.t.last(), decided: min(c.own.decided, c.t.last()),
 	})
@@ -174,7 +174,7 @@ func (c *Core) sendNewState(q *peer, p *promise) {
 	if p.current == c.campaign.base && c.campaign.epoch == c.current {
 		from = min(p.length, c.campaign.length)
 	}
-	c.logClock()
+	c.log.clock(c.clock)
 	q.frame = c.appendNewState(q, from)
 	c.stream(q, from)
 }
@@ -262,7 +262,7 @@ func (c *Core) install() {
 	c.replace(from, tail)                 // line 71
 	c.current, c.own.epoch = epoch, epoch // line 72
 	c.learnRoster(c.own, in.roster)
-	c.logState(from)
+	c.log.state(c.current, c.own.roster(), &c.t, from)
 	c.enterClocks(c.own)
 	for _, q := range c.own.electors() {
 		q.frame = appendAccept(q.frame, epoch) // line 74
@@ -291,9 +291,6 @@ func (c *delivery) replace(from uint64, tail []staged) {
 	invariant.Check(from >= min(c.own.decided, c.t.last()), "T is replaced after entry %d, and a quorum has %d (Lemma 3)", from, c.own.decided)
 	for _, m := range slices.Concat(c.t.cut(from), c.accepted) {
 		invariant.Check(!m.delivered, "message %v is delivered and not in the T of a new epoch (Lemma 3)", m.ID)
-		if m.logged {
-			c.dropEntry(m)
-		}
 		c.unpend(m)
 	}
 	c.accepted = nil
@@ -306,7 +303,7 @@ func (c *delivery) replace(from uint64, tail []staged) {
 		invariant.Check(m.index == 0, "message %v is entry %d and %d of T", s.id, m.index, s.index)
 		m.index, m.ts = s.index, s.ts
 		c.unproposed--
-		c.addEntry(m)
+		c.t.append(m)
 		c.pend(m)
 		c.sendHave(m)
 	}

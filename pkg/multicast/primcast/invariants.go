@@ -36,7 +36,7 @@ func (c *delivery) audit() {
 		return
 	}
 	for _, q := range c.own.members {
-		invariant.Check(q.clockSent <= c.log.ceiling, "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.clockSent, c.log.ceiling)
+		invariant.Check(q.clockSent <= c.log.restartsAt(), "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.clockSent, c.log.restartsAt())
 	}
 	entries, waiting, unproposed, kept := 0, 0, 0, 0
 	for id, m := range c.messages {
@@ -62,7 +62,7 @@ func (c *delivery) audit() {
 		invariant.Check((m.class == nil) == (c.plain == nil && !m.started), "message %v has started: %v, and is of class %v", id, m.started, m.class)
 		invariant.Check(!m.delivered || m.logged && m.decided && c.done.has(id), "message %v is delivered and not in T or D (I5)", id)
 	}
-	invariant.Check(entries == c.stats.Entries, "T has %d entries, %d were counted", entries, c.stats.Entries)
+	invariant.Check(entries == c.t.entries(), "T has %d entries, %d were counted", entries, c.t.entries())
 	queued := len(c.unknown)
 	for _, x := range c.classes {
 		queued += len(x.pending)

@@ -96,7 +96,7 @@ func (c *delivery) acknowledge() {
 			continue
 		}
 		q.speak = false
-		c.logClock()
+		c.log.clock(c.clock)
 		q.clockSent, q.lengthSent = c.clock, c.t.last()
 		if c.active() {
 			q.frame = c.appendAck(q)

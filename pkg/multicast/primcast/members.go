@@ -52,7 +52,7 @@ func (c *Core) learnRoster(g *group, r roster) {
 	}
 	c.seat(g, r)
 	if g == c.own {
-		c.logRoster()
+		c.log.members(c.own.roster(), c.state == Retired)
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *Core) onRoster(q *peer, p *packet) {
 // retire ends the part of this process in its group, durably.
 func (c *variables) retire() {
 	c.state = Retired
-	c.logRoster()
+	c.log.members(c.own.roster(), c.state == Retired)
 }
 
 // rest is a step of a process that has retired.

@@ -92,7 +92,8 @@ func (c *system) realClock() multicast.Timestamp {
 
 // append is lines 38-39 and 43-45: m joins T, durably, and all of m.dest hears of it.
 func (c *variables) append(m *message) {
-	c.logEntry(m)
+	c.t.append(m)
+	c.log.entry(m)
 	c.clock = max(c.clock, m.ts) // line 44
 	for _, id := range m.Dest {
 		g := c.groups[id]

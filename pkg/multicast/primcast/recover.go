@@ -4,21 +4,19 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // Replay implements multicast.Core. After an error the core is of no use.
 func (c *Core) Replay(record []byte) error {
-	invariant.Check(!c.log.begun, "a record is replayed after the first step")
 	r := varint.NewReader(record)
 	var err error
 	switch kind := r.Uint8(); kind {
 	case recordEntry:
 		_, err = c.replayEntry(r, true)
 	case recordClock:
-		c.log.ceiling = max(c.log.ceiling, readTimestamp(r))
+		c.log.reaches(readTimestamp(r))
 	case recordFinals:
 		err = c.replayFinals(r)
 	case recordCheckpoint:
@@ -39,7 +37,7 @@ func (c *Core) Replay(record []byte) error {
 	if err != nil {
 		return fmt.Errorf("primcast: record of %d bytes: %w", len(record), err)
 	}
-	c.log.written += len(record)
+	c.log.replayed(record)
 	return nil
 }
 
@@ -59,7 +57,8 @@ func (c *delivery) replayEntry(r *varint.Reader, next bool) (*message, error) {
 	}
 	m.class = c.classOf(m.Dest)
 	c.messages[m.ID] = m
-	c.addEntry(m)
+	c.t.append(m)
+	c.log.reaches(m.ts)
 	return m, nil
 }
 
@@ -139,7 +138,6 @@ func (c *Core) replayState(r *varint.Reader) error {
 			return fmt.Errorf("epoch %v: its T has no message %v, which was delivered", epoch, m.ID)
 		}
 		delete(c.messages, m.ID)
-		c.dropEntry(m)
 	}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		if _, err := c.replayEntry(r, false); err != nil {
@@ -183,7 +181,7 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 		return err
 	}
 	c.messages = map[multicast.MessageID]*message{}
-	c.stats.Entries, c.log.live, c.log.written, c.log.ceiling = 0, 0, 0, readTimestamp(r)
+	c.log.restored(readTimestamp(r))
 	last := r.Uint(maxNumber)
 	c.done = readNumbers(r)
 	c.t = sequence{}
@@ -208,11 +206,10 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 // The process does not know whether a quorum follows its epoch, unless it is the first one: ACCEPTs tell, and
 // ACKs (startLink).
 func (c *Core) begin() {
-	c.log.begun = true
 	if c.state == Retired {
 		return
 	}
-	c.clock = max(c.clock, c.log.ceiling)
+	c.clock = max(c.clock, c.log.restartsAt())
 	c.own.decided = c.t.lastGone()
 	for m := range c.t.all() {
 		c.concern(m)

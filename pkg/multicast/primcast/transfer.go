@@ -85,7 +85,7 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 	}
 	other.seated, other.state = c.seated, c.state
 	other.promised = maxEpoch(c.promised, other.current)
-	other.log.ceiling = max(other.log.ceiling, c.log.ceiling, c.clock)
+	other.log.reaches(max(c.log.restartsAt(), c.clock))
 	return other.appendCheckpoint(nil), at, nil
 }
 

@@ -11,7 +11,7 @@ import (
 // then forget: it needs ACKs, of peers or from its log as final
 // timestamps, for what is not delivered again yet after a restart.
 func (c *delivery) cover(p multicast.Progress) {
-	c.logFinals()
+	c.log.finals()
 	for _, at := range p {
 		if at.Compare(c.self.covered.Of(at.Class)) > 0 && c.concerns(at.Class, c.self) && !c.needs(at) {
 			c.covers(c.self, at)
@@ -22,9 +22,7 @@ func (c *delivery) cover(p multicast.Progress) {
 // needs reports whether this process, after a restart, may need others for deliveries of a class up to a
 // position.
 func (c *delivery) needs(at multicast.ClassPosition) bool {
-	return c.mayCome(at.Class, at.Position) || slices.ContainsFunc(c.unnoted, func(m *message) bool {
-		return m.class.name == at.Class && m.position().Compare(at.Position) <= 0
-	})
+	return c.mayCome(at.Class, at.Position) || c.log.lacksFinal(at)
 }
 
 // onCovered: q tells that its state machine is durable up to a position.
@@ -120,5 +118,4 @@ func (c *variables) forget(m *message) {
 	}
 	delete(c.messages, m.ID)
 	c.t.forget(m.index)
-	c.dropEntry(m)
 }
