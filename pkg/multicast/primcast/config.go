@@ -28,6 +28,9 @@ const DefaultFetchAfter = time.Second
 // DefaultCheckpointMin is 1 MiB.
 const DefaultCheckpointMin = 1 << 20
 
+// DefaultAuditEvery costs little per step.
+const DefaultAuditEvery = 1 << 12
+
 // maxMembers of a group: tallies keep a bit for each.
 const maxMembers = 64
 
@@ -88,6 +91,9 @@ type Config struct {
 	// CheckpointMin is how many bytes of records are written between two
 	// checkpoints at least; 0: DefaultCheckpointMin.
 	CheckpointMin int
+	// AuditEvery is how many steps pass between two checks of the invariants that look at every message; 0:
+	// DefaultAuditEvery. Simulations check often.
+	AuditEvery int
 }
 
 // fill puts defaults in the place of what is not set.
@@ -99,6 +105,7 @@ func (c *Config) fill() {
 	c.MaxFrame = cmp.Or(c.MaxFrame, DefaultMaxFrame)
 	c.Retain = cmp.Or(c.Retain, DefaultRetain)
 	c.CheckpointMin = cmp.Or(c.CheckpointMin, DefaultCheckpointMin)
+	c.AuditEvery = cmp.Or(c.AuditEvery, DefaultAuditEvery)
 }
 
 // Validate says which field is wrong, and what to do about it.
@@ -137,6 +144,9 @@ func (c *Config) Validate() error {
 	}
 	if c.CheckpointMin < 0 {
 		return fmt.Errorf("primcast: CheckpointMin is %d bytes: use a positive number, or 0 for %d", c.CheckpointMin, DefaultCheckpointMin)
+	}
+	if c.AuditEvery < 0 {
+		return fmt.Errorf("primcast: AuditEvery is %d steps: use a positive number, or 0 for %d", c.AuditEvery, DefaultAuditEvery)
 	}
 	groupOf := map[multicast.ProcessID]multicast.GroupID{}
 	seen := map[multicast.GroupID]bool{}

@@ -5,9 +5,6 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// auditEvery is how many steps pass between two full checks.
-const auditEvery = 1 << 12
-
 // checked is what the last check saw.
 type checked struct {
 	steps uint64
@@ -25,7 +22,7 @@ func (c *delivery) check(safe multicast.Timestamp) {
 	}
 	c.checked.steps++
 	c.checked.clock, c.checked.safe = c.clock, safe
-	if c.checked.steps%auditEvery == 0 {
+	if c.checked.steps%uint64(c.config.AuditEvery) == 0 {
 		c.audit()
 	}
 }
