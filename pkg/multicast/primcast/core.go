@@ -132,10 +132,6 @@ func New(cfg Config) (*Core, error) {
 		c.self.group = c.peers[cfg.Replaces].group
 	}
 	c.own = c.self.group
-	for _, g := range cfg.Groups {
-		first := Epoch{Number: 1, Leader: g.Members[0]}
-		c.groups[g.ID].epoch, c.groups[g.ID].latest = first, first
-	}
 	c.seated = c.self.member >= 0
 	c.current = c.own.epoch
 	c.promised, c.highest = c.current, c.current
@@ -143,12 +139,15 @@ func New(cfg Config) (*Core, error) {
 }
 
 func (c *system) addGroup(config *multicast.Group) {
-	g := &group{id: config.ID, quorum: config.Quorum()}
+	first := Epoch{Number: 1, Leader: config.Members[0]}
+	g := &group{id: config.ID, ledger: ledger{epoch: first}}
+	var members []*peer
 	for i, id := range config.Members {
 		q := c.peer(id)
 		q.group, q.member = g, i
-		g.members = append(g.members, q)
+		members = append(members, q)
 	}
+	g.seat(roster{latest: first}, members, nil)
 	c.groups[g.id] = g
 	c.groupIDs = append(c.groupIDs, g.id)
 }

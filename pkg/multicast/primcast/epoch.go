@@ -332,7 +332,7 @@ func (c *Core) onAccept(q *peer, e Epoch) {
 	c.highest = maxEpoch(c.highest, e)
 	q.accepted = maxEpoch(q.accepted, e)
 	accepted := func(q *peer) bool { return q.accepted == c.current }
-	if e == c.current && !c.active() && c.own.latest == e && c.own.agrees(accepted) { // R2
+	if e == c.current && !c.active() && c.own.seatedIn() == e && c.own.agrees(accepted) { // R2
 		c.activate()
 	}
 }

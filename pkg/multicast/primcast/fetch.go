@@ -32,7 +32,7 @@ func (c *variables) fetch(out *multicast.Output) {
 		c.missing = c.missing[1:]
 		if isMissing {
 			m.asked++
-			holder := m.namedIn.members[m.asked%len(m.namedIn.members)]
+			holder := m.namedIn.members()[m.asked%len(m.namedIn.members())]
 			holder.frame = appendFetch(holder.frame, m.ID)
 			c.stats.Fetched++
 			c.expect(m.ID)
@@ -64,9 +64,9 @@ func (c *variables) fetchEntries(g *group, out *multicast.Output) {
 		return
 	}
 	g.behind = 0
-	for range g.members {
+	for range g.members() {
 		g.asked++
-		if q := g.members[g.asked%len(g.members)]; c.isAhead(q) {
+		if q := g.members()[g.asked%len(g.members())]; c.isAhead(q) {
 			g.behind = c.now + c.config.FetchAfter
 			wake(out, g.behind)
 			if !q.fetching {

@@ -32,7 +32,7 @@ func (c *delivery) audit() {
 	if c.state == Retired {
 		return
 	}
-	for _, q := range c.own.members {
+	for _, q := range c.own.members() {
 		invariant.Check(q.clockSent <= c.log.restartsAt(), "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.clockSent, c.log.restartsAt())
 	}
 	entries, waiting, unproposed, kept := 0, 0, 0, 0

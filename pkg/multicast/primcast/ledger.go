@@ -218,16 +218,16 @@ func (c *delivery) decideUpTo(g *group) {
 		return
 	}
 	g.scratch = g.scratch[:0]
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		if q.acked == g.epoch {
 			g.scratch = append(g.scratch, q.length)
 		}
 	}
-	if len(g.scratch) < g.quorum {
+	if len(g.scratch) < g.majority() {
 		return
 	}
 	slices.Sort(g.scratch)
-	upTo := min(g.scratch[len(g.scratch)-g.quorum], c.knownOf(g))
+	upTo := min(g.scratch[len(g.scratch)-g.majority()], c.knownOf(g))
 	if upTo <= g.decided {
 		return
 	}
@@ -264,5 +264,5 @@ func (c *delivery) decideOwn(upTo uint64) {
 
 // leads reports whether e is an epoch of g.
 func (g *group) leads(e Epoch) bool {
-	return slices.ContainsFunc(g.members, func(q *peer) bool { return q.id == e.Leader })
+	return slices.ContainsFunc(g.members(), func(q *peer) bool { return q.id == e.Leader })
 }

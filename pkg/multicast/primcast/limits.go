@@ -54,7 +54,7 @@ func (c *variables) proposed() uint64 {
 // enterClocks counts, in a new epoch of g, what was said in it already.
 func (c *variables) enterClocks(g *group) {
 	g.clocksChanged = true
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		if later := q.later; later.ts != 0 {
 			q.later = epochClock{}
 			c.raiseClock(q, later)
@@ -73,14 +73,14 @@ func (g *group) updateLimit() {
 	var array [maxMembers]multicast.Timestamp
 	clocks := array[:0]
 	var leader multicast.Timestamp
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		clocks = append(clocks, q.clock)
 		if q.id == g.epoch.Leader {
 			leader = q.clock
 		}
 	}
 	slices.Sort(clocks)
-	g.quorumClock = clocks[len(clocks)-g.quorum]
+	g.quorumClock = clocks[len(clocks)-g.majority()]
 	g.limit = max(g.limit, min(leader, g.quorumClock))
 }
 

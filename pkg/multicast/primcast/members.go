@@ -39,15 +39,7 @@ func (c *Core) learnRoster(g *group, r roster) {
 	if !c.seatable(g, r) {
 		return
 	}
-	same := r.since == g.since
-	switch order := r.latest.Compare(g.latest); {
-	case order > 0 && same && len(g.before) == 0:
-		g.latest = r.latest
-		return
-	case order > 0:
-	case same && len(r.before) == 0 && len(g.before) > 0:
-		r.latest = g.latest
-	default:
+	if !g.learns(&r) {
 		return
 	}
 	c.seat(g, r)
@@ -58,7 +50,7 @@ func (c *Core) learnRoster(g *group, r roster) {
 
 // settle drops those before: the present epoch is active.
 func (c *Core) settle() {
-	if c.own.latest == c.current {
+	if c.own.seatedIn() == c.current {
 		r := c.own.roster()
 		r.before = nil
 		c.learnRoster(c.own, r)
@@ -67,24 +59,23 @@ func (c *Core) settle() {
 
 // seat makes r the roster of g.
 func (c *Core) seat(g *group, r roster) {
-	was, settled := g.members, g.settled()
-	g.since, g.latest = r.since, r.latest
-	g.members, g.before = nil, nil
+	was, settled := g.members(), g.settled()
 	for _, q := range was {
 		q.member = -1
 	}
+	var members, before []*peer
 	for i, id := range r.ids {
 		q := c.peer(id)
 		q.group, q.member, q.left = g, i, false
-		g.members = append(g.members, q)
+		members = append(members, q)
 	}
 	for _, id := range r.before {
 		q := c.peer(id)
 		q.group = g
-		g.before = append(g.before, q)
+		before = append(before, q)
 	}
-	g.quorum = len(g.members)/2 + 1
-	if len(g.before) == 0 {
+	g.seat(r, members, before)
+	if !g.isChanging() {
 		for _, q := range settled {
 			q.left = q.member < 0
 		}
@@ -95,7 +86,7 @@ func (c *Core) seat(g *group, r roster) {
 
 // moveSeats is what follows when the members of g were others before.
 func (c *delivery) moveSeats(g *group, was []*peer) {
-	if slices.Equal(was, g.members) {
+	if slices.Equal(was, g.members()) {
 		return
 	}
 	g.clocksChanged = true
@@ -112,7 +103,7 @@ func (c *delivery) moveSeats(g *group, was []*peer) {
 		}
 		s.has[at] = has
 	}
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		if q.linked && !slices.Contains(was, q) {
 			c.startLink(q)
 		}
@@ -149,17 +140,17 @@ func (c *system) inform(q *peer, g *group) {
 
 // tellRoster tells q of the members of g, if they are not those that all were configured with.
 func (q *peer) tellRoster(g *group) {
-	if g.since != (Epoch{}) && len(g.before) == 0 {
+	if g.from() != (Epoch{}) && !g.isChanging() {
 		q.frame = appendMembers(q.frame, g)
 	}
 }
 
 // dismiss tells those that are members no more, once all quorums of the members know it (R4).
 func (c *Core) dismiss() {
-	if c.dismissed == c.own.since || !c.own.isKnown() {
+	if c.dismissed == c.own.from() || !c.own.isKnown() {
 		return
 	}
-	c.dismissed = c.own.since
+	c.dismissed = c.own.from()
 	for _, q := range c.order {
 		if q.linked && q.group == c.own && !c.own.elects(q) {
 			q.tellRoster(c.own)
@@ -228,9 +219,9 @@ func (c *Core) replaceMember(r multicast.Replacement) {
 func (c *system) changes(r multicast.Replacement) bool {
 	leaves, joins := c.peers[r.Old], c.peers[r.New]
 	switch {
-	case r.Old == 0 && (r.New == 0 || len(c.own.members) == maxMembers):
+	case r.Old == 0 && (r.New == 0 || len(c.own.members()) == maxMembers):
 		return false
-	case r.Old != 0 && (leaves == nil || leaves.group != c.own || leaves.member < 0 || len(c.own.members) == 1):
+	case r.Old != 0 && (leaves == nil || leaves.group != c.own || leaves.member < 0 || len(c.own.members()) == 1):
 		return false
 	}
 	return r.New == 0 || joins == nil || joins.group == nil || joins.group == c.own && joins.member < 0 && !joins.left
@@ -238,7 +229,7 @@ func (c *system) changes(r multicast.Replacement) bool {
 
 // pursueReplacements has the primary start an epoch with the new members, and others remind it.
 func (c *Core) pursueReplacements(out *multicast.Output) {
-	if len(c.own.before) == 0 { // else the last one may come to nothing yet
+	if !c.own.isChanging() { // else the last one may come to nothing yet
 		c.replacements = slices.DeleteFunc(c.replacements, func(r multicast.Replacement) bool { return !c.changes(r) })
 	}
 	if len(c.replacements) == 0 {
@@ -278,11 +269,11 @@ func (c *Core) seekNew() {
 // handOver has another member, each time the next one, do the replacement of this process, which is the
 // primary.
 func (c *Core) handOver() {
-	others := len(c.own.members) - 1
+	others := len(c.own.members()) - 1
 	for _, r := range c.replacements {
 		if r.Old == c.self.id && others > 0 {
 			c.handedOver++
-			q := c.own.members[(c.self.member+1+c.handedOver%others)%(others+1)]
+			q := c.own.members()[(c.self.member+1+c.handedOver%others)%(others+1)]
 			q.frame = appendReplace(q.frame, r)
 		}
 	}

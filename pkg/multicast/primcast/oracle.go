@@ -132,7 +132,7 @@ func (c *Core) waits() bool {
 
 // watch is the oracle's part of a step.
 func (c *Core) watch(out *multicast.Output) {
-	if len(c.own.members) == 1 && len(c.own.before) == 0 || !c.own.elects(c.self) {
+	if len(c.own.members()) == 1 && !c.own.isChanging() || !c.own.elects(c.self) {
 		return
 	}
 	if c.state == Primary {
@@ -213,7 +213,7 @@ func (c *variables) relay() {
 // member may not know yet that it is one.
 func (c *system) quorumSilent() bool {
 	silent := func(q *peer) bool { return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter }
-	return hasQuorum(c.own.members, silent) || hasQuorum(c.own.settled(), silent)
+	return hasQuorum(c.own.members(), silent) || hasQuorum(c.own.settled(), silent)
 }
 
 // onPing: q waits for the primary, or a process of another group for what this one has not said.
@@ -243,7 +243,7 @@ func (c *Core) onSilent(q *peer, e Epoch) {
 // bringBack is for a member that has promised to an epoch that came to nothing: it can take no part until
 // there is a higher one. The primary that works starts it.
 func (c *Core) bringBack(out *multicast.Output) {
-	lost := slices.ContainsFunc(c.own.members, func(q *peer) bool {
+	lost := slices.ContainsFunc(c.own.members(), func(q *peer) bool {
 		return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter && q.forgone.Compare(c.current) > 0
 	})
 	if at, overdue := c.oracle.lost(c.now, lost); overdue {

@@ -44,7 +44,7 @@ func (c *delivery) askOthers(out *multicast.Output) {
 	if c.askAt <= c.now {
 		c.askAt = c.now + c.config.SuspectAfter/pingsPerSuspicion
 		for _, id := range c.plain.pending[0].Dest {
-			for _, q := range c.groups[id].members {
+			for _, q := range c.groups[id].members() {
 				if q.group != c.own {
 					q.frame = append(q.frame, byte(kindPing))
 				}
@@ -114,7 +114,7 @@ func (c *delivery) speakFront() {
 			next.ts = c.clock
 		}
 		if g.listens || c.state == Primary && next.position != g.frontSent.position && !g.frontSent.passed(g.wanted) {
-			for _, q := range g.members {
+			for _, q := range g.members() {
 				q.speak = true
 			}
 		}

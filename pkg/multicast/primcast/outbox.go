@@ -117,7 +117,7 @@ func (c *delivery) hold(m *multicast.Message) {
 func (c *delivery) multicast(x *class, m own) {
 	x.opened(&m.Message)
 	for i, id := range m.Dest {
-		for _, q := range c.groups[id].members {
+		for _, q := range c.groups[id].members() {
 			if q != c.self {
 				q.sendStart(&m.Message, m.prevs[i])
 			}
@@ -161,7 +161,7 @@ func (c *delivery) onHave(q *peer, id multicast.MessageID) {
 	quorums, all := true, true
 	for i, id := range s.Dest {
 		g, has := c.groups[id], bits.OnesCount64(s.has[i])
-		quorums, all = quorums && has >= g.quorum, all && has == len(g.members)
+		quorums, all = quorums && has >= g.majority(), all && has == len(g.members())
 	}
 	if quorums && s.open {
 		s.open = false

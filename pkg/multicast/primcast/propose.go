@@ -99,7 +99,7 @@ func (c *variables) append(m *message) {
 		g := c.groups[id]
 		prev := g.lastOwn
 		g.lastOwn = m.index
-		for _, q := range g.members {
+		for _, q := range g.members() {
 			q.speak = true
 			if c.state == Primary && q != c.self {
 				q.frame = appendEntry(q.frame, c.current, prev, m)

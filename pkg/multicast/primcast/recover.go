@@ -90,8 +90,8 @@ func (c *Core) replayRoster(r *varint.Reader, g *group) error {
 	switch {
 	case r.Err() != nil:
 		return r.Err()
-	case next.latest.Compare(g.latest) < 0 || !c.seatable(g, next):
-		return fmt.Errorf("members %v of group %d in epoch %v, after %v: is this the log of another cluster?", next.ids, g.id, next.latest, g.latest)
+	case next.latest.Compare(g.seatedIn()) < 0 || !c.seatable(g, next):
+		return fmt.Errorf("members %v of group %d in epoch %v, after %v: is this the log of another cluster?", next.ids, g.id, next.latest, g.seatedIn())
 	}
 	c.seat(g, next)
 	return nil
@@ -262,7 +262,7 @@ func (c *variables) seekLinks() {
 			continue
 		}
 		for _, id := range m.Dest {
-			for _, q := range c.groups[id].members {
+			for _, q := range c.groups[id].members() {
 				q.speak = true
 			}
 		}

@@ -87,6 +87,52 @@ type roster struct {
 	before []multicast.ProcessID // B
 }
 
+// seating is the roster of a group as this process uses it.
+type seating struct {
+	seats  []*peer // R
+	quorum int     // of R
+	before []*peer // B, while no epoch with these members is known to be active
+	since  Epoch   // the epoch that the members came in with; zero: they were configured
+	latest Epoch   // the latest epoch known to have them
+}
+
+// seat makes r the roster: these are the processes that it names.
+func (s *seating) seat(r roster, members, before []*peer) {
+	s.seats, s.before, s.quorum = members, before, len(members)/2+1
+	s.since, s.latest = r.since, r.latest
+}
+
+// learns takes in a roster that another process knows, or that an epoch begins with. It reports whether the
+// members are to be seated by it.
+func (s *seating) learns(r *roster) bool {
+	same := r.since == s.since
+	switch order := r.latest.Compare(s.latest); {
+	case order > 0 && same && len(s.before) == 0:
+		s.latest = r.latest
+		return false
+	case order > 0:
+	case same && len(r.before) == 0 && len(s.before) > 0:
+		r.latest = s.latest
+	default:
+		return false
+	}
+	return true
+}
+
+// members gives R; it is not to be changed.
+func (s *seating) members() []*peer { return s.seats }
+
+// majority is how many members make a quorum.
+func (s *seating) majority() int { return s.quorum }
+
+// isChanging reports whether there is B.
+func (s *seating) isChanging() bool { return len(s.before) > 0 }
+
+// from is the epoch that the members came in with, seatedIn the latest one that is known to have them.
+func (s *seating) from() Epoch { return s.since }
+
+func (s *seating) seatedIn() Epoch { return s.latest }
+
 // Members gives the members of a group, by the latest of its epochs that is known to be active; nil if there
 // is no such group. The caller owns it.
 func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
@@ -98,11 +144,11 @@ func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
 }
 
 // settled gives the members by the latest epoch that is known to be active.
-func (g *group) settled() []*peer {
-	if len(g.before) > 0 {
-		return g.before
+func (s *seating) settled() []*peer {
+	if len(s.before) > 0 {
+		return s.before
 	}
-	return g.members
+	return s.seats
 }
 
 func idsOf(peers []*peer) []multicast.ProcessID {
@@ -113,8 +159,8 @@ func idsOf(peers []*peer) []multicast.ProcessID {
 	return ids
 }
 
-func (g *group) roster() roster {
-	return roster{since: g.since, latest: g.latest, ids: idsOf(g.members), before: idsOf(g.before)}
+func (s *seating) roster() roster {
+	return roster{since: s.since, latest: s.latest, ids: idsOf(s.seats), before: idsOf(s.before)}
 }
 
 // elects reports whether q has a say in who leads g: it is a member, or is one of those before whose say is
@@ -124,9 +170,9 @@ func (g *group) elects(q *peer) bool {
 }
 
 // electors gives all that do.
-func (g *group) electors() []*peer {
-	all := slices.Clone(g.members)
-	for _, q := range g.before {
+func (s *seating) electors() []*peer {
+	all := slices.Clone(s.seats)
+	for _, q := range s.before {
 		if q.member < 0 {
 			all = append(all, q)
 		}
@@ -135,8 +181,8 @@ func (g *group) electors() []*peer {
 }
 
 // agrees reports whether a quorum of the members, and of those before, has done something (R1, R2).
-func (g *group) agrees(has func(*peer) bool) bool {
-	return hasQuorum(g.members, has) && (len(g.before) == 0 || hasQuorum(g.before, has))
+func (s *seating) agrees(has func(*peer) bool) bool {
+	return hasQuorum(s.seats, has) && (len(s.before) == 0 || hasQuorum(s.before, has))
 }
 
 func hasQuorum(of []*peer, has func(*peer) bool) bool {
@@ -153,8 +199,8 @@ func hasQuorum(of []*peer, has func(*peer) bool) bool {
 func (g *group) counts() bool { return g.since.Compare(g.epoch) <= 0 }
 
 // isKnown reports whether a quorum of the members knows that they are it (R4).
-func (g *group) isKnown() bool {
-	return len(g.before) == 0 && hasQuorum(g.members, func(q *peer) bool { return q.acked.Compare(g.since) >= 0 })
+func (s *seating) isKnown() bool {
+	return len(s.before) == 0 && hasQuorum(s.seats, func(q *peer) bool { return q.acked.Compare(s.since) >= 0 })
 }
 
 // mayLead reports whether this candidate can lead the epoch that it has promised, by the roster that it knows

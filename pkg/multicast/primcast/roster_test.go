@@ -33,7 +33,7 @@ func TestR2TwoQuorumsAccept(t *testing.T) {
 		c := newProc(t, 2)
 		c.hear(1, newEpochOf(secondBy(1)))
 		c.hear(1, newcomerState(9))
-		require.Equal(t, changed, idsOf(c.own.members), name)
+		require.Equal(t, changed, idsOf(c.own.members()), name)
 		require.Equal(t, groupG.Members, c.Members(1), "%s: not yet", name)
 		again := c.restart(nil)
 		require.Equal(t, c.own.roster(), again.own.roster(), name)
@@ -45,7 +45,7 @@ func TestR2TwoQuorumsAccept(t *testing.T) {
 			}
 			require.Equal(t, Follower, p.Stats().State, name)
 			require.Equal(t, changed, p.Members(1), name)
-			require.Empty(t, p.restart(nil).own.before, "%s: those before are not needed any more", name)
+			require.Empty(t, p.restart(nil).own.roster().before, "%s: those before are not needed any more", name)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestR2HoldsForTheCandidate(t *testing.T) {
 	c.hear(7)
 	c.loopback(c.loopback(c.step(multicast.Input{Replace: []multicast.Replacement{replace3}})))
 	out := c.hear(2, promiseOf(secondBy(1), epochG, 0, 0))
-	require.Equal(t, changed, idsOf(c.own.members))
+	require.Equal(t, changed, idsOf(c.own.members()))
 	c.loopback(out)
 	c.hear(7, acceptOf(secondBy(1)))
 	require.Equal(t, Candidate, c.Stats().State)

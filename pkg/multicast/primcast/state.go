@@ -45,7 +45,7 @@ func (s State) String() string { return stateNames[s] }
 type peer struct {
 	id     multicast.ProcessID
 	group  *group
-	member int  // its index in group.members; -1: it is none, not yet or no more
+	member int  // its index in group.members(); -1: it is none, not yet or no more
 	left   bool // it was a member, and is none any more
 	linked bool // the link to it has started
 
@@ -85,13 +85,8 @@ type epochClock struct {
 
 // group is a group with what is known of it.
 type group struct {
-	id      multicast.GroupID
-	members []*peer
-	quorum  int
-	before  []*peer // the members before, while no epoch with members is known to be active (roster.go)
-	since   Epoch   // the epoch that members came in with; zero: they were configured
-	latest  Epoch   // the latest epoch known to have them
-
+	id multicast.GroupID
+	seating
 	ledger
 
 	// The lowest clocks that new local timestamps exceed (limits.go).

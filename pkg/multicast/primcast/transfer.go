@@ -22,7 +22,7 @@ func (c *delivery) leaveBehind() {
 			if len(x.kept[g]) == 0 {
 				continue
 			}
-			upTo := g.coveredBy(x.name, g.quorum)
+			upTo := g.coveredBy(x.name, g.majority())
 			if own := c.self.covered.Of(x.name); upTo.Compare(own) > 0 {
 				upTo = own
 			}

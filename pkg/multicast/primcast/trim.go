@@ -45,7 +45,7 @@ func (c *delivery) covers(q *peer, at multicast.ClassPosition) {
 		}
 	}
 	if q.member >= 0 {
-		c.coveredUpTo(q.group, at.Class, q.group.coveredBy(at.Class, len(q.group.members)))
+		c.coveredUpTo(q.group, at.Class, q.group.coveredBy(at.Class, len(q.group.members())))
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *system) tellCovered(q *peer) {
 func (g *group) coveredBy(name multicast.Class, count int) multicast.Position {
 	var array [maxMembers]multicast.Position
 	covered := array[:0]
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		covered = append(covered, q.covered.Of(name))
 	}
 	slices.SortFunc(covered, multicast.Position.Compare)
