@@ -17,7 +17,7 @@ type Core struct {
 	change // to the present epoch
 	oracle oracle
 
-	packets []packet // scratch
+	frames frameReader
 }
 
 // system is the lowest layer: the configuration, the time, and what is known of all processes and groups.
@@ -210,20 +210,19 @@ func (c *Core) receive(f *multicast.Frame) {
 		c.startLink(q)
 		return
 	}
-	var err error
-	if c.packets, err = decodeFrame(f.Data, c.packets[:0]); err != nil {
+	if c.frames.decode(f.Data) != nil {
 		c.stats.BadFrames++
 	} else {
-		for i := range c.packets {
-			c.handle(q, &c.packets[i])
+		for _, p := range c.frames.packets {
+			c.handle(q, p)
 		}
 		c.more(q)
 	}
-	clear(c.packets)
+	c.frames.reset()
 }
 
 // handle routes a packet from q.
-func (c *Core) handle(q *peer, p *packet) {
+func (c *Core) handle(q *peer, p anyPacket) {
 	if c.state == Retired {
 		return // an earlier packet of the frame has said so
 	}
@@ -231,42 +230,42 @@ func (c *Core) handle(q *peer, p *packet) {
 		return
 	}
 	c.hearLeader(q, p)
-	switch p.kind {
-	case kindStart:
+	switch p := p.(type) {
+	case *startPacket:
 		c.onStart(q, p)
-	case kindEntry:
+	case *entryPacket:
 		c.onEntry(q, p)
-	case kindUpTo:
+	case *upToPacket:
 		c.onUpTo(q, p)
-	case kindAck:
+	case *ackPacket:
 		c.onAck(q, p)
-	case kindBump:
+	case *bumpPacket:
 		c.onBump(q, p)
-	case kindHave:
-		c.onHave(q, p.message.ID)
-	case kindFetch:
-		c.onFetch(q, p.message.ID)
-	case kindFetchLog:
+	case *havePacket:
+		c.onHave(q, p.id)
+	case *fetchPacket:
+		c.onFetch(q, p.id)
+	case *fetchLogPacket:
 		c.onFetchLog(q, p)
-	case kindCovered:
+	case *coveredPacket:
 		c.onCovered(q, p)
-	case kindNewEpoch:
+	case *newEpochPacket:
 		c.onNewEpoch(q, p)
-	case kindPromise:
+	case *promisePacket:
 		c.onPromise(q, p)
-	case kindNewState:
+	case *newStatePacket:
 		c.onNewState(q, p)
-	case kindAccept:
+	case *acceptPacket:
 		c.onAccept(q, p.epoch)
-	case kindRoster:
+	case *rosterPacket:
 		c.onRoster(q, p)
-	case kindReplace:
-		c.onReplace(q, p.replacement)
-	case kindBehind:
+	case *replacePacket:
+		c.onReplace(q, p.Replacement)
+	case *behindPacket:
 		c.onBehind(q, p)
-	case kindPing:
+	case *pingPacket:
 		c.onPing(q)
-	case kindSilent:
+	case *silentPacket:
 		c.onSilent(q, p.epoch)
 	}
 }

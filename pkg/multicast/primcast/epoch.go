@@ -56,7 +56,7 @@ func (c *Core) startCampaign() {
 	c.campaign = newCampaign(next)
 	c.stats.Campaigns++
 	for _, q := range c.own.electors() {
-		q.frame = appendNewEpoch(q.frame, next, c.own.roster())
+		q.frame = (&newEpochPacket{epoch: next, roster: c.own.roster()}).append(q.frame)
 	}
 }
 
@@ -78,7 +78,7 @@ func maxEpoch(a, b Epoch) Epoch {
 
 // onNewEpoch is lines 61-64. One that was heard before, as links restart, is answered again until this
 // process is in it.
-func (c *Core) onNewEpoch(q *peer, p *packet) {
+func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	e := p.epoch
 	if e.Leader != q.id || q.group != c.own {
 		c.stats.BadPackets++
@@ -105,26 +105,27 @@ func (c *Core) onNewEpoch(q *peer, p *packet) {
 // sendPromise is line 64. No clock above the one it names counts in an earlier epoch.
 func (c *variables) sendPromise(q *peer) {
 	c.log.clock(c.clock)
-	q.frame = appendPromise(q.frame, c.promised, &promise{
-		clock: c.clock, current: c.current, roster: c.own.roster(), length: c.t.last(), decided: min(c.own.decided, c.t.last()),
-	})
+	q.frame = (&promisePacket{epoch: c.promised, promise: promise{
+		clock: c.clock, current: c.current, roster: c.own.roster(),
+		length: c.t.last(), decided: min(c.own.decided, c.t.last()),
+	}}).append(q.frame)
 }
 
 // onPromise is when a PROMISE arrives, and line 65.
-func (c *Core) onPromise(q *peer, p *packet) {
+func (c *Core) onPromise(q *peer, p *promisePacket) {
 	if q.group != c.own || p.epoch != c.promised || p.epoch.Leader != c.self.id {
 		return
 	}
 	c.oracle.progressed(c.now)
 	c.learnRoster(c.own, p.promise.roster)
 	if c.current == c.promised { // it comes late
-		c.sendNewState(q, p.promise)
+		c.sendNewState(q, &p.promise)
 		return
 	}
 	if c.campaign.epoch != c.promised { // this process has restarted
 		c.campaign = newCampaign(c.promised)
 	}
-	c.campaign.promises[q.id] = p.promise
+	c.campaign.promises[q.id] = &p.promise
 	c.gatherState()
 }
 
@@ -161,7 +162,7 @@ func (c *Core) gatherState() {
 		clock: c.campaign.clock, roster: c.nextRoster(),
 	}
 	if source != c.self {
-		source.frame = appendFetchLog(source.frame, best.current, from, from)
+		source.frame = (&fetchLogPacket{epoch: best.current, known: from, decided: from}).append(source.frame)
 	} else {
 		c.incoming.from, c.incoming.known = best.length, best.length
 	}
@@ -175,7 +176,9 @@ func (c *Core) sendNewState(q *peer, p *promise) {
 		from = min(p.length, c.campaign.length)
 	}
 	c.log.clock(c.clock)
-	q.frame = c.appendNewState(q, from)
+	q.frame = (&newStatePacket{
+		epoch: c.current, ts: c.clock, from: from, length: c.t.last(), roster: c.own.roster(),
+	}).append(q.frame)
 	c.stream(q, from)
 }
 
@@ -202,24 +205,24 @@ type staged struct {
 func (in *incoming) takes(q *peer, e Epoch) bool { return in.source == q && in.epoch == e }
 
 // onNewState is line 70.
-func (c *Core) onNewState(q *peer, p *packet) {
+func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	if q.group != c.own || p.epoch.Leader != q.id {
 		c.stats.BadPackets++
 		return
 	}
-	if p.epoch != c.promised || c.current == p.epoch || q == c.self || p.index > c.t.last() || !c.seatable(c.own, p.roster) {
+	if p.epoch != c.promised || c.current == p.epoch || q == c.self || p.from > c.t.last() || !c.seatable(c.own, p.roster) {
 		return
 	}
 	c.oracle.progressed(c.now)
 	c.incoming = incoming{
-		source: q, epoch: p.epoch, from: p.index, known: p.index, asked: p.index, length: p.length,
+		source: q, epoch: p.epoch, from: p.from, known: p.from, asked: p.from, length: p.length,
 		clock: p.ts, roster: p.roster,
 	}
 	c.install()
 }
 
 // stage keeps an entry of the T that comes in.
-func (c *Core) stage(p *packet) {
+func (c *Core) stage(p *entryPacket) {
 	in := &c.incoming
 	c.oracle.progressed(c.now)
 	switch {
@@ -229,7 +232,7 @@ func (c *Core) stage(p *packet) {
 		c.stats.Gaps++ // the link restarts, or what is missing is forgotten there
 		return
 	}
-	in.staged = append(in.staged, staged{index: p.index, ts: p.ts, id: p.message.ID})
+	in.staged = append(in.staged, staged{index: p.index, ts: p.ts, id: p.id})
 	in.known = p.index
 	c.install()
 }
@@ -238,7 +241,7 @@ func (c *Core) stage(p *packet) {
 func (c *Core) more(q *peer) {
 	if in := &c.incoming; in.source == q && in.known < in.length && in.known > in.asked {
 		in.asked = in.known
-		q.frame = appendFetchLog(q.frame, in.epoch, in.known, in.known)
+		q.frame = (&fetchLogPacket{epoch: in.epoch, known: in.known, decided: in.known}).append(q.frame)
 	}
 }
 
@@ -265,7 +268,7 @@ func (c *Core) install() {
 	c.log.state(c.current, c.own.roster(), &c.t, from)
 	c.enterClocks(c.own)
 	for _, q := range c.own.electors() {
-		q.frame = appendAccept(q.frame, epoch) // line 74
+		q.frame = (&acceptPacket{epoch}).append(q.frame) // line 74
 		if p := c.campaignPromise(q); p != nil && q != c.self {
 			c.sendNewState(q, p)
 		}

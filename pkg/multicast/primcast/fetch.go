@@ -33,7 +33,7 @@ func (c *variables) fetch(out *multicast.Output) {
 		if isMissing {
 			m.asked++
 			holder := m.namedIn.members()[m.asked%len(m.namedIn.members())]
-			holder.frame = appendFetch(holder.frame, m.ID)
+			holder.frame = (&fetchPacket{m.ID}).append(holder.frame)
 			c.stats.Fetched++
 			c.expect(m.ID)
 		}

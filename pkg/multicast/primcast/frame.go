@@ -51,16 +51,15 @@ func (c *system) fitting(b []byte) int {
 	if len(b) <= c.config.MaxFrame {
 		return len(b)
 	}
-	r, n := varint.NewReader(b), 0
-	for r.Err() == nil && n < c.config.MaxFrame {
-		var p packet
-		readPacket(r, &p)
-		end := len(b) - r.Len()
+	f, n := frameReader{frame: *varint.NewReader(b)}, 0
+	for f.frame.Err() == nil && n < c.config.MaxFrame {
+		f.next()
+		end := len(b) - f.frame.Len()
 		if n > 0 && end > c.config.MaxFrame {
 			break
 		}
 		n = end
 	}
-	invariant.Check(r.Err() == nil, "a packet for a peer does not decode: %v", r.Err())
+	invariant.Check(f.frame.Err() == nil, "a packet for a peer does not decode: %v", f.frame.Err())
 	return n
 }

@@ -40,7 +40,7 @@ func (c *variables) known() uint64 { return c.t.last() + uint64(len(c.accepted))
 
 // onEntry is when an entry of the T of q's group arrives: lines 40-45 for the own group, lines
 // 46-49 for others.
-func (c *Core) onEntry(q *peer, p *packet) {
+func (c *Core) onEntry(q *peer, p *entryPacket) {
 	if !q.group.leads(p.epoch) {
 		c.stats.BadPackets++
 		return
@@ -50,10 +50,10 @@ func (c *Core) onEntry(q *peer, p *packet) {
 		return
 	}
 	g := q.group
-	if !c.continues(q, p) || p.index <= g.known {
+	if !c.continues(q, p.epoch, p.prev) || p.index <= g.known {
 		return
 	}
-	m := c.learn(p.message.ID, g)
+	m := c.learn(p.id, g)
 	if m != nil {
 		m.mentions++
 	}
@@ -67,26 +67,26 @@ func (c *Core) onEntry(q *peer, p *packet) {
 }
 
 // continues reports whether what q says of its T follows what is known of it here, if need be in a new epoch.
-func (c *variables) continues(q *peer, p *packet) bool {
+func (c *variables) continues(q *peer, e Epoch, prev uint64) bool {
 	g := q.group
-	order := p.epoch.Compare(g.epoch)
+	order := e.Compare(g.epoch)
 	if order < 0 {
 		return false
 	}
-	if order > 0 && p.prev > g.decided || order == 0 && p.prev > g.known {
+	if order > 0 && prev > g.decided || order == 0 && prev > g.known {
 		c.gap(q)
 		return false
 	}
 	if order > 0 {
-		c.turn(g, p.epoch)
+		c.turn(g, e)
 	}
 	return true
 }
 
 // onUpTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is told
 // that it is behind.
-func (c *delivery) onUpTo(q *peer, p *packet) {
-	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p) {
+func (c *delivery) onUpTo(q *peer, p *upToPacket) {
+	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p.epoch, p.prev) {
 		q.group.known = max(q.group.known, p.index)
 		c.decideUpTo(q.group)
 	}
@@ -141,18 +141,18 @@ func (c *variables) gap(q *peer) {
 	}
 	c.stats.Gaps++
 	q.fetching, q.asked = true, c.checked.steps
-	q.frame = appendFetchLog(q.frame, q.group.epoch, c.knownOf(q.group), q.group.decided)
+	q.frame = (&fetchLogPacket{epoch: q.group.epoch, known: c.knownOf(q.group), decided: q.group.decided}).append(q.frame)
 }
 
 // onFetchLog answers q with T beyond what it knows; content goes to the own group only, others have
 // it from the sender.
-func (c *Core) onFetchLog(q *peer, p *packet) {
+func (c *Core) onFetchLog(q *peer, p *fetchLogPacket) {
 	if p.epoch.Compare(c.current) > 0 {
 		return // it knows more
 	}
-	from := p.length // decided there, and so the same here
+	from := p.decided // decided there, and so the same here
 	if p.epoch == c.current {
-		from = p.index
+		from = p.known
 		if c.state == Candidate && q.group == c.own {
 			c.oracle.progressed(c.now) // a long T needs many round trips to the members that have promised
 		}
@@ -176,17 +176,17 @@ func (c *variables) stream(q *peer, from uint64) {
 		if q.group == c.own {
 			q.sendStart(&m.Message, m.prev)
 		}
-		q.frame = appendEntry(q.frame, c.current, prev, m)
+		q.frame = m.entry(c.current, prev).append(q.frame)
 		prev = m.index
 	}
 	if last := q.group.lastOwn; q.group != c.own && last >= prev {
-		q.frame = appendUpTo(q.frame, c.current, prev, last)
+		q.frame = (&upToPacket{epoch: c.current, index: last, prev: prev}).append(q.frame)
 	}
 }
 
 // onAck is when r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
 // r-deliver(⟨BUMP, E, ts, q⟩): lines 40-41, 46-47, 51-52.
-func (c *Core) onAck(q *peer, p *packet) {
+func (c *Core) onAck(q *peer, p *ackPacket) {
 	g := q.group
 	if !g.leads(p.epoch) {
 		c.stats.BadPackets++

@@ -32,7 +32,7 @@ func (c *variables) raiseClock(q *peer, s epochClock) {
 }
 
 // onBump is when r-deliver(⟨BUMP, E, ts, q⟩), lines 51-52, from a process that follows no primary.
-func (c *Core) onBump(q *peer, p *packet) {
+func (c *Core) onBump(q *peer, p *bumpPacket) {
 	if q.group != c.own {
 		c.stats.BadPackets++
 		return
@@ -101,7 +101,7 @@ func (c *delivery) acknowledge() {
 		if c.active() {
 			q.frame = c.appendAck(q)
 		} else if q.group == c.own {
-			q.frame = appendBump(q.frame, c.promised, c.clock, c.proposed())
+			q.frame = (&bumpPacket{epoch: c.promised, ts: c.clock, last: c.proposed()}).append(q.frame)
 		}
 	}
 }

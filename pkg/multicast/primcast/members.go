@@ -112,11 +112,13 @@ func (c *delivery) moveSeats(g *group, was []*peer) {
 
 // admit reports whether a packet of q is to be taken in. A process that has a say in no group may not know
 // that it was replaced, and is told.
-func (c *system) admit(q *peer, p *packet) bool {
-	if q.group == nil && p.kind == kindNewEpoch && slices.Contains(p.roster.ids, q.id) && c.seatable(c.own, p.roster) {
-		q.group = c.own // of a change that this process has not heard of
-	}
-	if p.kind == kindRoster {
+func (c *system) admit(q *peer, p anyPacket) bool {
+	switch p := p.(type) {
+	case *newEpochPacket:
+		if q.group == nil && slices.Contains(p.roster.ids, q.id) && c.seatable(c.own, p.roster) {
+			q.group = c.own // of a change that this process has not heard of
+		}
+	case *rosterPacket:
 		return true
 	}
 	if q.group == nil {
@@ -141,7 +143,7 @@ func (c *system) inform(q *peer, g *group) {
 // tellRoster tells q of the members of g, if they are not those that all were configured with.
 func (q *peer) tellRoster(g *group) {
 	if g.from() != (Epoch{}) && !g.isChanging() {
-		q.frame = appendMembers(q.frame, g)
+		q.frame = (&rosterPacket{group: g.id, roster: g.roster(), known: g.isKnown()}).append(q.frame)
 	}
 }
 
@@ -160,7 +162,7 @@ func (c *Core) dismiss() {
 
 // onRoster: q tells of the members of a group, its own before it acknowledges anything in an epoch with
 // them.
-func (c *Core) onRoster(q *peer, p *packet) {
+func (c *Core) onRoster(q *peer, p *rosterPacket) {
 	g := c.groups[p.group]
 	if g != nil && q.group == nil && slices.Contains(p.roster.ids, q.id) {
 		q.group = g // a new member tells of itself
@@ -249,7 +251,7 @@ func (c *Core) pursueReplacements(out *multicast.Output) {
 		c.handOver()
 	case c.state == Follower:
 		for _, r := range c.replacements {
-			leader.frame = appendReplace(leader.frame, r)
+			leader.frame = (&replacePacket{r}).append(leader.frame)
 		}
 	}
 }
@@ -261,7 +263,7 @@ func (c *Core) seekNew() {
 			continue
 		}
 		if q := c.peer(r.New); !q.linked {
-			q.frame = append(q.frame, byte(kindPing))
+			q.frame = (&pingPacket{}).append(q.frame)
 		}
 	}
 }
@@ -274,7 +276,7 @@ func (c *Core) handOver() {
 		if r.Old == c.self.id && others > 0 {
 			c.handedOver++
 			q := c.own.members()[(c.self.member+1+c.handedOver%others)%(others+1)]
-			q.frame = appendReplace(q.frame, r)
+			q.frame = (&replacePacket{r}).append(q.frame)
 		}
 	}
 }

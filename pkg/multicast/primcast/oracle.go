@@ -171,9 +171,9 @@ func (c *Core) ping(silence time.Duration) {
 		switch {
 		case q == c.self:
 		case c.oracle.suspects(silence):
-			q.frame = appendEpochPacket(q.frame, kindSilent, c.promised)
+			q.frame = (&silentPacket{c.promised}).append(q.frame)
 		case c.oracle.isQuiet(silence) && (c.waits() || q.id == c.promised.Leader):
-			q.frame = append(q.frame, byte(kindPing))
+			q.frame = (&pingPacket{}).append(q.frame)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func (c *Core) onSilent(q *peer, e Epoch) {
 	if e.Compare(c.promised) < 0 { // it has not heard of what it could follow
 		q.tellRoster(c.own)
 		if c.promised.Leader == c.self.id {
-			q.frame = appendNewEpoch(q.frame, c.promised, c.own.roster())
+			q.frame = (&newEpochPacket{epoch: c.promised, roster: c.own.roster()}).append(q.frame)
 		}
 	}
 	c.oracle.asked(c.now)
@@ -254,14 +254,22 @@ func (c *Core) bringBack(out *multicast.Output) {
 }
 
 // hearLeader notes signs of life of the primary of the present epoch, and members that follow one again.
-func (c *Core) hearLeader(q *peer, p *packet) {
+func (c *Core) hearLeader(q *peer, p anyPacket) {
 	if q.group != c.own || q == c.self {
 		return
 	}
-	if q.id == c.current.Leader && p.epoch == c.current && (p.kind == kindAck || p.kind == kindEntry) {
-		c.oracle.heard(c.now)
+	var epoch Epoch
+	switch p := p.(type) {
+	case *ackPacket:
+		if epoch = p.epoch; epoch == c.promised {
+			q.silent = 0
+		}
+	case *entryPacket:
+		epoch = p.epoch
+	default:
+		return
 	}
-	if p.kind == kindAck && p.epoch == c.promised {
-		q.silent = 0
+	if q.id == c.current.Leader && epoch == c.current {
+		c.oracle.heard(c.now)
 	}
 }

@@ -21,13 +21,13 @@ func (f *front) passed(at multicast.Position) bool {
 
 // hearFront takes in what a member says. The primary says it in time; the others when they are asked, so that nobody waits for a
 // primary that is gone.
-func (c *system) hearFront(q *peer, p *packet) {
+func (c *system) hearFront(q *peer, p *ackPacket) {
 	f := &q.group.front
-	if q.group == c.own || !p.hasFront || p.epoch != q.group.epoch || p.frontTS < f.ts {
+	if q.group == c.own || !p.hasFront || p.epoch != q.group.epoch || p.front.ts < f.ts {
 		return
 	}
-	if none := (multicast.Position{}); p.position == none || f.position != none && p.position.Compare(f.position) >= 0 || p.frontTS > f.ts {
-		*f = front{ts: p.frontTS, position: p.position}
+	if none := (multicast.Position{}); p.front.position == none || f.position != none && p.front.position.Compare(f.position) >= 0 || p.front.ts > f.ts {
+		*f = p.front
 	}
 }
 
@@ -46,7 +46,7 @@ func (c *delivery) askOthers(out *multicast.Output) {
 		for _, id := range c.plain.pending[0].Dest {
 			for _, q := range c.groups[id].members() {
 				if q.group != c.own {
-					q.frame = append(q.frame, byte(kindPing))
+					q.frame = (&pingPacket{}).append(q.frame)
 				}
 			}
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // onStart is lines 33-34, for START(m) from its sender or from another that was asked for it.
-func (c *delivery) onStart(q *peer, p *packet) {
+func (c *delivery) onStart(q *peer, p *startPacket) {
 	if !p.message.To(c.own.id) || !c.offers(&p.message) {
 		c.stats.BadPackets++
 		return
@@ -18,7 +18,7 @@ func (c *delivery) onStart(q *peer, p *packet) {
 	switch {
 	case m == nil && c.done.has(p.message.ID) || m != nil && m.logged:
 		if sender := c.peers[p.message.ID.Sender]; sender == q && !p.message.To(q.group.id) {
-			q.frame = appendHave(q.frame, p.message.ID)
+			q.frame = (&havePacket{p.message.ID}).append(q.frame)
 		}
 	case m == nil:
 		c.begun(c.newMessage(p.message.ID), &p.message, p.prev)
@@ -102,7 +102,7 @@ func (c *variables) append(m *message) {
 		for _, q := range g.members() {
 			q.speak = true
 			if c.state == Primary && q != c.self {
-				q.frame = appendEntry(q.frame, c.current, prev, m)
+				q.frame = m.entry(c.current, prev).append(q.frame)
 			}
 		}
 	}
@@ -112,12 +112,12 @@ func (c *variables) append(m *message) {
 // sendHave tells a sender that hears no ACK for m that it is in T.
 func (c *system) sendHave(m *message) {
 	if sender := c.peers[m.ID.Sender]; sender != nil && sender.group != nil && !m.To(sender.group.id) {
-		sender.frame = appendHave(sender.frame, m.ID)
+		sender.frame = (&havePacket{m.ID}).append(sender.frame)
 	}
 }
 
 // ownEntry is lines 40-45: the primary's next proposal, or one of NEW-STATE.
-func (c *Core) ownEntry(q *peer, p *packet) {
+func (c *Core) ownEntry(q *peer, p *entryPacket) {
 	if c.incoming.takes(q, p.epoch) {
 		c.stage(p)
 		return
@@ -133,9 +133,9 @@ func (c *Core) ownEntry(q *peer, p *packet) {
 		c.gap(q)
 		return
 	}
-	m := c.learn(p.message.ID, c.own)
+	m := c.learn(p.id, c.own)
 	if m == nil || m.index != 0 {
-		invariant.Broken("message %v is proposed again, as entry %d of T", p.message.ID, p.index)
+		invariant.Broken("message %v is proposed again, as entry %d of T", p.id, p.index)
 	}
 	if m.started {
 		c.unproposed--

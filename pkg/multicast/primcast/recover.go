@@ -287,7 +287,7 @@ func (c *delivery) startLink(q *peer) {
 	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0 // genuineness: else there is nothing to say
 	for m := range c.t.all() {
 		if m.ID.Sender == q.id && !m.To(q.group.id) {
-			q.frame = appendHave(q.frame, m.ID)
+			q.frame = (&havePacket{m.ID}).append(q.frame)
 		}
 	}
 	q.tellRoster(c.own)
@@ -295,10 +295,10 @@ func (c *delivery) startLink(q *peer) {
 		return
 	}
 	if c.promised.Leader == c.self.id {
-		q.frame = appendNewEpoch(q.frame, c.promised, c.own.roster())
+		q.frame = (&newEpochPacket{epoch: c.promised, roster: c.own.roster()}).append(q.frame)
 	}
 	if c.promised == c.current {
-		q.frame = appendAccept(q.frame, c.current)
+		q.frame = (&acceptPacket{c.current}).append(q.frame)
 	} else if c.promised.Leader == q.id && c.state == Promised {
 		c.sendPromise(q)
 	}

@@ -113,7 +113,7 @@ func TestRestartFromCheckpoint(t *testing.T) {
 		for _, id := range members {
 			for _, q := range members {
 				at := multicast.ClassPosition{Position: c.applied[id][len(all)-1].Position()}
-				c.step(id, multicast.Input{Frames: []multicast.Frame{{Peer: q, Data: appendCovered(nil, at)}}})
+				c.step(id, multicast.Input{Frames: []multicast.Frame{{Peer: q, Data: (&coveredPacket{at}).append(nil)}}})
 			}
 			p := c.proc(id)
 			require.Zero(t, p.Stats().Entries)

@@ -22,8 +22,8 @@ func newcomerState(ts multicast.Timestamp) packet {
 	return p
 }
 
-// rosterPacket tells that g has these members since an epoch.
-func rosterPacket(since Epoch, ids ...multicast.ProcessID) packet {
+// membersOf tells that g has these members since an epoch.
+func membersOf(since Epoch, ids ...multicast.ProcessID) packet {
 	return packet{kind: kindRoster, group: 1, roster: roster{since: since, latest: since, ids: ids}}
 }
 
@@ -115,7 +115,7 @@ func TestR1GivesUp(t *testing.T) {
 	c.step(multicast.Input{})
 	c.startCampaign()
 	next := c.promised
-	c.hear(2, rosterPacket(Epoch{Number: 9, Leader: 2}, 1, 2, 8))
+	c.hear(2, membersOf(Epoch{Number: 9, Leader: 2}, 1, 2, 8))
 	c.loopback(c.step(multicast.Input{}))
 	c.hear(1, promiseOf(next, epochG, 0, 4))
 	c.hear(2, promiseOf(next, epochG, 0, 4))
@@ -128,10 +128,10 @@ func TestR1GivesUp(t *testing.T) {
 // primary was replaced since.
 func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	p := newProc(t, 2)
-	p.hear(1, rosterPacket(secondBy(1), changed...))
+	p.hear(1, membersOf(secondBy(1), changed...))
 	p.hear(7, newEpochOf(Epoch{Number: 3, Leader: 7}))
 	require.Equal(t, Epoch{Number: 3, Leader: 7}, p.promised)
-	p.hear(1, rosterPacket(Epoch{Number: 4, Leader: 1}, 1, 2, 8))
+	p.hear(1, membersOf(Epoch{Number: 4, Leader: 1}, 1, 2, 8))
 	for _, records := range [][][]byte{p.records, {p.appendCheckpoint(nil)}} {
 		p.records = records
 		again := p.restart(nil)
@@ -170,7 +170,7 @@ func TestR1CandidateLearnsTheRosterFromAPromise(t *testing.T) {
 	next := secondBy(2)
 	c.loopback(c.loopback(c.campaigns(3, 4)))
 	promise := promiseOf(next, secondBy(1), 0, 50)
-	promise.promise.roster = rosterPacket(secondBy(1), 1, 2, 3, 4, 7).roster
+	promise.promise.roster = membersOf(secondBy(1), 1, 2, 3, 4, 7).roster
 	out := c.hear(1, promise)
 	require.Equal(t, promise.promise.roster.ids, c.Members(1))
 	require.Equal(t, next, c.said(out, 7, kindNewEpoch).epoch)
@@ -308,9 +308,9 @@ func TestDeadPrimaryIsReplacedByANewProcess(t *testing.T) {
 // TestRosterIsHeardOnce: other groups take the members of the latest epoch.
 func TestRosterIsHeardOnce(t *testing.T) {
 	c := newProc(t, 4)
-	c.hear(1, rosterPacket(secondBy(1), changed...))
+	c.hear(1, membersOf(secondBy(1), changed...))
 	require.Equal(t, changed, c.Members(1))
-	c.hear(2, rosterPacket(Epoch{Number: 1, Leader: 2}, groupG.Members...))
+	c.hear(2, membersOf(Epoch{Number: 1, Leader: 2}, groupG.Members...))
 	require.Equal(t, changed, c.Members(1), "an older one")
 	require.Equal(t, groupH.Members, c.Members(2))
 	require.Nil(t, c.Members(9))
@@ -320,7 +320,7 @@ func TestRosterIsHeardOnce(t *testing.T) {
 func TestLinkOfARemovedMember(t *testing.T) {
 	p := newProc(t, 4)
 	p.cast(&multicast.Message{ID: multicast.MessageID{Sender: 4, Seq: 1}, Dest: []multicast.GroupID{1}})
-	p.hear(1, rosterPacket(secondBy(1), changed...))
+	p.hear(1, membersOf(secondBy(1), changed...))
 	told := said(t, p.hear(3), 3, kindRoster)
 	require.Len(t, told, 1, "only who the members are")
 	require.Equal(t, changed, told[0].roster.ids)
@@ -387,13 +387,13 @@ func TestAnotherGroupTells(t *testing.T) {
 	known := func() bool {
 		return other.said(other.hear(3, ackOf(epochG, 0, 1)), 3, kindRoster).known
 	}
-	other.hear(1, rosterPacket(secondBy(1), changed...), ackOf(secondBy(1), 0, 9))
+	other.hear(1, membersOf(secondBy(1), changed...), ackOf(secondBy(1), 0, 9))
 	require.False(t, known(), "only 1 is known to know")
 	other.hear(7, ackOf(secondBy(1), 0, 9))
 	require.True(t, known())
 
 	p := newProc(t, 3)
-	told := rosterPacket(secondBy(1), changed...)
+	told := membersOf(secondBy(1), changed...)
 	p.hear(4, told)
 	require.Equal(t, changed, p.Members(1))
 	require.Equal(t, Follower, p.Stats().State, "its say may still be needed")
@@ -406,7 +406,7 @@ func TestAnotherGroupTells(t *testing.T) {
 // TestNewProcessWaits: it hears of members before it is one.
 func TestNewProcessWaits(t *testing.T) {
 	p := newProc(t, 7, func(cfg *Config) { cfg.Replaces = 3 })
-	told := rosterPacket(secondBy(1), 1, 8, 3)
+	told := membersOf(secondBy(1), 1, 8, 3)
 	told.known = true
 	require.False(t, p.hear(1, told).Retired)
 	p.hear(1, newEpochOf(Epoch{Number: 3, Leader: 1}))
@@ -416,7 +416,7 @@ func TestNewProcessWaits(t *testing.T) {
 	require.False(t, p.hear(1, told).Retired, "that is older")
 	p.hear(1, ackOf(state.epoch, 0, 9))
 	require.Equal(t, []multicast.ProcessID{1, 8, 7}, p.Members(1))
-	told = rosterPacket(Epoch{Number: 4, Leader: 1}, 1, 8, 9)
+	told = membersOf(Epoch{Number: 4, Leader: 1}, 1, 8, 9)
 	told.known = true
 	require.True(t, p.hear(1, told).Retired)
 }
@@ -476,7 +476,7 @@ func TestHavesSurviveAChange(t *testing.T) {
 	have := packet{kind: kindHave, message: multicast.Message{ID: multicast.MessageID{Sender: 4, Seq: 1}}}
 	p.hear(1, have)
 	p.hear(3, have)
-	p.hear(2, rosterPacket(secondBy(2), 2, 3))
+	p.hear(2, membersOf(secondBy(2), 2, 3))
 	require.Len(t, p.outbox.sent, 1)
 	p.hear(2, have)
 	require.Empty(t, p.outbox.sent, "2 and 3 have it")
@@ -489,7 +489,7 @@ func TestR3CountsTheRosterOfTheEpoch(t *testing.T) {
 	m := msg(1, both...)
 	p.hear(5, startOf(m, 0))
 	p.hear(1, entryOf(epochG, 1, 7, m), ackOf(epochG, 1, 7))
-	p.hear(2, rosterPacket(secondBy(2), 1, 2, 3), ackOf(epochG, 1, 7))
+	p.hear(2, membersOf(secondBy(2), 1, 2, 3), ackOf(epochG, 1, 7))
 	require.Zero(t, p.messages[m.ID].localTS(1))
 	p.hear(3, ackOf(epochG, 1, 7))
 	require.Zero(t, p.messages[m.ID].localTS(1), "1, 2 and 3 are three of four, but that is of no use to know any more")

@@ -146,6 +146,11 @@ func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
+// entry is what a process says of m in T; prev is the entry before that concerns the receiver.
+func (m *message) entry(e Epoch, prev uint64) *entryPacket {
+	return &entryPacket{epoch: e, index: m.index, prev: prev, ts: m.ts, id: m.ID}
+}
+
 // localTS is lines 9-11; 0 is the paper's bottom.
 func (m *message) localTS(g multicast.GroupID) multicast.Timestamp {
 	for _, l := range m.locals {

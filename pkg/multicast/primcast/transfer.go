@@ -38,20 +38,20 @@ func (c *delivery) leaveBehind() {
 func (q *peer) tellBehind() {
 	for _, at := range q.group.forgotten {
 		if q.covered.Of(at.Class).Compare(at.Position) < 0 {
-			q.frame = appendBehind(q.frame, at)
+			q.frame = (&behindPacket{at}).append(q.frame)
 		}
 	}
 }
 
 // onBehind: q has forgotten what this process may need up to a position of a class. It does
 // not if it has delivered that.
-func (c *delivery) onBehind(q *peer, p *packet) {
-	if !c.concerns(p.class, q) {
+func (c *delivery) onBehind(q *peer, p *behindPacket) {
+	if !c.concerns(p.Class, q) {
 		c.stats.BadPackets++
 		return
 	}
-	if p.position.Compare(c.delivered.Of(p.class)) > 0 || c.mayCome(p.class, p.position) {
-		c.behind.Advance(p.class, p.position)
+	if p.Position.Compare(c.delivered.Of(p.Class)) > 0 || c.mayCome(p.Class, p.Position) {
+		c.behind.Advance(p.Class, p.Position)
 	}
 }
 

@@ -26,12 +26,12 @@ func (c *delivery) needs(at multicast.ClassPosition) bool {
 }
 
 // onCovered: q tells that its state machine is durable up to a position.
-func (c *delivery) onCovered(q *peer, p *packet) {
-	if !c.concerns(p.class, q) {
+func (c *delivery) onCovered(q *peer, p *coveredPacket) {
+	if !c.concerns(p.Class, q) {
 		c.stats.BadPackets++
 		return
 	}
-	c.covers(q, multicast.ClassPosition{Class: p.class, Position: p.position})
+	c.covers(q, p.ClassPosition)
 }
 
 // covers notes that the state machine of q is durable up to a position.
@@ -58,7 +58,7 @@ func (c *system) tellCovered(q *peer) {
 	q.coverageNew = false
 	for _, at := range c.self.covered {
 		if at.Class.To(q.group.id) && q.coverageSent.Advance(at.Class, at.Position) {
-			q.frame = appendCovered(q.frame, at)
+			q.frame = (&coveredPacket{at}).append(q.frame)
 		}
 	}
 }
