@@ -7,7 +7,7 @@ import (
 )
 
 // class is what a process knows of the messages to the same destination groups; without Config.Classes, of
-// all messages. Its positions are in multicast.Progress: Core.delivered for the deliveries here, peer.covered
+// all messages. Its positions are in multicast.Progress: delivery.delivered for the deliveries here, peer.covered
 // and group.covered for durable state, group.forgotten for forgotten messages.
 type class struct {
 	name    multicast.Class

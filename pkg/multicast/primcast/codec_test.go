@@ -82,7 +82,8 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// sampleLog has records of every kind: the log of a process that lives through changes of the primary and of the members.
+// sampleLog has records of every kind: the log of a process that lives through changes of the primary and
+// of the members.
 func sampleLog(t testing.TB) [][]byte {
 	c := newCluster(t, func(cfg *Config) { cfg.CheckpointMin = 600 })
 	c.run(2 * tick)

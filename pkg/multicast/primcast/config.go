@@ -40,8 +40,8 @@ type Config struct {
 	// Groups are all groups, the same at all processes and after restarts. The first
 	// member of a group leads its initial epoch.
 	Groups []multicast.Group
-	// Replaces is for a process in none of the groups: it is to take the place of this member, or to join its group
-	// (multicast.Replacement).
+	// Replaces is for a process in none of the groups: it is to take the place of this member, or to join
+	// its group (multicast.Replacement).
 	Replaces multicast.ProcessID
 	// Delivered is how far the state machine is durable at the start. What is up to here is not
 	// delivered again; what is in T after it is.
@@ -58,15 +58,15 @@ type Config struct {
 	// lessens the convoy effect between groups that are far apart (T 4.4.1). It needs no synchronized
 	// clocks to be correct. The same at all processes.
 	HybridClock bool
-	// ClockError, with HybridClock, is how far any process's wall clock is from true time at most. Messages that ask for
-	// atomic global order then wait until their timestamp is past everywhere, and for no other
+	// ClockError, with HybridClock, is how far any process's wall clock is from true time at most. Messages
+	// that ask for atomic global order then wait until their timestamp is past everywhere, and for no other
 	// message (order.go). A clock that is farther off breaks their order, and nothing else. 0: the order
 	// does not depend on clocks. The same at all processes.
 	ClockError time.Duration
 	// Conflicts, if set, says which messages must be delivered in order; it is symmetric and
 	// deterministic. Those that commute do not wait for each other (T 4.4.3): positions of
-	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up to it,
-	// and what the state machine has beyond is delivered to it again after a restart.
+	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up
+	// to it, and what the state machine has beyond is delivered to it again after a restart.
 	Conflicts func(a, b *multicast.Message) bool
 	// Window is how many messages of this process are on the way in each class at most; further ones wait in
 	// it. 0:
@@ -85,8 +85,8 @@ type Config struct {
 	// FetchAfter is how long a message may be known by its timestamps only before its
 	// content is asked for; 0: DefaultFetchAfter.
 	FetchAfter time.Duration
-	// Retain is how many bytes of delivered messages are kept for members that do not cover them, but a quorum
-	// does; 0: DefaultRetain. Who needs them later must be given the state of another member.
+	// Retain is how many bytes of delivered messages are kept for members that do not cover them, but a
+	// quorum does; 0: DefaultRetain. Who needs them later must be given the state of another member.
 	Retain int
 	// CheckpointMin is how many bytes of records are written between two
 	// checkpoints at least; 0: DefaultCheckpointMin.

@@ -9,9 +9,9 @@ import (
 
 // Core is one process of PrimCast. It has one owner.
 //
-// A Core consists of layers. Each is a struct with its own state, embedded in the next one: system, variables,
-// delivery, and Core itself with the changes of the primary and of the members. A method belongs to the lowest
-// layer with all that it needs, so that no layer calls a higher one.
+// A Core consists of layers. Each is a struct with its own state, embedded in the next one: system,
+// variables, delivery, and Core itself with the changes of the primary and of the members. A method belongs
+// to the lowest layer with all that it needs, so that no layer calls a higher one.
 type Core struct {
 	delivery
 	change // to the present epoch
@@ -36,7 +36,8 @@ type system struct {
 	groupIDs []multicast.GroupID
 }
 
-// variables is the layer of lines 2-8, of the log that makes them durable, and of the way of a message into T.
+// variables is the layer of lines 2-8, of the log that makes them durable, and of the way of a message into
+// T.
 type variables struct {
 	system
 
@@ -62,7 +63,7 @@ type delivery struct {
 	classes   []*class // in the order in which they were heard of
 	named     map[multicast.Class]*class
 	plain     *class              // the one that there is without Config.Classes, else nil
-	unknown   queue               // proposed, and of a class that is not known since their content is not here
+	unknown   queue               // proposed, and of an unknown class: their content is not here
 	waiting   int                 // messages that are proposed and not delivered
 	emptySafe multicast.Timestamp // the highest answer of SafeOf for a class that is not known
 	keptBytes int                 // of messages that are delivered and kept for some that do not cover them

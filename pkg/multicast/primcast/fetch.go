@@ -54,7 +54,8 @@ func (c *system) namedBy(m *message) *group {
 	return c.own
 }
 
-// fetchEntries asks a member of g for its T if all have spoken for long of what has not come from the primary.
+// fetchEntries asks a member of g for its T if all have spoken for long of what has not come from the
+// primary.
 func (c *variables) fetchEntries(g *group, out *multicast.Output) {
 	if g.behind == 0 {
 		return

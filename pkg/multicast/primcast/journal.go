@@ -23,8 +23,8 @@ const (
 // must at least be before the next.
 const checkpointFactor = 2
 
-// journal is the log of this process, as far as its core needs it: the records of a step, and what the records
-// so far say of the clock and of final timestamps.
+// journal is the log of this process, as far as its core needs it: the records of a step, and what the
+// records so far say of the clock and of final timestamps.
 type journal struct {
 	checkpointMin int
 	stride        multicast.Timestamp

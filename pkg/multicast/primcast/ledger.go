@@ -83,8 +83,8 @@ func (c *variables) continues(q *peer, e Epoch, prev uint64) bool {
 	return true
 }
 
-// onUpTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is told
-// that it is behind.
+// onUpTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is
+// told that it is behind.
 func (c *delivery) onUpTo(q *peer, p *upToPacket) {
 	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p.epoch, p.prev) {
 		q.group.known = max(q.group.known, p.index)

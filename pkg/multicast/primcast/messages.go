@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A frame is a sequence of packets: the kind, then its fields (packets.go). The frame names the sender, and so
-// q and h of the algorithm's tuples.
+// A frame is a sequence of packets: the kind, then its fields (packets.go). The frame names the sender, and
+// so q and h of the algorithm's tuples.
 type kind uint8
 
 const (

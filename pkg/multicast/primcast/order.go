@@ -6,21 +6,22 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// front is what a member of a group said: up to which timestamp it knows all proposals of the group (the primary: its
-// clock; others: what lines 28 and 29 let pass), and below which position it then had delivered all that does not
-// come to this group too. Position zero: all.
+// front is what a member of a group said: up to which timestamp it knows all proposals of the group (the
+// primary: its clock; others: what lines 28 and 29 let pass), and below which position it then had
+// delivered all that does not come to this group too. Position zero: all.
 type front struct {
 	ts       multicast.Timestamp
 	position multicast.Position
 }
 
-// passed reports whether what precedes m in the group, and this process does not deliver itself, was delivered.
+// passed reports whether what precedes m in the group, and this process does not deliver itself, was
+// delivered.
 func (f *front) passed(at multicast.Position) bool {
 	return f.ts >= at.Final && (f.position == multicast.Position{} || f.position.Compare(at) > 0)
 }
 
-// hearFront takes in what a member says. The primary says it in time; the others when they are asked, so that nobody waits for a
-// primary that is gone.
+// hearFront takes in what a member says. The primary says it in time; the others when they are asked, so
+// that nobody waits for a primary that is gone.
 func (c *system) hearFront(q *peer, p *ackPacket) {
 	f := &q.group.front
 	if q.group == c.own || !p.hasFront || p.epoch != q.group.epoch || p.front.ts < f.ts {
@@ -31,8 +32,8 @@ func (c *system) hearFront(q *peer, p *ackPacket) {
 	}
 }
 
-// askOthers: what would be delivered next waits for other groups. They are asked now and then: a primary of theirs may
-// be gone, and all may have delivered m there.
+// askOthers: what would be delivered next waits for other groups. They are asked now and then: a primary of
+// theirs may be gone, and all may have delivered m there.
 func (c *delivery) askOthers(out *multicast.Output) {
 	if !c.ordered || !c.active() || len(c.plain.pending) == 0 || !c.plain.pending[0].decided || c.plain.pending[0].bound > c.own.limit {
 		c.askAt = 0
@@ -54,8 +55,8 @@ func (c *delivery) askOthers(out *multicast.Output) {
 	wake(out, c.askAt)
 }
 
-// allReady reports whether at each other destination group nothing can come before m any more, and what does has
-// been delivered, there or here.
+// allReady reports whether at each other destination group nothing can come before m any more, and what
+// does has been delivered, there or here.
 func (c *system) allReady(m *message) bool {
 	for _, id := range m.Dest {
 		g := c.groups[id]

@@ -5,7 +5,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// anyPacket is a packet of one of the kinds. Each kind is a type with the fields that it has, and nothing else.
+// anyPacket is a packet of one of the kinds. Each kind is a type with the fields that it has, and nothing
+// else.
 type anyPacket interface {
 	append(b []byte) []byte // with the kind
 	read(r *varint.Reader)  // without it
@@ -159,8 +160,8 @@ func (p *upToPacket) read(r *varint.Reader) {
 	p.prev = p.index - r.Uint(p.index)
 }
 
-// ackPacket is ⟨ACK, …, q⟩ for all of T, the last entry of which that concerns the receiver is at last. It says
-// the clock (ts), and the front if the receiver may wait for that.
+// ackPacket is ⟨ACK, …, q⟩ for all of T, the last entry of which that concerns the receiver is at last. It
+// says the clock (ts), and the front if the receiver may wait for that.
 type ackPacket struct {
 	epoch    Epoch
 	length   uint64

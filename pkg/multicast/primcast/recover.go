@@ -52,8 +52,8 @@ func (c *delivery) replayEntry(r *varint.Reader, next bool) (*message, error) {
 		return nil, fmt.Errorf("message %v to groups %v is not of this configuration: is this the log of another process?", m.ID, m.Dest)
 	case c.messages[m.ID] != nil || next && c.done.has(m.ID):
 		return nil, fmt.Errorf("message %v is in T twice", m.ID)
-	case m.index <= c.t.last() || next && m.index != c.t.last()+1 || m.ts <= c.t.lastTS:
-		return nil, fmt.Errorf("entry %d at %d after entry %d at %d: a record is missing or out of order", m.index, m.ts, c.t.last(), c.t.lastTS)
+	case m.index <= c.t.last() || next && m.index != c.t.last()+1 || m.ts <= c.t.lastTimestamp():
+		return nil, fmt.Errorf("entry %d at %d after entry %d at %d: a record is missing or out of order", m.index, m.ts, c.t.last(), c.t.lastTimestamp())
 	}
 	m.class = c.classOf(m.Dest)
 	c.messages[m.ID] = m
@@ -113,8 +113,8 @@ func (c *Core) replayEpochs(current, promised Epoch) error {
 	return nil
 }
 
-// isOwn reports whether e was led by a process that is or was in the own group. One that is unknown came in, and maybe went, by
-// epochs that are not in this log.
+// isOwn reports whether e was led by a process that is or was in the own group. One that is unknown came
+// in, and maybe went, by epochs that are not in this log.
 func (c *system) isOwn(e Epoch) bool {
 	q := c.peers[e.Leader]
 	if q == nil && e.Leader != 0 {
@@ -254,8 +254,8 @@ func (c *Core) begin() {
 	}
 }
 
-// seekLinks speaks to those whose acknowledgements are missing: a link may start only once one end has something to send, and
-// after a restart of both neither would.
+// seekLinks speaks to those whose acknowledgements are missing: a link may start only once one end has
+// something to send, and after a restart of both neither would.
 func (c *variables) seekLinks() {
 	for m := range c.t.all() {
 		if m.decided {
@@ -270,8 +270,8 @@ func (c *variables) seekLinks() {
 }
 
 // startLink says to q again what it may need and have lost, or never had: own messages, where the
-// change of the primary stands, and how far T and the clock are; q asks for what it lacks of T. The own coverage
-// follows (flush).
+// change of the primary stands, and how far T and the clock are; q asks for what it lacks of T. The own
+// coverage follows (flush).
 func (c *delivery) startLink(q *peer) {
 	if q.group == nil {
 		q.tellRoster(c.own) // it may have been a member before this process began
@@ -284,7 +284,8 @@ func (c *delivery) startLink(q *peer) {
 		return
 	}
 	c.resend(q, 1)
-	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0 // genuineness: else there is nothing to say
+	// Genuineness: else there is nothing to say.
+	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0
 	for m := range c.t.all() {
 		if m.ID.Sender == q.id && !m.To(q.group.id) {
 			q.frame = (&havePacket{m.ID}).append(q.frame)

@@ -127,7 +127,8 @@ func TestRestartFromCheckpoint(t *testing.T) {
 	c.has(append(all, 1000), members...)
 }
 
-// A link may start only once one end has something to send: after a restart of both, whoever waits for an acknowledgement speaks first.
+// A link may start only once one end has something to send: after a restart of both, whoever waits for an
+// acknowledgement speaks first.
 func TestARestartedProcessSpeaksToThoseItWaitsFor(t *testing.T) {
 	cfg := Config{Self: 1, Groups: []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}, {ID: 1, Members: []multicast.ProcessID{2}}}}
 	start := func(records [][]byte) *Core {

@@ -29,8 +29,8 @@ import (
 //
 // # Safety
 //
-// M(E) is E_max of the promises for E. An epoch exists once its candidate has what R1 asks for. The latest of the
-// roster that a process knows is not below its E_cur.
+// M(E) is E_max of the promises for E. An epoch exists once its candidate has what R1 asks for. The latest
+// of the roster that a process knows is not below its E_cur.
 //
 //	(1) Let D be active, let no epoch between D and E be active, and let each epoch X in (D, E] that exists
 //	    have M(X) >= D. Then the roster of X has R = R(D) or B = R(D). By induction on X. The roster that its
@@ -53,8 +53,8 @@ import (
 //	    v = E and by (1) if not. It meets the quorum that acknowledged.
 //	(4) Lines 28 and 29: the clocks that a quorum of R(E) has said in epochs up to E bound the clock of each
 //	    later epoch from below, as in (3).
-//	(5) Lines 10 and 17: other groups, and members that missed an epoch, count by R(E) too (R3). They learn the
-//	    roster of E before any ACK in E: a process that acknowledges tells it first, on the same link.
+//	(5) Lines 10 and 17: other groups, and members that missed an epoch, count by R(E) too (R3). They learn
+//	    the roster of E before any ACK in E: a process that acknowledges tells it first, on the same link.
 //
 // Nothing here asks how R and R' differ; one change at a time is for liveness. When a process joins or
 // leaves, each quorum of R meets each of R' anyway: of n and n+1 processes, quorums have ⌊n/2⌋+1 and

@@ -27,7 +27,8 @@ func membersOf(since Epoch, ids ...multicast.ProcessID) packet {
 	return packet{kind: kindRoster, group: 1, roster: roster{since: since, latest: since, ids: ids}}
 }
 
-// TestR2TwoQuorumsAccept: of the members and of those before, a quorum must know of the epoch; over a restart too.
+// TestR2TwoQuorumsAccept: of the members and of those before, a quorum must know of the epoch; over a
+// restart too.
 func TestR2TwoQuorumsAccept(t *testing.T) {
 	for name, by := range map[string][]multicast.ProcessID{"who stays": {2, 7, 1}, "who leaves": {7, 3, 1}} {
 		c := newProc(t, 2)
@@ -65,8 +66,9 @@ func TestR2HoldsForTheCandidate(t *testing.T) {
 	require.Equal(t, changed, c.Members(1))
 }
 
-// TestR1AsksThoseBefore: 1 and 7 know of an epoch that no other has accepted, as far as they know. Promises of 1 and 7 are not
-// enough: 2 and 3 may go on without it. Nor are those of 2 and 3: 1 and 7 may have decided in it.
+// TestR1AsksThoseBefore: 1 and 7 know of an epoch that no other has accepted, as far as they know. Promises
+// of 1 and 7 are not enough: 2 and 3 may go on without it. Nor are those of 2 and 3: 1 and 7 may have
+// decided in it.
 func TestR1AsksThoseBefore(t *testing.T) {
 	pending := newcomerState(9).roster
 	for name, by := range map[string][]multicast.ProcessID{"who stays": {7, 2}, "who leaves": {7, 3}, "who leaves first": {3, 7}} {
@@ -92,8 +94,8 @@ func TestR1AsksThoseBefore(t *testing.T) {
 	}
 }
 
-// TestR1TakesTheLatestRoster: the change that came to nothing has a roster of its own, and 1, which knows of it, hears of a later epoch
-// without it.
+// TestR1TakesTheLatestRoster: the change that came to nothing has a roster of its own, and 1, which knows
+// of it, hears of a later epoch without it.
 func TestR1TakesTheLatestRoster(t *testing.T) {
 	c := newProc(t, 1)
 	c.hear(2, newEpochOf(Epoch{Number: 2, Leader: 2}))
@@ -124,8 +126,8 @@ func TestR1GivesUp(t *testing.T) {
 	require.Equal(t, Epoch{Number: 10, Leader: 1}, c.promised)
 }
 
-// TestPromiseToANewMemberSurvivesRestarts, though the members of its epoch were only heard of; so do epochs whose
-// primary was replaced since.
+// TestPromiseToANewMemberSurvivesRestarts, though the members of its epoch were only heard of; so do epochs
+// whose primary was replaced since.
 func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	p := newProc(t, 2)
 	p.hear(1, membersOf(secondBy(1), changed...))
@@ -185,14 +187,15 @@ func TestR1CandidateLearnsTheRosterFromAPromise(t *testing.T) {
 	require.Equal(t, []multicast.ProcessID{1, 2, 3, 4, 7}, c.Members(1))
 }
 
-// replaced is a cluster in which 7 has taken the place of 3, which is down, in the second epoch. One message is older.
+// replaced is a cluster in which 7 has taken the place of 3, which is down, in the second epoch. One
+// message is older.
 func replaced(t *testing.T) *cluster {
 	c := newCluster(t)
 	c.run(5 * tick)
 	c.cast(msg(1, both...))
 	c.run(10 * tick)
 	c.down[3] = true
-	c.step(2, multicast.Input{Replace: []multicast.Replacement{replace3}}) // a follower, which asks the primary
+	c.step(2, multicast.Input{Replace: []multicast.Replacement{replace3}}) // a follower asks the primary
 	c.run(50 * tick)
 	for _, id := range []multicast.ProcessID{1, 2, 4, 5, 6, 7} {
 		require.Equal(t, changed, c.proc(id).Members(1), "process %d", id)
@@ -202,7 +205,8 @@ func replaced(t *testing.T) *cluster {
 	return c
 }
 
-// TestReplacement: the new member delivers all, and with it and one other the group goes on; other groups count its ACKs.
+// TestReplacement: the new member delivers all, and with it and one other the group goes on; other groups
+// count its ACKs.
 func TestReplacement(t *testing.T) {
 	c := replaced(t)
 	c.has([]uint64{1}, 7)
@@ -270,7 +274,8 @@ func TestRemovedMemberDoesNoHarm(t *testing.T) {
 	require.NotContains(t, c.proc(7).Members(1), multicast.ProcessID(3))
 }
 
-// TestRemovedMemberThatCampaigns: it was cut off, and its NEW-EPOCH arrives after its removal. That costs one more epoch.
+// TestRemovedMemberThatCampaigns: it was cut off, and its NEW-EPOCH arrives after its removal. That costs
+// one more epoch.
 func TestRemovedMemberThatCampaigns(t *testing.T) {
 	c := replaced(t)
 	c.restart(3)
@@ -482,7 +487,8 @@ func TestHavesSurviveAChange(t *testing.T) {
 	require.Empty(t, p.outbox.sent, "2 and 3 have it")
 }
 
-// TestR3CountsTheRosterOfTheEpoch: of four, two are no quorum, though they are of the three that are members later.
+// TestR3CountsTheRosterOfTheEpoch: of four, two are no quorum, though they are of the three that are
+// members later.
 func TestR3CountsTheRosterOfTheEpoch(t *testing.T) {
 	g := multicast.Group{ID: 1, Members: []multicast.ProcessID{1, 2, 3, 9}}
 	p := newProc(t, 4, func(cfg *Config) { cfg.Groups = []multicast.Group{g, groupH} })

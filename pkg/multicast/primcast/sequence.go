@@ -28,6 +28,9 @@ type slot struct {
 
 func (t *sequence) last() uint64 { return t.length }
 
+// lastTimestamp is that of the last entry that was appended and not cut.
+func (t *sequence) lastTimestamp() multicast.Timestamp { return t.lastTS }
+
 // entries is how many entries are not forgotten, size about how many bytes they have in a checkpoint.
 func (t *sequence) entries() int { return t.count }
 

@@ -71,7 +71,7 @@ type peer struct {
 	speak        bool                // it is to be told the own state at the end of the step
 	fetching     bool                // it was asked for T, and has not answered yet
 	asked        uint64              // the step in which it was
-	resume       uint64              // own messages from this number on are to be sent to it again; 0: none are
+	resume       uint64              // own messages from this number on are to be sent again; 0: none
 
 	frame []byte // of this step
 }

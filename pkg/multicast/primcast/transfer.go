@@ -10,8 +10,8 @@ import (
 var _ multicast.Transferable = (*Core)(nil)
 
 // leaveBehind lets go of members that do not cover what a quorum of their group does, once more than
-// retain bytes are kept for them. They take over the state of another member when they come back. What the own
-// state machine does not hold durably stays.
+// retain bytes are kept for them. They take over the state of another member when they come back. What the
+// own state machine does not hold durably stays.
 func (c *delivery) leaveBehind() {
 	if c.keptBytes <= c.config.Retain {
 		return
@@ -60,9 +60,9 @@ func (c *Core) State() []byte {
 	return c.appendCheckpoint(appendProgress(nil, c.delivered))
 }
 
-// Adopt implements multicast.Transferable. What this process has promised, acknowledged and said of its clock it
-// keeps: T of the other is taken only if it contains all that this one may have acknowledged
-// to a quorum. What this process knows to be delivered it knows afterwards, too (I9).
+// Adopt implements multicast.Transferable. What this process has promised, acknowledged and said of its
+// clock it keeps: T of the other is taken only if it contains all that this one may have acknowledged to a
+// quorum. What this process knows to be delivered it knows afterwards, too (I9).
 func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err error) {
 	r := varint.NewReader(state)
 	if at = readProgress(r); r.Err() != nil {
@@ -89,9 +89,9 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 	return other.appendCheckpoint(nil), at, nil
 }
 
-// teach puts into the state of another, which has delivered all that this process has, what only this one knows of
-// deliveries. The other may have restarted since, and what it has delivered be pending again, for want of the final
-// timestamp, which those that could tell have forgotten.
+// teach puts into the state of another, which has delivered all that this process has, what only this one
+// knows of deliveries. The other may have restarted since, and what it has delivered be pending again, for
+// want of the final timestamp, which those that could tell have forgotten.
 func (c *variables) teach(other *Core) error {
 	for m := range other.t.all() {
 		if m.decided {

@@ -61,7 +61,8 @@ func promiseOf(e, current Epoch, length uint64, clock multicast.Timestamp) packe
 	return packet{kind: kindPromise, epoch: e, promise: &promise{current: current, length: length, clock: clock, roster: rosterOf(current)}}
 }
 
-// newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then what follows up to length.
+// newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then what follows up to
+// length.
 func newStateOf(e Epoch, from, length uint64, ts multicast.Timestamp) packet {
 	return packet{kind: kindNewState, epoch: e, index: from, length: length, ts: ts, roster: rosterOf(e)}
 }
