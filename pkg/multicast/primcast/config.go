@@ -85,8 +85,8 @@ type Config struct {
 	// FetchAfter is how long a message may be known by its timestamps only before its
 	// content is asked for; 0: DefaultFetchAfter.
 	FetchAfter time.Duration
-	// Retain is how many bytes of delivered messages are kept for members that do not cover them, but a
-	// quorum does; 0: DefaultRetain. Who needs them later must be given the state of another member.
+	// Retain is how many bytes of delivered messages are kept for members that do not cover them, while a
+	// quorum does; 0: DefaultRetain. A member that needs them later takes over the state of another one.
 	Retain int
 	// CheckpointMin is how many bytes of records are written between two
 	// checkpoints at least; 0: DefaultCheckpointMin.

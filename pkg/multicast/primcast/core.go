@@ -50,7 +50,7 @@ type variables struct {
 	state    State
 	log      journal
 
-	accepted   []*message // proposals of the primary after T, whose content is not here yet
+	accepted   []*message // proposals of the primary after T that wait for their content
 	fresh      []*message // started since the last step: perhaps proposable
 	unproposed int        // messages that are started and not proposed here
 	missing    []missing  // in the order of due
@@ -172,7 +172,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 		c.replaceMember(r)
 	}
 	if in.Lead && c.state == Follower && c.self.member >= 0 {
-		c.startCampaign() // the quorum decides as ever; who leads now hears of the higher epoch
+		c.startCampaign() // the quorum decides as ever; the present primary learns of the higher epoch
 	}
 	c.accept(in.Proposed, out)
 	c.pursueReplacements(out)

@@ -29,8 +29,8 @@ type campaign struct {
 	clock    multicast.Timestamp
 }
 
-// promise is ⟨PROMISE, E, p, clock, E_cur, T⟩ with the length of T in its place: whoever needs the rest of
-// T asks for it.
+// promise is ⟨PROMISE, E, p, clock, E_cur, T⟩ with the length of T in its place. A process that needs
+// the rest of T asks for it.
 type promise struct {
 	clock   multicast.Timestamp
 	current Epoch

@@ -43,7 +43,7 @@ func (c *variables) fetch(out *multicast.Output) {
 	}
 }
 
-// namedBy gives another group whose T has m, for a message that is not in the own one any more.
+// namedBy gives another group with m in its T, for a message that is not in the own T any more.
 func (c *system) namedBy(m *message) *group {
 	for _, id := range c.groupIDs {
 		g := c.groups[id]

@@ -11,7 +11,7 @@ import (
 // that concern this process. Within an epoch T only grows (Lemma 2), so that a
 // process acknowledges all of it by its length, and the newest ACK stands for all before it.
 type ledger struct {
-	epoch   Epoch         // whose T it is; of the own group: E_cur
+	epoch   Epoch         // of T; of the own group: E_cur
 	entries []entry       // of another group: known and not decided, in their order
 	known   uint64        // of another group: all entries up to here are known
 	decided uint64        // a quorum has acknowledged all up to here

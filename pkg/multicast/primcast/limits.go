@@ -84,8 +84,8 @@ func (g *group) updateLimit() {
 	g.limit = max(g.limit, min(leader, g.quorumClock))
 }
 
-// acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together: who waits for
-// it is told, after the log has it.
+// acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together.
+// Processes that wait for it are told, after the log has it.
 func (c *delivery) acknowledge() {
 	c.speakFront()
 	for _, q := range c.order {

@@ -132,7 +132,7 @@ func (c *system) admit(q *peer, p anyPacket) bool {
 	return true
 }
 
-// inform tells q, once a step, who the members of g are.
+// inform tells q, once a step, the members of g.
 func (c *system) inform(q *peer, g *group) {
 	if step := c.checked.steps + 1; q.informed != step {
 		q.informed = step
@@ -216,8 +216,8 @@ func (c *Core) replaceMember(r multicast.Replacement) {
 	}
 }
 
-// changes reports whether r is to be done yet, and can be: somebody leaves who is a member, or joins who
-// never was one.
+// changes reports whether r is still to be done, and possible: a member leaves, or a process joins that
+// never was a member.
 func (c *system) changes(r multicast.Replacement) bool {
 	leaves, joins := c.peers[r.Old], c.peers[r.New]
 	switch {

@@ -30,7 +30,7 @@ type outbox struct {
 	sent    map[multicast.MessageID]*sent
 	lastSeq uint64
 	packAt  time.Duration // when the messages that are held for packing leave; 0: there are none
-	next    int           // the class whose turn it is to send first
+	next    int           // the class that sends first
 }
 
 // sending is what this process multicasts in a class.

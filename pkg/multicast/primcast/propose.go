@@ -147,7 +147,7 @@ func (c *Core) ownEntry(q *peer, p *entryPacket) {
 	c.decideUpTo(c.own)
 }
 
-// follow is lines 43-45 for the proposals, in order, whose content is here.
+// follow is lines 43-45 for the proposals, in order, up to the first without its content.
 func (c *variables) follow() {
 	if c.state != Follower {
 		return

@@ -254,8 +254,8 @@ func (c *Core) begin() {
 	}
 }
 
-// seekLinks speaks to those whose acknowledgements are missing: a link may start only once one end has
-// something to send, and after a restart of both neither would.
+// seekLinks sends to processes with missing acknowledgements. A link may start only when one end has
+// something to send, and after a restart of both ends neither has.
 func (c *variables) seekLinks() {
 	for m := range c.t.all() {
 		if m.decided {

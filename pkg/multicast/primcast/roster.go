@@ -39,8 +39,8 @@ import (
 //	    keeps R, or changes it and has it for B.
 //	(2) If E is active and E' > E exists, M(E') >= E. By induction on E'. Assume that it fails; let E be the
 //	    lowest such epoch, D the active epoch before it, and v the latest that the candidate of E' counts by.
-//	    Then v >= M(E') >= D. It is enough to find an active F with E <= F < E' whose acceptors meet the
-//	    promises: a process that is in both accepted F before it promised E', so that M(E') >= F.
+//	    Then v >= M(E') >= D. It is enough to find an active F with E <= F < E' such that its
+//	    acceptors meet the promises: a process that is in both accepted F before it promised E', so that M(E') >= F.
 //	    If v < E: by (1) the promises contain a quorum of R(D), and so do the acceptors of E; F = E.
 //	    If v >= E: let F be the last active epoch up to v. By (1), with F for D, the promises contain a
 //	    quorum of R(F), and so do the acceptors of F.
@@ -66,13 +66,16 @@ import (
 //
 // # Liveness
 //
-// A group whose processes hear each other in the end makes progress with any quorum of R and any quorum of B;
-// whether that is while the change is on its way, or after it was made and before that is known. If nobody
-// that is up knows of the change, a quorum of the roster before is enough. More cannot be had: of {1,2,3},
-// with 3 to be replaced by 4, let 1 have accepted the new epoch, and 2 and 4 be silent. Perhaps 2 has
-// accepted too, and decides with 4: then 1 and 3 must not go on without both. Or it has not, and 1 and 3 are
-// the majority of an active roster. They cannot tell, so they wait for 2 or for 4. To count nobody who is new
-// would be safe as well, and would wait for 2 alone, for ever if it is gone.
+// If the processes of a group finally receive each other's messages, any quorum of R with any quorum of B
+// makes progress: during the change, and after it, before that is known. If no running process knows of the
+// change, a quorum of the roster before is enough. More is impossible. Take {1,2,3}, with 3 to be replaced by
+// 4. Let 1 have accepted the new epoch, and 2 and 4 be silent.
+//
+//   - Perhaps 2 has accepted, too, and decides with 4. Then 1 and 3 must not go on without both.
+//   - Perhaps 2 has not accepted. Then 1 and 3 are the majority of an active roster.
+//
+// 1 and 3 cannot distinguish the two cases, so they wait for 2 or for 4. It would also be safe to count no new
+// process. But then they would wait for 2 alone, for ever if it is gone.
 //
 // By R4 a quorum of R knows that the change is made before anybody that left hears the last of it, and its
 // log has that before it acknowledges. Each quorum of R has one of these, so that from then on the group
@@ -163,8 +166,8 @@ func (s *seating) roster() roster {
 	return roster{since: s.since, latest: s.latest, ids: idsOf(s.seats), before: idsOf(s.before)}
 }
 
-// elects reports whether q has a say in who leads g: it is a member, or is one of those before whose say is
-// still needed.
+// elects reports whether q takes part in the choice of the primary of g: as a member, or as one of the members
+// before, while these are needed.
 func (g *group) elects(q *peer) bool {
 	return q.group == g && q.member >= 0 || slices.Contains(g.before, q)
 }
@@ -195,7 +198,7 @@ func hasQuorum(of []*peer, has func(*peer) bool) bool {
 	return count > len(of)/2
 }
 
-// counts reports whether the members that are known are those of the epoch whose T is followed (R3).
+// counts reports whether the known members are those of the present epoch of T (R3).
 func (g *group) counts() bool { return g.since.Compare(g.epoch) <= 0 }
 
 // isKnown reports whether a quorum of the members knows that they are it (R4).

@@ -129,7 +129,7 @@ type message struct {
 	delivered bool
 	slot      int    // among the pending ones, until it is delivered
 	keepers   int    // groups that do not cover it, then
-	namedIn   *group // the group whose T named m last
+	namedIn   *group // the group that named m last in its T
 	stale     bool   // it was not proposed yet at the last ping
 	mentions  int    // ledgers of other groups that name m
 	asked     int    // how often START was asked for
