@@ -7,8 +7,8 @@ import (
 )
 
 // class is what a process knows of the messages to the same destination groups; without Config.Classes, of
-// all messages. Its positions are in multicast.Progress: delivery.delivered for the deliveries here, peer.covered
-// and group.covered for durable state, group.forgotten for forgotten messages.
+// all messages. Its positions are in multicast.Progress: delivery.delivered for the deliveries here,
+// peer.covered and group.covered for durable state, group.forgotten for forgotten messages.
 type class struct {
 	name    multicast.Class
 	pending queue                 // proposed and not delivered

@@ -96,10 +96,10 @@
 //
 // # The content travels once
 //
-// Entries hold an id, not m. A follower keeps the primary's proposals in order (variables.accepted) and appends,
-// and acknowledges, each once its START is here too. Proposals that wait count as T in line 30.
-// Three steps suffice as before: START leaves the sender for all at once,
-// one step before a primary's entry can arrive.
+// Entries hold an id, not m. A follower keeps the primary's proposals in order (variables.accepted) and
+// appends, and acknowledges, each once its START is here too. Proposals that wait count as T in line 30.
+// Three steps suffice as before: START leaves the sender for all at once, one step before a primary's entry
+// can arrive.
 //
 // Line 47 makes START(m) known to each process that receives a remote ACK, so that m survives its sender.
 // Here START comes from the sender, which repeats it when a link starts. If the sender crashed, content is

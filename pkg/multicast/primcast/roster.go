@@ -40,13 +40,13 @@ import (
 //	(2) If E is active and E' > E exists, M(E') >= E. By induction on E'. Assume that it fails; let E be the
 //	    lowest such epoch, D the active epoch before it, and v the latest that the candidate of E' counts by.
 //	    Then v >= M(E') >= D. It is enough to find an active F with E <= F < E' such that its
-//	    acceptors meet the promises: a process that is in both accepted F before it promised E', so that M(E') >= F.
-//	    If v < E: by (1) the promises contain a quorum of R(D), and so do the acceptors of E; F = E.
-//	    If v >= E: let F be the last active epoch up to v. By (1), with F for D, the promises contain a
-//	    quorum of R(F), and so do the acceptors of F.
-//	    This assumes that the candidate counts B, if the roster of v has one. If not, an active G <= v has the
-//	    same since, and so the same R, and the promises meet the acceptors of G. If G >= E, take F = G. If
-//	    G <= D, then since <= D, and by (1) R of v is R(D): the promises contain a quorum of it.
+//	    acceptors meet the promises: a process that is in both accepted F before it promised E', so that
+//	    M(E') >= F. If v < E: by (1) the promises contain a quorum of R(D), and so do the acceptors of E; F
+//	    = E. If v >= E: let F be the last active epoch up to v. By (1), with F for D, the promises contain a
+//	    quorum of R(F), and so do the acceptors of F. This assumes that the candidate counts B, if the
+//	    roster of v has one. If not, an active G <= v has the same since, and so the same R, and the
+//	    promises meet the acceptors of G. If G >= E, take F = G. If G <= D, then since <= D, and by (1) R of
+//	    v is R(D): the promises contain a quorum of it.
 //	(3) Lemma 3: the T of each E' > E has what a quorum of R(E) acknowledged in E. M(E') >= E by (2). If it is
 //	    higher, T of that epoch has it by induction. If M(E') = E, no epoch in (E, v] is active, or the
 //	    promises would meet its acceptors as in (2). Then the promises contain a quorum of R(E), by R1 if
@@ -74,8 +74,8 @@ import (
 //   - Perhaps 2 has accepted, too, and decides with 4. Then 1 and 3 must not go on without both.
 //   - Perhaps 2 has not accepted. Then 1 and 3 are the majority of an active roster.
 //
-// 1 and 3 cannot distinguish the two cases, so they wait for 2 or for 4. It would also be safe to count no new
-// process. But then they would wait for 2 alone, for ever if it is gone.
+// 1 and 3 cannot distinguish the two cases, so they wait for 2 or for 4. It would also be safe to count no
+// new process. But then they would wait for 2 alone, for ever if it is gone.
 //
 // By R4 a quorum of R knows that the change is made before anybody that left hears the last of it, and its
 // log has that before it acknowledges. Each quorum of R has one of these, so that from then on the group
@@ -166,8 +166,8 @@ func (s *seating) roster() roster {
 	return roster{since: s.since, latest: s.latest, ids: idsOf(s.seats), before: idsOf(s.before)}
 }
 
-// elects reports whether q takes part in the choice of the primary of g: as a member, or as one of the members
-// before, while these are needed.
+// elects reports whether q takes part in the choice of the primary of g: as a member, or as one of the
+// members before, while these are needed.
 func (g *group) elects(q *peer) bool {
 	return q.group == g && q.member >= 0 || slices.Contains(g.before, q)
 }
