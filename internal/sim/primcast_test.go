@@ -25,6 +25,7 @@ func primCastThatSuspects(suspectAfter time.Duration, checkpointMin int) Protoco
 }
 
 func primCastWith(cfg primcast.Config) Protocol {
+	cfg.AuditEvery = 16
 	make := func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error) {
 		cfg.Self, cfg.Replaces, cfg.Groups, cfg.Delivered = self, dead, groups, delivered
 		return primcast.New(cfg)

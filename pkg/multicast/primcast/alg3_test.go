@@ -58,8 +58,9 @@ func TestAlg3Line53PromisedDeliversNothing(t *testing.T) {
 	require.Empty(t, c.loopback(own).Deliveries)
 }
 
-// TestAlg3SafeStandsStillUntilAQuorumHasAccepted: 2 installs, for an epoch that comes to nothing, a T without what 1 has proposed
-// and may still bring through: nothing is pending then, but what was comes back in the epoch after.
+// TestAlg3SafeStandsStillUntilAQuorumHasAccepted: 2 installs, for an epoch that comes to nothing, a T
+// without what 1 has proposed and may still bring through: nothing is pending then, but what was comes back
+// in the epoch after.
 func TestAlg3SafeStandsStillUntilAQuorumHasAccepted(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(1, entryOf(epochG, 1, 4, msg(1, 1)), ackOf(epochG, 1, 4)) // START is not here yet
@@ -142,7 +143,8 @@ func TestAlg3LinkRestartRepeatsTheChange(t *testing.T) {
 	require.Equal(t, newEpochOf(second), leader.said(leader.hear(1), 1, kindNewEpoch))
 }
 
-// TestNewStateAgainProvesNothing: links have restarted, and the candidate sends its T once more. Nobody else has accepted it.
+// TestNewStateAgainProvesNothing: links have restarted, and the candidate sends its T once more. Nobody
+// else has accepted it.
 func TestNewStateAgainProvesNothing(t *testing.T) {
 	c := newProc(t, 2)
 	next := Epoch{Number: 2, Leader: 1}

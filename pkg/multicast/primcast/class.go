@@ -7,8 +7,8 @@ import (
 )
 
 // class is what a process knows of the messages to the same destination groups; without Config.Classes, of
-// all messages. Its positions are in multicast.Progress: Core.delivered for the deliveries here, peer.covered
-// and group.covered for durable state, group.forgotten for forgotten messages.
+// all messages. Its positions are in multicast.Progress: delivery.delivered for the deliveries here,
+// peer.covered and group.covered for durable state, group.forgotten for forgotten messages.
 type class struct {
 	name    multicast.Class
 	pending queue                 // proposed and not delivered
@@ -18,7 +18,7 @@ type class struct {
 }
 
 // class gives the class with a name, from now on.
-func (c *Core) class(name multicast.Class) *class {
+func (c *delivery) class(name multicast.Class) *class {
 	x := c.named[name]
 	if x == nil {
 		x = &class{name: name, kept: map[*group][]*message{}, safe: c.emptySafe}
@@ -29,7 +29,7 @@ func (c *Core) class(name multicast.Class) *class {
 }
 
 // find gives the class with a name, nil if there was no message of it yet.
-func (c *Core) find(name multicast.Class) *class {
+func (c *delivery) find(name multicast.Class) *class {
 	if c.plain != nil && name == "" {
 		return c.plain
 	}
@@ -37,7 +37,7 @@ func (c *Core) find(name multicast.Class) *class {
 }
 
 // classOf gives the class of the messages to some groups.
-func (c *Core) classOf(dest []multicast.GroupID) *class {
+func (c *delivery) classOf(dest []multicast.GroupID) *class {
 	if c.plain != nil {
 		return c.plain
 	}
@@ -45,7 +45,7 @@ func (c *Core) classOf(dest []multicast.GroupID) *class {
 }
 
 // concerns reports whether q has to do with messages of a class that has to do with this process.
-func (c *Core) concerns(name multicast.Class, q *peer) bool {
+func (c *delivery) concerns(name multicast.Class, q *peer) bool {
 	if c.plain != nil {
 		return name == ""
 	}
@@ -53,7 +53,7 @@ func (c *Core) concerns(name multicast.Class, q *peer) bool {
 }
 
 // queueOf is where m waits to be delivered. A proposal without its content may be of any class.
-func (c *Core) queueOf(m *message) *queue {
+func (c *delivery) queueOf(m *message) *queue {
 	if m.class == nil {
 		return &c.unknown
 	}
@@ -61,7 +61,7 @@ func (c *Core) queueOf(m *message) *queue {
 }
 
 // mayCome reports whether a message of a class that is proposed here may take a position up to p.
-func (c *Core) mayCome(name multicast.Class, p multicast.Position) bool {
+func (c *delivery) mayCome(name multicast.Class, p multicast.Position) bool {
 	isBelow := func(q queue) bool { return len(q) > 0 && q[0].position().Compare(p) <= 0 }
 	x := c.find(name)
 	return isBelow(c.unknown) || x != nil && isBelow(x.pending)
@@ -70,7 +70,7 @@ func (c *Core) mayCome(name multicast.Class, p multicast.Position) bool {
 // safe is SAFE-TS (T 4.4.2) for all classes. A message that is not pending yet gets a local timestamp here
 // above min-clock(leader) or above quorum-clock; a pending one is not
 // delivered below its bound. What was pending before an epoch that comes to nothing may be so again after it.
-func (c *Core) safe() multicast.Timestamp {
+func (c *delivery) safe() multicast.Timestamp {
 	if !c.active() {
 		return c.checked.safe
 	}

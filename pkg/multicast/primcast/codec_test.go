@@ -2,6 +2,7 @@ package primcast
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,15 +82,34 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
+// sampleLog has records of every kind: the log of a process that lives through changes of the primary and
+// of the members.
 func sampleLog(t testing.TB) [][]byte {
-	n := newNetwork(t, 3, 3, 3)
-	for range 60 {
-		n.propose(n.nodes[n.rng.IntN(6)])
-		n.turn()
+	c := newCluster(t, func(cfg *Config) { cfg.CheckpointMin = 600 })
+	c.run(2 * tick)
+	for seq := uint64(1); seq <= 20; seq++ {
+		c.cast(msg(seq, [][]multicast.GroupID{{1}, {2}, both}[seq%3]...))
+		c.run(2 * tick)
 	}
-	n.settle()
-	x := n.nodes[0]
-	return append(x.log, x.core.appendCheckpoint(nil))
+	c.down[1] = true
+	for seq := uint64(21); seq <= 25; seq++ {
+		c.cast(msg(seq, both...))
+		c.run(2 * time.Second)
+	}
+	c.step(2, multicast.Input{Replace: []multicast.Replacement{{Old: 3, New: 7}}})
+	c.run(2 * time.Second)
+	return append(c.proc(2).records, c.proc(2).appendCheckpoint(nil))
+}
+
+func TestEveryRecordIsSampled(t *testing.T) {
+	kinds := map[byte]bool{}
+	for _, r := range sampleLog(t) {
+		kinds[r[0]] = true
+	}
+	for k := byte(recordEntry); k <= recordRoster; k++ {
+		require.True(t, kinds[k], "kind %d", k)
+	}
+	require.Len(t, kinds, recordRoster)
 }
 
 func FuzzReplay(f *testing.F) {
@@ -97,7 +117,7 @@ func FuzzReplay(f *testing.F) {
 		f.Add(r)
 	}
 	f.Fuzz(func(t *testing.T, record []byte) {
-		c, err := New(Config{Self: 1, Groups: []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1, 2, 3}}, {ID: 3, Members: []multicast.ProcessID{4, 5, 6}}}})
+		c, err := New(Config{Self: 1, Groups: []multicast.Group{groupG, groupH}})
 		require.NoError(t, err)
 		if c.Replay(record) == nil {
 			c.Step(&multicast.Input{}, &multicast.Output{})

@@ -28,6 +28,9 @@ const DefaultFetchAfter = time.Second
 // DefaultCheckpointMin is 1 MiB.
 const DefaultCheckpointMin = 1 << 20
 
+// DefaultAuditEvery costs little per step.
+const DefaultAuditEvery = 1 << 12
+
 // maxMembers of a group: tallies keep a bit for each.
 const maxMembers = 64
 
@@ -37,8 +40,8 @@ type Config struct {
 	// Groups are all groups, the same at all processes and after restarts. The first
 	// member of a group leads its initial epoch.
 	Groups []multicast.Group
-	// Replaces is for a process in none of the groups: it is to take the place of this member, or to join its group
-	// (multicast.Replacement).
+	// Replaces is for a process in none of the groups: it is to take the place of this member, or to join
+	// its group (multicast.Replacement).
 	Replaces multicast.ProcessID
 	// Delivered is how far the state machine is durable at the start. What is up to here is not
 	// delivered again; what is in T after it is.
@@ -55,15 +58,15 @@ type Config struct {
 	// lessens the convoy effect between groups that are far apart (T 4.4.1). It needs no synchronized
 	// clocks to be correct. The same at all processes.
 	HybridClock bool
-	// ClockError, with HybridClock, is how far any process's wall clock is from true time at most. Messages that ask for
-	// atomic global order then wait until their timestamp is past everywhere, and for no other
+	// ClockError, with HybridClock, is how far any process's wall clock is from true time at most. Messages
+	// that ask for atomic global order then wait until their timestamp is past everywhere, and for no other
 	// message (order.go). A clock that is farther off breaks their order, and nothing else. 0: the order
 	// does not depend on clocks. The same at all processes.
 	ClockError time.Duration
 	// Conflicts, if set, says which messages must be delivered in order; it is symmetric and
 	// deterministic. Those that commute do not wait for each other (T 4.4.3): positions of
-	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up to it,
-	// and what the state machine has beyond is delivered to it again after a restart.
+	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up
+	// to it, and what the state machine has beyond is delivered to it again after a restart.
 	Conflicts func(a, b *multicast.Message) bool
 	// Window is how many messages of this process are on the way in each class at most; further ones wait in
 	// it. 0:
@@ -82,12 +85,15 @@ type Config struct {
 	// FetchAfter is how long a message may be known by its timestamps only before its
 	// content is asked for; 0: DefaultFetchAfter.
 	FetchAfter time.Duration
-	// Retain is how many bytes of delivered messages are kept for members that do not cover them, but a quorum
-	// does; 0: DefaultRetain. Who needs them later must be given the state of another member.
+	// Retain is how many bytes of delivered messages are kept for members that do not cover them, while a
+	// quorum does; 0: DefaultRetain. A member that needs them later takes over the state of another one.
 	Retain int
 	// CheckpointMin is how many bytes of records are written between two
 	// checkpoints at least; 0: DefaultCheckpointMin.
 	CheckpointMin int
+	// AuditEvery is how many steps pass between two checks of the invariants that look at every message; 0:
+	// DefaultAuditEvery. Simulations check often.
+	AuditEvery int
 }
 
 // fill puts defaults in the place of what is not set.
@@ -99,6 +105,7 @@ func (c *Config) fill() {
 	c.MaxFrame = cmp.Or(c.MaxFrame, DefaultMaxFrame)
 	c.Retain = cmp.Or(c.Retain, DefaultRetain)
 	c.CheckpointMin = cmp.Or(c.CheckpointMin, DefaultCheckpointMin)
+	c.AuditEvery = cmp.Or(c.AuditEvery, DefaultAuditEvery)
 }
 
 // Validate says which field is wrong, and what to do about it.
@@ -137,6 +144,9 @@ func (c *Config) Validate() error {
 	}
 	if c.CheckpointMin < 0 {
 		return fmt.Errorf("primcast: CheckpointMin is %d bytes: use a positive number, or 0 for %d", c.CheckpointMin, DefaultCheckpointMin)
+	}
+	if c.AuditEvery < 0 {
+		return fmt.Errorf("primcast: AuditEvery is %d steps: use a positive number, or 0 for %d", c.AuditEvery, DefaultAuditEvery)
 	}
 	groupOf := map[multicast.ProcessID]multicast.GroupID{}
 	seen := map[multicast.GroupID]bool{}

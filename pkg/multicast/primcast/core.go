@@ -8,15 +8,39 @@ import (
 )
 
 // Core is one process of PrimCast. It has one owner.
+//
+// A Core consists of layers. Each is a struct with its own state, embedded in the next one: system,
+// variables, delivery, and Core itself with the changes of the primary and of the members. A method belongs
+// to the lowest layer with all that it needs, so that no layer calls a higher one.
 type Core struct {
+	delivery
+	change // to the present epoch
+	oracle oracle
+
+	frames frameReader
+}
+
+// system is the lowest layer: the configuration, the time, and what is known of all processes and groups.
+type system struct {
+	config  Config // with the defaults filled in
+	now     time.Duration
+	wall    int64
+	checked checked
+	stats   Stats
+
 	self     *peer
 	own      *group // of self
 	peers    map[multicast.ProcessID]*peer
 	groups   map[multicast.GroupID]*group
 	order    []*peer // all processes, as configured and then as heard of: the order in which frames leave
 	groupIDs []multicast.GroupID
+}
 
-	// The variables of lines 2-8.
+// variables is the layer of lines 2-8, of the log that makes them durable, and of the way of a message into
+// T.
+type variables struct {
+	system
+
 	messages map[multicast.MessageID]*message // M, but for what the ledgers hold
 	done     numbers                          // D
 	t        sequence                         // T
@@ -24,37 +48,30 @@ type Core struct {
 	current  Epoch // E_cur
 	promised Epoch // E_prom, never before current
 	state    State
+	log      journal
 
-	accepted   []*message // proposals of the primary after T, whose content is not here yet
+	accepted   []*message // proposals of the primary after T that wait for their content
 	fresh      []*message // started since the last step: perhaps proposable
 	unproposed int        // messages that are started and not proposed here
+	missing    []missing  // in the order of due
+}
+
+// delivery is the layer of the order: pending messages, deliveries, coverage, and the own multicasts.
+type delivery struct {
+	variables
 
 	classes   []*class // in the order in which they were heard of
 	named     map[multicast.Class]*class
 	plain     *class              // the one that there is without Config.Classes, else nil
-	unknown   queue               // proposed, and of a class that is not known since their content is not here
+	unknown   queue               // proposed, and of an unknown class: their content is not here
 	waiting   int                 // messages that are proposed and not delivered
 	emptySafe multicast.Timestamp // the highest answer of SafeOf for a class that is not known
 	keptBytes int                 // of messages that are delivered and kept for some that do not cover them
 	ordered   bool                // some message asked for atomic global order
 	askAt     time.Duration       // when other groups are asked why the lowest must wait; 0: it does not
 	delivered multicast.Progress  // the last deliveries
-	unnoted   []*message          // delivered, but their final-ts is not in the log yet
-
-	change // to the present epoch
-	oracle
-
-	behind  multicast.Progress // see multicast.Output
-	outbox  outbox
-	missing []missing // in the order of due
-
-	config  Config // with the defaults filled in
-	log     journal
-	now     time.Duration
-	wall    int64
-	packets []packet // scratch
-	checked checked
-	stats   Stats
+	behind    multicast.Progress  // see multicast.Output
+	outbox    outbox
 }
 
 // maxScratch is how large a frame's buffer may be to be used again.
@@ -83,7 +100,7 @@ type Stats struct {
 // Stats gives the counts so far.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.Pending, s.Bytes = c.waiting, c.log.live
+	s.Entries, s.Pending, s.Bytes = c.t.entries(), c.waiting, c.t.size()
 	s.Clock, s.Current, s.State = c.clock, c.current, c.state
 	return s
 }
@@ -98,23 +115,15 @@ func New(cfg Config) (*Core, error) {
 		return nil, err
 	}
 	cfg.fill()
-	c := &Core{
-		peers:     map[multicast.ProcessID]*peer{},
-		groups:    map[multicast.GroupID]*group{},
-		messages:  map[multicast.MessageID]*message{},
-		done:      numbers{},
-		outbox:    outbox{sent: map[multicast.MessageID]*sent{}},
-		named:     map[multicast.Class]*class{},
-		delivered: slices.Clone(cfg.Delivered),
-		config:    cfg,
-		oracle:    oracle{watchSince: -1, random: cfg.Seed ^ uint64(cfg.Self)<<32},
-		log:       journal{checkpointMin: cfg.CheckpointMin, stride: clockStride},
-	}
+	c := &Core{oracle: newOracle(cfg.SuspectAfter, cfg.Seed^uint64(cfg.Self)<<32)}
+	c.config = cfg
+	c.peers, c.groups = map[multicast.ProcessID]*peer{}, map[multicast.GroupID]*group{}
+	c.messages, c.done = map[multicast.MessageID]*message{}, numbers{}
+	c.log = newJournal(&cfg)
+	c.named, c.delivered = map[multicast.Class]*class{}, slices.Clone(cfg.Delivered)
+	c.outbox.sent = map[multicast.MessageID]*sent{}
 	if !cfg.Classes {
 		c.plain = c.class("")
-	}
-	if cfg.HybridClock {
-		c.log.stride = hybridStride
 	}
 	for _, g := range cfg.Groups {
 		c.addGroup(&g)
@@ -124,24 +133,22 @@ func New(cfg Config) (*Core, error) {
 		c.self.group = c.peers[cfg.Replaces].group
 	}
 	c.own = c.self.group
-	for _, g := range cfg.Groups {
-		first := Epoch{Number: 1, Leader: g.Members[0]}
-		c.groups[g.ID].epoch, c.groups[g.ID].latest = first, first
-	}
 	c.seated = c.self.member >= 0
 	c.current = c.own.epoch
 	c.promised, c.highest = c.current, c.current
-	c.draw()
 	return c, nil
 }
 
-func (c *Core) addGroup(config *multicast.Group) {
-	g := &group{id: config.ID, quorum: config.Quorum()}
+func (c *system) addGroup(config *multicast.Group) {
+	first := Epoch{Number: 1, Leader: config.Members[0]}
+	g := &group{id: config.ID, ledger: ledger{epoch: first}}
+	var members []*peer
 	for i, id := range config.Members {
 		q := c.peer(id)
 		q.group, q.member = g, i
-		g.members = append(g.members, q)
+		members = append(members, q)
 	}
+	g.seat(roster{latest: first}, members, nil)
 	c.groups[g.id] = g
 	c.groupIDs = append(c.groupIDs, g.id)
 }
@@ -149,7 +156,7 @@ func (c *Core) addGroup(config *multicast.Group) {
 // Step implements multicast.Core.
 func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.now, c.wall = in.Now.Mono, in.Now.Wall
-	if !c.log.begun {
+	if c.log.begin() {
 		c.begin()
 	}
 	for i := range in.Frames {
@@ -165,13 +172,17 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 		c.replaceMember(r)
 	}
 	if in.Lead && c.state == Follower && c.self.member >= 0 {
-		c.startCampaign() // the quorum decides as ever; who leads now hears of the higher epoch
+		c.startCampaign() // the quorum decides as ever; the present primary learns of the higher epoch
 	}
 	c.accept(in.Proposed, out)
 	c.pursueReplacements(out)
 	c.watch(out)
 	c.propose(out)
+	waiting := c.waiting
 	c.deliver(out)
+	if c.waiting < waiting {
+		c.oracle.delivered()
+	}
 	c.sendMore(out)
 	c.resendRest(out)
 	c.askOthers(out)
@@ -186,7 +197,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 }
 
 // wake asks for a step no later than at a time.
-func (c *Core) wake(out *multicast.Output, at time.Duration) {
+func wake(out *multicast.Output, at time.Duration) {
 	if out.Wake == 0 || at < out.Wake {
 		out.Wake = max(at, 1)
 	}
@@ -200,20 +211,19 @@ func (c *Core) receive(f *multicast.Frame) {
 		c.startLink(q)
 		return
 	}
-	var err error
-	if c.packets, err = decodeFrame(f.Data, c.packets[:0]); err != nil {
+	if c.frames.decode(f.Data) != nil {
 		c.stats.BadFrames++
 	} else {
-		for i := range c.packets {
-			c.handle(q, &c.packets[i])
+		for _, p := range c.frames.packets {
+			c.handle(q, p)
 		}
 		c.more(q)
 	}
-	clear(c.packets)
+	c.frames.reset()
 }
 
 // handle routes a packet from q.
-func (c *Core) handle(q *peer, p *packet) {
+func (c *Core) handle(q *peer, p anyPacket) {
 	if c.state == Retired {
 		return // an earlier packet of the frame has said so
 	}
@@ -221,42 +231,42 @@ func (c *Core) handle(q *peer, p *packet) {
 		return
 	}
 	c.hearLeader(q, p)
-	switch p.kind {
-	case kindStart:
+	switch p := p.(type) {
+	case *startPacket:
 		c.onStart(q, p)
-	case kindEntry:
+	case *entryPacket:
 		c.onEntry(q, p)
-	case kindUpTo:
+	case *upToPacket:
 		c.onUpTo(q, p)
-	case kindAck:
+	case *ackPacket:
 		c.onAck(q, p)
-	case kindBump:
+	case *bumpPacket:
 		c.onBump(q, p)
-	case kindHave:
-		c.onHave(q, p.message.ID)
-	case kindFetch:
-		c.onFetch(q, p.message.ID)
-	case kindFetchLog:
+	case *havePacket:
+		c.onHave(q, p.id)
+	case *fetchPacket:
+		c.onFetch(q, p.id)
+	case *fetchLogPacket:
 		c.onFetchLog(q, p)
-	case kindCovered:
+	case *coveredPacket:
 		c.onCovered(q, p)
-	case kindNewEpoch:
+	case *newEpochPacket:
 		c.onNewEpoch(q, p)
-	case kindPromise:
+	case *promisePacket:
 		c.onPromise(q, p)
-	case kindNewState:
+	case *newStatePacket:
 		c.onNewState(q, p)
-	case kindAccept:
+	case *acceptPacket:
 		c.onAccept(q, p.epoch)
-	case kindRoster:
+	case *rosterPacket:
 		c.onRoster(q, p)
-	case kindReplace:
-		c.onReplace(q, p.replacement)
-	case kindBehind:
+	case *replacePacket:
+		c.onReplace(q, p.Replacement)
+	case *behindPacket:
 		c.onBehind(q, p)
-	case kindPing:
+	case *pingPacket:
 		c.onPing(q)
-	case kindSilent:
+	case *silentPacket:
 		c.onSilent(q, p.epoch)
 	}
 }

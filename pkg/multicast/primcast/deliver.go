@@ -15,26 +15,26 @@ import (
 // and below 1 + quorum-clock. Where the minimum of lines 21-23 is one of
 // these two, the comparison is thus true; it stays true with line 21 in
 // their place, which is then higher. So line 21 alone decides.
-func (c *Core) pend(m *message) {
+func (c *delivery) pend(m *message) {
 	m.bound = max(m.bound, m.ts)
 	c.requeue(m)
 	c.moved(m)
 }
 
 // requeue puts m among the pending messages of its class.
-func (c *Core) requeue(m *message) {
+func (c *delivery) requeue(m *message) {
 	c.queueOf(m).push(m)
 	c.waiting++
 }
 
 // unqueue takes m out of the pending messages.
-func (c *Core) unqueue(m *message) {
+func (c *delivery) unqueue(m *message) {
 	c.queueOf(m).remove(m)
 	c.waiting--
 }
 
 // unpend takes a proposal back that is not in the T of a new epoch.
-func (c *Core) unpend(m *message) {
+func (c *delivery) unpend(m *message) {
 	c.unqueue(m)
 	m.index, m.ts, m.bound, m.decided = 0, 0, 0, false
 	c.learned(m)
@@ -49,11 +49,11 @@ func (c *Core) unpend(m *message) {
 
 // deliver is lines 53-56. Line 30 lets only the lowest of the pending messages of a class pass, or those that
 // commute with all below them (T 4.4.3). A proposal without its content may be of any class.
-func (c *Core) deliver(out *multicast.Output) {
+func (c *delivery) deliver(out *multicast.Output) {
 	if !c.active() {
 		return // the T of this epoch may come to nothing
 	}
-	c.updateLimit(c.own)
+	c.own.updateLimit()
 	for _, x := range c.classes {
 		for len(x.pending) > 0 && c.deliverable(x.pending[0]) && !c.mayBeAfterUnknown(x.pending[0]) && c.isPast(x.pending[0], out) {
 			c.deliverOne(x.pending[0], out)
@@ -65,17 +65,17 @@ func (c *Core) deliver(out *multicast.Output) {
 }
 
 // mayBeAfterUnknown reports whether a proposal of an unknown class may come before m.
-func (c *Core) mayBeAfterUnknown(m *message) bool {
+func (c *delivery) mayBeAfterUnknown(m *message) bool {
 	return len(c.unknown) > 0 && c.unknown[0].position().Compare(m.position()) < 0
 }
 
 // deliverable is lines 27-29, and what Order adds.
-func (c *Core) deliverable(m *message) bool {
+func (c *delivery) deliverable(m *message) bool {
 	return m.decided && m.bound <= c.own.limit && (m.Order != multicast.AtomicGlobal || c.config.ClockError > 0 || c.allReady(m))
 }
 
 // deliverCommuting delivers what does not conflict with any pending message below it.
-func (c *Core) deliverCommuting(out *multicast.Output) {
+func (c *delivery) deliverCommuting(out *multicast.Output) {
 	waiting := slices.SortedFunc(slices.Values(c.plain.pending), func(a, b *message) int {
 		return a.position().Compare(b.position())
 	})
@@ -91,7 +91,7 @@ func (c *Core) deliverCommuting(out *multicast.Output) {
 	}
 }
 
-func (c *Core) deliverOne(m *message, out *multicast.Output) {
+func (c *delivery) deliverOne(m *message, out *multicast.Output) {
 	if !m.logged {
 		invariant.Broken("message %v is delivered before it is in T (I5)", m.ID)
 	}
@@ -102,16 +102,15 @@ func (c *Core) deliverOne(m *message, out *multicast.Output) {
 		}
 		out.Deliveries = append(out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.bound})
 	}
-	c.backoff = 0 // the present primary has brought something about
 	if len(m.Dest) > 1 {
-		c.unnoted = append(c.unnoted, m)
+		c.log.delivered(m)
 	}
 	c.finish(m)
 	c.moved(m)
 }
 
 // finish is line 55. What the message holds is kept until no process needs it (trim.go).
-func (c *Core) finish(m *message) {
+func (c *delivery) finish(m *message) {
 	m.delivered = true
 	m.locals = nil
 	if m.own {

@@ -6,13 +6,17 @@
 // # In short
 //
 // The sender sends START(m), with the content, to all processes of m.dest (propose.go). In each
-// destination group the primary appends m with the next timestamp of its clock to its log T, and tells
-// all of m.dest; its followers append it too, and each process acknowledges its T to all that
-// it concerns (ledger.go). A quorum decides the group's local timestamp; the highest local timestamp is
+// destination group the primary appends m with the next timestamp of its clock to its log T, and sends the
+// entry to all of m.dest. Its followers append m too, and each process acknowledges its T to all that it
+// concerns (ledger.go). A quorum decides the group's local timestamp; the highest local timestamp is
 // the final one. Timestamps of other groups push clocks forward (limits.go). A process delivers m once
 // the primary's and a quorum's clocks are at the final timestamp and no other message can come before
-// (deliver.go). When a quorum hears nothing from its primary (oracle.go), one of them
+// (deliver.go). When a quorum receives nothing from its primary (oracle.go), one of its members
 // starts an epoch with the most up-to-date T of a quorum (epoch.go), perhaps with other members (roster.go).
+//
+// The core has layers, from system up to Core, and parts with their own state and narrow methods: journal,
+// oracle, seating (the roster of a group), sequence (T), numbers (D) and queue. See Core. Each kind of packet
+// is a type (packets.go).
 //
 //	lines 1-8     core.go New          31-32  propose.go multicast    57-60  epoch.go startCampaign
 //	9-14          state.go localTS     33-34  onStart                 61-64  onNewEpoch
@@ -33,7 +37,8 @@
 //	I5  min-clock(primary) is ts only if all its proposals up to ts are known. What is
 //	    delivered is in T, durably.
 //	I6  A local timestamp that a quorum acknowledged never changes (Lemma 4).
-//	I7  Output.Safe and SafeOf never go back, and each delivery is above all Safes before it, and above all answers of SafeOf for its class.
+//	I7  Output.Safe and SafeOf never go back, and each delivery is above all Safes before it, and above all
+//	    answers of SafeOf for its class.
 //	I8  T is replaced only after what a quorum has acknowledged (Lemma 3).
 //	I9  What a process has said that it covers, its log knows to be delivered: in D, or in T with its
 //	    final timestamp. A state that it takes over leaves it that.
@@ -41,26 +46,27 @@
 // # Acknowledgements are state
 //
 // The paper's ACK names a message, its T entry and its epoch. Ours says how long T is: in one epoch
-// T only grows, so that the newest ACK of a process, ⟨E_cur, length, clock⟩, stands for all its
-// ACKs before, for its BUMPs, and for a heartbeat. Only the primary names entries ⟨E_cur, index, m, ts⟩, to those
-// that they concern. Who hears of a length that it has no entries for asks for them: the primary, or, if that
-// does not answer, the other members in turn. A quorum must have acknowledged an entry in
-// one and the same E_cur, which is stricter than line 10 (there the epoch is the entry's own); that
-// costs nothing, since all acknowledge all of T when an epoch begins (lines 79-81).
+// T only grows, so the newest ACK of a process, ⟨E_cur, length, clock⟩, stands for all its earlier ACKs, for
+// its BUMPs, and for a heartbeat. Only the primary sends entries ⟨E_cur, index, m, ts⟩, to those that they
+// concern. A process that receives a length beyond its known entries asks for the missing ones: first the
+// primary and, if that does not answer, the other members in turn. A quorum must have acknowledged an entry
+// in one and the same E_cur. This is stricter than line 10, where the epoch is the entry's own. It costs
+// nothing, since all processes acknowledge all of T when an epoch begins (lines 79-81).
 //
-// A process that has promised to an epoch and is not in it acknowledges nothing; it says its clock with E_prom
-// (BUMP), and what it said does not count in lower epochs (line 16).
+// A process that has promised to an epoch and is not in it acknowledges nothing; it says its clock with
+// E_prom (BUMP), and what it said does not count in lower epochs (line 16).
 //
 // # Where the paper is silent, or else
 //
 //   - Line 42 takes an entry from the primary only as a FOLLOWER, and there is no second chance: one that
-//     overtakes the last ACCEPT of another process would be lost. Here the entry itself proves that a quorum has
-//     accepted the epoch, unless it is one of the T that the epoch begins with.
+//     overtakes the last ACCEPT of another process would be lost. Here the entry itself proves that a
+//     quorum has accepted the epoch, unless it is one of the T that the epoch begins with.
 //   - PROMISE and NEW-STATE carry the length of T, and only what the receiver lacks follows. By Lemma 3 and
 //     Lemma 2 that is what is after its T if it is in the epoch of T_max, else after what it knows to
 //     be decided.
-//   - Safe timestamps hold only while the process follows an active epoch (line 53): the T of an epoch that was installed
-//     and never accepted by a quorum is no base for line 28, and what it lacks may be pending again in the next.
+//   - Safe timestamps hold only while the process follows an active epoch (line 53): the T of an epoch that
+//     was installed and never accepted by a quorum is no base for line 28, and what it lacks may be pending
+//     again in the next.
 //   - The members of a group may change (roster.go). The paper's groups are fixed.
 //   - A process that promised to an epoch that came to nothing would be out for ever; the primary that works
 //     starts a higher epoch to bring it back.
@@ -70,15 +76,16 @@
 // The paper's processes stop for ever; its r-multicast is reliable and FIFO. Ours come back with
 // their log, and links restart, losing what was on the way (multicast.Frame).
 //
-//   - Durability before speech. Promises, the T of a new epoch, and each entry, with its content, are recorded
-//     before anything that follows from them is said. The clock has a ceiling in the log, ahead by a stride,
-//     and a restarted clock begins at the ceiling. So no promise, ACK or BUMP goes below an earlier one.
-//   - When a link starts, each side says again where it stands: own messages that the other does not cover, NEW-EPOCH,
-//     PROMISE or ACCEPT, its ACK, and how far it is covered. All handlers are idempotent.
+//   - Durability before speech. Promises, the T of a new epoch, and each entry, with its content, are
+//     recorded before anything that follows from them is said. The clock has a ceiling in the log, ahead by
+//     a stride, and a restarted clock begins at the ceiling. So no promise, ACK or BUMP goes below an
+//     earlier one.
+//   - When a link starts, each side says again where it stands: own messages that the other does not cover,
+//     NEW-EPOCH, PROMISE or ACCEPT, its ACK, and how far it is covered. All handlers are idempotent.
 //   - A follower takes the primary's next index only; after a gap it counts neither length nor clock of the
 //     primary until the gap is filled. This keeps I2 and I5 (Lemma 6, third case) without trust in links.
-//   - A restarted process stands where its last durable step left it, as if its messages since had been slow. It
-//     is active again once a quorum's ACCEPTs, or any ACK of its epoch, tell that the epoch is.
+//   - A restarted process stands where its last durable step left it, as if its messages since had been
+//     slow. It is active again once a quorum's ACCEPTs, or any ACK of its epoch, tell that the epoch is.
 //
 // # Bytes bound a step
 //
@@ -89,35 +96,40 @@
 //
 // # The content travels once
 //
-// Entries hold an id, not m. A follower keeps the primary's proposals in order (Core.accepted) and appends,
-// and acknowledges, each once its START is here too. Proposals that wait count as T in line 30.
-// Three steps suffice as before: START leaves the sender for all at once,
-// one step before a primary's entry can arrive.
+// Entries hold an id, not m. A follower keeps the primary's proposals in order (variables.accepted) and
+// appends, and acknowledges, each once its START is here too. Proposals that wait count as T in line 30.
+// Three steps suffice as before: START leaves the sender for all at once, one step before a primary's entry
+// can arrive.
 //
-// Line 47 makes START(m) known to whoever hears a remote ACK, so that m survives its sender. Here
-// START comes from the sender, which repeats it when a link starts. If the sender crashed, content is fetched from
-// those whose T has m (fetch.go), and who has it gives it to a primary that does not propose it (oracle.go
-// relay). An own message is not recorded at its sender: it survives the sender's crash once a primary has it in T,
-// and none of its destinations delivers it otherwise. Reply to clients after delivery.
+// Line 47 makes START(m) known to each process that receives a remote ACK, so that m survives its sender.
+// Here START comes from the sender, which repeats it when a link starts. If the sender crashed, content is
+// fetched from processes with m in T (fetch.go), and a process with the content gives it to a primary that
+// does not propose it (oracle.go relay). An own message is not recorded at its sender. It survives the
+// sender's crash once a primary has it in T, and no destination delivers it otherwise. Reply to clients
+// after delivery.
 //
 // # What is forgotten
 //
 // A process tells, on frames that it sends anyway, up to which position of each class its state machine is
 // durable (Input.Covered; there is one class without Config.Classes). When all members of all groups in
-// m.dest cover m, no process can need it again,
-// and it leaves M and T (trim.go). Members that are away do not hold this up for ever: beyond Config.Retain they are left
-// behind, and take over the state of another member when they return (transfer.go). A process that
-// restarts can need the timestamps of an entry that it has delivered before, to know that it did; hence final
-// timestamps of messages to several groups are recorded, without a write of their
-// own, before coverage is told.
+// m.dest cover m, no process can need it again, and it leaves M and T (trim.go). Members that are away do not
+// delay this for ever: beyond Config.Retain they are left behind, and take over the state of another member
+// when they return (transfer.go). After a restart, a process can need the timestamps of an entry that it has
+// delivered before, to know that it did. Hence final timestamps of messages to several groups are recorded,
+// without a write of their own, before coverage is told.
 //
-// A process whose state machine has m, and whose log does not know it, has m pending after a restart. If others have forgotten m
-// it is told so (BEHIND), and needs the state of a member that knows. There is one: what is forgotten a quorum of each
-// destination group covers, and I9 holds. Also when one of these is behind itself, in another order of its replica say,
-// and takes over the state of a member that does not know: it adds what it knows (transfer.go teach). It may. A final timestamp
-// is the same at all, and so is the index of m, which a quorum has acknowledged (Lemmas 2 to 4). And what it has forgotten
-// its own state machine has durably (trim.go), and so has the one that it takes over, which is as far at least (Adopt).
-// I9 holds after it: what was covered and is not in the new T was forgotten there, and is in the D that comes with it (Lemma 3).
+// If the state machine of a process has m, and its log does not, m is pending after a restart. If others have
+// forgotten m, they say so (BEHIND), and the process needs the state of a member that knows m:
+//
+//  1. There is such a member. A forgotten message is covered by a quorum of each destination group, and I9
+//     holds for it.
+//  2. This is also true if that member is behind itself, in another order of its replica, and takes over the
+//     state of a member that does not know m. It adds its own knowledge of m (transfer.go teach).
+//  3. It may add that. The final timestamp is the same at all processes, and so is the index of m, which a
+//     quorum has acknowledged (Lemmas 2 to 4). Its own state machine durably has all that it has forgotten
+//     (trim.go), and so has the state that it takes over, which is at least as far (Adopt).
+//  4. I9 holds afterwards. A covered message that is not in the new T was forgotten there, and is in the D
+//     that comes with it (Lemma 3).
 //
 // What remains of a delivered message is its number in D (done.go). D is exact. It is small
 // because a sender numbers its messages in ascending order over its whole life, restarts included, and
@@ -143,7 +155,7 @@
 //  3. m waits for less. Lines 27 to 29 wait for m.dest and g, and line 30 for messages to exactly m.dest: no
 //     other group has a say. A proposal without its START has no known class, since entries do not name one:
 //     it counts for every class. This costs nothing more. T, and with it each acknowledgement of this
-//     process, waits for the same content (Core.follow), and the primary of the own group has it.
+//     process, waits for the same content (variables.follow), and the primary of the own group has it.
 //  4. T stays one sequence of all classes. Indexes, acknowledgements by length, epochs, NEW-STATE, relays and
 //     fetches are about T, and Lemmas 2 to 4 do not speak of the order of deliveries. So the change of the
 //     primary and helping are as before.
@@ -163,42 +175,43 @@
 //
 // # Atomic global order in three steps
 //
-// Line 28 and 29 hold for the own group only, so a message may be delivered here while another of its destinations can still
-// put one before it (T 5.4.3). For a message m that asks for it, line 27 gets a conjunct: for each other group
-// h of m.dest, with E the latest epoch of h known here,
+// Line 28 and 29 hold for the own group only, so a message may be delivered here while another of its
+// destinations can still put one before it (T 5.4.3). For a message m that asks for it, line 27 gets a
+// conjunct: for each other group h of m.dest, with E the latest epoch of h known here,
 //
 //	(a) a quorum of h has said, in epochs up to E, clocks at or past final-ts(m);
 //	(b) the primary of E has said a clock at or past final-ts(m), and with it that it has delivered all that
-//	    precedes m in h and does not come to this group (its front); or a follower has, with what lines 28 and 29 let
-//	    pass at it in the place of the clock.
+//	    precedes m in h and does not come to this group (its front); or a follower has, with what lines 28
+//	    and 29 let pass at it in the place of the clock.
 //
 // All destinations say clocks and fronts to all of m.dest when m moves them, which is in the step
 // in which BUMPs are sent: without other messages, three steps remain.
 //
-// Claim: when a process p of group g delivers m, each message x that precedes m in the order and shares a group h with it has
-// been delivered by some process. If x comes to g, p itself delivers it before m (Lemma 7). Else consider the
-// local timestamp of x in h, which is below final-ts(m), and the epoch E' in which h decides it. E' > E: its primary starts
-// above the clocks of some process of each quorum (line 68), against (a). E' <= E: x is in the T of E's primary
-// when it says its clock (Lemma 3, or since it proposes above its clock), so that by (b) it has delivered x.
+// Claim: when a process p of group g delivers m, each message x that precedes m in the order and shares a
+// group h with it has been delivered by some process. If x comes to g, p itself delivers it before m (Lemma
+// 7). Else consider the local timestamp of x in h, which is below final-ts(m), and the epoch E' in which h
+// decides it. E' > E: its primary starts above the clocks of some process of each quorum (line 68), against
+// (a). E' <= E: x is in the T of E's primary when it says its clock (Lemma 3, or since it proposes above
+// its clock), so that by (b) it has delivered x.
 //
-// Now take a cycle of the relation in package multicast's documentation, in which each message asks or goes to one group only, with
-// y before z in real time somewhere in it. The messages that lead by delivery orders to y were, by the claim and induction
-// (for a message to one group it is Lemma 7), delivered, and so multicast, before y was delivered
-// anywhere, and hence before z was multicast. Around the cycle this puts a multicast before itself. Without real time
-// there is no cycle (Proposition 6).
+// Now take a cycle of the relation in package multicast's documentation, in which each message asks or goes
+// to one group only, with y before z in real time somewhere in it. The messages that lead by delivery
+// orders to y were, by the claim and induction (for a message to one group it is Lemma 7), delivered, and
+// so multicast, before y was delivered anywhere, and hence before z was multicast. Around the cycle this
+// puts a multicast before itself. Without real time there is no cycle (Proposition 6).
 //
 // The thesis asks for less: that clocks of all of m.dest are past final-ts(m) (5.3.2 (iii)). That excludes
 // cycles of two messages only; package skeen has the counterexample, and the simulator finds it. No
-// message blocks itself: of all undelivered ones, the lowest has nothing to wait for. But waiting spreads over groups
-// that overlap in part, so there is no bound on the steps under load.
+// message blocks itself: of all undelivered ones, the lowest has nothing to wait for. But waiting spreads
+// over groups that overlap in part, so there is no bound on the steps under load.
 //
-// With hybrid clocks that are at most e off (Config.ClockError) there is another way, without a message more and without
-// waiting for others: m is delivered when the own clock is more than 2e past final-ts(m). True time is then more
-// than e past it, and every primary's clock past it: whatever is multicast from now on gets a
-// higher timestamp (line 37 with T 4.4.1). All edges of the relation then go up in timestamp, so it has no cycle. (A message to
-// one group that does not ask, and is delivered early, is no exception: on a path to it the last message to several
-// groups asked, and was delivered before it by the same process.) In a WAN e is below a step, and the timestamp
-// past when it is known: three steps remain, under load too.
+// With hybrid clocks that are at most e off (Config.ClockError) there is another way, without a message
+// more and without waiting for others: m is delivered when the own clock is more than 2e past final-ts(m).
+// True time is then more than e past it, and every primary's clock past it: whatever is multicast from now
+// on gets a higher timestamp (line 37 with T 4.4.1). All edges of the relation then go up in timestamp, so
+// it has no cycle. (A message to one group that does not ask, and is delivered early, is no exception: on a
+// path to it the last message to several groups asked, and was delivered before it by the same process.) In
+// a WAN e is below a step, and the timestamp past when it is known: three steps remain, under load too.
 //
 // # Genuineness
 //

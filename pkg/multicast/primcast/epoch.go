@@ -14,12 +14,10 @@ type change struct {
 	incoming     incoming
 	replacements []multicast.Replacement // that are asked for
 	replaceAt    time.Duration
-	handedOver   int           // times that another was to lead, as this process is to be replaced
-	highest      Epoch         // that was heard of
-	dismissed    Epoch         // since of the roster that those were told of that have left
-	seated       bool          // this process is or was a member
-	stateSince   time.Duration // when the process promised or became active
-	progress     time.Duration // when the change last moved
+	handedOver   int   // times that another was to lead, as this process is to be replaced
+	highest      Epoch // that was heard of
+	dismissed    Epoch // since of the roster that those were told of that have left
+	seated       bool  // this process is or was a member
 }
 
 // campaign is what a candidate, and then primary, knows of the change to its epoch.
@@ -31,8 +29,8 @@ type campaign struct {
 	clock    multicast.Timestamp
 }
 
-// promise is ⟨PROMISE, E, p, clock, E_cur, T⟩ with the length of T in its place: whoever needs the rest of T asks
-// for it.
+// promise is ⟨PROMISE, E, p, clock, E_cur, T⟩ with the length of T in its place. A process that needs
+// the rest of T asks for it.
 type promise struct {
 	clock   multicast.Timestamp
 	current Epoch
@@ -48,7 +46,7 @@ func (a *promise) less(b *promise) bool {
 }
 
 // active: the own group's present epoch has a quorum, as far as this process knows (line 53).
-func (c *Core) active() bool { return c.state == Primary || c.state == Follower }
+func (c *variables) active() bool { return c.state == Primary || c.state == Follower }
 
 // startCampaign is lines 57-60.
 func (c *Core) startCampaign() {
@@ -58,7 +56,7 @@ func (c *Core) startCampaign() {
 	c.campaign = newCampaign(next)
 	c.stats.Campaigns++
 	for _, q := range c.own.electors() {
-		q.frame = appendNewEpoch(q.frame, next, c.own.roster())
+		q.frame = (&newEpochPacket{epoch: next, roster: c.own.roster()}).append(q.frame)
 	}
 }
 
@@ -67,8 +65,8 @@ func (c *Core) promise(e Epoch) {
 	c.promised = e
 	c.highest = maxEpoch(c.highest, e)
 	c.incoming = incoming{}
-	c.stateSince, c.progress = c.now, c.now
-	c.log.record(appendEpoch([]byte{recordPromise}, e))
+	c.oracle.progressed(c.now)
+	c.log.promise(e)
 }
 
 func maxEpoch(a, b Epoch) Epoch {
@@ -80,7 +78,7 @@ func maxEpoch(a, b Epoch) Epoch {
 
 // onNewEpoch is lines 61-64. One that was heard before, as links restart, is answered again until this
 // process is in it.
-func (c *Core) onNewEpoch(q *peer, p *packet) {
+func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	e := p.epoch
 	if e.Leader != q.id || q.group != c.own {
 		c.stats.BadPackets++
@@ -89,7 +87,7 @@ func (c *Core) onNewEpoch(q *peer, p *packet) {
 	c.highest = maxEpoch(c.highest, e)
 	c.learnRoster(c.own, p.roster)
 	if !c.own.elects(q) {
-		c.tellRoster(q, c.own) // it has not heard that it was replaced
+		q.tellRoster(c.own) // it has not heard that it was replaced
 		return
 	}
 	if order := e.Compare(c.promised); order < 0 || order == 0 && c.current == e {
@@ -105,28 +103,29 @@ func (c *Core) onNewEpoch(q *peer, p *packet) {
 }
 
 // sendPromise is line 64. No clock above the one it names counts in an earlier epoch.
-func (c *Core) sendPromise(q *peer) {
-	c.logClock()
-	q.frame = appendPromise(q.frame, c.promised, &promise{
-		clock: c.clock, current: c.current, roster: c.own.roster(), length: c.t.last(), decided: min(c.own.decided, c.t.last()),
-	})
+func (c *variables) sendPromise(q *peer) {
+	c.log.clock(c.clock)
+	q.frame = (&promisePacket{epoch: c.promised, promise: promise{
+		clock: c.clock, current: c.current, roster: c.own.roster(),
+		length: c.t.last(), decided: min(c.own.decided, c.t.last()),
+	}}).append(q.frame)
 }
 
 // onPromise is when a PROMISE arrives, and line 65.
-func (c *Core) onPromise(q *peer, p *packet) {
+func (c *Core) onPromise(q *peer, p *promisePacket) {
 	if q.group != c.own || p.epoch != c.promised || p.epoch.Leader != c.self.id {
 		return
 	}
-	c.progress = c.now
+	c.oracle.progressed(c.now)
 	c.learnRoster(c.own, p.promise.roster)
 	if c.current == c.promised { // it comes late
-		c.sendNewState(q, p.promise)
+		c.sendNewState(q, &p.promise)
 		return
 	}
 	if c.campaign.epoch != c.promised { // this process has restarted
 		c.campaign = newCampaign(c.promised)
 	}
-	c.campaign.promises[q.id] = p.promise
+	c.campaign.promises[q.id] = &p.promise
 	c.gatherState()
 }
 
@@ -163,7 +162,7 @@ func (c *Core) gatherState() {
 		clock: c.campaign.clock, roster: c.nextRoster(),
 	}
 	if source != c.self {
-		source.frame = appendFetchLog(source.frame, best.current, from, from)
+		source.frame = (&fetchLogPacket{epoch: best.current, known: from, decided: from}).append(source.frame)
 	} else {
 		c.incoming.from, c.incoming.known = best.length, best.length
 	}
@@ -176,8 +175,10 @@ func (c *Core) sendNewState(q *peer, p *promise) {
 	if p.current == c.campaign.base && c.campaign.epoch == c.current {
 		from = min(p.length, c.campaign.length)
 	}
-	c.logClock()
-	q.frame = c.appendNewState(q, from)
+	c.log.clock(c.clock)
+	q.frame = (&newStatePacket{
+		epoch: c.current, ts: c.clock, from: from, length: c.t.last(), roster: c.own.roster(),
+	}).append(q.frame)
 	c.stream(q, from)
 }
 
@@ -204,26 +205,26 @@ type staged struct {
 func (in *incoming) takes(q *peer, e Epoch) bool { return in.source == q && in.epoch == e }
 
 // onNewState is line 70.
-func (c *Core) onNewState(q *peer, p *packet) {
+func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	if q.group != c.own || p.epoch.Leader != q.id {
 		c.stats.BadPackets++
 		return
 	}
-	if p.epoch != c.promised || c.current == p.epoch || q == c.self || p.index > c.t.last() || !c.seatable(c.own, p.roster) {
+	if p.epoch != c.promised || c.current == p.epoch || q == c.self || p.from > c.t.last() || !c.seatable(c.own, p.roster) {
 		return
 	}
-	c.progress = c.now
+	c.oracle.progressed(c.now)
 	c.incoming = incoming{
-		source: q, epoch: p.epoch, from: p.index, known: p.index, asked: p.index, length: p.length,
+		source: q, epoch: p.epoch, from: p.from, known: p.from, asked: p.from, length: p.length,
 		clock: p.ts, roster: p.roster,
 	}
 	c.install()
 }
 
 // stage keeps an entry of the T that comes in.
-func (c *Core) stage(p *packet) {
+func (c *Core) stage(p *entryPacket) {
 	in := &c.incoming
-	c.progress = c.now
+	c.oracle.progressed(c.now)
 	switch {
 	case p.index <= in.known:
 		return
@@ -231,7 +232,7 @@ func (c *Core) stage(p *packet) {
 		c.stats.Gaps++ // the link restarts, or what is missing is forgotten there
 		return
 	}
-	in.staged = append(in.staged, staged{index: p.index, ts: p.ts, id: p.message.ID})
+	in.staged = append(in.staged, staged{index: p.index, ts: p.ts, id: p.id})
 	in.known = p.index
 	c.install()
 }
@@ -240,7 +241,7 @@ func (c *Core) stage(p *packet) {
 func (c *Core) more(q *peer) {
 	if in := &c.incoming; in.source == q && in.known < in.length && in.known > in.asked {
 		in.asked = in.known
-		q.frame = appendFetchLog(q.frame, in.epoch, in.known, in.known)
+		q.frame = (&fetchLogPacket{epoch: in.epoch, known: in.known, decided: in.known}).append(q.frame)
 	}
 }
 
@@ -264,10 +265,10 @@ func (c *Core) install() {
 	c.replace(from, tail)                 // line 71
 	c.current, c.own.epoch = epoch, epoch // line 72
 	c.learnRoster(c.own, in.roster)
-	c.logState(from)
+	c.log.state(c.current, c.own.roster(), &c.t, from)
 	c.enterClocks(c.own)
 	for _, q := range c.own.electors() {
-		q.frame = appendAccept(q.frame, epoch) // line 74
+		q.frame = (&acceptPacket{epoch}).append(q.frame) // line 74
 		if p := c.campaignPromise(q); p != nil && q != c.self {
 			c.sendNewState(q, p)
 		}
@@ -283,19 +284,16 @@ func (c *Core) campaignPromise(q *peer) *promise {
 }
 
 // lacks reports whether the content of an entry is not here.
-func (c *Core) lacks(s staged) bool {
+func (c *variables) lacks(s staged) bool {
 	m := c.messages[s.id]
 	return !c.done.has(s.id) && (m == nil || !m.started)
 }
 
 // replace puts other entries in the place of those after an index (line 71).
-func (c *Core) replace(from uint64, tail []staged) {
+func (c *delivery) replace(from uint64, tail []staged) {
 	invariant.Check(from >= min(c.own.decided, c.t.last()), "T is replaced after entry %d, and a quorum has %d (Lemma 3)", from, c.own.decided)
 	for _, m := range slices.Concat(c.t.cut(from), c.accepted) {
 		invariant.Check(!m.delivered, "message %v is delivered and not in the T of a new epoch (Lemma 3)", m.ID)
-		if m.logged {
-			c.dropEntry(m)
-		}
 		c.unpend(m)
 	}
 	c.accepted = nil
@@ -308,7 +306,7 @@ func (c *Core) replace(from uint64, tail []staged) {
 		invariant.Check(m.index == 0, "message %v is entry %d and %d of T", s.id, m.index, s.index)
 		m.index, m.ts = s.index, s.ts
 		c.unproposed--
-		c.addEntry(m)
+		c.t.append(m)
 		c.pend(m)
 		c.sendHave(m)
 	}
@@ -321,7 +319,7 @@ func (c *Core) replace(from uint64, tail []staged) {
 }
 
 // concern notes that an entry of T is the last one that concerns its destinations.
-func (c *Core) concern(m *message) {
+func (c *system) concern(m *message) {
 	for _, id := range m.Dest {
 		g := c.groups[id]
 		g.lastOwn = max(g.lastOwn, m.index)
@@ -337,7 +335,7 @@ func (c *Core) onAccept(q *peer, e Epoch) {
 	c.highest = maxEpoch(c.highest, e)
 	q.accepted = maxEpoch(q.accepted, e)
 	accepted := func(q *peer) bool { return q.accepted == c.current }
-	if e == c.current && !c.active() && c.own.latest == e && c.own.agrees(accepted) { // R2
+	if e == c.current && !c.active() && c.own.seatedIn() == e && c.own.agrees(accepted) { // R2
 		c.activate()
 	}
 }
@@ -366,12 +364,12 @@ func (c *Core) activate() {
 	}
 	c.settle()
 	c.stats.Epochs++
-	c.stateSince, c.leaderAt = c.now, c.now
+	c.oracle.heard(c.now)
 	for _, q := range c.order {
 		if q.member < 0 {
 			continue
 		}
-		c.tellRoster(q, c.own)
+		q.tellRoster(c.own)
 		if q.group == c.own || q.group.lastOwn != 0 {
 			q.speak = true
 		}
@@ -379,7 +377,7 @@ func (c *Core) activate() {
 }
 
 // proposeAgain finds what the primaries before have not proposed, or not to a quorum.
-func (c *Core) proposeAgain() {
+func (c *variables) proposeAgain() {
 	c.fresh = c.fresh[:0]
 	for _, m := range c.messages {
 		if m.started && m.index == 0 && !m.delivered {

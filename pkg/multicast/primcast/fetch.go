@@ -14,26 +14,26 @@ type missing struct {
 }
 
 // expect waits for START(m) from its sender, which comes unless that crashed.
-func (c *Core) expect(id multicast.MessageID) {
+func (c *variables) expect(id multicast.MessageID) {
 	c.missing = append(c.missing, missing{id: id, due: c.now + c.config.FetchAfter})
 }
 
 // fetch asks for the contents and entries that are overdue; each time another process of those that have
 // them, so that one that is down or slow starves nobody.
-func (c *Core) fetch(out *multicast.Output) {
+func (c *variables) fetch(out *multicast.Output) {
 	for len(c.missing) > 0 {
 		first := c.missing[0]
 		m := c.messages[first.id]
 		isMissing := m != nil && !m.started
 		if isMissing && first.due > c.now {
-			c.wake(out, first.due)
+			wake(out, first.due)
 			break
 		}
 		c.missing = c.missing[1:]
 		if isMissing {
 			m.asked++
-			holder := m.namedIn.members[m.asked%len(m.namedIn.members)]
-			holder.frame = appendFetch(holder.frame, m.ID)
+			holder := m.namedIn.members()[m.asked%len(m.namedIn.members())]
+			holder.frame = (&fetchPacket{m.ID}).append(holder.frame)
 			c.stats.Fetched++
 			c.expect(m.ID)
 		}
@@ -43,8 +43,8 @@ func (c *Core) fetch(out *multicast.Output) {
 	}
 }
 
-// namedBy gives another group whose T has m, for a message that is not in the own one any more.
-func (c *Core) namedBy(m *message) *group {
+// namedBy gives another group with m in its T, for a message that is not in the own T any more.
+func (c *system) namedBy(m *message) *group {
 	for _, id := range c.groupIDs {
 		g := c.groups[id]
 		if g != c.own && (m.localTS(id) != 0 || slices.ContainsFunc(g.entries, func(x entry) bool { return x.message == m })) {
@@ -54,21 +54,22 @@ func (c *Core) namedBy(m *message) *group {
 	return c.own
 }
 
-// fetchEntries asks a member of g for its T if all have spoken for long of what has not come from the primary.
-func (c *Core) fetchEntries(g *group, out *multicast.Output) {
+// fetchEntries asks a member of g for its T if all have spoken for long of what has not come from the
+// primary.
+func (c *variables) fetchEntries(g *group, out *multicast.Output) {
 	if g.behind == 0 {
 		return
 	}
 	if g.behind > c.now {
-		c.wake(out, g.behind)
+		wake(out, g.behind)
 		return
 	}
 	g.behind = 0
-	for range g.members {
+	for range g.members() {
 		g.asked++
-		if q := g.members[g.asked%len(g.members)]; c.isAhead(q) {
+		if q := g.members()[g.asked%len(g.members())]; c.isAhead(q) {
 			g.behind = c.now + c.config.FetchAfter
-			c.wake(out, g.behind)
+			wake(out, g.behind)
 			if !q.fetching {
 				c.gap(q)
 				return
@@ -78,16 +79,16 @@ func (c *Core) fetchEntries(g *group, out *multicast.Output) {
 }
 
 // onFetch sends START(m) to q, which asked for it, and asks again for what is too much for one frame.
-func (c *Core) onFetch(q *peer, id multicast.MessageID) {
+func (c *variables) onFetch(q *peer, id multicast.MessageID) {
 	m := c.messages[id]
 	if m == nil && c.done.has(id) {
-		c.tellBehind(q)
+		q.tellBehind()
 	}
 	if m != nil && m.logged && m.To(q.group.id) && c.room(q) {
 		prev := uint64(0)
 		if q.group == c.own {
 			prev = m.prev
 		}
-		c.sendStart(q, &m.Message, prev)
+		q.sendStart(&m.Message, prev)
 	}
 }

@@ -20,7 +20,8 @@ func (c *cluster) asks(who multicast.ProcessID) map[multicast.ProcessID]int {
 	return asked
 }
 
-// TestGapIsFilled: entries of a primary to process 2 are lost; the ACK after them tells, and the primary is asked.
+// TestGapIsFilled: entries of a primary to process 2 are lost; the ACK after them tells, and the primary is
+// asked.
 func TestGapIsFilled(t *testing.T) {
 	for _, primary := range []multicast.ProcessID{1, 4} {
 		c := newCluster(t)
@@ -41,8 +42,8 @@ func TestGapIsFilled(t *testing.T) {
 	}
 }
 
-// TestGapOfADeadPrimaryIsFilledByOthers: 4 died before its entry reached 2, and from 5 no entry arrives. After
-// FetchAfter the members of h are asked in turn, and 6 has it.
+// TestGapOfADeadPrimaryIsFilledByOthers: 4 died before its entry reached 2, and from 5 no entry arrives.
+// After FetchAfter the members of h are asked in turn, and 6 has it.
 func TestGapOfADeadPrimaryIsFilledByOthers(t *testing.T) {
 	c := newCluster(t, func(cfg *Config) { cfg.SuspectAfter = time.Hour })
 	c.run(5 * tick)
@@ -148,7 +149,8 @@ func TestLargeStateComesToACandidateInChunks(t *testing.T) {
 	require.Less(t, c.maxFrame, DefaultMaxFrame+DefaultMaxFrame/4)
 }
 
-// TestContentOfWhatTheOwnGroupLost: the primary proposed it, and a new epoch does not have it; the other group does.
+// TestContentOfWhatTheOwnGroupLost: the primary proposed it, and a new epoch does not have it; the other
+// group does.
 func TestContentOfWhatTheOwnGroupLost(t *testing.T) {
 	for name, decided := range map[string]bool{"known": false, "decided": true} {
 		c := newProc(t, 2)

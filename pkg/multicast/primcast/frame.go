@@ -21,11 +21,11 @@ const DefaultMaxFrame = 4 << 20
 const maxPacket = multicast.MaxPayload + 1<<18
 
 // room reports whether content for q may still be put into its frame.
-func (c *Core) room(q *peer) bool { return len(q.frame) < c.config.MaxFrame }
+func (c *system) room(q *peer) bool { return len(q.frame) < c.config.MaxFrame }
 
 // flush hands over the frames of this step, each with what its receiver should
 // know of the own coverage (trim.go).
-func (c *Core) flush(out *multicast.Output) {
+func (c *system) flush(out *multicast.Output) {
 	for _, q := range c.order {
 		if len(q.frame) == 0 {
 			continue
@@ -38,7 +38,7 @@ func (c *Core) flush(out *multicast.Output) {
 		out.Frames = append(out.Frames, multicast.Frame{Peer: q.id, Data: slices.Clone(q.frame[:n])})
 		q.frame = slices.Delete(q.frame, 0, n)
 		if len(q.frame) > 0 {
-			c.wake(out, c.now)
+			wake(out, c.now)
 		} else if cap(q.frame) > maxScratch {
 			q.frame = nil
 		}
@@ -47,20 +47,19 @@ func (c *Core) flush(out *multicast.Output) {
 
 // fitting gives how many bytes the first packets of b have that leave together: as many as are within the
 // bound, and at least one.
-func (c *Core) fitting(b []byte) int {
+func (c *system) fitting(b []byte) int {
 	if len(b) <= c.config.MaxFrame {
 		return len(b)
 	}
-	r, n := varint.NewReader(b), 0
-	for r.Err() == nil && n < c.config.MaxFrame {
-		var p packet
-		readPacket(r, &p)
-		end := len(b) - r.Len()
+	f, n := frameReader{frame: *varint.NewReader(b)}, 0
+	for f.frame.Err() == nil && n < c.config.MaxFrame {
+		f.next()
+		end := len(b) - f.frame.Len()
 		if n > 0 && end > c.config.MaxFrame {
 			break
 		}
 		n = end
 	}
-	invariant.Check(r.Err() == nil, "a packet for a peer does not decode: %v", r.Err())
+	invariant.Check(f.frame.Err() == nil, "a packet for a peer does not decode: %v", f.frame.Err())
 	return n
 }

@@ -5,9 +5,6 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// auditEvery is how many steps pass between two full checks.
-const auditEvery = 1 << 12
-
 // checked is what the last check saw.
 type checked struct {
 	steps uint64
@@ -18,25 +15,25 @@ type checked struct {
 // check is what must hold after every step; doc.go numbers it. The arguments of a Check that is made often
 // stand in a branch, so that they are not allocated. Checks next to what they guard: I2 in
 // sequence.append, I3 in deliver, I6 in decide.
-func (c *Core) check(safe multicast.Timestamp) {
+func (c *delivery) check(safe multicast.Timestamp) {
 	if c.clock < c.checked.clock || c.current.Compare(c.promised) > 0 || safe < c.checked.safe {
 		invariant.Broken("the clock went from %d to %d (I1), or the safe timestamp from %d to %d (I7), or E_cur %v is after E_prom %v (I4)",
 			c.checked.clock, c.clock, c.checked.safe, safe, c.current, c.promised)
 	}
 	c.checked.steps++
 	c.checked.clock, c.checked.safe = c.clock, safe
-	if c.checked.steps%auditEvery == 0 {
+	if c.checked.steps%uint64(c.config.AuditEvery) == 0 {
 		c.audit()
 	}
 }
 
 // audit looks at every message. Of a process that has retired nothing is asked any more.
-func (c *Core) audit() {
+func (c *delivery) audit() {
 	if c.state == Retired {
 		return
 	}
-	for _, q := range c.own.members {
-		invariant.Check(q.clockSent <= c.log.ceiling, "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.clockSent, c.log.ceiling)
+	for _, q := range c.own.members() {
+		invariant.Check(q.clockSent <= c.log.restartsAt(), "process %d was told clock %d, a restart would begin at %d (I1)", q.id, q.clockSent, c.log.restartsAt())
 	}
 	entries, waiting, unproposed, kept := 0, 0, 0, 0
 	for id, m := range c.messages {
@@ -62,7 +59,7 @@ func (c *Core) audit() {
 		invariant.Check((m.class == nil) == (c.plain == nil && !m.started), "message %v has started: %v, and is of class %v", id, m.started, m.class)
 		invariant.Check(!m.delivered || m.logged && m.decided && c.done.has(id), "message %v is delivered and not in T or D (I5)", id)
 	}
-	invariant.Check(entries == c.stats.Entries, "T has %d entries, %d were counted", entries, c.stats.Entries)
+	invariant.Check(entries == c.t.entries(), "T has %d entries, %d were counted", entries, c.t.entries())
 	queued := len(c.unknown)
 	for _, x := range c.classes {
 		queued += len(x.pending)

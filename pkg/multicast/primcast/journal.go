@@ -3,6 +3,7 @@ package primcast
 import (
 	"slices"
 
+	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -22,106 +23,159 @@ const (
 // must at least be before the next.
 const checkpointFactor = 2
 
-// journal is what this process does to its log.
+// journal is the log of this process, as far as its core needs it: the records of a step, and what the
+// records so far say of the clock and of final timestamps.
 type journal struct {
 	checkpointMin int
 	stride        multicast.Timestamp
 	begun         bool                // the log was replayed
 	records       [][]byte            // of this step
 	written       int                 // bytes since the last checkpoint
-	live          int                 // about the bytes of T in a checkpoint
 	ceiling       multicast.Timestamp // the clock of a process that replays the log
+	unnoted       []*message          // delivered, but their final-ts is not in the log yet
 }
+
+func newJournal(cfg *Config) journal {
+	j := journal{checkpointMin: cfg.CheckpointMin, stride: clockStride}
+	if cfg.HybridClock {
+		j.stride = hybridStride
+	}
+	return j
+}
+
+// begin ends the replay, and reports whether it had not ended before.
+func (j *journal) begin() (first bool) {
+	first, j.begun = !j.begun, true
+	return first
+}
+
+// replayed notes a record of the log, restored a checkpoint and its ceiling.
+func (j *journal) replayed(record []byte) {
+	invariant.Check(!j.begun, "a record is replayed after the first step")
+	j.written += len(record)
+}
+
+func (j *journal) restored(ceiling multicast.Timestamp) { j.written, j.ceiling = 0, ceiling }
+
+// restartsAt is the clock of a process that replays the log.
+func (j *journal) restartsAt() multicast.Timestamp { return j.ceiling }
+
+// reaches notes that a process that replays the log has a clock of at least ts.
+func (j *journal) reaches(ts multicast.Timestamp) { j.ceiling = max(j.ceiling, ts) }
 
 func (j *journal) record(b []byte) {
 	j.records = append(j.records, b)
 	j.written += len(b)
 }
 
-// logEntry puts m at the end of T.
-func (c *Core) logEntry(m *message) {
-	c.addEntry(m)
-	c.log.record(appendRecord(append(make([]byte, 0, packetSize(&m.Message)), recordEntry), m))
+// entry records an entry of T.
+func (j *journal) entry(m *message) {
+	j.reaches(m.ts)
+	j.record(appendRecord(append(make([]byte, 0, packetSize(&m.Message)), recordEntry), m))
 }
 
-// addEntry is logEntry without the record.
-func (c *Core) addEntry(m *message) {
-	m.logged = true
-	c.t.append(m)
-	c.log.ceiling = max(c.log.ceiling, m.ts)
-	c.log.live += packetSize(&m.Message)
-	c.stats.Entries++
-}
+// promise records E_prom.
+func (j *journal) promise(e Epoch) { j.record(appendEpoch([]byte{recordPromise}, e)) }
 
-// dropEntry takes m, which has left T, out of the account.
-func (c *Core) dropEntry(m *message) {
-	m.logged = false
-	c.log.live -= packetSize(&m.Message)
-	c.stats.Entries--
-}
-
-// logState is one record for the T of a new epoch: a log that ends in the middle of it must not show half of it.
-func (c *Core) logState(from uint64) {
-	tail := slices.Collect(c.t.after(from))
-	b := appendEpoch([]byte{recordState}, c.current)
-	b = appendRoster(varint.AppendUint(varint.AppendUint(b, from), c.t.last()), c.own.roster())
+// state records the T of a new epoch in one record: a log that ends in the middle of it must not show half of
+// it.
+func (j *journal) state(e Epoch, r roster, t *sequence, from uint64) {
+	tail := slices.Collect(t.after(from))
+	b := appendEpoch([]byte{recordState}, e)
+	b = appendRoster(varint.AppendUint(varint.AppendUint(b, from), t.last()), r)
 	b = varint.AppendUint(b, uint64(len(tail)))
 	for _, m := range tail {
+		j.reaches(m.ts)
 		b = appendRecord(b, m)
 	}
-	c.log.record(b)
+	j.record(b)
 }
 
-// logRoster makes what is known of the own group's members outlive a restart.
-func (c *Core) logRoster() {
-	b := appendRoster([]byte{recordRoster}, c.own.roster())
-	c.log.record(appendBool(b, c.state == Retired))
+// members records the roster of the own group.
+func (j *journal) members(r roster, retired bool) {
+	j.record(appendBool(appendRoster([]byte{recordRoster}, r), retired))
 }
 
-// logClock makes sure that a restart does not bring back a clock below the present one.
-func (c *Core) logClock() {
-	if c.clock <= c.log.ceiling {
+// clock makes sure that a restart does not bring back a clock below the present one.
+func (j *journal) clock(now multicast.Timestamp) {
+	if now <= j.ceiling {
 		return
 	}
-	c.log.ceiling = c.clock + c.log.stride
-	c.log.record(varint.AppendUint([]byte{recordClock}, c.log.ceiling))
+	j.ceiling = now + j.stride
+	j.record(varint.AppendUint([]byte{recordClock}, j.ceiling))
 }
 
-// logFinals puts the final timestamps of messages to several groups into the log when
-// something goes there anyway: after a restart they cannot be had from peers that were told that
-// this process covers them. Those of messages to one group are their timestamps in T.
-func (c *Core) logFinals() {
-	if len(c.unnoted) == 0 || len(c.log.records) == 0 {
+// delivered takes note of a message to several groups, for finals.
+func (j *journal) delivered(m *message) { j.unnoted = append(j.unnoted, m) }
+
+// finals records the final timestamps of messages to several groups if there are other records in this step:
+// after a restart, peers that were told that this process covers them cannot name them. The final timestamps
+// of messages to one group are their timestamps in T.
+func (j *journal) finals() {
+	if len(j.unnoted) == 0 || len(j.records) == 0 {
 		return
 	}
-	b := varint.AppendUint([]byte{recordFinals}, uint64(len(c.unnoted)))
-	for _, m := range c.unnoted {
+	b := varint.AppendUint([]byte{recordFinals}, uint64(len(j.unnoted)))
+	for _, m := range j.unnoted {
 		b = appendPosition(b, m.position())
 	}
-	c.log.record(b)
-	clear(c.unnoted)
-	c.unnoted = c.unnoted[:0]
+	j.record(b)
+	j.noted()
 }
+
+func (j *journal) noted() {
+	clear(j.unnoted)
+	j.unnoted = j.unnoted[:0]
+}
+
+// lacksFinal reports whether a final timestamp of a class up to a position is not in the log.
+func (j *journal) lacksFinal(at multicast.ClassPosition) bool {
+	return slices.ContainsFunc(j.unnoted, func(m *message) bool {
+		return m.class.name == at.Class && m.position().Compare(at.Position) <= 0
+	})
+}
+
+// checkpointed notes that a checkpoint stands for all records so far.
+func (j *journal) checkpointed() {
+	j.written = 0
+	j.noted()
+}
+
+// isLong reports whether a checkpoint of that size is worth its bytes.
+func (j *journal) isLong(size int) bool {
+	return j.written > max(j.checkpointMin, checkpointFactor*size)
+}
+
+// restart puts a checkpoint in the place of the records of this step.
+func (j *journal) restart(checkpoint []byte) {
+	clear(j.records)
+	j.records = append(j.records[:0], checkpoint)
+}
+
+// flush hands over the records of this step.
+func (j *journal) flush(out *multicast.Output) {
+	out.Records = append(out.Records, j.records...)
+	clear(j.records)
+	j.records = j.records[:0]
+}
+
+// checkpointSize is about how long a checkpoint is.
+func (c *variables) checkpointSize() int { return c.t.size() + 8*c.done.spans() }
 
 // Checkpoint gives a record that stands for all that were handed over before, those of the step just taken
 // included. A log that several cores share is cut by the checkpoints of all of them.
 func (c *Core) Checkpoint() []byte {
-	c.log.written = 0
-	clear(c.unnoted)
-	c.unnoted = c.unnoted[:0]
-	return c.appendCheckpoint(make([]byte, 0, c.log.live+8*c.done.spans()))
+	c.log.checkpointed()
+	return c.appendCheckpoint(make([]byte, 0, c.checkpointSize()))
 }
 
 // flushLog hands over the records of this step, or a checkpoint in their place.
 func (c *Core) flushLog(out *multicast.Output) {
-	if c.log.written > max(c.log.checkpointMin, checkpointFactor*(c.log.live+8*c.done.spans())) {
-		clear(c.log.records)
-		c.log.records = append(c.log.records[:0], c.Checkpoint())
+	if c.log.isLong(c.checkpointSize()) {
+		c.log.restart(c.Checkpoint())
 		out.Checkpoint = true
 	}
-	out.Records = append(out.Records, c.log.records...)
-	clear(c.log.records)
-	c.log.records = c.log.records[:0]
+	c.log.flush(out)
 }
 
 func appendRecord(b []byte, m *message) []byte {
@@ -144,9 +198,9 @@ func (c *Core) appendCheckpoint(b []byte) []byte {
 		b = appendProgress(appendRoster(b, g.roster()), g.forgotten)
 		b = varint.AppendUint(b, g.lastGone)
 	}
-	b = varint.AppendUint(varint.AppendUint(b, c.log.ceiling), c.t.last())
+	b = varint.AppendUint(varint.AppendUint(b, c.log.restartsAt()), c.t.last())
 	b = c.done.append(b)
-	b = varint.AppendUint(b, uint64(c.stats.Entries))
+	b = varint.AppendUint(b, uint64(c.t.entries()))
 	for m := range c.t.all() {
 		var final multicast.Timestamp
 		if m.decided {

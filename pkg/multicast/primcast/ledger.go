@@ -11,7 +11,7 @@ import (
 // that concern this process. Within an epoch T only grows (Lemma 2), so that a
 // process acknowledges all of it by its length, and the newest ACK stands for all before it.
 type ledger struct {
-	epoch   Epoch         // whose T it is; of the own group: E_cur
+	epoch   Epoch         // of T; of the own group: E_cur
 	entries []entry       // of another group: known and not decided, in their order
 	known   uint64        // of another group: all entries up to here are known
 	decided uint64        // a quorum has acknowledged all up to here
@@ -28,7 +28,7 @@ type entry struct {
 }
 
 // knownOf is up to where the entries of g that concern this process are known.
-func (c *Core) knownOf(g *group) uint64 {
+func (c *variables) knownOf(g *group) uint64 {
 	if g == c.own {
 		return c.known()
 	}
@@ -36,11 +36,11 @@ func (c *Core) knownOf(g *group) uint64 {
 }
 
 // known is the index of the last proposal of the primary that is known here.
-func (c *Core) known() uint64 { return c.t.last() + uint64(len(c.accepted)) }
+func (c *variables) known() uint64 { return c.t.last() + uint64(len(c.accepted)) }
 
 // onEntry is when an entry of the T of q's group arrives: lines 40-45 for the own group, lines
 // 46-49 for others.
-func (c *Core) onEntry(q *peer, p *packet) {
+func (c *Core) onEntry(q *peer, p *entryPacket) {
 	if !q.group.leads(p.epoch) {
 		c.stats.BadPackets++
 		return
@@ -50,10 +50,10 @@ func (c *Core) onEntry(q *peer, p *packet) {
 		return
 	}
 	g := q.group
-	if !c.continues(q, p) || p.index <= g.known {
+	if !c.continues(q, p.epoch, p.prev) || p.index <= g.known {
 		return
 	}
-	m := c.learn(p.message.ID, g)
+	m := c.learn(p.id, g)
 	if m != nil {
 		m.mentions++
 	}
@@ -67,26 +67,26 @@ func (c *Core) onEntry(q *peer, p *packet) {
 }
 
 // continues reports whether what q says of its T follows what is known of it here, if need be in a new epoch.
-func (c *Core) continues(q *peer, p *packet) bool {
+func (c *variables) continues(q *peer, e Epoch, prev uint64) bool {
 	g := q.group
-	order := p.epoch.Compare(g.epoch)
+	order := e.Compare(g.epoch)
 	if order < 0 {
 		return false
 	}
-	if order > 0 && p.prev > g.decided || order == 0 && p.prev > g.known {
+	if order > 0 && prev > g.decided || order == 0 && prev > g.known {
 		c.gap(q)
 		return false
 	}
 	if order > 0 {
-		c.turn(g, p.epoch)
+		c.turn(g, e)
 	}
 	return true
 }
 
-// onUpTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is told
-// that it is behind.
-func (c *Core) onUpTo(q *peer, p *packet) {
-	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p) {
+// onUpTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is
+// told that it is behind.
+func (c *delivery) onUpTo(q *peer, p *upToPacket) {
+	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p.epoch, p.prev) {
 		q.group.known = max(q.group.known, p.index)
 		c.decideUpTo(q.group)
 	}
@@ -94,7 +94,7 @@ func (c *Core) onUpTo(q *peer, p *packet) {
 
 // turn follows another group into an epoch. What a quorum acknowledged is in its T too (Lemma 3), the rest
 // need not be.
-func (c *Core) turn(g *group, e Epoch) {
+func (c *variables) turn(g *group, e Epoch) {
 	for _, x := range g.entries {
 		c.unmention(x.message)
 	}
@@ -103,7 +103,7 @@ func (c *Core) turn(g *group, e Epoch) {
 }
 
 // unmention forgets a message of which nothing is left but its id.
-func (c *Core) unmention(m *message) {
+func (c *variables) unmention(m *message) {
 	if m == nil {
 		return
 	}
@@ -114,7 +114,7 @@ func (c *Core) unmention(m *message) {
 }
 
 // isAhead reports whether q's T has what is not known here, and can be fetched from it.
-func (c *Core) isAhead(q *peer) bool {
+func (c *variables) isAhead(q *peer) bool {
 	switch order := q.acked.Compare(q.group.epoch); {
 	case order < 0, order > 0 && q.group == c.own:
 		return false // the own group's T comes with NEW-STATE then
@@ -126,7 +126,7 @@ func (c *Core) isAhead(q *peer) bool {
 
 // expectEntries: q's ACK speaks of entries that are not known here. The primary has sent them
 // before, so they are lost; with others, the primary's are perhaps on the way.
-func (c *Core) expectEntries(q *peer) {
+func (c *variables) expectEntries(q *peer) {
 	if q.id == q.acked.Leader {
 		c.gap(q)
 	} else if q.group.behind == 0 {
@@ -135,26 +135,26 @@ func (c *Core) expectEntries(q *peer) {
 }
 
 // gap: something of q's T is missing here; q is asked for it, once.
-func (c *Core) gap(q *peer) {
+func (c *variables) gap(q *peer) {
 	if q.fetching || q == c.self {
 		return
 	}
 	c.stats.Gaps++
 	q.fetching, q.asked = true, c.checked.steps
-	q.frame = appendFetchLog(q.frame, q.group.epoch, c.knownOf(q.group), q.group.decided)
+	q.frame = (&fetchLogPacket{epoch: q.group.epoch, known: c.knownOf(q.group), decided: q.group.decided}).append(q.frame)
 }
 
 // onFetchLog answers q with T beyond what it knows; content goes to the own group only, others have
 // it from the sender.
-func (c *Core) onFetchLog(q *peer, p *packet) {
+func (c *Core) onFetchLog(q *peer, p *fetchLogPacket) {
 	if p.epoch.Compare(c.current) > 0 {
 		return // it knows more
 	}
-	from := p.length // decided there, and so the same here
+	from := p.decided // decided there, and so the same here
 	if p.epoch == c.current {
-		from = p.index
+		from = p.known
 		if c.state == Candidate && q.group == c.own {
-			c.progress = c.now // a long T needs many round trips to the members that have promised
+			c.oracle.progressed(c.now) // a long T needs many round trips to the members that have promised
 		}
 	}
 	c.stream(q, from)
@@ -163,8 +163,8 @@ func (c *Core) onFetchLog(q *peer, p *packet) {
 
 // stream sends q the entries of T after from that concern it: at least one, and others while there is room.
 // A peer that is still behind then asks again.
-func (c *Core) stream(q *peer, from uint64) {
-	c.tellBehind(q)
+func (c *variables) stream(q *peer, from uint64) {
+	q.tellBehind()
 	prev := from
 	for m := range c.t.after(from) {
 		if !m.To(q.group.id) {
@@ -174,19 +174,19 @@ func (c *Core) stream(q *peer, from uint64) {
 			return
 		}
 		if q.group == c.own {
-			c.sendStart(q, &m.Message, m.prev)
+			q.sendStart(&m.Message, m.prev)
 		}
-		q.frame = appendEntry(q.frame, c.current, prev, m)
+		q.frame = m.entry(c.current, prev).append(q.frame)
 		prev = m.index
 	}
 	if last := q.group.lastOwn; q.group != c.own && last >= prev {
-		q.frame = appendUpTo(q.frame, c.current, prev, last)
+		q.frame = (&upToPacket{epoch: c.current, index: last, prev: prev}).append(q.frame)
 	}
 }
 
 // onAck is when r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
 // r-deliver(⟨BUMP, E, ts, q⟩): lines 40-41, 46-47, 51-52.
-func (c *Core) onAck(q *peer, p *packet) {
+func (c *Core) onAck(q *peer, p *ackPacket) {
 	g := q.group
 	if !g.leads(p.epoch) {
 		c.stats.BadPackets++
@@ -213,21 +213,21 @@ func (c *Core) onAck(q *peer, p *packet) {
 }
 
 // decideUpTo advances what a quorum of one epoch acknowledges of the T of g (R3).
-func (c *Core) decideUpTo(g *group) {
+func (c *delivery) decideUpTo(g *group) {
 	if !g.counts() {
 		return
 	}
 	g.scratch = g.scratch[:0]
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		if q.acked == g.epoch {
 			g.scratch = append(g.scratch, q.length)
 		}
 	}
-	if len(g.scratch) < g.quorum {
+	if len(g.scratch) < g.majority() {
 		return
 	}
 	slices.Sort(g.scratch)
-	upTo := min(g.scratch[len(g.scratch)-g.quorum], c.knownOf(g))
+	upTo := min(g.scratch[len(g.scratch)-g.majority()], c.knownOf(g))
 	if upTo <= g.decided {
 		return
 	}
@@ -246,7 +246,7 @@ func (c *Core) decideUpTo(g *group) {
 }
 
 // decideOwn decides what the own group's primary proposed, up to an index that is known here.
-func (c *Core) decideOwn(upTo uint64) {
+func (c *delivery) decideOwn(upTo uint64) {
 	for _, s := range c.t.slotsAfter(c.own.decided) {
 		if s.index > upTo {
 			return
@@ -264,5 +264,5 @@ func (c *Core) decideOwn(upTo uint64) {
 
 // leads reports whether e is an epoch of g.
 func (g *group) leads(e Epoch) bool {
-	return slices.ContainsFunc(g.members, func(q *peer) bool { return q.id == e.Leader })
+	return slices.ContainsFunc(g.members(), func(q *peer) bool { return q.id == e.Leader })
 }

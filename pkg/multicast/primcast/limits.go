@@ -16,7 +16,7 @@ const (
 
 // raiseClock raises min-clock(q), lines 15-16. The primary's clock counts once all its proposals up to
 // it are known: line 22 needs that (I5).
-func (c *Core) raiseClock(q *peer, s epochClock) {
+func (c *variables) raiseClock(q *peer, s epochClock) {
 	g := q.group
 	if s.epoch.Compare(g.epoch) > 0 {
 		q.later = s
@@ -32,7 +32,7 @@ func (c *Core) raiseClock(q *peer, s epochClock) {
 }
 
 // onBump is when r-deliver(⟨BUMP, E, ts, q⟩), lines 51-52, from a process that follows no primary.
-func (c *Core) onBump(q *peer, p *packet) {
+func (c *Core) onBump(q *peer, p *bumpPacket) {
 	if q.group != c.own {
 		c.stats.BadPackets++
 		return
@@ -44,7 +44,7 @@ func (c *Core) onBump(q *peer, p *packet) {
 
 // proposed is up to where the T of E_prom is known to go: a primary that has restarted says its clock before
 // it is active again.
-func (c *Core) proposed() uint64 {
+func (c *variables) proposed() uint64 {
 	if c.current != c.promised {
 		return 0
 	}
@@ -52,9 +52,9 @@ func (c *Core) proposed() uint64 {
 }
 
 // enterClocks counts, in a new epoch of g, what was said in it already.
-func (c *Core) enterClocks(g *group) {
+func (c *variables) enterClocks(g *group) {
 	g.clocksChanged = true
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		if later := q.later; later.ts != 0 {
 			q.later = epochClock{}
 			c.raiseClock(q, later)
@@ -65,7 +65,7 @@ func (c *Core) enterClocks(g *group) {
 // updateLimit computes quorum-clock (lines 17-18) and what it and line 28 let pass, if the members that are
 // known are those of the epoch (R3). Neither a new primary nor anything in its T is below an earlier limit:
 // it has been in a quorum.
-func (c *Core) updateLimit(g *group) {
+func (g *group) updateLimit() {
 	if !g.clocksChanged || !g.counts() {
 		return
 	}
@@ -73,20 +73,20 @@ func (c *Core) updateLimit(g *group) {
 	var array [maxMembers]multicast.Timestamp
 	clocks := array[:0]
 	var leader multicast.Timestamp
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		clocks = append(clocks, q.clock)
 		if q.id == g.epoch.Leader {
 			leader = q.clock
 		}
 	}
 	slices.Sort(clocks)
-	g.quorumClock = clocks[len(clocks)-g.quorum]
+	g.quorumClock = clocks[len(clocks)-g.majority()]
 	g.limit = max(g.limit, min(leader, g.quorumClock))
 }
 
-// acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together: who waits for
-// it is told, after the log has it.
-func (c *Core) acknowledge() {
+// acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together.
+// Processes that wait for it are told, after the log has it.
+func (c *delivery) acknowledge() {
 	c.speakFront()
 	for _, q := range c.order {
 		if c.own.elects(q) && (q.clockSent < c.clock || q.lengthSent < c.t.last()) {
@@ -96,12 +96,12 @@ func (c *Core) acknowledge() {
 			continue
 		}
 		q.speak = false
-		c.logClock()
+		c.log.clock(c.clock)
 		q.clockSent, q.lengthSent = c.clock, c.t.last()
 		if c.active() {
 			q.frame = c.appendAck(q)
 		} else if q.group == c.own {
-			q.frame = appendBump(q.frame, c.promised, c.clock, c.proposed())
+			q.frame = (&bumpPacket{epoch: c.promised, ts: c.clock, last: c.proposed()}).append(q.frame)
 		}
 	}
 }

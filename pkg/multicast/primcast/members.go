@@ -8,7 +8,7 @@ import (
 )
 
 // peer gives what is known of a process, from now on.
-func (c *Core) peer(id multicast.ProcessID) *peer {
+func (c *system) peer(id multicast.ProcessID) *peer {
 	q := c.peers[id]
 	if q == nil {
 		q = &peer{id: id, member: -1}
@@ -19,7 +19,7 @@ func (c *Core) peer(id multicast.ProcessID) *peer {
 }
 
 // seatable reports whether r can be the roster of g.
-func (c *Core) seatable(g *group, r roster) bool {
+func (c *system) seatable(g *group, r roster) bool {
 	if len(r.ids) == 0 || len(r.ids) > maxMembers || len(r.before) > maxMembers {
 		return false
 	}
@@ -39,26 +39,18 @@ func (c *Core) learnRoster(g *group, r roster) {
 	if !c.seatable(g, r) {
 		return
 	}
-	same := r.since == g.since
-	switch order := r.latest.Compare(g.latest); {
-	case order > 0 && same && len(g.before) == 0:
-		g.latest = r.latest
-		return
-	case order > 0:
-	case same && len(r.before) == 0 && len(g.before) > 0:
-		r.latest = g.latest
-	default:
+	if !g.learns(&r) {
 		return
 	}
 	c.seat(g, r)
 	if g == c.own {
-		c.logRoster()
+		c.log.members(c.own.roster(), c.state == Retired)
 	}
 }
 
 // settle drops those before: the present epoch is active.
 func (c *Core) settle() {
-	if c.own.latest == c.current {
+	if c.own.seatedIn() == c.current {
 		r := c.own.roster()
 		r.before = nil
 		c.learnRoster(c.own, r)
@@ -67,24 +59,23 @@ func (c *Core) settle() {
 
 // seat makes r the roster of g.
 func (c *Core) seat(g *group, r roster) {
-	was, settled := g.members, g.settled()
-	g.since, g.latest = r.since, r.latest
-	g.members, g.before = nil, nil
+	was, settled := g.members(), g.settled()
 	for _, q := range was {
 		q.member = -1
 	}
+	var members, before []*peer
 	for i, id := range r.ids {
 		q := c.peer(id)
 		q.group, q.member, q.left = g, i, false
-		g.members = append(g.members, q)
+		members = append(members, q)
 	}
 	for _, id := range r.before {
 		q := c.peer(id)
 		q.group = g
-		g.before = append(g.before, q)
+		before = append(before, q)
 	}
-	g.quorum = len(g.members)/2 + 1
-	if len(g.before) == 0 {
+	g.seat(r, members, before)
+	if !g.isChanging() {
 		for _, q := range settled {
 			q.left = q.member < 0
 		}
@@ -94,8 +85,8 @@ func (c *Core) seat(g *group, r roster) {
 }
 
 // moveSeats is what follows when the members of g were others before.
-func (c *Core) moveSeats(g *group, was []*peer) {
-	if slices.Equal(was, g.members) {
+func (c *delivery) moveSeats(g *group, was []*peer) {
+	if slices.Equal(was, g.members()) {
 		return
 	}
 	g.clocksChanged = true
@@ -112,7 +103,7 @@ func (c *Core) moveSeats(g *group, was []*peer) {
 		}
 		s.has[at] = has
 	}
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		if q.linked && !slices.Contains(was, q) {
 			c.startLink(q)
 		}
@@ -121,11 +112,13 @@ func (c *Core) moveSeats(g *group, was []*peer) {
 
 // admit reports whether a packet of q is to be taken in. A process that has a say in no group may not know
 // that it was replaced, and is told.
-func (c *Core) admit(q *peer, p *packet) bool {
-	if q.group == nil && p.kind == kindNewEpoch && slices.Contains(p.roster.ids, q.id) && c.seatable(c.own, p.roster) {
-		q.group = c.own // of a change that this process has not heard of
-	}
-	if p.kind == kindRoster {
+func (c *system) admit(q *peer, p anyPacket) bool {
+	switch p := p.(type) {
+	case *newEpochPacket:
+		if q.group == nil && slices.Contains(p.roster.ids, q.id) && c.seatable(c.own, p.roster) {
+			q.group = c.own // of a change that this process has not heard of
+		}
+	case *rosterPacket:
 		return true
 	}
 	if q.group == nil {
@@ -139,37 +132,37 @@ func (c *Core) admit(q *peer, p *packet) bool {
 	return true
 }
 
-// inform tells q, once a step, who the members of g are.
-func (c *Core) inform(q *peer, g *group) {
+// inform tells q, once a step, the members of g.
+func (c *system) inform(q *peer, g *group) {
 	if step := c.checked.steps + 1; q.informed != step {
 		q.informed = step
-		c.tellRoster(q, g)
+		q.tellRoster(g)
 	}
 }
 
 // tellRoster tells q of the members of g, if they are not those that all were configured with.
-func (c *Core) tellRoster(q *peer, g *group) {
-	if g.since != (Epoch{}) && len(g.before) == 0 {
-		q.frame = appendMembers(q.frame, g)
+func (q *peer) tellRoster(g *group) {
+	if g.from() != (Epoch{}) && !g.isChanging() {
+		q.frame = (&rosterPacket{group: g.id, roster: g.roster(), known: g.isKnown()}).append(q.frame)
 	}
 }
 
 // dismiss tells those that are members no more, once all quorums of the members know it (R4).
 func (c *Core) dismiss() {
-	if c.dismissed == c.own.since || !c.own.isKnown() {
+	if c.dismissed == c.own.from() || !c.own.isKnown() {
 		return
 	}
-	c.dismissed = c.own.since
+	c.dismissed = c.own.from()
 	for _, q := range c.order {
 		if q.linked && q.group == c.own && !c.own.elects(q) {
-			c.tellRoster(q, c.own)
+			q.tellRoster(c.own)
 		}
 	}
 }
 
 // onRoster: q tells of the members of a group, its own before it acknowledges anything in an epoch with
 // them.
-func (c *Core) onRoster(q *peer, p *packet) {
+func (c *Core) onRoster(q *peer, p *rosterPacket) {
 	g := c.groups[p.group]
 	if g != nil && q.group == nil && slices.Contains(p.roster.ids, q.id) {
 		q.group = g // a new member tells of itself
@@ -189,9 +182,9 @@ func (c *Core) onRoster(q *peer, p *packet) {
 }
 
 // retire ends the part of this process in its group, durably.
-func (c *Core) retire() {
+func (c *variables) retire() {
 	c.state = Retired
-	c.logRoster()
+	c.log.members(c.own.roster(), c.state == Retired)
 }
 
 // rest is a step of a process that has retired.
@@ -223,14 +216,14 @@ func (c *Core) replaceMember(r multicast.Replacement) {
 	}
 }
 
-// changes reports whether r is to be done yet, and can be: somebody leaves who is a member, or joins who
-// never was one.
-func (c *Core) changes(r multicast.Replacement) bool {
+// changes reports whether r is still to be done, and possible: a member leaves, or a process joins that
+// never was a member.
+func (c *system) changes(r multicast.Replacement) bool {
 	leaves, joins := c.peers[r.Old], c.peers[r.New]
 	switch {
-	case r.Old == 0 && (r.New == 0 || len(c.own.members) == maxMembers):
+	case r.Old == 0 && (r.New == 0 || len(c.own.members()) == maxMembers):
 		return false
-	case r.Old != 0 && (leaves == nil || leaves.group != c.own || leaves.member < 0 || len(c.own.members) == 1):
+	case r.Old != 0 && (leaves == nil || leaves.group != c.own || leaves.member < 0 || len(c.own.members()) == 1):
 		return false
 	}
 	return r.New == 0 || joins == nil || joins.group == nil || joins.group == c.own && joins.member < 0 && !joins.left
@@ -238,18 +231,18 @@ func (c *Core) changes(r multicast.Replacement) bool {
 
 // pursueReplacements has the primary start an epoch with the new members, and others remind it.
 func (c *Core) pursueReplacements(out *multicast.Output) {
-	if len(c.own.before) == 0 { // else the last one may come to nothing yet
+	if !c.own.isChanging() { // else the last one may come to nothing yet
 		c.replacements = slices.DeleteFunc(c.replacements, func(r multicast.Replacement) bool { return !c.changes(r) })
 	}
 	if len(c.replacements) == 0 {
 		return
 	}
 	if c.replaceAt > c.now {
-		c.wake(out, c.replaceAt)
+		wake(out, c.replaceAt)
 		return
 	}
 	c.replaceAt = c.now + c.config.SuspectAfter
-	c.wake(out, c.replaceAt)
+	wake(out, c.replaceAt)
 	c.seekNew()
 	switch leader := c.peers[c.current.Leader]; {
 	case c.state == Primary && slices.ContainsFunc(c.replacements, c.canDo):
@@ -258,7 +251,7 @@ func (c *Core) pursueReplacements(out *multicast.Output) {
 		c.handOver()
 	case c.state == Follower:
 		for _, r := range c.replacements {
-			leader.frame = appendReplace(leader.frame, r)
+			leader.frame = (&replacePacket{r}).append(leader.frame)
 		}
 	}
 }
@@ -270,7 +263,7 @@ func (c *Core) seekNew() {
 			continue
 		}
 		if q := c.peer(r.New); !q.linked {
-			q.frame = append(q.frame, byte(kindPing))
+			q.frame = (&pingPacket{}).append(q.frame)
 		}
 	}
 }
@@ -278,18 +271,18 @@ func (c *Core) seekNew() {
 // handOver has another member, each time the next one, do the replacement of this process, which is the
 // primary.
 func (c *Core) handOver() {
-	others := len(c.own.members) - 1
+	others := len(c.own.members()) - 1
 	for _, r := range c.replacements {
 		if r.Old == c.self.id && others > 0 {
 			c.handedOver++
-			q := c.own.members[(c.self.member+1+c.handedOver%others)%(others+1)]
-			q.frame = appendReplace(q.frame, r)
+			q := c.own.members()[(c.self.member+1+c.handedOver%others)%(others+1)]
+			q.frame = (&replacePacket{r}).append(q.frame)
 		}
 	}
 }
 
 // canDo reports whether this process can lead an epoch with that change: it stays, and the new process runs.
-func (c *Core) canDo(r multicast.Replacement) bool {
+func (c *system) canDo(r multicast.Replacement) bool {
 	return c.changes(r) && r.Old != c.self.id && (r.New == 0 || c.peers[r.New] != nil && c.peers[r.New].linked)
 }
 

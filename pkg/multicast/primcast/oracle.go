@@ -7,21 +7,25 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// oracle is the leader oracle (DESIGN 4.1). A process that waits for its primary, for a message to be
-// delivered or for an epoch to begin, watches it: it PINGs the group, so that a primary that has nothing to
-// say answers and others watch too. A primary that is silent for SuspectAfter is
-// suspected, and the group is told (SILENT). Only when a quorum follows no working
-// primary does the first of them in the order of members start an epoch. So a process that alone hears
-// nothing unseats nobody, and a group in which nothing waits says nothing.
+// oracle is the leader oracle (DESIGN 4.1): it decides when a primary is suspected. It knows times only; the
+// core tells it of events (Core.watch).
+//
+// A process that waits for its primary, for a delivery or for the begin of an epoch, watches it: the process
+// PINGs the group, so that a primary without other messages answers, and the other members watch, too. A
+// primary that is silent for suspectAfter is suspected, and the group is told (SILENT). Only if a quorum
+// follows no working primary, the first member in the configured order starts an epoch. So a process that
+// alone hears nothing unseats nobody, and a group in which nothing waits sends nothing.
 type oracle struct {
-	leaderAt   time.Duration
-	watchSince time.Duration // -1: the primary is not watched
-	watchUntil time.Duration
-	nextPing   time.Duration
-	lostSince  time.Duration // a member follows an epoch that came to nothing; 0: none does
-	jitter     time.Duration
-	backoff    int
-	random     uint64
+	suspectAfter time.Duration
+	leaderAt     time.Duration // the last sign of life of the primary
+	changeAt     time.Duration // the last progress of the change to another epoch
+	watchSince   time.Duration // -1: the primary is not watched
+	watchUntil   time.Duration // another process waits for the primary
+	nextPing     time.Duration
+	lostSince    time.Duration // a member follows an epoch that came to nothing; 0: none does
+	jitter       time.Duration
+	backoff      int
+	random       uint64
 }
 
 const (
@@ -29,75 +33,163 @@ const (
 	maxBackoff        = 3 // a campaign that fails is repeated up to 2^3 times as late
 )
 
+func newOracle(suspectAfter time.Duration, seed uint64) oracle {
+	o := oracle{suspectAfter: suspectAfter, watchSince: -1, random: seed}
+	o.draw()
+	return o
+}
+
+// heard notes a sign of life of the primary.
+func (o *oracle) heard(now time.Duration) { o.leaderAt = now }
+
+// progressed notes that the change to another epoch has begun or moved on.
+func (o *oracle) progressed(now time.Duration) { o.changeAt = now }
+
+// delivered notes that the present primary works: the next campaign is not late.
+func (o *oracle) delivered() { o.backoff = 0 }
+
+// asked notes that another process waits for the primary.
+func (o *oracle) asked(now time.Duration) { o.watchUntil = now + 2*o.suspectAfter }
+
+// isAsked reports whether another process has waited for the primary not long ago.
+func (o *oracle) isAsked(now time.Duration) bool { return o.watchUntil > now }
+
+// rest ends watching: nobody waits for the primary.
+func (o *oracle) rest() { o.watchSince = -1 }
+
+// watch begins to watch the primary, if need be, and reports whether pings are due. The next ones are due at
+// nextPingAt.
+func (o *oracle) watch(now time.Duration) (ping bool) {
+	interval := o.suspectAfter / pingsPerSuspicion
+	if o.watchSince < 0 {
+		o.watchSince, o.nextPing = now, now+interval
+	}
+	if ping = o.nextPing <= now; ping {
+		o.nextPing = now + interval
+	}
+	return ping
+}
+
+func (o *oracle) nextPingAt() time.Duration { return o.nextPing }
+
+// silence is for how long the primary, or the change to another epoch, has made no progress.
+func (o *oracle) silence(now time.Duration, active bool) time.Duration {
+	if active {
+		return now - max(o.watchSince, o.leaderAt)
+	}
+	return now - o.changeAt
+}
+
+// isQuiet reports whether a silence is worth a ping, suspects whether it is worth a suspicion.
+func (o *oracle) isQuiet(silence time.Duration) bool {
+	return silence >= o.suspectAfter/pingsPerSuspicion
+}
+
+func (o *oracle) suspects(silence time.Duration) bool { return silence >= o.suspectAfter }
+
+// patience is for how long a primary may be silent before a member with a rank starts an epoch.
+func (o *oracle) patience(rank int) time.Duration {
+	return (o.suspectAfter + time.Duration(rank)*o.suspectAfter/2 + o.jitter) << o.backoff
+}
+
+// campaigned makes the next campaign of this process later.
+func (o *oracle) campaigned() {
+	o.backoff = min(o.backoff+1, maxBackoff)
+	o.draw()
+}
+
+// draw makes the next jitter, up to half a step between two ranks (splitmix64).
+func (o *oracle) draw() {
+	o.random += 0x9e3779b97f4a7c15
+	z := o.random
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	o.jitter = time.Duration(z % uint64(o.suspectAfter/4+1))
+}
+
+// lost notes whether some member has promised to an epoch that came to nothing. If this lasts, it is
+// overdue to bring that member back; else the primary looks again at a time, unless that is 0.
+func (o *oracle) lost(now time.Duration, is bool) (at time.Duration, overdue bool) {
+	switch {
+	case !is:
+		o.lostSince = 0
+		return 0, false
+	case o.lostSince == 0:
+		o.lostSince = max(now, 1)
+		return now + 2*o.suspectAfter, false
+	case now-o.lostSince >= 2*o.suspectAfter:
+		o.lostSince = 0
+		return 0, true
+	}
+	return o.lostSince + 2*o.suspectAfter, false
+}
+
 // waits reports whether this process waits for its primary.
 func (c *Core) waits() bool {
 	return c.waiting > 0 || c.unproposed > 0 || !c.active() || len(c.replacements) > 0
 }
 
-// watches reports whether this process, or another not long ago, waits for the primary.
-func (c *Core) watches() bool { return c.waits() || c.watchUntil > c.now }
-
-// silence is for how long the primary, or the change to it, has not moved.
-func (c *Core) silence() time.Duration {
-	since := max(c.watchSince, c.leaderAt)
-	if !c.active() {
-		since = max(c.stateSince, c.progress)
-	}
-	return c.now - since
-}
-
-// watch is the oracle's turn.
+// watch is the oracle's part of a step.
 func (c *Core) watch(out *multicast.Output) {
-	if len(c.own.members) == 1 && len(c.own.before) == 0 || !c.own.elects(c.self) {
+	if len(c.own.members()) == 1 && !c.own.isChanging() || !c.own.elects(c.self) {
 		return
 	}
 	if c.state == Primary {
 		c.bringBack(out)
 		return
 	}
-	if !c.watches() {
-		c.watchSince = -1
+	if !c.waits() && !c.oracle.isAsked(c.now) {
+		c.oracle.rest()
 		return
 	}
-	if c.watchSince < 0 {
-		c.watchSince = c.now
-		c.nextPing = c.now + c.config.SuspectAfter/pingsPerSuspicion
-	}
-	silence := c.silence()
-	suspects := silence >= c.config.SuspectAfter
-	if c.nextPing <= c.now {
-		c.nextPing = c.now + c.config.SuspectAfter/pingsPerSuspicion
+	ping := c.oracle.watch(c.now)
+	silence := c.oracle.silence(c.now, c.active())
+	if ping {
 		c.relay()
-		for _, q := range c.own.electors() {
-			switch {
-			case q == c.self:
-			case suspects:
-				q.frame = appendEpochPacket(q.frame, kindSilent, c.promised)
-			case silence >= c.config.SuspectAfter/pingsPerSuspicion && (c.waits() || q.id == c.promised.Leader):
-				q.frame = append(q.frame, byte(kindPing))
-			}
-		}
+		c.ping(silence)
 	}
-	c.wake(out, c.nextPing)
-	if !suspects {
+	wake(out, c.oracle.nextPingAt())
+	if !c.oracle.suspects(silence) {
 		return
 	}
 	c.self.silent = c.now
 	if c.self.member < 0 {
 		return // another one leads
 	}
-	if wait := c.patience() - silence; wait > 0 {
-		c.wake(out, c.now+wait)
+	if wait := c.oracle.patience(c.rank()) - silence; wait > 0 {
+		wake(out, c.now+wait)
 	} else if c.quorumSilent() {
 		c.startCampaign()
-		c.backoff = min(c.backoff+1, maxBackoff)
-		c.draw()
+		c.oracle.campaigned()
 	}
+}
+
+// ping asks the group for signs of life of its primary, or tells it that there are none.
+func (c *Core) ping(silence time.Duration) {
+	for _, q := range c.own.electors() {
+		switch {
+		case q == c.self:
+		case c.oracle.suspects(silence):
+			q.frame = (&silentPacket{c.promised}).append(q.frame)
+		case c.oracle.isQuiet(silence) && (c.waits() || q.id == c.promised.Leader):
+			q.frame = (&pingPacket{}).append(q.frame)
+		}
+	}
+}
+
+// rank is the place of this process among the members that may follow the present leader.
+func (c *variables) rank() int {
+	rank := c.self.member
+	if leader := c.peers[c.promised.Leader]; leader != nil && leader.member < rank {
+		rank--
+	}
+	return rank
 }
 
 // relay gives the primary messages that it may not have, since their sender crashed before it sent them
 // to all: what was not proposed from one ping to the next.
-func (c *Core) relay() {
+func (c *variables) relay() {
 	if c.unproposed == 0 || !c.active() {
 		return
 	}
@@ -113,39 +205,20 @@ func (c *Core) relay() {
 	slices.SortFunc(stale, func(a, b *message) int { return a.ID.Compare(b.ID) })
 	leader := c.peers[c.current.Leader]
 	for ; len(stale) > 0 && c.room(leader); stale = stale[1:] {
-		c.sendStart(leader, &stale[0].Message, stale[0].prev)
+		leader.sendStart(&stale[0].Message, stale[0].prev)
 	}
-}
-
-// patience is how long a primary may be silent before this process wants to be it.
-func (c *Core) patience() time.Duration {
-	rank := c.self.member
-	if leader := c.peers[c.promised.Leader]; leader != nil && leader.member < rank {
-		rank--
-	}
-	return (c.config.SuspectAfter + time.Duration(rank)*c.config.SuspectAfter/2 + c.jitter) << c.backoff
-}
-
-// draw makes the next jitter, up to half a step between two ranks (splitmix64).
-func (c *Core) draw() {
-	c.random += 0x9e3779b97f4a7c15
-	z := c.random
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	z ^= z >> 31
-	c.jitter = time.Duration(z % uint64(c.config.SuspectAfter/4+1))
 }
 
 // quorumSilent reports whether a quorum has said not long ago that it follows no working primary. A new
 // member may not know yet that it is one.
-func (c *Core) quorumSilent() bool {
+func (c *system) quorumSilent() bool {
 	silent := func(q *peer) bool { return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter }
-	return hasQuorum(c.own.members, silent) || hasQuorum(c.own.settled(), silent)
+	return hasQuorum(c.own.members(), silent) || hasQuorum(c.own.settled(), silent)
 }
 
 // onPing: q waits for the primary, or a process of another group for what this one has not said.
 func (c *Core) onPing(q *peer) {
-	c.watchUntil = c.now + 2*c.config.SuspectAfter
+	c.oracle.asked(c.now)
 	q.speak = true
 }
 
@@ -158,47 +231,45 @@ func (c *Core) onSilent(q *peer, e Epoch) {
 	c.highest = maxEpoch(c.highest, e)
 	q.silent, q.forgone = max(c.now, 1), e
 	if e.Compare(c.promised) < 0 { // it has not heard of what it could follow
-		c.tellRoster(q, c.own)
+		q.tellRoster(c.own)
 		if c.promised.Leader == c.self.id {
-			q.frame = appendNewEpoch(q.frame, c.promised, c.own.roster())
+			q.frame = (&newEpochPacket{epoch: c.promised, roster: c.own.roster()}).append(q.frame)
 		}
 	}
-	c.watchUntil = c.now + 2*c.config.SuspectAfter
+	c.oracle.asked(c.now)
 	q.speak = true
 }
 
 // bringBack is for a member that has promised to an epoch that came to nothing: it can take no part until
 // there is a higher one. The primary that works starts it.
 func (c *Core) bringBack(out *multicast.Output) {
-	var lost *peer
-	for _, q := range c.own.members {
-		if q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter && q.forgone.Compare(c.current) > 0 {
-			lost = q
-		}
-	}
-	switch {
-	case lost == nil:
-		c.lostSince = 0
-	case c.lostSince == 0:
-		c.lostSince = max(c.now, 1)
-		c.wake(out, c.now+2*c.config.SuspectAfter)
-	case c.now-c.lostSince >= 2*c.config.SuspectAfter:
-		c.lostSince = 0
+	lost := slices.ContainsFunc(c.own.members(), func(q *peer) bool {
+		return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter && q.forgone.Compare(c.current) > 0
+	})
+	if at, overdue := c.oracle.lost(c.now, lost); overdue {
 		c.startCampaign()
-	default:
-		c.wake(out, c.lostSince+2*c.config.SuspectAfter)
+	} else if at != 0 {
+		wake(out, at)
 	}
 }
 
-// hearLeader notes signs of life of the primary of the present epoch, and who follows one again.
-func (c *Core) hearLeader(q *peer, p *packet) {
+// hearLeader notes signs of life of the primary of the present epoch, and members that follow one again.
+func (c *Core) hearLeader(q *peer, p anyPacket) {
 	if q.group != c.own || q == c.self {
 		return
 	}
-	if q.id == c.current.Leader && p.epoch == c.current && (p.kind == kindAck || p.kind == kindEntry) {
-		c.leaderAt = c.now
+	var epoch Epoch
+	switch p := p.(type) {
+	case *ackPacket:
+		if epoch = p.epoch; epoch == c.promised {
+			q.silent = 0
+		}
+	case *entryPacket:
+		epoch = p.epoch
+	default:
+		return
 	}
-	if p.kind == kindAck && p.epoch == c.promised {
-		q.silent = 0
+	if q.id == c.current.Leader && epoch == c.current {
+		c.oracle.heard(c.now)
 	}
 }

@@ -66,7 +66,8 @@ func TestOraclePingsBeforeItSuspects(t *testing.T) {
 	}
 }
 
-// campaignsAfter is when p starts an epoch whose predecessor's other members all say at once that they hear nothing.
+// campaignsAfter is when p starts an epoch whose predecessor's other members all say at once that they hear
+// nothing.
 func campaignsAfter(p *proc) time.Duration {
 	start, count := p.instant.Mono, p.Stats().Campaigns
 	for p.Stats().Campaigns == count {
@@ -122,7 +123,8 @@ func TestOracleBringsBackWhoHasPromisedToNothing(t *testing.T) {
 	}
 }
 
-// TestStuckMemberIsBroughtBack: 2 started an epoch, of which only 3 heard, and died. Without 3 there is no quorum.
+// TestStuckMemberIsBroughtBack: 2 started an epoch, of which only 3 heard, and died. Without 3 there is no
+// quorum.
 func TestStuckMemberIsBroughtBack(t *testing.T) {
 	c := newCluster(t)
 	c.run(5 * tick)
@@ -172,7 +174,8 @@ func TestOracleWhoFollowsAgainIsNotSilent(t *testing.T) {
 	require.Equal(t, Follower, c.Stats().State)
 }
 
-// TestAskedToLead: an operator's word is enough for a member, and nothing for who leads already or is no member.
+// TestAskedToLead: an operator's word is enough for a member, and nothing for who leads already or is no
+// member.
 func TestAskedToLead(t *testing.T) {
 	c := newProc(t, 2)
 	out := c.step(multicast.Input{Lead: true})
@@ -185,7 +188,8 @@ func TestAskedToLead(t *testing.T) {
 	require.Zero(t, primary.Stats().Campaigns)
 }
 
-// TestOracleWatchesForReplacements: who waits for a member to be replaced, and nothing else, finds that the primary is gone.
+// TestOracleWatchesForReplacements: who waits for a member to be replaced, and nothing else, finds that the
+// primary is gone.
 func TestOracleWatchesForReplacements(t *testing.T) {
 	c := newProc(t, 2)
 	c.step(multicast.Input{Replace: []multicast.Replacement{{Old: 1, New: 4}}})

@@ -56,7 +56,8 @@ func TestClockErrorNeedsNoFronts(t *testing.T) {
 	require.Equal(t, []uint64{1}, delivered(c.hear(6, ackOf(epochH, 1, 5))))
 }
 
-// TestFrontOfANewPrimaryIsHeardAnew: (b) is about the latest epoch of h. What 4 said of itself is not true of 5.
+// TestFrontOfANewPrimaryIsHeardAnew: (b) is about the latest epoch of h. What 4 said of itself is not true
+// of 5.
 func TestFrontOfANewPrimaryIsHeardAnew(t *testing.T) {
 	next := Epoch{Number: 2, Leader: 5}
 	m := msg(1, both...)

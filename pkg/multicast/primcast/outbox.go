@@ -30,7 +30,7 @@ type outbox struct {
 	sent    map[multicast.MessageID]*sent
 	lastSeq uint64
 	packAt  time.Duration // when the messages that are held for packing leave; 0: there are none
-	next    int           // the class whose turn it is to send first
+	next    int           // the class that sends first
 }
 
 // sending is what this process multicasts in a class.
@@ -46,13 +46,13 @@ func (s *sending) opened(m *multicast.Message) { s.open, s.bytes = s.open+1, s.b
 func (s *sending) closed(m *multicast.Message) { s.open, s.bytes = s.open-1, s.bytes-packetSize(m) }
 
 // windowOpen reports whether more messages of a class may be on the way.
-func (c *Core) windowOpen(x *class) bool {
+func (c *system) windowOpen(x *class) bool {
 	return x.open < c.config.Window && x.bytes < c.config.WindowBytes
 }
 
 // accept takes in what the application multicasts, and sends it within the windows, after the packing delay,
 // and of all that about a frame in each step.
-func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
+func (c *delivery) accept(proposed []multicast.Message, out *multicast.Output) {
 	for i := range proposed {
 		c.hold(&proposed[i])
 	}
@@ -62,7 +62,7 @@ func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 			o.packAt = c.now + c.config.PackDelay
 		}
 		if o.packAt > c.now {
-			c.wake(out, o.packAt)
+			wake(out, o.packAt)
 			return
 		}
 		o.packAt = 0
@@ -84,17 +84,17 @@ func (c *Core) accept(proposed []multicast.Message, out *multicast.Output) {
 }
 
 // sendMore goes on at once if deliveries have opened a window, or what this step sent was enough for one.
-func (c *Core) sendMore(out *multicast.Output) {
+func (c *delivery) sendMore(out *multicast.Output) {
 	for _, x := range c.classes {
 		if c.outbox.packAt == 0 && len(x.held) > 0 && c.windowOpen(x) {
-			c.wake(out, c.now)
+			wake(out, c.now)
 		}
 	}
 }
 
 // hold takes in one message. From now on its number is used in all its destination groups, also if messages
 // of other classes with higher numbers leave first.
-func (c *Core) hold(m *multicast.Message) {
+func (c *delivery) hold(m *multicast.Message) {
 	if m.Validate() != nil || m.ID.Sender != c.self.id || m.ID.Seq > maxNumber || m.After >= maxNumber || !c.offers(m) {
 		c.stats.Refused++
 		return
@@ -114,12 +114,12 @@ func (c *Core) hold(m *multicast.Message) {
 }
 
 // multicast is a-multicast(m), lines 31-32.
-func (c *Core) multicast(x *class, m own) {
+func (c *delivery) multicast(x *class, m own) {
 	x.opened(&m.Message)
 	for i, id := range m.Dest {
-		for _, q := range c.groups[id].members {
+		for _, q := range c.groups[id].members() {
 			if q != c.self {
-				c.sendStart(q, &m.Message, m.prevs[i])
+				q.sendStart(&m.Message, m.prevs[i])
 			}
 		}
 	}
@@ -133,21 +133,21 @@ func (c *Core) multicast(x *class, m own) {
 }
 
 // offers reports whether all destinations of m are groups, and there is the order that it asks for.
-func (c *Core) offers(m *multicast.Message) bool {
+func (c *system) offers(m *multicast.Message) bool {
 	return c.allExist(m.Dest) && (!c.config.Classes || m.Order == multicast.Acyclic)
 }
 
 // allExist reports whether all of dest are groups.
-func (c *Core) allExist(dest []multicast.GroupID) bool {
+func (c *system) allExist(dest []multicast.GroupID) bool {
 	return !slices.ContainsFunc(dest, func(g multicast.GroupID) bool { return c.groups[g] == nil })
 }
 
-func (c *Core) sendStart(q *peer, m *multicast.Message, prev uint64) {
-	q.frame = appendStart(grow(q.frame, m), m, prev)
+func (q *peer) sendStart(m *multicast.Message, prev uint64) {
+	q.frame = (&startPacket{message: *m, prev: prev}).append(grow(q.frame, m))
 }
 
 // onHave notes that q, which is not in the own group, has m.
-func (c *Core) onHave(q *peer, id multicast.MessageID) {
+func (c *delivery) onHave(q *peer, id multicast.MessageID) {
 	s := c.outbox.sent[id]
 	if s == nil {
 		return
@@ -161,7 +161,7 @@ func (c *Core) onHave(q *peer, id multicast.MessageID) {
 	quorums, all := true, true
 	for i, id := range s.Dest {
 		g, has := c.groups[id], bits.OnesCount64(s.has[i])
-		quorums, all = quorums && has >= g.quorum, all && has == len(g.members)
+		quorums, all = quorums && has >= g.majority(), all && has == len(g.members())
 	}
 	if quorums && s.open {
 		s.open = false
@@ -181,7 +181,7 @@ type again struct {
 
 // unheard lists, in order, the own messages from a number on that q may not have. A member of the own group
 // gets what is in T together with T (stream).
-func (c *Core) unheard(q *peer, from uint64) (all []again) {
+func (c *delivery) unheard(q *peer, from uint64) (all []again) {
 	for _, s := range c.outbox.sent {
 		i := slices.Index(s.Dest, q.group.id)
 		if s.ID.Seq >= from && i >= 0 && s.has[i]&(1<<q.member) == 0 {
@@ -201,13 +201,13 @@ func (c *Core) unheard(q *peer, from uint64) (all []again) {
 // resend sends q again, in order, the own messages from a number on that it may not have, and remembers where
 // it must go on in the next step. What is in T and too much for the first frame q fetches: it hears of it
 // from others.
-func (c *Core) resend(q *peer, from uint64) {
+func (c *delivery) resend(q *peer, from uint64) {
 	q.resume = 0
 	for _, s := range c.unheard(q, from) {
 		switch {
 		case s.logged && (from > 1 || !c.room(q)):
 		case c.room(q):
-			c.sendStart(q, s.Message, s.prev)
+			q.sendStart(s.Message, s.prev)
 		default:
 			q.resume = s.ID.Seq
 			return
@@ -216,13 +216,13 @@ func (c *Core) resend(q *peer, from uint64) {
 }
 
 // resendRest goes on with what was too much for earlier steps.
-func (c *Core) resendRest(out *multicast.Output) {
+func (c *delivery) resendRest(out *multicast.Output) {
 	for _, q := range c.order {
 		if q.resume != 0 && q.member >= 0 && c.room(q) {
 			c.resend(q, q.resume)
 		}
 		if q.resume != 0 && q.member >= 0 {
-			c.wake(out, c.now)
+			wake(out, c.now)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // onStart is lines 33-34, for START(m) from its sender or from another that was asked for it.
-func (c *Core) onStart(q *peer, p *packet) {
+func (c *delivery) onStart(q *peer, p *startPacket) {
 	if !p.message.To(c.own.id) || !c.offers(&p.message) {
 		c.stats.BadPackets++
 		return
@@ -18,7 +18,7 @@ func (c *Core) onStart(q *peer, p *packet) {
 	switch {
 	case m == nil && c.done.has(p.message.ID) || m != nil && m.logged:
 		if sender := c.peers[p.message.ID.Sender]; sender == q && !p.message.To(q.group.id) {
-			q.frame = appendHave(q.frame, p.message.ID)
+			q.frame = (&havePacket{p.message.ID}).append(q.frame)
 		}
 	case m == nil:
 		c.begun(c.newMessage(p.message.ID), &p.message, p.prev)
@@ -30,7 +30,7 @@ func (c *Core) onStart(q *peer, p *packet) {
 }
 
 // begun puts START(m) into M.
-func (c *Core) begun(m *message, start *multicast.Message, prev uint64) {
+func (c *delivery) begun(m *message, start *multicast.Message, prev uint64) {
 	isProposed := m.index != 0
 	if isProposed {
 		c.unqueue(m) // its class is known from now on
@@ -47,7 +47,7 @@ func (c *Core) begun(m *message, start *multicast.Message, prev uint64) {
 	c.moved(m)
 }
 
-func (c *Core) newMessage(id multicast.MessageID) *message {
+func (c *delivery) newMessage(id multicast.MessageID) *message {
 	m := &message{Message: multicast.Message{ID: id}, class: c.plain}
 	c.messages[id] = m
 	return m
@@ -62,7 +62,7 @@ func (m *message) proposable(g multicast.GroupID) bool {
 // clock (T 4.4.1).
 //
 // What it proposes in a step is about a frame: entries, and the records of T, are bounded with it.
-func (c *Core) propose(out *multicast.Output) {
+func (c *delivery) propose(out *multicast.Output) {
 	n := 0
 	for size := 0; n < len(c.fresh) && size < c.config.MaxFrame; n++ {
 		m := c.fresh[n]
@@ -78,12 +78,12 @@ func (c *Core) propose(out *multicast.Output) {
 	}
 	c.fresh = slices.Delete(c.fresh, 0, n)
 	if len(c.fresh) > 0 {
-		c.wake(out, c.now)
+		wake(out, c.now)
 	}
 }
 
 // realClock is a microsecond before the wall clock, or nothing if the clock is purely logical.
-func (c *Core) realClock() multicast.Timestamp {
+func (c *system) realClock() multicast.Timestamp {
 	if !c.config.HybridClock || c.wall <= 0 {
 		return 0
 	}
@@ -91,17 +91,18 @@ func (c *Core) realClock() multicast.Timestamp {
 }
 
 // append is lines 38-39 and 43-45: m joins T, durably, and all of m.dest hears of it.
-func (c *Core) append(m *message) {
-	c.logEntry(m)
+func (c *variables) append(m *message) {
+	c.t.append(m)
+	c.log.entry(m)
 	c.clock = max(c.clock, m.ts) // line 44
 	for _, id := range m.Dest {
 		g := c.groups[id]
 		prev := g.lastOwn
 		g.lastOwn = m.index
-		for _, q := range g.members {
+		for _, q := range g.members() {
 			q.speak = true
 			if c.state == Primary && q != c.self {
-				q.frame = appendEntry(q.frame, c.current, prev, m)
+				q.frame = m.entry(c.current, prev).append(q.frame)
 			}
 		}
 	}
@@ -109,14 +110,14 @@ func (c *Core) append(m *message) {
 }
 
 // sendHave tells a sender that hears no ACK for m that it is in T.
-func (c *Core) sendHave(m *message) {
+func (c *system) sendHave(m *message) {
 	if sender := c.peers[m.ID.Sender]; sender != nil && sender.group != nil && !m.To(sender.group.id) {
-		sender.frame = appendHave(sender.frame, m.ID)
+		sender.frame = (&havePacket{m.ID}).append(sender.frame)
 	}
 }
 
 // ownEntry is lines 40-45: the primary's next proposal, or one of NEW-STATE.
-func (c *Core) ownEntry(q *peer, p *packet) {
+func (c *Core) ownEntry(q *peer, p *entryPacket) {
 	if c.incoming.takes(q, p.epoch) {
 		c.stage(p)
 		return
@@ -132,9 +133,9 @@ func (c *Core) ownEntry(q *peer, p *packet) {
 		c.gap(q)
 		return
 	}
-	m := c.learn(p.message.ID, c.own)
+	m := c.learn(p.id, c.own)
 	if m == nil || m.index != 0 {
-		invariant.Broken("message %v is proposed again, as entry %d of T", p.message.ID, p.index)
+		invariant.Broken("message %v is proposed again, as entry %d of T", p.id, p.index)
 	}
 	if m.started {
 		c.unproposed--
@@ -146,8 +147,8 @@ func (c *Core) ownEntry(q *peer, p *packet) {
 	c.decideUpTo(c.own)
 }
 
-// follow is lines 43-45 for the proposals, in order, whose content is here.
-func (c *Core) follow() {
+// follow is lines 43-45 for the proposals, in order, up to the first without its content.
+func (c *variables) follow() {
 	if c.state != Follower {
 		return
 	}
@@ -161,7 +162,7 @@ func (c *Core) follow() {
 
 // learn gives the message that an entry in the T of g speaks of; nil if it was delivered and is
 // forgotten. Line 47 adds START(m) to M here; we only expect it (fetch.go).
-func (c *Core) learn(id multicast.MessageID, g *group) *message {
+func (c *delivery) learn(id multicast.MessageID, g *group) *message {
 	m := c.messages[id]
 	if m == nil && !c.done.has(id) {
 		m = c.newMessage(id)

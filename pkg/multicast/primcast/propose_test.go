@@ -89,7 +89,7 @@ func TestWindowBytes(t *testing.T) {
 // TestFramesAreCut: what a step has to say beyond a frame leaves in the next ones, in order, and not at all
 // if the link starts again.
 func TestFramesAreCut(t *testing.T) {
-	c := newProc(t, 5, func(cfg *Config) { cfg.MaxFrame = 2 * len(appendHave(nil, msg(1).ID)) })
+	c := newProc(t, 5, func(cfg *Config) { cfg.MaxFrame = 2 * len((&havePacket{msg(1).ID}).append(nil)) })
 	seqs := func(out *multicast.Output) (got []uint64) {
 		for _, p := range said(t, out, 1, kindHave) {
 			got = append(got, p.message.ID.Seq)
@@ -97,7 +97,7 @@ func TestFramesAreCut(t *testing.T) {
 		return got
 	}
 	for seq := range uint64(6) {
-		c.peer(1).frame = appendHave(c.peer(1).frame, msg(seq+1).ID)
+		c.peer(1).frame = (&havePacket{msg(seq + 1).ID}).append(c.peer(1).frame)
 	}
 	out := c.step(multicast.Input{})
 	require.Equal(t, []uint64{1, 2}, seqs(out))

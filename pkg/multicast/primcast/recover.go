@@ -4,21 +4,19 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // Replay implements multicast.Core. After an error the core is of no use.
 func (c *Core) Replay(record []byte) error {
-	invariant.Check(!c.log.begun, "a record is replayed after the first step")
 	r := varint.NewReader(record)
 	var err error
 	switch kind := r.Uint8(); kind {
 	case recordEntry:
 		_, err = c.replayEntry(r, true)
 	case recordClock:
-		c.log.ceiling = max(c.log.ceiling, readTimestamp(r))
+		c.log.reaches(readTimestamp(r))
 	case recordFinals:
 		err = c.replayFinals(r)
 	case recordCheckpoint:
@@ -39,12 +37,12 @@ func (c *Core) Replay(record []byte) error {
 	if err != nil {
 		return fmt.Errorf("primcast: record of %d bytes: %w", len(record), err)
 	}
-	c.log.written += len(record)
+	c.log.replayed(record)
 	return nil
 }
 
 // replayEntry brings an entry of T back; next: it follows the last one without a gap.
-func (c *Core) replayEntry(r *varint.Reader, next bool) (*message, error) {
+func (c *delivery) replayEntry(r *varint.Reader, next bool) (*message, error) {
 	m := readRecord(r)
 	if err := r.Err(); err != nil {
 		return nil, err
@@ -54,16 +52,17 @@ func (c *Core) replayEntry(r *varint.Reader, next bool) (*message, error) {
 		return nil, fmt.Errorf("message %v to groups %v is not of this configuration: is this the log of another process?", m.ID, m.Dest)
 	case c.messages[m.ID] != nil || next && c.done.has(m.ID):
 		return nil, fmt.Errorf("message %v is in T twice", m.ID)
-	case m.index <= c.t.last() || next && m.index != c.t.last()+1 || m.ts <= c.t.lastTS:
-		return nil, fmt.Errorf("entry %d at %d after entry %d at %d: a record is missing or out of order", m.index, m.ts, c.t.last(), c.t.lastTS)
+	case m.index <= c.t.last() || next && m.index != c.t.last()+1 || m.ts <= c.t.lastTimestamp():
+		return nil, fmt.Errorf("entry %d at %d after entry %d at %d: a record is missing or out of order", m.index, m.ts, c.t.last(), c.t.lastTimestamp())
 	}
 	m.class = c.classOf(m.Dest)
 	c.messages[m.ID] = m
-	c.addEntry(m)
+	c.t.append(m)
+	c.log.reaches(m.ts)
 	return m, nil
 }
 
-func (c *Core) replayFinals(r *varint.Reader) error {
+func (c *variables) replayFinals(r *varint.Reader) error {
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		p := readPosition(r)
 		m := c.messages[p.ID]
@@ -91,15 +90,15 @@ func (c *Core) replayRoster(r *varint.Reader, g *group) error {
 	switch {
 	case r.Err() != nil:
 		return r.Err()
-	case next.latest.Compare(g.latest) < 0 || !c.seatable(g, next):
-		return fmt.Errorf("members %v of group %d in epoch %v, after %v: is this the log of another cluster?", next.ids, g.id, next.latest, g.latest)
+	case next.latest.Compare(g.seatedIn()) < 0 || !c.seatable(g, next):
+		return fmt.Errorf("members %v of group %d in epoch %v, after %v: is this the log of another cluster?", next.ids, g.id, next.latest, g.seatedIn())
 	}
 	c.seat(g, next)
 	return nil
 }
 
 // replayRetired takes in whether this process is out for good.
-func (c *Core) replayRetired(r *varint.Reader) {
+func (c *variables) replayRetired(r *varint.Reader) {
 	if r.Uint(1) == 1 {
 		c.state = Retired
 	}
@@ -114,9 +113,9 @@ func (c *Core) replayEpochs(current, promised Epoch) error {
 	return nil
 }
 
-// isOwn reports whether e was led by a process that is or was in the own group. One that is unknown came in, and maybe went, by
-// epochs that are not in this log.
-func (c *Core) isOwn(e Epoch) bool {
+// isOwn reports whether e was led by a process that is or was in the own group. One that is unknown came
+// in, and maybe went, by epochs that are not in this log.
+func (c *system) isOwn(e Epoch) bool {
 	q := c.peers[e.Leader]
 	if q == nil && e.Leader != 0 {
 		q = c.peer(e.Leader)
@@ -139,7 +138,6 @@ func (c *Core) replayState(r *varint.Reader) error {
 			return fmt.Errorf("epoch %v: its T has no message %v, which was delivered", epoch, m.ID)
 		}
 		delete(c.messages, m.ID)
-		c.dropEntry(m)
 	}
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		if _, err := c.replayEntry(r, false); err != nil {
@@ -150,7 +148,7 @@ func (c *Core) replayState(r *varint.Reader) error {
 }
 
 // replayEnd is up to where T goes; what is missing at its end is forgotten.
-func (c *Core) replayEnd(r *varint.Reader, last uint64) error {
+func (c *variables) replayEnd(r *varint.Reader, last uint64) error {
 	switch {
 	case r.Err() != nil:
 		return r.Err()
@@ -183,7 +181,7 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 		return err
 	}
 	c.messages = map[multicast.MessageID]*message{}
-	c.stats.Entries, c.log.live, c.log.written, c.log.ceiling = 0, 0, 0, readTimestamp(r)
+	c.log.restored(readTimestamp(r))
 	last := r.Uint(maxNumber)
 	c.done = readNumbers(r)
 	c.t = sequence{}
@@ -208,11 +206,10 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 // The process does not know whether a quorum follows its epoch, unless it is the first one: ACCEPTs tell, and
 // ACKs (startLink).
 func (c *Core) begin() {
-	c.log.begun = true
 	if c.state == Retired {
 		return
 	}
-	c.clock = max(c.clock, c.log.ceiling)
+	c.clock = max(c.clock, c.log.restartsAt())
 	c.own.decided = c.t.lastGone()
 	for m := range c.t.all() {
 		c.concern(m)
@@ -244,7 +241,7 @@ func (c *Core) begin() {
 	for _, m := range done {
 		c.finish(m)
 	}
-	c.stateSince, c.progress = c.now, c.now
+	c.oracle.progressed(c.now)
 	switch leads := c.promised.Leader == c.self.id; {
 	case c.promised.Number == 1 && leads: // line 8
 		c.state = Primary
@@ -257,15 +254,15 @@ func (c *Core) begin() {
 	}
 }
 
-// seekLinks speaks to those whose acknowledgements are missing: a link may start only once one end has something to send, and
-// after a restart of both neither would.
-func (c *Core) seekLinks() {
+// seekLinks sends to processes with missing acknowledgements. A link may start only when one end has
+// something to send, and after a restart of both ends neither has.
+func (c *variables) seekLinks() {
 	for m := range c.t.all() {
 		if m.decided {
 			continue
 		}
 		for _, id := range m.Dest {
-			for _, q := range c.groups[id].members {
+			for _, q := range c.groups[id].members() {
 				q.speak = true
 			}
 		}
@@ -273,35 +270,36 @@ func (c *Core) seekLinks() {
 }
 
 // startLink says to q again what it may need and have lost, or never had: own messages, where the
-// change of the primary stands, and how far T and the clock are; q asks for what it lacks of T. The own coverage
-// follows (flush).
-func (c *Core) startLink(q *peer) {
+// change of the primary stands, and how far T and the clock are; q asks for what it lacks of T. The own
+// coverage follows (flush).
+func (c *delivery) startLink(q *peer) {
 	if q.group == nil {
-		c.tellRoster(q, c.own) // it may have been a member before this process began
+		q.tellRoster(c.own) // it may have been a member before this process began
 		return
 	}
 	q.frame, q.coverageSent, q.clockSent, q.lengthSent, q.fetching, q.resume = q.frame[:0], nil, 0, 0, false, 0
 	q.coverageNew = true
 	if !q.group.elects(q) { // it was replaced, or is to be a member
-		c.tellRoster(q, q.group)
+		q.tellRoster(q.group)
 		return
 	}
 	c.resend(q, 1)
-	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0 // genuineness: else there is nothing to say
+	// Genuineness: else there is nothing to say.
+	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0
 	for m := range c.t.all() {
 		if m.ID.Sender == q.id && !m.To(q.group.id) {
-			q.frame = appendHave(q.frame, m.ID)
+			q.frame = (&havePacket{m.ID}).append(q.frame)
 		}
 	}
-	c.tellRoster(q, c.own)
+	q.tellRoster(c.own)
 	if q.group != c.own || c.promised.Number == 1 {
 		return
 	}
 	if c.promised.Leader == c.self.id {
-		q.frame = appendNewEpoch(q.frame, c.promised, c.own.roster())
+		q.frame = (&newEpochPacket{epoch: c.promised, roster: c.own.roster()}).append(q.frame)
 	}
 	if c.promised == c.current {
-		q.frame = appendAccept(q.frame, c.current)
+		q.frame = (&acceptPacket{c.current}).append(q.frame)
 	} else if c.promised.Leader == q.id && c.state == Promised {
 		c.sendPromise(q)
 	}

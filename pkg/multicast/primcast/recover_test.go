@@ -3,6 +3,7 @@ package primcast
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,32 +99,36 @@ func TestCoverageWaitsForFinalTimestamps(t *testing.T) {
 
 // TestRestartFromCheckpoint: after all of T was forgotten, its indexes go on.
 func TestRestartFromCheckpoint(t *testing.T) {
-	n := newNetwork(t, 5, 3)
-	for round := range 6 {
-		for range 30 {
-			n.propose(n.nodes[n.rng.IntN(3)])
-			n.turn()
+	c := newCluster(t)
+	c.run(2 * tick)
+	members := groupG.Members
+	var all []uint64
+	for round := range uint64(6) {
+		for seq := 10*round + 1; seq <= 10*round+10; seq++ {
+			c.cast(msg(seq, 1))
+			all = append(all, seq)
 		}
-		n.settle()
-		for _, x := range n.nodes {
-			x.durable = len(x.applied)
-			in := &multicast.Input{Now: multicast.Instant{Mono: n.now}}
-			n.run(x, in)
-			at := multicast.ClassPosition{Position: x.applied[x.durable-1].Position()}
-			for _, y := range n.nodes {
-				in.Frames = []multicast.Frame{{Peer: y.id, Data: appendCovered(nil, at)}}
-				n.run(x, in)
+		c.run(10 * tick)
+		c.has(all, members...)
+		for _, id := range members {
+			for _, q := range members {
+				at := multicast.ClassPosition{Position: c.applied[id][len(all)-1].Position()}
+				c.step(id, multicast.Input{Frames: []multicast.Frame{{Peer: q, Data: (&coveredPacket{at}).append(nil)}}})
 			}
-			require.Zero(t, x.core.Stats().Entries)
-			x.log = [][]byte{x.core.appendCheckpoint(nil)}
+			p := c.proc(id)
+			require.Zero(t, p.Stats().Entries)
+			require.EqualValues(t, len(all), p.t.last())
+			p.records = [][]byte{p.Checkpoint()}
 		}
-		n.boot(n.nodes[round%3])
+		c.restart(members[round%3])
 	}
-	n.settle()
-	n.verify()
+	c.cast(msg(1000, 1))
+	c.run(2 * time.Second)
+	c.has(append(all, 1000), members...)
 }
 
-// A link may start only once one end has something to send: after a restart of both, whoever waits for an acknowledgement speaks first.
+// A link may start only once one end has something to send: after a restart of both, whoever waits for an
+// acknowledgement speaks first.
 func TestARestartedProcessSpeaksToThoseItWaitsFor(t *testing.T) {
 	cfg := Config{Self: 1, Groups: []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}, {ID: 1, Members: []multicast.ProcessID{2}}}}
 	start := func(records [][]byte) *Core {

@@ -29,8 +29,8 @@ import (
 //
 // # Safety
 //
-// M(E) is E_max of the promises for E. An epoch exists once its candidate has what R1 asks for. The latest of the
-// roster that a process knows is not below its E_cur.
+// M(E) is E_max of the promises for E. An epoch exists once its candidate has what R1 asks for. The latest
+// of the roster that a process knows is not below its E_cur.
 //
 //	(1) Let D be active, let no epoch between D and E be active, and let each epoch X in (D, E] that exists
 //	    have M(X) >= D. Then the roster of X has R = R(D) or B = R(D). By induction on X. The roster that its
@@ -39,22 +39,22 @@ import (
 //	    keeps R, or changes it and has it for B.
 //	(2) If E is active and E' > E exists, M(E') >= E. By induction on E'. Assume that it fails; let E be the
 //	    lowest such epoch, D the active epoch before it, and v the latest that the candidate of E' counts by.
-//	    Then v >= M(E') >= D. It is enough to find an active F with E <= F < E' whose acceptors meet the
-//	    promises: a process that is in both accepted F before it promised E', so that M(E') >= F.
-//	    If v < E: by (1) the promises contain a quorum of R(D), and so do the acceptors of E; F = E.
-//	    If v >= E: let F be the last active epoch up to v. By (1), with F for D, the promises contain a
-//	    quorum of R(F), and so do the acceptors of F.
-//	    This assumes that the candidate counts B, if the roster of v has one. If not, an active G <= v has the
-//	    same since, and so the same R, and the promises meet the acceptors of G. If G >= E, take F = G. If
-//	    G <= D, then since <= D, and by (1) R of v is R(D): the promises contain a quorum of it.
+//	    Then v >= M(E') >= D. It is enough to find an active F with E <= F < E' such that its
+//	    acceptors meet the promises: a process that is in both accepted F before it promised E', so that
+//	    M(E') >= F. If v < E: by (1) the promises contain a quorum of R(D), and so do the acceptors of E; F
+//	    = E. If v >= E: let F be the last active epoch up to v. By (1), with F for D, the promises contain a
+//	    quorum of R(F), and so do the acceptors of F. This assumes that the candidate counts B, if the
+//	    roster of v has one. If not, an active G <= v has the same since, and so the same R, and the
+//	    promises meet the acceptors of G. If G >= E, take F = G. If G <= D, then since <= D, and by (1) R of
+//	    v is R(D): the promises contain a quorum of it.
 //	(3) Lemma 3: the T of each E' > E has what a quorum of R(E) acknowledged in E. M(E') >= E by (2). If it is
 //	    higher, T of that epoch has it by induction. If M(E') = E, no epoch in (E, v] is active, or the
 //	    promises would meet its acceptors as in (2). Then the promises contain a quorum of R(E), by R1 if
 //	    v = E and by (1) if not. It meets the quorum that acknowledged.
 //	(4) Lines 28 and 29: the clocks that a quorum of R(E) has said in epochs up to E bound the clock of each
 //	    later epoch from below, as in (3).
-//	(5) Lines 10 and 17: other groups, and members that missed an epoch, count by R(E) too (R3). They learn the
-//	    roster of E before any ACK in E: a process that acknowledges tells it first, on the same link.
+//	(5) Lines 10 and 17: other groups, and members that missed an epoch, count by R(E) too (R3). They learn
+//	    the roster of E before any ACK in E: a process that acknowledges tells it first, on the same link.
 //
 // Nothing here asks how R and R' differ; one change at a time is for liveness. When a process joins or
 // leaves, each quorum of R meets each of R' anyway: of n and n+1 processes, quorums have ⌊n/2⌋+1 and
@@ -66,13 +66,16 @@ import (
 //
 // # Liveness
 //
-// A group whose processes hear each other in the end makes progress with any quorum of R and any quorum of B;
-// whether that is while the change is on its way, or after it was made and before that is known. If nobody
-// that is up knows of the change, a quorum of the roster before is enough. More cannot be had: of {1,2,3},
-// with 3 to be replaced by 4, let 1 have accepted the new epoch, and 2 and 4 be silent. Perhaps 2 has
-// accepted too, and decides with 4: then 1 and 3 must not go on without both. Or it has not, and 1 and 3 are
-// the majority of an active roster. They cannot tell, so they wait for 2 or for 4. To count nobody who is new
-// would be safe as well, and would wait for 2 alone, for ever if it is gone.
+// If the processes of a group finally receive each other's messages, any quorum of R with any quorum of B
+// makes progress: during the change, and after it, before that is known. If no running process knows of the
+// change, a quorum of the roster before is enough. More is impossible. Take {1,2,3}, with 3 to be replaced by
+// 4. Let 1 have accepted the new epoch, and 2 and 4 be silent.
+//
+//   - Perhaps 2 has accepted, too, and decides with 4. Then 1 and 3 must not go on without both.
+//   - Perhaps 2 has not accepted. Then 1 and 3 are the majority of an active roster.
+//
+// 1 and 3 cannot distinguish the two cases, so they wait for 2 or for 4. It would also be safe to count no
+// new process. But then they would wait for 2 alone, for ever if it is gone.
 //
 // By R4 a quorum of R knows that the change is made before anybody that left hears the last of it, and its
 // log has that before it acknowledges. Each quorum of R has one of these, so that from then on the group
@@ -87,6 +90,52 @@ type roster struct {
 	before []multicast.ProcessID // B
 }
 
+// seating is the roster of a group as this process uses it.
+type seating struct {
+	seats  []*peer // R
+	quorum int     // of R
+	before []*peer // B, while no epoch with these members is known to be active
+	since  Epoch   // the epoch that the members came in with; zero: they were configured
+	latest Epoch   // the latest epoch known to have them
+}
+
+// seat makes r the roster: these are the processes that it names.
+func (s *seating) seat(r roster, members, before []*peer) {
+	s.seats, s.before, s.quorum = members, before, len(members)/2+1
+	s.since, s.latest = r.since, r.latest
+}
+
+// learns takes in a roster that another process knows, or that an epoch begins with. It reports whether the
+// members are to be seated by it.
+func (s *seating) learns(r *roster) bool {
+	same := r.since == s.since
+	switch order := r.latest.Compare(s.latest); {
+	case order > 0 && same && len(s.before) == 0:
+		s.latest = r.latest
+		return false
+	case order > 0:
+	case same && len(r.before) == 0 && len(s.before) > 0:
+		r.latest = s.latest
+	default:
+		return false
+	}
+	return true
+}
+
+// members gives R; it is not to be changed.
+func (s *seating) members() []*peer { return s.seats }
+
+// majority is how many members make a quorum.
+func (s *seating) majority() int { return s.quorum }
+
+// isChanging reports whether there is B.
+func (s *seating) isChanging() bool { return len(s.before) > 0 }
+
+// from is the epoch that the members came in with, seatedIn the latest one that is known to have them.
+func (s *seating) from() Epoch { return s.since }
+
+func (s *seating) seatedIn() Epoch { return s.latest }
+
 // Members gives the members of a group, by the latest of its epochs that is known to be active; nil if there
 // is no such group. The caller owns it.
 func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
@@ -98,11 +147,11 @@ func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
 }
 
 // settled gives the members by the latest epoch that is known to be active.
-func (g *group) settled() []*peer {
-	if len(g.before) > 0 {
-		return g.before
+func (s *seating) settled() []*peer {
+	if len(s.before) > 0 {
+		return s.before
 	}
-	return g.members
+	return s.seats
 }
 
 func idsOf(peers []*peer) []multicast.ProcessID {
@@ -113,20 +162,20 @@ func idsOf(peers []*peer) []multicast.ProcessID {
 	return ids
 }
 
-func (g *group) roster() roster {
-	return roster{since: g.since, latest: g.latest, ids: idsOf(g.members), before: idsOf(g.before)}
+func (s *seating) roster() roster {
+	return roster{since: s.since, latest: s.latest, ids: idsOf(s.seats), before: idsOf(s.before)}
 }
 
-// elects reports whether q has a say in who leads g: it is a member, or is one of those before whose say is
-// still needed.
+// elects reports whether q takes part in the choice of the primary of g: as a member, or as one of the
+// members before, while these are needed.
 func (g *group) elects(q *peer) bool {
 	return q.group == g && q.member >= 0 || slices.Contains(g.before, q)
 }
 
 // electors gives all that do.
-func (g *group) electors() []*peer {
-	all := slices.Clone(g.members)
-	for _, q := range g.before {
+func (s *seating) electors() []*peer {
+	all := slices.Clone(s.seats)
+	for _, q := range s.before {
 		if q.member < 0 {
 			all = append(all, q)
 		}
@@ -135,8 +184,8 @@ func (g *group) electors() []*peer {
 }
 
 // agrees reports whether a quorum of the members, and of those before, has done something (R1, R2).
-func (g *group) agrees(has func(*peer) bool) bool {
-	return hasQuorum(g.members, has) && (len(g.before) == 0 || hasQuorum(g.before, has))
+func (s *seating) agrees(has func(*peer) bool) bool {
+	return hasQuorum(s.seats, has) && (len(s.before) == 0 || hasQuorum(s.before, has))
 }
 
 func hasQuorum(of []*peer, has func(*peer) bool) bool {
@@ -149,16 +198,16 @@ func hasQuorum(of []*peer, has func(*peer) bool) bool {
 	return count > len(of)/2
 }
 
-// counts reports whether the members that are known are those of the epoch whose T is followed (R3).
+// counts reports whether the known members are those of the present epoch of T (R3).
 func (g *group) counts() bool { return g.since.Compare(g.epoch) <= 0 }
 
 // isKnown reports whether a quorum of the members knows that they are it (R4).
-func (g *group) isKnown() bool {
-	return len(g.before) == 0 && hasQuorum(g.members, func(q *peer) bool { return q.acked.Compare(g.since) >= 0 })
+func (s *seating) isKnown() bool {
+	return len(s.before) == 0 && hasQuorum(s.seats, func(q *peer) bool { return q.acked.Compare(s.since) >= 0 })
 }
 
 // mayLead reports whether this candidate can lead the epoch that it has promised, by the roster that it knows
 // (R1).
-func (c *Core) mayLead() bool {
+func (c *variables) mayLead() bool {
 	return c.self.member >= 0 && c.own.latest.Compare(c.promised) < 0
 }

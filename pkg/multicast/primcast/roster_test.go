@@ -22,18 +22,19 @@ func newcomerState(ts multicast.Timestamp) packet {
 	return p
 }
 
-// rosterPacket tells that g has these members since an epoch.
-func rosterPacket(since Epoch, ids ...multicast.ProcessID) packet {
+// membersOf tells that g has these members since an epoch.
+func membersOf(since Epoch, ids ...multicast.ProcessID) packet {
 	return packet{kind: kindRoster, group: 1, roster: roster{since: since, latest: since, ids: ids}}
 }
 
-// TestR2TwoQuorumsAccept: of the members and of those before, a quorum must know of the epoch; over a restart too.
+// TestR2TwoQuorumsAccept: of the members and of those before, a quorum must know of the epoch; over a
+// restart too.
 func TestR2TwoQuorumsAccept(t *testing.T) {
 	for name, by := range map[string][]multicast.ProcessID{"who stays": {2, 7, 1}, "who leaves": {7, 3, 1}} {
 		c := newProc(t, 2)
 		c.hear(1, newEpochOf(secondBy(1)))
 		c.hear(1, newcomerState(9))
-		require.Equal(t, changed, idsOf(c.own.members), name)
+		require.Equal(t, changed, idsOf(c.own.members()), name)
 		require.Equal(t, groupG.Members, c.Members(1), "%s: not yet", name)
 		again := c.restart(nil)
 		require.Equal(t, c.own.roster(), again.own.roster(), name)
@@ -45,7 +46,7 @@ func TestR2TwoQuorumsAccept(t *testing.T) {
 			}
 			require.Equal(t, Follower, p.Stats().State, name)
 			require.Equal(t, changed, p.Members(1), name)
-			require.Empty(t, p.restart(nil).own.before, "%s: those before are not needed any more", name)
+			require.Empty(t, p.restart(nil).own.roster().before, "%s: those before are not needed any more", name)
 		}
 	}
 }
@@ -56,7 +57,7 @@ func TestR2HoldsForTheCandidate(t *testing.T) {
 	c.hear(7)
 	c.loopback(c.loopback(c.step(multicast.Input{Replace: []multicast.Replacement{replace3}})))
 	out := c.hear(2, promiseOf(secondBy(1), epochG, 0, 0))
-	require.Equal(t, changed, idsOf(c.own.members))
+	require.Equal(t, changed, idsOf(c.own.members()))
 	c.loopback(out)
 	c.hear(7, acceptOf(secondBy(1)))
 	require.Equal(t, Candidate, c.Stats().State)
@@ -65,8 +66,9 @@ func TestR2HoldsForTheCandidate(t *testing.T) {
 	require.Equal(t, changed, c.Members(1))
 }
 
-// TestR1AsksThoseBefore: 1 and 7 know of an epoch that no other has accepted, as far as they know. Promises of 1 and 7 are not
-// enough: 2 and 3 may go on without it. Nor are those of 2 and 3: 1 and 7 may have decided in it.
+// TestR1AsksThoseBefore: 1 and 7 know of an epoch that no other has accepted, as far as they know. Promises
+// of 1 and 7 are not enough: 2 and 3 may go on without it. Nor are those of 2 and 3: 1 and 7 may have
+// decided in it.
 func TestR1AsksThoseBefore(t *testing.T) {
 	pending := newcomerState(9).roster
 	for name, by := range map[string][]multicast.ProcessID{"who stays": {7, 2}, "who leaves": {7, 3}, "who leaves first": {3, 7}} {
@@ -92,8 +94,8 @@ func TestR1AsksThoseBefore(t *testing.T) {
 	}
 }
 
-// TestR1TakesTheLatestRoster: the change that came to nothing has a roster of its own, and 1, which knows of it, hears of a later epoch
-// without it.
+// TestR1TakesTheLatestRoster: the change that came to nothing has a roster of its own, and 1, which knows
+// of it, hears of a later epoch without it.
 func TestR1TakesTheLatestRoster(t *testing.T) {
 	c := newProc(t, 1)
 	c.hear(2, newEpochOf(Epoch{Number: 2, Leader: 2}))
@@ -115,7 +117,7 @@ func TestR1GivesUp(t *testing.T) {
 	c.step(multicast.Input{})
 	c.startCampaign()
 	next := c.promised
-	c.hear(2, rosterPacket(Epoch{Number: 9, Leader: 2}, 1, 2, 8))
+	c.hear(2, membersOf(Epoch{Number: 9, Leader: 2}, 1, 2, 8))
 	c.loopback(c.step(multicast.Input{}))
 	c.hear(1, promiseOf(next, epochG, 0, 4))
 	c.hear(2, promiseOf(next, epochG, 0, 4))
@@ -124,14 +126,14 @@ func TestR1GivesUp(t *testing.T) {
 	require.Equal(t, Epoch{Number: 10, Leader: 1}, c.promised)
 }
 
-// TestPromiseToANewMemberSurvivesRestarts, though the members of its epoch were only heard of; so do epochs whose
-// primary was replaced since.
+// TestPromiseToANewMemberSurvivesRestarts, though the members of its epoch were only heard of; so do epochs
+// whose primary was replaced since.
 func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	p := newProc(t, 2)
-	p.hear(1, rosterPacket(secondBy(1), changed...))
+	p.hear(1, membersOf(secondBy(1), changed...))
 	p.hear(7, newEpochOf(Epoch{Number: 3, Leader: 7}))
 	require.Equal(t, Epoch{Number: 3, Leader: 7}, p.promised)
-	p.hear(1, rosterPacket(Epoch{Number: 4, Leader: 1}, 1, 2, 8))
+	p.hear(1, membersOf(Epoch{Number: 4, Leader: 1}, 1, 2, 8))
 	for _, records := range [][][]byte{p.records, {p.appendCheckpoint(nil)}} {
 		p.records = records
 		again := p.restart(nil)
@@ -170,7 +172,7 @@ func TestR1CandidateLearnsTheRosterFromAPromise(t *testing.T) {
 	next := secondBy(2)
 	c.loopback(c.loopback(c.campaigns(3, 4)))
 	promise := promiseOf(next, secondBy(1), 0, 50)
-	promise.promise.roster = rosterPacket(secondBy(1), 1, 2, 3, 4, 7).roster
+	promise.promise.roster = membersOf(secondBy(1), 1, 2, 3, 4, 7).roster
 	out := c.hear(1, promise)
 	require.Equal(t, promise.promise.roster.ids, c.Members(1))
 	require.Equal(t, next, c.said(out, 7, kindNewEpoch).epoch)
@@ -185,14 +187,15 @@ func TestR1CandidateLearnsTheRosterFromAPromise(t *testing.T) {
 	require.Equal(t, []multicast.ProcessID{1, 2, 3, 4, 7}, c.Members(1))
 }
 
-// replaced is a cluster in which 7 has taken the place of 3, which is down, in the second epoch. One message is older.
+// replaced is a cluster in which 7 has taken the place of 3, which is down, in the second epoch. One
+// message is older.
 func replaced(t *testing.T) *cluster {
 	c := newCluster(t)
 	c.run(5 * tick)
 	c.cast(msg(1, both...))
 	c.run(10 * tick)
 	c.down[3] = true
-	c.step(2, multicast.Input{Replace: []multicast.Replacement{replace3}}) // a follower, which asks the primary
+	c.step(2, multicast.Input{Replace: []multicast.Replacement{replace3}}) // a follower asks the primary
 	c.run(50 * tick)
 	for _, id := range []multicast.ProcessID{1, 2, 4, 5, 6, 7} {
 		require.Equal(t, changed, c.proc(id).Members(1), "process %d", id)
@@ -202,7 +205,8 @@ func replaced(t *testing.T) *cluster {
 	return c
 }
 
-// TestReplacement: the new member delivers all, and with it and one other the group goes on; other groups count its ACKs.
+// TestReplacement: the new member delivers all, and with it and one other the group goes on; other groups
+// count its ACKs.
 func TestReplacement(t *testing.T) {
 	c := replaced(t)
 	c.has([]uint64{1}, 7)
@@ -270,7 +274,8 @@ func TestRemovedMemberDoesNoHarm(t *testing.T) {
 	require.NotContains(t, c.proc(7).Members(1), multicast.ProcessID(3))
 }
 
-// TestRemovedMemberThatCampaigns: it was cut off, and its NEW-EPOCH arrives after its removal. That costs one more epoch.
+// TestRemovedMemberThatCampaigns: it was cut off, and its NEW-EPOCH arrives after its removal. That costs
+// one more epoch.
 func TestRemovedMemberThatCampaigns(t *testing.T) {
 	c := replaced(t)
 	c.restart(3)
@@ -308,9 +313,9 @@ func TestDeadPrimaryIsReplacedByANewProcess(t *testing.T) {
 // TestRosterIsHeardOnce: other groups take the members of the latest epoch.
 func TestRosterIsHeardOnce(t *testing.T) {
 	c := newProc(t, 4)
-	c.hear(1, rosterPacket(secondBy(1), changed...))
+	c.hear(1, membersOf(secondBy(1), changed...))
 	require.Equal(t, changed, c.Members(1))
-	c.hear(2, rosterPacket(Epoch{Number: 1, Leader: 2}, groupG.Members...))
+	c.hear(2, membersOf(Epoch{Number: 1, Leader: 2}, groupG.Members...))
 	require.Equal(t, changed, c.Members(1), "an older one")
 	require.Equal(t, groupH.Members, c.Members(2))
 	require.Nil(t, c.Members(9))
@@ -320,7 +325,7 @@ func TestRosterIsHeardOnce(t *testing.T) {
 func TestLinkOfARemovedMember(t *testing.T) {
 	p := newProc(t, 4)
 	p.cast(&multicast.Message{ID: multicast.MessageID{Sender: 4, Seq: 1}, Dest: []multicast.GroupID{1}})
-	p.hear(1, rosterPacket(secondBy(1), changed...))
+	p.hear(1, membersOf(secondBy(1), changed...))
 	told := said(t, p.hear(3), 3, kindRoster)
 	require.Len(t, told, 1, "only who the members are")
 	require.Equal(t, changed, told[0].roster.ids)
@@ -387,13 +392,13 @@ func TestAnotherGroupTells(t *testing.T) {
 	known := func() bool {
 		return other.said(other.hear(3, ackOf(epochG, 0, 1)), 3, kindRoster).known
 	}
-	other.hear(1, rosterPacket(secondBy(1), changed...), ackOf(secondBy(1), 0, 9))
+	other.hear(1, membersOf(secondBy(1), changed...), ackOf(secondBy(1), 0, 9))
 	require.False(t, known(), "only 1 is known to know")
 	other.hear(7, ackOf(secondBy(1), 0, 9))
 	require.True(t, known())
 
 	p := newProc(t, 3)
-	told := rosterPacket(secondBy(1), changed...)
+	told := membersOf(secondBy(1), changed...)
 	p.hear(4, told)
 	require.Equal(t, changed, p.Members(1))
 	require.Equal(t, Follower, p.Stats().State, "its say may still be needed")
@@ -406,7 +411,7 @@ func TestAnotherGroupTells(t *testing.T) {
 // TestNewProcessWaits: it hears of members before it is one.
 func TestNewProcessWaits(t *testing.T) {
 	p := newProc(t, 7, func(cfg *Config) { cfg.Replaces = 3 })
-	told := rosterPacket(secondBy(1), 1, 8, 3)
+	told := membersOf(secondBy(1), 1, 8, 3)
 	told.known = true
 	require.False(t, p.hear(1, told).Retired)
 	p.hear(1, newEpochOf(Epoch{Number: 3, Leader: 1}))
@@ -416,7 +421,7 @@ func TestNewProcessWaits(t *testing.T) {
 	require.False(t, p.hear(1, told).Retired, "that is older")
 	p.hear(1, ackOf(state.epoch, 0, 9))
 	require.Equal(t, []multicast.ProcessID{1, 8, 7}, p.Members(1))
-	told = rosterPacket(Epoch{Number: 4, Leader: 1}, 1, 8, 9)
+	told = membersOf(Epoch{Number: 4, Leader: 1}, 1, 8, 9)
 	told.known = true
 	require.True(t, p.hear(1, told).Retired)
 }
@@ -476,20 +481,21 @@ func TestHavesSurviveAChange(t *testing.T) {
 	have := packet{kind: kindHave, message: multicast.Message{ID: multicast.MessageID{Sender: 4, Seq: 1}}}
 	p.hear(1, have)
 	p.hear(3, have)
-	p.hear(2, rosterPacket(secondBy(2), 2, 3))
+	p.hear(2, membersOf(secondBy(2), 2, 3))
 	require.Len(t, p.outbox.sent, 1)
 	p.hear(2, have)
 	require.Empty(t, p.outbox.sent, "2 and 3 have it")
 }
 
-// TestR3CountsTheRosterOfTheEpoch: of four, two are no quorum, though they are of the three that are members later.
+// TestR3CountsTheRosterOfTheEpoch: of four, two are no quorum, though they are of the three that are
+// members later.
 func TestR3CountsTheRosterOfTheEpoch(t *testing.T) {
 	g := multicast.Group{ID: 1, Members: []multicast.ProcessID{1, 2, 3, 9}}
 	p := newProc(t, 4, func(cfg *Config) { cfg.Groups = []multicast.Group{g, groupH} })
 	m := msg(1, both...)
 	p.hear(5, startOf(m, 0))
 	p.hear(1, entryOf(epochG, 1, 7, m), ackOf(epochG, 1, 7))
-	p.hear(2, rosterPacket(secondBy(2), 1, 2, 3), ackOf(epochG, 1, 7))
+	p.hear(2, membersOf(secondBy(2), 1, 2, 3), ackOf(epochG, 1, 7))
 	require.Zero(t, p.messages[m.ID].localTS(1))
 	p.hear(3, ackOf(epochG, 1, 7))
 	require.Zero(t, p.messages[m.ID].localTS(1), "1, 2 and 3 are three of four, but that is of no use to know any more")

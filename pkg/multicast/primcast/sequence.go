@@ -15,6 +15,8 @@ type sequence struct {
 	slots  []slot // ascending
 	gone   int    // of slots: forgotten
 	lastTS multicast.Timestamp
+	count  int // of entries that are not forgotten
+	bytes  int // of them, about
 }
 
 // slot is an entry that was there when the sequence was last compacted; the message is nil if it is
@@ -25,6 +27,25 @@ type slot struct {
 }
 
 func (t *sequence) last() uint64 { return t.length }
+
+// lastTimestamp is that of the last entry that was appended and not cut.
+func (t *sequence) lastTimestamp() multicast.Timestamp { return t.lastTS }
+
+// entries is how many entries are not forgotten, size about how many bytes they have in a checkpoint.
+func (t *sequence) entries() int { return t.count }
+
+func (t *sequence) size() int { return t.bytes }
+
+// enters and leaves keep account of the entries.
+func (t *sequence) enters(m *message) {
+	m.logged = true
+	t.count, t.bytes = t.count+1, t.bytes+packetSize(&m.Message)
+}
+
+func (t *sequence) leaves(m *message) {
+	m.logged = false
+	t.count, t.bytes = t.count-1, t.bytes-packetSize(&m.Message)
+}
 
 // find gives the first slot that is not before an index.
 func (t *sequence) find(index uint64) int {
@@ -81,6 +102,7 @@ func (t *sequence) append(m *message) {
 		invariant.Broken("entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, t.length, t.lastTS)
 	}
 	t.slots = append(t.slots, slot{m.index, m})
+	t.enters(m)
 	t.length, t.lastTS = m.index, m.ts
 }
 
@@ -89,7 +111,9 @@ func (t *sequence) pad(index uint64) { t.length = max(t.length, index) }
 
 // forget drops an entry.
 func (t *sequence) forget(index uint64) {
-	t.slots[t.find(index)].message = nil
+	s := &t.slots[t.find(index)]
+	t.leaves(s.message)
+	s.message = nil
 	t.gone++
 	for len(t.slots) > 0 && t.slots[0].message == nil {
 		t.slots = t.slots[1:]
@@ -121,6 +145,9 @@ func (t *sequence) cut(index uint64) []*message {
 		return nil
 	}
 	tail := slices.Collect(t.after(index))
+	for _, m := range tail {
+		t.leaves(m)
+	}
 	t.slots = t.slots[:t.find(index+1)]
 	t.compact()
 	t.length, t.lastTS = index, 0

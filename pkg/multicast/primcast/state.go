@@ -45,7 +45,7 @@ func (s State) String() string { return stateNames[s] }
 type peer struct {
 	id     multicast.ProcessID
 	group  *group
-	member int  // its index in group.members; -1: it is none, not yet or no more
+	member int  // its index in group.members(); -1: it is none, not yet or no more
 	left   bool // it was a member, and is none any more
 	linked bool // the link to it has started
 
@@ -71,7 +71,7 @@ type peer struct {
 	speak        bool                // it is to be told the own state at the end of the step
 	fetching     bool                // it was asked for T, and has not answered yet
 	asked        uint64              // the step in which it was
-	resume       uint64              // own messages from this number on are to be sent to it again; 0: none are
+	resume       uint64              // own messages from this number on are to be sent again; 0: none
 
 	frame []byte // of this step
 }
@@ -85,13 +85,8 @@ type epochClock struct {
 
 // group is a group with what is known of it.
 type group struct {
-	id      multicast.GroupID
-	members []*peer
-	quorum  int
-	before  []*peer // the members before, while no epoch with members is known to be active (roster.go)
-	since   Epoch   // the epoch that members came in with; zero: they were configured
-	latest  Epoch   // the latest epoch known to have them
-
+	id multicast.GroupID
+	seating
 	ledger
 
 	// The lowest clocks that new local timestamps exceed (limits.go).
@@ -134,7 +129,7 @@ type message struct {
 	delivered bool
 	slot      int    // among the pending ones, until it is delivered
 	keepers   int    // groups that do not cover it, then
-	namedIn   *group // the group whose T named m last
+	namedIn   *group // the group that named m last in its T
 	stale     bool   // it was not proposed yet at the last ping
 	mentions  int    // ledgers of other groups that name m
 	asked     int    // how often START was asked for
@@ -149,6 +144,11 @@ type local struct {
 // position is where m is delivered, or a lower bound of that.
 func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
+}
+
+// entry is what a process says of m in T; prev is the entry before that concerns the receiver.
+func (m *message) entry(e Epoch, prev uint64) *entryPacket {
+	return &entryPacket{epoch: e, index: m.index, prev: prev, ts: m.ts, id: m.ID}
 }
 
 // localTS is lines 9-11; 0 is the paper's bottom.
@@ -178,7 +178,7 @@ func (m *message) finalTS() multicast.Timestamp {
 }
 
 // decide makes ts the local timestamp of m in g: a quorum acknowledged it (line 10).
-func (c *Core) decide(m *message, g *group, ts multicast.Timestamp) {
+func (c *delivery) decide(m *message, g *group, ts multicast.Timestamp) {
 	if m.decided {
 		return
 	}
@@ -196,7 +196,7 @@ func (c *Core) decide(m *message, g *group, ts multicast.Timestamp) {
 }
 
 // learned updates the place of m after a local timestamp was decided or START came.
-func (c *Core) learned(m *message) {
+func (c *delivery) learned(m *message) {
 	if m.decided {
 		return
 	}

@@ -10,9 +10,9 @@ import (
 var _ multicast.Transferable = (*Core)(nil)
 
 // leaveBehind lets go of members that do not cover what a quorum of their group does, once more than
-// retain bytes are kept for them. They take over the state of another member when they come back. What the own
-// state machine does not hold durably stays.
-func (c *Core) leaveBehind() {
+// retain bytes are kept for them. They take over the state of another member when they come back. What the
+// own state machine does not hold durably stays.
+func (c *delivery) leaveBehind() {
 	if c.keptBytes <= c.config.Retain {
 		return
 	}
@@ -22,7 +22,7 @@ func (c *Core) leaveBehind() {
 			if len(x.kept[g]) == 0 {
 				continue
 			}
-			upTo := g.coveredBy(x.name, g.quorum)
+			upTo := g.coveredBy(x.name, g.majority())
 			if own := c.self.covered.Of(x.name); upTo.Compare(own) > 0 {
 				upTo = own
 			}
@@ -35,23 +35,23 @@ func (c *Core) leaveBehind() {
 }
 
 // tellBehind says to q up to where its group cannot get deliveries from here any more.
-func (c *Core) tellBehind(q *peer) {
+func (q *peer) tellBehind() {
 	for _, at := range q.group.forgotten {
 		if q.covered.Of(at.Class).Compare(at.Position) < 0 {
-			q.frame = appendBehind(q.frame, at)
+			q.frame = (&behindPacket{at}).append(q.frame)
 		}
 	}
 }
 
 // onBehind: q has forgotten what this process may need up to a position of a class. It does
 // not if it has delivered that.
-func (c *Core) onBehind(q *peer, p *packet) {
-	if !c.concerns(p.class, q) {
+func (c *delivery) onBehind(q *peer, p *behindPacket) {
+	if !c.concerns(p.Class, q) {
 		c.stats.BadPackets++
 		return
 	}
-	if p.position.Compare(c.delivered.Of(p.class)) > 0 || c.mayCome(p.class, p.position) {
-		c.behind.Advance(p.class, p.position)
+	if p.Position.Compare(c.delivered.Of(p.Class)) > 0 || c.mayCome(p.Class, p.Position) {
+		c.behind.Advance(p.Class, p.Position)
 	}
 }
 
@@ -60,9 +60,9 @@ func (c *Core) State() []byte {
 	return c.appendCheckpoint(appendProgress(nil, c.delivered))
 }
 
-// Adopt implements multicast.Transferable. What this process has promised, acknowledged and said of its clock it
-// keeps: T of the other is taken only if it contains all that this one may have acknowledged
-// to a quorum. What this process knows to be delivered it knows afterwards, too (I9).
+// Adopt implements multicast.Transferable. What this process has promised, acknowledged and said of its
+// clock it keeps: T of the other is taken only if it contains all that this one may have acknowledged to a
+// quorum. What this process knows to be delivered it knows afterwards, too (I9).
 func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err error) {
 	r := varint.NewReader(state)
 	if at = readProgress(r); r.Err() != nil {
@@ -85,14 +85,14 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 	}
 	other.seated, other.state = c.seated, c.state
 	other.promised = maxEpoch(c.promised, other.current)
-	other.log.ceiling = max(other.log.ceiling, c.log.ceiling, c.clock)
+	other.log.reaches(max(c.log.restartsAt(), c.clock))
 	return other.appendCheckpoint(nil), at, nil
 }
 
-// teach puts into the state of another, which has delivered all that this process has, what only this one knows of
-// deliveries. The other may have restarted since, and what it has delivered be pending again, for want of the final
-// timestamp, which those that could tell have forgotten.
-func (c *Core) teach(other *Core) error {
+// teach puts into the state of another, which has delivered all that this process has, what only this one
+// knows of deliveries. The other may have restarted since, and what it has delivered be pending again, for
+// want of the final timestamp, which those that could tell have forgotten.
+func (c *variables) teach(other *Core) error {
 	for m := range other.t.all() {
 		if m.decided {
 			continue

@@ -41,7 +41,8 @@ func TestAdoptTakesTheStateOfAnother(t *testing.T) {
 	require.Zero(t, again.behind)
 }
 
-// TestAdoptKeepsWhatWasSaid: the own promise and the ceiling of the clock, which are ahead of the other's (I1).
+// TestAdoptKeepsWhatWasSaid: the own promise and the ceiling of the clock, which are ahead of the other's
+// (I1).
 func TestAdoptKeepsWhatWasSaid(t *testing.T) {
 	ahead, _ := deliveredOne(t, 3)
 	c := newProc(t, 2)
@@ -149,8 +150,8 @@ func TestLeaveBehind(t *testing.T) {
 	}
 }
 
-// TestReturnsWithTheStateOfAnother: 3 is away, memory stays bounded; then it is told, takes over the state of 2 and
-// goes on.
+// TestReturnsWithTheStateOfAnother: 3 is away, memory stays bounded; then it is told, takes over the state
+// of 2 and goes on.
 func TestReturnsWithTheStateOfAnother(t *testing.T) {
 	const count = 200
 	c := newCluster(t, func(cfg *Config) { cfg.Retain, cfg.CheckpointMin = 4096, 1 })
@@ -183,8 +184,9 @@ func TestReturnsWithTheStateOfAnother(t *testing.T) {
 	require.Equal(t, c.applied[1], c.applied[3])
 }
 
-// TestAStateInDoubtTeachesNoDoubt: 3 has restarted before its log had the final timestamp of what it has delivered, and h has
-// forgotten that. Who takes over its state, for the sake of another order say, still knows; so 3 gets a state that helps.
+// TestAStateInDoubtTeachesNoDoubt: 3 has restarted before its log had the final timestamp of what it has
+// delivered, and h has forgotten that. Who takes over its state, for the sake of another order say, still
+// knows; so 3 gets a state that helps.
 func TestAStateInDoubtTeachesNoDoubt(t *testing.T) {
 	for name, retain := range map[string]int{"what is forgotten": 1, "what is kept": 1 << 20} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 // what peers will
 // then forget: it needs ACKs, of peers or from its log as final
 // timestamps, for what is not delivered again yet after a restart.
-func (c *Core) cover(p multicast.Progress) {
-	c.logFinals()
+func (c *delivery) cover(p multicast.Progress) {
+	c.log.finals()
 	for _, at := range p {
 		if at.Compare(c.self.covered.Of(at.Class)) > 0 && c.concerns(at.Class, c.self) && !c.needs(at) {
 			c.covers(c.self, at)
@@ -21,23 +21,21 @@ func (c *Core) cover(p multicast.Progress) {
 
 // needs reports whether this process, after a restart, may need others for deliveries of a class up to a
 // position.
-func (c *Core) needs(at multicast.ClassPosition) bool {
-	return c.mayCome(at.Class, at.Position) || slices.ContainsFunc(c.unnoted, func(m *message) bool {
-		return m.class.name == at.Class && m.position().Compare(at.Position) <= 0
-	})
+func (c *delivery) needs(at multicast.ClassPosition) bool {
+	return c.mayCome(at.Class, at.Position) || c.log.lacksFinal(at)
 }
 
 // onCovered: q tells that its state machine is durable up to a position.
-func (c *Core) onCovered(q *peer, p *packet) {
-	if !c.concerns(p.class, q) {
+func (c *delivery) onCovered(q *peer, p *coveredPacket) {
+	if !c.concerns(p.Class, q) {
 		c.stats.BadPackets++
 		return
 	}
-	c.covers(q, multicast.ClassPosition{Class: p.class, Position: p.position})
+	c.covers(q, p.ClassPosition)
 }
 
 // covers notes that the state machine of q is durable up to a position.
-func (c *Core) covers(q *peer, at multicast.ClassPosition) {
+func (c *delivery) covers(q *peer, at multicast.ClassPosition) {
 	if !q.covered.Advance(at.Class, at.Position) {
 		return
 	}
@@ -47,20 +45,20 @@ func (c *Core) covers(q *peer, at multicast.ClassPosition) {
 		}
 	}
 	if q.member >= 0 {
-		c.coveredUpTo(q.group, at.Class, q.group.coveredBy(at.Class, len(q.group.members)))
+		c.coveredUpTo(q.group, at.Class, q.group.coveredBy(at.Class, len(q.group.members())))
 	}
 }
 
 // tellCovered tells q, with what it is sent anyway, up to where the own state machine covers what concerns
 // it.
-func (c *Core) tellCovered(q *peer) {
+func (c *system) tellCovered(q *peer) {
 	if !q.coverageNew || q.group == nil {
 		return
 	}
 	q.coverageNew = false
 	for _, at := range c.self.covered {
 		if at.Class.To(q.group.id) && q.coverageSent.Advance(at.Class, at.Position) {
-			q.frame = appendCovered(q.frame, at)
+			q.frame = (&coveredPacket{at}).append(q.frame)
 		}
 	}
 }
@@ -69,7 +67,7 @@ func (c *Core) tellCovered(q *peer) {
 func (g *group) coveredBy(name multicast.Class, count int) multicast.Position {
 	var array [maxMembers]multicast.Position
 	covered := array[:0]
-	for _, q := range g.members {
+	for _, q := range g.members() {
 		covered = append(covered, q.covered.Of(name))
 	}
 	slices.SortFunc(covered, multicast.Position.Compare)
@@ -77,7 +75,7 @@ func (g *group) coveredBy(name multicast.Class, count int) multicast.Position {
 }
 
 // coveredUpTo lets go of what the group does not need.
-func (c *Core) coveredUpTo(g *group, name multicast.Class, p multicast.Position) {
+func (c *delivery) coveredUpTo(g *group, name multicast.Class, p multicast.Position) {
 	x := c.find(name)
 	if !g.covered.Advance(name, p) || x == nil {
 		return
@@ -97,7 +95,7 @@ func (c *Core) coveredUpTo(g *group, name multicast.Class, p multicast.Position)
 // keep holds a delivered message until all its destination groups cover it. Deliveries of a class ascend, so
 // that each
 // group's come off in order; with Conflicts some wait for an earlier one.
-func (c *Core) keep(m *message) {
+func (c *delivery) keep(m *message) {
 	for _, id := range m.Dest {
 		if g := c.groups[id]; m.position().Compare(g.covered.Of(m.class.name)) > 0 {
 			m.class.kept[g] = append(m.class.kept[g], m)
@@ -112,7 +110,7 @@ func (c *Core) keep(m *message) {
 }
 
 // forget drops a message that nobody needs any more.
-func (c *Core) forget(m *message) {
+func (c *variables) forget(m *message) {
 	for _, id := range m.Dest {
 		g := c.groups[id]
 		g.lastGone = max(g.lastGone, m.index)
@@ -120,5 +118,4 @@ func (c *Core) forget(m *message) {
 	}
 	delete(c.messages, m.ID)
 	c.t.forget(m.index)
-	c.dropEntry(m)
 }

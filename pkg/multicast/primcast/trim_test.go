@@ -2,59 +2,108 @@ package primcast
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
+// everyDest are all destinations in two groups.
+var everyDest = [][]multicast.GroupID{{1}, {2}, both}
+
+// castFrom multicasts a message from a process.
+func (c *cluster) castFrom(sender multicast.ProcessID, seq uint64, dest ...multicast.GroupID) {
+	m := msg(seq, dest...)
+	m.ID.Sender = sender
+	c.cast(m)
+}
+
 // TestMemoryStaysFlat runs two groups for long and looks at what they keep, in memory and on disk.
 func TestMemoryStaysFlat(t *testing.T) {
-	n := newNetwork(t, 1, 3, 3)
-	for round := range 40 {
-		for range 50 {
-			n.propose(n.nodes[n.rng.IntN(6)])
-			n.turn()
+	c := newCluster(t, func(cfg *Config) { cfg.CheckpointMin = 600 })
+	c.run(2 * tick)
+	const rounds, batch = 40, 50
+	for round := range rounds {
+		for i := range batch {
+			n := round*batch + i
+			c.castFrom(multicast.ProcessID(n%6+1), uint64(n+1), everyDest[n/6%3]...)
+			if n%5 == 0 {
+				c.run(tick)
+			}
 		}
-		n.settle()
-		for _, x := range n.nodes {
-			x.durable = len(x.applied)
-		}
+		c.run(20 * tick)
 		if round == 0 {
 			continue
 		}
-		for _, x := range n.nodes {
-			require.Less(t, len(x.core.messages), 250)
-			require.Less(t, x.core.done.spans(), 20)
-			require.Empty(t, x.core.outbox.sent)
-			require.Empty(t, x.core.missing)
+		for _, p := range c.procs[:6] {
+			require.Less(t, len(p.messages), 250)
+			require.Less(t, p.done.spans(), 20)
+			require.Empty(t, p.outbox.sent)
+			require.Empty(t, p.missing)
 			bytes := 0
-			for _, r := range x.log {
+			for _, r := range p.records {
 				bytes += len(r)
 			}
 			require.Less(t, bytes, 100_000)
 		}
 	}
-	n.verify()
+	want := map[multicast.GroupID]int{}
+	for n := range rounds * batch {
+		for _, g := range everyDest[n/6%3] {
+			want[g]++
+		}
+	}
+	for id := multicast.ProcessID(1); id <= 6; id++ {
+		require.Len(t, c.applied[id], want[c.proc(id).own.id], "process %d", id)
+	}
 }
 
-// TestDeadMemberBlocksNothing: a follower, also a sender, dies for ever; the others go on, and
-// forget all that it is no destination of.
+// TestDeadMemberBlocksNothing: a follower, also a sender, dies for ever, at any time; the others deliver all
+// that they multicast, and forget all that it is no destination of.
 func TestDeadMemberBlocksNothing(t *testing.T) {
-	for seed := range uint64(20) {
-		n := newNetwork(t, seed, 3, 3)
-		dead := n.nodes[4]
-		for i := range 100 {
-			if x := n.nodes[n.rng.IntN(6)]; !n.down[x.id] {
-				n.propose(x)
+	const dead, last = 5, 60
+	for dies := uint64(1); dies < last; dies += 3 {
+		c := newCluster(t)
+		c.run(2 * tick)
+		want := map[multicast.ProcessID]map[multicast.MessageID]bool{}
+		for seq := uint64(1); seq <= last; seq++ {
+			if seq == dies {
+				c.down[dead] = true
 			}
-			n.turn()
-			if i == 50 {
-				dead.gate, dead.lost, n.down[dead.id] = nil, true, true
+			sender, dest := multicast.ProcessID(seq%6+1), everyDest[seq/6%3]
+			if c.down[sender] {
+				continue
+			}
+			c.castFrom(sender, seq, dest...)
+			for id := multicast.ProcessID(1); id <= 6; id++ {
+				if m := (&multicast.Message{Dest: dest}); sender != dead && id != dead && m.To(c.proc(id).own.id) {
+					if want[id] == nil {
+						want[id] = map[multicast.MessageID]bool{}
+					}
+					want[id][multicast.MessageID{Sender: sender, Seq: seq}] = true
+				}
+			}
+			if seq%2 == 0 {
+				c.run(tick)
 			}
 		}
-		n.settle()
-		n.verify()
+		c.run(5 * time.Second)
+		c.castFrom(1, last+1, 1) // its frames tell what is covered
+		c.run(20 * tick)
+		c.castFrom(2, last+2, 1)
+		c.run(20 * tick)
+		for id, all := range want {
+			for _, d := range c.applied[id] {
+				delete(all, d.ID)
+			}
+			require.Empty(t, all, "process %d, %d dies at %d", id, dead, dies)
+		}
+		for id := multicast.ProcessID(1); id <= 3; id++ {
+			for _, m := range c.proc(id).messages {
+				require.True(t, m.ID.Seq > last || m.To(2), "process %d keeps %v", id, m.ID)
+			}
+		}
 	}
 }
 

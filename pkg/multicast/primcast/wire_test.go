@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -62,7 +61,8 @@ func promiseOf(e, current Epoch, length uint64, clock multicast.Timestamp) packe
 	return packet{kind: kindPromise, epoch: e, promise: &promise{current: current, length: length, clock: clock, roster: rosterOf(current)}}
 }
 
-// newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then what follows up to length.
+// newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then what follows up to
+// length.
 func newStateOf(e Epoch, from, length uint64, ts multicast.Timestamp) packet {
 	return packet{kind: kindNewState, epoch: e, index: from, length: length, ts: ts, roster: rosterOf(e)}
 }
@@ -74,49 +74,123 @@ func encode(packets ...packet) (b []byte) {
 	return b
 }
 
-func appendPacket(b []byte, p *packet) []byte {
+// packet is the notation of tests for packets of all kinds, which use the fields that they have.
+type packet struct {
+	kind     kind
+	hasFront bool
+	message  multicast.Message // kindStart; others: ID only
+	prev     uint64
+	epoch    Epoch
+	ts       multicast.Timestamp
+	index    uint64
+	length   uint64
+	last     uint64
+	frontTS  multicast.Timestamp
+	class    multicast.Class
+	position multicast.Position
+	promise  *promise
+
+	group       multicast.GroupID
+	roster      roster
+	known       bool
+	replacement multicast.Replacement
+}
+
+// typed gives the packet as the core has it.
+func (p *packet) typed() anyPacket {
+	at := multicast.ClassPosition{Class: p.class, Position: p.position}
 	switch p.kind {
 	case kindStart:
-		return appendStart(b, &p.message, p.prev)
+		return &startPacket{p.message, p.prev}
 	case kindEntry:
-		return appendEntry(b, p.epoch, p.prev, &message{Message: p.message, index: p.index, ts: p.ts})
-	case kindAck:
-		b = appendEpoch(append(b, byte(kindAck)), p.epoch)
-		b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, p.length), p.length-p.last), p.ts)
-		if !p.hasFront {
-			return append(b, 0)
-		}
-		return appendPosition(varint.AppendUint(append(b, 1), p.frontTS), p.position)
-	case kindBump:
-		return appendBump(b, p.epoch, p.ts, p.last)
-	case kindHave:
-		return appendHave(b, p.message.ID)
-	case kindFetch:
-		return appendFetch(b, p.message.ID)
+		return &entryPacket{p.epoch, p.index, p.prev, p.ts, p.message.ID}
 	case kindUpTo:
-		return appendUpTo(b, p.epoch, p.prev, p.index)
+		return &upToPacket{p.epoch, p.index, p.prev}
+	case kindAck:
+		return &ackPacket{p.epoch, p.length, p.last, p.ts, p.hasFront, front{p.frontTS, p.position}}
+	case kindBump:
+		return &bumpPacket{p.epoch, p.ts, p.last}
+	case kindHave:
+		return &havePacket{p.message.ID}
+	case kindFetch:
+		return &fetchPacket{p.message.ID}
 	case kindFetchLog:
-		return appendFetchLog(b, p.epoch, p.index, p.length)
+		return &fetchLogPacket{p.epoch, p.index, p.length}
 	case kindCovered:
-		return appendCovered(b, multicast.ClassPosition{Class: p.class, Position: p.position})
-	case kindPromise:
-		return appendPromise(b, p.epoch, p.promise)
-	case kindNewState:
-		b = varint.AppendUint(appendEpochPacket(b, kindNewState, p.epoch), p.ts)
-		b = varint.AppendUint(varint.AppendUint(b, p.index), p.length)
-		return appendRoster(b, p.roster)
-	case kindRoster:
-		return appendBool(appendRoster(varint.AppendUint(append(b, byte(kindRoster)), p.group), p.roster), p.known)
-	case kindNewEpoch:
-		return appendNewEpoch(b, p.epoch, p.roster)
-	case kindReplace:
-		return appendReplace(b, p.replacement)
+		return &coveredPacket{at}
 	case kindBehind:
-		return appendBehind(b, multicast.ClassPosition{Class: p.class, Position: p.position})
-	case kindPing:
-		return append(b, byte(kindPing))
+		return &behindPacket{at}
+	case kindNewEpoch:
+		return &newEpochPacket{p.epoch, p.roster}
+	case kindPromise:
+		return &promisePacket{p.epoch, *p.promise}
+	case kindNewState:
+		return &newStatePacket{p.epoch, p.ts, p.index, p.length, p.roster}
+	case kindAccept:
+		return &acceptPacket{p.epoch}
+	case kindSilent:
+		return &silentPacket{p.epoch}
+	case kindRoster:
+		return &rosterPacket{p.group, p.roster, p.known}
+	case kindReplace:
+		return &replacePacket{p.replacement}
 	}
-	return appendEpochPacket(b, p.kind, p.epoch)
+	return &pingPacket{}
+}
+
+// flat is the inverse of typed.
+func flat(p anyPacket) packet {
+	head := kind(p.append(nil)[0])
+	switch p := p.(type) {
+	case *startPacket:
+		return packet{kind: head, message: p.message, prev: p.prev}
+	case *entryPacket:
+		return packet{kind: head, epoch: p.epoch, index: p.index, prev: p.prev, ts: p.ts, message: multicast.Message{ID: p.id}}
+	case *upToPacket:
+		return packet{kind: head, epoch: p.epoch, index: p.index, prev: p.prev}
+	case *ackPacket:
+		return packet{kind: head, epoch: p.epoch, length: p.length, last: p.last, ts: p.ts,
+			hasFront: p.hasFront, frontTS: p.front.ts, position: p.front.position}
+	case *bumpPacket:
+		return packet{kind: head, epoch: p.epoch, ts: p.ts, last: p.last}
+	case *havePacket:
+		return packet{kind: head, message: multicast.Message{ID: p.id}}
+	case *fetchPacket:
+		return packet{kind: head, message: multicast.Message{ID: p.id}}
+	case *fetchLogPacket:
+		return packet{kind: head, epoch: p.epoch, index: p.known, length: p.decided}
+	case *coveredPacket:
+		return packet{kind: head, class: p.Class, position: p.Position}
+	case *behindPacket:
+		return packet{kind: head, class: p.Class, position: p.Position}
+	case *newEpochPacket:
+		return packet{kind: head, epoch: p.epoch, roster: p.roster}
+	case *promisePacket:
+		return packet{kind: head, epoch: p.epoch, promise: &p.promise}
+	case *newStatePacket:
+		return packet{kind: head, epoch: p.epoch, ts: p.ts, index: p.from, length: p.length, roster: p.roster}
+	case *acceptPacket:
+		return packet{kind: head, epoch: p.epoch}
+	case *silentPacket:
+		return packet{kind: head, epoch: p.epoch}
+	case *rosterPacket:
+		return packet{kind: head, group: p.group, roster: p.roster, known: p.known}
+	case *replacePacket:
+		return packet{kind: head, replacement: p.Replacement}
+	}
+	return packet{kind: head}
+}
+
+func appendPacket(b []byte, p *packet) []byte { return p.typed().append(b) }
+
+// decodeFrame appends the packets of a frame to into.
+func decodeFrame(b []byte, into []packet) ([]packet, error) {
+	var f frameReader
+	err := f.decode(b)
+	for _, p := range f.packets {
+		into = append(into, flat(p))
+	}
+	return into, err
 }
 
 // proc is a process that a test steps by hand.
