@@ -71,7 +71,7 @@ func New(keys Keys, cfg Config) (*Machine, error) {
 	}
 	m.state, m.saved = s, s
 	m.countPosts()
-	if err := m.loadReservations(); err != nil {
+	if m.reserved, err = loadReservations(keys); err != nil {
 		return nil, err
 	}
 	return m, m.loadUndecided()

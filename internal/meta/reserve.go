@@ -23,15 +23,16 @@ func reservationKey(counter uint64) []byte {
 func (m *Machine) reservations(counter uint64) uint64 { return m.reserved[counter/perReservation] }
 
 // loadReservations reads all reservations. The error names a key that is malformed.
-func (m *Machine) loadReservations() error {
-	for key, value := range m.keys.Scan([]byte{prefixReserved}, []byte{prefixReserved + 1}) {
+func loadReservations(keys Keys) (map[uint64]uint64, error) {
+	all := map[uint64]uint64{}
+	for key, value := range keys.Scan([]byte{prefixReserved}, []byte{prefixReserved + 1}) {
 		left, err := decodeReservations(value)
 		if err != nil || len(key) != 9 {
-			return fmt.Errorf("stored reservations, key %x: %w", key, cmp.Or(err, varint.ErrMalformed))
+			return nil, fmt.Errorf("stored reservations, key %x: %w", key, cmp.Or(err, varint.ErrMalformed))
 		}
-		m.reserved[uint64(inoOf(key))] = left
+		all[uint64(inoOf(key))] = left
 	}
-	return nil
+	return all, nil
 }
 
 func decodeReservations(b []byte) (uint64, error) {
