@@ -94,6 +94,13 @@ func (c *Commands) open(partition uint16, place uint64) {
 // Settle brings the replica's entry for itself up to date, after an entry of the order was executed. Before that the
 // entry says nothing of the commands that are undecided at its place.
 func (c *Commands) Settle() {
+	c.settle()
+	if c.sealed.now {
+		c.seal()
+	}
+}
+
+func (c *Commands) settle() {
 	own := &c.vector[c.cfg.Partition]
 	if !c.unsettled {
 		own.Known = own.Count

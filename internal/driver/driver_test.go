@@ -33,6 +33,8 @@ func (l *memoryLog) Append(records [][]byte, _ bool) error {
 	return l.fails
 }
 
+func (l *memoryLog) Sync() error { return nil }
+
 // alone makes the driver of a partition with one replica, around a core.
 func alone(t *testing.T, log Log, wrap func(order.Core) order.Core) *Driver {
 	t.Helper()

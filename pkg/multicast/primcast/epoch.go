@@ -69,6 +69,7 @@ func (c *Core) promise(e Epoch) {
 	c.incoming = incoming{}
 	c.stateSince, c.progress = c.now, c.now
 	c.log.record(appendEpoch([]byte{recordPromise}, e))
+	c.log.sync = true
 }
 
 func maxEpoch(a, b Epoch) Epoch {

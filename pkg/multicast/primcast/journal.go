@@ -28,6 +28,7 @@ type journal struct {
 	stride        multicast.Timestamp
 	begun         bool                // the log was replayed
 	records       [][]byte            // of this step
+	sync          bool                // they must survive a loss of power (Output.Sync)
 	written       int                 // bytes since the last checkpoint
 	live          int                 // about the bytes of T in a checkpoint
 	ceiling       multicast.Timestamp // the clock of a process that replays the log
@@ -42,6 +43,7 @@ func (j *journal) record(b []byte) {
 func (c *Core) logEntry(m *message) {
 	c.addEntry(m)
 	c.log.record(appendRecord(append(make([]byte, 0, packetSize(&m.Message)), recordEntry), m))
+	c.log.sync = c.log.sync || m.Durable
 }
 
 // addEntry is logEntry without the record.
@@ -70,12 +72,14 @@ func (c *Core) logState(from uint64) {
 		b = appendRecord(b, m)
 	}
 	c.log.record(b)
+	c.log.sync = true
 }
 
 // logRoster makes what is known of the own group's members outlive a restart.
 func (c *Core) logRoster() {
 	b := appendRoster([]byte{recordRoster}, c.own.roster())
 	c.log.record(appendBool(b, c.state == Retired))
+	c.log.sync = true
 }
 
 // logClock makes sure that a restart does not bring back a clock below the present one.
@@ -120,6 +124,7 @@ func (c *Core) flushLog(out *multicast.Output) {
 		out.Checkpoint = true
 	}
 	out.Records = append(out.Records, c.log.records...)
+	out.Sync, c.log.sync = c.log.sync && len(out.Records) > 0, false
 	clear(c.log.records)
 	c.log.records = c.log.records[:0]
 }
