@@ -46,6 +46,7 @@ type treeSetup struct {
 	losses int           // how many disks are lost for ever
 	alive  bool          // of these, most are not lost: their replicas live, and are replaced
 	blocks bool          // files have blocks
+	power  bool          // partitions lose power: updates of one partition may be lost, although they were answered
 }
 
 // How long faults rage, and then how long clients may take to finish.
@@ -63,7 +64,7 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
 	}
 	cfg := treeConfig(seed)
-	cfg.Faults.Leads = r.leads
+	cfg.Faults.Leads, cfg.Faults.Dark = r.leads, r.dark
 	if r.change != nil {
 		r.change(&cfg)
 	}
@@ -139,7 +140,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	if err != nil {
 		return nil, err
 	}
-	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n}
+	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n, blind: r.power}
 	if n.machine, err = meta.New(n.keys, treeMeta(n.partition)); err != nil {
 		return nil, err
 	}
