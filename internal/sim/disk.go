@@ -9,7 +9,7 @@ import (
 // disk is the write-ahead log of a process and the gate before all that it says.
 type disk struct {
 	records   [][]byte // durable, from the last checkpoint on
-	ends      []LogEnd // of each record, once the step is over that wrote it
+	ends      []LogEnd // of the log, with each record
 	synced    int      // records that a loss of power leaves
 	least     LogEnd   // a loss of power leaves as much
 	writing   []*write // in order
@@ -21,7 +21,7 @@ type disk struct {
 type write struct {
 	out  turn.Output
 	eras []uint64 // of the links of out.Frames, as the step saw them
-	end  LogEnd   // of the log, with out.Records
+	ends []LogEnd // of the log, with each of out.Records; nil: not known
 }
 
 func (d *disk) busy() bool { return len(d.writing) > 0 }
@@ -58,9 +58,10 @@ func (d *disk) keep(w *write, count int) {
 		d.synced = 1
 	}
 	d.records = append(d.records, w.out.Records[:count]...)
-	for range count {
-		d.ends = append(d.ends, w.end)
+	if w.ends == nil {
+		w.ends = make([]LogEnd, count)
 	}
+	d.ends = append(d.ends, w.ends[:count]...)
 	if w.out.Sync && count == len(w.out.Records) {
 		d.synced = len(d.records)
 	}

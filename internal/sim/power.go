@@ -17,7 +17,7 @@ import (
 //  1. all members of one group lose power at the same time;
 //  2. there is one end of the log, in the order of ends (epoch, length of T), which is not before the last sync of
 //     any member's log or store;
-//  3. each member keeps its log up to the first step that reaches this end, or all of it, and a state of its store
+//  3. each member keeps its log up to the first record that reaches this end, or all of it, and a state of its store
 //     that is not beyond this end.
 //
 // So what was delivered up to the end still is in the logs of a quorum, and nothing else is in any store.
@@ -32,15 +32,24 @@ func (a LogEnd) compare(b LogEnd) int {
 	return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Leader, b.Leader), cmp.Compare(a.Length, b.Length))
 }
 
-// logger is a node that tells where its log ends after a step.
-type logger interface{ LogEnd() LogEnd }
+// logger is a node that tells where its log ends after each record of a step.
+type logger interface {
+	LogEnds(records [][]byte) []LogEnd
+}
 
 // SyncStore notes that the state machine of a process is durable as it is: a loss of power leaves at least what the log
 // has now.
 func (n *Network) SyncStore(p multicast.ProcessID) {
-	if d := &n.processes[p].disk; len(d.ends) > 0 {
-		d.atLeast(d.ends[len(d.ends)-1])
+	d := &n.processes[p].disk
+	d.atLeast(d.end())
+}
+
+// end is where the records end that were written.
+func (d *disk) end() LogEnd {
+	if len(d.ends) == 0 {
+		return LogEnd{}
 	}
+	return d.ends[len(d.ends)-1]
 }
 
 func (d *disk) atLeast(end LogEnd) {
@@ -84,10 +93,10 @@ func (n *Network) losePower(p *process) {
 	}
 }
 
-// cut drops the records after the first step that reaches an end of the log.
+// cut drops the records after the first one that reaches an end of the log.
 func (d *disk) cut(n *Network, end LogEnd) {
 	keep, last := 0, LogEnd{}
-	for keep < len(d.records) && (keep < d.synced || last.compare(end) < 0 || d.ends[keep] == last) {
+	for keep < len(d.records) && (keep < d.synced || last.compare(end) < 0) {
 		last = d.ends[keep]
 		keep++
 	}

@@ -164,7 +164,7 @@ func (p *process) step() {
 		w.eras = append(w.eras, p.links[f.Peer].accepted)
 	}
 	if node, ok := p.node.(logger); ok {
-		w.end = node.LogEnd()
+		w.ends = node.LogEnds(out.Records)
 	}
 	p.answer(out.Replies)
 	p.wakeBy(out.Wake)

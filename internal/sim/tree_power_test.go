@@ -11,7 +11,9 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
 // TestTreePower: with durability `os`, all replicas of one partition lose power together, again and again. Updates of that
@@ -85,9 +87,35 @@ func (c *treeClient) code(m *meta.Result) posix.Code {
 	return m.Code
 }
 
-// LogEnd tells where the log ends.
-func (n *treeNode) LogEnd() LogEnd {
-	s := n.local.Stats()
+// Numbers of the formats that tell where a log ends, of packages order and primcast.
+const (
+	sectionOwn  = 1
+	recordEntry = 1
+	recordState = 6
+)
+
+// LogEnds tells where the log ends with each record.
+func (n *treeNode) LogEnds(records [][]byte) []LogEnd {
+	ends := make([]LogEnd, len(records))
+	for i, record := range records {
+		r := varint.NewReader(record)
+		if section, kind := r.Uint8(), r.Uint8(); section == sectionOwn && kind == recordEntry {
+			n.logEnd.Length, n.logEnd.Last = r.Uint64(), multicast.Timestamp(r.Uint64())
+		} else if section == sectionOwn && kind == recordState {
+			n.logEnd = LogEnd{Epoch: r.Uint64(), Leader: r.Uint64()}
+			_, n.logEnd.Length = r.Uint64(), r.Uint64()
+		}
+		ends[i] = n.logEnd
+	}
+	if len(records) > 0 {
+		n.logEnd = logEnd(n.local) // a checkpoint does not tell
+		ends[len(ends)-1] = n.logEnd
+	}
+	return ends
+}
+
+func logEnd(core *primcast.Core) LogEnd {
+	s := core.Stats()
 	return LogEnd{Epoch: s.Current.Number, Leader: uint64(s.Current.Leader), Length: s.Length, Last: s.Last}
 }
 

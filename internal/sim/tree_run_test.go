@@ -152,6 +152,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	if err != nil {
 		return nil, err
 	}
+	n.logEnd = logEnd(n.local)
 	n.Replica, err = replica.New(replica.Config{
 		Partition: n.partition, Groups: treeGroups,
 		Self: self, Index: index, Incarnation: number, Lease: cmp.Or(r.lease, time.Hour),
@@ -177,6 +178,7 @@ type treeNode struct {
 	machine     *meta.Machine
 	local       *primcast.Core
 	cross       *primcast.Core
+	logEnd      LogEnd // after the last step
 
 	behind   bool                  // it needs the state of another one
 	donors   []multicast.ProcessID // that it will still ask; nil: it does not ask now
