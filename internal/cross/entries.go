@@ -25,7 +25,7 @@ const (
 	EntryCommand order.Kind = 64 // of the order between partitions: a client's update
 )
 
-// isDurable reports whether something leaves the partition because of an entry of a kind (package comment, D1). FORGET and
+// isDurable reports whether something leaves the partition because of an entry of a kind (D1). FORGET and
 // EntryPosted end a repetition: if they are lost, it goes on, and harms nobody.
 func isDurable(k order.Kind) bool { return IsEntry(k) && k != EntryForget && k != EntryPosted }
 

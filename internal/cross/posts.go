@@ -11,8 +11,9 @@ import (
 // A post is an effect in another partition that needs no vote, such as the inode of a name that was made here (package
 // meta). Posts go from log to log: the posts to one partition are numbered, and stay in the outbox until that partition
 // has confirmed them. The receiver orders them, and skips those that it has executed. A post carries the sender's vector,
-// so that the effect comes after all that the sender had seen. The entry that makes a post is not durable, so that an update
-// which leaves one is as fast as any: the post waits for the next durable entry, if need be for an EntrySeal.
+// so that the effect comes after all that the sender had seen. The entry that makes a post is not durable, so
+// that an update which leaves one is as fast as any: the post waits for the next durable entry, if need be
+// for an EntrySeal.
 
 // maxPosts bounds the posts of one message.
 const maxPosts = 64
@@ -41,8 +42,8 @@ func channelOf(channels map[uint16]*channel, partition uint16) *channel {
 	return x
 }
 
-// pursuePosts sends posts that are not confirmed: new ones at once, all of them again after a while. A post leaves only
-// when it is sealed.
+// pursuePosts sends posts that are not confirmed: new ones at once, all of them again after a while. A post
+// leaves only when it is sealed.
 func (c *Commands) pursuePosts(leads bool) {
 	for _, to := range c.machine.Destinations() {
 		x := channelOf(c.posting.to, to)

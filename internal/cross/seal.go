@@ -4,8 +4,8 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// sealed is what may leave the partition: the state as of a durable entry. It is soft: after a restart, nothing is sealed
-// until the next durable entry is executed.
+// sealed is what may leave the partition: the state as of a durable entry. It is soft: after a restart,
+// nothing is sealed until the next durable entry is executed.
 type sealed struct {
 	vector ask.Vector // of the state at the newest durable entry; nil: none was executed since the start
 	now    bool       // the entry that is being executed is durable
@@ -32,8 +32,8 @@ func (c *Commands) isUpToDate() bool {
 	return c.sealed.vector != nil && c.sealed.vector.Of(c.cfg.Partition).Count == c.Count()
 }
 
-// proposeSeal has an entry ordered behind what waits, unless a durable entry of this replica is on its way: that one is
-// ordered behind it too, as everything that waits was executed.
+// proposeSeal has an entry ordered behind what waits, unless a durable entry of this replica is on its way:
+// that one is ordered behind it too, as everything that waits was executed.
 func (c *Commands) proposeSeal() {
 	if c.sealed.wanted && !c.orders.Pending(c.sealing) {
 		c.proposeEntry(EntrySeal, nil)

@@ -7,18 +7,20 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// With durability `os` records are written, and synced only when a core asks for it (multicast.Output.Sync). A process
-// that stops alone loses nothing of what was written. A group that loses power loses what was not synced.
+// With durability `os` records are written, and synced only when a core asks for it (multicast.Output.Sync).
+// A process that stops alone loses nothing of what was written. A group that loses power loses what was not
+// synced.
 //
-// The fault is restricted. Members that keep different ends of their logs may disagree afterwards within their group: a
-// quorum has acknowledged an entry, and one that kept it is alone with it; or a primary has forgotten a proposal that a
-// follower kept. That needs a procedure of its own, and is not what this fault is for. Here
+// The fault is restricted. Members that keep different ends of their logs may disagree afterwards within
+// their group: a quorum has acknowledged an entry, and one that kept it is alone with it; or a primary has
+// forgotten a proposal that a follower kept. That needs a procedure of its own, and is not what this fault is
+// for. Here
 //
 //  1. all members of one group lose power at the same time;
-//  2. there is one end of the log, in the order of ends (epoch, length of T), which is not before the last sync of
-//     any member's log or store;
-//  3. each member keeps its log up to the first record that reaches this end, or all of it, and a state of its store
-//     that is not beyond this end.
+//  2. there is one end of the log, in the order of ends (epoch, length of T), which is not before the last
+//     sync of any member's log or store;
+//  3. each member keeps its log up to the first record that reaches this end, or all of it, and a state of
+//     its store that is not beyond this end.
 //
 // So what was delivered up to the end still is in the logs of a quorum, and nothing else is in any store.
 
@@ -37,8 +39,8 @@ type logger interface {
 	LogEnds(records [][]byte) []LogEnd
 }
 
-// SyncStore notes that the state machine of a process is durable as it is: a loss of power leaves at least what the log
-// has now.
+// SyncStore notes that the state machine of a process is durable as it is: a loss of power leaves at least
+// what the log has now.
 func (n *Network) SyncStore(p multicast.ProcessID) {
 	d := &n.processes[p].disk
 	d.atLeast(d.end())

@@ -16,9 +16,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// TestTreePower: with durability `os`, all replicas of one partition lose power together, again and again. Updates of that
-// partition may be lost, although they were answered. But partitions never disagree: in the end all names, inodes, links,
-// posts and votes fit, as after a run without faults.
+// TestTreePower: with durability `os`, all replicas of one partition lose power together, again and again.
+// Updates of that partition may be lost, although they were answered. But partitions never disagree: in the
+// end all names, inodes, links, posts and votes fit, as after a run without faults.
 func TestTreePower(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 60, func(seed uint64) error { return treeRun(seed, treePower(seed)).judgePower(reach) })
@@ -67,8 +67,9 @@ func (k *observedKeys) Commit(sync bool) error {
 	return err
 }
 
-// lostTries is after how many tries without an answer, once all is healed, a client takes an inode for lost: its number was
-// promised to the partition that named it, and the name went with the power before the inode was made.
+// lostTries is after how many tries without an answer, once all is healed, a client takes an inode for lost:
+// its number was promised to the partition that named it, and the name went with the power before the inode
+// was made.
 const lostTries = 30
 
 // isLost counts the tries of a request that is not answered.
@@ -79,7 +80,8 @@ func (c *treeClient) isLost(tries *int) bool {
 	return *tries > lostTries
 }
 
-// code is the code of an answer. After a loss of power, an inode's number may be that of a file, and was that of a directory.
+// code is the code of an answer. After a loss of power, an inode's number may be that of a file, and was that
+// of a directory.
 func (c *treeClient) code(m *meta.Result) posix.Code {
 	if c.run.power && m.Code == posix.ENOTDIR {
 		return posix.ESTALE

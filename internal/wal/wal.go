@@ -184,8 +184,8 @@ func (l *Log) extend(records [][]byte) error {
 	return nil
 }
 
-// Sync makes what Append has acknowledged survive a loss of power. With Sync it does already, and with Memory nothing
-// does. After an error the log takes nothing more.
+// Sync makes what Append has acknowledged survive a loss of power. With Sync it does already, and with Memory
+// nothing does. After an error the log takes nothing more.
 func (l *Log) Sync() error {
 	if l.failed != nil || !l.unsynced {
 		return l.failed
