@@ -64,12 +64,11 @@ func (c *Core) startCampaign() {
 
 // promise moves E_prom forward, durably.
 func (c *Core) promise(e Epoch) {
-	c.promised = e
+	c.promised, c.log.sync = e, true
 	c.highest = maxEpoch(c.highest, e)
 	c.incoming = incoming{}
 	c.stateSince, c.progress = c.now, c.now
 	c.log.record(appendEpoch([]byte{recordPromise}, e))
-	c.log.sync = true
 }
 
 func maxEpoch(a, b Epoch) Epoch {

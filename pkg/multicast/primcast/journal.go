@@ -41,9 +41,9 @@ func (j *journal) record(b []byte) {
 
 // logEntry puts m at the end of T.
 func (c *Core) logEntry(m *message) {
+	c.log.sync = c.log.sync || m.Durable
 	c.addEntry(m)
 	c.log.record(appendRecord(append(make([]byte, 0, packetSize(&m.Message)), recordEntry), m))
-	c.log.sync = c.log.sync || m.Durable
 }
 
 // addEntry is logEntry without the record.
