@@ -32,21 +32,23 @@ type tree struct {
 	challenge  *meta.Command // the other half of a duel, for whoever comes next
 	challenger *treeClient
 
+	syncs map[multicast.ProcessID]int // of logs that do not sync each step
 	reach treeReach
 	errs  []error
 }
 
 // treeSetup is what differs from test to test.
 type treeSetup struct {
-	linear bool          // clients ask for linearizability
-	lease  time.Duration // of sessions; 0: so long that none ends
-	retain int           // bytes that cores keep for members that are away; 0: more than there are
-	change func(*Config) // nil: the faults are those of treeConfig
-	rage   time.Duration // how long faults rage; 0: treeFaults
-	losses int           // how many disks are lost for ever
-	alive  bool          // of these, most are not lost: their replicas live, and are replaced
-	blocks bool          // files have blocks
-	power  bool          // partitions lose power: updates of one partition may be lost, although they were answered
+	linear bool              // clients ask for linearizability
+	lease  time.Duration     // of sessions; 0: so long that none ends
+	retain int               // bytes that cores keep for members that are away; 0: more than there are
+	change func(*Config)     // nil: the faults are those of treeConfig
+	rage   time.Duration     // how long faults rage; 0: treeFaults
+	losses int               // how many disks are lost for ever
+	alive  bool              // of these, most are not lost: their replicas live, and are replaced
+	blocks bool              // files have blocks
+	script func(*treeClient) // what client 0 does, alone; nil: clients do as treeOperations say
+	power  bool              // partitions lose power: updates of one partition may be lost, although they were answered
 }
 
 // How long faults rage, and then how long clients may take to finish.
@@ -59,6 +61,7 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	r := &tree{
 		treeSetup: setup, session: 99, disks: map[multicast.ProcessID]*stored{},
 		history: newHistory(), reach: treeReach{}, stores: newTreeStores(), waits: map[incarnation]*waits{},
+		syncs: map[multicast.ProcessID]int{},
 	}
 	for i := range treeGroups {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
@@ -200,6 +203,9 @@ const (
 func (n *treeNode) Step(in *turn.Input, out *turn.Output) {
 	n.waits.take(n, in)
 	n.Replica.Step(in, out)
+	if out.Sync {
+		n.run.syncs[n.self]++
+	}
 	if len(out.Behind) > 0 && !n.behind {
 		n.behind = true
 		n.catchUp()
