@@ -19,14 +19,14 @@ const (
 	EntryAbandon                        // updates whose calls are over
 	EntryPosts                          // of another partition
 	EntryPosted                         // posts that another partition has executed
-	EntrySeal                           // no effect: what waits for a quorum's disks may leave after it
+	EntrySeal                           // no effect: messages that wait for a durable entry leave after it
 	entryEnd
 
 	EntryCommand order.Kind = 64 // of the order between partitions: a client's update
 )
 
-// isDurable reports whether something leaves the partition because of an entry of a kind (D1). FORGET and
-// EntryPosted end a repetition: if they are lost, it goes on, and harms nobody.
+// isDurable reports whether entries of a kind are durable (D1): a message to another partition follows from
+// them. EntryForget and EntryPosted only end the repetition of a message.
 func isDurable(k order.Kind) bool { return IsEntry(k) && k != EntryForget && k != EntryPosted }
 
 // proposeEntry proposes an entry of this package in the partition's own order.

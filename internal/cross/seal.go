@@ -4,12 +4,12 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// sealed is what may leave the partition: the state as of a durable entry. It is soft: after a restart,
-// nothing is sealed until the next durable entry is executed.
+// sealed is the state that may leave the partition: as of a durable entry (D2, D3). It is soft: after a
+// restart, nothing is sealed until the next durable entry is executed.
 type sealed struct {
 	vector ask.Vector // of the state at the newest durable entry; nil: none was executed since the start
 	now    bool       // the entry that is being executed is durable
-	wanted bool       // something waits that is newer
+	wanted bool       // a message waits for a newer one
 }
 
 // seal notes that the state may leave: the entry that has brought it about is durable.
@@ -32,8 +32,8 @@ func (c *Commands) isUpToDate() bool {
 	return c.sealed.vector != nil && c.sealed.vector.Of(c.cfg.Partition).Count == c.Count()
 }
 
-// proposeSeal has an entry ordered behind what waits, unless a durable entry of this replica is on its way:
-// that one is ordered behind it too, as everything that waits was executed.
+// proposeSeal has a durable entry ordered if a message waits for one. A durable entry of this replica that is
+// not delivered yet does as well: the entries that the message follows from are executed, and so before it.
 func (c *Commands) proposeSeal() {
 	if c.sealed.wanted && !c.orders.Pending(c.sealing) {
 		c.proposeEntry(EntrySeal, nil)

@@ -23,7 +23,8 @@ func (n *node) kindsSent() (kinds []messageKind) {
 	return kinds
 }
 
-// proposedKinds returns the kinds of the proposals in the own order, and demands that these are as durable as D1 says.
+// proposedKinds returns the kinds of the proposals in the own order, and demands that these are as durable as
+// D1 says.
 func (n *node) proposedKinds() (kinds []order.Kind) {
 	for _, m := range n.own.proposed {
 		e, err := order.DecodeEntry(m.Payload)

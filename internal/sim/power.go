@@ -22,7 +22,7 @@ import (
 //  3. each member keeps its log up to the first record that reaches this end, or all of it, and a state of
 //     its store that is not beyond this end.
 //
-// So what was delivered up to the end still is in the logs of a quorum, and nothing else is in any store.
+// So each delivery up to the end is still in the logs of a quorum, and no store holds another one.
 
 // LogEnd is where a log ends in the order of the own group: the epoch, and the length of T.
 type LogEnd struct {
