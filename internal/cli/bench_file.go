@@ -45,7 +45,7 @@ the same disk through FUSE, is measured in turns with it, mounted in three ways:
 with larger requests and reading as far ahead as our mounts do (tuned); and with the kernel passing through to the disk, so
 that no byte comes to a process (passthrough; needs root and Linux 6.9).
 
-Before each measurement the disk has written all that came before. With durability os nobody calls fsync: what was written
+Before each measurement the disk has written all that came before. With durability os no write waits for fsync: what was written
 survives the end of the process. With sync the program calls fsync before it closes a file; our mount has made each write
 durable by then, loopback does it there.
 

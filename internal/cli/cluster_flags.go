@@ -46,7 +46,7 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.blocks, "blocks", onDisks, "where blocks are kept: disks (of the servers), or s3://BUCKET/PREFIX?endpoint=URL, with &region=, &pathstyle=true, &credentials=FILE if needed")
 	flags.BoolVar(&f.wan, "wan", false, "add the real delays between the regions")
 	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (loopback TCP)")
-	flags.StringVar(&f.durability, "durability", "os", "an acknowledged update survives: os (the end of the process), sync (also a loss of power), memory (neither)")
+	flags.StringVar(&f.durability, "durability", "os", "an acknowledged update survives: os (the end of the process), sync (also a loss of power), memory (neither: for tests)")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "of one file system operation; then it fails with ETIMEDOUT")
 }
 

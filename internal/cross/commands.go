@@ -41,6 +41,7 @@ type Commands struct {
 	sessions *session.Sessions
 
 	vector ask.Vector // entry Partition: this partition's own state
+	sealed sealed
 	time   posix.Time // of the entry that is being executed
 
 	number      uint64     // of the newest command
@@ -48,6 +49,7 @@ type Commands struct {
 	byID        map[multicast.MessageID]*command
 	tombstones  map[multicast.MessageID]bool                // commands that are aborted before they are relayed
 	tombstoning map[multicast.MessageID]multicast.MessageID // the proposed entry of the newest tombstone, at most one
+	sealing     multicast.MessageID                         // the newest durable entry that this replica has proposed
 	changed     bool                                        // since the last call of Changed: the undecided commands or their marks
 	unsettled   bool                                        // since the last call of Settle: the undecided commands or their marks
 	moved       bool                                        // since the last call of Save: a position of a class
@@ -102,6 +104,7 @@ func (c *Commands) Step() {
 	c.pursuePosts(leads)
 	c.admitRequests()
 	c.askReach()
+	c.proposeSeal()
 }
 
 // Begin sets the time of the step.

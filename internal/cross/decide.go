@@ -17,6 +17,7 @@ import (
 // Execute executes an entry of the partition's own order, and may answer calls. The error is order.ErrVersion, or wraps it:
 // the replica must stop.
 func (c *Commands) Execute(e *order.Entry) error {
+	c.sealed.now = e.Durable
 	err := c.execute(e)
 	if err != nil && !errors.Is(err, order.ErrVersion) {
 		return fmt.Errorf("%w: %w", err, order.ErrVersion)
@@ -63,6 +64,7 @@ func (c *Commands) execute(e *order.Entry) error {
 		if r.Done() == nil {
 			c.machine.Posted(x.from, x.upTo)
 		}
+	case EntrySeal:
 	default:
 		return fmt.Errorf("%w: kind %d", order.ErrVersion, e.Kind)
 	}

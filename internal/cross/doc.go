@@ -22,6 +22,7 @@
 //	OUTCOME  another party     execute or drop the command, release the holds, forget the command, confirm
 //	FORGET   the coordinator   all parties confirmed: forget the command
 //	ABANDON  the coordinator   the client's patience is over: the update is answered with ETIMEDOUT, for ever
+//	SEAL     any party         none; messages that wait for a quorum's disks leave after it
 //
 // Votes, outcomes and confirmations are messages between replicas. The leader of a party sends them; another replica does
 // so if the leader does not. All of them can be repeated at any time: they are made from stored state. A leader keeps
@@ -84,7 +85,42 @@
 //     that follows from it by the state, sees the state before the command. All others may see it: the order by t
 //     explains their answers.
 //
-// A partition that has lost entries begins a new history (Doubt). The rules hold within a history.
+// # Why partitions agree after a loss of power
+//
+// A client's update of one partition may be answered, and executed by all replicas, before a disk has it
+// (durability `os`). If all replicas of the partition then lose power, the update is lost. Other partitions
+// must not hold an effect of it. A durable entry is one that is proposed with order.Entry.Durable: its
+// delivery implies that the disks of a quorum hold it and all that is ordered before it. The lost suffix of
+// an order contains no durable entry that any replica has executed, as long as a quorum returns with at least
+// what it had synced.
+//
+//  1. The order between partitions is synced in each step (package order). What a partition has said there is
+//     not lost.
+//  2. D1: RELAY, DECIDE, ABORT, OUTCOME, ABANDON, POSTS and SEAL are durable. Votes, refusals, decisions,
+//     tombstones and ended classes change in no other entry. FORGET and POSTED are not durable: they end a
+//     repetition, and a repeated outcome or post is confirmed again and has no other effect.
+//  3. A vote, an outcome, a confirmation of an outcome and a receipt of posts say that such a change was
+//     executed. By 1 and 2, no loss of power undoes what they say. The vote also carries the vector as of its
+//     durable entry.
+//  4. D2: all other messages that speak of the state, and all vectors but those of votes, are as of the
+//     newest durable entry that the sender has executed (sealed). So each count of a partition that reaches
+//     another partition by a message is a count that the partition does not lose. After a restart nothing is
+//     sealed, and none of these messages leaves, until the next durable entry.
+//  5. The sealed vector serves invariant V: an outcome leaves after its DECIDE, a post after its entry, a
+//     confirmation after its OUTCOME, and the newest durable entry is not before any of these.
+//  6. D3: a post leaves when a durable entry was executed at or after the entry that made it. The entry that
+//     made it is not durable, so that making an inode in another partition costs no sync; one SEAL serves all
+//     posts that wait.
+//  7. The answer "aborted" to a party that asks about a command that was not relayed here rests on a
+//     tombstone (2), or on a session that has ended. The latter is no durable change, so the answer waits
+//     until all of the state is sealed, or a tombstone is ordered.
+//  8. By 3, 4, 6 and 7 everything that another partition has learned by a message is a consequence of entries
+//     that are not lost. The partition that returns executes the same entries again, and goes on from there
+//     like after a crash.
+//
+// A client is no partition. Its vector may count entries that are lost, and carry the count to other partitions. The
+// partition that has lost the entries begins a new history when it meets such a count (Doubt). The rules hold within a
+// history.
 //
 // # Stored keys
 //
@@ -98,4 +134,5 @@
 //	X3  a vote is final: a party keeps the holds and the vote of a command until it has ordered the outcome.
 //	X4  a coordinator keeps a decision until all parties have confirmed that they ordered the outcome.
 //	X5  an update that was answered is never executed again, and one answered with ETIMEDOUT never at all.
+//	D1-D3 above: what another partition learns by a message is on the disks of a quorum.
 package cross

@@ -19,10 +19,24 @@ const (
 	EntryAbandon                        // updates whose calls are over
 	EntryPosts                          // of another partition
 	EntryPosted                         // posts that another partition has executed
+	EntrySeal                           // no effect: messages that wait for a durable entry leave after it
 	entryEnd
 
 	EntryCommand order.Kind = 64 // of the order between partitions: a client's update
 )
+
+// isDurable reports whether entries of a kind are durable (D1): a message to another partition follows from
+// them. EntryForget and EntryPosted only end the repetition of a message.
+func isDurable(k order.Kind) bool { return IsEntry(k) && k != EntryForget && k != EntryPosted }
+
+// proposeEntry proposes an entry of this package in the partition's own order.
+func (c *Commands) proposeEntry(k order.Kind, body []byte) multicast.MessageID {
+	id := c.orders.Propose(order.Entry{Kind: k, Body: body, Durable: isDurable(k)})
+	if isDurable(k) {
+		c.sealing = id
+	}
+	return id
+}
 
 // IsEntry reports whether a kind of the partition's own order belongs to this package.
 func IsEntry(k order.Kind) bool { return k >= EntryRelay && k < entryEnd }

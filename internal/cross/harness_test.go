@@ -94,6 +94,7 @@ func (n *node) run() error {
 		n.orders.Delivered(m.ID)
 		e, err := order.DecodeEntry(m.Payload)
 		require.NoError(n.t, err)
+		e.Durable = m.Durable
 		if err := n.execute(&e); err != nil {
 			return err
 		}

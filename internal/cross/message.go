@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -146,10 +145,11 @@ func (c *Commands) receiveVote(from multicast.ProcessID, n *name, asks bool, b b
 	case x != nil:
 		c.sendOutcome(x, []multicast.ProcessID{from})
 	case c.hasEnded(n):
-	case asks && (c.tombstones[n.id] || c.sessions.IsSettled(n.update)):
-		c.orders.Send(from, outcomeMessage(n.answer(c.cfg.Partition), &outcome{id: n.id, vector: c.vector}))
+	case asks && (c.tombstones[n.id] && c.isSealed() || c.sessions.IsSettled(n.update) && c.isUpToDate()):
+		c.orders.Send(from, outcomeMessage(n.answer(c.cfg.Partition), &outcome{id: n.id, vector: c.sealed.vector}))
+	case asks && c.tombstones[n.id]:
 	case asks && c.orders.Leads() && !c.isQueued(n) && !c.orders.Pending(c.tombstoning[n.id]):
-		id := c.orders.Propose(order.Entry{Kind: EntryAbort, Body: appendName(nil, *n)})
+		id := c.proposeEntry(EntryAbort, appendName(nil, *n))
 		clear(c.tombstoning)
 		c.tombstoning[n.id] = id
 	case b.kind != noBallot:

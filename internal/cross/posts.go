@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/meta"
-	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // A post is an effect in another partition that needs no vote, such as the inode of a name that was made here (package
 // meta). Posts go from log to log: the posts to one partition are numbered, and stay in the outbox until that partition
 // has confirmed them. The receiver orders them, and skips those that it has executed. A post carries the sender's vector,
-// so that the effect comes after all that the sender had seen.
+// so that the effect comes after all that the sender had seen. The entry that makes a post is not durable, so
+// that an update which leaves one is as fast as any: the post waits for the next durable entry, if need be
+// for an EntrySeal.
 
 // maxPosts bounds the posts of one message.
 const maxPosts = 64
@@ -21,6 +22,7 @@ const maxPosts = 64
 type channel struct {
 	lowest   uint64              // number of the lowest post that is not confirmed, or not executed
 	upTo     uint64              // number of the last post sent, or proposed
+	sealed   uint64              // number of the last post that may be sent
 	repeatAt time.Duration       // when all unconfirmed posts are sent again, or another replica than the leader orders them
 	proposed multicast.MessageID // the newest entry
 }
@@ -40,7 +42,8 @@ func channelOf(channels map[uint16]*channel, partition uint16) *channel {
 	return x
 }
 
-// pursuePosts sends posts that are not confirmed: new ones at once, all of them again after a while.
+// pursuePosts sends posts that are not confirmed: new ones at once, all of them again after a while. A post
+// leaves only when it is sealed.
 func (c *Commands) pursuePosts(leads bool) {
 	for _, to := range c.machine.Destinations() {
 		x := channelOf(c.posting.to, to)
@@ -54,27 +57,34 @@ func (c *Commands) pursuePosts(leads bool) {
 				x.repeatAt = c.patience()
 			}
 		}
-		switch {
-		case c.now.Mono >= x.repeatAt:
+		due := c.now.Mono >= x.repeatAt
+		if due {
 			x.repeatAt = c.now.Mono + repeatAfter + 4*stagger*time.Duration(c.cfg.Index)
-			if c.inReachOrAsk([]uint16{to}) {
-				x.upTo = c.sendPosts(to, out)
-			}
-		case leads:
-			for len(out) > 0 && out[0].Number <= x.upTo {
-				out = out[1:]
-			}
-			if len(out) > 0 {
-				x.upTo = c.sendPosts(to, out)
-			}
+		}
+		if leads || due {
+			c.offerPosts(to, x, out, due)
 		}
 		c.wakeBy(x.repeatAt)
 	}
 }
 
+// offerPosts sends the sealed ones of posts: all of them, or those that were not sent.
+func (c *Commands) offerPosts(to uint16, x *channel, out []meta.Post, all bool) {
+	for n := len(out); n > 0 && out[n-1].Number > x.sealed; n-- {
+		c.sealed.wanted = true
+		out = out[:n-1]
+	}
+	for !all && len(out) > 0 && out[0].Number <= x.upTo {
+		out = out[1:]
+	}
+	if len(out) > 0 && (!all || c.inReachOrAsk([]uint16{to})) {
+		x.upTo = c.sendPosts(to, out)
+	}
+}
+
 // sendPosts sends posts, as many as a message holds. It returns the number of the last one.
 func (c *Commands) sendPosts(to uint16, out []meta.Post) (last uint64) {
-	p := posts{from: c.cfg.Partition, first: out[0].Number, vector: c.vector}
+	p := posts{from: c.cfg.Partition, first: out[0].Number, vector: c.sealed.vector}
 	size := 0
 	for i := range out {
 		b := out[i].Command.Append(nil)
@@ -108,7 +118,7 @@ func (c *Commands) receivePosts(from multicast.ProcessID, p *posts) {
 		return
 	}
 	p.commands, p.first = p.commands[known+1-p.first:], known+1
-	x.proposed, x.upTo = c.orders.Propose(order.Entry{Kind: EntryPosts, Body: p.encode(nil)}), last
+	x.proposed, x.upTo = c.proposeEntry(EntryPosts, p.encode(nil)), last
 }
 
 // executePosts executes EntryPosts.
@@ -134,5 +144,5 @@ func (c *Commands) receiveReceipt(x receipt) {
 	if len(out) == 0 || x.upTo < out[0].Number || c.orders.Pending(channel.proposed) || !c.orders.Leads() {
 		return
 	}
-	channel.proposed = c.orders.Propose(order.Entry{Kind: EntryPosted, Body: appendReceipt(nil, x)})
+	channel.proposed = c.proposeEntry(EntryPosted, appendReceipt(nil, x))
 }

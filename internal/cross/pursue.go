@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -66,7 +65,7 @@ func (c *Commands) pursueDecision(x *command, due bool) {
 	late := c.now.Mono-x.since >= patience
 	switch {
 	case refused || late && (len(missing) > 0 || x.phase == waiting):
-		x.proposed = c.orders.Propose(order.Entry{Kind: EntryAbort, Body: appendName(nil, x.name(c.cfg.Partition))})
+		x.proposed = c.proposeEntry(EntryAbort, appendName(nil, x.name(c.cfg.Partition)))
 		return
 	case x.phase == voted && len(missing) == 0:
 		d := decision{id: x.id, ballots: make([]ballot, len(x.parties))}
@@ -75,7 +74,7 @@ func (c *Commands) pursueDecision(x *command, due bool) {
 		}
 		body := d.encode()
 		c.sent += len(body)
-		x.proposed = c.orders.Propose(order.Entry{Kind: EntryDecide, Body: body})
+		x.proposed = c.proposeEntry(EntryDecide, body)
 		return
 	}
 	if due {
@@ -115,6 +114,9 @@ func (c *Commands) pursueConfirmations(x *command, due bool) bool {
 	if len(missing) == 0 {
 		return !c.orders.Pending(x.proposed)
 	}
+	if !c.isSealed() {
+		return false
+	}
 	for _, p := range missing {
 		if !x.announced || due && c.inReachOrAsk([]uint16{p}) {
 			c.sendOutcome(x, c.orders.Members(p))
@@ -133,7 +135,7 @@ func (c *Commands) proposeForget(all []*command) {
 	for _, x := range all {
 		body = appendForgotten(body, x)
 	}
-	id := c.orders.Propose(order.Entry{Kind: EntryForget, Body: body})
+	id := c.proposeEntry(EntryForget, body)
 	for _, x := range all {
 		x.proposed = id
 	}
@@ -146,7 +148,7 @@ func (c *Commands) pursueOutcome(x *command, due bool) {
 	case x.outcome != nil:
 		body := x.outcome.encode(nil)
 		c.sent += len(body)
-		x.proposed = c.orders.Propose(order.Entry{Kind: EntryOutcome, Body: body})
+		x.proposed = c.proposeEntry(EntryOutcome, body)
 	case !x.announced && x.phase != waiting:
 		x.announced = true
 		c.sendVote(x, c.orders.Members(x.coordinator))
@@ -171,7 +173,10 @@ func (c *Commands) askOutcome(x *command) {
 
 // sendOutcome sends the decision of this coordinator.
 func (c *Commands) sendOutcome(x *command, to []multicast.ProcessID) {
-	o := outcome{id: x.id, commit: x.phase == committed, votes: x.votes, vector: c.vector}
+	if !c.isSealed() {
+		return
+	}
+	o := outcome{id: x.id, commit: x.phase == committed, votes: x.votes, vector: c.sealed.vector}
 	c.sendAll(to, outcomeMessage(x.name(c.cfg.Partition), &o))
 }
 
@@ -197,7 +202,10 @@ func (c *Commands) confirm(leads bool) {
 }
 
 func (c *Commands) sendConfirmation(id multicast.MessageID, to []multicast.ProcessID) {
-	x := confirmation{id: id, from: c.cfg.Partition, seen: c.vector[c.cfg.Partition]}
+	if !c.isSealed() {
+		return
+	}
+	x := confirmation{id: id, from: c.cfg.Partition, seen: c.sealed.vector[c.cfg.Partition]}
 	c.sendAll(to, appendConfirmation([]byte{byte(messageConfirm)}, x))
 }
 

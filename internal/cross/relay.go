@@ -85,7 +85,7 @@ func (c *Commands) proposeRelays(leads bool) {
 			if !c.orders.Pending(w.proposed) {
 				c.relayed += len(w.relay.payload)
 				w.relay.previous = previous
-				w.proposed = c.orders.Propose(order.Entry{Kind: EntryRelay, Body: w.relay.encode()})
+				w.proposed = c.proposeEntry(EntryRelay, w.relay.encode())
 			}
 			previous = w.relay.at
 		}

@@ -281,5 +281,5 @@ func (c *Commands) proposeAbandon(r *request) {
 // Abandon orders that an update gets ETIMEDOUT as its answer, unless it is answered before.
 func (c *Commands) Abandon(session, seq uint64, client *ask.Client) multicast.MessageID {
 	body := appendAbandoned(nil, abandoned{session: session, seq: seq, owner: client.Owner()})
-	return c.orders.Propose(order.Entry{Kind: EntryAbandon, Body: body})
+	return c.proposeEntry(EntryAbandon, body)
 }

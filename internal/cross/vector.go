@@ -109,8 +109,17 @@ func (c *Commands) Doubt(seen ask.Seen, entry multicast.MessageID) {
 }
 
 // Settle brings the replica's entry for itself up to date, after an entry of the order was executed. Before that the
-// entry says nothing of the commands that are undecided at its place.
+// entry says nothing of the commands that are undecided at its place. If the entry was durable, the state is
+// sealed.
 func (c *Commands) Settle() {
+	c.settle()
+	if c.sealed.now {
+		c.seal()
+	}
+}
+
+// settle brings the replica's entry for itself up to date.
+func (c *Commands) settle() {
 	own := &c.vector[c.cfg.Partition]
 	if !c.unsettled {
 		own.Known = own.Count

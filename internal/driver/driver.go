@@ -1,6 +1,7 @@
 // Package driver runs a turn.Node, such as a replica, for real: the only loop around a core. A turn
 // gathers everything that is ready (frames, requests, the time), steps once, makes the records
-// durable, and only then lets frames leave, applies deliveries and answers (DESIGN section 3, STYLE
+// durable (also against a loss of power if the core asks for it, Output.Sync), and only then lets frames
+// leave, applies deliveries and answers (DESIGN section 3, STYLE
 // section 5). Packing and group commit follow from that: what arrives during a turn is the
 // next one's batch.
 package driver
@@ -47,6 +48,8 @@ func (c SystemClock) Now() multicast.Instant {
 // durable as was asked for; with checkpoint, records[0] stands for all before.
 type Log interface {
 	Append(records [][]byte, checkpoint bool) error
+	// Sync makes all records appended so far survive a loss of power, unless the log does not keep any.
+	Sync() error
 }
 
 // Driver runs one node.
@@ -270,6 +273,11 @@ func (d *Driver) release(out *turn.Output, own []multicast.Frame) ([]multicast.F
 	d.answer(out.Replies)
 	if len(out.Records) > 0 {
 		if err := d.log.Append(out.Records, out.Checkpoint); err != nil {
+			return own, fmt.Errorf("write-ahead log: %w", err)
+		}
+	}
+	if out.Sync {
+		if err := d.log.Sync(); err != nil {
 			return own, fmt.Errorf("write-ahead log: %w", err)
 		}
 	}

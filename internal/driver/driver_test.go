@@ -24,6 +24,7 @@ type memoryLog struct {
 	mu      sync.Mutex
 	records int
 	fails   error
+	unsafe  error // of Sync
 }
 
 func (l *memoryLog) Append(records [][]byte, _ bool) error {
@@ -32,6 +33,8 @@ func (l *memoryLog) Append(records [][]byte, _ bool) error {
 	l.records += len(records)
 	return l.fails
 }
+
+func (l *memoryLog) Sync() error { return l.unsafe }
 
 // alone makes the driver of a partition with one replica, around a core.
 func alone(t *testing.T, log Log, wrap func(order.Core) order.Core) *Driver {
@@ -97,6 +100,26 @@ func TestLogFails(t *testing.T) {
 	_, err := d.Handle(t.Context(), nil, open(1))
 	require.ErrorIs(t, err, ErrStopped)
 	require.ErrorIs(t, <-ended, full)
+}
+
+// durableCore asks for a sync of all that it records.
+type durableCore struct{ order.Core }
+
+func (c durableCore) Step(in *multicast.Input, out *multicast.Output) {
+	c.Core.Step(in, out)
+	out.Sync = len(out.Records) > 0
+}
+
+// What must be synced and cannot be stops the replica like a record that cannot be written. Without a wish of the core the
+// log is not synced.
+func TestSyncFails(t *testing.T) {
+	bad := errors.New("input/output error")
+	d := alone(t, &memoryLog{unsafe: bad}, func(c order.Core) order.Core { return durableCore{c} })
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(t.Context()) }()
+	_, err := d.Handle(t.Context(), nil, open(1))
+	require.ErrorIs(t, err, ErrStopped)
+	require.ErrorIs(t, <-ended, bad)
 }
 
 // brokenCore breaks an invariant with its first proposal.

@@ -78,6 +78,9 @@ func (m *Machine) Outbox(to uint16, limit int) (posts []Post) {
 	return posts
 }
 
+// LastPost gives the number of the newest post to a partition.
+func (m *Machine) LastPost(to uint16) uint64 { return m.peer(to).posted }
+
 // Posted deletes the posts to a partition up to a number: it has executed them.
 func (m *Machine) Posted(to uint16, upTo uint64) {
 	if m.posts[to] == 0 {

@@ -53,6 +53,7 @@ const (
 	ReplicaAge
 	ReplicaRequests // and kind
 	ReplicaAppends
+	ReplicaSyncs
 	ReplicaLongFrames
 
 	// What is measured of mounts (label: mount).
@@ -136,6 +137,7 @@ var definitions = [namesEnd]definition{
 	ReplicaRequests: {"globalfs_replica_request_seconds", "From a request to the replica's answer: of kind update this is the time to order, log and execute it.", durations,
 		[]string{"region", "server", "partition", "kind"}},
 	ReplicaAppends:    {"globalfs_log_append_seconds", "To write, and with durability sync to sync, what one turn of the replica adds to its log.", durations, perReplica},
+	ReplicaSyncs:      {"globalfs_log_sync_seconds", "To sync the log because something leaves for another partition; with durability sync that was done before.", durations, perReplica},
 	ReplicaLongFrames: {"globalfs_replica_long_frames_total", "Frames to other replicas that were dropped because they were longer than a link carries: a bug.", counter, perReplica},
 
 	Operations:      {"globalfs_fuse_operation_seconds", "From the kernel's request to the answer.", durations, []string{"mount", "operation"}},

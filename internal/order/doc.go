@@ -9,6 +9,13 @@
 // keeps that waiting away from the work of one partition. It runs in classes: messages with the same destinations have
 // one order, and other messages are independent of them.
 //
+// # Durability
+//
+// A step with a record of the order between partitions is synced (multicast.Output.Sync), whatever the record
+// is: an acknowledgement, a clock or a promise in that order is a statement to other partitions. A step with
+// records of the own order alone is synced only if a proposal in it asks for that (Entry.Durable), or the
+// epoch changes. Both orders write one log, so that a sync covers what both have recorded before.
+//
 // # Formats
 //
 // A frame has sections: of the own order, of the order between partitions, and messages between replicas (Send). A

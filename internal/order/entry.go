@@ -20,6 +20,8 @@ type Entry struct {
 	Time posix.Time // at which it was proposed, by the proposer's clock
 	Kind Kind
 	Body []byte
+	// Durable is multicast.Message.Durable. It is not a part of the payload.
+	Durable bool
 }
 
 // version of the encoding of entries and of all bodies.

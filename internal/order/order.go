@@ -73,7 +73,7 @@ func (o *Orders) Malformed() uint64 { return o.malformed }
 // Propose proposes an entry in the partition's own order. Its time is the time of the step.
 func (o *Orders) Propose(e Entry) multicast.MessageID {
 	m := o.message(e)
-	m.Dest = []multicast.GroupID{o.group}
+	m.Dest, m.Durable = []multicast.GroupID{o.group}, e.Durable
 	o.ownIn.Proposed = append(o.ownIn.Proposed, m)
 	return m.ID
 }
@@ -141,6 +141,7 @@ func (o *Orders) Step(lead bool, out *multicast.Output) {
 		o.frames.add(f.Peer, sectionBetween, f.Data)
 	}
 	o.frames.flush(out)
+	out.Sync = o.ownOut.Sync || len(o.betweenOut.Records) > 0 // other partitions hear of all that is recorded there
 	out.Deliveries = append(append(out.Deliveries, o.ownOut.Deliveries...), o.betweenOut.Deliveries...)
 	out.Safe = o.ownOut.Safe
 	if out.Behind = o.ownOut.Behind; len(out.Behind) == 0 {

@@ -71,6 +71,7 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 	if err != nil {
 		return replies, err
 	}
+	e.Durable = d.Durable
 	p.position, p.orderedAt = d.Position(), r.now.Mono
 	p.time = max(p.time, e.Time)
 	r.cross.Advance(e.Time)

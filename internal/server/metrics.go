@@ -17,8 +17,8 @@ import (
 
 // counts is what is measured of a replica, over its restarts.
 type counts struct {
-	queries, updates, appends metrics.Durations
-	longFrames                atomic.Uint64
+	queries, updates, appends, syncs metrics.Durations
+	longFrames                       atomic.Uint64
 }
 
 // answered counts a request that was answered.
@@ -35,6 +35,7 @@ func (c *counts) answered(request []byte, took time.Duration) {
 type timedLog struct {
 	driver.Log
 	appends *metrics.Durations
+	syncs   *metrics.Durations
 }
 
 // Append implements driver.Log.
@@ -42,6 +43,13 @@ func (l timedLog) Append(records [][]byte, checkpoint bool) error {
 	began := time.Now()
 	defer func() { l.appends.Observe(time.Since(began)) }()
 	return l.Log.Append(records, checkpoint)
+}
+
+// Sync implements driver.Log.
+func (l timedLog) Sync() error {
+	began := time.Now()
+	defer func() { l.syncs.Observe(time.Since(began)) }()
+	return l.Log.Sync()
 }
 
 // countedLinks counts and logs frames that are too long: a fault of this program, which costs a restart of
@@ -92,6 +100,7 @@ func (s *Server) Metrics(report metrics.Report) {
 		report.Durations(metrics.ReplicaRequests, &h.counts.queries, append(labels, "query")...)
 		report.Durations(metrics.ReplicaRequests, &h.counts.updates, append(labels, "update")...)
 		report.Durations(metrics.ReplicaAppends, &h.counts.appends, labels...)
+		report.Durations(metrics.ReplicaSyncs, &h.counts.syncs, labels...)
 		report.Value(metrics.ReplicaLongFrames, float64(h.counts.longFrames.Load()), labels...)
 	}
 }

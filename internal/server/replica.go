@@ -176,7 +176,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 		return err
 	}
 	links = countedLinks{links, &h.counts.longFrames, s.cfg.Logger.With("server", s.cfg.Name, "partition", p.ID, "process", h.process)}
-	h.driver = driver.New(h.process, h.replica, links, timedLog{h.log, &h.counts.appends}, driver.NewSystemClock())
+	h.driver = driver.New(h.process, h.replica, links, timedLog{h.log, &h.counts.appends, &h.counts.syncs}, driver.NewSystemClock())
 	h.endpoint.Serve(s.serve(h))
 	return nil
 }

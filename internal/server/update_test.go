@@ -32,6 +32,7 @@ func (s *silent) Step(in *turn.Input, out *turn.Output) {
 func (*silent) Apply(*turn.Output) ([]turn.Call, error) { return nil, nil }
 func (*silent) Wake() time.Duration                     { return 0 }
 func (*silent) Append([][]byte, bool) error             { return nil }
+func (*silent) Sync() error                             { return nil }
 
 type noLinks struct{ transport.Links }
 

@@ -60,18 +60,20 @@ type Faults struct {
 	Evict    int // a member that lives is to be replaced by a spare, in each group one at a time
 	Grow     int // a spare is to join a group
 	Shrink   int // a member that lives is to leave its group
+	Power    int // all members of a group lose power (power.go); only if the processes tell where their logs end
 
 	LagMax time.Duration
 
 	// What the load knows; each may be nil.
-	MayCrash func(multicast.ProcessID) bool // whether a process may be stopped now
-	MayMove  func(multicast.ProcessID) bool // whether a process may be asked to lead: it takes steps then; nil: any may
-	Leads    func(multicast.ProcessID) bool // whether a process that is up leads its group; nil: anybody may
-	Killed   func(multicast.ProcessID)      // is called when a process has stopped for ever
-	TakeOver func(from multicast.ProcessID) // with the weight: has others take over the state of a process that is up
-	Evicted  func(multicast.ProcessID)      // with the weight: has a member replaced that was not killed
-	Grown    func(multicast.GroupID)        // with the weight: has a group grow
-	Shrunk   func(multicast.ProcessID)      // with the weight: has a member leave its group that was not killed
+	MayCrash func(multicast.ProcessID) bool      // whether a process may be stopped now
+	MayMove  func(multicast.ProcessID) bool      // whether a process may be asked to lead: it takes steps then; nil: any may
+	Leads    func(multicast.ProcessID) bool      // whether a process that is up leads its group; nil: anybody may
+	Killed   func(multicast.ProcessID)           // is called when a process has stopped for ever
+	TakeOver func(from multicast.ProcessID)      // with the weight: has others take over the state of a process that is up
+	Evicted  func(multicast.ProcessID)           // with the weight: has a member replaced that was not killed
+	Grown    func(multicast.GroupID)             // with the weight: has a group grow
+	Shrunk   func(multicast.ProcessID)           // with the weight: has a member leave its group that was not killed
+	Dark     func([]multicast.ProcessID, LogEnd) // with the weight: cuts the state machines of a group to what its logs keep at least
 
 	// Of each request and each answer of a call.
 	LossPercent, RepeatPercent int
@@ -154,5 +156,5 @@ func (c *Config) validateTimes() error {
 
 func (f *Faults) weights() int {
 	return f.Pause + f.Stall + f.Cut + f.Lag + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll + f.Chase + f.Kill + f.Ahead + f.Move +
-		f.Evict + f.Grow + f.Shrink
+		f.Evict + f.Grow + f.Shrink + f.Power
 }

@@ -9,6 +9,9 @@ import (
 // disk is the write-ahead log of a process and the gate before all that it says.
 type disk struct {
 	records   [][]byte // durable, from the last checkpoint on
+	ends      []LogEnd // of the log, with each record
+	synced    int      // records that a loss of power leaves
+	least     LogEnd   // a loss of power leaves as much
 	writing   []*write // in order
 	free      time.Duration
 	slowUntil time.Duration
@@ -18,6 +21,7 @@ type disk struct {
 type write struct {
 	out  turn.Output
 	eras []uint64 // of the links of out.Frames, as the step saw them
+	ends []LogEnd // of the log, with each of out.Records; nil: not known
 }
 
 func (d *disk) busy() bool { return len(d.writing) > 0 }
@@ -50,9 +54,25 @@ func (d *disk) write(p *process, w *write) {
 // keep makes the first records of a write durable.
 func (d *disk) keep(w *write, count int) {
 	if w.out.Checkpoint && count > 0 {
-		d.records = nil
+		d.records, d.ends = nil, nil
+		d.synced = 1
 	}
 	d.records = append(d.records, w.out.Records[:count]...)
+	if w.ends == nil {
+		w.ends = make([]LogEnd, count)
+	}
+	d.ends = append(d.ends, w.ends[:count]...)
+	if w.out.Sync && count == len(w.out.Records) {
+		d.synced = len(d.records)
+	}
+}
+
+// opened is when a process starts from its records: what is replayed was synced before.
+func (d *disk) opened() {
+	d.synced = len(d.records)
+	if len(d.ends) != d.synced { // the log was replaced
+		d.ends = make([]LogEnd, d.synced)
+	}
 }
 
 // lose is a crash: of the records being written the first few may have become durable.

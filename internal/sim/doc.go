@@ -19,6 +19,8 @@
 //   - a process, or all at once, can stop and come back with its durable records. Of those
 //     being written a random part has become durable, though nothing that they gate has
 //     left;
+//   - the members of a group can lose power together, and with it the records and the writes of their stores
+//     that were not synced (power.go);
 //   - wall clocks differ, and jump; Mono counts from each start;
 //   - calls of clients get lost, also after they were executed, and are repeated; those that
 //     end without an answer are withdrawn, or not.

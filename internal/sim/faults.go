@@ -44,6 +44,7 @@ func (n *Network) fault() {
 		{f.Evict, "evict", func() { n.change(p, f.Evicted) }},
 		{f.Grow, "grow", func() { n.grow(p) }},
 		{f.Shrink, "shrink", func() { n.change(p, f.Shrunk) }},
+		{f.Power, "power", func() { n.losePower(p) }},
 	} {
 		if kind < k.weight {
 			n.trace.add(n.now, k.name, p.id, uint64(until))

@@ -26,13 +26,15 @@ const (
 	Grown                   // a process was to join a group
 	Shrunk                  // a member that lived was to leave its group
 	Retired                 // a process learned that it is a member no more
+	Dark                    // a group lost power
+	DarkLost                // and records with it that were written and not synced
 	markCount
 )
 
 var markNames = [markCount]string{
 	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
 	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved", "withdrawn", "overflowed",
-	"evicted", "grown", "shrunk", "retired",
+	"evicted", "grown", "shrunk", "retired", "dark", "dark-lost",
 }
 
 // String gives the name that traces show.

@@ -63,6 +63,7 @@ func (p *process) start() {
 	p.incarnation++
 	p.net.trace.add(p.net.now, "start", p.id, p.incarnation, uint64(len(p.disk.records)))
 	p.up, p.stepping, p.wakeAt = true, false, 0
+	p.disk.opened()
 	p.started, p.pausedUntil = p.net.now, p.net.now
 	p.calls = map[uint64]*call{}
 	for _, id := range p.net.ids {
@@ -161,6 +162,9 @@ func (p *process) step() {
 			invariant.Check(f.Peer != other.Peer, "process %d sends two frames to process %d in one step", p.id, f.Peer)
 		}
 		w.eras = append(w.eras, p.links[f.Peer].accepted)
+	}
+	if node, ok := p.node.(logger); ok {
+		w.ends = node.LogEnds(out.Records)
 	}
 	p.answer(out.Replies)
 	p.wakeBy(out.Wake)

@@ -32,6 +32,7 @@ func TestReplicas(t *testing.T) {
 type stored struct {
 	keys  *kv.Store
 	saved []byte
+	snaps []storeSnapshot // of runs with losses of power: the last one that was synced, and some after it
 }
 
 // lossyKeys is the store of a running replica.

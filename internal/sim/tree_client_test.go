@@ -95,9 +95,12 @@ func (c *treeClient) pick(n int) int { return c.run.net.Rand().IntN(n) }
 // call sends a request to some replica of a partition, and after a while to another one, until one answers.
 // It gives the event of the last try.
 func (c *treeClient) call(p uint16, q ask.Request) (ask.Reply, int) {
-	for {
+	for tries := 0; ; {
 		if reply, asked, ok := c.attempt(p, q); ok {
 			return reply, asked
+		} else if c.isLost(&tries) && q.Kind == ask.Query {
+			lost := meta.Result{Code: posix.ESTALE}
+			return ask.Reply{Result: lost.Append(nil)}, asked
 		}
 	}
 }
@@ -125,6 +128,10 @@ func (c *treeClient) attempt(p uint16, q ask.Request) (reply ask.Reply, asked in
 	switch {
 	case err == nil && reply.Status == ask.Replaced:
 		c.run.reach[sentAway]++
+		return reply, asked, false
+	case err == nil && reply.Status == ask.Unseen && c.run.power:
+		c.run.reach[unseenAgain]++
+		c.adopt(ask.Proof{Vector: reply.Vector, Tag: reply.Tag}) // of the new history
 		return reply, asked, false
 	case err == nil && reply.Status == ask.Overloaded:
 		c.backOff(3)
@@ -180,7 +187,10 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 		Dest: dest, Fresh: c.run.linear && dest != nil, Command: command.Append(nil),
 	}
 	reply, asked, ok := c.attempt(p, q)
-	for !ok && !c.hasty {
+	for tries := 0; !ok && !c.hasty; {
+		if c.isLost(&tries) {
+			return meta.Result{Code: posix.ESTALE}
+		}
 		reply, asked, ok = c.attempt(p, q)
 	}
 	if !ok {
@@ -244,7 +254,7 @@ func (c *treeClient) locate(ino posix.Ino) (posix.Attr, bool) {
 // lookup finds a name; 0 if nothing has it, or dir is gone.
 func (c *treeClient) lookup(dir posix.Ino, name string) (ino posix.Ino, ok bool) {
 	m := c.askAbout(meta.Command{Op: meta.OpLookup, Ino: dir, Name: name})
-	switch m.Code {
+	switch c.code(&m) {
 	case posix.OK:
 		if m.Attr.Nlink == 0 {
 			c.learn(m.Attr.Ino, uint16(m.Number))

@@ -125,6 +125,7 @@ type observedKeys struct {
 	lossyKeys
 	node     *treeNode
 	adopting bool // the state of another replica
+	blind    bool // nothing is noted: what took effect can be undone
 }
 
 // First bytes of the keys that tell: see the documents of packages replica and meta.
@@ -137,7 +138,7 @@ const (
 
 func (k *observedKeys) Set(key, value []byte) {
 	switch {
-	case k.adopting:
+	case k.adopting || k.blind:
 	case key[0] == answerKeys:
 		k.answers(updateName{k.node.partition, binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])}, value)
 	case key[0] == coordinatedKeys:
@@ -149,7 +150,7 @@ func (k *observedKeys) Set(key, value []byte) {
 }
 
 func (k *observedKeys) Delete(key []byte) {
-	if key[0] == coordinatedKeys && !k.adopting {
+	if key[0] == coordinatedKeys && !k.adopting && !k.blind {
 		if s := readSeveral(k.Get(key)); s.name.partition != k.node.partition {
 			if c := k.node.run.history.byID[s.id]; c != nil {
 				k.concludes(s.id, c)

@@ -11,8 +11,15 @@ import (
 
 // live is the life of a client.
 func (c *treeClient) live() {
+	if c.run.script != nil && c.id > 0 {
+		return
+	}
 	for p := range treeGroups {
 		c.openSession(uint16(p))
+	}
+	if c.run.script != nil {
+		c.run.script(c)
+		return
 	}
 	if c.id == 0 {
 		c.prepare()

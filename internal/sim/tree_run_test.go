@@ -32,22 +32,24 @@ type tree struct {
 	challenge  *meta.Command // the other half of a duel, for whoever comes next
 	challenger *treeClient
 
+	syncs map[multicast.ProcessID]int // of logs that do not sync each step
 	reach treeReach
 	errs  []error
 }
 
 // treeSetup is what differs from test to test.
 type treeSetup struct {
-	linear bool          // clients ask for linearizability
-	lease  time.Duration // of sessions; 0: so long that none ends
-	retain int           // bytes that cores keep for members that are away; 0: more than there are
-	change func(*Config) // nil: the faults are those of treeConfig
-	rage   time.Duration // how long faults rage; 0: treeFaults
-	losses int           // how many disks are lost for ever
-	alive  bool          // of these, most are not lost: their replicas live, and are replaced
-	blocks bool          // files have blocks
-	// hostile says that an intruder sends what it can think of.
-	hostile bool
+	linear  bool              // clients ask for linearizability
+	lease   time.Duration     // of sessions; 0: so long that none ends
+	retain  int               // bytes that cores keep for members that are away; 0: more than there are
+	change  func(*Config)     // nil: the faults are those of treeConfig
+	rage    time.Duration     // how long faults rage; 0: treeFaults
+	losses  int               // how many disks are lost for ever
+	alive   bool              // of these, most are not lost: their replicas live, and are replaced
+	blocks  bool              // files have blocks
+	script  func(*treeClient) // what client 0 does, alone; nil: clients do as treeOperations say
+	hostile bool              // an intruder sends hostile requests
+	power   bool              // partitions lose power: updates of one partition may be lost, although they were answered
 }
 
 // How long faults rage, and then how long clients may take to finish.
@@ -60,12 +62,13 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	r := &tree{
 		treeSetup: setup, session: 99, disks: map[multicast.ProcessID]*stored{},
 		history: newHistory(), reach: treeReach{}, stores: newTreeStores(), waits: map[incarnation]*waits{},
+		syncs: map[multicast.ProcessID]int{},
 	}
 	for i := range treeGroups {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
 	}
 	cfg := treeConfig(seed)
-	cfg.Faults.Leads = r.leads
+	cfg.Faults.Leads, cfg.Faults.Dark = r.leads, r.dark
 	if r.change != nil {
 		r.change(&cfg)
 	}
@@ -144,7 +147,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	if err != nil {
 		return nil, err
 	}
-	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n}
+	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n, blind: r.power}
 	if n.machine, err = meta.New(n.keys, treeMeta(n.partition)); err != nil {
 		return nil, err
 	}
@@ -156,6 +159,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	if err != nil {
 		return nil, err
 	}
+	n.logEnd = logEnd(n.local)
 	n.Replica, err = replica.New(replica.Config{
 		Partition: n.partition, Groups: treeGroups,
 		Self: self, Index: index, Incarnation: number, Sealer: vectorKeys, Lease: cmp.Or(r.lease, time.Hour),
@@ -181,6 +185,7 @@ type treeNode struct {
 	machine     *meta.Machine
 	local       *primcast.Core
 	cross       *primcast.Core
+	logEnd      LogEnd // after the last step
 
 	behind   bool                  // it needs the state of another one
 	donors   []multicast.ProcessID // that it will still ask; nil: it does not ask now
@@ -202,6 +207,9 @@ const (
 func (n *treeNode) Step(in *turn.Input, out *turn.Output) {
 	n.waits.take(n, in)
 	n.Replica.Step(in, out)
+	if out.Sync {
+		n.run.syncs[n.self]++
+	}
 	if len(out.Behind) > 0 && !n.behind {
 		n.behind = true
 		n.catchUp()

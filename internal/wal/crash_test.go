@@ -147,6 +147,42 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
+// TestSyncOnDemand: with OS, a power loss leaves at least what was appended before the last Sync.
+func TestSyncOnDemand(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 20 {
+		d := &disk{dir: t.TempDir(), random: r, left: 1000, synced: map[string]int64{}}
+		l, err := Open(d.dir, Options{Durability: OS, open: d.open})
+		require.NoError(t, err)
+		require.NoError(t, l.Append(batch("one"), false))
+		require.NoError(t, l.Append(batch("two"), false))
+		before := d.left
+		require.NoError(t, l.Sync())
+		require.NoError(t, l.Sync(), "nothing is left to do")
+		require.Equal(t, before-1, d.left)
+		require.NoError(t, l.Append(batch("three"), false))
+		crashed := t.TempDir()
+		d.image(t, crashed)
+		require.NoError(t, l.Close())
+		got, _ := reopened(t, crashed)
+		require.Contains(t, [][]string{{"one", "two"}, {"one", "two", "three"}}, got)
+	}
+}
+
+// TestSyncFailure: after an error nothing is appended any more.
+func TestSyncFailure(t *testing.T) {
+	d := &disk{dir: t.TempDir(), random: rand.New(rand.NewPCG(1, 1)), left: 1000, fault: syscall.EIO, synced: map[string]int64{}}
+	l, err := Open(d.dir, Options{Durability: OS, open: d.open})
+	require.NoError(t, err)
+	require.NoError(t, l.Append(batch("one"), false))
+	d.left = 1
+	require.ErrorIs(t, l.Sync(), syscall.EIO)
+	d.left = 1000
+	require.ErrorIs(t, l.Append(batch("two"), false), syscall.EIO)
+	require.ErrorIs(t, l.Sync(), syscall.EIO)
+	require.NoError(t, l.Close())
+}
+
 // TestReplayedIsDurable: what a dead process has written and not synced is safe once it is replayed.
 func TestReplayedIsDurable(t *testing.T) {
 	content, _ := written(t, false, batch("one"), batch("two"))

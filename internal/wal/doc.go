@@ -6,7 +6,8 @@
 // A batch is one Append. It is there as a whole or not at all. What Append has acknowledged
 // is replayed, in order, for as long as the medium keeps the bytes: with Sync after a power loss,
 // with OS after the death of the process. The batch that was under way when the process died may
-// be there. Nothing else is ever replayed.
+// be there. Nothing else is ever replayed. With OS, (*Log).Sync makes all batches so far survive a power loss
+// too.
 //
 // A batch with checkpoint set stands for everything before it. The log replays from the last
 // such batch on, and a crash at any point of writing one leaves either the old or the new log.

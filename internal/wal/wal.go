@@ -61,6 +61,7 @@ type Log struct {
 	number uint64 // of that batch
 
 	appended bool
+	unsynced bool   // batches that a loss of power would take
 	failed   error  // the first error of Append, or ErrClosed: nothing is appended any more
 	buffer   []byte // for the next batch
 }
@@ -179,6 +180,21 @@ func (l *Log) extend(records [][]byte) error {
 	}
 	l.offset += int64(len(b))
 	l.number++
+	l.unsynced = l.durability != Sync
+	return nil
+}
+
+// Sync makes what Append has acknowledged survive a loss of power. With Sync it does already, and with Memory
+// nothing does. After an error the log takes nothing more.
+func (l *Log) Sync() error {
+	if l.failed != nil || !l.unsynced {
+		return l.failed
+	}
+	if err := l.file.SyncData(); err != nil {
+		l.failed = fmt.Errorf("write-ahead log %s: %w", l.dir, err)
+		return l.failed
+	}
+	l.unsynced = false
 	return nil
 }
 
@@ -200,7 +216,7 @@ func (l *Log) begin(number uint64, flags uint32, records [][]byte) error {
 		return err
 	}
 	old, oldNumber := l.file, l.header.number
-	l.file, l.header, l.offset, l.number = f, h, int64(len(b)), batches
+	l.file, l.header, l.offset, l.number, l.unsynced = f, h, int64(len(b)), batches, false
 	if old == nil {
 		return nil
 	}

@@ -52,6 +52,9 @@ type Message struct {
 	Payload []byte
 	After   Timestamp // the final timestamp will be higher than this (T 4.4.2)
 	Order   Order
+	// Durable: when a process delivers the message, the disks of a quorum of each destination group hold it
+	// and everything ordered before it in that group, also if other records are not synced (Output.Sync).
+	Durable bool
 }
 
 // Order is how strongly a message is ordered.
@@ -171,6 +174,10 @@ type Output struct {
 	// for everything recorded before it, which may then be dropped.
 	Records    [][]byte
 	Checkpoint bool
+	// Sync: the Records, and all records before them, must survive a loss of power before the rest leaves. A
+	// driver whose log syncs each step need not look at it; one whose log keeps records in memory only
+	// ignores it.
+	Sync bool
 	// Frames hold at most one frame a peer, none longer than MaxFrame; what does not fit leaves with a later
 	// step. The process itself is a peer like any
 	// other, so that it hears its own acknowledgement only once it is durable.

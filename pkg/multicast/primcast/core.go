@@ -79,19 +79,21 @@ const maxScratch = 1 << 20
 
 // Stats are counts since the start, for metrics and tests.
 type Stats struct {
-	BadFrames  uint64 // dropped: malformed
-	Strangers  uint64 // packets of processes that are in no group, as far as is known
-	LeftBehind uint64 // times that members that are away were left behind
-	BadPackets uint64 // dropped: not for this process, or naming what does not exist
-	Refused    uint64 // proposals that cannot be multicast
-	Repeated   uint64 // proposals with a number that was used before
-	Gaps       uint64 // times that part of a T did not arrive and was asked for
-	Fetched    uint64 // contents asked for
-	Campaigns  uint64 // epochs that this process wanted to lead
-	Epochs     uint64 // epochs entered
-	Entries    int    // now in T
-	Pending    int    // of them, proposed and not delivered
-	Bytes      int    // of the live state in the log, about
+	BadFrames  uint64              // dropped: malformed
+	Strangers  uint64              // packets of processes that are in no group, as far as is known
+	LeftBehind uint64              // times that members that are away were left behind
+	BadPackets uint64              // dropped: not for this process, or naming what does not exist
+	Refused    uint64              // proposals that cannot be multicast
+	Repeated   uint64              // proposals with a number that was used before
+	Gaps       uint64              // times that part of a T did not arrive and was asked for
+	Fetched    uint64              // contents asked for
+	Campaigns  uint64              // epochs that this process wanted to lead
+	Epochs     uint64              // epochs entered
+	Entries    int                 // now in T
+	Length     uint64              // of T, with what is forgotten
+	Last       multicast.Timestamp // of the last entry of T
+	Pending    int                 // of them, proposed and not delivered
+	Bytes      int                 // of the live state in the log, about
 	Clock      multicast.Timestamp
 	Current    Epoch
 	State      State
@@ -101,6 +103,7 @@ type Stats struct {
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Entries, s.Pending, s.Bytes = c.t.entries(), c.waiting, c.t.size()
+	s.Length, s.Last = c.t.last(), c.t.lastTimestamp()
 	s.Clock, s.Current, s.State = c.clock, c.current, c.state
 	return s
 }

@@ -30,6 +30,7 @@ type journal struct {
 	stride        multicast.Timestamp
 	begun         bool                // the log was replayed
 	records       [][]byte            // of this step
+	sync          bool                // they must survive a loss of power (Output.Sync)
 	written       int                 // bytes since the last checkpoint
 	ceiling       multicast.Timestamp // the clock of a process that replays the log
 	unnoted       []*message          // delivered, but their final-ts is not in the log yet
@@ -70,12 +71,16 @@ func (j *journal) record(b []byte) {
 
 // entry records an entry of T.
 func (j *journal) entry(m *message) {
+	j.sync = j.sync || m.Durable
 	j.reaches(m.ts)
 	j.record(appendRecord(append(make([]byte, 0, packetSize(&m.Message)), recordEntry), m))
 }
 
 // promise records E_prom.
-func (j *journal) promise(e Epoch) { j.record(appendEpoch([]byte{recordPromise}, e)) }
+func (j *journal) promise(e Epoch) {
+	j.sync = true
+	j.record(appendEpoch([]byte{recordPromise}, e))
+}
 
 // state records the T of a new epoch in one record: a log that ends in the middle of it must not show half of
 // it.
@@ -89,10 +94,12 @@ func (j *journal) state(e Epoch, r roster, t *sequence, from uint64) {
 		b = appendRecord(b, m)
 	}
 	j.record(b)
+	j.sync = true
 }
 
 // members records the roster of the own group.
 func (j *journal) members(r roster, retired bool) {
+	j.sync = true
 	j.record(appendBool(appendRoster([]byte{recordRoster}, r), retired))
 }
 
@@ -155,6 +162,7 @@ func (j *journal) restart(checkpoint []byte) {
 // flush hands over the records of this step.
 func (j *journal) flush(out *multicast.Output) {
 	out.Records = append(out.Records, j.records...)
+	out.Sync, j.sync = j.sync && len(out.Records) > 0, false
 	clear(j.records)
 	j.records = j.records[:0]
 }

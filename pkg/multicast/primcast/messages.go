@@ -141,7 +141,17 @@ func appendMessage(b []byte, m *multicast.Message) []byte {
 	for _, g := range m.Dest {
 		b = varint.AppendUint(b, g)
 	}
-	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, m.After), m.Order), m.Payload)
+	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, m.After), m.Order|durableBit(m)), m.Payload)
+}
+
+// durable is the bit of Message.Durable, beside Message.Order.
+const durable multicast.Order = 2
+
+func durableBit(m *multicast.Message) multicast.Order {
+	if m.Durable {
+		return durable
+	}
+	return 0
 }
 
 func readMessage(r *varint.Reader) multicast.Message {
@@ -150,6 +160,7 @@ func readMessage(r *varint.Reader) multicast.Message {
 		m.Dest[i] = multicast.GroupID(r.Uint16())
 	}
 	m.After, m.Order, m.Payload = readTimestamp(r), multicast.Order(r.Uint8()), r.Bytes()
+	m.Durable, m.Order = m.Order&durable != 0, m.Order&^durable
 	if m.Validate() != nil {
 		r.Fail()
 	}

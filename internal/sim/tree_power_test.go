@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// TestTreePower: with durability `os`, all replicas of one partition lose power together, again and again.
+// Updates of that partition may be lost, although they were answered. But partitions never disagree: in the
+// end all names, inodes, links, posts and votes fit, as after a run without faults.
+func TestTreePower(t *testing.T) {
+	reach := treeReach{}
+	seeds(t, 60, func(seed uint64) error { return treeRun(seed, treePower(seed)).judgePower(reach) })
+	reach.require(t, wentDark, darkLost, unseenAgain, sessionExpired)
+}
+
+const (
+	wentDark    treeMark = "a partition lost power"
+	darkLost    treeMark = "a replica lost records that were written and not synced"
+	unseenAgain treeMark = "a client had seen what a partition has lost"
+)
+
+// treePower has few other faults in half of the seeds, so that much is under way when the power is lost.
+func treePower(seed uint64) treeSetup {
+	return treeSetup{power: true, lease: 5 * time.Second, change: func(cfg *Config) {
+		f := &cfg.Faults
+		if seed%2 == 0 {
+			*f = Faults{Longest: f.Longest, Leads: f.Leads, Reset: 1}
+		}
+		f.Every, f.Power = 250*time.Millisecond, 8
+	}}
+}
+
+// storeSnapshot is a state of a store, with its position in the order of the partition.
+type storeSnapshot struct {
+	at    multicast.Timestamp
+	bytes []byte
+}
+
+// Commit implements replica.Keys.
+func (k *observedKeys) Commit(sync bool) error {
+	err := k.lossyKeys.Commit(sync)
+	if err != nil || !k.node.run.power || !sync && k.rng.IntN(4) != 0 {
+		return err
+	}
+	own, _, err := replica.Positions(k.Store)
+	var b bytes.Buffer
+	err = errors.Join(err, meta.Snapshot(k.Store, &b))
+	if sync {
+		k.disk.snaps = nil
+		if net := k.node.run.net; net != nil {
+			net.SyncStore(k.node.self)
+		}
+	}
+	k.disk.snaps = append(k.disk.snaps, storeSnapshot{own.Final, b.Bytes()})
+	return err
+}
+
+// lostTries is after how many tries without an answer, once all is healed, a client takes an inode for lost:
+// its number was promised to the partition that named it, and the name went with the power before the inode
+// was made.
+const lostTries = 30
+
+// isLost counts the tries of a request that is not answered.
+func (c *treeClient) isLost(tries *int) bool {
+	if c.run.power && c.run.net.healed {
+		*tries++
+	}
+	return *tries > lostTries
+}
+
+// code is the code of an answer. After a loss of power, an inode's number may be that of a file, and was that
+// of a directory.
+func (c *treeClient) code(m *meta.Result) posix.Code {
+	if c.run.power && m.Code == posix.ENOTDIR {
+		return posix.ESTALE
+	}
+	return m.Code
+}
+
+// Numbers of the formats that tell where a log ends, of packages order and primcast.
+const (
+	sectionOwn  = 1
+	recordEntry = 1
+	recordState = 6
+)
+
+// LogEnds tells where the log ends with each record.
+func (n *treeNode) LogEnds(records [][]byte) []LogEnd {
+	ends := make([]LogEnd, len(records))
+	for i, record := range records {
+		r := varint.NewReader(record)
+		if section, kind := r.Uint8(), r.Uint8(); section == sectionOwn && kind == recordEntry {
+			n.logEnd.Length, n.logEnd.Last = r.Uint64(), multicast.Timestamp(r.Uint64())
+		} else if section == sectionOwn && kind == recordState {
+			n.logEnd = LogEnd{Epoch: r.Uint64(), Leader: r.Uint64()}
+			_, n.logEnd.Length = r.Uint64(), r.Uint64()
+		}
+		ends[i] = n.logEnd
+	}
+	if len(records) > 0 {
+		n.logEnd = logEnd(n.local) // a checkpoint does not tell
+		ends[len(ends)-1] = n.logEnd
+	}
+	return ends
+}
+
+func logEnd(core *primcast.Core) LogEnd {
+	s := core.Stats()
+	return LogEnd{Epoch: s.Current.Number, Leader: uint64(s.Current.Leader), Length: s.Length, Last: s.Last}
+}
+
+// dark cuts the stores of a group to what all logs of the group can hold.
+func (r *tree) dark(members []multicast.ProcessID, end LogEnd) {
+	for _, id := range members {
+		disk := r.disks[id]
+		n := len(disk.snaps) - 1
+		for n > 0 && disk.snaps[n].at > end.Last {
+			n--
+		}
+		disk.snaps = disk.snaps[:n+1]
+		disk.saved, disk.keys = disk.snaps[n].bytes, kv.NewMemory()
+		if err := errors.Join(meta.Restore(disk.keys, bytes.NewReader(disk.saved)), disk.keys.Commit(true)); err != nil {
+			r.fail("replica %d: %w", id, err)
+		}
+	}
+}
+
+// judgePower compares the partitions with each other. What clients were told says nothing.
+func (r *tree) judgePower(reach treeReach) error {
+	if r.net == nil || r.net.Err() != nil || len(r.errs) > 0 {
+		return errors.Join(append(r.errs, r.netErr())...)
+	}
+	for _, c := range r.clients {
+		if !c.finished {
+			return fmt.Errorf("client %d still waits at the end", c.id)
+		}
+	}
+	reach.add(r.reach)
+	reach[wentDark] += r.net.Marks()[Dark]
+	reach[darkLost] += r.net.Marks()[DarkLost]
+	return r.alike()
+}
