@@ -3,10 +3,8 @@ package daemon
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/test/logged"
 )
 
 // tunnel is a way to a server that can be closed.
@@ -84,24 +83,6 @@ func (w *tunnel) cut() {
 	}
 }
 
-// journal collects what is logged.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *journal) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *journal) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), text)
-}
-
 // TestReplacedReplicaHearsOfItFromItsGroup: its server lives and cannot reach the registry, so that it is not told.
 func TestReplacedReplicaHearsOfItFromItsGroup(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 4)
@@ -110,13 +91,13 @@ func TestReplacedReplicaHearsOfItFromItsGroup(t *testing.T) {
 	way := newTunnel(t, endpoint.Host)
 	file := w.file
 	file.Registry.Endpoints = []string{"http://" + way.Addr().String()}
-	logged := &journal{}
+	var said logged.Text
 	started := make(chan error)
 	var west *Server
 	go func() {
 		var err error
 		west, err = StartServer(t.Context(), ServerConfig{
-			File: &file, Name: "westa", Tuning: server.Tuning{Healing: blocktest.Impatient()}, Build: "test", Logger: slog.New(slog.NewTextHandler(logged, nil)),
+			File: &file, Name: "westa", Tuning: server.Tuning{Healing: blocktest.Impatient()}, Build: "test", Logger: said.Logger(),
 		})
 		started <- err
 	}()
@@ -134,7 +115,7 @@ func TestReplacedReplicaHearsOfItFromItsGroup(t *testing.T) {
 	require.Equal(t, "westa", a.Cluster().Partitions[1].Replicas[0].Server)
 	way.cut()
 	require.NoError(t, a.Ask(t.Context(), "westb", &Request{Op: Replace, Partition: 1, Server: "westa", To: "westd"}, &Changed{}))
-	require.Eventually(t, func() bool { return logged.has("a replica here was replaced and has stopped") }, soon, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return said.Has("a replica here was replaced and has stopped") }, soon, 100*time.Millisecond)
 	files.write(t, c, root, 5)
 	files.check(t, c, root)
 }

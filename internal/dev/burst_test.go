@@ -12,31 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/test/logged"
 )
-
-// lines is a log that several goroutines write.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer // GUARDED_BY mu
-}
-
-// Write implements io.Writer.
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-// String gives what was logged.
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // Updates that are longer together than a frame, and about as long as the window of a link, stop no replica.
 func TestBurstOfLargeUpdates(t *testing.T) {
-	var log lines
+	var log logged.Text
 	cfg := testConfig(t.TempDir())
 	cfg.GRPC, cfg.Timeout = true, 2*time.Minute
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/test/bubble"
+	"github.com/globalfs/globalfs/test/logged"
 )
 
 const (
@@ -39,26 +39,8 @@ type world struct {
 	*client.Client
 	network *clienttest.Network
 	blocks  []*blocktest.Memory
-	log     log // of movers and clients
+	log     logged.Text // of movers and clients
 	logger  *slog.Logger
-}
-
-// log keeps what several write to it.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer // GUARDED_BY mu
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // inBubble runs a test in a bubble, where waiting takes no time.
@@ -68,7 +50,7 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 		for range w.network.Plan.Partitions {
 			w.blocks = append(w.blocks, blocktest.NewMemory(1<<30))
 		}
-		w.logger = slog.New(slog.NewTextHandler(&w.log, nil))
+		w.logger = w.log.Logger()
 		w.Client = w.newClient()
 		test(t, w)
 	})

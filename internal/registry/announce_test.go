@@ -60,7 +60,7 @@ func TestAServerIsLiveWhileItAnnouncesItself(t *testing.T) {
 	left, err := raw(t, etcd.Endpoint()).TimeToLive(t.Context(), lease)
 	require.NoError(t, err)
 	require.EqualValues(t, -1, left.TTL, "its lease is revoked")
-	require.Zero(t, said.count("WARN"), "the lease was renewed all the time")
+	require.Zero(t, said.Count("WARN"), "the lease was renewed all the time")
 }
 
 // testLease gives the lease of alpha.
@@ -110,8 +110,8 @@ func TestALostAnnouncementComesBack(t *testing.T) {
 			harm(t, etcd, r, said)
 			said.await(t, "live again")
 			awaitAlive(t, r, alpha)
-			require.Equal(t, 1, said.count("do not see"))
-			require.Equal(t, 1, said.count("live again"))
+			require.Equal(t, 1, said.Count("do not see"))
+			require.Equal(t, 1, said.Count("live again"))
 			stop()
 			require.NoError(t, <-ended)
 			awaitAlive(t, r)
@@ -193,7 +193,7 @@ func TestKeysThatMakeNoSense(t *testing.T) {
 	}
 	require.NoError(t, r.Claim(t.Context(), Presence{Name: "beta", Instance: "cafe"}))
 	awaitAlive(t, r, Presence{Name: "beta", Instance: "cafe"})
-	require.NotZero(t, said.count("makes no sense"))
+	require.NotZero(t, said.Count("makes no sense"))
 	require.NoError(t, r.Claim(t.Context(), alpha), "nobody has the name")
 }
 

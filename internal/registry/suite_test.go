@@ -23,7 +23,7 @@ func both(t *testing.T, test func(t *testing.T, open func() Registry)) {
 		noLeaks(t)
 		test(t, func() Registry {
 			r, said := open(t, testConfig(etcd.Endpoint()))
-			t.Cleanup(func() { require.Zero(t, said.count("WARN")) })
+			t.Cleanup(func() { require.Zero(t, said.Count("WARN")) })
 			return r
 		})
 	})

@@ -84,7 +84,7 @@ func TestWatchShowsThePresentAndEachChange(t *testing.T) {
 	set(t, writer, "unseen")
 	late.await(t, "unseen")
 	require.Len(t, early.documents(), 21)
-	require.Zero(t, said.count("WARN"))
+	require.Zero(t, said.Count("WARN"))
 }
 
 func TestWatchOutlivesEtcd(t *testing.T) {
@@ -124,8 +124,8 @@ func TestWatchOutlivesEtcd(t *testing.T) {
 			set(t, r, "after")
 			s.await(t, "after")
 			said.await(t, "heard of again")
-			require.Equal(t, 1, said.count("not heard of"))
-			require.Equal(t, 1, said.count("heard of again"))
+			require.Equal(t, 1, said.Count("not heard of"))
+			require.Equal(t, 1, said.Count("heard of again"))
 		})
 	}
 }
@@ -144,7 +144,7 @@ func TestWatchResumesAfterARestart(t *testing.T) {
 	etcd.Restart(t)
 	set(t, r, "after")
 	s.await(t, "after")
-	require.Zero(t, said.count("not heard of"))
+	require.Zero(t, said.Count("not heard of"))
 }
 
 // Each member in turn is deaf, the leader among them: its connections stay, and nothing comes from them.
@@ -208,7 +208,7 @@ func TestWatchLoadsAnewAfterACompaction(t *testing.T) {
 	require.Len(t, s.documents(), 2, "what was compacted cannot be shown")
 	set(t, r, "after")
 	s.await(t, "after")
-	require.Zero(t, said.count("WARN"))
+	require.Zero(t, said.Count("WARN"))
 }
 
 func TestWatchSaysThatEtcdWentBack(t *testing.T) {
@@ -231,7 +231,7 @@ func TestWatchSaysThatEtcdWentBack(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, created)
 	said.await(t, "older description")
-	require.Equal(t, 1, said.count("older description"))
+	require.Equal(t, 1, said.Count("older description"))
 	for i := range 10 {
 		set(t, r, fmt.Sprint("on ", i))
 	}

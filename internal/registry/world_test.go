@@ -1,19 +1,17 @@
 package registry
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"regexp"
 	"runtime"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/globalfs/globalfs/test/logged"
 )
 
 const (
@@ -22,27 +20,11 @@ const (
 )
 
 // log is what a Registry says.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer // GUARDED_BY mu
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// count tells how many lines have words.
-func (l *log) count(words string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), words)
-}
+type log struct{ logged.Text }
 
 func (l *log) await(t *testing.T, words string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return l.count(words) > 0 }, soon, tick, "not logged: %s", words)
+	require.Eventually(t, func() bool { return l.Has(words) }, soon, tick, "not logged: %s", words)
 }
 
 func testConfig(endpoints ...string) Config {
@@ -53,7 +35,7 @@ func testConfig(endpoints ...string) Config {
 func open(t *testing.T, config Config) (*Etcd, *log) {
 	t.Helper()
 	said := &log{}
-	config.Logger = slog.New(slog.NewTextHandler(said, nil))
+	config.Logger = said.Logger()
 	r, err := OpenEtcd(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })

@@ -24,6 +24,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/logged"
 )
 
 // fortress is a server on TCP that is attacked, with what must go on all the same: a client's calls, and links from a second server.
@@ -220,13 +221,13 @@ func TestImpostorsHearNothing(t *testing.T) {
 		require.ErrorContains(t, err, c.says, name)
 		require.NoError(t, d.Close())
 
-		var log lockedLog
-		s, err := Listen(Config{Address: "127.0.0.1:0", Resolve: resolve, Credentials: certs.server("n1"), Logger: log.logger()})
+		var log logged.Text
+		s, err := Listen(Config{Address: "127.0.0.1:0", Resolve: resolve, Credentials: certs.server("n1"), Logger: log.Logger()})
 		require.NoError(t, err)
 		links, err := s.Endpoint(7).Links(1)
 		require.NoError(t, err)
 		require.NoError(t, links.Send(1, []byte("secret")))
-		require.Eventually(t, func() bool { return log.contains(c.says) }, 30*time.Second, time.Millisecond, name)
+		require.Eventually(t, func() bool { return log.Has(c.says) }, 30*time.Second, time.Millisecond, name)
 		require.NoError(t, s.Close())
 		require.Zero(t, asked.Load(), name)
 	}

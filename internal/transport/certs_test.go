@@ -1,16 +1,13 @@
 package transport
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"log/slog"
 	"net/url"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -85,24 +82,4 @@ func asIs(*x509.Certificate) {}
 // showing is a TLS configuration that shows a certificate and believes anybody.
 func showing(c ...tls.Certificate) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, Certificates: c, NextProtos: []string{protocol}}
-}
-
-// lockedLog is a log that a test reads while others write.
-type lockedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedLog) contains(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Contains(l.text.Bytes(), []byte(text))
 }

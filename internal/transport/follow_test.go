@@ -75,7 +75,7 @@ func TestLinksFollowAnAddress(t *testing.T) {
 		require.Equal(t, uint64(1), all[0].out[2].session, "the session goes on")
 		requireInStep(t, all[0], all[1])
 		require.GreaterOrEqual(t, all[1].seen, 1000)
-		require.False(t, w.log.contains("packet refused"), "the new address is not sent the second half")
+		require.False(t, w.log.Has("packet refused"), "the new address is not sent the second half")
 		stopAll(append(all, other))
 		w.close()
 	})

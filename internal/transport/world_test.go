@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/globalfs/globalfs/internal/identity"
-	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/logged"
 )
 
 // world is a network that the conformance suite can use and disturb.
@@ -46,7 +48,7 @@ type grpcWorld struct {
 	pipes       *pipes
 	servers     []*Server
 	credentials *identity.Credentials // nil: no TLS
-	log         lockedLog
+	log         logged.Text
 
 	mu    sync.Mutex
 	moved map[multicast.ProcessID]string
@@ -82,7 +84,7 @@ func newGRPCWorld(t *testing.T, credentials *identity.Credentials) *grpcWorld {
 
 func (w *grpcWorld) listen(i int) *Server {
 	s, err := Listen(Config{
-		Address: address(i), Resolve: w.resolve, Credentials: w.credentials, Logger: w.log.logger(), listen: w.pipes.listen, dial: w.pipes.dial,
+		Address: address(i), Resolve: w.resolve, Credentials: w.credentials, Logger: w.log.Logger(), listen: w.pipes.listen, dial: w.pipes.dial,
 	})
 	require.NoError(w.t, err)
 	return s

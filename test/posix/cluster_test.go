@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/test/logged"
 )
 
 // The regions of the default cluster that the tests mount in.
@@ -76,7 +78,7 @@ type cluster struct {
 	mounts  map[string]string
 	process *os.Process
 	ended   chan error // the result of the process
-	output  lockedBuffer
+	output  logged.Text
 }
 
 // startCluster starts the binary on a new data directory and waits until it is ready. At the end of the
@@ -99,7 +101,7 @@ func startClusterIn(t *testing.T, base string, flags ...string) *cluster {
 			c.stop()
 		}
 		if t.Failed() {
-			t.Logf("globalfs dev said:\n%s", c.output.tail(60))
+			t.Logf("globalfs dev said:\n%s", c.output.Tail(60))
 		}
 	})
 	c.start()
@@ -258,24 +260,4 @@ func partitions(t *testing.T, c *cluster, test func(t *testing.T, dir string)) {
 			test(t, dir)
 		})
 	}
-}
-
-// lockedBuffer collects the output of a process.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-// tail gives the last n lines.
-func (b *lockedBuffer) tail(n int) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	lines := strings.Split(b.text.String(), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/internal/block/diskcache"
+	"github.com/globalfs/globalfs/test/logged"
 )
 
 var cacheSeed = flag.Uint64("block.cacheseed", 0, "seed of TestDiskCacheRandomly; 0: a new one")
@@ -246,29 +247,11 @@ func TestDiskCacheShrinks(t *testing.T) {
 	blocktest.RequireBlock(t, c.Over(store), id, data)
 }
 
-// lockedLog is a log that a test reads.
-type lockedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer // GUARDED_BY mu
-}
-
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // TestDiskCacheFullDisk: nothing fails, the log says it, the cache gives space back, and is on again when
 // there is some.
 func TestDiskCacheFullDisk(t *testing.T) {
 	dir := blocktest.SmallDisk(t, "6m")
-	var log lockedLog
+	var log logged.Text
 	c, err := diskcache.Open(diskcache.Config{Dir: dir, MaxBytes: smallCache, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
