@@ -16,8 +16,10 @@ GOLANGCI := v2.15.0
 GOVULNCHECK := v1.8.0
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/globalfs/tools
 
-# What has goroutines of its own is also tested with the race detector.
-CONCURRENT := $(addprefix ./internal/,block block/disk block/diskcache block/objects block/region client collector daemon dev driver fsck mount mover registry server transport wal) ./test/bubble ./test/wan
+# What has goroutines of its own is also tested with the race detector: those first that take the longest.
+CONCURRENT := $(addprefix ./internal/,dev registry block/region mount daemon block/disk transport block/objects fsck wal block/diskcache block client collector driver mover server) ./test/bubble ./test/wan
+# Of these the ones that have no more to test without it, and take seconds.
+RACED := daemon|dev|mount|registry|block/disk|block/diskcache|block/objects|fsck|transport|wal
 
 ##@ Use
 
@@ -42,7 +44,7 @@ bench: build ## the thesis' micro benchmarks on an embedded cluster (ARGS="--cli
 ##@ Development
 
 .PHONY: test
-test: deps vet arch unit race wan storage posix cluster ## everything: on a bare machine it first installs what is missing
+test: deps vet arch unit race wan processes cluster ## everything: on a bare machine it first installs what is missing
 
 .PHONY: deps
 deps: ## install what the tests need: FUSE, a C compiler, pjdfstest, fsx, an S3 server, etcd
@@ -58,8 +60,8 @@ arch: ## the import rules, the documentation rules, the dependency lists, and th
 	go test -count=1 ./test/arch ./test/mutants
 
 .PHONY: unit
-unit: ## all packages but those that mostly wait, which `make race` runs
-	go test -timeout 10m $$(go list ./... | grep -v /test/ | grep -vE '/internal/(daemon|dev|mount|registry)$$')
+unit: ## all packages but those that `make race` runs as well as this would
+	go test -timeout 10m ./internal/sim $$(go list ./... | grep -v /test/ | grep -vE '/internal/(sim|$(RACED))$$')
 	go test -count=1 -timeout 5m ./internal/dev -run TestLatencyBetweenRegions
 
 .PHONY: race
@@ -75,6 +77,10 @@ posix: ## pjdfstest, fsx, a compiler, crashes: the real binary on a real mount
 .PHONY: storage
 storage: ## a region's storage servers as processes, killed, paused, with damaged and full disks
 	go test -count=1 -timeout 15m ./test/storage
+
+.PHONY: processes
+processes: ## posix and storage beside each other: the latter mostly waits
+	go test -count=1 -timeout 15m ./test/posix ./test/storage
 
 .PHONY: wan
 wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and cuts (root)
@@ -138,4 +144,4 @@ clean: ## remove what was built
 .PHONY: help
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
