@@ -158,3 +158,19 @@ func TestAWriteMeetsAHold(t *testing.T) {
 	require.Equal(t, posix.OK, result(t, c.got[command]).Code)
 	require.Equal(t, posix.ESTALE, result(t, c.got[token]).Code, "it is in partition 1: its home knows")
 }
+
+// A session ends while an update of it is blocked by a hold. The update is answered, and not abandoned again and again.
+func TestASessionEndsWhileItsUpdateIsBlocked(t *testing.T) {
+	c, _, _ := newHeld(t, 1)
+	c.isolate(0)
+	q := create(8, 1, 1, "b")
+	q.Patience = 2 * time.Second
+	token := c.send(c.of(1)[0], q)
+	c.run(time.Second)
+	require.False(t, c.isAnswered(token))
+	require.Equal(t, ask.Answered, c.ask(c.of(1)[0], ask.Request{Kind: ask.CloseSession, Session: 8}).Status)
+	before := c.entries(1)
+	c.run(5 * time.Second)
+	require.Less(t, c.entries(1), before+10)
+	require.True(t, c.isAnswered(token))
+}

@@ -270,3 +270,29 @@ func TestAClientOfAnotherClusterIsRefused(t *testing.T) {
 	f.cfg.Cluster = nil
 	require.Equal(t, ask.Unseen, f.one(ask.Request{Kind: ask.OpenSession, Session: 4, Vector: ask.Vector{{Count: 99}}}).Status, "it has seen more than there is")
 }
+
+// A fresh query that comes while a barrier is under way is not left until something else happens.
+func TestAFreshQueryBehindABarrier(t *testing.T) {
+	f := newFixture(t)
+	q := lookup(posix.Root, "a")
+	q.Fresh = true
+	f.hold = true
+	f.step(q)
+	f.step(q)
+	second := f.token
+	f.hold = false
+	require.NotContains(t, f.step(), second)
+	require.NotZero(t, f.Wake())
+	require.LessOrEqual(t, f.Wake(), f.mono+time.Second/10)
+	require.Contains(t, f.step(), second)
+}
+
+// The queries behind a barrier count once against the bound.
+func TestFreshQueriesAreNotRefusedEarly(t *testing.T) {
+	f := newFixture(t) // it has room for three
+	q := lookup(posix.Root, "a")
+	q.Fresh = true
+	f.hold = true
+	f.step(q, q)
+	require.Empty(t, f.step(q), "the third")
+}

@@ -360,3 +360,18 @@ func TestVotesCarryWhatTheirPartitionHasSeen(t *testing.T) {
 	require.Equal(t, m.Attr.Ino, result(t, p).Attr.Ino)
 	require.EqualValues(t, 5, p.Vector.Of(2).Count)
 }
+
+// A command that was refused for long keeps its place: while its parties are in reach it is not sent back to its client,
+// where it would lose its age.
+func TestARefusedCommandKeepsItsAge(t *testing.T) {
+	c, _, _ := newHeld(t, 1)
+	mine := c.file(8, 1, spot{2, "mine"})
+	c.isolate(0)
+	c.run(tick)
+	token := c.send(c.of(2)[0], move(8, 2, mine, spot{2, "mine"}, spot{1, "b"}))
+	c.run(20 * time.Second)
+	require.False(t, c.isAnswered(token), "%v", c.got[token].Status)
+	c.heal()
+	c.run(10 * time.Second)
+	require.Contains(t, []posix.Code{posix.OK, posix.EREMOTE}, result(t, c.got[token]).Code)
+}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,7 +16,6 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 	"github.com/globalfs/globalfs/internal/block/disk"
-	"github.com/globalfs/globalfs/test/bubble"
 )
 
 // small has segments that three blocks of 300 KiB fill.
@@ -65,95 +62,9 @@ func (c stepping) Err() error {
 	return c.Context.Err()
 }
 
-// TestCompactionKilled kills a compaction before each of its steps, and lets the disk keep an older
-// index than segments, and segments with a torn tail, as a loss of power can do (S7).
-func TestCompactionKilled(t *testing.T) {
-	for _, sync := range []bool{false, true} {
-		config := small(t.TempDir())
-		config.NoSync = !sync
-		config.SegmentBytes = 3 << 20
-		config.CompactShare = 0.3
-		s := open(t, config)
-		fill(t, s, 22)
-		gone := []int{0, 2, 5, 8, 11}
-		remove(t, s, gone...)
-		var steps []string
-		require.NoError(t, s.Compact(stepping{t.Context(), func() { steps = append(steps, snapshot(t, config.Dir)) }}))
-		steps = append(steps, snapshot(t, config.Dir))
-		require.NoError(t, s.Close())
-		require.Greater(t, len(steps), 4, "seal, moves, retire")
-		require.Positive(t, stats(t, open(t, withDir(config, steps[0]))).DeadBytes)
-
-		for newer := range steps {
-			for older := range newer + 1 {
-				dir := mix(t, steps[older], steps[newer])
-				requireAfterCrash(t, withDir(config, dir), 22, gone)
-			}
-			if newer == len(steps)-1 {
-				break // what was moved is durable by then
-			}
-			for range 4 {
-				dir := mix(t, steps[0], steps[newer])
-				tear(t, dir, steps[0])
-				requireAfterCrash(t, withDir(config, dir), 22, gone)
-			}
-		}
-	}
-}
-
 func withDir(config disk.Config, dir string) disk.Config {
 	config.Dir = dir
 	return config
-}
-
-// mix makes a store with the index of one and the segments of another.
-func mix(t testing.TB, index, segments string) string {
-	dir := snapshot(t, segments)
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "index")))
-	require.NoError(t, os.CopyFS(filepath.Join(dir, "index"), os.DirFS(filepath.Join(index, "index"))))
-	return dir
-}
-
-// tear cuts the last segment of dir somewhere behind the end that it has in before.
-func tear(t testing.TB, dir, before string) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.seg"))
-	require.NoError(t, err)
-	last := names[len(names)-1]
-	info, err := os.Stat(last)
-	require.NoError(t, err)
-	low := int64(0)
-	if old, err := os.Stat(filepath.Join(before, filepath.Base(last))); err == nil {
-		low = old.Size()
-	}
-	require.NoError(t, os.Truncate(last, low+rand.Int64N(info.Size()-low+1)))
-}
-
-// requireAfterCrash fails unless a store has the first blocks but those that are gone, knows what it
-// has, and can be compacted.
-func requireAfterCrash(t testing.TB, config disk.Config, blocks int, gone []int) {
-	t.Helper()
-	s := open(t, config)
-	check := func() {
-		t.Helper()
-		live := 0
-		for i := range blocks {
-			deleted := false
-			for _, g := range gone {
-				deleted = deleted || g == i
-			}
-			requireHas(t, s, i, third, !deleted)
-			if !deleted {
-				live++
-			}
-		}
-		require.NoError(t, s.Audit())
-		require.EqualValues(t, live, stats(t, s).Blocks)
-	}
-	check()
-	require.NoError(t, s.Compact(t.Context()))
-	check()
-	require.Zero(t, stats(t, s).Rebuilds)
-	require.NoError(t, s.Close())
 }
 
 // TestCompactionGivesSpaceBack and keeps what lives.
@@ -396,114 +307,4 @@ func TestCompactionUnderLoad(t *testing.T) {
 	require.Len(t, all(t, s), stay)
 	require.NoError(t, s.Audit())
 	require.Less(t, stats(t, s).SegmentBytes, uint64(5<<20))
-}
-
-// TestCompactionEnds with its context, and with its store.
-func TestCompactionEnds(t *testing.T) {
-	blocktest.CheckLeaks(t)
-	config := small(t.TempDir())
-	s := open(t, config)
-	fill(t, s, 9)
-	remove(t, s, 0, 1, 3, 4)
-	ctx, cancel := context.WithCancel(t.Context())
-	n := 0
-	err := s.Compact(stepping{ctx, func() {
-		if n++; n == 2 {
-			cancel()
-		}
-	}})
-	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, s.Audit())
-	var running sync.WaitGroup
-	running.Go(func() { s.Run(t.Context()) })
-	require.NoError(t, s.Close())
-	running.Wait()
-	s.Run(t.Context())
-	require.ErrorIs(t, s.Compact(t.Context()), block.ErrClosed)
-	_, err = s.Stats()
-	require.ErrorIs(t, err, block.ErrClosed)
-}
-
-// TestVersion1IsCounted once, when it is opened.
-func TestVersion1IsCounted(t *testing.T) {
-	config := small(t.TempDir())
-	s := open(t, config)
-	fill(t, s, 9)
-	id, data := blocktest.Block(100, 20)
-	require.NoError(t, s.Put(t.Context(), block.New(id, data)))
-	remove(t, s, 0, 1, 3)
-	want := stats(t, s)
-	require.NoError(t, s.Downgrade())
-	require.NoError(t, s.Close())
-	for range 2 {
-		s = open(t, config)
-		require.NoError(t, s.Audit())
-		got := stats(t, s)
-		want.WrittenBytes = got.WrittenBytes
-		require.Equal(t, want, got)
-		require.NoError(t, s.Close())
-	}
-}
-
-// TestCompactionRate: what is moved takes its time.
-func TestCompactionRate(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		config := small(t.TempDir())
-		config.SegmentBytes = 8 << 20
-		config.CompactRate = 1 << 20
-		s := open(t, config)
-		fill(t, s, 60)
-		var gone []int
-		for i := range 56 {
-			if i%2 == 0 {
-				gone = append(gone, i)
-			}
-		}
-		remove(t, s, gone...)
-		began := time.Now()
-		require.NoError(t, s.Compact(t.Context()))
-		moved := time.Duration(stats(t, s).MovedBytes) * time.Second / time.Duration(config.CompactRate)
-		took := time.Since(began)
-		require.Greater(t, moved, 5*time.Second)
-		require.Less(t, took, moved+time.Second)
-		require.Greater(t, took, moved-3*time.Second, "the limit lets 2 MiB through at once")
-		require.NoError(t, s.Close())
-		time.Sleep(3 * time.Second) // of the bubble: LevelDB drains a buffer pool
-	})
-}
-
-// TestRunIsWoken by the delete, and by the put in place of a bad block, that makes a segment due, and
-// does nothing in between.
-func TestRunIsWoken(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		config := small(t.TempDir())
-		s := open(t, config)
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { s.Run(ctx) })
-		fill(t, s, 12) // of which a segment takes four
-		synctest.Wait()
-		require.Zero(t, stats(t, s).Compactions)
-		remove(t, s, 0)
-		synctest.Wait()
-		require.Zero(t, stats(t, s).Compactions)
-		remove(t, s, 1, 2)
-		synctest.Wait()
-		require.EqualValues(t, 1, stats(t, s).Compactions)
-
-		remove(t, s, 4)
-		_, data := blocktest.Block(5, third)
-		spoil(t, config.Dir, data)
-		synctest.Wait()
-		require.EqualValues(t, 1, stats(t, s).Compactions)
-		id, data := blocktest.Block(5, third)
-		require.NoError(t, s.Put(t.Context(), block.New(id, data)))
-		synctest.Wait()
-		require.EqualValues(t, 2, stats(t, s).Compactions)
-		require.NoError(t, s.Audit())
-		cancel()
-		running.Wait()
-		require.NoError(t, s.Close())
-		time.Sleep(3 * time.Second) // of the bubble: LevelDB drains a buffer pool
-	})
 }
