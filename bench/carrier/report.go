@@ -1,7 +1,6 @@
 package carrier
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +10,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/globalfs/globalfs/bench/figures"
+	"github.com/globalfs/globalfs/bench/results"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
 // WriteJSON writes the report for programs.
-func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
+func (r *Report) WriteJSON(w io.Writer) error { return results.WriteJSON(w, r) }
 
 // table writes a title, a header and rows.
 type table struct {
@@ -154,19 +150,11 @@ func (r *Report) WriteFiles(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	errs := []error{writeFile(filepath.Join(dir, "cross.txt"), r.WriteTable), writeFile(filepath.Join(dir, "cross.json"), r.WriteJSON)}
+	errs := []error{results.WriteFile(filepath.Join(dir, "cross.txt"), r.WriteTable), results.WriteFile(filepath.Join(dir, "cross.json"), r.WriteJSON)}
 	if f := r.figure(); len(f.Curves) > 0 {
-		errs = append(errs, writeFile(filepath.Join(dir, "cross-cut.svg"), f.WriteSVG))
+		errs = append(errs, results.WriteFile(filepath.Join(dir, "cross-cut.svg"), f.WriteSVG))
 	}
 	return errors.Join(errs...)
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }
 
 // figure shows the commits of the classes that the cut does not separate, summed up for each carrier.

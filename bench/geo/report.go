@@ -1,7 +1,6 @@
 package geo
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,15 +11,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/globalfs/globalfs/bench/figures"
+	"github.com/globalfs/globalfs/bench/results"
 	"github.com/globalfs/globalfs/internal/bench"
 )
 
 // WriteJSON writes it for programs.
-func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
+func (r *Report) WriteJSON(w io.Writer) error { return results.WriteJSON(w, r) }
 
 // WriteTable writes it for people.
 func (r *Report) WriteTable(out io.Writer) error {
@@ -97,20 +93,12 @@ func (r *Report) WriteFiles(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	errs := []error{writeFile(filepath.Join(dir, "geo.txt"), r.WriteTable), writeFile(filepath.Join(dir, "geo.json"), r.WriteJSON)}
+	errs := []error{results.WriteFile(filepath.Join(dir, "geo.txt"), r.WriteTable), results.WriteFile(filepath.Join(dir, "geo.json"), r.WriteJSON)}
 	for _, place := range []string{local, global} {
 		f := r.figure(place)
-		errs = append(errs, writeFile(filepath.Join(dir, fmt.Sprintf("geo-create-%s.svg", place)), f.WriteSVG))
+		errs = append(errs, results.WriteFile(filepath.Join(dir, fmt.Sprintf("geo-create-%s.svg", place)), f.WriteSVG))
 	}
 	return errors.Join(errs...)
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }
 
 // figure shows how the latency of creates is distributed, with as few clients as were measured.

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -99,13 +98,5 @@ func (f *crossFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return command.Interrupted(cmd.Context(), err)
 	}
-	write := report.WriteTable
-	if f.output.JSON() {
-		write = report.WriteJSON
-	}
-	err = write(cmd.OutOrStdout())
-	if f.out != "" {
-		err = errors.Join(err, report.WriteFiles(f.out))
-	}
-	return err
+	return emit(cmd, report, f.output.JSON(), f.out)
 }

@@ -79,6 +79,7 @@ var floors = map[string]int{
 	"internal/mover":  7,
 	"internal/bench":  7,
 	"bench/figures":   7,
+	"bench/results":   7,
 
 	"internal/attach": 7,
 	"internal/daemon": 8,
