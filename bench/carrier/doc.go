@@ -1,7 +1,8 @@
 // Package carrier compares carriers of commands of several partitions, in virtual time: whole replicas
 // (internal/replica) of partitions in the regions of the thesis, with clients, under three carriers:
 //
-//   - classes: PrimCast in classes, the product's carrier. Messages with the same destinations have one order.
+//   - classes: PrimCast in classes, the product's carrier. Messages with the same destinations have one
+//     order.
 //   - one-order: PrimCast with one order for all messages, as in the thesis.
 //   - direct: package bench/direct. The sender sends each message to all members of all destinations.
 //

@@ -19,18 +19,19 @@
 //	    messages that a quorum of its group holds durably.
 //	D2  Integrity: a process delivers a message at most once in its life, only if it was proposed, and only if
 //	    the process is a member of a destination group.
-//	D3  Delivery by a sender that lives: if the sender of a message does not fail for ever, every correct member
-//	    of every destination group delivers or skips it. The sender may restart, with its log.
+//	D3  Delivery by a sender that lives: if the sender of a message does not fail for ever, every correct
+//	    member of every destination group delivers or skips it. The sender may restart, with its log.
 //
 // # What it does not guarantee
 //
-//   - No order between lanes. Two members of a group deliver messages of different senders in different orders.
-//     Package cross takes its safety from holds, not from an order, and relays each lane as a class of its own.
-//   - No uniform agreement. If a sender fails for ever, some members may have delivered its last messages, and
-//     others never will. Within a group the first relay settles it. Between groups the coordinator of the command
-//     does: it presumes abort, and the parties ask it.
-//   - No memory bound by itself: a sender keeps all messages to a group of which no quorum can be reached. The
-//     replica bounds them, because it proposes commands only to parties in reach.
+//   - No order between lanes. Two members of a group deliver messages of different senders in different
+//     orders. Package cross takes its safety from holds, not from an order, and relays each lane as a class
+//     of its own.
+//   - No uniform agreement. If a sender fails for ever, some members may have delivered its last messages,
+//     and others never will. Within a group the first relay settles it. Between groups the coordinator of the
+//     command does: it presumes abort, and the parties ask it.
+//   - No memory bound by itself: a sender keeps all messages to a group of which no quorum can be reached.
+//     The replica bounds them, because it proposes commands only to parties in reach.
 //   - No frame bound: a link that starts anew gets all messages that are kept for its process in one frame.
 //   - No replacement of members.
 package direct

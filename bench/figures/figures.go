@@ -98,8 +98,8 @@ func (a *Axis) holds(v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0)
 }
 
-// prepare sets an axis up when the range of all curves is known. A linear one goes on beyond its highest value
-// by a factor: across, the legend has its place there.
+// prepare sets an axis up when the range of all curves is known. A linear one goes on beyond its highest
+// value by a factor: across, the legend has its place there.
 func prepare(axis *plot.Axis, a Axis, beyond float64) {
 	axis.Label.TextStyle.Font.Variant, axis.Tick.Label.Font.Variant = "Sans", "Sans"
 	if math.IsInf(axis.Min, 0) { // no curve has a point

@@ -20,8 +20,8 @@ const (
 	other     = "other"
 )
 
-// areas are tried in this order for each function of a stack, the innermost first: what the library does for an area counts for it, too. System calls
-// are those of who makes them.
+// areas are tried in this order for each function of a stack, the innermost first: what the library does for
+// an area counts for it, too. System calls are those of who makes them.
 var areas = []area{
 	{"network", []string{"net."}},
 	{"TLS", []string{"crypto/"}},

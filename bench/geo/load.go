@@ -16,7 +16,8 @@ import (
 	"github.com/globalfs/globalfs/internal/bench"
 )
 
-// Load is what a process does for one measurement. It says that it is prepared, begins at the next line of its input, and then says what it has measured.
+// Load is what a process does for one measurement. It says that it is prepared, begins at the next line of
+// its input, and then says what it has measured.
 type Load struct {
 	Dir       string
 	Operation string // one of bench.Operations

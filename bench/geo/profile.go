@@ -19,7 +19,8 @@ import (
 // profiled is how much longer than a measurement a profile takes: it has a sample each 10 ms of CPU only.
 const profiled = 4
 
-// created is the operation that is profiled, by one client. Several have a directory each, or they would wait for each other in the kernel.
+// created is the operation that is profiled, by one client. Several have a directory each, or they would wait
+// for each other in the kernel.
 const (
 	created      = "create"
 	createdApart = "create apart"

@@ -88,7 +88,8 @@ func ratio(r float64) string {
 	return fmt.Sprintf("%.2f", r)
 }
 
-// WriteFiles writes geo.txt, geo.json, and the distributions of the latency of a create as figures, into a directory.
+// WriteFiles writes geo.txt, geo.json, and the distributions of the latency of a create as figures, into a
+// directory.
 func (r *Report) WriteFiles(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

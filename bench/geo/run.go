@@ -23,9 +23,11 @@ type Row struct {
 	Setting string          `json:"setting"`
 	Region  topology.Region `json:"region"` // of the mount
 	bench.Measurement
-	// CPU is that of one operation in microseconds, by part: all (the embedded cluster), or mount, near and far (servers), and etcd.
+	// CPU is that of one operation in microseconds, by part: all (the embedded cluster), or mount, near and far
+	// (servers), and etcd.
 	CPU map[string]float64 `json:"cpu_us"`
-	// Latency and Rate are ratios to the embedded cluster, of the median latency and of operations a second: medians over the rounds. 0: it was not measured.
+	// Latency and Rate are ratios to the embedded cluster, of the median latency and of operations a second:
+	// medians over the rounds. 0: it was not measured.
 	Latency float64 `json:"latency_ratio,omitempty"`
 	Rate    float64 `json:"rate_ratio,omitempty"`
 
@@ -38,7 +40,8 @@ type Report struct {
 	Rows        []*Row            `json:"rows"`
 	Costs       []*Cost           `json:"costs,omitempty"`
 	Skipped     map[string]string `json:"skipped,omitempty"` // settings, and why
-	// Late is how much too late the laboratory delivered a packet, in 99 of 100 cases at most, up to a factor of two. In microseconds.
+	// Late is how much too late the laboratory delivered a packet, in 99 of 100 cases at most, up to a factor of
+	// two. In microseconds.
 	Late float64 `json:"lab_late_p99_us,omitempty"`
 }
 
@@ -48,7 +51,8 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		return nil, err
 	}
 	if slices.Contains(cfg.Settings, Lab) {
-		// What we compute between measurements shall not delay packets: Linux decides then, not Go's scheduler (see package wan).
+		// What we compute between measurements shall not delay packets: Linux decides then, not Go's scheduler (see
+		// package wan).
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4 * runtime.NumCPU()))
 	}
 	report = &Report{Datacenters: cfg.Datacenters, Skipped: map[string]string{}}

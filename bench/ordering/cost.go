@@ -42,7 +42,8 @@ func (c *Cost) transmission(frame int) time.Duration {
 // DefaultCost has prices measured with a Go program on two cores and a loopback TCP connection, 100,000
 // frames of 256 bytes. Streamed, a frame takes 3.3 us of CPU at both ends together, of which
 // the writer has 1.9: about 2 us for each end. In ping-pong an end takes 11.7 us for a frame
-// received and one sent: the remaining 7.7 us are for waking up. The bandwidth is that of the thesis' cluster.
+// received and one sent: the remaining 7.7 us are for waking up. The bandwidth is that of the thesis'
+// cluster.
 func DefaultCost() Cost {
 	return Cost{Measured: true, Frame: 2 * time.Microsecond, Wake: 7700 * time.Nanosecond, Bandwidth: 1_000_000_000}
 }

@@ -27,11 +27,11 @@
 //
 // A client multicasts to its own group and to others at random, and has a fixed number of
 // messages outstanding. Before the next one it thinks, 10 ms on average in the WANs: some tenth of the
-// latency. With no time to think at all, messages that a convoy delivers together are followed by messages proposed
-// together; after a few rounds all clients march in step, dozens of messages share each frame, and there is
-// no convoy to be seen any more. Real clients are apart by what their own machines do. Latency is from the proposal to the delivery at its own
-// replica; throughput counts messages so delivered by all clients. What happens before the warm-up ends
-// does not count.
+// latency. With no time to think at all, messages that a convoy delivers together are followed by messages
+// proposed together; after a few rounds all clients march in step, dozens of messages share each frame, and
+// there is no convoy to be seen any more. Real clients are apart by what their own machines do. Latency is
+// from the proposal to the delivery at its own replica; throughput counts messages so delivered by all
+// clients. What happens before the warm-up ends does not count.
 //
 // Beside the scenarios, Steps counts communication steps: on links that all take
 // one unit, with computing for free.

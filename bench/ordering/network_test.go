@@ -121,8 +121,8 @@ func TestLinksDeviateInOrder(t *testing.T) {
 	require.InDelta(t, 10.5, milliseconds(latencies.percentile(84)), 0.3, "one standard deviation")
 }
 
-// Skeen's protocol needs two steps (T 5.3), of which the network makes no more. Here the receiver needs only one:
-// the sender's timestamp comes with the message.
+// Skeen's protocol needs two steps (T 5.3), of which the network makes no more. Here the receiver needs only
+// one: the sender's timestamp comes with the message.
 func TestNetworkAddsNoSteps(t *testing.T) {
 	groups, places := deployment(2, 1)
 	scenario := uniform()

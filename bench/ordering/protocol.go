@@ -103,8 +103,8 @@ func newPrimCast(cfg primcast.Config) func(s *setting) (multicast.Core, error) {
 	}
 }
 
-// newMultiRing skips every millisecond in a LAN, as its prototype does, and every 10 ms in a WAN. The rate is above what
-// a group orders here, and so does not limit it.
+// newMultiRing skips every millisecond in a LAN, as its prototype does, and every 10 ms in a WAN. The rate is
+// above what a group orders here, and so does not limit it.
 func newMultiRing(s *setting) (multicast.Core, error) {
 	delta := min(max(s.scenario.longest()/10, time.Millisecond), 10*time.Millisecond)
 	return multiring.New(multiring.Config{Self: s.self, Groups: s.groups, Ring: s.ring(), Lambda: 1_000_000, Delta: delta, M: 1})

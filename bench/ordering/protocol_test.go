@@ -9,7 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestRingGoesThroughRegions, one after the other, and group after group if each has its own or all share one.
+// TestRingGoesThroughRegions, one after the other, and group after group if each has its own or all share
+// one.
 func TestRingGoesThroughRegions(t *testing.T) {
 	groups, places := deployment(groupCount, members)
 	for _, scenario := range Scenarios() {

@@ -32,7 +32,8 @@ type Death struct {
 }
 
 // Kill ends one process by SIGKILL under load, at a random moment of cfg.Duration, and starts it again after
-// as long as it can take for others to go on (cfg.Down). The error says what was lost, came twice or in different orders.
+// as long as it can take for others to go on (cfg.Down). The error says what was lost, came twice or in
+// different orders.
 func Kill(ctx context.Context, cfg Config, role string) (d Death, err error) {
 	k, err := start(ctx, &cfg, cfg.Shape.groups())
 	if err != nil {

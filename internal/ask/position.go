@@ -30,7 +30,8 @@ func AppendProgress(b []byte, p multicast.Progress) []byte {
 	return varint.AppendBytes(b, p.Append(nil))
 }
 
-// ReadProgress reads a progress that AppendProgress has written. If the bytes are malformed, r.Err reports it.
+// ReadProgress reads a progress that AppendProgress has written. If the bytes are malformed, r.Err reports
+// it.
 func ReadProgress(r *varint.Reader) multicast.Progress {
 	p, err := multicast.DecodeProgress(r.Bytes())
 	if err != nil {

@@ -13,22 +13,23 @@ import (
 // tagSize is the length of a tag in bytes.
 const tagSize = 16
 
-// MaxProofs bounds the proofs of a request. A reply covers all proofs of its request, so a client has about one proof for
-// each request that runs.
+// MaxProofs bounds the proofs of a request. A reply covers all proofs of its request, so a client has about
+// one proof for each request that runs.
 const MaxProofs = 256
 
-// Proof is a vector that a replica has given to a client. The tag proves the vector to the replicas of other partitions,
-// which cannot know the counts themselves.
+// Proof is a vector that a replica has given to a client. The tag proves the vector to the replicas of other
+// partitions, which cannot know the counts themselves.
 type Proof struct {
 	Vector Vector
 	Tag    []byte
 }
 
-// Proofs are the vectors that a client was given. They stand for the merged vector. No proof covers another one.
+// Proofs are the vectors that a client was given. They stand for the merged vector. No proof covers another
+// one.
 type Proofs []Proof
 
-// Add returns p with a newer proof, without the proofs that the newer one covers. It returns p if a proof of p covers the
-// newer one. p is not changed.
+// Add returns p with a newer proof, without the proofs that the newer one covers. It returns p if a proof of
+// p covers the newer one. p is not changed.
 func (p Proofs) Add(newer Proof) Proofs {
 	if slices.ContainsFunc(p, func(old Proof) bool { return old.Vector.Covers(newer.Vector) }) {
 		return p
@@ -71,7 +72,8 @@ func ReadProofs(r *varint.Reader) (p Proofs) {
 	return p
 }
 
-// Token returns p as text, for people and scripts that carry it to another machine. ParseToken is the inverse.
+// Token returns p as text, for people and scripts that carry it to another machine. ParseToken is the
+// inverse.
 func (p Proofs) Token() string { return base64.RawURLEncoding.EncodeToString(p.Append(nil)) }
 
 // ParseToken reads proofs that Token has returned. The error quotes a text that is no token.
@@ -96,8 +98,8 @@ type Sealer interface {
 	Gave(vector, tag []byte) bool
 }
 
-// Keys is a Sealer with fixed keys. The first key makes the tags, and all keys verify them. Keys without a key give empty
-// tags, and accept every vector: such a cluster does not verify its clients.
+// Keys is a Sealer with fixed keys. The first key makes the tags, and all keys verify them. Keys without a
+// key give empty tags, and accept every vector: such a cluster does not verify its clients.
 type Keys [][]byte
 
 // Seal returns the tag of an encoded vector.

@@ -26,8 +26,8 @@ const (
 // MaxHeld is the largest length of Request.Held: the open files of one client in one partition.
 const MaxHeld = 1 << 16
 
-// DoubtAfter is the time for which a request waits for entries that its client has seen and the asked replica has not. Then
-// the order tells whether they exist.
+// DoubtAfter is the time for which a request waits for entries that its client has seen and the asked replica
+// has not. Then the order tells whether they exist.
 const DoubtAfter = 100 * time.Millisecond
 
 // MaxOutstanding is the largest Seq-Done of a session: the updates that are not answered yet, or answered
@@ -52,15 +52,16 @@ type Request struct {
 	// a block with a lower counter, unless the session has given up the write.
 	Horizon uint64
 
-	// Patience, of an Update, is the time for which its client waits, in milliseconds on the wire; 0: without a bound.
-	// An update that is not executed by then is answered with ETIMEDOUT, and never executed.
+	// Patience, of an Update, is the time for which its client waits, in milliseconds on the wire; 0: without a
+	// bound. An update that is not executed by then is answered with ETIMEDOUT, and never executed.
 	Patience time.Duration
 }
 
 // Reader returns the client's entry for the asked partition.
 func (r *Request) Reader(asked uint16) Seen { return r.Vector.Of(asked).Merge(r.Claim) }
 
-// Trusted returns the request as replicas exchange it: they have verified the proofs, and need only the vector.
+// Trusted returns the request as replicas exchange it: they have verified the proofs, and need only the
+// vector.
 func (r *Request) Trusted() *Request {
 	t := *r
 	t.Proofs = nil

@@ -26,8 +26,8 @@ func TestRequestRoundTrip(t *testing.T) {
 	}
 }
 
-// A request carries the vectors that replicas have given to the client, each with its tag. Its vector is what they say
-// together. A claim is about the asked partition alone.
+// A request carries the vectors that replicas have given to the client, each with its tag. Its vector is what
+// they say together. A claim is about the asked partition alone.
 func TestProofsOfARequest(t *testing.T) {
 	q := Request{
 		Kind: Query, Proofs: Proofs{{counts(1, 5), []byte("a")}, {counts(2, 0, 7), []byte("b")}}, Claim: Seen{Count: 9},

@@ -11,31 +11,34 @@ const MaxPlaces = 64
 
 // Seen is the part of one partition's history that a client or a replica has seen.
 //
-// A place is the number of an entry in the partition's own order. A command of several partitions has one place in each
-// party's order: the place of that party's vote. The command is undecided at the party until its outcome is ordered there.
+// A place is the number of an entry in the partition's own order. A command of several partitions has one
+// place in each party's order: the place of that party's vote. The command is undecided at the party until
+// its outcome is ordered there.
 //
-// Count alone does not tell whether a command committed elsewhere was seen: its place may be below Count although its
-// effect is not at this partition yet. Open lists these places. A reader waits for an undecided command only if the
-// command's place is open for the reader, so that a command that is stuck delays no reader that has not seen its effect.
+// Count alone does not tell whether a command committed elsewhere was seen: its place may be below Count
+// although its effect is not at this partition yet. Open lists these places. A reader waits for an undecided
+// command only if the command's place is open for the reader, so that a command that is stuck delays no
+// reader that has not seen its effect.
 //
-// A partition that has lost entries begins a new history. Counts and places of different histories have nothing in common:
-// the part of the newest history replaces the others.
+// A partition that has lost entries begins a new history. Counts and places of different histories have
+// nothing in common: the part of the newest history replaces the others.
 type Seen struct {
 	History uint64 // its number in the upper half, see NextHistory
 	Count   uint64 // all entries up to this place
 	// Open are places of votes for commands whose commit was seen at another partition, ascending.
 	Open []uint64
-	// OpenUpTo makes every place up to it open. It replaces a list of more than MaxPlaces: a reader may then wait
-	// for a command whose effect the reader has not seen, which is safe.
+	// OpenUpTo makes every place up to it open. It replaces a list of more than MaxPlaces: a reader may then
+	// wait for a command whose effect the reader has not seen, which is safe.
 	OpenUpTo uint64
 
-	// Undecided are the places that were undecided at the place Known, ascending: the lowest MaxPlaces of them. A
-	// place up to Known that is not among them is decided, and no longer open.
+	// Undecided are the places that were undecided at the place Known, ascending: the lowest MaxPlaces of them.
+	// A place up to Known that is not among them is decided, and no longer open.
 	Known     uint64
 	Undecided []uint64
 }
 
-// IsOpen reports whether the command with a place was seen committed elsewhere, and is not known to be decided.
+// IsOpen reports whether the command with a place was seen committed elsewhere, and is not known to be
+// decided.
 func (s Seen) IsOpen(place uint64) bool {
 	return (place <= s.OpenUpTo || slices.Contains(s.Open, place)) && !s.isDecided(place)
 }
@@ -99,8 +102,8 @@ func (s Seen) IsZero() bool { return s.Count == 0 && s.LastOpen() == 0 }
 // Histories returns how often the partition has begun a new history.
 func (s Seen) Histories() uint64 { return s.History >> 32 }
 
-// NextHistory returns the history that follows s; entry is a hash of the entry that begins the history, so that copies of a
-// partition begin different ones.
+// NextHistory returns the history that follows s; entry is a hash of the entry that begins the history, so
+// that copies of a partition begin different ones.
 func (s Seen) NextHistory(entry uint32) uint64 { return (s.Histories()+1)<<32 | uint64(entry) }
 
 // IsAhead reports whether s has seen entries, or a history, that a partition at own does not have.
@@ -111,8 +114,8 @@ func (s Seen) IsAhead(own Seen) bool {
 // IsPast reports whether s is about a history that ended before the one of own.
 func (s Seen) IsPast(own Seen) bool { return s.History < own.History && !s.IsZero() }
 
-// Covers reports whether an answer at s is as new as other: no entry of other is missing, and every place that is open in
-// other was open for the reader who got the answer, or decided.
+// Covers reports whether an answer at s is as new as other: no entry of other is missing, and every place
+// that is open in other was open for the reader who got the answer, or decided.
 func (s Seen) Covers(other Seen) bool {
 	if s.History != other.History {
 		return s.History > other.History
@@ -137,8 +140,8 @@ func (s Seen) LastOpen() uint64 {
 	return last
 }
 
-// State returns the entry of a partition for itself: the place count of its order, the places of its undecided commands,
-// and those among them whose commit is known to readers of its state. Both lists ascend.
+// State returns the entry of a partition for itself: the place count of its order, the places of its
+// undecided commands, and those among them whose commit is known to readers of its state. Both lists ascend.
 func State(count uint64, undecided, open []uint64) Seen {
 	s := Seen{Count: count, Known: count, Undecided: undecided, Open: open}
 	if len(s.Undecided) > MaxPlaces {

@@ -9,8 +9,8 @@ import (
 // MaxPartitions bounds the length of a vector.
 const MaxPartitions = 1 << 12
 
-// Vector is the vector clock (T 3.4.1): entry p is what was seen of partition p. Missing entries are zero. The lists in
-// its entries are shared by copies, and never changed.
+// Vector is the vector clock (T 3.4.1): entry p is what was seen of partition p. Missing entries are zero.
+// The lists in its entries are shared by copies, and never changed.
 type Vector []Seen
 
 // Of returns the entry of partition p.

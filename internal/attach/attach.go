@@ -1,5 +1,6 @@
-// Package attach makes what a process needs to use a cluster: a client, with the block stores of all regions behind it, the nearest
-// first, and the caches before them. The embedded cluster, servers and mounts attach in the same way.
+// Package attach makes what a process needs to use a cluster: a client, with the block stores of all regions
+// behind it, the nearest first, and the caches before them. The embedded cluster, servers and mounts attach
+// in the same way.
 package attach
 
 import (

@@ -13,8 +13,8 @@ import (
 // Objects are the regions' stores in object storage.
 type Objects map[topology.Region]*objects.Store
 
-// OpenObjects reaches the object storage of all regions; nil if the blocks are not there. Existing says that there are
-// blocks already.
+// OpenObjects reaches the object storage of all regions; nil if the blocks are not there. Existing says that
+// there are blocks already.
 func OpenObjects(ctx context.Context, plan *topology.Cluster, existing bool) (Objects, error) {
 	if plan.Objects == nil {
 		return nil, nil
@@ -42,8 +42,8 @@ func (s Objects) Close() (err error) {
 	return err
 }
 
-// ExistingObjects gives the regions' stores of a cluster that has its blocks in object storage; nil if it has not. The caller
-// calls end when they are not needed any more.
+// ExistingObjects gives the regions' stores of a cluster that has its blocks in object storage; nil if it has
+// not. The caller calls end when they are not needed any more.
 func ExistingObjects(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error) {
 	stores, err := OpenObjects(ctx, plan, true)
 	if stores == nil || err != nil {

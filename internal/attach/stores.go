@@ -66,8 +66,8 @@ func newStores(cfg *Config) (*stores, error) {
 	return s, nil
 }
 
-// remembered is the store of a partition behind the caches: the client's in memory, of which each partition has its share, and this
-// machine's on disk if there is one.
+// remembered is the store of a partition behind the caches: the client's in memory, of which each partition
+// has its share, and this machine's on disk if there is one.
 func (cfg *Config) remembered(store block.Store) *block.Cached {
 	if cfg.Disk != nil {
 		store = cfg.Disk.Over(store)

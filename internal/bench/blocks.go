@@ -11,7 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// storageNodes is the number of servers of the region that Blocks measures, as in the thesis (T 3.6), each in a datacenter of its own.
+// storageNodes is the number of servers of the region that Blocks measures, as in the thesis (T 3.6), each in
+// a datacenter of its own.
 const storageNodes = 5
 
 // BlocksConfig says what Blocks measures.
@@ -69,8 +70,9 @@ type BlocksRow struct {
 // thesisRates are those of T 3.6, with two copies.
 var thesisRates = map[string]float64{"put 1024": 8000, "get 32768": 6500}
 
-// Blocks measures puts and gets of a region of five storage servers in this process, and beside each the same bytes written
-// as often to plain files, and read from them, in the same directory and with the same durability. They take turns.
+// Blocks measures puts and gets of a region of five storage servers in this process, and beside each the same
+// bytes written as often to plain files, and read from them, in the same directory and with the same
+// durability. They take turns.
 func Blocks(ctx context.Context, cfg BlocksConfig) ([]BlocksRow, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -42,10 +42,11 @@ type Contender struct {
 	Name    string
 	Dir     string // an empty directory on the mount
 	Backing string // where its bytes are on the disk
-	// Fresh mounts it anew, so that it remembers nothing. Its cache, if it has one, must have room for so many bytes; 0: as usual.
+	// Fresh mounts it anew, so that it remembers nothing. Its cache, if it has one, must have room for so many
+	// bytes; 0: as usual.
 	Fresh func(remember int64) error
-	// Through says that what is written comes to this process. The kernel then counts it as written by the program too, which is
-	// taken off again.
+	// Through says that what is written comes to this process. The kernel then counts it as written by the
+	// program too, which is taken off again.
 	Through bool
 
 	made int // small files
@@ -64,11 +65,12 @@ type FileRow struct {
 type Rate struct {
 	Name      string  `json:"name"`
 	PerSecond float64 `json:"per_second"`
-	// CPU is that of the whole process for one MiB or file: of the program that writes or reads, and of the file system with all its servers.
+	// CPU is that of the whole process for one MiB or file: of the program that writes or reads, and of the file
+	// system with all its servers.
 	CPU     float64 `json:"cpu_us"`
 	Written float64 `json:"bytes_written"` // to the disk, for one byte of the file
-	// Ratio is how much faster the first contender was, and DiskRatio the same counted in bytes written to the disk: medians
-	// over the rounds.
+	// Ratio is how much faster the first contender was, and DiskRatio the same counted in bytes written to the
+	// disk: medians over the rounds.
 	Ratio     float64 `json:"ratio,omitempty"`
 	DiskRatio float64 `json:"disk_ratio,omitempty"`
 }
@@ -84,9 +86,9 @@ type sample struct {
 func (s *sample) rate() float64     { return s.amount / s.elapsed.Seconds() }
 func (s *sample) diskRate() float64 { return float64(s.used.written) / s.elapsed.Seconds() }
 
-// Files measures file systems with the same files. In each round each measure is made of one contender after the other. What
-// is made before, and thrown away, makes the kernel use memory that it has used before: on a virtual machine pages that are touched
-// for the first time cost five times as much to fill.
+// Files measures file systems with the same files. In each round each measure is made of one contender after
+// the other. What is made before, and thrown away, makes the kernel use memory that it has used before: on a
+// virtual machine pages that are touched for the first time cost five times as much to fill.
 func Files(ctx context.Context, cfg FileConfig) ([]FileRow, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

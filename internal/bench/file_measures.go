@@ -16,8 +16,8 @@ const (
 	largeName = "large"
 )
 
-// fileMeasure is one thing to measure. What prepare does is not timed; it gives what is, which tells how much it has done in the
-// unit of the measure, and how many bytes that were.
+// fileMeasure is one thing to measure. What prepare does is not timed; it gives what is, which tells how much
+// it has done in the unit of the measure, and how many bytes that were.
 type fileMeasure struct {
 	name, unit string
 	writes     bool
@@ -93,7 +93,8 @@ func (cfg *FileConfig) writeLarge(ctx context.Context, f *os.File) error {
 	return nil
 }
 
-// prepareRead opens the large file and brings caches into the state that is wanted; what is timed reads the file.
+// prepareRead opens the large file and brings caches into the state that is wanted; what is timed reads the
+// file.
 func (cfg *FileConfig) prepareRead(ctx context.Context, c *Contender, caches func(context.Context, *os.File) error) (func() (float64, float64, error), error) {
 	f, err := os.Open(filepath.Join(c.Dir, largeName))
 	if err != nil {

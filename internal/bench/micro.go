@@ -79,7 +79,8 @@ var operations = []operation{
 	{"create 1 KB", prepareCreateWrite},
 }
 
-// apart is the operation in which each client has a directory of its own. The kernel makes one file at a time in a directory of a mount.
+// apart is the operation in which each client has a directory of its own. The kernel makes one file at a time
+// in a directory of a mount.
 const apart = "create apart"
 
 func nothing() error { return nil }

@@ -18,11 +18,12 @@ func dropPages(f *os.File) error {
 	return nil
 }
 
-// forget brings all that is below dir to the disk and out of the kernel's memory. What is written next then takes pages that
-// were used before.
+// forget brings all that is below dir to the disk and out of the kernel's memory. What is written next then
+// takes pages that were used before.
 func forget(dir string) error { return errors.Join(settle(dir), dropAllPages(dir)) }
 
-// settle writes all that the disk of dir has not got yet, so that nobody's bytes are written at another's expense.
+// settle writes all that the disk of dir has not got yet, so that nobody's bytes are written at another's
+// expense.
 func settle(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -34,7 +35,8 @@ func settle(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// dropAllPages asks the kernel to forget what it has of the files below dir. Those that are removed meanwhile do not matter.
+// dropAllPages asks the kernel to forget what it has of the files below dir. Those that are removed meanwhile
+// do not matter.
 func dropAllPages(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plain is what blocks are compared with: each client appends its bytes to as many plain files as a block has copies, one
-// after the other. There is no name, no index and no checksum, and so no way to find or to trust them after a crash.
+// plain is what blocks are compared with: each client appends its bytes to as many plain files as a block has
+// copies, one after the other. There is no name, no index and no checksum, and so no way to find or to trust
+// them after a crash.
 type plain struct {
 	sync    bool
 	clients []plainClient

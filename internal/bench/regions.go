@@ -45,9 +45,9 @@ type RegionsRow struct {
 	Ratio95 float64 `json:"p95_ratio,omitempty"`
 }
 
-// Regions measures one cluster: local operations in the first region, alone, beside renames between two regions and while
-// another region is cut off; then, from the first region and from the one farthest from it, global operations and those of
-// two partitions.
+// Regions measures one cluster: local operations in the first region, alone, beside renames between two
+// regions and while another region is cut off; then, from the first region and from the one farthest from it,
+// global operations and those of two partitions.
 func Regions(ctx context.Context, cfg RegionsConfig, w *World) ([]RegionsRow, error) {
 	posts := map[topology.Region]*post{}
 	for _, r := range w.Regions {
@@ -94,8 +94,8 @@ type condition struct {
 	begin func(ctx context.Context) (end func() error, err error)
 }
 
-// local measures what stays in the region of p. Conditions take turns in short slices, so that what else the machine does
-// meets all of them alike.
+// local measures what stays in the region of p. Conditions take turns in short slices, so that what else the
+// machine does meets all of them alike.
 func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post, conditions []condition) ([]RegionsRow, error) {
 	acts, err := p.localActs(ctx)
 	if err != nil {
@@ -127,8 +127,8 @@ func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post, conditio
 	return rows, nil
 }
 
-// ratio gives the median, over the cycles, of what a percentile was beside the one alone: what the machine does beside the
-// benchmark changes from cycle to cycle, and less within one.
+// ratio gives the median, over the cycles, of what a percentile was beside the one alone: what the machine
+// does beside the benchmark changes from cycle to cycle, and less within one.
 func ratio(cycles, alone [][]time.Duration, q float64) float64 {
 	var ratios []float64
 	for i := range cycles {

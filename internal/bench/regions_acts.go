@@ -189,7 +189,8 @@ func renames(ctx context.Context, p *post) (func(context.Context) (func() error,
 	}, nil
 }
 
-// cut is the condition that the region of p is cut off. It has ended when p updates the global partition again.
+// cut is the condition that the region of p is cut off. It has ended when p updates the global partition
+// again.
 func (w *World) cut(p *post) func(context.Context) (func() error, error) {
 	update := p.create(p.global)
 	return func(ctx context.Context) (func() error, error) {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Cost is what operations of one kind took. A process has all servers and clients: CPU and Written are those of all.
+// Cost is what operations of one kind took. A process has all servers and clients: CPU and Written are those
+// of all.
 type Cost struct {
 	Operations int     `json:"operations"`
 	PerSecond  float64 `json:"operations_per_second"`
@@ -77,8 +78,8 @@ func Median(numbers []float64) float64 {
 	return (numbers[(len(numbers)-1)/2] + numbers[len(numbers)/2]) / 2
 }
 
-// rateRatio gives the median, over the rounds, of how much faster ours was than what it is compared with in the same round: what
-// else the machine does changes from round to round, and less within one.
+// rateRatio gives the median, over the rounds, of how much faster ours was than what it is compared with in
+// the same round: what else the machine does changes from round to round, and less within one.
 func rateRatio(ours, other []round) float64 {
 	var ratios []float64
 	for i := range ours {

@@ -45,7 +45,8 @@ func (u usage) plus(other usage) usage {
 // ticksPerSecond is the unit of /proc/PID/stat (USER_HZ), the same on all Linux systems that Go runs on.
 const ticksPerSecond = 100
 
-// ProcessTime is the CPU time that a running process has used, its own and the kernel's for it, to a hundredth of a second.
+// ProcessTime is the CPU time that a running process has used, its own and the kernel's for it, to a
+// hundredth of a second.
 func ProcessTime(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

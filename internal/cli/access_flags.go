@@ -60,7 +60,8 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 	return daemon.Connect(ctx, cfg)
 }
 
-// path gives that of the cluster file: if there is none in the default places, that of the embedded cluster. Empty: the default places.
+// path gives that of the cluster file: if there is none in the default places, that of the embedded cluster.
+// Empty: the default places.
 func (f *accessFlags) path() string {
 	if f.config != "" || defaultConfig() != "" {
 		return f.config

@@ -14,7 +14,8 @@ import (
 // onDisks is the --blocks of a cluster whose servers keep the blocks.
 const onDisks = "disks"
 
-// parseBlocks reads --blocks: nil for onDisks, else a place in object storage. Errors do not repeat what may have secrets in it.
+// parseBlocks reads --blocks: nil for onDisks, else a place in object storage. Errors do not repeat what may
+// have secrets in it.
 func parseBlocks(value string) (*topology.Objects, error) {
 	if value == onDisks {
 		return nil, nil

@@ -11,11 +11,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// The commands about a mounted tree ask the mount, by the attributes that it shows of each file (internal/mount,
-// control.go): they need no address and no configuration, and may do what their user may.
+// The commands about a mounted tree ask the mount, by the attributes that it shows of each file
+// (internal/mount, control.go): they need no address and no configuration, and may do what their user may.
 
-// patiently makes a system call on a mount, which may take as long as the mount's timeout. When ctx ends it is left
-// alone: the kernel gives it up when this process ends.
+// patiently makes a system call on a mount, which may take as long as the mount's timeout. When ctx ends it
+// is left alone: the kernel gives it up when this process ends.
 func patiently(ctx context.Context, call func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -14,8 +14,9 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// A command that goes on in the background starts this program again, with the same arguments, in a session of its own. The
-// child writes to its standard error as the command would, until it can be used; then it says so on a pipe and the command ends.
+// A command that goes on in the background starts this program again, with the same arguments, in a session
+// of its own. The child writes to its standard error as the command would, until it can be used; then it says
+// so on a pipe and the command ends.
 
 // daemonEnvironment tells the child that it is one, and its log.
 const daemonEnvironment = "GLOBALFS_DAEMON_LOG"
@@ -86,8 +87,8 @@ func asItEnded(err error) error {
 // errSaid stands for an error that another process has printed.
 var errSaid = errors.New("the process in the background has ended")
 
-// backgroundLog gives the file that a process in the background logs to: the one that the user wants, which must be usable, or the usual one,
-// or none if that is not.
+// backgroundLog gives the file that a process in the background logs to: the one that the user wants, which
+// must be usable, or the usual one, or none if that is not.
 func backgroundLog(wanted string, stderr io.Writer) (string, error) {
 	path := wanted
 	if path == "" {
@@ -143,7 +144,8 @@ func turnAway() {
 	_ = log.Close()
 }
 
-// tellParent says that a daemon can be used, and turns away from the terminal. In another process it does nothing.
+// tellParent says that a daemon can be used, and turns away from the terminal. In another process it does
+// nothing.
 func tellParent() {
 	if !isDaemon() {
 		return

@@ -36,7 +36,8 @@ func TestGCWrongInput(t *testing.T) {
 	}
 }
 
-// clusterHere mounts an embedded cluster of one region with two storage servers more than copies of a block, and gives its file.
+// clusterHere mounts an embedded cluster of one region with two storage servers more than copies of a block,
+// and gives its file.
 func clusterHere(t *testing.T, grace time.Duration) (dir, config string) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skip("needs /dev/fuse: ", err)

@@ -13,7 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/metrics"
 )
 
-// serveProfiles serves Go's profiler at the loopback address that --pprof gives. An empty address means not at all.
+// serveProfiles serves Go's profiler at the loopback address that --pprof gives. An empty address means not
+// at all.
 func serveProfiles(address string) (stop func() error, err error) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host != "localhost" {
 		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
@@ -23,7 +24,8 @@ func serveProfiles(address string) (stop func() error, err error) {
 	return serveHTTP("--pprof", address, profiles())
 }
 
-// serveHTTP answers HTTP at the address that a flag gives until stop is called. An empty address means not at all.
+// serveHTTP answers HTTP at the address that a flag gives until stop is called. An empty address means not at
+// all.
 func serveHTTP(flag, address string, handler http.Handler) (stop func() error, err error) {
 	if address == "" {
 		return func() error { return nil }, nil

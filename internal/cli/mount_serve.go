@@ -50,8 +50,8 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 	return m.Unmount()
 }
 
-// serveHTTP serves profiles and metrics until stop is called. For a mount that another process serves still, it does so in the background, once
-// that has let go of the addresses.
+// serveHTTP serves profiles and metrics until stop is called. For a mount that another process serves still,
+// it does so in the background, once that has let go of the addresses.
 func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop func() error, err error) {
 	begin := func() (func() error, error) {
 		stopProfiles, err := serveProfiles(f.profiler)

@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// notifyReady tells systemd, if that has started this process with Type=notify, that it serves (sd_notify(3)).
+// notifyReady tells systemd, if that has started this process with Type=notify, that it serves
+// (sd_notify(3)).
 func notifyReady() {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

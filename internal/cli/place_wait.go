@@ -24,7 +24,8 @@ type answer struct {
 	err  error
 }
 
-// awaitMove shows how the move of a directory goes on, until there is none. The end of ctx ends only the showing.
+// awaitMove shows how the move of a directory goes on, until there is none. The end of ctx ends only the
+// showing.
 func awaitMove(ctx context.Context, path string, out io.Writer) error {
 	if _, err := getControl(ctx, path, mount.XattrRegion); err != nil {
 		return err

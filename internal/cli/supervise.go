@@ -12,7 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// supervise has another process serve the mount, and another one if that dies: programs wait meanwhile. It returns when one has ended by itself.
+// supervise has another process serve the mount, and another one if that dies: programs wait meanwhile. It
+// returns when one has ended by itself.
 func supervise(ctx context.Context, logger *slog.Logger) error {
 	first := os.Stderr // of the first one, until it says that the mount can be used
 	if isDaemon() {

@@ -78,7 +78,8 @@ func TestCopyBlocks(t *testing.T) {
 	})
 }
 
-// A block that a file does not need any more, because it was overwritten while its blocks were copied, is not missed.
+// A block that a file does not need any more, because it was overwritten while its blocks were copied, is not
+// missed.
 func TestCopyBlocksWhileOverwritten(t *testing.T) {
 	inOwnStores(t, func(t *testing.T, c *client.Client, stores []*ownStore) {
 		f := create(t, c, posix.Root, "f").Ino

@@ -12,7 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Where a partition cannot be reached, what concerns it ends in time and leaves nothing half done; all else goes on.
+// Where a partition cannot be reached, what concerns it ends in time and leaves nothing half done; all else
+// goes on.
 func TestUnreachablePartition(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()
@@ -97,8 +98,8 @@ func TestRetriesAcrossPartitionsAreExecutedOnce(t *testing.T) {
 	})
 }
 
-// The objects of a command of several partitions are changed by no other update until it is decided, and read all the
-// time. If its other party is silent, the command is aborted.
+// The objects of a command of several partitions are changed by no other update until it is decided, and read
+// all the time. If its other party is silent, the command is aborted.
 func TestUndecided(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()

@@ -193,7 +193,8 @@ func TestBlocksOfAFileThatMoved(t *testing.T) {
 	})
 }
 
-// A reader whose replica lags for longer than the grace period is told of blocks that are deleted: it asks a quorum then.
+// A reader whose replica lags for longer than the grace period is told of blocks that are deleted: it asks a
+// quorum then.
 func TestAReaderThatIsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		writer, reader := n.Client(t, west), n.Client(t, east)

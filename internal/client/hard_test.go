@@ -24,8 +24,8 @@ func hardClient(t *testing.T, n *clienttest.Network) *client.Client {
 	return c
 }
 
-// Operations of a hard client are served when the replicas are back, however long that took; open files and locks are still there
-// if it was shorter than the lease.
+// Operations of a hard client are served when the replicas are back, however long that took; open files and
+// locks are still there if it was shorter than the lease.
 func TestHardClientWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := hardClient(t, n)
@@ -62,7 +62,8 @@ func TestHardClientOutlastsTheTimeout(t *testing.T) {
 	})
 }
 
-// Somebody who gives up gets an end: at once if nothing was sent or it only reads, otherwise after the timeout.
+// Somebody who gives up gets an end: at once if nothing was sent or it only reads, otherwise after the
+// timeout.
 func TestHardClientGivesUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := hardClient(t, n)

@@ -50,7 +50,8 @@ func distantClient(t *testing.T, n *clienttest.Network, region topology.Region) 
 // round is the round trip between the west and the east.
 var round = 2 * topology.Delay(west, east)
 
-// What a client has met before it sends at once, and to the nearest party: it goes once to the far one, for the rule.
+// What a client has met before it sends at once, and to the nearest party: it goes once to the far one, for
+// the rule.
 func TestRenameBetweenRegionsIsOneTrip(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		for by, here := range map[topology.Region]uint16{west: 1, east: 2} {
@@ -151,7 +152,8 @@ func TestRenameByWrongMemory(t *testing.T) {
 	})
 }
 
-// A file goes where the rule of its new directory sends it, also if the client learns of the rule only meanwhile.
+// A file goes where the rule of its new directory sends it, also if the client learns of the rule only
+// meanwhile.
 func TestRenameObeysARuleThatIsNew(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()
@@ -188,7 +190,8 @@ func TestRenameOfAFileThatHasLostANameMoves(t *testing.T) {
 	})
 }
 
-// Directories whose names were met are renamed by memory, too: no loop comes of it, and what is below follows the rule.
+// Directories whose names were met are renamed by memory, too: no loop comes of it, and what is below follows
+// the rule.
 func TestRenameOfDirectoriesByMemory(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()

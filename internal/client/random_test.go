@@ -99,8 +99,8 @@ func (p *player) move(ctx context.Context) error {
 	return p.Place(ctx, root, p.dir(), client.Placement{Region: region})
 }
 
-// Whatever clients do at the same time, each gets an answer that POSIX allows and the tree stays sound, in all
-// partitions together and at all replicas alike.
+// Whatever clients do at the same time, each gets an answer that POSIX allows and the tree stays sound, in
+// all partitions together and at all replicas alike.
 func TestRandomOperations(t *testing.T) {
 	allowed := []error{
 		nil, posix.ENOENT, posix.EEXIST, posix.ENOTDIR, posix.EISDIR, posix.ENOTEMPTY, posix.EINVAL, posix.EBUSY,

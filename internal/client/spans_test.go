@@ -59,7 +59,8 @@ func TestSequentialViewsAskSeldom(t *testing.T) {
 	})
 }
 
-// What was asked before is used for a time, unless this client has done or seen something since that it may be older than.
+// What was asked before is used for a time, unless this client has done or seen something since that it may
+// be older than.
 func TestViewsAreAsNewAsWhatWasSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		first, second, third := bytes.Repeat([]byte("1"), 5000), bytes.Repeat([]byte("2"), 5000), bytes.Repeat([]byte("3"), 5000)

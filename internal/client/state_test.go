@@ -69,7 +69,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// Who goes on from a state of before uses no number that was used since, and neither does who takes back what a successor had.
+// Who goes on from a state of before uses no number that was used since, and neither does who takes back what
+// a successor had.
 func TestResumeOfALateState(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		old, err := client.New(n.Config(west))

@@ -75,8 +75,8 @@ func TestLinearizable(t *testing.T) {
 	})
 }
 
-// The vector keys of the servers change twice while a client is away: its proofs are void. Each partition confirms its own
-// entry, and the client notices nothing. The same goes for servers whose keys differ.
+// The vector keys of the servers change twice while a client is away: its proofs are void. Each partition
+// confirms its own entry, and the client notices nothing. The same goes for servers whose keys differ.
 func TestVectorKeysThatChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		ctx := t.Context()

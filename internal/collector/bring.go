@@ -15,8 +15,9 @@ import (
 // bringing bounds the blocks that are copied between regions at a time.
 const bringing = 4
 
-// bring copies blocks that this region has to the other regions of their partition that have missed them, because they were away when
-// they were written. What these have and this one has missed, their own sweeps bring.
+// bring copies blocks that this region has to the other regions of their partition that have missed them,
+// because they were away when they were written. What these have and this one has missed, their own sweeps
+// bring.
 func (s *sweeping) bring(ctx context.Context, home uint16, ids []block.ID) {
 	partitions := s.collector.cfg.Metadata.Cluster().Partitions
 	if len(ids) == 0 || int(home) >= len(partitions) {
@@ -68,7 +69,8 @@ func (s *sweeping) bringTo(ctx context.Context, to *Region, ids []block.ID) erro
 	return g.Wait()
 }
 
-// bringBlock copies one block. One that cannot be read here is no reason to stop: it may have been deleted meanwhile.
+// bringBlock copies one block. One that cannot be read here is no reason to stop: it may have been deleted
+// meanwhile.
 func (s *sweeping) bringBlock(ctx context.Context, to *Region, id block.ID) error {
 	data, err := s.region.Store.Get(ctx, id, nil)
 	switch {

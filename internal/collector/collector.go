@@ -23,8 +23,8 @@ type Store interface {
 // Metadata is what a collector asks and tells the partitions: a client.
 type Metadata interface {
 	Cluster() *topology.Cluster
-	// DroppedBlocks gives the oldest blocks in a partition's queue behind a place in it that were dropped before a time, and what
-	// the partition knows of its blocks.
+	// DroppedBlocks gives the oldest blocks in a partition's queue behind a place in it that were dropped before
+	// a time, and what the partition knows of its blocks.
 	DroppedBlocks(ctx context.Context, partition uint16, after uint64, before time.Time) ([]meta.Dropped, meta.BlockUsage, error)
 	// Collected tells a partition that blocks in its queue are deleted, and gives of how many that was new.
 	Collected(ctx context.Context, partition uint16, ids []block.ID) (uint64, error)
@@ -44,10 +44,11 @@ type Region struct {
 type Config struct {
 	Metadata Metadata
 	Regions  []Region // all
-	// Sweeps says whether a region's store is this collector's to sweep, whenever it is time for that. Nil: all are.
+	// Sweeps says whether a region's store is this collector's to sweep, whenever it is time for that. Nil: all
+	// are.
 	Sweeps func(topology.Region) bool
-	// Mine says whether the queue of a partition is this collector's: that it is somebody's is enough, and several do no harm.
-	// Nil: all are.
+	// Mine says whether the queue of a partition is this collector's: that it is somebody's is enough, and
+	// several do no harm. Nil: all are.
 	Mine     func(partition uint16) bool
 	Grace    time.Duration // how long a dropped block is kept; negative: not at all
 	Interval time.Duration // between looks at the queues
@@ -113,7 +114,8 @@ func New(cfg Config) (*Collector, error) {
 // Grace is how long a dropped block is kept.
 func (c *Collector) Grace() time.Duration { return max(0, c.cfg.Grace) }
 
-// Run collects until ctx ends. Partitions and regions are worked on apart: one that cannot be reached holds up no other.
+// Run collects until ctx ends. Partitions and regions are worked on apart: one that cannot be reached holds
+// up no other.
 func (c *Collector) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, p := range c.cfg.Metadata.Cluster().Partitions {

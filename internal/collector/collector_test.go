@@ -21,7 +21,8 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// world is a cluster of two regions, as a collector sees it: partition 0 is in both, partition 1 in the first.
+// world is a cluster of two regions, as a collector sees it: partition 0 is in both, partition 1 in the
+// first.
 type world struct {
 	region *blocktest.Memory
 	other  *blocktest.Memory

@@ -11,8 +11,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// collect deletes what is in the queue of a partition and was dropped longer ago than grace. A server or a region that is away does
-// not keep the partition from forgetting: what it has is an orphan there, for a sweep when it is back.
+// collect deletes what is in the queue of a partition and was dropped longer ago than grace. A server or a
+// region that is away does not keep the partition from forgetting: what it has is an orphan there, for a
+// sweep when it is back.
 func (c *Collector) collect(ctx context.Context, partition uint16, grace time.Duration) (done Amount, err error) {
 	store, err := c.cfg.Metadata.BlockStore(partition)
 	if err != nil {

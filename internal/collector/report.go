@@ -65,7 +65,8 @@ func (r *Report) Complete() bool {
 	return true
 }
 
-// Once looks at all partitions and all regions of this collector now, and deletes what nobody needs unless dry.
+// Once looks at all partitions and all regions of this collector now, and deletes what nobody needs unless
+// dry.
 func (c *Collector) Once(ctx context.Context, grace time.Duration, dry bool) (Report, error) {
 	var r Report
 	for _, p := range c.cfg.Metadata.Cluster().Partitions {

@@ -11,8 +11,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// sweep looks at all blocks of a region's store and finds the orphans, and what other regions of their partitions have missed; if told to,
-// it deletes the ones and brings the others. What it cannot ask about stays.
+// sweep looks at all blocks of a region's store and finds the orphans, and what other regions of their
+// partitions have missed; if told to, it deletes the ones and brings the others. What it cannot ask about
+// stays.
 func (c *Collector) sweep(ctx context.Context, r *Region, remove bool) (Swept, error) {
 	s := sweeping{collector: c, region: r, remove: remove, found: Swept{Region: r.Name, Deleted: remove}}
 	for id, err := range r.Store.Range(ctx, block.ID{}, block.LastID) {

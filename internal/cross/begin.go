@@ -70,8 +70,8 @@ func isPartySet(parties []uint16, coordinator uint16) bool {
 	return slices.Contains(parties, coordinator)
 }
 
-// admit decides at the coordinator whether the session allows the update. A copy of an update that is undecided, answered
-// or abandoned is aborted; its calls get the answer of the first.
+// admit decides at the coordinator whether the session allows the update. A copy of an update that is
+// undecided, answered or abandoned is aborted; its calls get the answer of the first.
 func (c *Commands) admit(x *command, client *ask.Client, q *ask.Request) bool {
 	x.request = c.requests.begun(x.id)
 	if c.tombstones[x.id] {
@@ -100,7 +100,8 @@ func (c *Commands) admit(x *command, client *ask.Client, q *ask.Request) bool {
 	return true
 }
 
-// judge applies wait-die to a command that has no vote yet. It reports whether the command has entered another phase.
+// judge applies wait-die to a command that has no vote yet. It reports whether the command has entered
+// another phase.
 func (c *Commands) judge(x *command, command *meta.Command) bool {
 	if c.machine.Awaits(command) { // its inode is named by another partition, and on its way
 		c.refuse(x)

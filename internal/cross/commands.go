@@ -11,16 +11,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// How long other replicas leave to the leader the work that any replica could do, the next one by index longer; and how
-// often a replica repeats a message that has had no effect.
+// How long other replicas leave to the leader the work that any replica could do, the next one by index
+// longer; and how often a replica repeats a message that has had no effect.
 const (
 	leaveToLeader = time.Second
 	stagger       = 300 * time.Millisecond
 	repeatAfter   = 500 * time.Millisecond
 )
 
-// VotePatience is the time for which a coordinator waits for the votes of the other parties before it aborts a command. It
-// waits twice as long for a command that was aborted before.
+// VotePatience is the time for which a coordinator waits for the votes of the other parties before it aborts
+// a command. It waits twice as long for a command that was aborted before.
 const VotePatience = 2 * time.Second
 
 // Config of Commands.
@@ -32,7 +32,8 @@ type Config struct {
 	MaxPending int // updates that wait here before they are proposed
 }
 
-// Commands are the commands of several partitions at one replica, and the replica's vector. Commands have one owner.
+// Commands are the commands of several partitions at one replica, and the replica's vector. Commands have one
+// owner.
 type Commands struct {
 	cfg      Config
 	keys     meta.Keys
@@ -94,8 +95,8 @@ func New(cfg Config, keys meta.Keys, machine *meta.Machine, orders *order.Orders
 	return c, c.load()
 }
 
-// Step does the work for other partitions that is due: it proposes entries, sends messages, and lets waiting updates in. It
-// may answer calls.
+// Step does the work for other partitions that is due: it proposes entries, sends messages, and lets waiting
+// updates in. It may answer calls.
 func (c *Commands) Step() {
 	c.wakeAt = 0
 	leads := c.orders.Leads()

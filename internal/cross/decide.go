@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Execute executes an entry of the partition's own order, and may answer calls. The error is order.ErrVersion, or wraps it:
-// the replica must stop.
+// Execute executes an entry of the partition's own order, and may answer calls. The error is
+// order.ErrVersion, or wraps it: the replica must stop.
 func (c *Commands) Execute(e *order.Entry) error {
 	c.sealed.now = e.Durable
 	err := c.execute(e)
@@ -114,8 +114,8 @@ func (c *Commands) decide(d *decision) {
 	c.reconsider()
 }
 
-// abort executes ABORT for a command that is to be proposed again. A command that is not relayed yet is aborted by its
-// relay: another party may hold objects for it, and must not wait for that.
+// abort executes ABORT for a command that is to be proposed again. A command that is not relayed yet is
+// aborted by its relay: another party may hold objects for it, and must not wait for that.
 func (c *Commands) abort(n *name) {
 	x := c.byID[n.id]
 	switch {
@@ -171,8 +171,8 @@ func (c *Commands) forget(f *forgotten) {
 	c.remove(x)
 }
 
-// abandon executes ABANDON (X5): an update without an answer gets ETIMEDOUT. Its command is aborted in any case, and its
-// calls end.
+// abandon executes ABANDON (X5): an update without an answer gets ETIMEDOUT. Its command is aborted in any
+// case, and its calls end.
 func (c *Commands) abandon(a *abandoned) {
 	u := session.Update{Session: a.session, Seq: a.seq}
 	v := session.Verdict{Outcome: ask.UnknownSession}
@@ -202,7 +202,8 @@ func (c *Commands) answer(x *command, outcome ask.Outcome, result []byte) {
 	}
 }
 
-// retry puts the calls that wait for an aborted command back among the updates that are to be proposed, with their age.
+// retry puts the calls that wait for an aborted command back among the updates that are to be proposed, with
+// their age.
 func (c *Commands) retry(x *command) {
 	if r := x.request; r != nil {
 		x.request = nil

@@ -1,18 +1,18 @@
-// Package cross executes commands of several partitions as atomic commits (thesis section 3.4.1, coordinated execution;
-// section 3.4.3, recovery). It is the part of a replica that deals with other partitions: a deterministic state machine
-// over the partition's own order, and messages between the replicas of different partitions. It owns no goroutine,
-// socket, file or clock.
+// Package cross executes commands of several partitions as atomic commits (thesis section 3.4.1, coordinated
+// execution; section 3.4.3, recovery). It is the part of a replica that deals with other partitions: a
+// deterministic state machine over the partition's own order, and messages between the replicas of different
+// partitions. It owns no goroutine, socket, file or clock.
 //
 // # Terms
 //
-// The parties of a command are the partitions that it touches. The coordinator is the party that the client asked. Each
-// command is named by the id of the multicast message that carried it. The class of a command is its set of parties. A
-// place is the number of an entry in a partition's own order.
+// The parties of a command are the partitions that it touches. The coordinator is the party that the client
+// asked. Each command is named by the id of the multicast message that carried it. The class of a command is
+// its set of parties. A place is the number of an entry in a partition's own order.
 //
 // # The protocol
 //
-// The asked replica multicasts the command to its parties in the order between partitions. Every party relays the
-// deliveries into its own order. State changes only there:
+// The asked replica multicasts the command to its parties in the order between partitions. Every party relays
+// the deliveries into its own order. State changes only there:
 //
 //	entry    ordered at        effect
 //	RELAY    the coordinator   BEGIN: admit the update of the session, take holds, vote
@@ -24,66 +24,74 @@
 //	ABANDON  the coordinator   the client's patience is over: the update is answered with ETIMEDOUT, for ever
 //	SEAL     any party         none; messages that wait for a quorum's disks leave after it
 //
-// Votes, outcomes and confirmations are messages between replicas. The leader of a party sends them; another replica does
-// so if the leader does not. All of them can be repeated at any time: they are made from stored state. A leader keeps
-// asking for missing votes and confirmations.
+// Votes, outcomes and confirmations are messages between replicas. The leader of a party sends them; another
+// replica does so if the leader does not. All of them can be repeated at any time: they are made from stored
+// state. A leader keeps asking for missing votes and confirmations.
 //
 // # Order of relays
 //
-// Commands of one class are relayed in the order of their delivery: a relay names the one before it, and has no effect
-// behind another one. Classes are independent, so a command that is not delivered because a party is cut off delays only
-// commands with the same parties. The position of a class is stored. It makes duplicates of a command harmless, and a
-// party that has forgotten a command knows from it that the command has ended.
+// Commands of one class are relayed in the order of their delivery: a relay names the one before it, and has
+// no effect behind another one. Classes are independent, so a command that is not delivered because a party
+// is cut off delays only commands with the same parties. The position of a class is stored. It makes
+// duplicates of a command harmless, and a party that has forgotten a command knows from it that the command
+// has ended.
 //
 // # Wait-die
 //
-// A command meets a conflict if another undecided command of the party holds an object that the command needs. The age of
-// a command is the time of its first proposal, with the message id as tie break.
+// A command meets a conflict if another undecided command of the party holds an object that the command
+// needs. The age of a command is the time of its first proposal, with the message id as tie break.
 //
-//  1. An older command waits for a younger holder. It is ordered as waiting, holds nothing, and its class goes on.
-//  2. A younger command is refused. The coordinator aborts it, and the asked replica proposes it again with its first age.
+//  1. An older command waits for a younger holder. It is ordered as waiting, holds nothing, and its class
+//     goes on.
+//  2. A younger command is refused. The coordinator aborts it, and the asked replica proposes it again with
+//     its first age.
 //  3. A waiting command that meets an older holder later is refused like in 2.
 //
-// So commands wait only for younger ones, at all parties: no cycle of waits exists. The oldest command is never refused.
+// So commands wait only for younger ones, at all parties: no cycle of waits exists. The oldest command is
+// never refused.
 //
 // # Aborts, and the end of a call
 //
-// The coordinator presumes abort: until DECIDE is ordered it may abort at any time. It does so when a vote is missing for
-// VotePatience. Nothing releases a yes-vote but the outcome: the coordinator may have committed.
+// The coordinator presumes abort: until DECIDE is ordered it may abort at any time. It does so when a vote is
+// missing for VotePatience. Nothing releases a yes-vote but the outcome: the coordinator may have committed.
 //
-// When the time of a call is over, the asked replica orders ABANDON. It records ETIMEDOUT as the answer to the update and
-// aborts the command if it is undecided. Sessions remember answers, so every copy of the command that is relayed later is
-// refused: an update whose caller got ETIMEDOUT is never executed. A party that waits for the outcome of a command that
-// the coordinator has not relayed asks for it; the coordinator then orders ABANDON, and answers that the command is aborted.
+// When the time of a call is over, the asked replica orders ABANDON. It records ETIMEDOUT as the answer to
+// the update and aborts the command if it is undecided. Sessions remember answers, so every copy of the
+// command that is relayed later is refused: an update whose caller got ETIMEDOUT is never executed. A party
+// that waits for the outcome of a command that the coordinator has not relayed asks for it; the coordinator
+// then orders ABANDON, and answers that the command is aborted.
 //
 // # Why updates are sequentially consistent
 //
-// Let t of a command be the moment at which DECIDE is ordered at its coordinator, and t of an update of one partition the
-// moment at which its place is fixed.
+// Let t of a command be the moment at which DECIDE is ordered at its coordinator, and t of an update of one
+// partition the moment at which its place is fixed.
 //
-//  1. At each party a command holds, from its vote to its outcome, all that its outcome reads and its effects write
-//     (package meta, H1). All votes precede t, and all outcomes follow it.
-//  2. Two commands with conflicting holds at a party have disjoint intervals there, so their t stand in the order of
-//     their effects at every party where they conflict.
-//  3. An update of one partition that conflicts with a command has no effect inside of the command's interval (H2).
-//     Before it, the update precedes t; after it, the update follows t.
-//  4. So the order by t contains every conflict order. A client's next update is issued after its last one was answered,
-//     which is after t of the last one. The order by t keeps sessions, and real time between answered updates.
+//  1. At each party a command holds, from its vote to its outcome, all that its outcome reads and its effects
+//     write (package meta, H1). All votes precede t, and all outcomes follow it.
+//  2. Two commands with conflicting holds at a party have disjoint intervals there, so their t stand in the
+//     order of their effects at every party where they conflict.
+//  3. An update of one partition that conflicts with a command has no effect inside of the command's interval
+//     (H2). Before it, the update precedes t; after it, the update follows t.
+//  4. So the order by t contains every conflict order. A client's next update is issued after its last one
+//     was answered, which is after t of the last one. The order by t keeps sessions, and real time between
+//     answered updates.
 //
 // # Why reads are causal
 //
 // A vector says for each partition q what was seen of it (ask.Seen): a count, and open places.
 //
-//  1. Invariant V: if the commit of a command is in the past of a state or of a client, then for each other party q its
-//     vector counts q's vote place, and either holds the place open or counts q's outcome. DECIDE and OUTCOME open
-//     the places of the other parties, all that is sent carries the sender's vector, and merging keeps both.
-//  2. An open place is closed only by a statement of q itself about a place at or above the outcome (Known, Undecided).
-//  3. Invariant M: if the past of a state of q contains the commit of a command that is undecided at q, the command is
-//     marked there: the ordered entry that brought this past carried a vector with the place open.
-//  4. A read waits for the vector's count. Then it waits for an undecided command that touches what is read if the
-//     command is marked, or its place is open in the vector. By 1 and 3 no reader with the commit in its past, or
-//     that follows from it by the state, sees the state before the command. All others may see it: the order by t
-//     explains their answers.
+//  1. Invariant V: if the commit of a command is in the past of a state or of a client, then for each other
+//     party q its vector counts q's vote place, and either holds the place open or counts q's outcome. DECIDE
+//     and OUTCOME open the places of the other parties, all that is sent carries the sender's vector, and
+//     merging keeps both.
+//  2. An open place is closed only by a statement of q itself about a place at or above the outcome (Known,
+//     Undecided).
+//  3. Invariant M: if the past of a state of q contains the commit of a command that is undecided at q, the
+//     command is marked there: the ordered entry that brought this past carried a vector with the place open.
+//  4. A read waits for the vector's count. Then it waits for an undecided command that touches what is read
+//     if the command is marked, or its place is open in the vector. By 1 and 3 no reader with the commit in
+//     its past, or that follows from it by the state, sees the state before the command. All others may see
+//     it: the order by t explains their answers.
 //
 // # Why partitions agree after a loss of power
 //
@@ -118,9 +126,9 @@
 //     that are not lost. The partition that returns executes the same entries again, and goes on from there
 //     like after a crash.
 //
-// A client is no partition. Its vector may count entries that are lost, and carry the count to other partitions. The
-// partition that has lost the entries begins a new history when it meets such a count (Doubt). The rules hold within a
-// history.
+// A client is no partition. Its vector may count entries that are lost, and carry the count to other
+// partitions. The partition that has lost the entries begins a new history when it meets such a count
+// (Doubt). The rules hold within a history.
 //
 // # Stored keys
 //

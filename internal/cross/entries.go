@@ -91,7 +91,8 @@ func readRelay(b []byte) (d relay, err error) {
 	return d, r.Done()
 }
 
-// decision is the body of EntryDecide: the ballots of the parties, in their order; that of the coordinator is empty.
+// decision is the body of EntryDecide: the ballots of the parties, in their order; that of the coordinator is
+// empty.
 type decision struct {
 	id      multicast.MessageID
 	ballots []ballot
@@ -141,7 +142,8 @@ func readOutcome(r *varint.Reader) outcome {
 	return outcome{id: readID(r), commit: r.Uint(1) != 0, votes: readStrings(r), vector: ask.ReadVector(r)}
 }
 
-// confirmation is the report of a party that it has ordered the outcome of a command, with its entry for itself.
+// confirmation is the report of a party that it has ordered the outcome of a command, with its entry for
+// itself.
 type confirmation struct {
 	id   multicast.MessageID
 	from uint16

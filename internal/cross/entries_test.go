@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A confirmation of a partition that is no party is dropped. If it is kept, FORGET counts more entries than it holds: it
-// cannot be read, and stops all replicas of the partition for ever.
+// A confirmation of a partition that is no party is dropped. If it is kept, FORGET counts more entries than
+// it holds: it cannot be read, and stops all replicas of the partition for ever.
 func TestAConfirmationOfAStranger(t *testing.T) {
 	n, _ := undecided(t)
 	x := n.list[0]
@@ -60,8 +60,8 @@ func TestErrorsOfExecuteNameTheVersion(t *testing.T) {
 	}
 }
 
-// A relay whose parties are not those of a command of this partition, sorted and with the coordinator, is an error, or has
-// no effect. It does not break the replica later.
+// A relay whose parties are not those of a command of this partition, sorted and with the coordinator, is an
+// error, or has no effect. It does not break the replica later.
 func TestARelayOfOtherParties(t *testing.T) {
 	for name, c := range map[string]struct {
 		parties     []uint16

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Replicas of different partitions send each other messages. A message is a hint that stored state backs: it can be lost,
-// repeated and delayed. Malformed messages are dropped.
+// Replicas of different partitions send each other messages. A message is a hint that stored state backs: it
+// can be lost, repeated and delayed. Malformed messages are dropped.
 
 type messageKind uint8
 
@@ -26,7 +26,8 @@ const (
 	messageReceipt // posts are executed
 )
 
-// name names a command in a message, so that a receiver that does not know the command can tell whether it has ended.
+// name names a command in a message, so that a receiver that does not know the command can tell whether it
+// has ended.
 type name struct {
 	id      multicast.MessageID
 	at      multicast.Position
@@ -51,8 +52,8 @@ func readName(r *varint.Reader) name {
 	return n
 }
 
-// earlyBallots are votes that arrive before the command is relayed here. Beyond the bounds all are dropped: the
-// coordinator asks for them.
+// earlyBallots are votes that arrive before the command is relayed here. Beyond the bounds all are dropped:
+// the coordinator asks for them.
 type earlyBallots struct {
 	byID  map[multicast.MessageID]map[uint16]ballot
 	bytes int

@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// objects are names and inodes that commands change. The updates for one of them go one after the other, the oldest
-// first: at the same time, all but one would be refused, and newer ones could come first.
+// objects are names and inodes that commands change. The updates for one of them go one after the other, the
+// oldest first: at the same time, all but one would be refused, and newer ones could come first.
 type objects map[object]bool
 
 // object is a name in a directory, or an inode.

@@ -36,8 +36,8 @@ func (n *node) put(call turn.Call) {
 	n.Submit(call, q, c)
 }
 
-// The updates for one object go one after the other at the asked replica, the oldest first: an update that was aborted, and
-// pauses, is not overtaken. Updates for other objects go on.
+// The updates for one object go one after the other at the asked replica, the oldest first: an update that
+// was aborted, and pauses, is not overtaken. Updates for other objects go on.
 func TestUpdatesOfOneObject(t *testing.T) {
 	n := newNode(t, 0)
 	f, g := n.mknod("f"), n.mknod("g")
@@ -81,8 +81,8 @@ func entryOf(t *testing.T, m multicast.Message) *order.Entry {
 	return &e
 }
 
-// An update that was aborted before is proposed although a younger command holds its objects: it waits in the order, and is
-// the next. A new one waits at the asked replica.
+// An update that was aborted before is proposed although a younger command holds its objects: it waits in the
+// order, and is the next. A new one waits at the asked replica.
 func TestAnOldUpdateDoesNotYield(t *testing.T) {
 	n := newNode(t, 0)
 	f := n.mknod("f")

@@ -8,12 +8,12 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A post is an effect in another partition that needs no vote, such as the inode of a name that was made here (package
-// meta). Posts go from log to log: the posts to one partition are numbered, and stay in the outbox until that partition
-// has confirmed them. The receiver orders them, and skips those that it has executed. A post carries the sender's vector,
-// so that the effect comes after all that the sender had seen. The entry that makes a post is not durable, so
-// that an update which leaves one is as fast as any: the post waits for the next durable entry, if need be
-// for an EntrySeal.
+// A post is an effect in another partition that needs no vote, such as the inode of a name that was made here
+// (package meta). Posts go from log to log: the posts to one partition are numbered, and stay in the outbox
+// until that partition has confirmed them. The receiver orders them, and skips those that it has executed. A
+// post carries the sender's vector, so that the effect comes after all that the sender had seen. The entry
+// that makes a post is not durable, so that an update which leaves one is as fast as any: the post waits for
+// the next durable entry, if need be for an EntrySeal.
 
 // maxPosts bounds the posts of one message.
 const maxPosts = 64
@@ -98,7 +98,8 @@ func (c *Commands) sendPosts(to uint16, out []meta.Post) (last uint64) {
 	return last
 }
 
-// receivePosts takes posts of another partition: the leader orders them. Another replica does so if the leader does not.
+// receivePosts takes posts of another partition: the leader orders them. Another replica does so if the
+// leader does not.
 func (c *Commands) receivePosts(from multicast.ProcessID, p *posts) {
 	executed := c.machine.PostsExecuted(p.from)
 	last := p.first + uint64(len(p.commands)) - 1

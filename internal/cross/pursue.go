@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// maxSent bounds the bytes of votes that a step sends or orders, beside the last message: a frame and a record have their
-// limits. The rest follows in the next steps.
+// maxSent bounds the bytes of votes that a step sends or orders, beside the last message: a frame and a
+// record have their limits. The rest follows in the next steps.
 const maxSent = 4 << 20
 
 // maxForget bounds the commands that one FORGET names.
@@ -21,7 +21,8 @@ type finished struct {
 	coordinator uint16
 }
 
-// pursueCommands brings each command on: the leader at once, another replica when nothing has happened for a while.
+// pursueCommands brings each command on: the leader at once, another replica when nothing has happened for a
+// while.
 func (c *Commands) pursueCommands(leads bool) {
 	c.sent = 0
 	var forget []*command
@@ -102,8 +103,8 @@ func (c *Commands) ballots(x *command) (missing []uint16, refused bool) {
 	return missing, refused
 }
 
-// pursueConfirmations works at the coordinator of a decided command. It reports whether all parties have confirmed, and
-// the command is to be forgotten.
+// pursueConfirmations works at the coordinator of a decided command. It reports whether all parties have
+// confirmed, and the command is to be forgotten.
 func (c *Commands) pursueConfirmations(x *command, due bool) bool {
 	var missing []uint16
 	for _, p := range x.parties {
@@ -184,8 +185,8 @@ func outcomeMessage(n name, o *outcome) []byte {
 	return o.encode(appendName([]byte{byte(messageOutcome)}, n))
 }
 
-// confirm reports to other partitions that outcomes are ordered here, and posts executed. A partition that misses a report
-// repeats its message.
+// confirm reports to other partitions that outcomes are ordered here, and posts executed. A partition that
+// misses a report repeats its message.
 func (c *Commands) confirm(leads bool) {
 	for _, f := range c.confirmations {
 		if leads {
@@ -217,8 +218,8 @@ func (c *Commands) sendAll(to []multicast.ProcessID, message []byte) {
 	c.sent += len(message)
 }
 
-// forgotten names a command of which all parties have confirmed the outcome, with the entries of the parties for
-// themselves.
+// forgotten names a command of which all parties have confirmed the outcome, with the entries of the parties
+// for themselves.
 type forgotten struct {
 	id   multicast.MessageID
 	seen []partySeen

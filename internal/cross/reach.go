@@ -7,15 +7,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// An update of several partitions is proposed only when a quorum of each party is in reach: the order between partitions
-// cannot take a message back, and messages with the same parties wait behind it. So in a network cut most such updates
-// wait at the asked replica, and leave nothing behind when their calls end.
+// An update of several partitions is proposed only when a quorum of each party is in reach: the order between
+// partitions cannot take a message back, and messages with the same parties wait behind it. So in a network
+// cut most such updates wait at the asked replica, and leave nothing behind when their calls end.
 
 const (
 	inReach   = 2 * time.Second // since a process was last received from
 	pingAgain = 300 * time.Millisecond
-	// pongWithin is the time within which a process answers that was silent. Until then it counts as in reach, so that
-	// the first update after a pause need not wait.
+	// pongWithin is the time within which a process answers that was silent. Until then it counts as in reach,
+	// so that the first update after a pause need not wait.
 	pongWithin = time.Second
 )
 
@@ -33,7 +33,8 @@ func (c *Commands) Received(p multicast.ProcessID) {
 	delete(c.reach.asked, p)
 }
 
-// isReachable reports whether a quorum of each partition was received from lately, or is silent without having been asked.
+// isReachable reports whether a quorum of each partition was received from lately, or is silent without
+// having been asked.
 func (c *Commands) isReachable(partitions []uint16) bool {
 	for _, p := range partitions {
 		count, members := 0, c.orders.Members(p)

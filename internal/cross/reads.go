@@ -5,9 +5,9 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// Awaits reports whether a query or an update of a reader must wait: for an undecided command that touches its objects and
-// that the reader may have seen committed elsewhere, or that the state here follows from; or for the post that makes its
-// inode.
+// Awaits reports whether a query or an update of a reader must wait: for an undecided command that touches
+// its objects and that the reader may have seen committed elsewhere, or that the state here follows from; or
+// for the post that makes its inode.
 func (c *Commands) Awaits(reader ask.Seen, command *meta.Command) bool {
 	if c.machine.Awaits(command) {
 		return true
@@ -20,8 +20,8 @@ func (c *Commands) Awaits(reader ask.Seen, command *meta.Command) bool {
 	return false
 }
 
-// Barrier returns the numbers of the commands that may be committed elsewhere already: a linearizable read that was
-// asked before waits for those that touch its objects.
+// Barrier returns the numbers of the commands that may be committed elsewhere already: a linearizable read
+// that was asked before waits for those that touch its objects.
 func (c *Commands) Barrier() (numbers []uint64) {
 	for _, x := range c.list {
 		if x.phase == voted {
@@ -41,8 +41,8 @@ func (c *Commands) AwaitsAny(numbers []uint64, command *meta.Command) bool {
 	return false
 }
 
-// Changed reports, once, whether a command was prepared, decided or marked since the last call: waiting reads and updates
-// are then to be looked at again.
+// Changed reports, once, whether a command was prepared, decided or marked since the last call: waiting reads
+// and updates are then to be looked at again.
 func (c *Commands) Changed() bool {
 	changed := c.changed
 	c.changed = false

@@ -61,7 +61,8 @@ func (c *Commands) Relay(d *multicast.Delivery) {
 	c.hurry()
 }
 
-// proposeRelays proposes the relays that are not proposed yet: the leader at once, another replica after a while.
+// proposeRelays proposes the relays that are not proposed yet: the leader at once, another replica after a
+// while.
 func (c *Commands) proposeRelays(leads bool) {
 	c.relayed = 0
 	c.relays.queues = slices.DeleteFunc(c.relays.queues, func(q *relayQueue) bool { return len(q.waiting) == 0 })

@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// reachPatience is the time for which an update waits until a quorum of each party is in reach. Then its client is told
-// to try again.
+// reachPatience is the time for which an update waits until a quorum of each party is in reach. Then its
+// client is told to try again.
 const reachPatience = 8 * time.Second
 
 // A command that was aborted is proposed again after a pause, which doubles.
@@ -145,7 +145,8 @@ func (c *Commands) Submit(call turn.Call, q ask.Request, command meta.Command) {
 	c.hurry()
 }
 
-// Withdraw removes calls whose clients have given up. An update without calls is not proposed, and not proposed again.
+// Withdraw removes calls whose clients have given up. An update without calls is not proposed, and not
+// proposed again.
 func (c *Commands) Withdraw(tokens []uint64) {
 	gone := func(token uint64) bool { return slices.Contains(tokens, token) }
 	for _, r := range slices.Concat(c.requests.waiting, c.inFlight()) {
@@ -170,8 +171,8 @@ func (c *Commands) TakeCalls() (tokens []uint64) {
 	return tokens
 }
 
-// admitRequests proposes the updates whose parties are in reach and whose objects are free for their readers. It ends
-// those whose time is over.
+// admitRequests proposes the updates whose parties are in reach and whose objects are free for their readers.
+// It ends those whose time is over.
 func (c *Commands) admitRequests() {
 	flying := c.inFlight()
 	if len(flying)+len(c.requests.waiting) == 0 {
@@ -198,8 +199,8 @@ func (c *Commands) admitRequests() {
 	}
 }
 
-// admitRequest proposes an update, or notes the time at which it is to be looked at again. behind says that an older
-// update for the same objects is at this replica.
+// admitRequest proposes an update, or notes the time at which it is to be looked at again. behind says that
+// an older update for the same objects is at this replica.
 func (c *Commands) admitRequest(r *request, behind bool) {
 	own := r.query.Reader(c.cfg.Partition)
 	switch {
@@ -230,9 +231,9 @@ func (c *Commands) awaitReach(r *request) {
 	}
 }
 
-// yields reports whether an update is not proposed now because a command holds its objects here. An update that is older
-// than the holders does not yield: it waits for them in the order, and is the next. Otherwise new updates could always
-// come first. An update without an age gets one when it has yielded for a while.
+// yields reports whether an update is not proposed now because a command holds its objects here. An update
+// that is older than the holders does not yield: it waits for them in the order, and is the next. Otherwise
+// new updates could always come first. An update without an age gets one when it has yielded for a while.
 func (c *Commands) yields(r *request) bool {
 	holders := c.machine.Conflicts(0, &r.command, r.query.Dest).Holders
 	if len(holders) == 0 || r.age == (Age{}) && c.now.Mono-r.since >= repeatAfter {

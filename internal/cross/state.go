@@ -15,7 +15,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Age orders commands for wait-die: by the time of the first proposal, with the id of that message as tie break.
+// Age orders commands for wait-die: by the time of the first proposal, with the id of that message as tie
+// break.
 type Age struct {
 	Time posix.Time
 	ID   multicast.MessageID
@@ -197,7 +198,8 @@ func (c *Commands) byUpdate(u session.Update) *command {
 	return nil
 }
 
-// Relayed returns the positions of the classes that keys hold: the order between partitions must deliver from there on.
+// Relayed returns the positions of the classes that keys hold: the order between partitions must deliver from
+// there on.
 func Relayed(keys meta.Keys) (multicast.Progress, error) {
 	_, relayed, err := readState(keys)
 	return relayed, err

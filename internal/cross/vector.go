@@ -37,7 +37,8 @@ func (c *Commands) loadVector() error {
 	return nil
 }
 
-// Save stores the vector, and the positions of the classes. It belongs into the batch of the entries that it covers.
+// Save stores the vector, and the positions of the classes. It belongs into the batch of the entries that it
+// covers.
 func (c *Commands) Save() {
 	c.keys.Set(vectorKey, c.vector.Append(nil))
 	if c.moved {
@@ -61,8 +62,8 @@ func (c *Commands) Advance(t posix.Time) {
 	c.time = t
 }
 
-// Observe notes that what follows here comes after everything that a vector says. Commands that are undecided here and
-// open in the vector become marked: the state of this partition follows from their commits.
+// Observe notes that what follows here comes after everything that a vector says. Commands that are undecided
+// here and open in the vector become marked: the state of this partition follows from their commits.
 func (c *Commands) Observe(seen ask.Vector) {
 	self := c.cfg.Partition
 	if own := seen.Of(self); own.LastOpen() > 0 && own.History == c.Own().History {
@@ -79,8 +80,9 @@ func (c *Commands) Observe(seen ask.Vector) {
 	c.vector[self] = own
 }
 
-// IsFalse reports whether the client of an ordered request shows entries of this partition that did not exist before the
-// entry with this id, or entries of an old history. Proven entries that did not exist begin a new history.
+// IsFalse reports whether the client of an ordered request shows entries of this partition that did not exist
+// before the entry with this id, or entries of an old history. Proven entries that did not exist begin a new
+// history.
 func (c *Commands) IsFalse(q *ask.Request, entry multicast.MessageID) bool {
 	c.Doubt(q.Vector.Of(c.cfg.Partition), entry)
 	reader, own := q.Reader(c.cfg.Partition), c.Own()
@@ -94,9 +96,10 @@ func (c *Commands) open(partition uint16, b *ballot) {
 	c.vector = c.vector.Merge(v)
 }
 
-// Doubt compares what a client was proven to have seen of this partition with the state, in an entry of the order: a true
-// count was ordered before the entry. If the client has seen more, then the partition has lost entries, and begins a new
-// history. The counts of the old one are void everywhere, as soon as they meet the new one.
+// Doubt compares what a client was proven to have seen of this partition with the state, in an entry of the
+// order: a true count was ordered before the entry. If the client has seen more, then the partition has lost
+// entries, and begins a new history. The counts of the old one are void everywhere, as soon as they meet the
+// new one.
 func (c *Commands) Doubt(seen ask.Seen, entry multicast.MessageID) {
 	own := &c.vector[c.cfg.Partition]
 	if seen.History < own.History || seen.History == own.History && seen.Count < own.Count {
@@ -108,9 +111,9 @@ func (c *Commands) Doubt(seen ask.Seen, entry multicast.MessageID) {
 	c.touch()
 }
 
-// Settle brings the replica's entry for itself up to date, after an entry of the order was executed. Before that the
-// entry says nothing of the commands that are undecided at its place. If the entry was durable, the state is
-// sealed.
+// Settle brings the replica's entry for itself up to date, after an entry of the order was executed. Before
+// that the entry says nothing of the commands that are undecided at its place. If the entry was durable, the
+// state is sealed.
 func (c *Commands) Settle() {
 	c.settle()
 	if c.sealed.now {

@@ -92,8 +92,8 @@ func (a *Access) find(ctx context.Context) error {
 	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
 }
 
-// askUntil asks one server for the cluster's description, again while it cannot be reached, until ctx ends. It gives the last error that says
-// something.
+// askUntil asks one server for the cluster's description, again while it cannot be reached, until ctx ends.
+// It gives the last error that says something.
 func (a *Access) askUntil(ctx context.Context, server string) (d Description, err error) {
 	for {
 		asked := ask(ctx, a.client, server, &Request{Op: Describe}, &d)
@@ -169,8 +169,8 @@ type Follower interface {
 	Update(*topology.Cluster)
 }
 
-// Follow keeps a client up to date with the cluster until ctx ends. What is known of that may change by others that use a: so it is what
-// the client was told last that counts.
+// Follow keeps a client up to date with the cluster until ctx ends. What is known of that may change by
+// others that use a: so it is what the client was told last that counts.
 func (a *Access) Follow(ctx context.Context, c Follower) {
 	told := uint64(0)
 	for {
@@ -186,7 +186,8 @@ func (a *Access) Follow(ctx context.Context, c Follower) {
 	}
 }
 
-// refresh asks servers, some at once, until one tells what it knows: one that hangs must not hold up what the others know.
+// refresh asks servers, some at once, until one tells what it knows: one that hangs must not hold up what the
+// others know.
 func (a *Access) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
@@ -244,8 +245,8 @@ func (a *Access) Status(ctx context.Context) []Answer {
 // changePatience is how long a server may take for a change: it asks the registry and all servers.
 const changePatience = 30 * time.Second
 
-// Ask has the server of that name do something; empty: any that answers now, better one that has the registry. An error after a while may
-// mean that it has been done all the same.
+// Ask has the server of that name do something; empty: any that answers now, better one that has the
+// registry. An error after a while may mean that it has been done all the same.
 func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) error {
 	var s *topology.Server
 	if server == "" {

@@ -71,7 +71,8 @@ func (s *Server) drain(ctx context.Context, q *Request) (Changed, error) {
 	return c, err
 }
 
-// roomFor gives the server of a region that is to have a replica of p: one that has none, and the fewest replicas.
+// roomFor gives the server of a region that is to have a replica of p: one that has none, and the fewest
+// replicas.
 func roomFor(plan *topology.Cluster, p *topology.Partition, region topology.Region) (string, error) {
 	best, fewest := "", 0
 	for _, server := range plan.Storage(region) {

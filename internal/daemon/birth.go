@@ -11,11 +11,13 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// errForgot says that the registry does not have what it had: it was emptied or restored from a backup, or is another one. Who was marked
-// there may not be any more, and numbers of processes may be given twice: nothing new may start.
+// errForgot says that the registry does not have what it had: it was emptied or restored from a backup, or is
+// another one. Who was marked there may not be any more, and numbers of processes may be given twice: nothing
+// new may start.
 var errForgot = errors.New("the registry has forgotten what it knew of the cluster: is it another etcd, empty, or restored from a backup? Put back the newest copy that a server has: docs/operations.md")
 
-// remembers compares the version of the description in the registry, 0 for none, with what this process knows.
+// remembers compares the version of the description in the registry, 0 for none, with what this process
+// knows.
 func (s *Server) remembers(version uint64) error {
 	if now := s.known.now.Load(); now != nil && version < now.spec.Version {
 		return fmt.Errorf("%w It has version %d, and this server knows version %d, which is in %s", errForgot, version, now.spec.Version, filepath.Join(s.dir, specFile))
@@ -23,8 +25,9 @@ func (s *Server) remembers(version uint64) error {
 	return nil
 }
 
-// bear makes the cluster, and gives its description. There is none in the registry: but if a server knows one, it has been lost there. With
-// another one in its place, this server would speak to the others of the lost one under their own numbers.
+// bear makes the cluster, and gives its description. There is none in the registry: but if a server knows
+// one, it has been lost there. With another one in its place, this server would speak to the others of the
+// lost one under their own numbers.
 func (s *Server) bear(ctx context.Context) (document registry.Document, err error) {
 	if err := s.remembers(0); err != nil {
 		return document, err

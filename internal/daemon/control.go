@@ -146,13 +146,15 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 	return nil, fmt.Errorf("there is no operation %q: is this server of an older version?", q.Op)
 }
 
-// mayAdmin reports whether who asks may change the cluster. In a cluster without certificates everybody may: it listens on loopback only.
+// mayAdmin reports whether who asks may change the cluster. In a cluster without certificates everybody may:
+// it listens on loopback only.
 func mayAdmin(ctx context.Context) bool {
 	who := asking(ctx)
 	return who.Admin
 }
 
-// asking tells who makes a call. In a cluster without certificates everybody is one of its servers: it listens on loopback only.
+// asking tells who makes a call. In a cluster without certificates everybody is one of its servers: it
+// listens on loopback only.
 func asking(ctx context.Context) server.Asker {
 	peer, known := transport.PeerOf(ctx)
 	if !known {

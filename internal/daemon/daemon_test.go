@@ -42,7 +42,8 @@ func TestClusterIsBornOnce(t *testing.T) {
 	files.check(t, w.client(again), a.Cluster().Partitions[1].Root())
 }
 
-// A file that says something else of the cluster, another cluster's data, and a server that runs already are refused.
+// A file that says something else of the cluster, another cluster's data, and a server that runs already are
+// refused.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -107,8 +108,8 @@ func TestWithoutRegistry(t *testing.T) {
 	}, soon, 100*time.Millisecond)
 }
 
-// A server that has lost its disk gets new replicas in the place of the old ones, and all data again; the old disk, should it come back, is
-// not believed.
+// A server that has lost its disk gets new replicas in the place of the old ones, and all data again; the old
+// disk, should it come back, is not believed.
 func TestLostDisk(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -167,7 +168,8 @@ func awaitHealthy(t *testing.T, a *Access) {
 	}, 2*soon, 200*time.Millisecond)
 }
 
-// A server joins, another one is drained and leaves; leaders and replicas move. Files are written and read meanwhile.
+// A server joins, another one is drained and leaves; leaders and replicas move. Files are written and read
+// meanwhile.
 func TestServersComeAndGo(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.certify()

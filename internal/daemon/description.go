@@ -54,7 +54,8 @@ type known struct {
 	learn sync.Mutex
 }
 
-// offer takes d if it is newer, and reports whether it was. What was told before keeps its cluster's identity: another one is refused.
+// offer takes d if it is newer, and reports whether it was. What was told before keeps its cluster's
+// identity: another one is refused.
 func (k *known) offer(d *description) (newer bool, err error) {
 	k.learn.Lock()
 	defer k.learn.Unlock()

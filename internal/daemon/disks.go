@@ -32,7 +32,8 @@ func claimDir(dir string) (unlock func() error, err error) {
 	return lock.Close, nil
 }
 
-// ownerFile says whose a data directory is: cluster, server, and an instance that tells this directory from all others.
+// ownerFile says whose a data directory is: cluster, server, and an instance that tells this directory from
+// all others.
 const ownerFile = "owner"
 
 // checkOwner compares dir's owner with this server, or notes it (D3), and gives the instance.
@@ -63,11 +64,13 @@ type marks interface {
 	Marked(ctx context.Context, name string) (bool, error)
 }
 
-// processFile names the process whose state a partition's directory is, and whether that is marked in the registry.
+// processFile names the process whose state a partition's directory is, and whether that is marked in the
+// registry.
 const processFile = "process"
 
-// settle makes the directory of each replica that d has on a server fit its process (D1), and gives those whose disk is lost:
-// they must be replaced before anything starts. What a replaced process has left is set aside.
+// settle makes the directory of each replica that d has on a server fit its process (D1), and gives those
+// whose disk is lost: they must be replaced before anything starts. What a replaced process has left is set
+// aside.
 func settle(ctx context.Context, dir, name string, d *description, r marks) (lost []topology.Replica, err error) {
 	for i := range d.cluster.Partitions {
 		p := &d.cluster.Partitions[i]
@@ -116,8 +119,9 @@ func settleOne(ctx context.Context, dir string, process multicast.ProcessID, r m
 	return false, durable.WriteFile(path, fmt.Appendf(nil, "%d\n", process))
 }
 
-// setAside makes room for a new process. What one that was replaced has left is kept until its successor takes part: if too many disks seemed
-// lost at once, it may be all that is left. What belongs to nobody has never spoken.
+// setAside makes room for a new process. What one that was replaced has left is kept until its successor
+// takes part: if too many disks seemed lost at once, it may be all that is left. What belongs to nobody has
+// never spoken.
 func setAside(dir string, was multicast.ProcessID) error {
 	if was == 0 {
 		return os.RemoveAll(dir)
@@ -142,7 +146,8 @@ func clearAside(dir string, partition uint16) error {
 
 func markOf(process multicast.ProcessID) string { return fmt.Sprintf("replica-%d", process) }
 
-// readProcess gives the process that a directory belongs to, 0 if to none, and whether that is marked in the registry for sure.
+// readProcess gives the process that a directory belongs to, 0 if to none, and whether that is marked in the
+// registry for sure.
 func readProcess(path string) (process multicast.ProcessID, marked bool, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

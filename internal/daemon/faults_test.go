@@ -35,7 +35,8 @@ func (w *world) startSoon(name string) {
 	}, soon, 100*time.Millisecond)
 }
 
-// Replicas are replaced one after the other: with two at once, the partition would not have a majority that knows anything.
+// Replicas are replaced one after the other: with two at once, the partition would not have a majority that
+// knows anything.
 func TestReplacementsKeepAMajority(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 5)
 	w.startAll()
@@ -131,7 +132,8 @@ func TestDisksThatAreNotMounted(t *testing.T) {
 	files.check(t, w.client(again), root)
 }
 
-// A registry that was emptied gets no other cluster: servers go on with what they know, and a new one is refused.
+// A registry that was emptied gets no other cluster: servers go on with what they know, and a new one is
+// refused.
 func TestRegistryThatForgot(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -176,7 +178,8 @@ type updates chan *topology.Cluster
 
 func (u updates) Update(c *topology.Cluster) { u <- c }
 
-// A client hears of a change also if its process has learnt of it otherwise, such as when somebody asked for the status.
+// A client hears of a change also if its process has learnt of it otherwise, such as when somebody asked for
+// the status.
 func TestFollowTellsWhatOthersLearnt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		file := DefaultFile()

@@ -17,10 +17,11 @@ import (
 type File struct {
 	topology.Spec `yaml:",inline"`
 	Registry      RegistryFile `yaml:"registry"`
-	// Certificates is a directory as 'globalfs certs' makes them, relative to the file. Empty: connections are neither encrypted nor
-	// authenticated, and only loopback addresses are used.
+	// Certificates is a directory as 'globalfs certs' makes them, relative to the file. Empty: connections are
+	// neither encrypted nor authenticated, and only loopback addresses are used.
 	Certificates string `yaml:"certificates"`
-	// Durability is what an acknowledged update survives: os or sync, or memory, which is only for servers in one process.
+	// Durability is what an acknowledged update survives: os or sync, or memory, which is only for servers in
+	// one process.
 	Durability string `yaml:"durability"`
 	// DataDir is the directory where each server has one, named after it.
 	DataDir string `yaml:"data_dir"`
@@ -63,7 +64,8 @@ func DefaultFile() File {
 	}
 }
 
-// ReadFile reads a cluster file over the defaults. Paths in it are absolute then. Errors name the file, the line and the key.
+// ReadFile reads a cluster file over the defaults. Paths in it are absolute then. Errors name the file, the
+// line and the key.
 func ReadFile(path string) (*File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -122,8 +124,8 @@ func (f *File) Validate() error {
 	return plan.Crowded()
 }
 
-// durability gives the kind of log of the replicas. One that survives nothing is only for servers that start and end together: a
-// replica that restarts alone would have forgotten its promises.
+// durability gives the kind of log of the replicas. One that survives nothing is only for servers that start
+// and end together: a replica that restarts alone would have forgotten its promises.
 func (f *File) durability() (wal.Durability, error) {
 	switch f.Durability {
 	case "os":

@@ -97,8 +97,8 @@ func (i *intruder) forge(p *topology.Partition) {
 	}
 }
 
-// A client with a narrow certificate shows vectors that it has made up. No partition stores them, so none asks the others
-// for entries that never come: everybody goes on, also after a restart.
+// A client with a narrow certificate shows vectors that it has made up. No partition stores them, so none
+// asks the others for entries that never come: everybody goes on, also after a restart.
 func TestForgedVectorsDisableNobody(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west", "east"}, 3)
 	w.certify()

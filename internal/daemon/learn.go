@@ -18,8 +18,8 @@ import (
 // patience is how long is waited between tries of what only the registry, or another server, can give.
 const patience = time.Second
 
-// learn finds the newest description of the cluster: the registry's, or if that is away the copy in the data directory. A server that has no
-// copy waits for the registry.
+// learn finds the newest description of the cluster: the registry's, or if that is away the copy in the data
+// directory. A server that has no copy waits for the registry.
 func (s *Server) learn(ctx context.Context) (*description, error) {
 	last, err := loadCopy(s.dir)
 	if err != nil {
@@ -55,7 +55,8 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 	}
 }
 
-// ask gives the registry's description, which it puts there if there is none, and corrects this server's address in it.
+// ask gives the registry's description, which it puts there if there is none, and corrects this server's
+// address in it.
 func (s *Server) ask(ctx context.Context) (*description, error) {
 	document, err := s.registry.Load(ctx)
 	if errors.Is(err, registry.ErrNotFound) {
@@ -337,7 +338,8 @@ func (s *Server) tidy(ctx context.Context) {
 	}
 }
 
-// drained reports whether this server has no block any more, and all others of the region know that it leaves, so that nobody counts on it.
+// drained reports whether this server has no block any more, and all others of the region know that it
+// leaves, so that nobody counts on it.
 func (s *Server) drained(ctx context.Context, self *topology.Server) bool {
 	plan := s.known.now.Load().cluster
 	admin := region.NewAdmin(s.work.caller, storagePatience)

@@ -24,8 +24,8 @@ func (l lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestForeignDescription: a description in the registry that has no room for a server, which only a person could have put there, does not stop
-// that server.
+// TestForeignDescription: a description in the registry that has no room for a server, which only a person
+// could have put there, does not stop that server.
 func TestForeignDescription(t *testing.T) {
 	w := newWorld(t, []topology.Region{"one"}, 1)
 	said := make(lines, 1)

@@ -18,9 +18,9 @@ const peerPatience = 3 * time.Second
 // errNoMajority says that a replica must not be replaced now.
 var errNoMajority = errors.New("without it no majority of the partition's replicas would take part")
 
-// mayGo fails if a partition would not have a majority without one of its replicas, which are to be replaced: who takes its place
-// takes no part before a majority of the old ones has agreed to that and one has given its state away. Until then nothing else may be
-// replaced there.
+// mayGo fails if a partition would not have a majority without one of its replicas, which are to be replaced:
+// who takes its place takes no part before a majority of the old ones has agreed to that and one has given
+// its state away. Until then nothing else may be replaced there.
 func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topology.Replica) error {
 	if len(gone) == 0 {
 		return nil

@@ -66,8 +66,9 @@ func (r *RegistryFile) tls() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Forget deletes what the registry has of the cluster that f describes. It fails, and deletes nothing, while servers of the cluster
-// live (registry.ErrLive), and if there is nothing (registry.ErrNotFound). Files and blocks stay where they are.
+// Forget deletes what the registry has of the cluster that f describes. It fails, and deletes nothing, while
+// servers of the cluster live (registry.ErrLive), and if there is nothing (registry.ErrNotFound). Files and
+// blocks stay where they are.
 func Forget(ctx context.Context, f *File, logger *slog.Logger) error {
 	r, err := openRegistry(f, logger)
 	if err != nil {
@@ -85,8 +86,8 @@ func read(d registry.Document) (*description, error) {
 	return describe(spec)
 }
 
-// edit changes the cluster's description in the registry, and gives the new one: change gets a copy to change and the cluster as it is, and
-// may be called again, when somebody else was faster.
+// edit changes the cluster's description in the registry, and gives the new one: change gets a copy to change
+// and the cluster as it is, and may be called again, when somebody else was faster.
 func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology.Cluster) error) (*description, error) {
 	for {
 		document, err := s.registry.Load(ctx)

@@ -83,7 +83,8 @@ func (w *tunnel) cut() {
 	}
 }
 
-// TestReplacedReplicaHearsOfItFromItsGroup: its server lives and cannot reach the registry, so that it is not told.
+// TestReplacedReplicaHearsOfItFromItsGroup: its server lives and cannot reach the registry, so that it is not
+// told.
 func TestReplacedReplicaHearsOfItFromItsGroup(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 4)
 	endpoint, err := url.Parse(w.etcd.Endpoint())

@@ -38,8 +38,8 @@ type ServerConfig struct {
 	Listener net.Listener      // at the server's address, which StartServer takes over; nil: the server opens its address
 }
 
-// Network connects the processes of a cluster, apart from the servers' control calls, which are always gRPC. Its methods may be
-// called concurrently.
+// Network connects the processes of a cluster, apart from the servers' control calls, which are always gRPC.
+// Its methods may be called concurrently.
 type Network interface {
 	// Endpoint gives a process of a server its access. The process is not there yet, or not any more.
 	Endpoint(at topology.Region, p multicast.ProcessID) transport.Endpoint
@@ -72,8 +72,8 @@ type Server struct {
 	apart atomic.Pointer[string] // what keeps it from the registry; nil: nothing
 }
 
-// StartServer opens everything that the server holds and begins to answer. Run it then. On an error nothing is left open. It waits for the
-// registry if there is something that only that can tell.
+// StartServer opens everything that the server holds and begins to answer. Run it then. On an error nothing
+// is left open. It waits for the registry if there is something that only that can tell.
 func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	s := &Server{cfg: cfg, dir: filepath.Join(cfg.File.DataDir, cfg.Name), started: time.Now(), heard: make(chan struct{}, 1)}
 	s.logger = cfg.Logger.With("server", cfg.Name)

@@ -26,8 +26,9 @@ const workCacheBytes = 8 << 20
 // leadsEvery is how often the replicas here are asked whether they lead.
 const leadsEvery = time.Second
 
-// work is what a server does in the background for the partitions that its replicas lead, and for its region if it leads the partition of that:
-// a mover and a collector. Who leads may change in the middle; that two do the same for a moment does no harm.
+// work is what a server does in the background for the partitions that its replicas lead, and for its region
+// if it leads the partition of that: a mover and a collector. Who leads may change in the middle; that two do
+// the same for a moment does no harm.
 type work struct {
 	client    *attach.Client
 	caller    attach.Caller
@@ -85,8 +86,8 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 	return w, nil
 }
 
-// objectsFile is in the directory of a server that has found, or made, the cluster's markers in the object storage: from then on they must
-// be there.
+// objectsFile is in the directory of a server that has found, or made, the cluster's markers in the object
+// storage: from then on they must be there.
 const objectsFile = "objects"
 
 func (s *Server) openObjects(ctx context.Context, plan *topology.Cluster) (attach.Objects, error) {
@@ -132,8 +133,9 @@ func (w *work) run(ctx context.Context, of *server.Server) {
 	w.err = w.client.Close()
 }
 
-// Rest ends the server's background work, which begins again with the next start, and returns when it has ended. Before the servers of
-// a cluster in one process stop together, nothing asks one of them for updates then. Run must have been called, or be about to be.
+// Rest ends the server's background work, which begins again with the next start, and returns when it has
+// ended. Before the servers of a cluster in one process stop together, nothing asks one of them for updates
+// then. Run must have been called, or be about to be.
 func (s *Server) Rest() {
 	s.work.stop()
 	<-s.work.ended

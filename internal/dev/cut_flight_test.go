@@ -13,9 +13,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A region is cut off while commands are in flight from both sides of the cut. The other regions go on: no read and no
-// local update waits, commands between them are executed, the names of the commands that they coordinate become free, and
-// a command whose caller was told that it failed is not executed later.
+// A region is cut off while commands are in flight from both sides of the cut. The other regions go on: no
+// read and no local update waits, commands between them are executed, the names of the commands that they
+// coordinate become free, and a command whose caller was told that it failed is not executed later.
 func TestCutWithCommandsInFlight(t *testing.T) {
 	cfg := cutConfig(t)
 	cfg.Timeout = 8 * time.Second

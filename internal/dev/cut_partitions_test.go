@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// cutTimeout is that of operations in clusters that are cut: longer than a command of several partitions waits
-// for those that it concerns.
+// cutTimeout is that of operations in clusters that are cut: longer than a command of several partitions
+// waits for those that it concerns.
 const cutTimeout = 4 * time.Second
 
 // prompt is what anything takes that does not wait for a region that is cut off.
@@ -34,8 +34,9 @@ func cutConfig(t *testing.T) Config {
 	return cfg
 }
 
-// A region is cut off: both sides go on with what is theirs, the smaller one reads what all have as of a known age, and what
-// needs both ends in time and leaves nothing behind. After the cut everything works at once.
+// A region is cut off: both sides go on with what is theirs, the smaller one reads what all have as of a
+// known age, and what needs both ends in time and leaves nothing behind. After the cut everything works at
+// once.
 func TestRegionCutOff(t *testing.T) {
 	w := startWorld(t, cutConfig(t))
 	ctx, eu, us := t.Context(), w.clients[ireland], w.clients[west]
@@ -124,8 +125,8 @@ func TestRegionCutOff(t *testing.T) {
 	}, 30*time.Second, 50*time.Millisecond, "reads are new again")
 }
 
-// What is under way between partitions when the network is cut holds up nothing but what it needs, and is done
-// when the cut ends.
+// What is under way between partitions when the network is cut holds up nothing but what it needs, and is
+// done when the cut ends.
 func TestCutUnderWay(t *testing.T) {
 	cfg := cutConfig(t)
 	cfg.Timeout = time.Minute

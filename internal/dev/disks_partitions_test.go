@@ -24,8 +24,8 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
-// plant makes a directory that has one of everything: files here and in other partitions, names of files elsewhere, big
-// files, small ones.
+// plant makes a directory that has one of everything: files here and in other partitions, names of files
+// elsewhere, big files, small ones.
 func (w *world) plant(t *testing.T, c *attach.Client, at client.Name) posix.Ino {
 	t.Helper()
 	ctx := t.Context()
@@ -48,8 +48,8 @@ func (w *world) plant(t *testing.T, c *attach.Client, at client.Name) posix.Ino 
 	return dir.Ino
 }
 
-// work is a client that updates a directory in each way there is: in one partition, in two by their rule, in two by a
-// rename to and fro, by links and removals.
+// work is a client that updates a directory in each way there is: in one partition, in two by their rule, in
+// two by a rename to and fro, by links and removals.
 func (w *world) work(ctx context.Context, c *attach.Client, dirs []posix.Ino, rounds int) error {
 	for i := range rounds {
 		dir, other := dirs[i%len(dirs)], dirs[(i+1)%len(dirs)]
@@ -76,7 +76,8 @@ func (w *world) work(ctx context.Context, c *attach.Client, dirs []posix.Ino, ro
 	return nil
 }
 
-// workAll has clients in all regions work, each in directories of its own in all partitions, one of them with a rule that spreads.
+// workAll has clients in all regions work, each in directories of its own in all partitions, one of them with
+// a rule that spreads.
 func (w *world) workAll(t *testing.T, name string, rounds int) {
 	t.Helper()
 	var all errgroup.Group
@@ -158,8 +159,8 @@ func TestAwayForLong(t *testing.T) {
 	}
 }
 
-// keeps reports whether the orders of any replica beside that of a server keep a message with this text, in the partitions
-// that have a replica on the server.
+// keeps reports whether the orders of any replica beside that of a server keep a message with this text, in
+// the partitions that have a replica on the server.
 func (w *world) keeps(t *testing.T, away, text string) bool {
 	caller := w.network.client(west)
 	defer func() { require.NoError(t, caller.Close()) }()
@@ -174,7 +175,8 @@ func (w *world) keeps(t *testing.T, away, text string) bool {
 	return false
 }
 
-// orderStates fetches the state of a replica, as another one that takes it over does, and returns what is the orders'.
+// orderStates fetches the state of a replica, as another one that takes it over does, and returns what is the
+// orders'.
 func orderStates(t *testing.T, caller attach.Caller, replica multicast.ProcessID) []byte {
 	t.Helper()
 	var number, length uint64

@@ -20,7 +20,8 @@ type between struct {
 	made int
 }
 
-// file makes a file in a region's partition, and looks it up from another region as a kernel does before it renames.
+// file makes a file in a region's partition, and looks it up from another region as a kernel does before it
+// renames.
 func (b *between) file(in, from topology.Region) (client.Name, posix.Ino) {
 	b.made++
 	at := client.Name{Dir: b.roots[in], Name: fmt.Sprint("file ", b.made)}
@@ -48,7 +49,8 @@ func (b *between) rename(by, from, to topology.Region) time.Duration {
 	return time.Since(began)
 }
 
-// link returns the time of a link of a file in one region from a directory in the other by a client in a region.
+// link returns the time of a link of a file in one region from a directory in the other by a client in a
+// region.
 func (b *between) link(by, of, in topology.Region) time.Duration {
 	_, ino := b.file(of, by)
 	target := b.free(in, by)
@@ -58,8 +60,9 @@ func (b *between) link(by, of, in topology.Region) time.Duration {
 	return time.Since(began)
 }
 
-// TestLatencyBetweenRegions: what the kernel has looked up is sent at once, to the nearest of the parties. From a party that is
-// one round trip between the two regions, from a third region less than two to the farther one.
+// TestLatencyBetweenRegions: what the kernel has looked up is sent at once, to the nearest of the parties.
+// From a party that is one round trip between the two regions, from a third region less than two to the
+// farther one.
 func TestLatencyBetweenRegions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector takes a part of a round trip: `make unit` runs it without")

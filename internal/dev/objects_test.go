@@ -31,7 +31,8 @@ func files(t *testing.T, dir string) (names []string, bytes int64) {
 	return names, bytes
 }
 
-// TestBlocksInObjectStorage writes through a mount, and reads after both the cluster and the object storage were started again.
+// TestBlocksInObjectStorage writes through a mount, and reads after both the cluster and the object storage
+// were started again.
 func TestBlocksInObjectStorage(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	var log bytes.Buffer

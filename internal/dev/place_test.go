@@ -29,8 +29,8 @@ func told(t *testing.T, path, attribute, value string) {
 	require.NoError(t, unix.Setxattr(path, attribute, []byte(value), 0), path)
 }
 
-// A tree that is placed moves to its region while it is read and written there and elsewhere, and all of it is there
-// afterwards.
+// A tree that is placed moves to its region while it is read and written there and elsewhere, and all of it
+// is there afterwards.
 func TestPlacedTreeMoves(t *testing.T) {
 	c := start(t, testConfig(t.TempDir()))
 	near, far := mountIn(t, c, "us-west-2"), mountIn(t, c, "eu-west-1")

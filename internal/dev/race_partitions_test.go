@@ -17,8 +17,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// shuttle is something that a mount in the first region renames to and fro between the directories of two regions: its
-// name counts up, so that whoever sees a lower number after a higher one has gone back in time.
+// shuttle is something that a mount in the first region renames to and fro between the directories of two
+// regions: its name counts up, so that whoever sees a lower number after a higher one has gone back in time.
 type shuttle struct {
 	t       *testing.T
 	dirs    [2]posix.Ino // as clients know them
@@ -95,9 +95,9 @@ func (s *shuttle) checkFile(c *attach.Client, ino posix.Ino, want []byte) error 
 	return err
 }
 
-// walk looks into both directories until done. What it sees never counts down. If nothing has changed in the first one around a
-// look into the second one, the two together are a state that the tree was in: it is then under exactly one name, and
-// stable is told.
+// walk looks into both directories until done. What it sees never counts down. If nothing has changed in the
+// first one around a look into the second one, the two together are a state that the tree was in: it is then
+// under exactly one name, and stable is told.
 func (s *shuttle) walk(c *attach.Client, done <-chan struct{}, stable chan<- int) (walks, stables int, err error) {
 	last := -1
 	see := func(dir posix.Ino) (sighting, error) {
@@ -139,8 +139,8 @@ func (s *shuttle) walk(c *attach.Client, done <-chan struct{}, stable chan<- int
 	}
 }
 
-// A rename between two regions is one step, whoever looks: a client in a third region never sees its outcome undone, and in no
-// state the thing twice or not at all; with what it holds, which is moved meanwhile.
+// A rename between two regions is one step, whoever looks: a client in a third region never sees its outcome
+// undone, and in no state the thing twice or not at all; with what it holds, which is moved meanwhile.
 func TestRaceRenameBetweenRegions(t *testing.T) {
 	big := bytes.Repeat([]byte("0123456789abcde\n"), 20_000)
 	for name, content := range map[string]map[string][]byte{

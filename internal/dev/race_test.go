@@ -144,8 +144,8 @@ func TestRaceOpenAgainstUnlink(t *testing.T) {
 	t.Logf("open won %d times", opened)
 }
 
-// awaitVisible warms the kernel's cache of a mount with what another one has made: it is seen when that mount's
-// replica has delivered it.
+// awaitVisible warms the kernel's cache of a mount with what another one has made: it is seen when that
+// mount's replica has delivered it.
 func awaitVisible(t *testing.T, path string) {
 	t.Helper()
 	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, 30*time.Second, time.Millisecond)

@@ -97,8 +97,8 @@ func copies(t *testing.T, a *daemon.Access, cl *attach.Client) (copies, blocks u
 	return copies, blocks
 }
 
-// Storage servers join, leave, die and lose their disks while files are written: nothing that was acknowledged is lost, and in the
-// end each block has as many copies as it should.
+// Storage servers join, leave, die and lose their disks while files are written: nothing that was
+// acknowledged is lost, and in the end each block has as many copies as it should.
 func TestStorageServersComeAndGo(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions = cfg.Spec.Regions[:1]
@@ -149,8 +149,8 @@ func TestStorageServersComeAndGo(t *testing.T) {
 	})
 }
 
-// What nobody needs goes, and nothing else: after files were overwritten, cut, removed, moved between regions and not written at all, each
-// region has the blocks of its files and no more.
+// What nobody needs goes, and nothing else: after files were overwritten, cut, removed, moved between regions
+// and not written at all, each region has the blocks of its files and no more.
 func TestGarbageGoes(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions = cfg.Spec.Regions[:2]
@@ -206,7 +206,8 @@ func TestGarbageGoes(t *testing.T) {
 		return dropped == 0 && r.Regions[0].Orphans.Blocks+r.Regions[1].Orphans.Blocks == 0
 	}
 	require.Eventually(t, func() bool {
-		// Of each directory: kept, cut, moved and two of overwritten; of two of them moved-and-removed, which was not moved.
+		// Of each directory: kept, cut, moved and two of overwritten; of two of them moved-and-removed, which was
+		// not moved.
 		return clean() && live(0) == 6 && live(1) == 5 && live(2) == 6
 	}, 90*time.Second, time.Second, "%+v", &r)
 	require.GreaterOrEqual(t, r.Regions[0].Seen, live(0)+live(1))
@@ -255,7 +256,8 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 	}, 30*time.Second, 100*time.Millisecond)
 }
 
-// A server is taken out only once every other one knows that it leaves: one that does not might still count on it.
+// A server is taken out only once every other one knows that it leaves: one that does not might still count
+// on it.
 func TestServerLeavesOnceAllKnow(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
@@ -273,8 +275,8 @@ func TestServerLeavesOnceAllKnow(t *testing.T) {
 	require.Equal(t, topology.StorageLeft, planNow(t, c).Server(name).State)
 }
 
-// A server that hangs does not make the others take each other for down; and what df shows does not depend on how many servers share
-// the disk.
+// A server that hangs does not make the others take each other for down; and what df shows does not depend on
+// how many servers share the disk.
 func TestOneServerHangs(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()

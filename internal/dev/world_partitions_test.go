@@ -108,8 +108,8 @@ func (w *world) census(t *testing.T, c *attach.Client, dir posix.Ino) map[string
 	return lines
 }
 
-// stopAlike ends everything with all replicas of each partition at the same place, and requires that their states are the
-// same, byte by byte, as they are on disk.
+// stopAlike ends everything with all replicas of each partition at the same place, and requires that their
+// states are the same, byte by byte, as they are on disk.
 func (w *world) stopAlike(t *testing.T) {
 	t.Helper()
 	require.NoError(t, w.closeClients())
@@ -119,7 +119,8 @@ func (w *world) stopAlike(t *testing.T) {
 		if w.alike(t) {
 			return
 		}
-		// Something was still being ordered, as the end of a session whose client was gone, and they stopped in its middle.
+		// Something was still being ordered, as the end of a session whose client was gone, and they stopped in its
+		// middle.
 		t.Log("stopped in the middle of an entry")
 		require.Less(t, stops, 5, "the replicas of a partition stop at the same place")
 		var err error
@@ -146,8 +147,8 @@ func (w *world) settle(t *testing.T) {
 	}, 2*time.Minute, 200*time.Millisecond, "the replicas of a partition come to the same place")
 }
 
-// alike requires that the states on disk of replicas at the same place are the same. It reports whether all replicas of
-// each partition are at the same place.
+// alike requires that the states on disk of replicas at the same place are the same. It reports whether all
+// replicas of each partition are at the same place.
 func (w *world) alike(t *testing.T) bool {
 	t.Helper()
 	all := true

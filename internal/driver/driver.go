@@ -117,13 +117,13 @@ func (d *Driver) Handle(ctx context.Context, from *ask.Client, request []byte) (
 	}
 }
 
-// Behind is closed once the others of the group have forgotten what this process still needs: it must be given the state of one of
-// them. It goes on taking its turns: the others may need what only it has.
+// Behind is closed once the others of the group have forgotten what this process still needs: it must be
+// given the state of one of them. It goes on taking its turns: the others may need what only it has.
 func (d *Driver) Behind() <-chan struct{} { return d.behind }
 
-// Between has f called between two turns, when all that was stepped is durable and applied, and returns after it. f
-// holds up the replica as long as it runs: it is for what has to happen while nothing else does. After an error f may still be called, unless it is ErrStopped. If f ends the context of Run, no
-// turn follows.
+// Between has f called between two turns, when all that was stepped is durable and applied, and returns after
+// it. f holds up the replica as long as it runs: it is for what has to happen while nothing else does. After
+// an error f may still be called, unless it is ErrStopped. If f ends the context of Run, no turn follows.
 func (d *Driver) Between(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	d.mu.Lock()
@@ -148,8 +148,8 @@ func (d *Driver) Between(ctx context.Context, f func()) error {
 }
 
 // Run takes turns until ctx ends (then it returns nil) or the replica cannot go
-// on: its log or store fails, an invariant is broken, or it has retired (ErrRetired). It returns after all its
-// goroutines have ended, and closes the links.
+// on: its log or store fails, an invariant is broken, or it has retired (ErrRetired). It returns after all
+// its goroutines have ended, and closes the links.
 func (d *Driver) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	frames := make(chan []multicast.Frame)

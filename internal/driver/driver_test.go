@@ -110,8 +110,8 @@ func (c durableCore) Step(in *multicast.Input, out *multicast.Output) {
 	out.Sync = len(out.Records) > 0
 }
 
-// What must be synced and cannot be stops the replica like a record that cannot be written. Without a wish of the core the
-// log is not synced.
+// What must be synced and cannot be stops the replica like a record that cannot be written. Without a wish of
+// the core the log is not synced.
 func TestSyncFails(t *testing.T) {
 	bad := errors.New("input/output error")
 	d := alone(t, &memoryLog{unsafe: bad}, func(c order.Core) order.Core { return durableCore{c} })

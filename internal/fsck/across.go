@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// across checks what partitions say of each other: stores has all, by their numbers. As long as one has not decided a
-// command that another may have executed, what is found may be of that.
+// across checks what partitions say of each other: stores has all, by their numbers. As long as one has not
+// decided a command that another may have executed, what is found may be of that.
 func (r *Report) across(stores []meta.Keys) {
 	inFlight := false
 	for id, keys := range stores {
@@ -29,8 +29,8 @@ func (r *Report) across(stores []meta.Keys) {
 	}
 }
 
-// behindOthers reports whether some partition has executed a command of several, a create without votes for one, that partition
-// id has not. Stores that were read over the network do not tell.
+// behindOthers reports whether some partition has executed a command of several, a create without votes for
+// one, that partition id has not. Stores that were read over the network do not tell.
 func behindOthers(stores []meta.Keys, id int) bool {
 	stored, err := cross.StoredVector(stores[id])
 	if err != nil {

@@ -73,8 +73,8 @@ func (c *offline) stores(ctx context.Context, o *Options) (d disks, end func() e
 	}, nil
 }
 
-// find says in which regions a block is not that should have it. One that came with a file from another partition may
-// also be where it was written.
+// find says in which regions a block is not that should have it. One that came with a file from another
+// partition may also be where it was written.
 func (d disks) find(ctx context.Context, plan *topology.Cluster, partition uint16, id posix.BlockID) (string, error) {
 	var without []string
 	regions := plan.Partitions[partition].Regions()

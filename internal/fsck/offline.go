@@ -109,8 +109,8 @@ type copyOf struct {
 	position multicast.Position
 }
 
-// partition checks the replicas of p and gives the store of the one that is ahead: it has executed all that any
-// of them told another partition. Nil if no store can be read.
+// partition checks the replicas of p and gives the store of the one that is ahead: it has executed all that
+// any of them told another partition. Nil if no store can be read.
 func (c *offline) partition(p *topology.Partition) meta.Keys {
 	var newest *copyOf
 	looked := 0

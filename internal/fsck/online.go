@@ -31,8 +31,8 @@ type Options struct {
 	Blocks int
 	// Progress is told what is being done; nil: nobody.
 	Progress func(what string)
-	// Objects opens the regions' stores in object storage for Offline, if the blocks are there; end closes them. Nil: those blocks are
-	// not looked for.
+	// Objects opens the regions' stores in object storage for Offline, if the blocks are there; end closes them.
+	// Nil: those blocks are not looked for.
 	Objects func(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error)
 }
 

@@ -113,7 +113,8 @@ func (ca *CA) NotAfter() time.Time { return ca.certificate.NotAfter }
 // Pair gives the CA's certificate and key.
 func (ca *CA) Pair() (Pair, error) { return encode(ca.certificate.Raw, ca.key) }
 
-// Issue makes a key and a certificate. The key of a server comes with the vector keys. Errors name what is wrong with the request.
+// Issue makes a key and a certificate. The key of a server comes with the vector keys. Errors name what is
+// wrong with the request.
 func (ca *CA) Issue(r Request) (Pair, error) {
 	id := Identity{Cluster: ca.cluster, Role: r.Role, Name: r.Name, Authority: r.Authority}
 	template, err := ca.template(id, r)

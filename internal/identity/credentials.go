@@ -15,8 +15,8 @@ import (
 // lookEvery is how often handshakes look whether the files have changed, at most.
 const lookEvery = time.Second
 
-// Credentials are what a process shows to others, and how it checks what they show. They follow their files. All methods may be called from
-// several goroutines.
+// Credentials are what a process shows to others, and how it checks what they show. They follow their files.
+// All methods may be called from several goroutines.
 type Credentials struct {
 	files Files
 	log   *slog.Logger
@@ -41,8 +41,8 @@ type stamp struct {
 	size     int64
 }
 
-// Load reads credentials. The certificate must say who this process is and be valid now, by one of the CAs. A nil logger hears nothing of
-// new files that are broken.
+// Load reads credentials. The certificate must say who this process is and be valid now, by one of the CAs. A
+// nil logger hears nothing of new files that are broken.
 func Load(files Files, logger *slog.Logger) (*Credentials, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -163,7 +163,8 @@ func (c *Credentials) reload() {
 	c.log.Info("new certificate files are in use", "identity", next.identity.String(), "until", next.certificate.Leaf.NotAfter)
 }
 
-// ServerConfig is for who is called, and speaks protocols (ALPN): callers must show a certificate of the cluster, of any role.
+// ServerConfig is for who is called, and speaks protocols (ALPN): callers must show a certificate of the
+// cluster, of any role.
 func (c *Credentials) ServerConfig(protocols ...string) *tls.Config {
 	forNext := func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := c.current()

@@ -74,7 +74,8 @@ func CAFilesIn(dir string) Files {
 	return Files{CA: filepath.Join(dir, caFile), Certificate: filepath.Join(dir, caFile), Key: filepath.Join(dir, "ca-key.pem")}
 }
 
-// SaveCA writes a CA to a directory, which it makes if need be. Without replace there must be none yet: else the error is fs.ErrExist.
+// SaveCA writes a CA to a directory, which it makes if need be. Without replace there must be none yet: else
+// the error is fs.ErrExist.
 func SaveCA(dir string, ca *CA, replace bool) error {
 	p, err := ca.Pair()
 	if err != nil {
@@ -83,8 +84,8 @@ func SaveCA(dir string, ca *CA, replace bool) error {
 	return p.Save(CAFilesIn(dir), replace)
 }
 
-// Save writes the certificate of a process to where f says; the directory is made if need be. Without replace there must be none yet: else
-// the error is fs.ErrExist.
+// Save writes the certificate of a process to where f says; the directory is made if need be. Without replace
+// there must be none yet: else the error is fs.ErrExist.
 //
 // The key goes first: a certificate without a key would look as if it were complete.
 func (p Pair) Save(f Files, replace bool) error {
@@ -102,8 +103,8 @@ func (p Pair) Save(f Files, replace bool) error {
 	return writeFile(f.Certificate, p.Certificate, 0o644, replace)
 }
 
-// writeFile makes a file that is there with all its bytes or not at all. Without replace it fails if there is one, also if
-// somebody else makes it at the same time.
+// writeFile makes a file that is there with all its bytes or not at all. Without replace it fails if there is
+// one, also if somebody else makes it at the same time.
 func writeFile(path string, data []byte, mode fs.FileMode, replace bool) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".new-*") // mode 0600

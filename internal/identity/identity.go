@@ -25,7 +25,8 @@ type Identity struct {
 	Cluster string
 	Role    Role
 	Name    string
-	// Authority is for whom a client may speak; every client has one. Nil, of servers and admins, bounds nothing.
+	// Authority is for whom a client may speak; every client has one. Nil, of servers and admins, bounds
+	// nothing.
 	Authority *posix.Authority
 }
 
@@ -52,8 +53,8 @@ func (id Identity) String() string {
 	return text
 }
 
-// FromCertificate reads the identity in a certificate, whose signature it does not check: the one URI that it has must say exactly who this
-// is. Errors tell what is wrong.
+// FromCertificate reads the identity in a certificate, whose signature it does not check: the one URI that it
+// has must say exactly who this is. Errors tell what is wrong.
 func FromCertificate(c *x509.Certificate) (Identity, error) {
 	switch {
 	case c.IsCA:

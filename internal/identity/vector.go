@@ -74,8 +74,8 @@ func readVectorKeys(path string) ([][]byte, error) {
 	return keys, nil
 }
 
-// SaveVectorKeys writes the CA's vector keys to the key file of a server, beside its private key. It reports whether the
-// file had others.
+// SaveVectorKeys writes the CA's vector keys to the key file of a server, beside its private key. It reports
+// whether the file had others.
 func (ca *CA) SaveVectorKeys(f Files) (changed bool, err error) {
 	keys, err := ca.vectorKeys()
 	if err != nil {
@@ -93,8 +93,9 @@ func (ca *CA) SaveVectorKeys(f Files) (changed bool, err error) {
 	return true, writeFile(f.Key, wanted, 0o600, true)
 }
 
-// RotateVectorKeys begins the next generation of vector keys, and writes it to the key files of all servers in the directory
-// of the CA. It returns the names of these servers. The keys of the last generation stay valid.
+// RotateVectorKeys begins the next generation of vector keys, and writes it to the key files of all servers
+// in the directory of the CA. It returns the names of these servers. The keys of the last generation stay
+// valid.
 func RotateVectorKeys(dir string) ([]string, error) {
 	ca, err := LoadCA(dir)
 	if err != nil {
@@ -134,6 +135,6 @@ func readGeneration(dir string) (int, error) {
 	return n, nil
 }
 
-// VectorKeys returns the keys of the key file, the newest first; none for a process that is not a server, or a file that an
-// older version has made.
+// VectorKeys returns the keys of the key file, the newest first; none for a process that is not a server, or
+// a file that an older version has made.
 func (c *Credentials) VectorKeys() [][]byte { return c.current().vectorKeys }

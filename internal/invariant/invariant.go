@@ -18,8 +18,8 @@ func Check(cond bool, format string, args ...any) {
 	}
 }
 
-// Broken panics with a Violation. It is for code that has found an invariant broken, and for checks that are made so
-// often that their arguments are to be evaluated only then.
+// Broken panics with a Violation. It is for code that has found an invariant broken, and for checks that are
+// made so often that their arguments are to be evaluated only then.
 func Broken(format string, args ...any) {
 	panic(Violation{fmt.Sprintf(format, args...)})
 }

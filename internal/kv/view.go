@@ -7,14 +7,16 @@ import (
 	"slices"
 )
 
-// View is what a store held when it was made. Another goroutine may read it while the owner of the store goes on.
+// View is what a store held when it was made. Another goroutine may read it while the owner of the store goes
+// on.
 type View struct {
 	scan  func(yield func(key, value []byte) bool) error
 	close func()
 	err   error
 }
 
-// View gives the store as of the last Commit; there must be no writes since. The caller closes it, before the store.
+// View gives the store as of the last Commit; there must be no writes since. The caller closes it, before the
+// store.
 func (s *Store) View() (*View, error) {
 	switch {
 	case s.err != nil:

@@ -9,13 +9,13 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A block belongs to one inode: the one that it was written to. A write names only new blocks, of the partition that
-// executes it, the block's home. So the last reference gone is the end of the block: nothing ever names it
-// again, wherever that was and however late others hear of it.
+// A block belongs to one inode: the one that it was written to. A write names only new blocks, of the
+// partition that executes it, the block's home. So the last reference gone is the end of the block: nothing
+// ever names it again, wherever that was and however late others hear of it.
 //
-// The home has a record of a block from the write on until its collection was ordered. Another partition has one
-// while it holds the block, and then until its own copies are collected; when its last reference goes it tells
-// the home by a post. What the home has no record of nobody needs, if it cannot be written any more
+// The home has a record of a block from the write on until its collection was ordered. Another partition has
+// one while it holds the block, and then until its own copies are collected; when its last reference goes it
+// tells the home by a post. What the home has no record of nobody needs, if it cannot be written any more
 // (package replica, garbage.go, says when, and has the proof).
 
 type blockState uint8
@@ -64,8 +64,8 @@ func (m *Machine) blockOf(id posix.BlockID) (k blockRecord, found bool) {
 
 func (m *Machine) setBlock(id posix.BlockID, k blockRecord) { m.keys.Set(blockKey(id), k.encode()) }
 
-// mayName reports whether a write may name its blocks: they are of this partition and of the session that orders it, and
-// were neither named before nor given up by a renewal.
+// mayName reports whether a write may name its blocks: they are of this partition and of the session that
+// orders it, and were neither named before nor given up by a renewal.
 func (m *Machine) mayName(c *Command) bool {
 	for i, k := range c.Blocks {
 		known := m.keys.Get(blockKey(k.ID)) != nil
@@ -157,8 +157,8 @@ func (m *Machine) postDropped() {
 	m.dropped = m.dropped[:0]
 }
 
-// droppedAway executes OpDropped at the home of blocks. It may come twice, also after they are collected; and before this
-// partition has decided the command that took them to where they were dropped.
+// droppedAway executes OpDropped at the home of blocks. It may come twice, also after they are collected; and
+// before this partition has decided the command that took them to where they were dropped.
 func (m *Machine) droppedAway(c *Command) {
 	for _, b := range c.Blocks {
 		k, found := m.blockOf(b.ID)

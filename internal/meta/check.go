@@ -8,9 +8,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Check reads all of the stored metadata of one partition and says in which places it contradicts the invariants in the
-// package comment; nothing if it is sound. It needs memory for every inode, entry and block. What only several
-// partitions together can contradict is CheckAll's.
+// Check reads all of the stored metadata of one partition and says in which places it contradicts the
+// invariants in the package comment; nothing if it is sound. It needs memory for every inode, entry and
+// block. What only several partitions together can contradict is CheckAll's.
 func Check(keys Keys) []string {
 	c, ok := checkPartition(keys)
 	if ok {
@@ -307,7 +307,8 @@ func (c *checker) links(n *checked) {
 
 func isRoot(ino posix.Ino) bool { return ino.Counter() == 1 }
 
-// rooted reports whether the parents of n lead to the root or to another partition, and remembers those that do.
+// rooted reports whether the parents of n lead to the root or to another partition, and remembers those that
+// do.
 func (c *checker) rooted(n *checked) bool {
 	var path []*checked
 	for !isRoot(n.Ino) && !n.rooted {

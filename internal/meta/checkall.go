@@ -14,11 +14,12 @@ import (
 
 // CheckAll says in which places the partitions contradict each other; nothing if they make one sound tree.
 // stores[i] has the metadata of partition i, all of them at a moment at which no command over several
-// partitions is undecided, or executed in only some of them; what does not decode is Check's to tell. It reads each store once for each
-// kind of key, and needs memory for every inode, and for every block that is in another partition than its home.
+// partitions is undecided, or executed in only some of them; what does not decode is Check's to tell. It
+// reads each store once for each kind of key, and needs memory for every inode, and for every block that is
+// in another partition than its home.
 //
-// Of stores that were read while the file system was in use it tells also what was only under way. That goes by:
-// what is told of two readings, one after the other, is wrong.
+// Of stores that were read while the file system was in use it tells also what was only under way. That goes
+// by: what is told of two readings, one after the other, is wrong.
 func CheckAll(stores []Keys) []string {
 	c := &forestChecker{
 		stores:    stores,
@@ -60,8 +61,8 @@ func CheckAll(stores []Keys) []string {
 	return slices.Compact(c.problems)
 }
 
-// Undecided counts the commands over several partitions that are prepared and not decided in one of them. CheckAll
-// needs a moment without any.
+// Undecided counts the commands over several partitions that are prepared and not decided in one of them.
+// CheckAll needs a moment without any.
 func Undecided(keys Keys) (count int) {
 	for range keys.Scan([]byte{prefixUndecided}, []byte{prefixUndecided + 1}) {
 		count++
@@ -375,8 +376,8 @@ func (c *forestChecker) readTable() map[posix.Ino][]byte {
 	return table
 }
 
-// checkRule looks at the rule beside dir in partition p; row is the one in the table, nil if there is none. It reports
-// whether dir is in p.
+// checkRule looks at the rule beside dir in partition p; row is the one in the table, nil if there is none.
+// It reports whether dir is in p.
 func (c *forestChecker) checkRule(p int, dir posix.Ino, rule, row []byte) bool {
 	n := c.inodes[dir]
 	switch _, err := DecodeRule(rule); {

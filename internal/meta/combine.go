@@ -33,8 +33,8 @@ func combine(c *Command, votes []vote) outcome {
 	return o
 }
 
-// heed makes sure that what a party refuses alone is refused. That this is so without it follows from the checks in alone.go, if the votes
-// are true.
+// heed makes sure that what a party refuses alone is refused. That this is so without it follows from the
+// checks in alone.go, if the votes are true.
 func heed(code posix.Code, votes []vote) posix.Code {
 	for i := range votes {
 		switch {

@@ -139,13 +139,14 @@ type Command struct {
 	Session uint64 // of the client that asks: set by the replica, not part of the encoding, like
 	Horizon uint64 // below which all counters of blocks of the session are decided, and
 	Client  string // its name, as it was proved; empty: the cluster's own
-	// Authority says for whom the client may speak; nil: for everybody, root included. It is set by the replica, too.
+	// Authority says for whom the client may speak; nil: for everybody, root included. It is set by the replica,
+	// too.
 	Authority *posix.Authority
 }
 
 // Block is a piece of new content: the first Length bytes of a block. The pieces of a
-// Write follow each other in the file. Each is a new block, of the partition that executes the Write, of the session that orders
-// it and not below the session's horizon: EINVAL otherwise.
+// Write follow each other in the file. Each is a new block, of the partition that executes the Write, of the
+// session that orders it and not below the session's horizon: EINVAL otherwise.
 type Block struct {
 	ID     posix.BlockID
 	Length uint32

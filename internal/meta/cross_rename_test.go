@@ -198,8 +198,8 @@ func TestOppositeRenames(t *testing.T) {
 	}
 }
 
-// A rename in one partition must not go by a parent that an undecided command is about to change: here that would close a circle
-// of two renames over partitions and this one.
+// A rename in one partition must not go by a parent that an undecided command is about to change: here that
+// would close a circle of two renames over partitions and this one.
 func TestRenameInOnePartitionHeedsUndecidedParents(t *testing.T) {
 	f := newTree(t, 2)
 	dir := posix.TypeDir | 0o755
@@ -236,7 +236,8 @@ func TestExchangeKeepsWhereInodesAre(t *testing.T) {
 	require.Equal(t, meta.Result{Attr: posix.Attr{Ino: dir, Mode: posix.TypeDir}, Number: 0}, f.lookup(1, b, "y"))
 }
 
-// A directory that has a rule of its own stays where it is when it is renamed: nobody is asked to move what is in it.
+// A directory that has a rule of its own stays where it is when it is renamed: nobody is asked to move what
+// is in it.
 func TestADirectoryWithARuleStaysWhereItIs(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		f := newTree(t, 2)

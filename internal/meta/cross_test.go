@@ -141,7 +141,8 @@ func TestOrphansAwayFromHome(t *testing.T) {
 	require.Equal(t, meta.Result{Number: 1}, f.at(0, meta.Command{Op: meta.OpStatFS}))
 }
 
-// A home that is neither where an inode was nor where it goes may learn that it has lost its names before it has decided the move.
+// A home that is neither where an inode was nor where it goes may learn that it has lost its names before it
+// has decided the move.
 func TestHomeLearnsOfAnOrphanBeforeItsMove(t *testing.T) {
 	f := newTree(t, 3)
 	ino := f.away(1, root(1), "f", 0o600, 2)

@@ -3,55 +3,64 @@
 // It has no clock and no randomness: times come with the command. Replicas that apply the same updates hold
 // the same bytes.
 //
-// Semantics are those of Linux. An operation that fails changes nothing. atime changes only by SetAttr, as in the thesis.
+// Semantics are those of Linux. An operation that fails changes nothing. atime changes only by SetAttr, as in
+// the thesis.
 //
 // # Permissions
 //
-// The kernel of the machine that asks checks what each of its users may do. A command without an Authority is of a client that may be
-// root, and nothing more is asked. One with an Authority is of a machine that speaks for some users and groups only, whatever its
-// kernel or its programs say (bind, permit.go):
+// The kernel of the machine that asks checks what each of its users may do. A command without an Authority is
+// of a client that may be root, and nothing more is asked. One with an Authority is of a machine that speaks
+// for some users and groups only, whatever its kernel or its programs say (bind, permit.go):
 //
-//   - Names, attributes and xattrs are changed by a user. He is the one that the command says, if the machine may speak for him; root
-//     becomes nobody. The rules are those of Linux, by the state that the command meets in the order: a chmod that was ordered before counts.
-//   - The content of files, and what is in directories, is reached through descriptors that were opened when that was allowed, maybe
-//     for another user of the machine who has passed them on; and the owner may do anything, as he could have changed the mode, and writes
-//     what he has just created without permission to write. So that is judged for the machine: whether any user of it may. Queries
-//     do not say at all of whom they are.
-//   - Who writes takes the set-id bits away. A set-group-id bit is only for groups of the machine. Devices are for root.
-//   - Attributes, the targets of symlinks, rules and ways up can be seen by all who know the number of an inode. Directories on
-//     a path protect names, not numbers.
-//   - All that is about more than an inode and its names (Move, Collected, posts, Scan, Queue, Garbage, Rules) is refused; of tasks,
-//     those of own directories are shown. So a bound client cannot number an inode itself (made.go).
+//   - Names, attributes and xattrs are changed by a user. He is the one that the command says, if the machine
+//     may speak for him; root becomes nobody. The rules are those of Linux, by the state that the command
+//     meets in the order: a chmod that was ordered before counts.
+//   - The content of files, and what is in directories, is reached through descriptors that were opened when
+//     that was allowed, maybe for another user of the machine who has passed them on; and the owner may do
+//     anything, as he could have changed the mode, and writes what he has just created without permission to
+//     write. So that is judged for the machine: whether any user of it may. Queries do not say at all of whom
+//     they are.
+//   - Who writes takes the set-id bits away. A set-group-id bit is only for groups of the machine. Devices
+//     are for root.
+//   - Attributes, the targets of symlinks, rules and ways up can be seen by all who know the number of an
+//     inode. Directories on a path protect names, not numbers.
+//   - All that is about more than an inode and its names (Move, Collected, posts, Scan, Queue, Garbage,
+//     Rules) is refused; of tasks, those of own directories are shown. So a bound client cannot number an
+//     inode itself (made.go).
 //
-// All parties of a command know its Authority and see the same scene, so they decide alike. Locks are kept at the home of an
-// inode, which does not know the owner of one that lives elsewhere: that can be locked by all.
+// All parties of a command know its Authority and see the same scene, so they decide alike. Locks are kept at
+// the home of an inode, which does not know the owner of one that lives elsewhere: that can be locked by all.
 //
 // # Where inodes are
 //
-// An inode keeps its number, and with it its home partition, for ever. It lives there, or elsewhere, and then its home has a
-// forwarding. Any entry may name any inode; of one that is not here it has a hint of where it was. A partition that is asked
-// for an inode that is not there answers EREMOTE and where it is if it is the home, and ESTALE otherwise: the home then
-// knows. The root directories of partitions (Birth) never move and are otherwise in the way (EBUSY).
+// An inode keeps its number, and with it its home partition, for ever. It lives there, or elsewhere, and then
+// its home has a forwarding. Any entry may name any inode; of one that is not here it has a hint of where it
+// was. A partition that is asked for an inode that is not there answers EREMOTE and where it is if it is the
+// home, and ESTALE otherwise: the home then knows. The root directories of partitions (Birth) never move and
+// are otherwise in the way (EBUSY).
 //
-// A command that meets an inode elsewhere gives EREMOTE with that inode; it must be multicast to all the partitions it
-// concerns (thesis section 3.5.3). Each executes it by Prepare, which gives a vote, and Decide, which has all votes (cross.go); from
-// the one to the other it holds what it depends on (hold.go). A command that meets such a hold changes nothing, gives EHELD, and is to
-// be tried again later.
+// A command that meets an inode elsewhere gives EREMOTE with that inode; it must be multicast to all the
+// partitions it concerns (thesis section 3.5.3). Each executes it by Prepare, which gives a vote, and Decide,
+// which has all votes (cross.go); from the one to the other it holds what it depends on (hold.go). A command
+// that meets such a hold changes nothing, gives EHELD, and is to be tried again later.
 //
-// Something new in another partition than its directory is an update of the directory's partition alone, which has numbers of the other one
-// in a pool; a post has the inode made there (pool.go). Until then queries and updates of it give EHELD there.
+// Something new in another partition than its directory is an update of the directory's partition alone,
+// which has numbers of the other one in a pool; a post has the inode made there (pool.go). Until then queries
+// and updates of it give EHELD there.
 //
-// A block stays where it was written when its file moves, and in the care of that partition (block.go, queue.go).
+// A block stays where it was written when its file moves, and in the care of that partition (block.go,
+// queue.go).
 //
-// The last name of an inode away from home is told to its home by a post (outbox.go), since there is known who holds
-// it open; another post tells back when nobody does.
+// The last name of an inode away from home is told to its home by a post (outbox.go), since there is known
+// who holds it open; another post tells back when nobody does.
 //
 // # Keys
 //
 // Numbers in keys are big endian and of 8 bytes; values are varints (package varint) unless said.
 //
 //	0x01                  format, partition, newest inode, inodes, bytes; of the blocks of this home those in
-//	                      use and their bytes; blocks in the queue, bytes of those of this home; the newest place and its time
+//	                      use and their bytes; blocks in the queue, bytes of those of this home; the newest
+//	                      place and its time
 //	0x02 ino              inode (inode.go)
 //	0x03 dir name         ino, type, hint of its partition, cookie
 //	0x04 dir cookie       ino, type, hint, name: the same entry for ReadDir
@@ -78,8 +87,8 @@
 // Check verifies all of them on a stored state of one partition, as far as it can tell; CheckAll on all.
 //
 //	I1  an entry names an inode that is here and of the type that the entry says, or one elsewhere: that is
-//	    one of another home, or with a forwarding; or one of this home that is reserved, and on its way to be made. What is
-//	    forwarded is not here.
+//	    one of another home, or with a forwarding; or one of this home that is reserved, and on its way to be
+//	    made. What is forwarded is not here.
 //	I2  nlink is the number of entries that name the inode, in all partitions; of a directory 2 plus its
 //	    subdirectories, 0 once it is removed. Size of a directory is the number of its entries.
 //	I3  a directory has exactly one name, in its parent, and the parents lead to a root, through
@@ -91,11 +100,12 @@
 //	    comes to name another inode.
 //	I6  extents of a file do not overlap, and none ends after its size; a literal one has at
 //	    most MaxLiteral bytes, a block at most MaxBlock.
-//	I7  a block belongs to one inode. Its references are the extents that hold a part of it. It is in the queue, once, as
-//	    soon as the last of them is gone, wherever that was. What was there once is never referenced again.
+//	I7  a block belongs to one inode. Its references are the extents that hold a part of it. It is in the
+//	    queue, once, as soon as the last of them is gone, wherever that was. What was there once is never
+//	    referenced again.
 //	I8  the counters of the partition are the sums over its inodes. Inode numbers are
 //	    never used again; a reserved one is not in use, and in one pool at most.
-//	I9  the home of a block, the partition that it was written for, has a record of it from the write on until OpCollected: it is held
-//	    here, away, or in the queue. It is away if and only if another partition holds it, or it is
-//	    on its way between two, or a post is on its way home that says that it was dropped.
+//	I9  the home of a block, the partition that it was written for, has a record of it from the write on until
+//	    OpCollected: it is held here, away, or in the queue. It is away if and only if another partition holds
+//	    it, or it is on its way between two, or a post is on its way home that says that it was dropped.
 package meta

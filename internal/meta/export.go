@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// MaxExport bounds the encoding of an inode that moves to another partition with all that it holds: it travels in
-// a vote.
+// MaxExport bounds the encoding of an inode that moves to another partition with all that it holds: it
+// travels in a vote.
 const MaxExport = 4 << 20
 
 // exported is an inode with all that it holds. Its blocks stay in the block store; who has

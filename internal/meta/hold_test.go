@@ -17,8 +17,9 @@ func setAttr(ino posix.Ino, set uint32, a posix.Attr) meta.Command {
 	return meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: set, Attr: a}
 }
 
-// What a vote has read stays true until the outcome. Without that there is no order of the updates here: the chmod comes before the
-// rmdir (of one client), the rmdir before the rename (which needs the name), and the rename before the chmod (it needs the right).
+// What a vote has read stays true until the outcome. Without that there is no order of the updates here: the
+// chmod comes before the rmdir (of one client), the rmdir before the rename (which needs the name), and the
+// rename before the chmod (it needs the right).
 func TestWhatAVoteHasReadIsHeld(t *testing.T) {
 	f := newTree(t, 3)
 	dir := f.make(1, root(1), "d", 0o777|posix.TypeDir)
@@ -257,7 +258,8 @@ func TestAWriteThatTakesSetIDIsHeld(t *testing.T) {
 	require.Equal(t, posix.OK, u.decide().Code)
 }
 
-// The roots of partitions cannot move, and nobody holds them as directories on a way; nor what is above both directories of a rename.
+// The roots of partitions cannot move, and nobody holds them as directories on a way; nor what is above both
+// directories of a rename.
 func TestWaysAreHeldUpToWhereTheyMeet(t *testing.T) {
 	f := newTree(t, 2)
 	common := f.make(0, posix.Root, "common", dirMode)

@@ -52,7 +52,8 @@ func (m *Machine) applyLink(c *Command, s *scene) Result {
 	return Result{Attr: n.Attr}
 }
 
-// remove is unlink, which removes a name of what is not a directory, and rmdir, which removes an empty directory.
+// remove is unlink, which removes a name of what is not a directory, and rmdir, which removes an empty
+// directory.
 func (m *Machine) remove(c *Command, counter uint64) Result {
 	s := m.look(c)
 	if code := s.checkRemove(c); code != posix.OK {

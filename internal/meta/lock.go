@@ -9,16 +9,18 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// MaxFileLocks bounds the locks on one inode, of each of the two kinds: ENOLCK. Every update of them looks at all.
+// MaxFileLocks bounds the locks on one inode, of each of the two kinds: ENOLCK. Every update of them looks at
+// all.
 const MaxFileLocks = 4096
 
 // FileLock is a lock on the bytes from Start to End, both included. Those of flock and those of fcntl do not
-// see each other; within a kind, locks of different owners that overlap are all shared, and those of one owner do not
-// overlap, nor touch if they are of one mode.
+// see each other; within a kind, locks of different owners that overlap are all shared, and those of one
+// owner do not overlap, nor touch if they are of one mode.
 //
 // Locks are state of the home partition of an inode, wherever the inode lives: that is where sessions hold
-// it open. They end with the session, or with the inode. A lock that others hold is refused; waiting for it is the
-// client's business. Each is stored twice, to be found by inode and by session, in front of 0x10 and with numbers of 8 bytes:
+// it open. They end with the session, or with the inode. A lock that others hold is refused; waiting for it
+// is the client's business. Each is stored twice, to be found by inode and by session, in front of 0x10 and
+// with numbers of 8 bytes:
 //
 //	0 ino kind session owner start   end, exclusive, pid
 //	1 session ino kind owner start   nothing
@@ -156,8 +158,8 @@ func setRange(own []FileLock, want FileLock, unlock bool) (gone, made []FileLock
 	return gone, made
 }
 
-// EndSession lets go of the locks of a client whose session ended. Like Apply, every replica must do it at the same
-// place of the order.
+// EndSession lets go of the locks of a client whose session ended. Like Apply, every replica must do it at
+// the same place of the order.
 func (m *Machine) EndSession(session uint64) {
 	prefix := binary.BigEndian.AppendUint64([]byte{prefixLock, lockBySession}, session)
 	for key := range m.keys.Scan(prefix, keyAfter(prefix)) {

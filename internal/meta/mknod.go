@@ -122,7 +122,8 @@ func checkOpen(c *Command, wanted *inode, e *entry) posix.Code {
 	return posix.OK
 }
 
-// open answers a mknod where e has the name already. A file in another partition the client must open there, and cut.
+// open answers a mknod where e has the name already. A file in another partition the client must open there,
+// and cut.
 func (m *Machine) open(c *Command, e *entry) Result {
 	n := m.see(e.ino, e)
 	switch n.code {

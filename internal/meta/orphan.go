@@ -7,8 +7,8 @@ import (
 )
 
 // Orphan is an inode without a name: it can still be read and written by who holds it open,
-// until it is reaped. Who holds it open is known at its home. If it lives elsewhere, its home has a record of it too, is told by
-// OpGone, and tells by OpReleased.
+// until it is reaped. Who holds it open is known at its home. If it lives elsewhere, its home has a record of
+// it too, is told by OpGone, and tells by OpReleased.
 type Orphan struct {
 	Ino     posix.Ino
 	Counter uint64 // of the update that took the last name, or told of it
@@ -26,7 +26,8 @@ func (m *Machine) recordOrphan(ino posix.Ino, counter uint64) {
 	m.keys.Set(orphanKey(ino), varint.AppendUint(nil, counter))
 }
 
-// Orphans gives at most limit orphans whose home is here, wherever they live, with numbers above after, in their order.
+// Orphans gives at most limit orphans whose home is here, wherever they live, with numbers above after, in
+// their order.
 func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 	var found []Orphan
 	first, end := posix.MakeIno(m.cfg.Partition, 0), posix.MakeIno(m.cfg.Partition, 1<<posix.CounterBits-1)
@@ -45,8 +46,9 @@ func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 	return found
 }
 
-// Reap lets an orphan go for good: its blocks are dropped, here or by a post where it lives. It does nothing if ino is
-// none. Like Apply, every replica must do it at the same place of the order, and with the same time.
+// Reap lets an orphan go for good: its blocks are dropped, here or by a post where it lives. It does nothing
+// if ino is none. Like Apply, every replica must do it at the same place of the order, and with the same
+// time.
 func (m *Machine) Reap(ino posix.Ino, now posix.Time) {
 	if ino.Partition() != m.cfg.Partition || m.keys.Get(orphanKey(ino)) == nil || m.undecided.speaks(ino) {
 		return

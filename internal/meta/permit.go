@@ -6,10 +6,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// What a client may do that has an Authority: see "Permissions" in the package comment. Without one all of this is true.
+// What a client may do that has an Authority: see "Permissions" in the package comment. Without one all of
+// this is true.
 
-// bind makes c a command of somebody for whom its client may speak. EPERM: there is nobody whom it could be of. All parties of
-// a command come to the same.
+// bind makes c a command of somebody for whom its client may speak. EPERM: there is nobody whom it could be
+// of. All parties of a command come to the same.
 func (c *Command) bind() posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -66,8 +67,8 @@ func (c *Command) mayRead(n *posix.Attr) posix.Code { return c.admits(n, posix.R
 // mayWrite is of the content of a file.
 func (c *Command) mayWrite(n *posix.Attr) posix.Code { return c.admits(n, posix.Write) }
 
-// mayLock is of a file that is open for something. Locks are at the home of an inode: of one that lives elsewhere its owner
-// is not known there, and it may be locked.
+// mayLock is of a file that is open for something. Locks are at the home of an inode: of one that lives
+// elsewhere its owner is not known there, and it may be locked.
 func (m *Machine) mayLock(c *Command) posix.Code {
 	if c.Authority == nil || c.Flags&LockUnlock != 0 {
 		return posix.OK
@@ -79,8 +80,8 @@ func (m *Machine) mayLock(c *Command) posix.Code {
 	return c.admits(&n.Attr, posix.Read, posix.Write, posix.Execute)
 }
 
-// ownsRow reports whether the machine that asks may know of a directory in a table: whether it is here and one of its users
-// owns it.
+// ownsRow reports whether the machine that asks may know of a directory in a table: whether it is here and
+// one of its users owns it.
 func (m *Machine) ownsRow(dir posix.Ino, c *Command) bool {
 	if c.Authority == nil {
 		return true
@@ -103,7 +104,8 @@ func (c *Command) mayTake(dir, n *posix.Attr) posix.Code {
 }
 
 // mayLink refuses names for what somebody could not have changed or held open anyway, as Linux does with
-// fs.protected_hardlinks: a command says the number of an inode, so the directories on a path do not protect it.
+// fs.protected_hardlinks: a command says the number of an inode, so the directories on a path do not protect
+// it.
 func (c *Command) mayLink(n *posix.Attr) posix.Code {
 	const groupExec = 0o010
 	setID := n.Mode&posix.SetUID != 0 || n.Mode&posix.SetGID != 0 && n.Mode&groupExec != 0
@@ -113,7 +115,8 @@ func (c *Command) mayLink(n *posix.Attr) posix.Code {
 	return posix.EPERM
 }
 
-// mayMake refuses to make a device, and takes from n a set-group-id bit for a group in which its owner is not.
+// mayMake refuses to make a device, and takes from n a set-group-id bit for a group in which its owner is
+// not.
 func (c *Command) mayMake(n *posix.Attr) posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -132,7 +135,8 @@ func (c *Command) mayMake(n *posix.Attr) posix.Code {
 	return posix.OK
 }
 
-// checkMoves checks what beside the directories of a rename must be allowed. A directory that gets another parent is changed.
+// checkMoves checks what beside the directories of a rename must be allowed. A directory that gets another
+// parent is changed.
 func (c *Command) checkMoves(s *scene) posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -171,7 +175,8 @@ func (c *Command) setsContent() bool {
 	return c.Set&setContent != 0 && c.Set&^(setContent|with) == 0
 }
 
-// maySet says what of a SetAttr of n is not allowed, and takes out of it what has no effect for those who may not set it.
+// maySet says what of a SetAttr of n is not allowed, and takes out of it what has no effect for those who may
+// not set it.
 func (c *Command) maySet(n *posix.Attr) posix.Code {
 	a := c.Authority
 	if a == nil || c.Set == 0 {
@@ -202,7 +207,8 @@ func (c *Command) maySet(n *posix.Attr) posix.Code {
 	return posix.OK
 }
 
-// takesSetID takes the set-id bits from a file whose content was changed: what it does is not what its owner has made it for.
+// takesSetID takes the set-id bits from a file whose content was changed: what it does is not what its owner
+// has made it for.
 func (c *Command) takesSetID(n *inode) {
 	if c.Authority != nil {
 		n.killSetID()

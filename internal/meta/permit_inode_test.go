@@ -77,8 +77,8 @@ func stickyOwner(w *scenery) posix.Code {
 	return yes(w.d.Mode&posix.Sticky == 0 || w.d.UID == w.cred.UID, posix.EPERM)
 }
 
-// What a bound client may do with an inode is what POSIX lets its users do. What may come by a file that was opened before is
-// judged for the machine, whoever it says that it asks for.
+// What a bound client may do with an inode is what POSIX lets its users do. What may come by a file that was
+// opened before is judged for the machine, whoever it says that it asks for.
 func TestInodesAreBound(t *testing.T) {
 	a := authorityOf(t, "1000-1001", "100,1000")
 	for name, op := range inodes {

@@ -19,8 +19,8 @@ func authorityOf(t testing.TB, uids, gids string) *posix.Authority {
 	return &posix.Authority{UIDs: u, GIDs: g}
 }
 
-// scenery is what one command of a bound client meets: the directory dir with file f and directory s, and another directory to
-// that everybody may change, with file x.
+// scenery is what one command of a bound client meets: the directory dir with file f and directory s, and
+// another directory to that everybody may change, with file x.
 type scenery struct {
 	t       *testing.T
 	f       *tree
@@ -239,8 +239,8 @@ func (w *scenery) first(needs []need) posix.Code {
 	return posix.OK
 }
 
-// What a bound client may do with names is what POSIX lets its users do, whether partitions have to vote or not. What is refused
-// changes nothing.
+// What a bound client may do with names is what POSIX lets its users do, whether partitions have to vote or
+// not. What is refused changes nothing.
 func TestNamesAreBound(t *testing.T) {
 	a := authorityOf(t, "1000-1001", "100,1000")
 	for name, op := range names {

@@ -10,8 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// The rule of a directory is stored beside it and goes where it goes, because what makes a child needs it. Partition 0
-// has all rules once more, with where the directories were to be: the table that an operator reads.
+// The rule of a directory is stored beside it and goes where it goes, because what makes a child needs it.
+// Partition 0 has all rules once more, with where the directories were to be: the table that an operator
+// reads.
 
 // Limits of a Rule.
 const (

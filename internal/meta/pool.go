@@ -7,16 +7,19 @@ import (
 )
 
 // A new inode in another partition than its directory needs no vote, and no answer of the other partition
-// (thesis section 3.4.1, uncoordinated). The partition of the directory has a pool of numbers that the other one
-// has reserved for it. It gives the inode one of them, enters the name and answers. A post has the inode made.
+// (thesis section 3.4.1, uncoordinated). The partition of the directory has a pool of numbers that the other
+// one has reserved for it. It gives the inode one of them, enters the name and answers. A post has the inode
+// made.
 //
-//   - A number is in one pool, or was taken from it for one name. No other inode gets it, and no client chooses it.
-//   - The number becomes known with the name. Until the inode is made it is reserved (Reserved): queries and updates
-//     of it give EHELD. So they follow the making, whenever the post arrives. The command takes effect at its
-//     place in the order of the directory's partition.
-//   - A number goes from reserved to made, and from made to gone, and never back. OpMake of a number that is not
-//     reserved does nothing.
-//   - Posts fill the pool, too: OpNumbers asks and OpGranted grants. With an empty pool the update gives EHELD.
+//   - A number is in one pool, or was taken from it for one name. No other inode gets it, and no client
+//     chooses it.
+//   - The number becomes known with the name. Until the inode is made it is reserved (Reserved): queries and
+//     updates of it give EHELD. So they follow the making, whenever the post arrives. The command takes
+//     effect at its place in the order of the directory's partition.
+//   - A number goes from reserved to made, and from made to gone, and never back. OpMake of a number that is
+//     not reserved does nothing.
+//   - Posts fill the pool, too: OpNumbers asks and OpGranted grants. With an empty pool the update gives
+//     EHELD.
 
 // A pool asks for poolChunk more numbers when fewer than poolLow are left. So it lasts for poolLow new inodes
 // during the round trip.
@@ -41,7 +44,8 @@ func (m *Machine) makeAt(at uint16, c *Command, s *scene, n *inode) Result {
 	return Result{Attr: n.Attr, Number: uint64(at)}
 }
 
-// lacksNumbers reports whether c is to make an inode in another partition, and waits for numbers that it has asked for.
+// lacksNumbers reports whether c is to make an inode in another partition, and waits for numbers that it has
+// asked for.
 func (m *Machine) lacksNumbers(c *Command) bool {
 	if c.Op != OpMknod {
 		return false

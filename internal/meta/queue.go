@@ -9,10 +9,10 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// The queue of dropped blocks has an entry for each block that nothing holds any more, in the order in which they were
-// dropped, with the time of that. Times do not fall along the queue, whatever the clocks of proposers say. A collector
-// deletes what has waited long enough, and then says so by OpCollected. An entry never becomes untrue: so an old answer to
-// OpQueue does no harm, and who stops in between begins again.
+// The queue of dropped blocks has an entry for each block that nothing holds any more, in the order in which
+// they were dropped, with the time of that. Times do not fall along the queue, whatever the clocks of
+// proposers say. A collector deletes what has waited long enough, and then says so by OpCollected. An entry
+// never becomes untrue: so an old answer to OpQueue does no harm, and who stops in between begins again.
 
 // Dropped is a block in the queue.
 type Dropped struct {

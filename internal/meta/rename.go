@@ -148,8 +148,8 @@ func (s *scene) needsWays(c *Command) bool {
 	return c.Ino != c.NewParent && (s.source.kind == posix.TypeDir || s.target.kind == posix.TypeDir)
 }
 
-// checkLoops refuses to move a directory below itself, and to replace a directory by what is in it. It gives EREMOTE
-// if the ways up that are known do not tell. A directory that is replaced need not be
+// checkLoops refuses to move a directory below itself, and to replace a directory by what is in it. It gives
+// EREMOTE if the ways up that are known do not tell. A directory that is replaced need not be
 // looked for above: it would not be empty.
 func (s *scene) checkLoops(c *Command) posix.Code {
 	if c.Ino == c.NewParent {

@@ -10,7 +10,8 @@ import (
 )
 
 // Numbers that this partition has given to the pools of others (pool.go), and that no inode has yet. They are
-// stored as bits, of 64 numbers each; no key when none is left. The machine holds a copy: each query and update asks for it.
+// stored as bits, of 64 numbers each; no key when none is left. The machine holds a copy: each query and
+// update asks for it.
 
 // perReservation is the numbers of one key.
 const perReservation = 64

@@ -35,7 +35,8 @@ func (m *Machine) scan(c *Command) Result {
 	return r
 }
 
-// DecodeScan reads what OpScan gave in Result.Data; the pairs alias b. The key of the last one is where the next OpScan goes on.
+// DecodeScan reads what OpScan gave in Result.Data; the pairs alias b. The key of the last one is where the
+// next OpScan goes on.
 func DecodeScan(b []byte) (page []Pair, err error) {
 	r := varint.NewReader(b)
 	for r.Len() > 0 {

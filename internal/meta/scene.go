@@ -10,8 +10,8 @@ type sight struct {
 	code posix.Code
 }
 
-// scene is all that a command on names is about. A command in one partition sees it there, one over several puts it together
-// of their votes. What is refused, and in which order, is then the same.
+// scene is all that a command on names is about. A command in one partition sees it there, one over several
+// puts it together of their votes. What is refused, and in which order, is then the same.
 type scene struct {
 	from, to        sight // the directories of Name and NewName
 	source, target  entry // what has these names; ino 0: nothing has

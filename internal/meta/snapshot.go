@@ -30,7 +30,8 @@ type Scanner interface {
 	Scan(from, to []byte) iter.Seq2[[]byte, []byte]
 }
 
-// Snapshot writes all keys, also those that are not meta's. Who has the keys must ask them for an error of theirs.
+// Snapshot writes all keys, also those that are not meta's. Who has the keys must ask them for an error of
+// theirs.
 func Snapshot(keys Scanner, w io.Writer) error {
 	sum := sha256.New()
 	out := bufio.NewWriter(io.MultiWriter(w, sum))

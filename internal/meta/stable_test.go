@@ -77,8 +77,8 @@ func (r chance) update(s *stage, full posix.Ino) (p int, c meta.Command) {
 	return p, c
 }
 
-// A vote stays true. An outcome by votes that are old, with other updates in between, is the same as one by new votes, in code and
-// effect: the updates that pass are those that make no difference.
+// A vote stays true. An outcome by votes that are old, with other updates in between, is the same as one by
+// new votes, in code and effect: the updates that pass are those that make no difference.
 func TestVotesStayTrue(t *testing.T) {
 	executed, passed := 0, 0
 	for seed := range uint64(4000) {

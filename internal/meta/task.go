@@ -8,7 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A Task stays in the partition where it was given, also when its directory has gone: who works on it asks there.
+// A Task stays in the partition where it was given, also when its directory has gone: who works on it asks
+// there.
 
 func taskKey(dir posix.Ino) []byte { return numberKey(prefixTask, uint64(dir)) }
 
@@ -23,7 +24,8 @@ func (m *Machine) task(dir posix.Ino) (Task, bool) {
 	return t, true
 }
 
-// addTask notes that what is below dir is to move to partition target. It takes the place of an older task of dir.
+// addTask notes that what is below dir is to move to partition target. It takes the place of an older task of
+// dir.
 func (m *Machine) addTask(dir posix.Ino, target uint16) {
 	m.setTask(&Task{Dir: dir, Target: target})
 }

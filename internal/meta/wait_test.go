@@ -11,7 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A command that waits holds nothing, but others see it, also after a restart; Prepare makes it a holder, and Abort ends it.
+// A command that waits holds nothing, but others see it, also after a restart; Prepare makes it a holder, and
+// Abort ends it.
 func TestWaitingCommands(t *testing.T) {
 	s := newStage(t)
 	unlink := func() *undecided {
@@ -78,7 +79,8 @@ func TestAbort(t *testing.T) {
 	s.must(1, meta.Command{Op: meta.OpUnlink, Ino: s.a, Name: "f"})
 }
 
-// What will be refused does not wait as somebody whom others see, but its refusal waits for what is about to change.
+// What will be refused does not wait as somebody whom others see, but its refusal waits for what is about to
+// change.
 func TestRefusedCommandsWish(t *testing.T) {
 	s := newStage(t)
 	first := s.begin(meta.Command{Op: meta.OpRename, Ino: s.a, Name: "f", NewParent: s.b, NewName: "g", Child: s.file}, 0, 1).prepare(1)
@@ -103,8 +105,8 @@ func (f *tree) vote(p int, u *undecided) meta.Vote {
 	return v
 }
 
-// What an undecided command touches: names that it changes, attributes of their directories, and the inodes themselves; nothing above, and
-// no other names.
+// What an undecided command touches: names that it changes, attributes of their directories, and the inodes
+// themselves; nothing above, and no other names.
 func TestTouches(t *testing.T) {
 	s := newStage(t)
 	s.make(1, s.a, "n", 0o600)
@@ -146,8 +148,8 @@ func TestTouches(t *testing.T) {
 	require.Equal(t, posix.OK, u.prepare(0).decide().Code)
 }
 
-// If a party refuses a command alone the votes together come to an error of the command, and to that one if it is final; whoever may do
-// what.
+// If a party refuses a command alone the votes together come to an error of the command, and to that one if
+// it is final; whoever may do what.
 func TestARefusalAloneIsARefusal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	refused := 0

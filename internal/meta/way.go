@@ -2,8 +2,9 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// way is how the parents lead up from a directory, as far as one partition has them. Parents are true also when they are
-// in another partition, so the ways of all partitions together show whether a directory is below another one.
+// way is how the parents lead up from a directory, as far as one partition has them. Parents are true also
+// when they are in another partition, so the ways of all partitions together show whether a directory is
+// below another one.
 type way struct {
 	start  posix.Ino
 	top    posix.Ino // the last directory that is here

@@ -11,8 +11,8 @@ import (
 // shortest is the logarithm of the shortest duration that is told from others, in nanoseconds: 33 us.
 const shortest = 15
 
-// Durations counts how long something took: each time up to 33 us, twice that, and so on, up to 34 s. The zero value has none; its
-// methods may be called concurrently.
+// Durations counts how long something took: each time up to 33 us, twice that, and so on, up to 34 s. The
+// zero value has none; its methods may be called concurrently.
 type Durations struct {
 	sum   atomic.Int64      // nanoseconds
 	upTo  [21]atomic.Uint64 // 2^(shortest+i) ns, and more than i-1 has

@@ -1,5 +1,6 @@
-// Package metrics is what a process tells Prometheus (DESIGN 8): the table of all names, and a handler of HTTP that asks the
-// process' parts for their values whenever somebody scrapes. Parts keep their own counts; nothing is counted twice.
+// Package metrics is what a process tells Prometheus (DESIGN 8): the table of all names, and a handler of
+// HTTP that asks the process' parts for their values whenever somebody scrapes. Parts keep their own counts;
+// nothing is counted twice.
 package metrics
 
 import (
@@ -25,8 +26,9 @@ type sample struct {
 	value  float64
 }
 
-// Value tells one; labels are those of the name, in the order of the table. Of servers in one process several may tell it with the
-// same labels, one after the other having led a partition: a counter is the sum of theirs then, a gauge the highest.
+// Value tells one; labels are those of the name, in the order of the table. Of servers in one process several
+// may tell it with the same labels, one after the other having led a partition: a counter is the sum of
+// theirs then, a gauge the highest.
 func (r Report) Value(name Name, value float64, labels ...string) {
 	key := fmt.Sprintf("%d %q", name, labels)
 	was := r.values[key]
@@ -67,8 +69,8 @@ func (r Report) tell(name Name, m prometheus.Metric, err error) {
 	}
 }
 
-// Source tells all values of one part of the process. It is called at each scrape, by one goroutine at a time for each scrape,
-// and should be quick: a second at most.
+// Source tells all values of one part of the process. It is called at each scrape, by one goroutine at a time
+// for each scrape, and should be quick: a second at most.
 type Source func(report Report)
 
 // Set is the sources of a process. The zero value has none.
@@ -122,7 +124,8 @@ func (g *gatherer) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What a source says wrongly (other labels than the table has) is an error of the scrape.
+// Collect implements prometheus.Collector. What a source says wrongly (other labels than the table has) is an
+// error of the scrape.
 func (g *gatherer) Collect(out chan<- prometheus.Metric) {
 	report := Report{gatherer: g, out: out, values: map[string]*sample{}}
 	g.set.Report(report)

@@ -1,7 +1,7 @@
 package metrics
 
-// Name is one thing that is measured. Its String is the name that Prometheus knows it by: for ever, since dashboards and
-// alerts use it.
+// Name is one thing that is measured. Its String is the name that Prometheus knows it by: for ever, since
+// dashboards and alerts use it.
 type Name int
 
 // What is measured of storage servers (labels: region, server).

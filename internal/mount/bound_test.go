@@ -19,7 +19,8 @@ import (
 // shell runs a script in a directory as somebody who is in group 1001 too.
 func shell(t *testing.T, dir string, id uint32, script string) error {
 	t.Helper()
-	// The shell goes there, not the child before it is the shell: that is still this process, which serves the mount (doc.go).
+	// The shell goes there, not the child before it is the shell: that is still this process, which serves the
+	// mount (doc.go).
 	run := exec.CommandContext(t.Context(), "sh", "-ec", `cd "$1"; eval "$2"`, "sh", dir, script)
 	run.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id, Groups: []uint32{1001}}}
 	out, err := run.CombinedOutput()
@@ -50,7 +51,8 @@ private
 run"
 `
 
-// Users of a machine that speaks for two of them work through the kernel as on any mount; others, and its root, do not get further than its authority.
+// Users of a machine that speaks for two of them work through the kernel as on any mount; others, and its
+// root, do not get further than its authority.
 func TestBoundMachine(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	m := mountOf(t, n)

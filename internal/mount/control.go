@@ -7,9 +7,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// The attributes by which scripts and the command line ask a mount about a file, and tell it where one is to be.
-// Every inode has them. They are not listed, so that no copy or archive takes them along. As for other names of no known
-// kind, the kernel asks for permission to read the inode, or to write it.
+// The attributes by which scripts and the command line ask a mount about a file, and tell it where one is to
+// be. Every inode has them. They are not listed, so that no copy or archive takes them along. As for other
+// names of no known kind, the kernel asks for permission to read the inode, or to write it.
 const (
 	XattrRegion     = "globalfs.region"     // get: a region, or Global; set on a directory: move it there; empty or removed: no rule any more
 	XattrWhere      = "globalfs.where"      // get: a Where
@@ -81,8 +81,8 @@ type Placement struct {
 	Rule   Rule            `json:"rule"`
 }
 
-// PageOf names the rest of a list, XattrTasks or XattrPlacements, that does not fit into one attribute: what comes after the
-// first so many. It is empty at the end.
+// PageOf names the rest of a list, XattrTasks or XattrPlacements, that does not fit into one attribute: what
+// comes after the first so many. It is empty at the end.
 func PageOf(list string, after int) string {
 	if after == 0 {
 		return list

@@ -97,8 +97,8 @@ func (f *fileSystem) where(ctx context.Context, i posix.Ino) (*Where, error) {
 	case l.Task != nil:
 		w.Task = new(f.task(l.Task))
 	case l.Partition != i.Partition():
-		// A directory goes ahead of what is in it: its task may still be where it was. Another region that is out of reach
-		// does not hide what is known of this one: Tasks does not wait for it.
+		// A directory goes ahead of what is in it: its task may still be where it was. Another region that is out
+		// of reach does not hide what is known of this one: Tasks does not wait for it.
 		w.Task, _ = f.taskOf(ctx, i)
 	}
 	return w, nil

@@ -20,7 +20,8 @@ const (
 
 func compareInos(a, b posix.Ino) int { return cmp.Compare(a, b) }
 
-// pathFor is path for a user: empty if the directory is another's, whose names above it may be closed to this one.
+// pathFor is path for a user: empty if the directory is another's, whose names above it may be closed to this
+// one.
 func (f *fileSystem) pathFor(ctx context.Context, h *fuse.InHeader, dir posix.Ino) string {
 	if h.Uid != 0 {
 		a, err := f.client.GetAttr(ctx, dir)

@@ -90,12 +90,14 @@ func (f *fileSystem) setTask(ctx context.Context, dir posix.Ino, value string) e
 	return err
 }
 
-// wait returns when every system call on this mount that begins afterwards shows at least what token's owner had seen.
+// wait returns when every system call on this mount that begins afterwards shows at least what token's owner
+// had seen.
 //
-// The client does its part at once, but the kernel goes on believing what it was told before, for the cache time.
-// It cannot be made to forget all: names would have to be recalled one by one, out of a table of all that it knows, and
-// each recall locks the directory, which the kernel holds locked while it waits for this very request if it came for
-// that directory. So its belief is waited out; there is nothing to keep, and nothing can lock up.
+// The client does its part at once, but the kernel goes on believing what it was told before, for the cache
+// time. It cannot be made to forget all: names would have to be recalled one by one, out of a table of all
+// that it knows, and each recall locks the directory, which the kernel holds locked while it waits for this
+// very request if it came for that directory. So its belief is waited out; there is nothing to keep, and
+// nothing can lock up.
 func (f *fileSystem) wait(ctx context.Context, token string) error {
 	if err := f.client.Wait(ctx, strings.TrimSpace(token)); err != nil {
 		return err
@@ -110,5 +112,6 @@ func (f *fileSystem) wait(ctx context.Context, token string) error {
 	}
 }
 
-// believedLate is the part of the cache time that is waited longer, for answers that were on their way to the kernel.
+// believedLate is the part of the cache time that is waited longer, for answers that were on their way to the
+// kernel.
 const believedLate = 10

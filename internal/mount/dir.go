@@ -38,7 +38,8 @@ func (l *listings) add() uint64 {
 	return l.last
 }
 
-// get gives an open directory, nil if there is none. What a predecessor had read of it is not known, and is read again.
+// get gives an open directory, nil if there is none. What a predecessor had read of it is not known, and is
+// read again.
 func (l *listings) get(handle uint64) *listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Attributes of any directory whose value is what a check of the whole cluster has found, as JSON: an fsck.Report. Reading one
-// takes as long as the check. Only root, and the user that this process runs as, may: EPERM. EBUSY if this mount is already checking.
+// Attributes of any directory whose value is what a check of the whole cluster has found, as JSON: an
+// fsck.Report. Reading one takes as long as the check. Only root, and the user that this process runs as,
+// may: EPERM. EBUSY if this mount is already checking.
 const (
 	XattrFsck       = "globalfs.fsck"        // looks for some of the blocks
 	XattrFsckBlocks = "globalfs.fsck.blocks" // looks for all

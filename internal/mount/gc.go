@@ -11,11 +11,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Attributes of any directory about blocks that nobody needs. Only root, and the user that this process runs as, may: EPERM. EBUSY
-// if this mount is already collecting.
+// Attributes of any directory about blocks that nobody needs. Only root, and the user that this process runs
+// as, may: EPERM. EBUSY if this mount is already collecting.
 const (
-	// XattrGC is, as JSON, what a collection would delete: a collector.Report. Reading it takes as long as looking. Setting it
-	// to a grace period, such as 10m, or to nothing for that of the cluster, collects.
+	// XattrGC is, as JSON, what a collection would delete: a collector.Report. Reading it takes as long as
+	// looking. Setting it to a grace period, such as 10m, or to nothing for that of the cluster, collects.
 	XattrGC = "globalfs.gc"
 	// XattrGCDone is the report of the last collection by this mount: ENODATA if there was none.
 	XattrGCDone = "globalfs.gc.done"

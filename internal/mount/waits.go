@@ -58,8 +58,8 @@ func (w *waits) until(cancel <-chan struct{}) (ctx context.Context, end context.
 	return after(w.pauses.Load(), cancel, 0)
 }
 
-// changing is the context of a request that changes something: only the client's timeout ends it or, if that is none, a signal
-// some time ago. The caller calls end.
+// changing is the context of a request that changes something: only the client's timeout ends it or, if that
+// is none, a signal some time ago. The caller calls end.
 func (w *waits) changing(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
 	if !w.hard {
 		return w.life, func() {}

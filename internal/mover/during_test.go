@@ -43,7 +43,8 @@ func (w *world) fill(dir posix.Ino, files int) (inos []posix.Ino) {
 	return inos
 }
 
-// Clients append, read, make, rename and remove while the subtree moves: nothing is lost, and all ends at the target.
+// Clients append, read, make, rename and remove while the subtree moves: nothing is lost, and all ends at the
+// target.
 func TestSubtreeIsInUseMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")

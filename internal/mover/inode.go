@@ -12,14 +12,15 @@ import (
 // the inodes.
 const maxLeft = 16
 
-// maxMoves bounds how often one file is moved for one task. A file with names in two subtrees has two tasks that pull: after so
-// many moves it stays where it is, or both would never end.
+// maxMoves bounds how often one file is moved for one task. A file with names in two subtrees has two tasks
+// that pull: after so many moves it stays where it is, or both would never end.
 const maxMoves = 3
 
 // errPulled is of a file that another task moves elsewhere again and again.
 var errPulled = errors.New("it also has a name in a subtree that moves elsewhere")
 
-// settle brings one inode to target, if it is not there. What is wrong with this inode only is noted, and no error.
+// settle brings one inode to target, if it is not there. What is wrong with this inode only is noted, and no
+// error.
 func (w *work) settle(ctx context.Context, ino posix.Ino, target uint16) error {
 	err := w.move(ctx, ino, target)
 	switch {
@@ -73,7 +74,8 @@ func (w *work) move(ctx context.Context, ino posix.Ino, target uint16) error {
 	return nil
 }
 
-// stays reports whether an inode is not tried any more: it cannot move, or it has several names and was moved often enough.
+// stays reports whether an inode is not tried any more: it cannot move, or it has several names and was moved
+// often enough.
 func (w *work) stays(ino posix.Ino) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

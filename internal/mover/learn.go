@@ -41,9 +41,9 @@ func (w *work) learn(ctx context.Context) error {
 	return errOver
 }
 
-// valid reports whether the directory of the task is still to be at its target: because it was placed there or,
-// if it was not placed, because the directory that it is in is there, or sends its children there. Of two tasks
-// that several renames left in several partitions, one is.
+// valid reports whether the directory of the task is still to be at its target: because it was placed there
+// or, if it was not placed, because the directory that it is in is there, or sends its children there. Of two
+// tasks that several renames left in several partitions, one is.
 func (w *work) valid(ctx context.Context) (bool, error) {
 	if p, ok := w.placed[w.task.Dir]; ok {
 		return p.Target == w.task.Target, nil

@@ -117,8 +117,8 @@ func (w *walk) enters(ctx context.Context, dir posix.Ino) (bool, error) {
 	return true, nil
 }
 
-// isAt reports whether an entry says for sure that its inode is in a partition. With all attributes it is in that of
-// the directory; otherwise where it is may have changed.
+// isAt reports whether an entry says for sure that its inode is in a partition. With all attributes it is in
+// that of the directory; otherwise where it is may have changed.
 func isAt(e *meta.Entry, partition uint16) bool { return e.Attr.Nlink > 0 && e.At == partition }
 
 func isRoot(dir posix.Ino) bool { return dir.Counter() == posix.Root.Counter() }

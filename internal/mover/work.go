@@ -76,7 +76,8 @@ func (w *work) run(ctx context.Context) {
 	}
 }
 
-// walk goes through the whole subtree once, when there is a slot for it. It fails if it had to leave something.
+// walk goes through the whole subtree once, when there is a slot for it. It fails if it had to leave
+// something.
 func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
 	select {
 	case w.mover.slots <- struct{}{}:

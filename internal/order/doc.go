@@ -1,13 +1,13 @@
-// Package order runs the two orders of a replica over one link to each peer and one write-ahead log: the own order of
-// the replica's partition, and the order between partitions. An order is a protocol core that the caller chooses; no
-// other package of the metadata path names a protocol.
+// Package order runs the two orders of a replica over one link to each peer and one write-ahead log: the own
+// order of the replica's partition, and the order between partitions. An order is a protocol core that the
+// caller chooses; no other package of the metadata path names a protocol.
 //
 // # Two orders
 //
-// State changes only at places of the own order. A message of several partitions in the own orders themselves would make
-// every later entry of all its destinations wait for the clocks of far, or cut off, groups. The order between partitions
-// keeps that waiting away from the work of one partition. It runs in classes: messages with the same destinations have
-// one order, and other messages are independent of them.
+// State changes only at places of the own order. A message of several partitions in the own orders themselves
+// would make every later entry of all its destinations wait for the clocks of far, or cut off, groups. The
+// order between partitions keeps that waiting away from the work of one partition. It runs in classes:
+// messages with the same destinations have one order, and other messages are independent of them.
 //
 // # Durability
 //
@@ -18,7 +18,7 @@
 //
 // # Formats
 //
-// A frame has sections: of the own order, of the order between partitions, and messages between replicas (Send). A
-// record of the write-ahead log starts with the order that it belongs to. A checkpoint of one order is written as a
-// checkpoint of both, because the log is cut before it. An entry starts with a version.
+// A frame has sections: of the own order, of the order between partitions, and messages between replicas
+// (Send). A record of the write-ahead log starts with the order that it belongs to. A checkpoint of one order
+// is written as a checkpoint of both, because the log is cut before it. An entry starts with a version.
 package order

@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// ErrVersion is the cause of an error about an entry that another version of the program has made. A replica that meets
-// one must stop: skipping the entry would make it differ from the replicas that understand it.
+// ErrVersion is the cause of an error about an entry that another version of the program has made. A replica
+// that meets one must stop: skipping the entry would make it differ from the replicas that understand it.
 var ErrVersion = errors.New("made by another version of globalfs: run that version, or a newer one")
 
 // Kind tells the entries of an order apart. The packages that make entries number them.

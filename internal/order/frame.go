@@ -17,8 +17,8 @@ const (
 	sectionMessage                    // of frames: a message between replicas
 )
 
-// maxMessages bounds the bytes of messages in the frame of one step for one peer. A message is a hint: what is dropped
-// is sent again.
+// maxMessages bounds the bytes of messages in the frame of one step for one peer. A message is a hint: what
+// is dropped is sent again.
 const maxMessages = 8 << 20
 
 // frames are the frames of a step.
@@ -51,8 +51,8 @@ func (o *Orders) Send(to multicast.ProcessID, message []byte) {
 	}
 }
 
-// Begin starts a step: it gives both cores the time and their sections of the frames, and hands messages of other
-// replicas to receive. A malformed frame counts up to its first malformed section.
+// Begin starts a step: it gives both cores the time and their sections of the frames, and hands messages of
+// other replicas to receive. A malformed frame counts up to its first malformed section.
 func (o *Orders) Begin(in *multicast.Input, receive func(from multicast.ProcessID, message []byte)) {
 	o.ownIn.Reset()
 	o.betweenIn.Reset()

@@ -25,7 +25,8 @@ type Classifier interface {
 	Class(dest []multicast.GroupID, id multicast.MessageID) multicast.Class
 }
 
-// Orders are the two orders of one replica, with the proposals and frames of the current step. Orders have one owner.
+// Orders are the two orders of one replica, with the proposals and frames of the current step. Orders have
+// one owner.
 type Orders struct {
 	self    multicast.ProcessID
 	group   multicast.GroupID
@@ -42,8 +43,8 @@ type Orders struct {
 	left               bool   // this process is no member any more in one order at least
 }
 
-// New returns the orders of process self, a member of group. Proposals are numbered from first on: a process that
-// restarts passes a number above all that it used before.
+// New returns the orders of process self, a member of group. Proposals are numbered from first on: a process
+// that restarts passes a number above all that it used before.
 func New(self multicast.ProcessID, group multicast.GroupID, own, between Core, first uint64) *Orders {
 	return &Orders{
 		self: self, group: group, own: own, between: between, sequence: first,
@@ -51,7 +52,8 @@ func New(self multicast.ProcessID, group multicast.GroupID, own, between Core, f
 	}
 }
 
-// Leads reports whether this replica leads its partition's own order. The leader does the work that any replica could do.
+// Leads reports whether this replica leads its partition's own order. The leader does the work that any
+// replica could do.
 func (o *Orders) Leads() bool { return o.own.Leads() }
 
 // Members returns the replicas of a partition; none if there is no such partition.
@@ -78,7 +80,8 @@ func (o *Orders) Propose(e Entry) multicast.MessageID {
 	return m.ID
 }
 
-// Multicast proposes an entry in the order between partitions. The parties are sorted, and include this partition.
+// Multicast proposes an entry in the order between partitions. The parties are sorted, and include this
+// partition.
 func (o *Orders) Multicast(parties []uint16, e Entry) multicast.MessageID {
 	m := o.message(e)
 	for _, p := range parties {
@@ -99,8 +102,8 @@ func (o *Orders) message(e Entry) multicast.Message {
 // Delivered notes that a message was delivered.
 func (o *Orders) Delivered(id multicast.MessageID) { delete(o.proposed, id) }
 
-// Pending reports whether this replica proposed a message that is not delivered yet. The cores lose no proposal, so that a
-// pending message need not be proposed again.
+// Pending reports whether this replica proposed a message that is not delivered yet. The cores lose no
+// proposal, so that a pending message need not be proposed again.
 func (o *Orders) Pending(id multicast.MessageID) bool { return o.proposed[id] }
 
 // Class returns the class of a message of the order between partitions.
@@ -126,7 +129,8 @@ func (o *Orders) Replace(wanted []multicast.Replacement) {
 	o.betweenIn.Replace = append(o.betweenIn.Replace, wanted...)
 }
 
-// Step lets both cores take their step. The output holds the records of both, one frame per peer, and the deliveries of both.
+// Step lets both cores take their step. The output holds the records of both, one frame per peer, and the
+// deliveries of both.
 func (o *Orders) Step(lead bool, out *multicast.Output) {
 	o.ownIn.Lead, o.betweenIn.Lead = lead, lead
 	o.ownOut.Reset()
@@ -152,7 +156,8 @@ func (o *Orders) Step(lead bool, out *multicast.Output) {
 	out.Wake = Earliest(o.ownOut.Wake, o.betweenOut.Wake)
 }
 
-// IsBetween reports whether a delivery is of the order between partitions: only its messages have several destinations.
+// IsBetween reports whether a delivery is of the order between partitions: only its messages have several
+// destinations.
 func IsBetween(d *multicast.Delivery) bool { return len(d.Dest) > 1 }
 
 // Earliest returns the smallest of the times that are not 0.

@@ -11,8 +11,8 @@ func (o *Orders) State() []byte {
 	return varint.AppendBytes(varint.AppendBytes(nil, o.own.State()), o.between.State())
 }
 
-// Adopt returns the record that replaces this replica's log once its store is replaced by that of the replica that gave
-// the states. An error means that the states are not newer: nothing has changed.
+// Adopt returns the record that replaces this replica's log once its store is replaced by that of the replica
+// that gave the states. An error means that the states are not newer: nothing has changed.
 func (o *Orders) Adopt(states []byte) (record []byte, err error) {
 	r := varint.NewReader(states)
 	ownState, betweenState := r.Bytes(), r.Bytes()

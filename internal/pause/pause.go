@@ -1,4 +1,5 @@
-// Package pause waits for a time to pass, and stops when a context ends. It is the one place in the tree that does.
+// Package pause waits for a time to pass, and stops when a context ends. It is the one place in the tree that
+// does.
 package pause
 
 import (
@@ -19,8 +20,8 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Between waits for a random time from least to most, which keeps processes that were started together from acting
-// together. least must not exceed most. It returns the error of ctx if ctx ends first.
+// Between waits for a random time from least to most, which keeps processes that were started together from
+// acting together. least must not exceed most. It returns the error of ctx if ctx ends first.
 func Between(ctx context.Context, least, most time.Duration) error {
 	return For(ctx, least+rand.N(most-least+1))
 }

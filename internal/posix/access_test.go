@@ -27,8 +27,8 @@ func (p *person) allowed(n *Attr, want Access) bool {
 	return true
 }
 
-// people gives everybody who could be behind a client: with each of its users if nil, and all sets of its groups beside
-// the one he says.
+// people gives everybody who could be behind a client: with each of its users if nil, and all sets of its
+// groups beside the one he says.
 func people(a *Authority, users []uint32, with ...uint32) (all []person) {
 	groups := []uint32{NobodyID}
 	for _, id := range ids {

@@ -11,9 +11,9 @@ import (
 // IDs are the user or group numbers First to Last, both included.
 type IDs struct{ First, Last uint32 }
 
-// Authority says for whom a machine may speak: which users and groups its programs can be. Its own kernel checks what
-// each of them may do; an Authority bounds what the whole machine can do, whatever its kernel says. It is not changed once made.
-// A nil *Authority is of the cluster's own processes: it bounds nothing.
+// Authority says for whom a machine may speak: which users and groups its programs can be. Its own kernel
+// checks what each of them may do; an Authority bounds what the whole machine can do, whatever its kernel
+// says. It is not changed once made. A nil *Authority is of the cluster's own processes: it bounds nothing.
 type Authority struct {
 	UIDs, GIDs []IDs // sorted, apart from each other
 }
@@ -73,8 +73,8 @@ func within(ranges []IDs, id uint32) bool {
 	return found
 }
 
-// ParseIDs reads ranges such as "0,100-199,1000": sorted and apart in the result, whatever their order in the text. Empty text
-// is no number at all.
+// ParseIDs reads ranges such as "0,100-199,1000": sorted and apart in the result, whatever their order in the
+// text. Empty text is no number at all.
 func ParseIDs(text string) ([]IDs, error) {
 	if text == "" {
 		return nil, nil

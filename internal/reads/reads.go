@@ -1,21 +1,23 @@
-// Package reads holds the queries of a replica that wait (thesis section 3.4.1: causal reads; linearizable reads).
+// Package reads holds the queries of a replica that wait (thesis section 3.4.1: causal reads; linearizable
+// reads).
 //
-// A query waits until the replica has executed all that its reader has seen (ask.Seen), and until no undecided command
-// that touches its objects may have been committed in the reader's past (package cross).
+// A query waits until the replica has executed all that its reader has seen (ask.Seen), and until no
+// undecided command that touches its objects may have been committed in the reader's past (package cross).
 //
-// A fresh query is linearizable: it sees every update that was answered anywhere before the query was sent. A barrier in
-// the partition's own order comes after everything that was executed there before. A command of several partitions was
-// answered only after all of them had voted. So an update that must be seen is executed up to the barrier, or undecided
-// at the barrier; the query waits for the undecided commands that touch its objects.
+// A fresh query is linearizable: it sees every update that was answered anywhere before the query was sent. A
+// barrier in the partition's own order comes after everything that was executed there before. A command of
+// several partitions was answered only after all of them had voted. So an update that must be seen is
+// executed up to the barrier, or undecided at the barrier; the query waits for the undecided commands that
+// touch its objects.
 //
 // # Counts that are false
 //
-// A reader may show a count that this partition has never reached: a client may invent one, and a partition that was
-// restored from a backup loses entries. A query that has waited for a count for a while passes a barrier. A true count was
-// applied somewhere before the query was sent, so the barrier comes after it. A count above the barrier's is false, and
-// the query gets the outcome ask.Unseen. The barrier carries the highest entry that a reader has proven: if that entry is
-// false, the partition has lost entries, and begins a new history (cross.Commands.Doubt). Queries whose readers show an
-// older history get ask.Unseen at once.
+// A reader may show a count that this partition has never reached: a client may invent one, and a partition
+// that was restored from a backup loses entries. A query that has waited for a count for a while passes a
+// barrier. A true count was applied somewhere before the query was sent, so the barrier comes after it. A
+// count above the barrier's is false, and the query gets the outcome ask.Unseen. The barrier carries the
+// highest entry that a reader has proven: if that entry is false, the partition has lost entries, and begins
+// a new history (cross.Commands.Doubt). Queries whose readers show an older history get ask.Unseen at once.
 package reads
 
 import (
@@ -100,8 +102,8 @@ func (q *Queries) Ready() (ready []*Query) {
 	return ready
 }
 
-// Raise proposes one barrier for all queries that need one, unless one is under way. proven is the newest entry that a
-// reader of these queries has proven.
+// Raise proposes one barrier for all queries that need one, unless one is under way. proven is the newest
+// entry that a reader of these queries has proven.
 func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multicast.MessageID) {
 	q.wakeAt = 0
 	if len(q.behind) > 0 {
@@ -126,7 +128,8 @@ func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multica
 // Wake returns the time of the next Raise that is needed, on the monotonic clock; 0: none.
 func (q *Queries) Wake() time.Duration { return q.wakeAt }
 
-// Pass notes that a barrier was executed. It removes and returns the queries whose readers show a false count.
+// Pass notes that a barrier was executed. It removes and returns the queries whose readers show a false
+// count.
 func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
 	if id != q.barrier || len(q.behind) == 0 {
 		return nil

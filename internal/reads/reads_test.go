@@ -256,7 +256,8 @@ func TestLenCountsEachQueryOnce(t *testing.T) {
 	require.Equal(t, 2, w.Len())
 }
 
-// A fresh query that came while a barrier was under way needs a step when that has passed: nothing else may ask for one.
+// A fresh query that came while a barrier was under way needs a step when that has passed: nothing else may
+// ask for one.
 func TestAWakeIsAskedForBehindABarrier(t *testing.T) {
 	w := newWorld(t)
 	w.add(1, ask.Seen{}, true)

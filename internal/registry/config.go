@@ -15,14 +15,15 @@ import (
 type Config struct {
 	Endpoints []string // of etcd's members: all http://host:port, or all https://host:port
 	Cluster   string   // its name: at most 128 bytes without slashes
-	// TLS is how etcd's members are verified, and this process to them. Nil with https: the system's roots, and no certificate.
+	// TLS is how etcd's members are verified, and this process to them. Nil with https: the system's roots, and
+	// no certificate.
 	TLS *tls.Config
 	// Username and Password, if etcd asks for them: both or none.
 	Username, Password string
 	// Timeout of one operation.
 	Timeout time.Duration
-	// Lease is how long a server counts as live after it was last heard of: whole seconds. Etcd raises what is less than one and a
-	// half of its election timeouts.
+	// Lease is how long a server counts as live after it was last heard of: whole seconds. Etcd raises what is
+	// less than one and a half of its election timeouts.
 	Lease time.Duration
 	// Logger gets what happens to Watch and Announce. Nil: nobody.
 	Logger *slog.Logger

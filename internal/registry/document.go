@@ -19,8 +19,8 @@ type Document struct {
 
 func (r *Etcd) document() string { return r.key("spec") }
 
-// Bootstrap makes value the cluster's description if there is none yet, and gives the one that is there then; created reports
-// whether this call has made it. If it fails with ErrUnavailable, run it again.
+// Bootstrap makes value the cluster's description if there is none yet, and gives the one that is there then;
+// created reports whether this call has made it. If it fails with ErrUnavailable, run it again.
 func (r *Etcd) Bootstrap(ctx context.Context, value []byte) (current Document, created bool, err error) {
 	if err := validateValue(value); err != nil {
 		return Document{}, false, err
@@ -64,8 +64,9 @@ func (r *Etcd) load(ctx context.Context) (document Document, revision int64, err
 	return Document{Value: found.Value, Version: uint64(found.ModRevision)}, response.Header.Revision, nil
 }
 
-// Swap makes value the cluster's description if the present one has that version, and gives the new version. It fails with
-// ErrConflict if there is a newer one, or none. After ErrUnavailable Load tells whether it happened.
+// Swap makes value the cluster's description if the present one has that version, and gives the new version.
+// It fails with ErrConflict if there is a newer one, or none. After ErrUnavailable Load tells whether it
+// happened.
 func (r *Etcd) Swap(ctx context.Context, version uint64, value []byte) (uint64, error) {
 	if err := cmp.Or(validateValue(value), validateVersion(version)); err != nil {
 		return 0, err

@@ -15,7 +15,8 @@ import (
 
 // Errors that callers decide on.
 var (
-	// ErrUnavailable says that the registry did not do it now, and may later. It may have done it without its answer arriving.
+	// ErrUnavailable says that the registry did not do it now, and may later. It may have done it without its
+	// answer arriving.
 	ErrUnavailable = errors.New("the registry is unavailable")
 	// ErrNotFound says that the cluster has nothing there.
 	ErrNotFound = errors.New("not found")

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// A connection that says nothing is asked after keepAlive, and given up if it does not answer within keepAliveTimeout. Etcd hangs
-// up on who asks more often than every 5 s.
+// A connection that says nothing is asked after keepAlive, and given up if it does not answer within
+// keepAliveTimeout. Etcd hangs up on who asks more often than every 5 s.
 const (
 	keepAlive        = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second
@@ -25,7 +25,8 @@ const (
 // maxReconnect is the longest pause between two tries to connect: etcd's client would wait for 2 minutes.
 const maxReconnect = 2 * time.Second
 
-// maxReply bounds what is taken from etcd in one reply, in bytes: some 4,000 servers with all that they may say of themselves.
+// maxReply bounds what is taken from etcd in one reply, in bytes: some 4,000 servers with all that they may
+// say of themselves.
 const maxReply = 64 << 20
 
 // refresh is how often Watch begins anew, whatever it heard: so a silent death of what is below it shows.
@@ -34,7 +35,8 @@ const refresh = 30 * time.Second
 // retry is the pause before what failed is tried again.
 const retry = time.Second
 
-// Etcd is one cluster's keys in etcd: a Registry for servers on several hosts. Its methods may be called concurrently.
+// Etcd is one cluster's keys in etcd: a Registry for servers on several hosts. Its methods may be called
+// concurrently.
 type Etcd struct {
 	config  Config
 	logger  *slog.Logger
@@ -124,8 +126,8 @@ func (r *Etcd) key(thing string) string { return "/globalfs/" + r.config.Cluster
 
 type causeKey struct{}
 
-// cause is the latest error of a connection: etcd's client forgets it when the time is over, and so would not say why a
-// connection did not come about.
+// cause is the latest error of a connection: etcd's client forgets it when the time is over, and so would not
+// say why a connection did not come about.
 type cause struct{ latest atomic.Pointer[error] }
 
 func (c *cause) or(err error) error {

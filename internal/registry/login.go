@@ -11,9 +11,10 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// login shows the user's token with each call, and gets one when etcd asks for it: at first, when it has expired, and when a
-// restarted etcd has forgotten it. The client library could do that, too, but it shows the old token when it asks for a new one. Etcd
-// 3.4 refuses that, and the library asks on until the time is over.
+// login shows the user's token with each call, and gets one when etcd asks for it: at first, when it has
+// expired, and when a restarted etcd has forgotten it. The client library could do that, too, but it shows
+// the old token when it asks for a new one. Etcd 3.4 refuses that, and the library asks on until the time is
+// over.
 type login struct {
 	user, password string
 	token          atomic.Pointer[string]

@@ -23,7 +23,8 @@ func (r *Etcd) Mark(ctx context.Context, name string) error {
 	return err
 }
 
-// Marked reports whether the server of that name has been started before: if its disk is empty it has lost it.
+// Marked reports whether the server of that name has been started before: if its disk is empty it has lost
+// it.
 func (r *Etcd) Marked(ctx context.Context, name string) (bool, error) {
 	if err := validateName("server", name); err != nil {
 		return false, err
@@ -37,8 +38,8 @@ func (r *Etcd) Marked(ctx context.Context, name string) (bool, error) {
 	return marked, err
 }
 
-// Remove deletes all that etcd has of the cluster. It fails with ErrLive, and deletes nothing, if servers are live, and with
-// ErrNotFound if there is nothing.
+// Remove deletes all that etcd has of the cluster. It fails with ErrLive, and deletes nothing, if servers are
+// live, and with ErrNotFound if there is nothing.
 func (r *Etcd) Remove(ctx context.Context) error {
 	doing := fmt.Sprintf("remove cluster %q", r.config.Cluster)
 	response, err := r.commit(ctx, doing, transaction{

@@ -16,8 +16,8 @@ const MaxInfo = 16 << 10
 // Presence is what a server says of itself while it is live.
 type Presence struct {
 	Name string // of the server
-	// Instance tells a server from another one of the same name: random, and kept with the server's data, so that a process that
-	// was restarted has the name at once. 1 to 128 bytes without control characters.
+	// Instance tells a server from another one of the same name: random, and kept with the server's data, so
+	// that a process that was restarted has the name at once. 1 to 128 bytes without control characters.
 	Instance string
 	Info     []byte // for others to read, such as addresses: at most MaxInfo
 }
@@ -50,7 +50,8 @@ func decodePresence(name string, value []byte) (Presence, error) {
 
 func (r *Etcd) liveKey(name string) string { return r.key("live/") + name }
 
-// Alive gives the servers that are live, by name. Keys that no server can have written are left out, and logged.
+// Alive gives the servers that are live, by name. Keys that no server can have written are left out, and
+// logged.
 func (r *Etcd) Alive(ctx context.Context) ([]Presence, error) {
 	var response *clientv3.GetResponse
 	err := r.do(ctx, fmt.Sprintf("list the live servers of cluster %q", r.config.Cluster), func(ctx context.Context) (err error) {
@@ -76,8 +77,8 @@ func (r *Etcd) presences(pairs []*mvccpb.KeyValue) []Presence {
 	return all
 }
 
-// Claim announces a server once, for Config.Lease. It fails with ErrTaken if another instance has the name: to be asked before
-// a server begins. Announce then goes on with it.
+// Claim announces a server once, for Config.Lease. It fails with ErrTaken if another instance has the name:
+// to be asked before a server begins. Announce then goes on with it.
 func (r *Etcd) Claim(ctx context.Context, p Presence) error {
 	if err := p.validate(); err != nil {
 		return err

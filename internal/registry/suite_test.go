@@ -16,7 +16,8 @@ import (
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
 )
 
-// both runs a test of what every Registry guarantees, on each kind. open gives another access to the one cluster.
+// both runs a test of what every Registry guarantees, on each kind. open gives another access to the one
+// cluster.
 func both(t *testing.T, test func(t *testing.T, open func() Registry)) {
 	t.Run("etcd", func(t *testing.T) {
 		etcd := registrytest.Start(t)

@@ -13,8 +13,8 @@ import (
 
 var errWatchEnded = errors.New("etcd has ended the watch")
 
-// Watch calls show with the cluster's present description and then with each newer one, until ctx ends (R3). The calls
-// come one after the other; what changes during a call is shown after it.
+// Watch calls show with the cluster's present description and then with each newer one, until ctx ends (R3).
+// The calls come one after the other; what changes during a call is shown after it.
 func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
 	w := watch{r: r, show: show, logger: r.logger.With("cluster", r.config.Cluster)}
 	out := outage{

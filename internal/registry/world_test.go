@@ -54,7 +54,8 @@ func raw(t *testing.T, endpoints ...string) *clientv3.Client {
 // running are goroutines of this package and below it.
 var running = regexp.MustCompile(`internal/registry\.\(\*|go\.etcd\.io/etcd|google\.golang\.org/grpc`)
 
-// noLeaks looks at the end of the test, after all that is registered from now on, whether goroutines are left.
+// noLeaks looks at the end of the test, after all that is registered from now on, whether goroutines are
+// left.
 func noLeaks(t *testing.T) {
 	t.Cleanup(func() {
 		var stacks []byte

@@ -16,14 +16,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// The store is synced, and the orders may then forget what led to it, after so many deliveries or so long after one.
+// The store is synced, and the orders may then forget what led to it, after so many deliveries or so long
+// after one.
 const (
 	syncEvery = 8192
 	syncAfter = 5 * time.Second
 )
 
-// Apply executes the deliveries that passed the gate of their step, in order, commits them, and returns replies. The
-// driver calls it every turn. After an error the replica must stop; nothing was answered.
+// Apply executes the deliveries that passed the gate of their step, in order, commits them, and returns
+// replies. The driver calls it every turn. After an error the replica must stop; nothing was answered.
 func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	p := &r.progress
 	for i := range out.Deliveries {

@@ -159,7 +159,8 @@ func TestAWriteMeetsAHold(t *testing.T) {
 	require.Equal(t, posix.ESTALE, result(t, c.got[token]).Code, "it is in partition 1: its home knows")
 }
 
-// A session ends while an update of it is blocked by a hold. The update is answered, and not abandoned again and again.
+// A session ends while an update of it is blocked by a hold. The update is answered, and not abandoned again
+// and again.
 func TestASessionEndsWhileItsUpdateIsBlocked(t *testing.T) {
 	c, _, _ := newHeld(t, 1)
 	c.isolate(0)

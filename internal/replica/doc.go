@@ -1,25 +1,28 @@
-// Package replica is one replica of one partition as a pure core (thesis section 3.4). It composes the orders (package
-// order), the metadata state machine (package meta), client sessions (package session), commands of several partitions
-// (package cross) and queries that wait (package reads) in one deterministic object. It owns no goroutine, socket, file or
-// clock: package driver steps it in real time, and package sim in virtual time.
+// Package replica is one replica of one partition as a pure core (thesis section 3.4). It composes the orders
+// (package order), the metadata state machine (package meta), client sessions (package session), commands of
+// several partitions (package cross) and queries that wait (package reads) in one deterministic object. It
+// owns no goroutine, socket, file or clock: package driver steps it in real time, and package sim in virtual
+// time.
 //
 // # Updates of one partition
 //
-// The asked replica proposes an update in the partition's own order, together with the client's vector and the time. Every
-// replica executes it at its place; the asked one answers. An update that meets a hold of a command of several partitions
-// has no effect: the asked replica proposes it again when the hold is released. Before it proposes an update, the asked
-// replica waits for the commands that the client has seen committed elsewhere and that touch the update's objects.
+// The asked replica proposes an update in the partition's own order, together with the client's vector and
+// the time. Every replica executes it at its place; the asked one answers. An update that meets a hold of a
+// command of several partitions has no effect: the asked replica proposes it again when the hold is released.
+// Before it proposes an update, the asked replica waits for the commands that the client has seen committed
+// elsewhere and that touch the update's objects.
 //
 // # Updates of several partitions, queries
 //
-// Package cross executes updates of several partitions, and states why updates are sequentially consistent and reads are
-// causal. Package reads holds the queries that have to wait.
+// Package cross executes updates of several partitions, and states why updates are sequentially consistent
+// and reads are causal. Package reads holds the queries that have to wait.
 //
 // # Clients
 //
-// A request of a client machine comes with its name and its authority (ask.Client), as the server of the asked replica has
-// verified them. Both travel with the entry, and all replicas of all parties execute the command within that authority
-// (package meta). A session belongs to the name that opened it. Requests of the cluster's own processes have no Client.
+// A request of a client machine comes with its name and its authority (ask.Client), as the server of the
+// asked replica has verified them. Both travel with the entry, and all replicas of all parties execute the
+// command within that authority (package meta). A session belongs to the name that opened it. Requests of the
+// cluster's own processes have no Client.
 //
 // # Stored keys
 //
@@ -32,10 +35,11 @@
 //
 // # Invariants
 //
-//	I1  position and count are stored in the batch of the entries that they count: a restart executes each entry once.
+//	I1  position and count are stored in the batch of the entries that they count: a restart executes each
+//	    entry once.
 //	I2  an update (session, number) is executed at most once (package session).
 //	I3  replies leave only after the batch that they speak of is committed.
-//	I4  an unlinked inode is reaped only when each session has seen its unlink and does not hold it (package session). A
-//	    block is reported as garbage only if no extent names it, and none ever will (garbage.go).
+//	I4  an unlinked inode is reaped only when each session has seen its unlink and does not hold it (package
+//	    session). A block is reported as garbage only if no extent names it, and none ever will (garbage.go).
 //	I5  an entry that this version cannot execute stops the replica: it never skips one.
 package replica

@@ -41,7 +41,8 @@ func writeOf(ino posix.Ino, id posix.BlockID) meta.Command {
 	return meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{{ID: id, Length: 9}}, Length: 9}
 }
 
-// A block is garbage once nothing names it and no write can any more: by the horizon of its session, or its end.
+// A block is garbage once nothing names it and no write can any more: by the horizon of its session, or its
+// end.
 func TestGarbage(t *testing.T) {
 	f := newFixture(t)
 	f.open(5)

@@ -56,8 +56,8 @@ func loadProgress(keys meta.Keys) (p stored, err error) {
 	return p, nil
 }
 
-// Positions returns how far the state in keys has come in the order of the partition, and in the order between
-// partitions: cores made for it must deliver from there on.
+// Positions returns how far the state in keys has come in the order of the partition, and in the order
+// between partitions: cores made for it must deliver from there on.
 func Positions(keys meta.Keys) (own multicast.Position, between multicast.Progress, err error) {
 	p, err := loadProgress(keys)
 	if err != nil {
@@ -70,8 +70,8 @@ func Positions(keys meta.Keys) (own multicast.Position, between multicast.Progre
 // maxReap bounds the inodes that one entry reaps.
 const maxReap = 512
 
-// reap removes unlinked inodes that no session can hold (I4). If more are left, the replica that proposed this entry goes
-// on.
+// reap removes unlinked inodes that no session can hold (I4). If more are left, the replica that proposed
+// this entry goes on.
 func (r *Replica) reap(mine bool) {
 	seen, held := r.sessions.Unused(r.cross.Count())
 	reaped := 0

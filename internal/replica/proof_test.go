@@ -30,8 +30,8 @@ func (s *several) update(i int, seq uint64, name string, proofs ask.Proofs) ask.
 	return s.ask(i, ask.Request{Kind: ask.Update, Session: 7, Seq: seq, Proofs: proofs, Command: c.Append(nil)})
 }
 
-// A partition takes from a client only entries that a server has proven: a vector that a client made up is neither stored
-// nor passed on, and delays nobody.
+// A partition takes from a client only entries that a server has proven: a vector that a client made up is
+// neither stored nor passed on, and delays nobody.
 func TestForgedVectors(t *testing.T) {
 	s := proving(t)
 	true0 := s.update(0, 1, "a", nil)
@@ -66,8 +66,8 @@ func TestForgedVectors(t *testing.T) {
 	require.True(t, given(p).AreGiven(s.keys))
 }
 
-// A client may claim to have seen entries of the asked partition without a proof. The partition itself can tell; nobody
-// else is told.
+// A client may claim to have seen entries of the asked partition without a proof. The partition itself can
+// tell; nobody else is told.
 func TestClaims(t *testing.T) {
 	s := proving(t)
 	seen := s.update(0, 1, "a", nil).Vector.Of(0)
@@ -92,7 +92,8 @@ func TestClaims(t *testing.T) {
 	require.Zero(t, s.nodes[1].Vector().Of(0).Count, "nobody else was told")
 }
 
-// forget makes partition 0 lose the entries since a copy of its store, and returns the last vector that was given before.
+// forget makes partition 0 lose the entries since a copy of its store, and returns the last vector that was
+// given before.
 func (s *several) forget(t *testing.T) ask.Proofs {
 	t.Helper()
 	copied := committed(t, s.nodes[0].keys)
@@ -109,8 +110,8 @@ func (s *several) forget(t *testing.T) ask.Proofs {
 	return given(lost)
 }
 
-// A partition that was put back to an earlier state, with a vector of its future stored at another partition, begins a new
-// history at the first proof of that. Clients and partitions then go on by themselves.
+// A partition that was put back to an earlier state, with a vector of its future stored at another partition,
+// begins a new history at the first proof of that. Clients and partitions then go on by themselves.
 func TestAPartitionThatHasLostEntries(t *testing.T) {
 	ways := map[string]func(s *several, lost ask.Proofs) ask.Reply{
 		"a query": func(s *several, lost ask.Proofs) ask.Reply {

@@ -20,7 +20,8 @@ type seats struct {
 	lead    bool                    // this replica is to lead its group
 }
 
-// Lead has this replica lead its group in both orders from the next step on, if the group follows. No entry is lost by it.
+// Lead has this replica lead its group in both orders from the next step on, if the group follows. No entry
+// is lost by it.
 func (r *Replica) Lead() { r.seats.lead = true }
 
 // leads reports whether this replica is to lead from this step on.
@@ -30,15 +31,15 @@ func (s *seats) leads(asked bool) bool {
 	return lead
 }
 
-// Replace has a process take the place of a member of the partition's group, in both orders, if it has not yet. A process
-// that is replaced again later is given first.
+// Replace has a process take the place of a member of the partition's group, in both orders, if it has not
+// yet. A process that is replaced again later is given first.
 func (r *Replica) Replace(p multicast.Replacement) {
 	r.seats.replace = append(r.seats.replace, p)
 	r.seats.askAt = r.now.Mono
 }
 
-// pursueReplacements asks for the replacements that are not done. Of a chain the last process comes in at once: the
-// others may be gone.
+// pursueReplacements asks for the replacements that are not done. Of a chain the last process comes in at
+// once: the others may be gone.
 func (r *Replica) pursueReplacements() {
 	s := &r.seats
 	if len(s.replace) == 0 || r.now.Mono < s.askAt {
@@ -79,8 +80,8 @@ func (s *seats) wanted() []multicast.Replacement {
 	return all
 }
 
-// refuseAll answers all calls at this replica, which has left its group. An update that it has proposed may still be
-// ordered: a client that repeats it elsewhere under the same number gets its outcome.
+// refuseAll answers all calls at this replica, which has left its group. An update that it has proposed may
+// still be ordered: a client that repeats it elsewhere under the same number gets its outcome.
 func (r *Replica) refuseAll(out *turn.Output) {
 	var tokens []uint64
 	for _, id := range slices.SortedFunc(maps.Keys(r.updates.proposed), multicast.MessageID.Compare) {

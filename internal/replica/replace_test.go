@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestReplacedReplicaSendsItsClientsAway: those that wait, and those that come. In the other order it goes on until it has
-// retired there too.
+// TestReplacedReplicaSendsItsClientsAway: those that wait, and those that come. In the other order it goes on
+// until it has retired there too.
 func TestReplacedReplicaSendsItsClientsAway(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		f := newFixture(t)

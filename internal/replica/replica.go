@@ -16,12 +16,12 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Keys is the store of a replica: the metadata's keys, committed in batches. Reads do not fail: the first error sticks,
-// and Commit and Err return it.
+// Keys is the store of a replica: the metadata's keys, committed in batches. Reads do not fail: the first
+// error sticks, and Commit and Err return it.
 type Keys interface {
 	meta.Keys
-	// Commit makes all writes since the last one durable against a crash of the process; with sync also against a
-	// loss of power.
+	// Commit makes all writes since the last one durable against a crash of the process; with sync also against
+	// a loss of power.
 	Commit(sync bool) error
 	Err() error
 }
@@ -58,9 +58,9 @@ type Replica struct {
 	now      multicast.Instant
 }
 
-// New returns a replica over its cores and its store, which hold the state of the end of the last process. own is the core
-// of the partition's own order, with a single group; between is the core of the order between partitions. They must have
-// been made to deliver everything after Positions(keys).
+// New returns a replica over its cores and its store, which hold the state of the end of the last process.
+// own is the core of the partition's own order, with a single group; between is the core of the order between
+// partitions. They must have been made to deliver everything after Positions(keys).
 func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) (*Replica, error) {
 	if cfg.MaxPending == 0 {
 		cfg.MaxPending = DefaultMaxPending
@@ -89,7 +89,8 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 		return nil, err
 	}
 	r.queries = reads.New(cfg.Partition, r.cross)
-	// A crash of the process alone may have left writes that a loss of power would undo. The cores forget what is covered.
+	// A crash of the process alone may have left writes that a loss of power would undo. The cores forget what
+	// is covered.
 	if err := keys.Commit(true); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -100,7 +101,8 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 // Vector returns the replica's vector. The caller must not change it.
 func (r *Replica) Vector() ask.Vector { return r.cross.Vector() }
 
-// Step takes messages and requests in, lets the orders take their step, and answers the requests that need no order.
+// Step takes messages and requests in, lets the orders take their step, and answers the requests that need no
+// order.
 func (r *Replica) Step(in *turn.Input, out *turn.Output) {
 	r.now = in.Now
 	r.cross.Begin(in.Now)
@@ -125,7 +127,8 @@ func (r *Replica) Step(in *turn.Input, out *turn.Output) {
 	}
 }
 
-// proposeBarrier orders a barrier for queries, with the newest entry of this partition that one of their readers has proven.
+// proposeBarrier orders a barrier for queries, with the newest entry of this partition that one of their
+// readers has proven.
 func (r *Replica) proposeBarrier(proven ask.Seen) multicast.MessageID {
 	return r.orders.Propose(order.Entry{Kind: entryBarrier, Body: proven.Append(nil)})
 }

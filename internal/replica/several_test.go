@@ -219,8 +219,8 @@ func TestACommandOfAnUnknownSessionHasNoEffect(t *testing.T) {
 	require.Zero(t, s.nodes[1].cross.Undecided())
 }
 
-// T 3.4.3: votes that were lost are asked for again, also by a replica that has restarted. The names of an undecided
-// command are held: an update of one of them waits.
+// T 3.4.3: votes that were lost are asked for again, also by a replica that has restarted. The names of an
+// undecided command are held: an update of one of them waits.
 func TestVotesAreAskedForAgain(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -244,8 +244,8 @@ func TestVotesAreAskedForAgain(t *testing.T) {
 	require.Equal(t, posix.ENOENT, result(t, s.got[held]).Code)
 }
 
-// A coordinator that hears nothing of the other party aborts, and the names are free. The client is answered with
-// ETIMEDOUT when its time is over, and the update never happens.
+// A coordinator that hears nothing of the other party aborts, and the names are free. The client is answered
+// with ETIMEDOUT when its time is over, and the update never happens.
 func TestACutCommandIsAborted(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -277,7 +277,8 @@ func write(ino posix.Ino, seq uint64) ask.Request {
 	return ask.Request{Kind: ask.Update, Session: 7, Seq: seq, Done: 1, Command: c.Append(nil)}
 }
 
-// A query waits for an undecided command only if its reader has seen the commit, and it touches the query's objects.
+// A query waits for an undecided command only if its reader has seen the commit, and it touches the query's
+// objects.
 func TestAQueryWaitsForAnOutcome(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -302,7 +303,8 @@ func TestAQueryWaitsForAnOutcome(t *testing.T) {
 	require.Equal(t, posix.OK, result(t, s.got[fresh]).Code)
 }
 
-// What follows from a commit that is undecided here marks the command: a reader of it waits, although nobody told it.
+// What follows from a commit that is undecided here marks the command: a reader of it waits, although nobody
+// told it.
 func TestAMarkedCommandIsWaitedFor(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -325,8 +327,8 @@ func TestAMarkedCommandIsWaitedFor(t *testing.T) {
 	require.Equal(t, posix.OK, result(t, s.got[waits]).Code)
 }
 
-// The first update after a pause is proposed at once. When the other party does not answer it is aborted, and it is not
-// proposed again, nor are others, before the party is in reach. They are given up.
+// The first update after a pause is proposed at once. When the other party does not answer it is aborted, and
+// it is not proposed again, nor are others, before the party is in reach. They are given up.
 func TestOutOfReach(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -361,8 +363,8 @@ func TestVotesCarryWhatTheirPartitionHasSeen(t *testing.T) {
 	require.EqualValues(t, 5, p.Vector.Of(2).Count)
 }
 
-// A command that was refused for long keeps its place: while its parties are in reach it is not sent back to its client,
-// where it would lose its age.
+// A command that was refused for long keeps its place: while its parties are in reach it is not sent back to
+// its client, where it would lose its age.
 func TestARefusedCommandKeepsItsAge(t *testing.T) {
 	c, _, _ := newHeld(t, 1)
 	mine := c.file(8, 1, spot{2, "mine"})

@@ -35,7 +35,8 @@ func (u *update) session() session.Update {
 	return session.Update{Session: u.query.Session, Seq: u.query.Seq, Done: u.query.Done}
 }
 
-// updateName names an update of a client: another client that uses the same session number does not interfere.
+// updateName names an update of a client: another client that uses the same session number does not
+// interfere.
 type updateName struct {
 	session, seq uint64
 	client       string
@@ -94,8 +95,8 @@ func (r *Replica) update(u update, out *turn.Output) {
 	}
 }
 
-// isBlocked reports whether an update of one partition must wait before it is proposed: its client has seen the commit of
-// a command that is undecided here and touches its objects, or the update would meet a hold.
+// isBlocked reports whether an update of one partition must wait before it is proposed: its client has seen
+// the commit of a command that is undecided here and touches its objects, or the update would meet a hold.
 func (r *Replica) isBlocked(u *update) bool {
 	seen := u.query.Reader(r.cfg.Partition)
 	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < ask.DoubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command)
@@ -129,8 +130,8 @@ func (r *Replica) resume(out *turn.Output) {
 	}
 }
 
-// endBlocked orders the end of blocked updates whose time is over. Other replicas may hold copies of them: only an
-// ordered end is final.
+// endBlocked orders the end of blocked updates whose time is over. Other replicas may hold copies of them:
+// only an ordered end is final.
 func (r *Replica) endBlocked(out *turn.Output) {
 	r.updates.wakeAt = 0
 	r.updates.blocked = slices.DeleteFunc(r.updates.blocked, func(u *update) bool {

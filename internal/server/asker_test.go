@@ -21,7 +21,8 @@ type askerKey struct{}
 
 func as(t *testing.T, a Asker) context.Context { return context.WithValue(t.Context(), askerKey{}, a) }
 
-// Each call is answered by who makes it: pieces of the state only to servers, changes of members only to operators.
+// Each call is answered by who makes it: pieces of the state only to servers, changes of members only to
+// operators.
 func TestCallsTakeARole(t *testing.T) {
 	spec := topology.Spec{Regions: []topology.Region{"us-west-2"}, Datacenters: 1, Replicas: 1, Copies: 1}
 	plan, err := spec.Plan()

@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// membersFile is the file in the directory of a server with the newest members of its region that it has learnt. The storage
-// node relies on it: it must never know older ones than before.
+// membersFile is the file in the directory of a server with the newest members of its region that it has
+// learnt. The storage node relies on it: it must never know older ones than before.
 const membersFile = "members.json"
 
 // Members gives the storage servers of a region as the cluster was planned.
@@ -26,8 +26,8 @@ func Members(c *topology.Cluster, of topology.Region) region.Members {
 	return m
 }
 
-// newestMembers gives the newest members that are known to the server in dir: those that were planned, or those that it has learnt
-// since.
+// newestMembers gives the newest members that are known to the server in dir: those that were planned, or
+// those that it has learnt since.
 func newestMembers(dir string, planned region.Members) (region.Members, error) {
 	path := filepath.Join(dir, membersFile)
 	text, err := os.ReadFile(path)

@@ -40,7 +40,8 @@ type hosted struct {
 	catching  atomic.Bool // it takes over the state of another one, and takes no turns
 }
 
-// close ends network access first, so that nothing is asked of a store that is closed. A second time it does nothing.
+// close ends network access first, so that nothing is asked of a store that is closed. A second time it does
+// nothing.
 func (h *hosted) close() error {
 	var errs []error
 	if h.endpoint != nil {
@@ -57,15 +58,17 @@ func (h *hosted) close() error {
 	return errors.Join(errs...)
 }
 
-// How long a replica that has failed waits before it starts anew: twice as long each time, unless it has run for longer than the longest.
+// How long a replica that has failed waits before it starts anew: twice as long each time, unless it has run
+// for longer than the longest.
 const (
 	restartFirst = time.Second
 	restartMost  = 30 * time.Second
 )
 
-// run drives a replica until ctx ends; the last one of the residence is left open. One that is behind takes over the state of another and
-// starts anew; so does, after a while, one that has failed, as by a disk that was full. A broken invariant ends it for good: the error
-// has the evidence. So does its group, if it goes on without it.
+// run drives a replica until ctx ends; the last one of the residence is left open. One that is behind takes
+// over the state of another and starts anew; so does, after a while, one that has failed, as by a disk that
+// was full. A broken invariant ends it for good: the error has the evidence. So does its group, if it goes on
+// without it.
 func (s *Server) run(ctx context.Context, r *residence) error {
 	for wait := restartFirst; ; {
 		h, began := r.now.Load(), time.Now()

@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// sealer proves vectors by the vector keys that the servers of a cluster share. The identity of the cluster is part of the
-// keys: what a cluster has proven that was here before is void.
+// sealer proves vectors by the vector keys that the servers of a cluster share. The identity of the cluster
+// is part of the keys: what a cluster has proven that was here before is void.
 type sealer struct {
 	keys    func() [][]byte // the present ones; nil: there are none
 	cluster []byte

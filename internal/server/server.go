@@ -31,18 +31,20 @@ type Config struct {
 	Tuning
 	// Endpoint gives the access to the network of a process of this server.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
-	// Asker says who makes a call, from the call's context. nil: nobody proves who he is, and everybody may do everything.
+	// Asker says who makes a call, from the call's context. nil: nobody proves who he is, and everybody may do
+	// everything.
 	Asker func(context.Context) Asker
-	// VectorKeys returns the keys by which the servers prove to each other what clients have seen, the newest first. nil, or
-	// none: clients are believed.
+	// VectorKeys returns the keys by which the servers prove to each other what clients have seen, the newest
+	// first. nil, or none: clients are believed.
 	VectorKeys func() [][]byte
 	Logger     *slog.Logger
 }
 
 // Tuning are bounds and rates whose defaults fit most clusters.
 type Tuning struct {
-	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over its
-	// state when they come back. 0: primcast.DefaultRetain, for each of the two orders. With wal.Memory: everything.
+	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over
+	// its state when they come back. 0: primcast.DefaultRetain, for each of the two orders. With wal.Memory:
+	// everything.
 	Retain int
 	// Healing is how the storage node keeps its region whole. Zero: region.DefaultHealing.
 	Healing region.Healing
@@ -170,8 +172,9 @@ func (s *Server) Storage() *Storage {
 	return s.storage.node
 }
 
-// Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails starts anew after a
-// while, and stops if an invariant was broken; its neighbours go on. Run gives the errors of those that have stopped.
+// Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails
+// starts anew after a while, and stops if an invariant was broken; its neighbours go on. Run gives the errors
+// of those that have stopped.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.life = ctx

@@ -36,14 +36,16 @@ type StorageConfig struct {
 	Region, Server string
 }
 
-// Storage is the storage node of a server: its disk, its part of the region's DHT, and its access to the network.
+// Storage is the storage node of a server: its disk, its part of the region's DHT, and its access to the
+// network.
 type Storage struct {
 	cfg  StorageConfig
 	disk *disk.Store
 	node *region.Node
 }
 
-// StartStorage opens a storage node and answers calls to it. Run it, then close it. On an error nothing is left open.
+// StartStorage opens a storage node and answers calls to it. Run it, then close it. On an error nothing is
+// left open.
 func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	s := &Storage{cfg: cfg}
 	defer func() {

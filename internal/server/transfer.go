@@ -18,9 +18,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A replica that is behind what its group keeps fetches the state of another one in pieces. Such requests begin with a
-// byte that no request to a replica begins with; then the number of the export, 0 for a new one, and the offset. The
-// answer has the number, the length of the whole and a piece.
+// A replica that is behind what its group keeps fetches the state of another one in pieces. Such requests
+// begin with a byte that no request to a replica begins with; then the number of the export, 0 for a new one,
+// and the offset. The answer has the number, the length of the whole and a piece.
 
 const transferRequest = 0x80
 
@@ -34,10 +34,12 @@ const (
 	catchUpMost  = 30 * time.Second
 )
 
-// errCatching answers calls to a replica that takes over the state of another one: it would answer much later.
+// errCatching answers calls to a replica that takes over the state of another one: it would answer much
+// later.
 var errCatching = errors.New("replica takes over the state of another one")
 
-// exports are the states that this replica is giving to others: files that are gone when it stops. There is one at a time.
+// exports are the states that this replica is giving to others: files that are gone when it stops. There is
+// one at a time.
 type exports struct {
 	dir     string
 	first   uint64 // numbers are above it: the incarnation's
@@ -91,8 +93,8 @@ func (s *Server) serve(h *hosted) transport.Handler {
 	}
 }
 
-// export begins to write the replica's state, as it is between two turns, into a file. Only taking the view of the store
-// holds the replica up.
+// export begins to write the replica's state, as it is between two turns, into a file. Only taking the view
+// of the store holds the replica up.
 func (h *hosted) export(ctx context.Context) (uint64, error) {
 	number, e, err := h.exports.begin()
 	if err != nil {
@@ -203,11 +205,11 @@ func (x *exports) close() {
 	}
 }
 
-// catchUp gives a replica that is behind the state of another one of its partition, and stops its driver. It tries until one does;
-// false: ctx has ended.
+// catchUp gives a replica that is behind the state of another one of its partition, and stops its driver. It
+// tries until one does; false: ctx has ended.
 //
-// Meanwhile the replica takes no turns: no state does for one that goes on acknowledging. But the others may need what
-// only it has, and none of theirs does then: so it takes part between two rounds, each time longer.
+// Meanwhile the replica takes no turns: no state does for one that goes on acknowledging. But the others may
+// need what only it has, and none of theirs does then: so it takes part between two rounds, each time longer.
 func (s *Server) catchUp(ctx context.Context, h *hosted, stop func()) bool {
 	for wait := catchUpWait; ; wait = min(2*wait, catchUpMost) {
 		adopted := false

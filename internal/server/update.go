@@ -12,10 +12,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Update has a server that runs follow a newer description of its cluster: replicas that are now to be here are started, those that
-// were replaced stop, the others are told who has taken whose place, and the storage node hears of its region's members, and stops
-// when it has left. What fails does not keep the rest from being done; it is tried again with the next Update, which may be the
-// same.
+// Update has a server that runs follow a newer description of its cluster: replicas that are now to be here
+// are started, those that were replaced stop, the others are told who has taken whose place, and the storage
+// node hears of its region's members, and stops when it has left. What fails does not keep the rest from
+// being done; it is tried again with the next Update, which may be the same.
 func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -41,8 +41,8 @@ func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	return errors.Join(err, errors.Join(errs...))
 }
 
-// Leave is the first part of Update: replicas here that were replaced stop, and nothing of theirs is open any more. Their directories may be
-// made ready for others then.
+// Leave is the first part of Update: replicas here that were replaced stop, and nothing of theirs is open any
+// more. Their directories may be made ready for others then.
 func (s *Server) Leave(plan *topology.Cluster) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -130,8 +130,8 @@ func (s *Server) moveIn(p *topology.Partition, n int) error {
 	return nil
 }
 
-// tellReplaced tells a replica of replacements in its group that it has not been told of. One that has failed hears of them when it is
-// started again.
+// tellReplaced tells a replica of replacements in its group that it has not been told of. One that has failed
+// hears of them when it is started again.
 func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.Cluster) error {
 	select {
 	case <-r.done:
@@ -167,8 +167,8 @@ func (s *Server) Lead(ctx context.Context, partition uint16) error {
 	return h.driver.Between(ctx, h.replica.Lead)
 }
 
-// Replicas gives what each replica on this server says of itself, by partition. One that does not answer until ctx ends is missing: it may
-// be taking over the state of another one.
+// Replicas gives what each replica on this server says of itself, by partition. One that does not answer
+// until ctx ends is missing: it may be taking over the state of another one.
 func (s *Server) Replicas(ctx context.Context) []ask.Status {
 	var asking sync.WaitGroup
 	var mu sync.Mutex

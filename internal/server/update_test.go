@@ -80,7 +80,8 @@ func TestReplicasAreAskedAtOnce(t *testing.T) {
 	}
 }
 
-// A replica that has failed does not keep its server from following a change: it hears of replacements when it is started again.
+// A replica that has failed does not keep its server from following a change: it hears of replacements when
+// it is started again.
 func TestUpdateWithAFailedReplica(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		spec := topology.Spec{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2}
@@ -107,7 +108,8 @@ type retiring struct{ silent }
 
 func (*retiring) Step(_ *turn.Input, out *turn.Output) { out.Retired = true }
 
-// A replica that has left its group does not start anew, and its server says where it was and that nothing is to be done.
+// A replica that has left its group does not start anew, and its server says where it was and that nothing is
+// to be done.
 func TestRetiredReplicaStops(t *testing.T) {
 	var logged strings.Builder
 	s := &Server{cfg: Config{Name: "westa", Logger: slog.New(slog.NewTextHandler(&logged, nil))}}

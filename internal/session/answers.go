@@ -27,8 +27,8 @@ func (s *Sessions) Admit(u Update, client *ask.Client) Verdict {
 	return Verdict{Execute: true}
 }
 
-// Record keeps the answer to an update of an open session, and forgets answers that the client has received (S2). If the
-// session has ended, nothing is kept.
+// Record keeps the answer to an update of an open session, and forgets answers that the client has received
+// (S2). If the session has ended, nothing is kept.
 func (s *Sessions) Record(u Update, answer []byte) {
 	x := s.open[u.Session]
 	if x == nil {
@@ -55,15 +55,15 @@ func (s *Sessions) IsOpen(u Update) bool {
 	return !answered
 }
 
-// IsOwner reports whether a session is open, and belongs to a client of the given name. A process of the cluster, which
-// has the empty name, may use every session.
+// IsOwner reports whether a session is open, and belongs to a client of the given name. A process of the
+// cluster, which has the empty name, may use every session.
 func (s *Sessions) IsOwner(id uint64, name string) bool {
 	x := s.open[id]
 	return x != nil && (name == "" || x.owner == name)
 }
 
-// IsSettled reports whether an update is certain not to be executed any more: it was answered, or its session has
-// ended. A session that is not known at all may still be on its way to this replica.
+// IsSettled reports whether an update is certain not to be executed any more: it was answered, or its session
+// has ended. A session that is not known at all may still be on its way to this replica.
 func (s *Sessions) IsSettled(u Update) bool {
 	if _, ended := s.ended[u.Session]; ended {
 		return true

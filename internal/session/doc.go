@@ -1,24 +1,27 @@
-// Package session keeps the sessions of one partition's clients (thesis section 3.4.1): which sessions are open, which
-// updates were executed with which answer, and which inodes and blocks a session may still use. Sessions are replicated
-// state: every method but those on leases is called at a place of the partition's own order.
+// Package session keeps the sessions of one partition's clients (thesis section 3.4.1): which sessions are
+// open, which updates were executed with which answer, and which inodes and blocks a session may still use.
+// Sessions are replicated state: every method but those on leases is called at a place of the partition's own
+// order.
 //
 // # Exactly once
 //
-// An update is named by its session and its number in it. Its answer is kept until the client reports that it has
-// received the answer. A repeated update gets the kept answer. An update below the reported number is refused. The number
-// of an ended session is remembered for a week, and never opened again: a delayed copy of an update finds no session.
+// An update is named by its session and its number in it. Its answer is kept until the client reports that it
+// has received the answer. A repeated update gets the kept answer. An update below the reported number is
+// refused. The number of an ended session is remembered for a week, and never opened again: a delayed copy of
+// an update finds no session.
 //
 // # Leases
 //
-// Leases do not compare clocks of two machines. A replica that has applied no renewal for the length of the lease, by its
-// own clock, proposes the end of the session. The proposal has no effect if a renewal was ordered meanwhile.
+// Leases do not compare clocks of two machines. A replica that has applied no renewal for the length of the
+// lease, by its own clock, proposes the end of the session. The proposal has no effect if a renewal was
+// ordered meanwhile.
 //
 // # Open files
 //
-// A client reports in each renewal the inodes that it holds open, and how many entries of this partition's order it had
-// seen by then. An inode that lost its last name at place n is unused once each session has renewed with at least n
-// seen and without the inode: a client that opens the inode later must first find it, and a client that has seen n does
-// not find it.
+// A client reports in each renewal the inodes that it holds open, and how many entries of this partition's
+// order it had seen by then. An inode that lost its last name at place n is unused once each session has
+// renewed with at least n seen and without the inode: a client that opens the inode later must first find it,
+// and a client that has seen n does not find it.
 //
 // # Stored keys
 //

@@ -19,8 +19,8 @@ func (s *Sessions) startLease(x *session, now time.Duration) {
 // Wake returns the time of the next call of Silent; 0: none is needed.
 func (s *Sessions) Wake() time.Duration { return s.expireAt }
 
-// Silent returns the sessions whose leases have run out by this replica's clock, in the order of their numbers. Each
-// is returned again one lease later, if its end was not ordered by then.
+// Silent returns the sessions whose leases have run out by this replica's clock, in the order of their
+// numbers. Each is returned again one lease later, if its end was not ordered by then.
 func (s *Sessions) Silent(now time.Duration) (silent []Expiry) {
 	if s.expireAt == 0 || now < s.expireAt {
 		return nil

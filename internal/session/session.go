@@ -60,7 +60,8 @@ func endedKey(at posix.Time, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{endedPrefix}, uint64(max(0, at))), id)
 }
 
-// Load reads the sessions that keys hold. Their leases begin anew. index is this replica's index in its group.
+// Load reads the sessions that keys hold. Their leases begin anew. index is this replica's index in its
+// group.
 func Load(keys meta.Keys, lease time.Duration, index int) (*Sessions, error) {
 	if lease == 0 {
 		lease = DefaultLease
@@ -139,8 +140,8 @@ func (s *Sessions) save(x *session) {
 	s.keys.Set(sessionKey(x.id), b)
 }
 
-// Open opens a session, or confirms that it is open. The number of a session of another client, or of one that has
-// ended, is refused.
+// Open opens a session, or confirms that it is open. The number of a session of another client, or of one
+// that has ended, is refused.
 func (s *Sessions) Open(id, seen uint64, client *ask.Client, now time.Duration) ask.Outcome {
 	if _, ended := s.ended[id]; ended {
 		return ask.UnknownSession
@@ -170,8 +171,8 @@ func (s *Sessions) Has(id uint64, client *ask.Client) bool {
 // Len returns the number of open sessions.
 func (s *Sessions) Len() int { return len(s.open) }
 
-// Renewal is the report of a client in a renewal: the place of the partition's order that it has seen, the inodes that
-// it holds open, and the lowest counter of a block that it may still write.
+// Renewal is the report of a client in a renewal: the place of the partition's order that it has seen, the
+// inodes that it holds open, and the lowest counter of a block that it may still write.
 type Renewal struct {
 	Seen    uint64
 	Held    []posix.Ino
@@ -189,8 +190,8 @@ func (s *Sessions) Renew(id uint64, r Renewal, now time.Duration) {
 	s.startLease(x, now)
 }
 
-// rememberedEnd is the time, by the order's clock, for which the end of a session is remembered: a replica that was cut
-// off for less may still propose to open the session.
+// rememberedEnd is the time, by the order's clock, for which the end of a session is remembered: a replica
+// that was cut off for less may still propose to open the session.
 const rememberedEnd = 7 * 24 * time.Hour
 
 // End ends a session at a time of the order (S3). Nothing happens if the session is not open.
@@ -212,8 +213,8 @@ func (s *Sessions) End(id uint64, at posix.Time) {
 	}
 }
 
-// Unused returns the condition for reaping inodes: every session has seen the order up to a place, and no session holds
-// the given inodes. own is the present place of the order, for a partition without sessions.
+// Unused returns the condition for reaping inodes: every session has seen the order up to a place, and no
+// session holds the given inodes. own is the present place of the order, for a partition without sessions.
 func (s *Sessions) Unused(own uint64) (seen uint64, held map[posix.Ino]bool) {
 	seen, held = own, map[posix.Ino]bool{}
 	for _, x := range s.open {

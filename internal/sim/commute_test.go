@@ -13,7 +13,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// last is the end of the payload, which counts the messages of a sender: it decides with what a message conflicts.
+// last is the end of the payload, which counts the messages of a sender: it decides with what a message
+// conflicts.
 func last(m *multicast.Message) byte { return m.Payload[len(m.Payload)-1] }
 
 // relations are what messages may conflict with.
@@ -33,7 +34,8 @@ func commuting(cfg primcast.Config, conflicts func(a, b *multicast.Message) bool
 	return p
 }
 
-// commutingRun draws all faults that restart no process: primaries change since processes stand still or are cut off.
+// commutingRun draws all faults that restart no process: primaries change since processes stand still or are
+// cut off.
 func commutingRun(seed uint64) (Config, Workload, primcast.Config) {
 	cfg, w, _ := primCastCuts(seed)
 	rng := rand.New(rand.NewPCG(seed, 12))
@@ -48,7 +50,8 @@ func commutingRun(seed uint64) (Config, Workload, primcast.Config) {
 	return cfg, w, core
 }
 
-// TestPrimCastCommuting: what conflicts is in order, whatever goes wrong and whoever leads, and the rest is not.
+// TestPrimCastCommuting: what conflicts is in order, whatever goes wrong and whoever leads, and the rest is
+// not.
 func TestPrimCastCommuting(t *testing.T) {
 	for name, conflicts := range relations {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +133,8 @@ func TestCommutingProcessesDoNotRestart(t *testing.T) {
 	require.ErrorContains(t, err, "leave Crash, CrashAll, Chase and Spares out")
 }
 
-// TestCommutingDoNotWait: in a crowd, a message that conflicts with none takes as long as one that is alone (T 4.4.3). Those that
-// conflict with some still wait for them.
+// TestCommutingDoNotWait: in a crowd, a message that conflicts with none takes as long as one that is alone
+// (T 4.4.3). Those that conflict with some still wait for them.
 func TestCommutingDoNotWait(t *testing.T) {
 	core := primcast.Config{SuspectAfter: time.Hour, CheckpointMin: 1 << 20}
 	slow := map[string]bool{}

@@ -8,7 +8,8 @@ import (
 )
 
 // duelRun draws a run in which processes suspect each other for no reason, and those who are suspected go on:
-// patience is about one trip over a link, links lag, and who has promised stops at once. Most epochs come to nothing.
+// patience is about one trip over a link, links lag, and who has promised stops at once. Most epochs come to
+// nothing.
 func duelRun(seed uint64) (Config, Workload, Protocol) {
 	cfg, rng := config(seed, sizes(seed, 2, 3, 3, 3, 5)...)
 	cfg.LatencyMax = 10 * time.Millisecond

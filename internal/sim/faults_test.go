@@ -102,8 +102,8 @@ func TestCutOneWay(t *testing.T) {
 	require.Equal(t, cut+100*time.Millisecond, there[0].at)
 }
 
-// TestCutsOverlap: a link is mended when the last cut of either direction ends, and only then a process that has
-// restarted meanwhile is connected.
+// TestCutsOverlap: a link is mended when the last cut of either direction ends, and only then a process that
+// has restarted meanwhile is connected.
 func TestCutsOverlap(t *testing.T) {
 	n := tickers(t, Default())
 	cut := n.Now()

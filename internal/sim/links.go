@@ -2,7 +2,8 @@ package sim
 
 import "time"
 
-// someProcesses draws a set of processes that something separates from the others: one process, a region, or any.
+// someProcesses draws a set of processes that something separates from the others: one process, a region, or
+// any.
 func (n *Network) someProcesses() (inside []bool, region bool) {
 	inside = make([]bool, len(n.ids))
 	for i := range inside {

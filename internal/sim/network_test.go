@@ -179,8 +179,8 @@ func (e *echo) Apply(*turn.Output) ([]turn.Call, error) {
 
 func (e *echo) Wake() time.Duration { return 0 }
 
-// TestCalls: each call ends once; an answered one was executed; those that were not answered may have been, and some of
-// these are withdrawn.
+// TestCalls: each call ends once; an answered one was executed; those that were not answered may have been,
+// and some of these are withdrawn.
 func TestCalls(t *testing.T) {
 	cfg, _ := config(3, 3)
 	cfg.Faults = Faults{Every: 20 * time.Millisecond, Longest: 50 * time.Millisecond, Pause: 1, Crash: 2, LossPercent: 10, RepeatPercent: 10, WithdrawPercent: 100}

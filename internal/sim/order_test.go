@@ -22,8 +22,8 @@ func skeenThat(when skeen.Acknowledge) Protocol {
 	return p
 }
 
-// orderRun draws messages that follow deliveries at once, on links of which some are slow now and then. Pairs of
-// groups make chains of messages that end where they began.
+// orderRun draws messages that follow deliveries at once, on links of which some are slow now and then. Pairs
+// of groups make chains of messages that end where they began.
 func orderRun(seed uint64, sizes ...int) (Config, Workload) {
 	cfg, rng := config(seed, sizes...)
 	cfg.Gather = 0
@@ -46,8 +46,8 @@ func groupsOf(seed uint64, least, most, size int) []int {
 	return all
 }
 
-// breaking gives how many runs of so many seeds break atomic global order and nothing else. Messages do not ask a
-// protocol that does not offer it, and are looked at as if they did.
+// breaking gives how many runs of so many seeds break atomic global order and nothing else. Messages do not
+// ask a protocol that does not offer it, and are looked at as if they did.
 func breaking(t *testing.T, count uint64, draw func(seed uint64) (Config, Workload), p Protocol) int {
 	t.Helper()
 	broken := 0

@@ -44,8 +44,8 @@ func TestPrimCastCuts(t *testing.T) {
 	reach.requireMarks(t, Torn, Unsent, CutFrames, CutOneWay, CutRegion, CutSurvived, CutRestart, Late, Chased)
 }
 
-// TestPrimCastKilled: a minority of each group stops for ever. What it leaves behind cannot be forgotten until
-// it is replaced, so nothing is said about cores at rest.
+// TestPrimCastKilled: a minority of each group stops for ever. What it leaves behind cannot be forgotten
+// until it is replaced, so nothing is said about cores at rest.
 func TestPrimCastKilled(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -61,8 +61,8 @@ func TestPrimCastKilled(t *testing.T) {
 	}
 }
 
-// TestPrimCastTransfers: what is kept for members that are away is little, so that they must often be given the
-// state of another.
+// TestPrimCastTransfers: what is kept for members that are away is little, so that they must often be given
+// the state of another.
 func TestPrimCastTransfers(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -75,7 +75,8 @@ func TestPrimCastTransfers(t *testing.T) {
 	reach.requireMarks(t, Transferred)
 }
 
-// TestPrimCastAhead: messages are few, and often a process that has just restarted is the one whose state the others take over.
+// TestPrimCastAhead: messages are few, and often a process that has just restarted is the one whose state the
+// others take over.
 func TestPrimCastAhead(t *testing.T) {
 	var reach Reach
 	seeds(t, 400, func(seed uint64) error {

@@ -22,8 +22,8 @@ var (
 	traceAll  = flag.Bool("sim.trace", false, "print every event; use it with -sim.seed")
 )
 
-// TestMain lets more garbage gather between two collections: a run makes much, and little of it lives. That saves a fifth
-// of the processor's time.
+// TestMain lets more garbage gather between two collections: a run makes much, and little of it lives. That
+// saves a fifth of the processor's time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())

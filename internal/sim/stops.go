@@ -152,7 +152,8 @@ func (n *Network) RestartAll() {
 	}
 }
 
-// Start starts a spare. From then on it is a process like the others, which faults can stop, though not for ever.
+// Start starts a spare. From then on it is a process like the others, which faults can stop, though not for
+// ever.
 func (n *Network) Start(spare multicast.ProcessID) {
 	p := n.processes[spare]
 	p.away = false

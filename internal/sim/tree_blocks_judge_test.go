@@ -7,10 +7,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// How blocks are judged. The model knows which block holds which byte of which file after each update, in the total order of
-// updates. A block that was seen to be deleted, by who deleted it or who looked for it, must be dead by then: no file that has a
-// name holds it; if its file is held open, then no file at all. And no update names it later. At the end each
-// block that is alive is where it is looked for, and nothing else is left anywhere.
+// How blocks are judged. The model knows which block holds which byte of which file after each update, in the
+// total order of updates. A block that was seen to be deleted, by who deleted it or who looked for it, must
+// be dead by then: no file that has a name holds it; if its file is held open, then no file at all. And no
+// update names it later. At the end each block that is alive is where it is looked for, and nothing else is
+// left anywhere.
 
 // wrote notes which blocks the bytes of a file come from.
 func (t *oneTree) wrote(u *change) {
@@ -82,8 +83,8 @@ func (j *treeJudge) names(u *change) error {
 	return nil
 }
 
-// badBlocks reports whether u is a write that was refused because of the blocks that it names, of which the model knows nothing: its client
-// had given them up, or they are of another session.
+// badBlocks reports whether u is a write that was refused because of the blocks that it names, of which the
+// model knows nothing: its client had given them up, or they are of another session.
 func (r *tree) badBlocks(u *change) bool {
 	if u.command.Op != meta.OpWrite || len(u.command.Blocks) == 0 || u.result.Code != posix.EINVAL {
 		return false

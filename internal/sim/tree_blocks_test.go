@@ -13,9 +13,10 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// TestTreeBlocks: files have blocks, which clients put before they write; some writes fail, come late or never. All clients are
-// collectors, too: of what was dropped, and of what a sweep over a store finds that nobody needs. What is deleted must be dead, and in the
-// end just what is alive is left (tree_blocks_judge_test.go).
+// TestTreeBlocks: files have blocks, which clients put before they write; some writes fail, come late or
+// never. All clients are collectors, too: of what was dropped, and of what a sweep over a store finds that
+// nobody needs. What is deleted must be dead, and in the end just what is alive is left
+// (tree_blocks_judge_test.go).
 func TestTreeBlocks(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 90, func(seed uint64) error { return treeRun(seed, treeBlocks(seed)).judge(reach) })
@@ -36,8 +37,8 @@ const (
 	readLate       treeMark = "a reader found a block deleted that it had been told of"
 )
 
-// treeBlocks draws the faults: some of all, or long ones with sessions that expire and little kept for who is away, or disks
-// that are lost, too.
+// treeBlocks draws the faults: some of all, or long ones with sessions that expire and little kept for who is
+// away, or disks that are lost, too.
 func treeBlocks(seed uint64) treeSetup {
 	setup := treeSetup{linear: rand.New(rand.NewPCG(seed, 17)).IntN(4) == 0}
 	if seed%3 > 0 {
@@ -99,8 +100,8 @@ func (c *treeClient) horizon(p uint16) uint64 {
 	return c.lastBlock[p] + 1
 }
 
-// put puts blocks for a write in p, unless that is done. After the end of the session under which that was it may take them for
-// good all the same: the partition must not.
+// put puts blocks for a write in p, unless that is done. After the end of the session under which that was it
+// may take them for good all the same: the partition must not.
 func (c *treeClient) put(p uint16) {
 	for c.writing.first == 0 || c.writing.partition != p || c.writing.session != c.session[p] && c.pick(3) > 0 {
 		c.writing = writing{partition: p, session: c.session[p], first: c.lastBlock[p] + 1}
@@ -179,7 +180,8 @@ func (c *treeClient) giveUp(u *change) meta.Result {
 	return meta.Result{Code: posix.EIO}
 }
 
-// overwrite moves a file, and at once writes over all that it holds: its blocks are dropped where it has gone.
+// overwrite moves a file, and at once writes over all that it holds: its blocks are dropped where it has
+// gone.
 func (c *treeClient) overwrite() {
 	ino := c.file()
 	if ino == 0 {
@@ -197,8 +199,8 @@ func (c *treeClient) overwrite() {
 	c.change(meta.Command{Op: meta.OpWrite, Ino: ino, Data: data, Length: uint64(len(data))})
 }
 
-// look notes which blocks of an answer of p cannot be read, and takes some to the store of p. It gives the indexes of its notes:
-// others note what they see meanwhile.
+// look notes which blocks of an answer of p cannot be read, and takes some to the store of p. It gives the
+// indexes of its notes: others note what they see meanwhile.
 func (c *treeClient) look(p uint16, m *meta.Result) (noted []int) {
 	s := &c.run.stores
 	if len(m.Extents) > 0 && c.run.blocks && c.pick(3) == 0 {
@@ -275,7 +277,8 @@ func (s *treeStores) list(p uint16) []posix.BlockID {
 	return slices.SortedFunc(maps.Keys(s.has[p]), func(a, b posix.BlockID) int { return slices.Compare(a[:], b[:]) })
 }
 
-// sweep asks the home of blocks that were found in the store of p whether they are garbage, and deletes those that are.
+// sweep asks the home of blocks that were found in the store of p whether they are garbage, and deletes those
+// that are.
 func (c *treeClient) sweep(p, home uint16, found []posix.BlockID) int {
 	garbage := meta.Command{Op: meta.OpGarbage}
 	for _, id := range found {

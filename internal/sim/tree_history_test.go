@@ -56,7 +56,8 @@ type change struct {
 	observed meta.Result // the answer that replicas have for it, once it has taken effect
 }
 
-// crossing is a place in the order between partitions: when each party was first seen to decide what is there.
+// crossing is a place in the order between partitions: when each party was first seen to decide what is
+// there.
 type crossing struct {
 	at    int
 	count map[uint16]uint64 // in each party's own order
@@ -74,13 +75,14 @@ func (u *change) effect(partition uint16) (count uint64, ok bool) {
 	return u.count, u.asked == partition
 }
 
-// madeIn reports whether a partition has only made the inode of u, which another one has named without its vote.
+// madeIn reports whether a partition has only made the inode of u, which another one has named without its
+// vote.
 func (u *change) madeIn(partition uint16) bool {
 	return u.made != 0 && partition == u.observed.Attr.Ino.Partition()
 }
 
-// first is when u was first seen to take effect at any partition. By then it had all its locks, and conflicting updates
-// before it have let them go: in the order of these times, updates that conflict stand as
+// first is when u was first seen to take effect at any partition. By then it had all its locks, and
+// conflicting updates before it have let them go: in the order of these times, updates that conflict stand as
 // each partition executed them, and each one between its being issued and answered.
 func (u *change) first() int {
 	if u.crossing != nil {
@@ -120,7 +122,8 @@ func (h *history) add(e happening) int {
 	return len(h.events) - 1
 }
 
-// observedKeys is the store of a replica; it notes when updates take effect, by what the replica stores of them.
+// observedKeys is the store of a replica; it notes when updates take effect, by what the replica stores of
+// them.
 type observedKeys struct {
 	lossyKeys
 	node     *treeNode
@@ -179,7 +182,8 @@ func (k *observedKeys) answers(name updateName, value []byte) {
 	k.node.takesEffect(name, k.node.count(), result)
 }
 
-// takesEffect notes the first time that an update is seen to take effect, and that it does so at one place only.
+// takesEffect notes the first time that an update is seen to take effect, and that it does so at one place
+// only.
 func (n *treeNode) takesEffect(name updateName, count uint64, result meta.Result) {
 	u := n.run.history.bySeq[name]
 	switch {

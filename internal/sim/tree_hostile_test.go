@@ -10,8 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/turn"
 )
 
-// TestTreeHostile: a client with a narrow certificate sends everything that it may encode, and much that it may not, while
-// the others work under all faults. They notice nothing: what they are told fits one order, and all of them finish.
+// TestTreeHostile: a client with a narrow certificate sends everything that it may encode, and much that it
+// may not, while the others work under all faults. They notice nothing: what they are told fits one order,
+// and all of them finish.
 func TestTreeHostile(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 25, func(seed uint64) error { return treeRun(seed, treeSetup{hostile: true}).judge(reach) })
@@ -81,7 +82,8 @@ func (x *intruder) pick(n int) int { return x.run.net.Rand().IntN(n) }
 
 func (x *intruder) large() uint64 { return uint64(1) << (20 + x.pick(43)) }
 
-// headBytes are the kind and the session of a request. A flipped byte among them would open sessions that nobody ends.
+// headBytes are the kind and the session of a request. A flipped byte among them would open sessions that
+// nobody ends.
 const headBytes = 8
 
 // send sends a request, some with a byte that is flipped.

@@ -13,20 +13,20 @@ import (
 
 // How a run is judged.
 //
-// Updates. One total order of all updates is made: by the moment at which each was first seen to take effect at any
-// replica of any partition (change.first). It keeps each client's own order, and real time, since every update
-// has its moment between being issued and answered. The reference model, which knows of no partitions, executes the updates in this
-// order, one after the other, and must come to the same results, and in the end to the same tree. So updates
-// are linearizable: what each client was told is what it would have been told by one machine. The order is not searched
-// for; were there another one that fits while this does not, two conflicting updates would have passed
-// each other's locks, and we want to know.
+// Updates. One total order of all updates is made: by the moment at which each was first seen to take effect
+// at any replica of any partition (change.first). It keeps each client's own order, and real time, since
+// every update has its moment between being issued and answered. The reference model, which knows of no
+// partitions, executes the updates in this order, one after the other, and must come to the same results, and
+// in the end to the same tree. So updates are linearizable: what each client was told is what it would have
+// been told by one machine. The order is not searched for; were there another one that fits while this does
+// not, two conflicting updates would have passed each other's locks, and we want to know.
 //
-// Reads. From the places in the partitions' own orders it is known what each answer must be: of an object (a name,
-// the content of an inode, its links), what the last update left that changed or brought it to that
+// Reads. From the places in the partitions' own orders it is known what each answer must be: of an object (a
+// name, the content of an inode, its links), what the last update left that changed or brought it to that
 // partition up to the place at which the replica answered (versions). And that place must be after all that
 // the client could know when it asked: its own updates, what it has read, what others
-// have told it, and all that who made these knew in turn (knowledge). Where clients ask for linearizability, each knows
-// what any other was told before.
+// have told it, and all that who made these knew in turn (knowledge). Where clients ask for linearizability,
+// each knows what any other was told before.
 
 // judge compares the end, and all answers, with what they must be.
 func (r *tree) judge(reach treeReach) error {
@@ -166,8 +166,8 @@ func (j *treeJudge) replay() error {
 	return j.deadUpTo(noAnswer)
 }
 
-// refused: the model refuses u, too, as it is now. One of several partitions may have been refused by what one of them
-// alone saw, at any time since it was issued.
+// refused: the model refuses u, too, as it is now. One of several partitions may have been refused by what
+// one of them alone saw, at any time since it was issued.
 func (j *treeJudge) refused(u *change) error {
 	now := j.codeAfter(len(j.order), u)
 	if now == u.result.Code {

@@ -31,8 +31,8 @@ func (c *treeClient) file() posix.Ino {
 
 func (c *treeClient) name() string { return treeNames[c.pick(len(treeNames))] }
 
-// persist tries an update until its outcome is one: what it met was locked, or had moved. plan gives false if there is
-// nothing to do any more.
+// persist tries an update until its outcome is one: what it met was locked, or had moved. plan gives false if
+// there is nothing to do any more.
 func (c *treeClient) persist(plan func(try int) (meta.Result, bool)) (meta.Result, bool) {
 	for try := 0; ; try++ {
 		m, ok := plan(try)
@@ -264,8 +264,8 @@ func (c *treeClient) open() {
 	}
 }
 
-// hold keeps a file open: from when its home knows, the file stays until it is let go. Whether it was still there then only its
-// home can tell.
+// hold keeps a file open: from when its home knows, the file stays until it is let go. Whether it was still
+// there then only its home can tell.
 func (c *treeClient) hold(ino posix.Ino) {
 	if slices.Contains(c.held, ino) {
 		return

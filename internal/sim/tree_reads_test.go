@@ -88,7 +88,8 @@ func shows(e *happening) []object {
 	return []object{{"links", ino, ""}, {"content", ino, ""}}
 }
 
-// seen adds all that has had effect at a partition up to where it answered, with what those who did that knew.
+// seen adds all that has had effect at a partition up to where it answered, with what those who did that
+// knew.
 func (j *treeJudge) seen(e *happening, own bits) {
 	for at, u := range j.order {
 		if j.run.linear && u.madeIn(e.partition) {
@@ -132,8 +133,8 @@ func (u *change) aboutOne() bool {
 	return false
 }
 
-// reads checks each answer to a query, and what updates show beside their own effect: the links of an inode, and
-// that there is none.
+// reads checks each answer to a query, and what updates show beside their own effect: the links of an inode,
+// and that there is none.
 func (j *treeJudge) reads() error {
 	for _, u := range j.order {
 		if op := u.command.Op; op != meta.OpWrite && op != meta.OpSetAttr {
@@ -263,8 +264,8 @@ func (j *treeJudge) readDir(e *happening) string {
 	return ""
 }
 
-// value gives what an object is at the place at which a partition answered: as the last update left it that had effect there.
-// Empty: it never was there.
+// value gives what an object is at the place at which a partition answered: as the last update left it that
+// had effect there. Empty: it never was there.
 func (j *treeJudge) value(e *happening, o object) string {
 	all := j.versions[o]
 	for i := len(all) - 1; i >= 0; i-- {

@@ -39,8 +39,8 @@ func (c *treeClient) renameBy(command meta.Command) {
 	})
 }
 
-// duel makes two directories with one in each, in two partitions, and takes the first into what is in the second, while another
-// client does the opposite: of these renames one must fail.
+// duel makes two directories with one in each, in two partitions, and takes the first into what is in the
+// second, while another client does the opposite: of these renames one must fail.
 func (c *treeClient) duel() {
 	top := [2]posix.Ino{posix.MakeIno(uint16(c.pick(3)), 1), posix.MakeIno(uint16(c.pick(3)), 1)}
 	name := [2]string{c.name(), c.name()}
@@ -90,7 +90,8 @@ type renamePlan struct {
 	dir     bool
 }
 
-// planRename looks at all that a rename touches. Nothing if it has just changed; false if there is nothing to rename.
+// planRename looks at all that a rename touches. Nothing if it has just changed; false if there is nothing to
+// rename.
 func (c *treeClient) planRename(command meta.Command) (*renamePlan, bool) {
 	child, ok, again := c.find(command.Ino, command.Name)
 	if !ok || child.Ino == 0 && !again {
@@ -140,8 +141,8 @@ func (c *treeClient) careless(r *renamePlan) {
 	}
 }
 
-// chain gives dir and each directory above it whose child on the way is in another partition, and adds these partitions
-// to the parties.
+// chain gives dir and each directory above it whose child on the way is in another partition, and adds these
+// partitions to the parties.
 func (c *treeClient) chain(dir posix.Ino, r *renamePlan) []posix.Ino {
 	chain := []posix.Ino{dir}
 	for {

@@ -9,12 +9,13 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Sessions end when their client was silent, or not heard, for the length of the lease. Then the partition forgets the answers
-// that it kept for the session: an update whose answer had not arrived is in doubt. It may have been
-// executed; if it is one of several partitions that votes, it may still be. Its client goes on with a new session and
-// never learns; the judge does, from what replicas store.
+// Sessions end when their client was silent, or not heard, for the length of the lease. Then the partition
+// forgets the answers that it kept for the session: an update whose answer had not arrived is in doubt. It
+// may have been executed; if it is one of several partitions that votes, it may still be. Its client goes on
+// with a new session and never learns; the judge does, from what replicas store.
 
-// openSession opens a new session in a partition. One that ends before its client hears of it is not opened again.
+// openSession opens a new session in a partition. One that ends before its client hears of it is not opened
+// again.
 func (c *treeClient) openSession(p uint16) {
 	for opened := false; !opened; {
 		c.run.session++
@@ -70,7 +71,8 @@ func (c *treeClient) doubt(u *change, reply *ask.Reply, asked int) meta.Result {
 	return meta.Result{Code: posix.EIO}
 }
 
-// inDoubt gives updates that were in doubt the result that replicas have noted, and reports those that had none.
+// inDoubt gives updates that were in doubt the result that replicas have noted, and reports those that had
+// none.
 func (r *tree) inDoubt(u *change) bool {
 	switch {
 	case !u.doubt:

@@ -10,9 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// TestTreeSyncs counts the syncs of logs with durability `os`, at all six replicas of two partitions together. An update of
-// one partition costs none. The syncs for an inode that is made in another partition do not delay the answer (package
-// cross, D3), though some may happen before it arrives.
+// TestTreeSyncs counts the syncs of logs with durability `os`, at all six replicas of two partitions
+// together. An update of one partition costs none. The syncs for an inode that is made in another partition
+// do not delay the answer (package cross, D3), though some may happen before it arrives.
 func TestTreeSyncs(t *testing.T) {
 	quiet := func(cfg *Config) { cfg.Faults, cfg.Gather = Faults{Longest: time.Millisecond}, time.Millisecond }
 	r := treeRun(1, treeSetup{change: quiet, rage: time.Second, script: func(c *treeClient) {

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestTreeTransfers: what cores keep for replicas that are away is little, so that these must take over the state of another
-// one; and clients are away for longer than the lease of their sessions.
+// TestTreeTransfers: what cores keep for replicas that are away is little, so that these must take over the
+// state of another one; and clients are away for longer than the lease of their sessions.
 func TestTreeTransfers(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 60, func(seed uint64) error { return treeRun(seed, treeTransfers(seed)).judge(reach) })
@@ -40,7 +40,8 @@ func treeTransfers(seed uint64) treeSetup {
 	}
 }
 
-// longFaults has faults that last for longer than stores take to be synced, so that others forget what who is away needs.
+// longFaults has faults that last for longer than stores take to be synced, so that others forget what who is
+// away needs.
 func longFaults(cfg *Config) {
 	f := &cfg.Faults
 	f.Every, f.Longest = 700*time.Millisecond, 5*time.Second
@@ -50,9 +51,10 @@ func longFaults(cfg *Config) {
 // transferPause is about how long it takes to fetch a state, or to learn that there is none to be had.
 const transferPause = 500 * time.Millisecond
 
-// catchUp has a replica that is behind take over the state of another one, as internal/server does. Meanwhile it stands still: no state does
-// for one that goes on acknowledging. But the others may need what only it has, and none of theirs does then:
-// so it takes part for a while, each time longer, before it asks them again.
+// catchUp has a replica that is behind take over the state of another one, as internal/server does. Meanwhile
+// it stands still: no state does for one that goes on acknowledging. But the others may need what only it
+// has, and none of theirs does then: so it takes part for a while, each time longer, before it asks them
+// again.
 func (n *treeNode) catchUp() {
 	group, _ := n.run.seat(n.self)
 	n.donors = slices.DeleteFunc(slices.Clone(group.members), func(p multicast.ProcessID) bool { return p == n.self })
@@ -120,8 +122,8 @@ func (n *treeNode) adopt(state *bytes.Buffer) {
 	n.run.net.Schedule(n.run.net.Now()+n.run.net.between(0, time.Second), p.restart)
 }
 
-// endAdoption puts the log in its place that belongs to a store which was taken over, and gives the records from which a
-// process that starts goes on. It may stop again in between.
+// endAdoption puts the log in its place that belongs to a store which was taken over, and gives the records
+// from which a process that starts goes on. It may stop again in between.
 func (r *tree) endAdoption(self multicast.ProcessID, disk *stored, rng *rand.Rand, records [][]byte) ([][]byte, error) {
 	for {
 		record := slices.Clone(replica.Adopted(disk.keys))

@@ -15,14 +15,16 @@ type Bucket struct {
 	Region string `yaml:"region,omitempty"`
 	// PathStyle puts the bucket into the path instead of the host's name.
 	PathStyle bool `yaml:"pathstyle,omitempty"`
-	// Credentials is a file in the format of ~/.aws/credentials. Empty: the environment, that file, or the machine's role.
+	// Credentials is a file in the format of ~/.aws/credentials. Empty: the environment, that file, or the
+	// machine's role.
 	Credentials string `yaml:"credentials,omitempty"`
 }
 
 // Objects says in which object storage the blocks are, instead of on the servers' own disks.
 type Objects struct {
 	Bucket `yaml:",inline"`
-	// Regions has what differs in a region. A region without a bucket of its own has the prefix PREFIX/REGION in the common one.
+	// Regions has what differs in a region. A region without a bucket of its own has the prefix PREFIX/REGION in
+	// the common one.
 	Regions map[Region]Bucket `yaml:"regions,omitempty"`
 }
 
@@ -49,8 +51,8 @@ func (o *Objects) Of(r Region) Bucket {
 	return b
 }
 
-// Reached gives o with the way to it that other names: where the endpoints are now, and with which credentials. The buckets and
-// prefixes, where the blocks are, stay those of o.
+// Reached gives o with the way to it that other names: where the endpoints are now, and with which
+// credentials. The buckets and prefixes, where the blocks are, stay those of o.
 func (o *Objects) Reached(other *Objects) *Objects {
 	if o == nil || other == nil {
 		return o

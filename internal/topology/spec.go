@@ -18,7 +18,8 @@ import (
 type Spec struct {
 	// Name of the cluster, in its certificates and its registry.
 	Name string `yaml:"name,omitempty"`
-	// Version numbers the descriptions of a cluster: who keeps them gives each change a higher one. 0: nobody has yet.
+	// Version numbers the descriptions of a cluster: who keeps them gives each change a higher one. 0: nobody
+	// has yet.
 	Version uint64 `yaml:"version,omitempty"`
 	// Regions, the first one leads the global partition. Default: us-west-2, us-east-1,
 	// eu-west-1.
@@ -34,14 +35,14 @@ type Spec struct {
 	Objects *Objects `yaml:"objects,omitempty"`
 	// Created is when the cluster was born: the times of its first directories.
 	Created time.Time `yaml:"created,omitempty"`
-	// Replaced are the processes that took the place of others whose disks were lost, oldest first: written by the
-	// program, not by people.
+	// Replaced are the processes that took the place of others whose disks were lost, oldest first: written by
+	// the program, not by people.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
-	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by the program, not by
-	// people.
+	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by the
+	// program, not by people.
 	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
-	// Addresses are where the servers listen, as host:port by their names. Those of servers that joined later are in
-	// StorageChanges. Empty: they have none yet.
+	// Addresses are where the servers listen, as host:port by their names. Those of servers that joined later
+	// are in StorageChanges. Empty: they have none yet.
 	Addresses map[string]string `yaml:"addresses,omitempty"`
 	// Owner has the first directories: who may write there and let others in.
 	Owner Owner `yaml:"owner,omitempty"`
@@ -70,7 +71,8 @@ func ParseSpec(text []byte) (Spec, error) {
 // typeNames are what the decoder says of Go's types, which nobody who writes a file knows.
 var typeNames = regexp.MustCompile(` in type [a-z]+\.[A-Za-z]+`)
 
-// Decode reads YAML over what into has already. Keys that it has not are errors, which name the line and the key.
+// Decode reads YAML over what into has already. Keys that it has not are errors, which name the line and the
+// key.
 func Decode(text []byte, into any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
@@ -166,8 +168,8 @@ func (c *Cluster) holder(p multicast.ProcessID, server string) (multicast.Proces
 	return p, server
 }
 
-// Replace notes that a process is to take the place of another one in c, which was planned from s, on a server of the same region;
-// empty: on the same one. It gives the number of the new process.
+// Replace notes that a process is to take the place of another one in c, which was planned from s, on a
+// server of the same region; empty: on the same one. It gives the number of the new process.
 func (s *Spec) Replace(c *Cluster, old multicast.ProcessID, server string) multicast.ProcessID {
 	last := s.lastProcess(c)
 	s.Replaced = append(s.Replaced, Replacement{Old: old, New: last + 1, Server: server})

@@ -17,8 +17,8 @@ const (
 	StorageLeft    StorageState = "left"    // it has nothing any more, and keeps nothing
 )
 
-// StorageChange is one change of the storage ring of a region since the cluster was made. Changes are numbered by their order: the
-// same list gives the same rings.
+// StorageChange is one change of the storage ring of a region since the cluster was made. Changes are
+// numbered by their order: the same list gives the same rings.
 type StorageChange struct {
 	// Server is the name of the server that joins, begins to leave, or has left.
 	Server string       `yaml:"server"`
@@ -97,8 +97,8 @@ func (c *Cluster) staying(r Region) (count int) {
 	return count
 }
 
-// JoinStorage notes in s that a new server joins the storage ring of a region of c, which was planned from s, and names it and its
-// datacenter: one letter further than the last one.
+// JoinStorage notes in s that a new server joins the storage ring of a region of c, which was planned from s,
+// and names it and its datacenter: one letter further than the last one.
 func (s *Spec) JoinStorage(c *Cluster, r Region) (StorageChange, error) {
 	if !slices.Contains(c.Regions, r) {
 		return StorageChange{}, fmt.Errorf("there is no region %q, only %v", r, c.Regions)
@@ -121,8 +121,8 @@ func (s *Spec) JoinStorage(c *Cluster, r Region) (StorageChange, error) {
 // maxStorage bounds how many storage servers a region has ever had: their names end in a letter.
 const maxStorage = 26
 
-// LeaveStorage notes in s that a server begins to leave the storage ring of its region. So many must stay as there are copies of
-// a block.
+// LeaveStorage notes in s that a server begins to leave the storage ring of its region. So many must stay as
+// there are copies of a block.
 func (s *Spec) LeaveStorage(c *Cluster, name string) error {
 	server := c.Server(name)
 	switch {

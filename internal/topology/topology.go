@@ -146,7 +146,8 @@ func Nearest(r Region, replicas []Replica) []Replica {
 	return sorted
 }
 
-// Crowded says where two replicas of a partition would share a server, and so a directory and a fate; nil if nowhere.
+// Crowded says where two replicas of a partition would share a server, and so a directory and a fate; nil if
+// nowhere.
 func (c *Cluster) Crowded() error {
 	for _, p := range c.Partitions {
 		on := map[string]bool{}

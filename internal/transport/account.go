@@ -35,8 +35,8 @@ func newAccount(role identity.Role, l limits) *account {
 	return a
 }
 
-// admitCall is asked by gRPC before it takes in a call, and must not block. What of the request arrives before somebody reads it is
-// bounded by the window of its stream, so the number of calls has to be.
+// admitCall is asked by gRPC before it takes in a call, and must not block. What of the request arrives
+// before somebody reads it is bounded by the window of its stream, so the number of calls has to be.
 func admitCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	info := infoOf(ctx)
 	if info == nil || info.account == nil {
@@ -71,7 +71,8 @@ func (a *account) charge(ctx context.Context, read func() (size int, err error))
 	return func() { a.reading.Release(held) }, nil
 }
 
-// handleCall is the generated handler of Call, but that a client's request is read only when it is the client's turn.
+// handleCall is the generated handler of Call, but that a client's request is read only when it is the
+// client's turn.
 func (s *Server) handleCall(ctx context.Context, read func(any) error) (any, error) {
 	request := new(wire.CallRequest)
 	if info := infoOf(ctx); info != nil && info.account != nil {

@@ -27,7 +27,8 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
-// fortress is a server on TCP that is attacked, with what must go on all the same: a client's calls, and links from a second server.
+// fortress is a server on TCP that is attacked, with what must go on all the same: a client's calls, and
+// links from a second server.
 type fortress struct {
 	t      *testing.T
 	certs  *authority

@@ -108,7 +108,8 @@ func TestCallGivesUp(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForHandlers: their context ends, and no handler runs after Close; callers are told to try elsewhere.
+// TestCloseWaitsForHandlers: their context ends, and no handler runs after Close; callers are told to try
+// elsewhere.
 func TestCloseWaitsForHandlers(t *testing.T) {
 	conform(t, func(t *testing.T, w world) {
 		for _, c := range callers {

@@ -44,7 +44,8 @@ func TestControl(t *testing.T) {
 	})
 }
 
-// TestPeerOf: a handler learns who calls it, and is not told so of calls that the server makes itself while it answers.
+// TestPeerOf: a handler learns who calls it, and is not told so of calls that the server makes itself while
+// it answers.
 func TestPeerOf(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")

@@ -34,31 +34,35 @@
 //
 // # Implementations
 //
-// Local connects the processes of one OS process, with delays if wanted: the embedded cluster. Listen and Dial use
-// gRPC over TCP. A Server is one address, which many processes share. There is one connection from each address to
-// each other one, with one stream for all frames of that direction; calls take the same connection. What becomes
-// ready while a write is under way leaves together in the next. Acknowledgements ride on frames; beside that
-// every link says each second where it stands. link.go is the protocol as a pure state machine.
+// Local connects the processes of one OS process, with delays if wanted: the embedded cluster. Listen and
+// Dial use gRPC over TCP. A Server is one address, which many processes share. There is one connection from
+// each address to each other one, with one stream for all frames of that direction; calls take the same
+// connection. What becomes ready while a write is under way leaves together in the next. Acknowledgements
+// ride on frames; beside that every link says each second where it stands. link.go is the protocol as a pure
+// state machine.
 //
 // A process may move to another server: a Server asks Config.Resolve again and again, and its links follow.
 //
 // # Who may come in
 //
-// With Config.Credentials all connections are mutual TLS (package identity has what is checked), and a handler learns from PeerOf who calls.
-// Links are for servers only: each can speak for any process. Clients and admins make calls, and the handlers decide which. Without
-// Credentials whoever can connect can speak for any process, so only loopback addresses are accepted.
+// With Config.Credentials all connections are mutual TLS (package identity has what is checked), and a
+// handler learns from PeerOf who calls. Links are for servers only: each can speak for any process. Clients
+// and admins make calls, and the handlers decide which. Without Credentials whoever can connect can speak for
+// any process, so only loopback addresses are accepted.
 //
-// A gate makes the handshakes before gRPC sees a connection. These have five seconds, and when too many are under way the oldest
-// is closed: who says nothing keeps nobody out. A connection ends with the certificate that it was opened with.
+// A gate makes the handshakes before gRPC sees a connection. These have five seconds, and when too many are
+// under way the oldest is closed: who says nothing keeps nobody out. A connection ends with the certificate
+// that it was opened with.
 //
 // What one peer can make a server do is bounded:
 //
 //   - by anybody: MaxFrame, MaxCall, the length of headers, and a Window for each link
 //   - by all clients and admins: 8192 connections
-//   - by each of them: 64 connections with 256 calls under way on each, 1024 in all; 256 MiB of requests that are
-//     read or answered; as many calls a second as Config says. What is more waits for its turn until its deadline; the calls beyond
-//     1024 and the connections beyond 64 are refused.
+//   - by each of them: 64 connections with 256 calls under way on each, 1024 in all; 256 MiB of requests that
+//     are read or answered; as many calls a second as Config says. What is more waits for its turn until its
+//     deadline; the calls beyond 1024 and the connections beyond 64 are refused.
 //
-// A request is not read before it is its client's turn. Until then no more than 1 MiB of it is taken from the network, so that the 1024 cost
-// 1 GiB at most. Replies that a client asks for and does not take wait in memory, MaxCall for each of the 256 calls of a connection.
+// A request is not read before it is its client's turn. Until then no more than 1 MiB of it is taken from the
+// network, so that the 1024 cost 1 GiB at most. Replies that a client asks for and does not take wait in
+// memory, MaxCall for each of the 256 calls of a connection.
 package transport

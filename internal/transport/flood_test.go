@@ -141,7 +141,8 @@ func TestConnectionLimits(t *testing.T) {
 	require.NoError(t, f.friend.send(1, 10))
 }
 
-// halfCalls opens n calls on one connection, each with a request of which most is sent, whatever the windows are.
+// halfCalls opens n calls on one connection, each with a request of which most is sent, whatever the windows
+// are.
 func halfCalls(conn io.Writer, n int) error {
 	if _, err := conn.Write(join([]byte(preface), wireFrame(4, 0, 0, nil))); err != nil {
 		return err
@@ -217,7 +218,8 @@ func heapNow() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A flood of large calls is answered a few at a time; others are not kept waiting, and what is too much is refused.
+// A flood of large calls is answered a few at a time; others are not kept waiting, and what is too much is
+// refused.
 func TestFloodOfCalls(t *testing.T) {
 	l := smallLimits()
 	f := newFortress(t, l)

@@ -18,7 +18,8 @@ func (s *Server) join(address string, e *linkEnd) {
 	w.join(e)
 }
 
-// follow moves the links to peers that have moved, and ends senders that have no links any more, until the server closes.
+// follow moves the links to peers that have moved, and ends senders that have no links any more, until the
+// server closes.
 func (s *Server) follow() {
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()

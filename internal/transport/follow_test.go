@@ -50,7 +50,8 @@ func sendersOf(s *Server) []string {
 	return slices.Sorted(maps.Keys(s.senders))
 }
 
-// TestLinksFollowAnAddress: a server is known at another address while its processes run on. Nothing is lost of what was sent.
+// TestLinksFollowAnAddress: a server is known at another address while its processes run on. Nothing is lost
+// of what was sent.
 func TestLinksFollowAnAddress(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newGRPCWorld(t, nil)

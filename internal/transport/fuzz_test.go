@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// FuzzDeliver gives a server batches that no peer of ours would send. Whatever they are, what they leave in memory is bounded by the windows,
-// and a peer with another process is served.
+// FuzzDeliver gives a server batches that no peer of ours would send. Whatever they are, what they leave in
+// memory is bounded by the windows, and a peer with another process is served.
 func FuzzDeliver(f *testing.F) {
 	good := &wire.Generation{Incarnation: 1}
 	for _, batch := range []*wire.Batch{

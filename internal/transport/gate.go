@@ -21,7 +21,8 @@ import (
 // protocol is what connections speak after the handshake (ALPN).
 const protocol = "h2"
 
-// limits bound what peers can make a server do. Servers of the cluster are bounded only by MaxFrame, MaxCall and Window.
+// limits bound what peers can make a server do. Servers of the cluster are bounded only by MaxFrame, MaxCall
+// and Window.
 type limits struct {
 	handshakes     int           // connections whose peers are not known yet; then the oldest has to go
 	handshake      time.Duration // how long a peer may take to say who it is
@@ -44,8 +45,9 @@ func defaultLimits() limits {
 	}
 }
 
-// gate accepts connections, finds out whose they are, and hands them to the gRPC server for such peers. Until it knows its peer
-// a connection costs little, and others cannot be kept out by silent ones: the oldest of those gives way to a new one.
+// gate accepts connections, finds out whose they are, and hands them to the gRPC server for such peers. Until
+// it knows its peer a connection costs little, and others cannot be kept out by silent ones: the oldest of
+// those gives way to a new one.
 type gate struct {
 	listener net.Listener
 	tls      *tls.Config // nil: peers are not known
@@ -98,7 +100,8 @@ func (g *gate) run() {
 	}
 }
 
-// close ends the listener and all handshakes. Connections that went through a door are not the gate's any more.
+// close ends the listener and all handshakes. Connections that went through a door are not the gate's any
+// more.
 func (g *gate) close() {
 	g.cancel()
 	_ = g.listener.Close()

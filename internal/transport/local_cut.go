@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Cut replaces what is cut in the network: nothing gets from a process to another one if apart says so, which must be
-// symmetric and quick; nil heals everything. What is under way over a cut link is lost, and its link starts again after
-// the cut. A lost call is silent: its caller waits as long as its context lasts.
+// Cut replaces what is cut in the network: nothing gets from a process to another one if apart says so, which
+// must be symmetric and quick; nil heals everything. What is under way over a cut link is lost, and its link
+// starts again after the cut. A lost call is silent: its caller waits as long as its context lasts.
 func (l *Local) Cut(apart func(a, b multicast.ProcessID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLocalCut: over a cut link nothing passes, nor what was on its way; after it the link starts again, calls get through,
-// and others have not noticed.
+// TestLocalCut: over a cut link nothing passes, nor what was on its way; after it the link starts again,
+// calls get through, and others have not noticed.
 func TestLocalCut(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := NewLocal(func(multicast.ProcessID, multicast.ProcessID) time.Duration { return 10 * time.Millisecond })

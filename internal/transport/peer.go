@@ -13,8 +13,8 @@ import (
 // peerKey is where a handler's context has the identity of who calls.
 type peerKey struct{}
 
-// PeerOf gives who has made the call that a handler answers. It is false for a call of this process itself, whoever asked for what
-// led to it, and in a cluster without certificates.
+// PeerOf gives who has made the call that a handler answers. It is false for a call of this process itself,
+// whoever asked for what led to it, and in a cluster without certificates.
 func PeerOf(ctx context.Context) (identity.Identity, bool) {
 	id, ok := ctx.Value(peerKey{}).(*identity.Identity)
 	if !ok || id == nil {
@@ -23,7 +23,8 @@ func PeerOf(ctx context.Context) (identity.Identity, bool) {
 	return *id, true
 }
 
-// asOurselves is the context of a call to a process here: what is asked for while a peer's call is answered, we ask.
+// asOurselves is the context of a call to a process here: what is asked for while a peer's call is answered,
+// we ask.
 func asOurselves(ctx context.Context) context.Context {
 	if ctx.Value(peerKey{}) == nil {
 		return ctx

@@ -27,8 +27,8 @@ const (
 	// maxMessage bounds a batch: batchBytes or a single longer frame, and what goes around them.
 	maxMessage = MaxFrame + batchBytes + envelope
 	// flowWindow is what a stream, and a connection, may have sent and gRPC not handed over: as much as
-	// gRPC's own estimate would reach at most. Fixed, it spares the pings of that estimate, which would go with every
-	// batch of a link that is not busy.
+	// gRPC's own estimate would reach at most. Fixed, it spares the pings of that estimate, which would go with
+	// every batch of a link that is not busy.
 	flowWindow = 16 << 20
 	// A connection on which nothing is heard for quietTime is probed, and broken if
 	// there is no answer in probeTime.
@@ -43,15 +43,16 @@ type Config struct {
 	Address string
 	// Listener is open at the address already, and the Server's from now on. Nil: the Server opens Address.
 	Listener net.Listener
-	// Known is the address by which Resolve knows a Server, if that is another one, such as a name: what is said to it does not leave the
-	// process then.
+	// Known is the address by which Resolve knows a Server, if that is another one, such as a name: what is said
+	// to it does not leave the process then.
 	Known string
 	// Resolve gives the address of the server that hosts a process. It is quick and may be called
-	// from several goroutines. When a process has moved, calls go to its new address at once and its links within a
-	// second or two; not ok, for a process whose address was known, changes nothing for links.
+	// from several goroutines. When a process has moved, calls go to its new address at once and its links
+	// within a second or two; not ok, for a process whose address was known, changes nothing for links.
 	Resolve func(multicast.ProcessID) (address string, ok bool)
-	// Credentials are shown to all peers, who must show theirs: a Server's role must be server. Nil: connections are neither encrypted nor
-	// authenticated, whoever reaches them can speak for any process, and only loopback addresses are accepted.
+	// Credentials are shown to all peers, who must show theirs: a Server's role must be server. Nil: connections
+	// are neither encrypted nor authenticated, whoever reaches them can speak for any process, and only loopback
+	// addresses are accepted.
 	Credentials *identity.Credentials
 	// CallsPerSecond is how many calls each client may make at a Server; more wait. 0: DefaultCallsPerSecond.
 	CallsPerSecond int

@@ -25,8 +25,8 @@ const (
 	maxCalls = 1024
 	// maxClientCalls is the same for one of a client.
 	maxClientCalls = 256
-	// clientWindow is how much of one request of a client may have arrived and not be read: a block, so that it travels at
-	// once, and not more, as nobody has charged its sender for that yet.
+	// clientWindow is how much of one request of a client may have arrived and not be read: a block, so that it
+	// travels at once, and not more, as nobody has charged its sender for that yet.
 	clientWindow = 1<<20 + 64<<10
 	// maxHeaders is the length of a call's headers, of which we use none.
 	maxHeaders = 16 << 10
@@ -88,7 +88,8 @@ func (c *Config) mayListen() error {
 	return nil
 }
 
-// Listen opens the address and answers there until Close. On an error nothing is open, Config.Listener neither.
+// Listen opens the address and answers there until Close. On an error nothing is open, Config.Listener
+// neither.
 func Listen(cfg Config) (*Server, error) {
 	cfg.setDefaults()
 	listener, err := cfg.open()
@@ -115,8 +116,9 @@ func Listen(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// streamWorkers is how many goroutines a gRPC server keeps for calls and links. One made for each call begins with a small stack, and copies it
-// several times while it grows: a tenth of the CPU time of a server that makes files. When all are busy, that is what happens.
+// streamWorkers is how many goroutines a gRPC server keeps for calls and links. One made for each call begins
+// with a small stack, and copies it several times while it grows: a tenth of the CPU time of a server that
+// makes files. When all are busy, that is what happens.
 const streamWorkers = 32
 
 // serve has a gRPC server answer those who come through a door.
@@ -192,7 +194,8 @@ func (s *Server) Close() error {
 	return errors.Join(append(errs, s.pool.close())...)
 }
 
-// Frames takes in what the links from one address bring; it is called by gRPC. Only a server can speak for processes.
+// Frames takes in what the links from one address bring; it is called by gRPC. Only a server can speak for
+// processes.
 func (s *Server) Frames(stream grpc.ClientStreamingServer[wire.Batch, wire.FramesEnd]) error {
 	if info := infoOf(stream.Context()); info != nil && info.identity.Role != identity.Server {
 		s.gate.refusals.Do(func() {

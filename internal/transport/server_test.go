@@ -181,7 +181,8 @@ func TestWildPacketsBreakTheStream(t *testing.T) {
 	})
 }
 
-// What is said to the server's own processes stays in it, also where it is known by a name that leads nowhere from here.
+// What is said to the server's own processes stays in it, also where it is known by a name that leads nowhere
+// from here.
 func TestKnownByAnotherAddress(t *testing.T) {
 	const known = "localhost:1" // nobody listens there
 	s, err := Listen(Config{Address: "127.0.0.1:0", Known: known, Resolve: func(multicast.ProcessID) (string, bool) { return known, true }})

@@ -42,7 +42,8 @@ func (w localWorld) endpoint(id multicast.ProcessID) Endpoint { return w.Endpoin
 func (w localWorld) disturb()                                 {}
 func (w localWorld) close()                                   { _ = w.Close() }
 
-// grpcWorld has three servers; process p is at the server p%3 unless it has moved, and nobody knows the processes from 100 on.
+// grpcWorld has three servers; process p is at the server p%3 unless it has moved, and nobody knows the
+// processes from 100 on.
 type grpcWorld struct {
 	t           *testing.T
 	pipes       *pipes

@@ -25,7 +25,8 @@ const (
 
 // TransportClient is the client API for Transport service.
 //
-// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to
+// https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // Transport is what the processes at one address offer to those at another.
 type TransportClient interface {
@@ -55,7 +56,8 @@ func (c *transportClient) Frames(ctx context.Context, opts ...grpc.CallOption) (
 	return x, nil
 }
 
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+// This type alias is provided for backwards compatibility with existing code that references the prior
+// non-generic stream type by name.
 type Transport_FramesClient = grpc.ClientStreamingClient[Batch, FramesEnd]
 
 func (c *transportClient) Call(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (*CallReply, error) {
@@ -121,7 +123,8 @@ func _Transport_Frames_Handler(srv interface{}, stream grpc.ServerStream) error 
 	return srv.(TransportServer).Frames(&grpc.GenericServerStream[Batch, FramesEnd]{ServerStream: stream})
 }
 
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+// This type alias is provided for backwards compatibility with existing code that references the prior
+// non-generic stream type by name.
 type Transport_FramesServer = grpc.ClientStreamingServer[Batch, FramesEnd]
 
 func _Transport_Call_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {

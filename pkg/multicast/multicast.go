@@ -152,14 +152,16 @@ type Input struct {
 	Lead     bool // this process is to lead its group from now on, although nothing is wrong with who does: an operator wants it
 }
 
-// Replacement asks for a change of one member of the group of the process that is asked: New takes the place of
-// Old. If Old is 0, New joins the group; if New is 0, Old leaves it. Any member may be asked, and more than once.
+// Replacement asks for a change of one member of the group of the process that is asked: New takes the place
+// of Old. If Old is 0, New joins the group; if New is 0, Old leaves it. Any member may be asked, and more
+// than once.
 //
-// The new process is a member, and the old one is not, from an agreed point of the group's order on. Old may be
-// dead, cut off, or alive and well: until the change is agreed it takes part, and afterwards nothing that it says
-// counts (Output.Retired). New must run before the change begins, and must never have been a member before; Old
-// must not be the only member. A change that has begun needs a majority of the members before it and a majority of
-// those after it, until a majority of the latter knows that it is made. From then on Old is not needed.
+// The new process is a member, and the old one is not, from an agreed point of the group's order on. Old may
+// be dead, cut off, or alive and well: until the change is agreed it takes part, and afterwards nothing that
+// it says counts (Output.Retired). New must run before the change begins, and must never have been a member
+// before; Old must not be the only member. A change that has begun needs a majority of the members before it
+// and a majority of those after it, until a majority of the latter knows that it is made. From then on Old is
+// not needed.
 type Replacement struct{ Old, New ProcessID }
 
 // Reset empties in for reuse.
@@ -189,8 +191,8 @@ type Output struct {
 	// given the state of another member (Transferable), and stops delivering in these classes until then. The
 	// core keeps no reference to it.
 	Behind Progress
-	// Retired: this process was a member of its group and is none any more. It sends, records and delivers nothing from now on, also
-	// after a restart.
+	// Retired: this process was a member of its group and is none any more. It sends, records and delivers
+	// nothing from now on, also after a restart.
 	Retired bool
 	// Wake asks for a step no later than this on Instant.Mono; 0: only when
 	// something happens.
@@ -221,8 +223,8 @@ type Core interface {
 // been away for too long or is new.
 type Transferable interface {
 	Core
-	// State is what the other needs beside the state machine. It fits to the state machine as it is when all that
-	// has been stepped is durable and applied.
+	// State is what the other needs beside the state machine. It fits to the state machine as it is when all
+	// that has been stepped is durable and applied.
 	State() []byte
 	// Adopt gives the record that must replace all of this process's records once the state machine is
 	// replaced, and the progress of that state machine. Then the process starts anew with both.

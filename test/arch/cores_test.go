@@ -66,7 +66,8 @@ func TestNobodySleeps(t *testing.T) {
 	}
 }
 
-// bubbles makes bubbles of fake time, and nobody else does: package testing/synctest alone crashes the race detector.
+// bubbles makes bubbles of fake time, and nobody else does: package testing/synctest alone crashes the race
+// detector.
 const bubbles = modulePath + "/test/bubble"
 
 func TestBubblesAreMadeInOnePlace(t *testing.T) {

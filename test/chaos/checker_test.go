@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCheckerSees: on a good file system the checker finds nothing; a byte that is wrong, a lost append, and a file that is gone or back it
-// finds.
+// TestCheckerSees: on a good file system the checker finds nothing; a byte that is wrong, a lost append, and
+// a file that is gone or back it finds.
 func TestCheckerSees(t *testing.T) {
 	for name, harm := range map[string]func(path, content string) error{
 		"nothing":     func(string, string) error { return nil },

@@ -51,7 +51,8 @@ func excused(out string) bool {
 	return false
 }
 
-// build writes, compiles, links and runs a program whose output tells its number, and gives all that was printed.
+// build writes, compiles, links and runs a program whose output tells its number, and gives all that was
+// printed.
 func (w *compileWorker) build(ctx context.Context, number int) (string, error) {
 	dir := filepath.Join(w.dir, fmt.Sprintf("build%d", number%2))
 	_ = os.RemoveAll(dir) // what cannot be removed is in the way below

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// states are the contents that a file may have: more than one after an operation in doubt. Absent stands for no file.
+// states are the contents that a file may have: more than one after an operation in doubt. Absent stands for
+// no file.
 type states map[string]bool
 
 const absent = "\x00absent"

@@ -105,7 +105,8 @@ func (c *Cluster) DataDir(server string) string { return c.path("data", server) 
 // Address is where a server listens.
 func (c *Cluster) Address(server string) string { return c.addresses[server] }
 
-// port gives an address on a host: a fixed port where hosts have networks of their own, else one that is free now.
+// port gives an address on a host: a fixed port where hosts have networks of their own, else one that is free
+// now.
 func (c *Cluster) port(host string, port int) (string, error) {
 	if c.cfg.Lab != nil && host != wan.Controller {
 		return fmt.Sprintf("%s:%d", c.cfg.Lab.Address(host), port), nil
@@ -126,7 +127,8 @@ func freePort(host string) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// startEtcd runs it where the servers reach it: in a laboratory on the Controller, so that no cut between regions concerns it.
+// startEtcd runs it where the servers reach it: in a laboratory on the Controller, so that no cut between
+// regions concerns it.
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	clients, err := c.port(wan.Controller, 0)
 	if err != nil {
@@ -210,7 +212,8 @@ func (c *Cluster) init(ctx context.Context) error {
 	return os.WriteFile(c.file(), []byte(file), 0o644)
 }
 
-// Run runs a command of the binary here, and gives what it printed. Its exit code is in the error, as *exec.ExitError.
+// Run runs a command of the binary here, and gives what it printed. Its exit code is in the error, as
+// *exec.ExitError.
 func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
 	cmd := endWithUs(exec.CommandContext(ctx, c.cfg.Program, args...))
 	var said strings.Builder
@@ -269,7 +272,8 @@ func said(path string, from int64, text string) error {
 	return fmt.Errorf("no line %q", text)
 }
 
-// Close ends all processes: mounts in order, then servers and etcd too. The errors are of those that did not end as they should.
+// Close ends all processes: mounts in order, then servers and etcd too. The errors are of those that did not
+// end as they should.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	mounts := c.mounts

@@ -83,7 +83,8 @@ func serving(t *testing.T, dir string) (pids []string) {
 	return pids
 }
 
-// A mount goes into the background once it can be used, whichever way it is asked for, and leaves nothing behind.
+// A mount goes into the background once it can be used, whichever way it is asked for, and leaves nothing
+// behind.
 func TestMountInTheBackground(t *testing.T) {
 	c := start(t)
 	for name, args := range map[string]func(dir string) (string, []string){
@@ -263,8 +264,8 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// A mount in use, of a directory, goes from one process to the next without its programs noticing: a file that is being written, one that has no
-// name any more, and a lock.
+// A mount in use, of a directory, goes from one process to the next without its programs noticing: a file
+// that is being written, one that has no name any more, and a lock.
 func TestTakeOver(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
@@ -369,7 +370,8 @@ func TestSupervised(t *testing.T) {
 	require.Eventually(t, func() bool { return len(serving(t, dir)) == 0 }, 30*time.Second, 20*time.Millisecond)
 }
 
-// servedBy gives the process among those of a mount point that is the child of another; 0 if there is none just now.
+// servedBy gives the process among those of a mount point that is the child of another; 0 if there is none
+// just now.
 func servedBy(t *testing.T, dir string) int {
 	t.Helper()
 	parents := map[int]int{}

@@ -20,7 +20,8 @@ type Mount struct {
 	Dir string
 }
 
-// Mount mounts the tree at a directory, which is made, as a client in a region. In a laboratory it runs on a host of it.
+// Mount mounts the tree at a directory, which is made, as a client in a region. In a laboratory it runs on a
+// host of it.
 func (c *Cluster) Mount(ctx context.Context, region topology.Region, host, dir string, flags ...string) (*Mount, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

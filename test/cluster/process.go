@@ -14,7 +14,8 @@ import (
 // patience is how long a process may take to start or to end.
 const patience = 60 * time.Second
 
-// Process is a program that can be started again and again. Its methods must not be called concurrently, but those of different processes may.
+// Process is a program that can be started again and again. Its methods must not be called concurrently, but
+// those of different processes may.
 type Process struct {
 	Name string
 	Log  string // file with all that it has said
@@ -116,8 +117,8 @@ func (p *Process) Kill() {
 	p.await(patience)
 }
 
-// Stop ends it in order. What does not end in time is killed, which is an error, and so is to end otherwise than by what it was asked. What does
-// not run any more is no error: somebody has ended it.
+// Stop ends it in order. What does not end in time is killed, which is an error, and so is to end otherwise
+// than by what it was asked. What does not run any more is no error: somebody has ended it.
 func (p *Process) Stop() error {
 	if !p.Running() {
 		return nil
@@ -191,7 +192,8 @@ func poll(ctx context.Context, try func(ctx context.Context) error) error {
 	}
 }
 
-// endWithUs has the kernel kill a child when this process dies. Ctrl-C is for this process only, which ends its children in order.
+// endWithUs has the kernel kill a child when this process dies. Ctrl-C is for this process only, which ends
+// its children in order.
 func endWithUs(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	return cmd

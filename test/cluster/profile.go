@@ -34,7 +34,8 @@ func (c *Cluster) profiled(p *Process, host string) ([]string, error) {
 	return []string{"--pprof", address}, nil
 }
 
-// Profile writes what the process uses the CPU for, from now on for some seconds (at least one), in the format of pprof.
+// Profile writes what the process uses the CPU for, from now on for some seconds (at least one), in the
+// format of pprof.
 func (p *Process) Profile(ctx context.Context, duration time.Duration, into io.Writer) (err error) {
 	if p.profile == nil {
 		return fmt.Errorf("%s serves no profiler", p.Name)

@@ -73,7 +73,8 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// overlay patches copies of the files, and returns the name of a file that tells the go command to take these.
+// overlay patches copies of the files, and returns the name of a file that tells the go command to take
+// these.
 func (m *mutant) overlay(t *testing.T) string {
 	dir := t.TempDir()
 	return writeOverlay(t, dir, m.apply(t, dir))
@@ -124,8 +125,8 @@ func (m *mutant) run(t *testing.T, flags ...string) (output string, err error) {
 	return goCommand(t, args...)
 }
 
-// isFound reports whether the output of a test that has failed says that the test has found something, and what; it is
-// something else if the test could not be built.
+// isFound reports whether the output of a test that has failed says that the test has found something, and
+// what; it is something else if the test could not be built.
 func (m *mutant) isFound(output string) (what string, found bool) {
 	if m.seeds == 0 {
 		return "", strings.Contains(output, "--- FAIL: "+m.test)
@@ -158,8 +159,8 @@ func (m *mutant) overlaps(other *mutant) bool {
 	return slices.ContainsFunc(m.files, func(f string) bool { return slices.Contains(other.files, f) })
 }
 
-// TestMutantsCompile: each patch applies to the code as it is, and the result is a program. Mutants that change different
-// files are compiled together.
+// TestMutantsCompile: each patch applies to the code as it is, and the result is a program. Mutants that
+// change different files are compiled together.
 func TestMutantsCompile(t *testing.T) {
 	for i, group := range apart(mutants(t)) {
 		t.Run(fmt.Sprint("group ", i+1), func(t *testing.T) {

@@ -69,7 +69,8 @@ func TestFsx(t *testing.T) {
 	}
 }
 
-// TestFsxMoves: nobody who uses a file sees that it is moved from partition to partition, and its directory with it.
+// TestFsxMoves: nobody who uses a file sees that it is moved from partition to partition, and its directory
+// with it.
 func TestFsxMoves(t *testing.T) {
 	c := startCluster(t)
 	for name, weights := range map[string]string{"plain": fsxPlain, "mapped": fsxMapped} {
@@ -97,7 +98,8 @@ func TestFsxMoves(t *testing.T) {
 // maxRuns bounds how often the tester runs until the file has moved under it.
 const maxRuns = 10
 
-// moveAround has a directory moved from region to region until done, and counts how often the file in it has arrived.
+// moveAround has a directory moved from region to region until done, and counts how often the file in it has
+// arrived.
 func moveAround(t *testing.T, dir, file string, moves *atomic.Int64, done <-chan struct{}) {
 	regions := []string{near, "global", far}
 	for i := 0; ; i++ {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPjdfstest runs all of pjdfstest in a local and in the global partition, and where all names of a directory
-// are spread over partitions.
+// TestPjdfstest runs all of pjdfstest in a local and in the global partition, and where all names of a
+// directory are spread over partitions.
 func TestPjdfstest(t *testing.T) {
 	program := tester(t, "pjdfstest")
 	known := knownFailures(t)

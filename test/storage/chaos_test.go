@@ -90,7 +90,8 @@ func (r *regionServers) round(t *testing.T, round int) {
 	r.checkAll(t)
 }
 
-// pauseBriefly lets the load go on for a while: the faults shall meet requests under way, not wait for anything.
+// pauseBriefly lets the load go on for a while: the faults shall meet requests under way, not wait for
+// anything.
 func pauseBriefly(t *testing.T) {
 	timer := time.NewTimer(1500 * time.Millisecond)
 	defer timer.Stop()

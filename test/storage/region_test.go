@@ -183,7 +183,8 @@ func (r *regionServers) get(ctx context.Context, store block.Store, random *rand
 	return nil
 }
 
-// awaitWhole returns when all servers have found nothing to do in rounds of repair and of scrubbing that began after now.
+// awaitWhole returns when all servers have found nothing to do in rounds of repair and of scrubbing that
+// began after now.
 func (r *regionServers) awaitWhole(t *testing.T) {
 	t.Helper()
 	type rounds struct{ repair, scrub, found uint64 }
@@ -220,8 +221,8 @@ func (r *regionServers) logStatus(t *testing.T) {
 	}
 }
 
-// collect deletes again what was deleted, or put without success, as the sweeps of a collector do: servers that were away have brought
-// some of it back, maybe only bad copies of it.
+// collect deletes again what was deleted, or put without success, as the sweeps of a collector do: servers
+// that were away have brought some of it back, maybe only bad copies of it.
 func (r *regionServers) collect(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,7 +268,8 @@ func (r *regionServers) stores(t *testing.T) (stores []*region.Remote) {
 	return stores
 }
 
-// checkDisks stops all servers and looks at their disks: each block has exactly as many good copies as it should, on its owners.
+// checkDisks stops all servers and looks at their disks: each block has exactly as many good copies as it
+// should, on its owners.
 func (r *regionServers) checkDisks(t *testing.T) {
 	t.Helper()
 	var members []ring.Member

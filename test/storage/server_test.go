@@ -35,7 +35,8 @@ var healing = region.Healing{
 	ScrubPause: 500 * time.Millisecond, ScrubBytes: 256 << 20,
 }
 
-// address is where a server of the run with this number listens. Runs at the same time use different loopback addresses.
+// address is where a server of the run with this number listens. Runs at the same time use different loopback
+// addresses.
 func address(run int, p multicast.ProcessID) string {
 	return fmt.Sprintf("127.%d.%d.%d:7946", 64+run>>8&63, run&255, p)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// role is the variable that makes this test program something else: a process on a host, or one that dies with a lab.
+// role is the variable that makes this test program something else: a process on a host, or one that dies
+// with a lab.
 const role = "GLOBALFS_TEST_WAN"
 
 func TestMain(m *testing.M) {

@@ -18,7 +18,8 @@ import (
 // ErrUnavailable is in the error of New if this machine or user cannot have a lab at all.
 var ErrUnavailable = errors.New("no WAN laboratory here")
 
-// Controller is the name of the host that is the namespace in which the lab was made. It has no region and no delay to anybody.
+// Controller is the name of the host that is the namespace in which the lab was made. It has no region and no
+// delay to anybody.
 const Controller = "controller"
 
 // Host is one machine of the lab.
@@ -30,9 +31,11 @@ type Host struct {
 // Config says what lab to make.
 type Config struct {
 	Hosts []Host // up to 250 regions with 250 each
-	// Delay is the one-way delay from the hosts of a region to those of another, or of the same; nil: topology.Delay.
+	// Delay is the one-way delay from the hosts of a region to those of another, or of the same; nil:
+	// topology.Delay.
 	Delay func(from, to topology.Region) time.Duration
-	// Subnet is an IPv4 network of 16 bits; zero: the first that this machine does not use, of 10.98.0.0/16 and some more.
+	// Subnet is an IPv4 network of 16 bits; zero: the first that this machine does not use, of 10.98.0.0/16 and
+	// some more.
 	Subnet netip.Prefix
 	Seed   uint64 // of losses and jitter
 }
@@ -52,8 +55,8 @@ type host struct {
 	tun       int // descriptor
 }
 
-// New makes the hosts and starts the router. Every pair can talk, with the configured delays. The error is ErrUnavailable where root, the TUN device or
-// nsenter are missing.
+// New makes the hosts and starts the router. Every pair can talk, with the configured delays. The error is
+// ErrUnavailable where root, the TUN device or nsenter are missing.
 func New(config Config) (*Lab, error) {
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
@@ -160,8 +163,9 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Close stops the router and removes all that New made. Processes on hosts should have ended; those that have not lose their network. The error says what stopped
-// the router before. Other methods must not run, nor be called afterwards.
+// Close stops the router and removes all that New made. Processes on hosts should have ended; those that have
+// not lose their network. The error says what stopped the router before. Other methods must not run, nor be
+// called afterwards.
 func (l *Lab) Close() error {
 	err := l.router.stop()
 	l.closeHosts()
@@ -187,7 +191,8 @@ func (l *Lab) Address(host string) string {
 	return h.address.String()
 }
 
-// Namespace is the path of a host's network namespace while this process lives, or "" if there is no such host.
+// Namespace is the path of a host's network namespace while this process lives, or "" if there is no such
+// host.
 func (l *Lab) Namespace(host string) string {
 	h, err := l.host(host)
 	if err != nil {

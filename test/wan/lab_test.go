@@ -252,7 +252,8 @@ func TestLinksChangeWhileTheyCarry(t *testing.T) {
 	all.Wait()
 }
 
-// A path with packets in flight that is made fast delivers them at once, though the router sleeps until they would have been due.
+// A path with packets in flight that is made fast delivers them at once, though the router sleeps until they
+// would have been due.
 func TestFastAgainAtOnce(t *testing.T) {
 	l := start(t, Config{Hosts: three(), Delay: apart(0)})
 	ireland := socket(t, l, "ireland")

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// longestWait is how long a packet waits for bandwidth; what would wait longer is dropped, as by a router with that much buffer.
+	// longestWait is how long a packet waits for bandwidth; what would wait longer is dropped, as by a router
+	// with that much buffer.
 	longestWait = 200 * time.Millisecond
 	// mostHeld bounds the bytes in flight on one path: 10 Gbit/s for 200 ms.
 	mostHeld = 256 << 20
@@ -37,7 +38,8 @@ func (l *Link) validate() error {
 	return err
 }
 
-// path is one direction of a pair of hosts: its shape, and what is in flight. Times are since the router's start.
+// path is one direction of a pair of hosts: its shape, and what is in flight. Times are since the router's
+// start.
 type path struct {
 	Traffic
 	from, to int  // hosts
@@ -105,7 +107,8 @@ func (p *path) pop() []byte {
 	return frame
 }
 
-// reshape changes the path. What is in flight arrives no later than what is sent now could, so that a path that is made fast is fast at once.
+// reshape changes the path. What is in flight arrives no later than what is sent now could, so that a path
+// that is made fast is fast at once.
 func (p *path) reshape(link Link, now time.Duration) {
 	p.Link = link
 	p.free = 0

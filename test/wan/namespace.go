@@ -16,8 +16,9 @@ import (
 	"github.com/globalfs/globalfs/internal/invariant"
 )
 
-// Command is exec.CommandContext for a program on a host: the process joins the host's network namespace and nothing else. It is killed when this process
-// dies, unless the caller replaces SysProcAttr. An unknown host is an error of Start.
+// Command is exec.CommandContext for a program on a host: the process joins the host's network namespace and
+// nothing else. It is killed when this process dies, unless the caller replaces SysProcAttr. An unknown host
+// is an error of Start.
 func (l *Lab) Command(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	if _, err := l.host(host); err != nil {
@@ -42,8 +43,9 @@ func (l *Lab) Dial(ctx context.Context, host, address string) (connection net.Co
 	return connection, err
 }
 
-// Inside calls do on a thread that is in the network namespace of a host: sockets that do opens by itself, not in other goroutines, and processes that it starts
-// belong to the host for ever. Files below /proc/sys/net are the host's, too.
+// Inside calls do on a thread that is in the network namespace of a host: sockets that do opens by itself,
+// not in other goroutines, and processes that it starts belong to the host for ever. Files below
+// /proc/sys/net are the host's, too.
 func (l *Lab) Inside(host string, do func() error) error {
 	h, err := l.host(host)
 	if err != nil {
@@ -61,7 +63,8 @@ func inside(namespace int, do func() error) error {
 	})
 }
 
-// visit calls do on a thread that nothing else runs on meanwhile, so that do may take it to another network namespace, and brings it back.
+// visit calls do on a thread that nothing else runs on meanwhile, so that do may take it to another network
+// namespace, and brings it back.
 func visit(do func() error) error {
 	runtime.LockOSThread()
 	home, err := currentNamespace()

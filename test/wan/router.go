@@ -156,7 +156,8 @@ func (r *router) run() {
 	}
 }
 
-// hurry makes this thread wake up in time. Without the right to real-time priority, packets are late when the machine is busy.
+// hurry makes this thread wake up in time. Without the right to real-time priority, packets are late when the
+// machine is busy.
 func hurry() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
@@ -251,7 +252,8 @@ func (r *router) reshape(p *path, link Link) {
 	}
 }
 
-// transfer reads or writes a TUN, which never blocks, and so need not tell the Go scheduler: it would take the processor away from the router in the meantime.
+// transfer reads or writes a TUN, which never blocks, and so need not tell the Go scheduler: it would take
+// the processor away from the router in the meantime.
 func transfer(call uintptr, tun int, b []byte) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall(call, uintptr(tun), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	return int(n), errno

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headerSize is that of struct virtio_net_hdr, which a TUN puts before each packet: flags, kind of offloading, length of all headers, size of a segment's payload,
-// where the checksum starts and where it is (from there on), the last four of 16 bits in the machine's byte order.
+// headerSize is that of struct virtio_net_hdr, which a TUN puts before each packet: flags, kind of
+// offloading, length of all headers, size of a segment's payload, where the checksum starts and where it is
+// (from there on), the last four of 16 bits in the machine's byte order.
 const headerSize = 10
 
 const (
@@ -16,8 +17,9 @@ const (
 	protocolTCP               = 6
 )
 
-// segments cuts a frame with a TCP super-packet into frames with the packets that a wire would carry, each of which is valid until the next; any other frame is left as
-// it is. The checksums of TCP stay partial, as they come: the receiving kernel trusts them.
+// segments cuts a frame with a TCP super-packet into frames with the packets that a wire would carry, each of
+// which is valid until the next; any other frame is left as it is. The checksums of TCP stay partial, as they
+// come: the receiving kernel trusts them.
 func segments(frame, scratch []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		ip, tcp, ok := superPacket(frame)
@@ -47,7 +49,8 @@ func segments(frame, scratch []byte) iter.Seq[[]byte] {
 	}
 }
 
-// superPacket gives the lengths of the headers of IP and TCP, if the frame has a TCP packet that is to be cut.
+// superPacket gives the lengths of the headers of IP and TCP, if the frame has a TCP packet that is to be
+// cut.
 func superPacket(frame []byte) (ip, tcp int, ok bool) {
 	if len(frame) < headerSize+40 || frame[1]&^unix.VIRTIO_NET_HDR_GSO_ECN != unix.VIRTIO_NET_HDR_GSO_TCPV4 || binary.NativeEndian.Uint16(frame[4:]) == 0 {
 		return 0, 0, false
@@ -61,7 +64,8 @@ func superPacket(frame []byte) (ip, tcp int, ok bool) {
 	return ip, tcp, tcp >= 20 && len(packet) > ip+tcp
 }
 
-// number makes a copy of a super-packet's headers those of its i-th segment, whose payload starts at an offset.
+// number makes a copy of a super-packet's headers those of its i-th segment, whose payload starts at an
+// offset.
 func number(packet []byte, ip, i, offset int) {
 	be := binary.BigEndian
 	be.PutUint16(packet[2:], uint16(len(packet)))

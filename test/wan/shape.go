@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Shape changes the links from some hosts to others, in this direction only. Names are those of hosts or regions; no names are all hosts but the Controller. A region
-// with itself is the links inside it. Nothing changes if a name is unknown, a link would become invalid, or the
-// router has failed.
+// Shape changes the links from some hosts to others, in this direction only. Names are those of hosts or
+// regions; no names are all hosts but the Controller. A region with itself is the links inside it. Nothing
+// changes if a name is unknown, a link would become invalid, or the router has failed.
 func (l *Lab) Shape(from, to []string, change func(*Link)) error {
 	sources, err := l.named(from)
 	if err != nil {
@@ -27,7 +27,8 @@ func (l *Lab) Shape(from, to []string, change func(*Link)) error {
 	})
 }
 
-// Cut takes down all links between the named hosts or regions and all others but the Controller, in both directions. The named can still talk to each other.
+// Cut takes down all links between the named hosts or regions and all others but the Controller, in both
+// directions. The named can still talk to each other.
 func (l *Lab) Cut(names ...string) error {
 	return l.between(names, func(p *path) (Link, bool) {
 		link := p.Link
@@ -36,7 +37,8 @@ func (l *Lab) Cut(names ...string) error {
 	})
 }
 
-// Heal makes the links between the named hosts or regions and all others, in both directions, again as New made them; without names it does so to all links.
+// Heal makes the links between the named hosts or regions and all others, in both directions, again as New
+// made them; without names it does so to all links.
 func (l *Lab) Heal(names ...string) error {
 	normal := func(p *path) (Link, bool) { return p.normal, true }
 	if len(names) == 0 {

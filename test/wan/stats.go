@@ -33,8 +33,8 @@ func (l *Lab) Stats() Stats {
 	return s
 }
 
-// Late says how much later than it should a share (0 to 1) of the delayed packets arrived at most, up to a factor of two: a measurement whose delays matter should
-// look at Late(0.99).
+// Late says how much later than it should a share (0 to 1) of the delayed packets arrived at most, up to a
+// factor of two: a measurement whose delays matter should look at Late(0.99).
 func (s *Stats) Late(share float64) time.Duration {
 	var all, seen uint64
 	for _, n := range s.late {
@@ -52,7 +52,8 @@ func (s *Stats) Late(share float64) time.Duration {
 // leastLate is the bound of the first bucket of lateness.
 const leastLate = 8 * time.Microsecond
 
-// lateness counts packets by how late they were: in the i-th bucket those later than half of leastLate<<i and not later than that.
+// lateness counts packets by how late they were: in the i-th bucket those later than half of leastLate<<i and
+// not later than that.
 type lateness [18]uint64 // up to a second
 
 func (l *lateness) add(late time.Duration) {

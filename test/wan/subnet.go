@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// subnets are the networks to choose from. The last two are for tests of network devices (RFC 2544): a machine whose own network is all of 10.0.0.0/8 has them.
+// subnets are the networks to choose from. The last two are for tests of network devices (RFC 2544): a
+// machine whose own network is all of 10.0.0.0/8 has them.
 func subnets() (all []netip.Prefix) {
 	for second := byte(98); second < 128; second++ {
 		all = append(all, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, second}), 16))
@@ -24,7 +25,8 @@ func tunName(subnet netip.Prefix) string {
 	return fmt.Sprintf("wan%d-%d", base[0], base[1])
 }
 
-// claimSubnet gives the wanted subnet, or else one that neither the machine nor another lab uses, and the Controller's TUN.
+// claimSubnet gives the wanted subnet, or else one that neither the machine nor another lab uses, and the
+// Controller's TUN.
 func claimSubnet(wanted netip.Prefix) (subnet netip.Prefix, tun int, err error) {
 	candidates := subnets()
 	if wanted.IsValid() {

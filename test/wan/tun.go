@@ -11,11 +11,13 @@ import (
 
 const (
 	mtu = 1500
-	// backlog is the number of packets that wait in a TUN while the router does something else: less, and bursts are lost.
+	// backlog is the number of packets that wait in a TUN while the router does something else: less, and bursts
+	// are lost.
 	backlog = 5000
 )
 
-// openTUN makes a TUN in the namespace of this thread, which lives as long as its descriptor. The error is EBUSY if the name is in use.
+// openTUN makes a TUN in the namespace of this thread, which lives as long as its descriptor. The error is
+// EBUSY if the name is in use.
 func openTUN(name string) (descriptor int, err error) {
 	const device = "/dev/net/tun"
 	descriptor, err = unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -43,7 +45,8 @@ func openTUN(name string) (descriptor int, err error) {
 	return descriptor, nil
 }
 
-// configure gives an interface of this thread's namespace an address in its network of 16 bits, and raises it, which makes the route.
+// configure gives an interface of this thread's namespace an address in its network of 16 bits, and raises
+// it, which makes the route.
 func configure(name string, address netip.Addr) error {
 	steps := []struct {
 		what    string
@@ -93,7 +96,8 @@ func control(name string, request uint, fill func(*unix.Ifreq) error) (*unix.Ifr
 	return r, unix.IoctlIfreq(socket, request, r)
 }
 
-// useCubic sets the congestion control of this thread's namespace, if the machine allows it to others than its first namespace.
+// useCubic sets the congestion control of this thread's namespace, if the machine allows it to others than
+// its first namespace.
 func useCubic() error {
 	err := os.WriteFile("/proc/sys/net/ipv4/tcp_congestion_control", []byte("cubic"), 0)
 	if errors.Is(err, unix.EPERM) {

@@ -1,33 +1,35 @@
-// Package fastcast is FastCast (Coelho, Schiper and Pedone, DSN 2017; thesis section 4.6.1): the classic protocol of replicated
-// timestamps (package classic) with an optimistic path beside it, on the same consensus (package paxos). It is for
-// benchmarks only.
+// Package fastcast is FastCast (Coelho, Schiper and Pedone, DSN 2017; thesis section 4.6.1): the classic
+// protocol of replicated timestamps (package classic) with an optimistic path beside it, on the same
+// consensus (package paxos). It is for benchmarks only.
 //
 //  1. The sender sends START(m) to every process of every destination group.
-//  2. A leader guesses the local timestamp of m, from a soft clock of its own, and sends it to the leaders of the other
-//     destination groups (SOFT). At the same time it proposes m to its group, whose
+//  2. A leader guesses the local timestamp of m, from a soft clock of its own, and sends it to the leaders of
+//     the other destination groups (SOFT). At the same time it proposes m to its group, whose
 //     log decides the local timestamp, which is learned in step 3.
-//  3. A leader with the guesses of all proposes the highest to its group as the optimistic final timestamp (SYNC-SOFT),
-//     which is decided, and moves the group's clock, in step 4.
-//  4. Meanwhile each member has sent the decided local timestamp to processes of the other destination groups when it
-//     learned it (HARD): the leader to all of them, the others to their counterparts, which have the same place among
-//     the members of their group.
+//  3. A leader with the guesses of all proposes the highest to its group as the optimistic final timestamp
+//     (SYNC-SOFT), which is decided, and moves the group's clock, in step 4.
+//  4. Meanwhile each member has sent the decided local timestamp to processes of the other destination groups
+//     when it learned it (HARD): the leader to all of them, the others to their counterparts, which have the
+//     same place among the members of their group.
 //
-// A process that has all decided local timestamps knows the final one, the highest. If it is the optimistic one, the
-// group's clock is at or above it once SYNC-SOFT is decided, and m can be delivered: four
+// A process that has all decided local timestamps knows the final one, the highest. If it is the optimistic
+// one, the group's clock is at or above it once SYNC-SOFT is decided, and m can be delivered: four
 // communication steps after the multicast. A message to one group needs the first consensus only: three.
 //
-// If it is not, the paper decides the final timestamp by one more consensus (SYNC-HARD). That is left out here, since a
-// fixed leader never guesses wrong: the log decides in the order of its proposals, so its soft clock, which
-// goes through the same ones (I5), is what the group's clock will be. A soft clock that follows what is decided only
-// is two steps late. It guesses wrong whenever a SYNC-SOFT is under way, and a chain of such messages takes
-// longer than the eight steps that the thesis gives as failure-free latency. With this one it is six: only what reaches a leader
-// before the SYNC-SOFT of m is proposed, two steps after m was multicast, can be ordered before m, and takes four. So this
-// is FastCast at its best, as a comparison should be.
+// If it is not, the paper decides the final timestamp by one more consensus (SYNC-HARD). That is left out
+// here, since a fixed leader never guesses wrong: the log decides in the order of its proposals, so its soft
+// clock, which goes through the same ones (I5), is what the group's clock will be. A soft clock that follows
+// what is decided only is two steps late. It guesses wrong whenever a SYNC-SOFT is under way, and a chain of
+// such messages takes longer than the eight steps that the thesis gives as failure-free latency. With this
+// one it is six: only what reaches a leader before the SYNC-SOFT of m is proposed, two steps after m was
+// multicast, can be ordered before m, and takes four. So this is FastCast at its best, as a comparison should
+// be.
 //
-// Followers are faster. With three members they learn what is decided a step before their leader does, so their counterparts
-// have it in step 3, as they have SYNC-SOFT. And if places stand for regions, it has crossed none: the leaders being in one
-// region, a follower waits for its own leader only (T 4.5.4). A HARD of every member to every process would bring
-// nothing more there, and cost three times the packets; as it is, a follower has each timestamp twice, and the first counts.
+// Followers are faster. With three members they learn what is decided a step before their leader does, so
+// their counterparts have it in step 3, as they have SYNC-SOFT. And if places stand for regions, it has
+// crossed none: the leaders being in one region, a follower waits for its own leader only (T 4.5.4). A HARD
+// of every member to every process would bring nothing more there, and cost three times the packets; as it
+// is, a follower has each timestamp twice, and the first counts.
 //
 // Invariant:
 //

@@ -136,7 +136,8 @@ func TestConfigReplayAndProposals(t *testing.T) {
 	require.Equal(t, DefaultDelta, out.Wake)
 }
 
-// TestManyProposals: a coordinator orders some of them in a step, in their order, and the rest in the next ones.
+// TestManyProposals: a coordinator orders some of them in a step, in their order, and the rest in the next
+// ones.
 func TestManyProposals(t *testing.T) {
 	c := newCore(t, 1)
 	baselinetest.Receive(c, 2, nil)

@@ -28,9 +28,9 @@ type proposal struct {
 	route *route
 }
 
-// maxStep is how many bytes of values a coordinator puts into slots in one step, or one value if that is larger. A process sends a frame
-// on when it has all of it: what many clients propose at once would else go around as one frame, with all links
-// but one idle.
+// maxStep is how many bytes of values a coordinator puts into slots in one step, or one value if that is
+// larger. A process sends a frame on when it has all of it: what many clients propose at once would else go
+// around as one frame, with all links but one idle.
 const maxStep = 16 << 10
 
 // newRing places a process on a ring; nil if it is no member.

@@ -12,7 +12,8 @@ const tellAfter = 100 * time.Millisecond
 // maxFree is how many forgotten messages are kept for reuse.
 const maxFree = 1 << 12
 
-// peerDelivered, at a leader: a member has delivered all up to a position, or the group of another leader has.
+// peerDelivered, at a leader: a member has delivered all up to a position, or the group of another leader
+// has.
 func (c *Member) peerDelivered(q *peer, at multicast.Position) bool {
 	if !c.leads || q.group != c.own && q.index != 0 {
 		return false
@@ -49,8 +50,8 @@ func (c *Member) drop(m *Message) {
 	}
 }
 
-// forgetDelivered forgets, at a leader, what all destinations have delivered. It owes the followers that news, and
-// the other leaders how far the own group is.
+// forgetDelivered forgets, at a leader, what all destinations have delivered. It owes the followers that
+// news, and the other leaders how far the own group is.
 func (c *Member) forgetDelivered() {
 	if !c.leads || !c.news {
 		return

@@ -2,8 +2,8 @@ package paxos
 
 import "slices"
 
-// Log is one member's part of the group's log: multi-Paxos in its first ballot, for ever. The leader seals all that is
-// proposed in a step into the next instance and sends it in ACCEPT, without waiting for earlier
+// Log is one member's part of the group's log: multi-Paxos in its first ballot, for ever. The leader seals
+// all that is proposed in a step into the next instance and sends it in ACCEPT, without waiting for earlier
 // instances; a member that has it says ACCEPTED to all, and everybody learns an instance when a
 // majority has accepted it. Links are FIFO, so ACCEPTs come in order and ACCEPTED is one
 // number: all up to an instance. An ACCEPT is its leader's ACCEPTED, too.
@@ -72,7 +72,8 @@ func (l *Log) Accepted(member int, upTo uint64) bool {
 	return true
 }
 
-// count moves decided to what a majority has accepted. A follower may hear of instances that have yet to come.
+// count moves decided to what a majority has accepted. A follower may hear of instances that have yet to
+// come.
 func (l *Log) count() {
 	copy(l.scratch, l.accepted)
 	slices.Sort(l.scratch)

@@ -44,7 +44,8 @@ func (c *Member) start(q *peer, p *packet) bool {
 	return true
 }
 
-// hear takes in a timestamp of another group. Whoever says HARD second may find the message delivered and forgotten.
+// hear takes in a timestamp of another group. Whoever says HARD second may find the message delivered and
+// forgotten.
 func (c *Member) hear(q *peer, p *packet) bool {
 	if c.peers[p.id.Sender] == nil || q.group == c.own || p.kind == Soft && q != q.group.leader() {
 		return false
@@ -186,8 +187,8 @@ func (c *Member) TellLeaders(kind Kind, m *Message, ts multicast.Timestamp) {
 	}
 }
 
-// TellCounterparts sends a timestamp of m to the processes of its other destination groups that have the same place
-// among their members as this one.
+// TellCounterparts sends a timestamp of m to the processes of its other destination groups that have the same
+// place among their members as this one.
 func (c *Member) TellCounterparts(kind Kind, m *Message, ts multicast.Timestamp) {
 	p := packet{kind: kind, id: m.ID, ts: ts}
 	for _, g := range m.route.groups {

@@ -53,8 +53,8 @@ func (p *packet) append(b []byte) []byte {
 	return b
 }
 
-// read decodes the next packet of a frame, or the next command of an instance. What it gives aliases them. The error
-// is the reader's.
+// read decodes the next packet of a frame, or the next command of an instance. What it gives aliases them.
+// The error is the reader's.
 func (p *packet) read(r *varint.Reader) {
 	*p = packet{kind: Kind(r.Uint8())}
 	switch p.kind {

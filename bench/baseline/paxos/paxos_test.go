@@ -21,7 +21,8 @@ func learned(l *Log) (all []string) {
 	return all
 }
 
-// TestLogOfFive: the leader and two others are enough, instances are pipelined, and what is proposed together is one.
+// TestLogOfFive: the leader and two others are enough, instances are pipelined, and what is proposed together
+// is one.
 func TestLogOfFive(t *testing.T) {
 	leader, follower, late := NewLog(0, 5), NewLog(1, 5), NewLog(2, 5)
 	instance, _ := leader.Seal()

@@ -1,4 +1,5 @@
-// Package routes resolves sets of destination groups once for all messages that go there, for the baseline protocols.
+// Package routes resolves sets of destination groups once for all messages that go there, for the baseline
+// protocols.
 package routes
 
 import (

@@ -1,13 +1,13 @@
-// Package whitebox is White-Box atomic multicast (Gotsman, Lefort, Chockler, DSN 2019), told in thesis section 4.6.2:
-// the protocol to compare PrimCast with. It is for benchmarks only.
+// Package whitebox is White-Box atomic multicast (Gotsman, Lefort, Chockler, DSN 2019), told in thesis
+// section 4.6.2: the protocol to compare PrimCast with. It is for benchmarks only.
 //
 //  1. The sender sends MULTICAST(m) to the leader of each destination group.
 //  2. A leader gives m a local timestamp from its clock and sends ACCEPT(m, local) to every process of every
 //     destination group.
 //  3. A process with the ACCEPTs of all destination groups moves its clock to the highest local
 //     timestamp, which is the final one, and sends ACCEPT_ACK(m) to the leaders of all destination groups.
-//  4. A leader with all ACCEPTs and the acks of a quorum of each destination group commits m, delivers it when
-//     no message is before it, and sends DELIVER(m, final) to its followers.
+//  4. A leader with all ACCEPTs and the acks of a quorum of each destination group commits m, delivers it
+//     when no message is before it, and sends DELIVER(m, final) to its followers.
 //  5. Followers deliver in the order of the DELIVERs.
 //
 // Leaders deliver three communication steps after the multicast, followers four; five and six
@@ -37,6 +37,6 @@
 //	I3  a sender numbers upwards and links are FIFO: at a leader MULTICASTs, and at a follower its leader's
 //	    ACCEPTs, come in the order of numbers. What is at or below the highest one (peer.high) and not
 //	    kept has been forgotten.
-//	I4  a process does not ack what it has delivered: its leader had a quorum of acks, which went to all leaders. So no
-//	    ack follows the DELIVERED that covers its message.
+//	I4  a process does not ack what it has delivered: its leader had a quorum of acks, which went to all
+//	    leaders. So no ack follows the DELIVERED that covers its message.
 package whitebox

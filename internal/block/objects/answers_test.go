@@ -22,8 +22,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
 )
 
-// plain is as much of an S3 server as a Store needs for Get and Put. It does not know conditions: with refuses it says so, else it
-// ignores them.
+// plain is as much of an S3 server as a Store needs for Get and Put. It does not know conditions: with
+// refuses it says so, else it ignores them.
 type plain struct {
 	refuses bool
 
@@ -127,7 +127,8 @@ func TestConditionConflict(t *testing.T) {
 	}
 }
 
-// TestHungUp: a server that has a block refuses it without reading it, and the refusal is lost when it hangs up.
+// TestHungUp: a server that has a block refuses it without reading it, and the refusal is lost when it hangs
+// up.
 func TestHungUp(t *testing.T) {
 	p, c := startPlain(t, false)
 	p.set(p.refuseWhatIsThere)

@@ -14,8 +14,9 @@ import (
 )
 
 // Config says where the blocks are. It holds no secrets: they come from the environment (AWS_ACCESS_KEY_ID,
-// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), the shared credentials file (~/.aws/credentials, AWS_SHARED_CREDENTIALS_FILE,
-// AWS_PROFILE), or the role of the machine or container, the first that has some.
+// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), the shared credentials file (~/.aws/credentials,
+// AWS_SHARED_CREDENTIALS_FILE, AWS_PROFILE), or the role of the machine or container, the first that has
+// some.
 type Config struct {
 	Endpoint string // such as https://s3.eu-west-1.amazonaws.com
 	Bucket   string // must exist
@@ -23,11 +24,13 @@ type Config struct {
 	Region   string // of the bucket; empty: asked for
 	// PathStyle puts the bucket into the path instead of into the host's name. Off it is decided by Endpoint.
 	PathStyle bool
-	// Credentials is a shared credentials file to use instead of all above, with its profile AWS_PROFILE or "default".
+	// Credentials is a shared credentials file to use instead of all above, with its profile AWS_PROFILE or
+	// "default".
 	Credentials string
 	// Cluster is the identity of the cluster whose blocks these are.
 	Cluster string
-	// Existing says that the cluster has stored blocks here before: a bucket that knows nothing of it is refused.
+	// Existing says that the cluster has stored blocks here before: a bucket that knows nothing of it is
+	// refused.
 	Existing bool
 	// Timeout of one call, with all tries.
 	Timeout time.Duration

@@ -76,8 +76,8 @@ func answerOf(err error) (minio.ErrorResponse, bool) {
 	return answer, errors.As(err, &answer)
 }
 
-// isMissing reports whether the object storage said of a key that there is no such object. The library also says so of a 404 without
-// a description, which comes from something else.
+// isMissing reports whether the object storage said of a key that there is no such object. The library also
+// says so of a 404 without a description, which comes from something else.
 func isMissing(answer minio.ErrorResponse) bool {
 	return answer.Code == minio.NoSuchKey && answer.XMLName.Local != ""
 }
@@ -92,7 +92,8 @@ func isOverloaded(answer minio.ErrorResponse) bool {
 		answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
 }
 
-// isHungUp reports whether a connection ended before the answer to a request was there: the server may have given one.
+// isHungUp reports whether a connection ended before the answer to a request was there: the server may have
+// given one.
 func isHungUp(err error) bool {
 	_, answered := answerOf(err)
 	return !answered && isNetwork(err) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, context.DeadlineExceeded)

@@ -27,8 +27,8 @@ func (s *Store) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID
 	}
 }
 
-// Sizes gives the length of each block in bytes, 0 of one that is not there. It lists all blocks between the first and the last of
-// ids: they should be near each other.
+// Sizes gives the length of each block in bytes, 0 of one that is not there. It lists all blocks between the
+// first and the last of ids: they should be near each other.
 func (s *Store) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	sizes := make([]uint32, len(ids))
 	if len(ids) == 0 {

@@ -26,7 +26,8 @@ func header(sum uint32) (h [headerSize]byte) {
 	return h
 }
 
-// object is the content of an object as the library reads it, from the beginning as often as it likes, without a copy of data.
+// object is the content of an object as the library reads it, from the beginning as often as it likes,
+// without a copy of data.
 type object struct {
 	header [headerSize]byte
 	data   []byte

@@ -20,8 +20,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// TestKilledServer: what was acknowledged before the server died is there when it is back, and meanwhile everything says that it
-// is not available, in time.
+// TestKilledServer: what was acknowledged before the server died is there when it is back, and meanwhile
+// everything says that it is not available, in time.
 func TestKilledServer(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	c := config(server, "p")
@@ -202,7 +202,8 @@ func TestPrefixIsOneClusters(t *testing.T) {
 	open(t, c)
 }
 
-// TestRefused: what an operator has to put right is said, and is neither a missing block nor a server that is away.
+// TestRefused: what an operator has to put right is said, and is neither a missing block nor a server that is
+// away.
 func TestRefused(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	good := config(server, "p")

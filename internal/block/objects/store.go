@@ -24,7 +24,8 @@ type Store struct {
 	conditional bool // the server knows conditional puts
 }
 
-// Open reaches the object storage, and claims the prefix for the cluster if nobody has. The caller closes the store.
+// Open reaches the object storage, and claims the prefix for the cluster if nobody has. The caller closes the
+// store.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err

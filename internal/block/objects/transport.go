@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// newTransport makes connections for one store. Blocks are got and put by many at once, so connections are kept.
+// newTransport makes connections for one store. Blocks are got and put by many at once, so connections are
+// kept.
 func newTransport(timeout time.Duration) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
@@ -19,8 +20,9 @@ func newTransport(timeout time.Duration) *http.Transport {
 	return t
 }
 
-// settling is a RoundTripper that has done with the body of a request when it returns. An http.Transport may still be reading it
-// then, if the answer came early or the context ended, while the caller of Put has its bytes back already, and a retry rewinds them.
+// settling is a RoundTripper that has done with the body of a request when it returns. An http.Transport may
+// still be reading it then, if the answer came early or the context ended, while the caller of Put has its
+// bytes back already, and a retry rewinds them.
 type settling struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.

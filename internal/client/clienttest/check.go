@@ -11,11 +11,13 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// settling is how long Check lets commands of several partitions and what follows from them come to their end.
+// settling is how long Check lets commands of several partitions and what follows from them come to their
+// end.
 const settling = 20 * time.Second
 
-// Check requires that the metadata of each partition and of all together is sound, and that all replicas of a partition hold the
-// same. No replica may have a fault, no operation be under way, and it must be in a bubble.
+// Check requires that the metadata of each partition and of all together is sound, and that all replicas of a
+// partition hold the same. No replica may have a fault, no operation be under way, and it must be in a
+// bubble.
 func (n *Network) Check(t testing.TB) {
 	t.Helper()
 	<-time.After(settling) // fake time

@@ -1,7 +1,7 @@
 // Package clienttest is a cluster in one object, for tests of what stands on a client: the real
-// replicas (internal/replica, internal/meta, internal/kv) over orders that are lists, one for each partition and one
-// between them, and blocks in memory. Replicas can be cut off, made mute or made to lag. It has no clock but package
-// time, and no goroutine but that of its timer, so it also lives in a synctest bubble.
+// replicas (internal/replica, internal/meta, internal/kv) over orders that are lists, one for each partition
+// and one between them, and blocks in memory. Replicas can be cut off, made mute or made to lag. It has no
+// clock but package time, and no goroutine but that of its timer, so it also lives in a synctest bubble.
 package clienttest
 
 import (

@@ -24,8 +24,8 @@ type exchanger struct {
 // errSuspended says that another router goes on with the sessions of this one.
 var errSuspended = errors.New("the client is suspended")
 
-// errReplaced says that a replica is a member of its partition no more. It is asked last, until a newer description
-// of the cluster names another one.
+// errReplaced says that a replica is a member of its partition no more. It is asked last, until a newer
+// description of the cluster names another one.
 var errReplaced = errors.New("the replica was replaced by another one")
 
 // send sends a request to one replica, and waits for the reply for as long as patience says.
@@ -110,7 +110,8 @@ func (p *partition) unseen() {
 		"partition", p.id, "path", p.path)
 }
 
-// unproven notes that a server does not accept the proofs of this client. Each partition confirms its own entry then.
+// unproven notes that a server does not accept the proofs of this client. Each partition confirms its own
+// entry then.
 func (p *partition) unproven(server string) {
 	p.net.clock.doubt()
 	p.net.notices.Rarely("unproven",

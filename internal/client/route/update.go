@@ -82,8 +82,8 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 	}
 }
 
-// patience returns the time after which a replica is to give an update up that waits for other partitions: early
-// enough for the reply to arrive before ctx ends. 0: ctx has no deadline.
+// patience returns the time after which a replica is to give an update up that waits for other partitions:
+// early enough for the reply to arrive before ctx ends. 0: ctx has no deadline.
 func patience(ctx context.Context) time.Duration {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {

@@ -14,9 +14,9 @@ import (
 
 // vectorClock holds the entries that the client has seen, with the proofs that replicas have given.
 //
-// A claim is an entry without a proof that replicas accept: the keys of the servers have changed, or another client has
-// made it up. Only the partition of a claim can tell whether the claim is true. So only that partition is shown the claim;
-// its answer carries a proof. Others are not shown the claim before that.
+// A claim is an entry without a proof that replicas accept: the keys of the servers have changed, or another
+// client has made it up. Only the partition of a claim can tell whether the claim is true. So only that
+// partition is shown the claim; its answer carries a proof. Others are not shown the claim before that.
 type vectorClock struct {
 	mu     sync.Mutex
 	seen   ask.Vector          // GUARDED_BY mu; what proofs and claims say together
@@ -118,8 +118,8 @@ func (r *Router) Proofs() ask.Proofs { return r.net.clock.all() }
 // Seen returns what the client has seen of one partition.
 func (r *Router) Seen(partition uint16) ask.Seen { return r.net.clock.of(partition) }
 
-// Observe adopts the proofs of another client: what that client has seen is visible to every call that begins after
-// Observe. Proofs about partitions that the cluster does not have are dropped.
+// Observe adopts the proofs of another client: what that client has seen is visible to every call that begins
+// after Observe. Proofs about partitions that the cluster does not have are dropped.
 func (r *Router) Observe(all ask.Proofs) {
 	for _, p := range all {
 		if len(p.Vector) <= len(r.partitions) {
@@ -128,9 +128,9 @@ func (r *Router) Observe(all ask.Proofs) {
 	}
 }
 
-// Wait adopts the proofs of another client once each partition has confirmed its entry. EINVAL if there are more partitions
-// than the cluster has, or if a partition does not have the entries: another cluster has given the proofs, nobody has, or
-// the partition has lost entries.
+// Wait adopts the proofs of another client once each partition has confirmed its entry. EINVAL if there are
+// more partitions than the cluster has, or if a partition does not have the entries: another cluster has
+// given the proofs, nobody has, or the partition has lost entries.
 func (r *Router) Wait(ctx context.Context, all ask.Proofs) error {
 	v := all.Merged()
 	if len(v) > len(r.partitions) {

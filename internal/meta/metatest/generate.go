@@ -167,7 +167,8 @@ func (g *generator) write(c *meta.Command) {
 // writer is the session of all writes.
 const writer = 1
 
-// newBlock puts a block into the store; sometimes it takes one that was put before, and maybe written: then that is refused.
+// newBlock puts a block into the store; sometimes it takes one that was put before, and maybe written: then
+// that is refused.
 func (g *generator) newBlock() meta.Block {
 	if !g.once && g.block > 0 && g.chance(10) {
 		id := posix.MakeBlockID(g.model.partition, writer, uint64(g.pick(int(g.block))))

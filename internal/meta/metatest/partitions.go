@@ -52,9 +52,9 @@ type Reach struct {
 	Collected        uint64 // blocks that were dropped
 }
 
-// RunPartitions drives several partitions and the model of the one tree that they make with the same random commands,
-// until source ends. fresh makes a store. Commands over several partitions are prepared and decided while others
-// are executed, and replicas start again from their stores. The first difference is the error.
+// RunPartitions drives several partitions and the model of the one tree that they make with the same random
+// commands, until source ends. fresh makes a store. Commands over several partitions are prepared and decided
+// while others are executed, and replicas start again from their stores. The first difference is the error.
 func RunPartitions(source Source, fresh func() Store) (Reach, error) {
 	c, err := newCluster(source, fresh)
 	for err == nil && !c.over {

@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// What a client does: it tries a command in the partition of its directory or inode, and if what it is about is not all
-// there, looks where the rest is, and sends it to all of them.
+// What a client does: it tries a command in the partition of its directory or inode, and if what it is about
+// is not all there, looks where the rest is, and sends it to all of them.
 
 // pair notes that an inode of the model is one of the partitions'.
 func (c *cluster) pair(known, real posix.Ino) { c.real[known], c.known[real] = real, known }
@@ -213,7 +213,8 @@ func (c *cluster) disturb() {
 	}
 }
 
-// exist reports whether all inodes that t was given are somewhere. A client that does not find one does not send t.
+// exist reports whether all inodes that t was given are somewhere. A client that does not find one does not
+// send t.
 func (c *cluster) exist(t *meta.Command) bool {
 	for _, ino := range []posix.Ino{t.Ino, t.NewParent, t.Child} {
 		if _, found := c.locate(ino); ino != 0 && !found {
@@ -223,7 +224,8 @@ func (c *cluster) exist(t *meta.Command) bool {
 	return true
 }
 
-// stale makes sure that the model, too, refuses a command on an inode that is nowhere, if maybe for another reason.
+// stale makes sure that the model, too, refuses a command on an inode that is nowhere, if maybe for another
+// reason.
 func (c *cluster) stale(u *meta.Command) error {
 	if u.Op == meta.OpMove || u.Op == meta.OpPlace {
 		return nil
@@ -235,7 +237,8 @@ func (c *cluster) stale(u *meta.Command) error {
 	return nil
 }
 
-// plan looks for what t is about, notes it in t, and gives the partitions that must take part; the one that answers, at, first.
+// plan looks for what t is about, notes it in t, and gives the partitions that must take part; the one that
+// answers, at, first.
 func (c *cluster) plan(t *meta.Command, at uint16) []uint16 {
 	parties := []uint16{at}
 	with := func(p uint16) {
@@ -322,8 +325,8 @@ func (c *cluster) chain(dir posix.Ino) (chain []posix.Ino) {
 	return chain
 }
 
-// answered compares an answer with the model's. If disturbed, other commands were executed while u was undecided,
-// so that its Attr may be older.
+// answered compares an answer with the model's. If disturbed, other commands were executed while u was
+// undecided, so that its Attr may be older.
 func (c *cluster) answered(u *meta.Command, r meta.Result, disturbed bool) error {
 	switch u.Op {
 	case meta.OpMove:

@@ -71,8 +71,8 @@ func (c *cluster) prepare(p *partition) error {
 	return err
 }
 
-// refused takes note that a party refuses x alone: so must the model, now, since nothing is held for it to stay so. Unless the code is final,
-// the client may have been wrong about what names name.
+// refused takes note that a party refuses x alone: so must the model, now, since nothing is held for it to
+// stay so. Unless the code is final, the client may have been wrong about what names name.
 func (c *cluster) refused(x *pending, vote meta.Vote) error {
 	switch x.command.Op {
 	case meta.OpMove, meta.OpPlace:

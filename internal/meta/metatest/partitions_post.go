@@ -6,7 +6,8 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// deliver sends posts of p, sometimes twice, and sometimes it does not learn that they have come: then they are sent again.
+// deliver sends posts of p, sometimes twice, and sometimes it does not learn that they have come: then they
+// are sent again.
 func (c *cluster) deliver(p *partition) error {
 	to, err := each(p, func(m *meta.Machine) []uint16 { return m.Destinations() })
 	if err != nil || len(to) == 0 {
@@ -96,8 +97,8 @@ func (c *cluster) reap() error {
 	return err
 }
 
-// collect deletes some of the blocks that a partition has dropped, while their homes may not know yet. Sometimes the same are
-// deleted twice.
+// collect deletes some of the blocks that a partition has dropped, while their homes may not know yet.
+// Sometimes the same are deleted twice.
 func (c *cluster) collect() error {
 	p, ask := c.partition(), queueOf(c.pick(5), c.time)
 	r, err := each(p, func(m *meta.Machine) meta.Result { return m.Query(ask) })

@@ -159,8 +159,8 @@ func (e *Etcd) signal(t testing.TB, signal os.Signal) (pid int) {
 	return e.process.Process.Pid
 }
 
-// Restart runs the member again with its data and ports, after Kill or Stop, and returns when it answers. Members that need each
-// other for that are given to the function Restart together.
+// Restart runs the member again with its data and ports, after Kill or Stop, and returns when it answers.
+// Members that need each other for that are given to the function Restart together.
 func (e *Etcd) Restart(t testing.TB) { Restart(t, e) }
 
 // Restart runs members that do not run, and returns when all of these answer.
@@ -179,7 +179,8 @@ func (e *Etcd) run(t testing.TB) {
 	require.Nil(t, e.process, "etcd runs already")
 	e.output = &bytes.Buffer{}
 	e.process = exec.Command(e.binary, e.args...)
-	// Nothing of the test's environment: etcd takes ETCD_... for flags. The one here lets it run on other than amd64.
+	// Nothing of the test's environment: etcd takes ETCD_... for flags. The one here lets it run on other than
+	// amd64.
 	e.process.Env = []string{"ETCD_UNSUPPORTED_ARCH=" + runtime.GOARCH}
 	e.process.Stdout, e.process.Stderr = e.output, e.output
 	e.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test is killed

@@ -142,8 +142,8 @@ func (x *index) timestamps() []Violation {
 	return found
 }
 
-// notBelow gives a delivery among the earlier ones of a process that conflicts with d and has no lower position.
-// If all of a class conflict, it is enough to look at the last one.
+// notBelow gives a delivery among the earlier ones of a process that conflicts with d and has no lower
+// position. If all of a class conflict, it is enough to look at the last one.
 func (x *index) notBelow(earlier []delivered, d delivered) (delivered, bool) {
 	for i := len(earlier) - 1; i >= 0; i-- {
 		if x.conflict(earlier[i].message, d.message) && x.position(earlier[i]).Compare(x.position(d)) >= 0 {

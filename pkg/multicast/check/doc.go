@@ -17,8 +17,8 @@
 // What was delivered by whom decides; nothing is believed because
 // a timestamp says so, except in Timestamps.
 //
-// With History.Conflict, prefix order, acyclic order and the growth of positions are those of a multicast that orders
-// only what conflicts (T 4.4.3).
+// With History.Conflict, prefix order, acyclic order and the growth of positions are those of a multicast
+// that orders only what conflicts (T 4.4.3).
 //
 // With History.Classes, they are those of a multicast that orders the messages with the same destinations
 // only.
@@ -31,6 +31,6 @@
 // of the neighbours in these sequences has one, since each is the other's
 // transitive closure. The relation "multicast after delivery" of thesis 5.2.2 has a
 // quadratic number of pairs, too; it is threaded through a chain of the moments of
-// delivery, which has the same closure. With History.Conflict there is no way around the pairs: the relation is
-// not transitive.
+// delivery, which has the same closure. With History.Conflict there is no way around the pairs: the relation
+// is not transitive.
 package check

@@ -93,8 +93,8 @@ func (x *index) comparePrefixes(pair both, sequences []shared) []Violation {
 	return found
 }
 
-// compareConflicts looks at each two messages that conflict: all processes that delivered any of them delivered the
-// same one first.
+// compareConflicts looks at each two messages that conflict: all processes that delivered any of them
+// delivered the same one first.
 func (x *index) compareConflicts(pair both, sequences []shared) []Violation {
 	place := make([]map[int]int, len(sequences)) // of each message, from 1
 	all := map[int]bool{}
@@ -122,7 +122,8 @@ func (x *index) compareConflicts(pair both, sequences []shared) []Violation {
 	return found
 }
 
-// isFirst reports whether a message at a place was delivered without one at another place before it; 0: never delivered.
+// isFirst reports whether a message at a place was delivered without one at another place before it; 0: never
+// delivered.
 func isFirst(place, other int) bool { return place > 0 && (other == 0 || place < other) }
 
 func (x *index) explainPrefix(pair both, process, m, otherProcess, other int) Violation {

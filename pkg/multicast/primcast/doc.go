@@ -76,14 +76,14 @@
 // The paper's processes stop for ever; its r-multicast is reliable and FIFO. Ours come back with
 // their log, and links restart, losing what was on the way (multicast.Frame).
 //
-//   - Durability before speech. Promises, the T of a new epoch, and each entry, with its content, are recorded
-//     before anything that follows from them is said. The clock has a ceiling in the log, ahead by a stride,
-//     and a restarted clock begins at the ceiling. So no promise, ACK or BUMP goes below an earlier one.
-//     The records of a durable message (multicast.Message.Durable), a promise, the T of an epoch and a roster are
-//     also synced (Output.Sync). So each process that acknowledges a durable message has it on its disk, and all of T
-//     before it: by I2 and Lemma 3, also if it came with NEW-STATE.
-//   - When a link starts, each side says again where it stands: own messages that the other does not cover, NEW-EPOCH,
-//     PROMISE or ACCEPT, its ACK, and how far it is covered. All handlers are idempotent.
+//   - Durability before speech. Promises, the T of a new epoch, and each entry, with its content, are
+//     recorded before anything that follows from them is said. The clock has a ceiling in the log, ahead by a
+//     stride, and a restarted clock begins at the ceiling. So no promise, ACK or BUMP goes below an earlier
+//     one. The records of a durable message (multicast.Message.Durable), a promise, the T of an epoch and a
+//     roster are also synced (Output.Sync). So each process that acknowledges a durable message has it on its
+//     disk, and all of T before it: by I2 and Lemma 3, also if it came with NEW-STATE.
+//   - When a link starts, each side says again where it stands: own messages that the other does not cover,
+//     NEW-EPOCH, PROMISE or ACCEPT, its ACK, and how far it is covered. All handlers are idempotent.
 //   - A follower takes the primary's next index only; after a gap it counts neither length nor clock of the
 //     primary until the gap is filled. This keeps I2 and I5 (Lemma 6, third case) without trust in links.
 //   - A restarted process stands where its last durable step left it, as if its messages since had been

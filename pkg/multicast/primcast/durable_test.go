@@ -14,8 +14,8 @@ func durableMsg(seq uint64, dest ...multicast.GroupID) *multicast.Message {
 	return m
 }
 
-// TestADurableMessageIsSyncedBeforeItIsAcknowledged: the primary and a follower sync the step in which it joins T, and only
-// that one.
+// TestADurableMessageIsSyncedBeforeItIsAcknowledged: the primary and a follower sync the step in which it
+// joins T, and only that one.
 func TestADurableMessageIsSyncedBeforeItIsAcknowledged(t *testing.T) {
 	for _, self := range []multicast.ProcessID{1, 2} {
 		c := newProc(t, self)

@@ -27,7 +27,8 @@
 // The parts of Algorithm 4 in gray are for atomic global order: a message that asks for it and has
 // several destinations is delivered when all of them have acknowledged it. The thesis acknowledges
 // once the final timestamp is known (Decided, line 16), and that is not enough. What it excludes, and
-// what its proof (T 5.3.2) speaks about, is a cycle of two messages. Here is one of three, with the clock of H at 8:
+// what its proof (T 5.3.2) speaks about, is a cycle of two messages. Here is one of three, with the clock of
+// H at 8:
 //
 //	c2 to H and K     gets 9 at H; START to K is slow
 //	c1 to G and H     gets 1 at G and 10 at H; both know that 10 is final and say so
@@ -42,30 +43,32 @@
 // acknowledged c2. To wait until all before m is delivered would do as well, but messages to the
 // same destinations would then follow each other at the pace of one a step.
 //
-// Let m precede m' if both have a destination in common, where m has the lower position, and both ask or go to one
-// group. By I1 and I2 a process that delivers m, or has its clock past m, knows all that
+// Let m precede m' if both have a destination in common, where m has the lower position, and both ask or go
+// to one group. By I1 and I2 a process that delivers m, or has its clock past m, knows all that
 // precede m there. What goes to one group needs no acknowledgement.
 //
-// Claim: when q delivers m, then m and all that precedes it, directly or over others, is acknowledged by all, where it
-// asks and goes to several groups. If not, take a shortest chain m = a0, a1, ... ak, where a(i+1) precedes a(i)
-// at r(i), and ak is not acknowledged by all. If r(0) is q, then q has delivered a1, and so heard
-// all acknowledgements of it and k > 1. No a(i) with 0 < i < k goes to one group, as the chain could leave it out; so if r(0)
-// is not q or k > 1, a(k-1) goes to several groups and is acknowledged by all, r(k-1) included, the chain being a
-// shortest one. By I4 ak then goes to all destinations of a(k-1). If k > 1, one of these is r(k-2), where ak thus precedes
-// a(k-2): the chain was not a shortest one. If k = 1, one of these is q, which has delivered ak before m. Both cannot be.
+// Claim: when q delivers m, then m and all that precedes it, directly or over others, is acknowledged by all,
+// where it asks and goes to several groups. If not, take a shortest chain m = a0, a1, ... ak, where a(i+1)
+// precedes a(i) at r(i), and ak is not acknowledged by all. If r(0) is q, then q has delivered a1, and so
+// heard all acknowledgements of it and k > 1. No a(i) with 0 < i < k goes to one group, as the chain could
+// leave it out; so if r(0) is not q or k > 1, a(k-1) goes to several groups and is acknowledged by all,
+// r(k-1) included, the chain being a shortest one. By I4 ak then goes to all destinations of a(k-1). If k >
+// 1, one of these is r(k-2), where ak thus precedes a(k-2): the chain was not a shortest one. If k = 1, one
+// of these is q, which has delivered ak before m. Both cannot be.
 //
-// No cycle: let g(m) be the first time when m has arrived at a destination, and m and all that precedes it directly or over
-// others is acknowledged. Then g(m) <= g(m') if m precedes m', and g(m) is between the multicast and the
-// first delivery of m, by the claim. If m' is multicast after some delivery of m, then g(m) < g(m'). In a
-// cycle all g are thus the same, so that no relation is one of real time; and delivery alone is acyclic, as positions
-// grow. What has to ask is each message to several groups that the promise is wanted for; those that do not may stand
-// before, between and behind without harm.
+// No cycle: let g(m) be the first time when m has arrived at a destination, and m and all that precedes it
+// directly or over others is acknowledged. Then g(m) <= g(m') if m precedes m', and g(m) is between the
+// multicast and the first delivery of m, by the claim. If m' is multicast after some delivery of m, then g(m)
+// < g(m'). In a cycle all g are thus the same, so that no relation is one of real time; and delivery alone is
+// acyclic, as positions grow. What has to ask is each message to several groups that the promise is wanted
+// for; those that do not may stand before, between and behind without harm.
 //
-// No deadlock: final timestamps are found without waiting for any delivery, and what is new comes behind clocks that
-// only grow, so that those below a given position are finitely many. The lowest that is not delivered
-// has nothing before it anywhere: all acknowledge it, and it is delivered.
+// No deadlock: final timestamps are found without waiting for any delivery, and what is new comes behind
+// clocks that only grow, so that those below a given position are finitely many. The lowest that is not
+// delivered has nothing before it anywhere: all acknowledge it, and it is delivered.
 //
-// Latency with acknowledgements: collision-free three steps, and failure-free four if all that ask have the same
-// destinations. If these overlap in part, an acknowledgement may wait for another one a step away, and this for a third: there is no bound
-// that does not depend on the load. Decided has the same three and, mostly, four.
+// Latency with acknowledgements: collision-free three steps, and failure-free four if all that ask have the
+// same destinations. If these overlap in part, an acknowledgement may wait for another one a step away, and
+// this for a third: there is no bound that does not depend on the load. Decided has the same three and,
+// mostly, four.
 package skeen

@@ -84,7 +84,8 @@ func TestInOrderWaitsForWhatIsBefore(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 9}, {1, 10}}, n.order(h))
 }
 
-// TestInOrderDoesNotWaitForWhatGoesAlong: both of two messages to the same destinations are acknowledged at once.
+// TestInOrderDoesNotWaitForWhatGoesAlong: both of two messages to the same destinations are acknowledged at
+// once.
 func TestInOrderDoesNotWaitForWhatGoesAlong(t *testing.T) {
 	n := newNetWith(t, InOrder)
 	n.ask(1, 1, 2)

@@ -1,4 +1,5 @@
-// Package objectstest runs a real S3 server for tests: versitygw, which keeps objects as files. deploy/deps.sh installs it.
+// Package objectstest runs a real S3 server for tests: versitygw, which keeps objects as files.
+// deploy/deps.sh installs it.
 package objectstest
 
 import (
@@ -57,8 +58,8 @@ type Server struct {
 	output  *bytes.Buffer
 }
 
-// Start runs a server with its objects in dir. The test is skipped if the server is not installed. The credentials are in the
-// environment of the test until it ends.
+// Start runs a server with its objects in dir. The test is skipped if the server is not installed. The
+// credentials are in the environment of the test until it ends.
 func Start(t testing.TB, dir string) *Server {
 	path, err := binary()
 	if err != nil {
