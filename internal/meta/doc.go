@@ -71,16 +71,17 @@
 //	0x08 block            state (block.go), references or place in the queue, length at its home
 //	0x09 place            block, time: the queue of dropped blocks, in the order in which they were dropped
 //	0x0a ino              the partition of an inode of this home that lives elsewhere
-//	0x0b number           an undecided command, its parties, whether it waits, the vote given, what it holds, the name of its client;
-//	                      its Authority, if it has one
+//	0x0b number           an undecided command, its parties, whether it waits, the vote given, its holds,
+//	                      the name of its client; its Authority, if it has one
 //	0x0c partition number  a post: command (outbox.go); the partition is of 2 bytes
 //	0x0d ino              a directory's rule (place.go)
 //	0x0e ino              a row of the table of placements
 //	0x0f ino              a task (task.go)
 //	0x10                  locks on files (lock.go)
-//	0x11 number/64        numbers in the pools of other partitions, or named there, that no inode has yet, as bits (reserve.go)
-//	0x12 partition        the exchange with another partition: newest post, last one executed, whether it was asked for
-//	                      numbers, the pool of its numbers (peer.go); the partition is of 2 bytes
+//	0x11 number/64        numbers in the pools of other partitions, or named there, that no inode has yet, as
+//	                      bits (reserve.go)
+//	0x12 partition        the exchange with another partition: newest post, last one executed, whether it was
+//	                      asked for numbers, the pool of its numbers (peer.go); the partition is of 2 bytes
 //
 // # Invariants
 //

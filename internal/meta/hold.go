@@ -19,7 +19,7 @@ import (
 // exclusive.
 //
 //	check                           reads                                       held
-//	sight.directory (scene.go)      the directory is here, has a name           s place, s links of the directory
+//	sight.directory (scene.go)      the directory is here, has a name           s place, s links of it
 //	sight.finds, enters (permit.go) mode, owner, group of a directory           s access of the directory
 //	checkLink, checkRemove,
 //	checkRename                     the entry of the name                       x the name
@@ -29,13 +29,13 @@ import (
 //	mayTake                         sticky bit, owners of directory and inode   s access of both
 //	checkMoves                      a directory that moves can be written to    s access
 //	checkRemove, checkTypes         a directory is empty                        x content
-//	checkLoops (way.go)             parents up to where both ways meet          s parent, s place of these directories
+//	checkLoops (way.go)             parents up to where both ways meet          s parent, s place of these
 //	mayMove (ballot.go), move       where the inode is, its links               x all facets
 //	take (combine.go)               all that the inode holds (export)           x all facets
 //	where an inode arrives          its number is not in use, its forwarding    x all facets of the number
 //	place, owns                     owner of the directory                      s access
 //	actRename: task                 the moved directory has a rule              s rule
-//	placeTable (place.go)           the row of the directory                    x rule of its number, in partition 0
+//	placeTable (place.go)           the row of the directory                    x rule of its number (partition 0)
 //
 // Effects write names (x the name), links and parent of an inode that gets, changes or loses a name (x links,
 // and x parent of a directory that gets another one), and rules (x rule). Times of directories merge. Merging
