@@ -35,7 +35,7 @@ import (
 //	where an inode arrives          its number is not in use, its forwarding    x all facets of the number
 //	place, owns                     owner of the directory                      s access
 //	actRename: task                 the moved directory has a rule              s rule
-//	placeTable (place.go)           the row of the directory                    x rule of its number (partition 0)
+//	placeTable (place.go)           the row of the directory                    x rule of its number, at 0
 //
 // Effects write names (x the name), links and parent of an inode that gets, changes or loses a name (x links,
 // and x parent of a directory that gets another one), and rules (x rule). Times of directories merge. Merging

@@ -42,7 +42,7 @@
 //
 //	round trip set to        0 ms           10 ms          70 ms          140 ms        p50 / p99
 //	alone                    0.03 / 0.06    10.1 / 10.3    70.3 / 70.5    140.4 / 140.7
-//	4 busy processes         0.01 / 0.15    10.1 / 14.5    70.3 / 73.9    140.4 / 151     router late by 0.13 (p99)
+//	4 busy processes         0.01 / 0.15    10.1 / 14.5    70.3 / 73.9    140.4 / 151     router late by 0.13
 //	2 busy goroutines        0.01 / 75      70 / 98        175 / 193      220 / 230       16 to 32
 //	  with GOMAXPROCS=8      -              10.1 / 28      70.3 / 77      -               0.06
 //	TCP, 1 / 4 connections   23 / 20        2.5 / 9.9      0.28 / 1.2     -               Gbit/s, by windows
