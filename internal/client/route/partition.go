@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -21,6 +23,7 @@ type partition struct {
 	replicas atomic.Pointer[replicas]
 	counts   counts
 	measured distance
+	window   *semaphore.Weighted // bytes of updates under way
 
 	opening chan struct{} // holds one token while a session is being opened
 
@@ -33,7 +36,7 @@ type partition struct {
 func newPartition(cfg *Config, p *topology.Partition, net *exchanger) *partition {
 	made := &partition{
 		id: p.ID, path: p.Path, cluster: cfg.Cluster.Identity(), net: net,
-		opening: make(chan struct{}, 1), held: map[posix.Ino]int{},
+		window: semaphore.NewWeighted(windowBytes), opening: make(chan struct{}, 1), held: map[posix.Ino]int{},
 	}
 	made.replicas.Store(newReplicas(cfg.Region, p.Replicas))
 	return made

@@ -59,12 +59,8 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 		if to.session != 0 && to.session != s.id {
 			return Answer{Partition: p.id}, posix.EREMOTE
 		}
-		seq, err := s.begin(ctx)
-		if err != nil {
-			return Answer{Partition: p.id}, err
-		}
 		waiting, cancel := r.outcomeTime(ctx)
-		reply, doubt, err := p.multicast(waiting, s, seq, to.parties, command)
+		reply, doubt, err := p.multicastNext(ctx, waiting, s, to.parties, command)
 		cancel()
 		if err != nil {
 			return Answer{Partition: p.id}, err
@@ -91,6 +87,25 @@ func patience(ctx context.Context) time.Duration {
 	}
 	left := time.Until(deadline)
 	return max(left-min(left/4, time.Second), time.Millisecond)
+}
+
+// windowBytes bounds the commands that a client has under way in a partition. With more, the answers would come so late
+// that the client would ask other replicas too, and the partition would order everything several times.
+const windowBytes = 4 << 20
+
+// multicastNext sends an update under the next number of s, as soon as few enough are under way. ctx ends the wait for that;
+// waiting ends the wait for the outcome.
+func (p *partition) multicastNext(ctx, waiting context.Context, s *session, parties []uint16, command []byte) (ask.Reply, bool, error) {
+	size := int64(min(len(command), windowBytes))
+	if err := p.window.Acquire(ctx, size); err != nil {
+		return ask.Reply{}, false, err
+	}
+	defer p.window.Release(size)
+	seq, err := s.begin(ctx)
+	if err != nil {
+		return ask.Reply{}, false, err
+	}
+	return p.multicast(waiting, s, seq, parties, command)
 }
 
 // multicast sends an update under a number of s until it is answered. From here on only the deadline of the
