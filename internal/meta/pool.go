@@ -116,7 +116,7 @@ func (m *Machine) makeNamed(c *Command) {
 // Reserved reports whether ino is a number of this partition that another one may have given a name, and that
 // is not made yet.
 func (m *Machine) Reserved(ino posix.Ino) bool {
-	return ino.Partition() == m.cfg.Partition && m.reservations(ino.Counter())&(1<<(ino.Counter()%perReservation)) != 0
+	return ino.Partition() == m.cfg.Partition && m.reserved[ino.Counter()/perReservation]&(1<<(ino.Counter()%perReservation)) != 0
 }
 
 // Awaits reports whether a command is about a reserved number. It gives EHELD until the inode is made.

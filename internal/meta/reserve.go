@@ -20,9 +20,6 @@ func reservationKey(counter uint64) []byte {
 	return numberKey(prefixReserved, counter/perReservation)
 }
 
-// reservations returns the bits of the numbers beside that of counter.
-func (m *Machine) reservations(counter uint64) uint64 { return m.reserved[counter/perReservation] }
-
 // loadReservations reads all reservations. The error names a key that is malformed.
 func loadReservations(keys Keys) (map[uint64]uint64, error) {
 	all := map[uint64]uint64{}
@@ -58,7 +55,7 @@ func (m *Machine) reserveNumbers(count uint64) posix.Ino {
 	m.state.last += count
 	for n := first; n <= m.state.last; {
 		end := min(m.state.last, n|(perReservation-1)) // of this key
-		m.setReservations(n, m.reservations(n)|(1<<(end-n+1)-1)<<(n%perReservation))
+		m.setReservations(n, m.reserved[n/perReservation]|(1<<(end-n+1)-1)<<(n%perReservation))
 		n = end + 1
 	}
 	return posix.MakeIno(m.cfg.Partition, first)
@@ -70,7 +67,7 @@ func (m *Machine) takeReserved(ino posix.Ino) bool {
 		return false
 	}
 	n := ino.Counter()
-	left, bit := m.reservations(n), uint64(1)<<(n%perReservation)
+	left, bit := m.reserved[n/perReservation], uint64(1)<<(n%perReservation)
 	if left&bit == 0 {
 		return false
 	}
