@@ -295,5 +295,5 @@ func TestStateThatCannotBeTaken(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, err := client.DecodeState([]byte(`{"format":99}`))
-	require.ErrorContains(t, err, "format 99, this version knows 2: unmount")
+	require.ErrorContains(t, err, "format 99, this version knows 3: unmount")
 }
