@@ -120,8 +120,3 @@ func tag(key, vector []byte) []byte {
 	mac.Write(vector)
 	return mac.Sum(nil)[:tagSize]
 }
-
-// AreGiven reports whether replicas of the cluster have given all proofs.
-func (p Proofs) AreGiven(s Sealer) bool {
-	return !slices.ContainsFunc(p, func(x Proof) bool { return !s.Gave(x.Vector.Append(nil), x.Tag) })
-}

@@ -33,10 +33,6 @@ func TestKeys(t *testing.T) {
 	require.False(t, before.Gave(v, nil))
 	require.False(t, before.Gave(v, before.Seal(v)[:8]))
 	require.True(t, Keys{}.Gave(v, Keys{}.Seal(v)), "without keys nothing is verified")
-
-	good := Proof{sample(), before.Seal(v)}
-	require.True(t, Proofs{good, good}.AreGiven(before))
-	require.False(t, Proofs{good, {counts(1), good.Tag}}.AreGiven(before))
 }
 
 func TestTokens(t *testing.T) {

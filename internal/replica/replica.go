@@ -51,6 +51,7 @@ type Replica struct {
 	sessions *session.Sessions
 	cross    *cross.Commands
 	queries  *reads.Queries
+	notary   notary
 
 	updates  updates
 	seats    seats
@@ -72,7 +73,7 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 		return nil, fmt.Errorf("replica: incarnation %d: must be below 2^31", cfg.Incarnation)
 	}
 	r := &Replica{
-		cfg: cfg, keys: keys, machine: machine, updates: newUpdates(),
+		cfg: cfg, keys: keys, machine: machine, updates: newUpdates(), notary: notary{sealer: cfg.Sealer},
 		orders: order.New(cfg.Self, multicast.GroupID(cfg.Partition), own, between, cfg.Incarnation<<32),
 	}
 	var err error
@@ -176,7 +177,7 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 		out.Replies = append(out.Replies, r.reply(call.Token, ask.Replaced, nil))
 		return
 	}
-	if !q.Proofs.AreGiven(r.cfg.Sealer) {
+	if !r.notary.accepts(q.Proofs) {
 		out.Replies = append(out.Replies, r.reply(call.Token, ask.Unproven, nil))
 		return
 	}
@@ -219,7 +220,7 @@ func (r *Replica) replyTo(q *ask.Request, token uint64, s ask.Outcome, result []
 	if !v.Covers(q.Vector) {
 		v = v.Clone().Merge(q.Vector)
 	}
-	p := ask.Reply{Status: s, Vector: v, Tag: r.cfg.Sealer.Seal(v.Append(nil)), Result: result}
+	p := ask.Reply{Status: s, Vector: v, Tag: r.notary.tag(v, r.now.Mono), Result: result}
 	return turn.Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+64))}
 }
 

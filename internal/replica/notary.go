@@ -1,0 +1,61 @@
+package replica
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+)
+
+// sealAgain is the time after which a tag is made anew: the keys may have changed.
+const sealAgain = time.Second
+
+// remembered is the number of accepted proofs that a notary remembers.
+const remembered = 8
+
+// notary makes and verifies the tags of one replica. Reads repeat vectors, so it remembers the last ones. It has one owner.
+type notary struct {
+	sealer   ask.Sealer
+	sealed   seal
+	sealedAt time.Duration
+	accepted [remembered]seal
+	oldest   int // index of accepted that is overwritten next
+	scratch  []byte
+}
+
+// seal is an encoded vector with its tag.
+type seal struct{ vector, tag []byte }
+
+// tag returns the tag of a vector. The caller must not change it.
+func (n *notary) tag(v ask.Vector, now time.Duration) []byte {
+	n.scratch = v.Append(n.scratch[:0])
+	if now-n.sealedAt >= sealAgain || !bytes.Equal(n.scratch, n.sealed.vector) {
+		n.sealedAt = now
+		n.sealed = seal{slices.Clone(n.scratch), n.sealer.Seal(n.scratch)}
+	}
+	return n.sealed.tag
+}
+
+// accepts reports whether replicas of the cluster have given all proofs.
+func (n *notary) accepts(p ask.Proofs) bool {
+	for i := range p {
+		n.scratch = p[i].Vector.Append(n.scratch[:0])
+		if n.remembers(p[i].Tag) {
+			continue
+		}
+		if !n.sealer.Gave(n.scratch, p[i].Tag) {
+			return false
+		}
+		n.accepted[n.oldest] = seal{slices.Clone(n.scratch), p[i].Tag}
+		n.oldest = (n.oldest + 1) % remembered
+	}
+	return true
+}
+
+// remembers reports whether the vector in scratch was accepted with a tag.
+func (n *notary) remembers(tag []byte) bool {
+	return slices.ContainsFunc(n.accepted[:], func(s seal) bool {
+		return s.vector != nil && bytes.Equal(s.tag, tag) && bytes.Equal(s.vector, n.scratch)
+	})
+}

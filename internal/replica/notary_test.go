@@ -1,0 +1,55 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/ask"
+)
+
+// countedKeys count what is asked of them.
+type countedKeys struct {
+	ask.Keys
+	made, verified int
+}
+
+func (k *countedKeys) Seal(v []byte) []byte {
+	k.made++
+	return k.Keys.Seal(v)
+}
+
+func (k *countedKeys) Gave(v, tag []byte) bool {
+	k.verified++
+	return k.Keys.Gave(v, tag)
+}
+
+// A notary makes and verifies a tag once while vectors repeat, for a second at most. It remembers no vector but the one that
+// it has verified.
+func TestNotary(t *testing.T) {
+	keys := &countedKeys{Keys: ask.Keys{[]byte("a key")}}
+	n := notary{sealer: keys}
+	v, other := ask.Vector{{Count: 5}}, ask.Vector{{Count: 6}}
+	first := ask.Proof{Vector: v, Tag: n.tag(v, time.Hour)}
+	require.Equal(t, first.Tag, n.tag(v, time.Hour+sealAgain-1))
+	require.Equal(t, 1, keys.made)
+	second := ask.Proof{Vector: other, Tag: n.tag(other, time.Hour)}
+	require.NotEqual(t, first.Tag, second.Tag)
+	n.tag(other, time.Hour+sealAgain)
+	require.Equal(t, 3, keys.made)
+
+	for range 3 {
+		require.True(t, n.accepts(ask.Proofs{first, second}))
+	}
+	require.Equal(t, 2, keys.verified)
+	require.False(t, n.accepts(ask.Proofs{first, {Vector: other, Tag: first.Tag}}))
+	require.False(t, n.accepts(ask.Proofs{{Vector: ask.Vector{{Count: 7}}, Tag: first.Tag}}))
+	for count := range uint64(2 * remembered) {
+		more := ask.Vector{{Count: 100 + count}}
+		require.True(t, n.accepts(ask.Proofs{{Vector: more, Tag: keys.Keys.Seal(more.Append(nil))}}))
+	}
+	before := keys.verified
+	require.True(t, n.accepts(ask.Proofs{first}))
+	require.Equal(t, before+1, keys.verified, "it is forgotten")
+}
