@@ -89,15 +89,13 @@ func (c *Commands) admit(x *command, client *ask.Client, q *ask.Request) bool {
 		c.answer(x, v.Outcome, v.Answer)
 		return false
 	}
-	for _, first := range c.list {
-		if first != x && first.isUndecided() && first.coordinator == c.cfg.Partition && first.update.Session == x.update.Session &&
-			first.update.Seq == x.update.Seq {
-			first.request = first.request.join(x.request)
-			x.request = nil
-			return false
-		}
+	first := c.byUpdate(x.update) // not x, which is in no phase yet
+	if first == nil {
+		return true
 	}
-	return true
+	first.request = first.request.join(x.request)
+	x.request = nil
+	return false
 }
 
 // judge applies wait-die to a command that has no vote yet. It reports whether the command has entered

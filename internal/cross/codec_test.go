@@ -56,7 +56,7 @@ func TestRoundTrips(t *testing.T) {
 	roundTrip(t, outcome{id: someID, vector: someVector}, idBytes+"00"+"00"+vectorBytes,
 		(&outcome{id: someID, vector: someVector}).encode(nil), readOutcome)
 	roundTrip(t, someConfirm, idBytes+"02"+"06090103"+"06", appendConfirmation(nil, someConfirm), readConfirmation)
-	gone := abandoned{session: 7, seq: 300, owner: "east"}
+	gone := session.Name{Session: 7, Seq: 300, Client: "east"}
 	roundTrip(t, gone, "07ac02"+"0465617374", appendAbandoned(nil, gone), readAbandoned)
 	roundTrip(t, somePosts, "0208"+vectorBytes+"0201630164", somePosts.encode(nil), readPosts)
 	roundTrip(t, receipt{2, 300}, "02ac02", appendReceipt(nil, receipt{2, 300}), readReceipt)

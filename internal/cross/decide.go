@@ -51,8 +51,8 @@ func (c *Commands) execute(e *order.Entry) error {
 			c.forget(&x)
 		}
 	case EntryAbandon:
-		for _, a := range readList(r, readAbandoned) {
-			c.abandon(&a)
+		for _, n := range readList(r, readAbandoned) {
+			c.abandon(n)
 		}
 	case EntryPosts:
 		p := readPosts(r)
@@ -173,10 +173,10 @@ func (c *Commands) forget(f *forgotten) {
 
 // abandon executes ABANDON (X5): an update without an answer gets ETIMEDOUT. Its command is aborted in any
 // case, and its calls end.
-func (c *Commands) abandon(a *abandoned) {
-	u := session.Update{Session: a.session, Seq: a.seq}
+func (c *Commands) abandon(n session.Name) {
+	u := session.Update{Session: n.Session, Seq: n.Seq}
 	v := session.Verdict{Outcome: ask.UnknownSession}
-	if c.sessions.IsOwner(u.Session, a.owner) {
+	if c.sessions.IsOwner(n.Session, n.Client) {
 		if c.sessions.IsOpen(u) {
 			result := meta.Result{Code: posix.ETIMEDOUT}
 			c.sessions.Record(u, result.Append(nil))
@@ -187,7 +187,7 @@ func (c *Commands) abandon(a *abandoned) {
 			c.answer(x, v.Outcome, v.Answer)
 		}
 	}
-	if r := c.requests.byUpdate[updateKey{a.session, a.seq, a.owner}]; r != nil {
+	if r := c.requests.byName[n]; r != nil {
 		c.requests.drop(r)
 		c.reply(r.tokens, v.Outcome, v.Answer)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -158,18 +159,13 @@ func readConfirmation(r *varint.Reader) confirmation {
 	return confirmation{id: readID(r), from: r.Uint16(), seen: ask.ReadSeen(r)}
 }
 
-// abandoned names an update of a client, whose calls are over.
-type abandoned struct {
-	session, seq uint64
-	owner        string // name of the client; empty: a process of the cluster
+// appendAbandoned appends the name of an update whose calls are over.
+func appendAbandoned(b []byte, n session.Name) []byte {
+	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, n.Session), n.Seq), n.Client)
 }
 
-func appendAbandoned(b []byte, a abandoned) []byte {
-	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, a.session), a.seq), a.owner)
-}
-
-func readAbandoned(r *varint.Reader) abandoned {
-	return abandoned{session: r.Uint64(), seq: r.Uint64(), owner: r.String()}
+func readAbandoned(r *varint.Reader) session.Name {
+	return session.Name{Session: r.Uint64(), Seq: r.Uint64(), Client: r.String()}
 }
 
 // posts is EntryPosts, and a message: consecutive posts of a partition to this one.

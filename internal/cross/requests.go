@@ -23,16 +23,10 @@ const (
 	maxPause   = time.Second
 )
 
-// updateKey names an update of a client: another client that uses the same session number does not interfere.
-type updateKey struct {
-	session, seq uint64
-	client       string
-}
-
 // request is a client's update of several partitions at the asked replica, until it is answered.
 type request struct {
 	number   uint64 // of this replica's requests, by which they are ordered
-	key      updateKey
+	name     session.Name
 	call     turn.Call   // the first call
 	query    ask.Request // of the call
 	command  meta.Command
@@ -67,21 +61,21 @@ type requests struct {
 	last     uint64                           // number of the newest
 	waiting  []*request                       // to be proposed
 	proposed map[multicast.MessageID]*request // in the order between partitions
-	byUpdate map[updateKey]*request           // all of them
+	byName   map[session.Name]*request        // all of them
 }
 
 func newRequests() requests {
-	return requests{proposed: map[multicast.MessageID]*request{}, byUpdate: map[updateKey]*request{}}
+	return requests{proposed: map[multicast.MessageID]*request{}, byName: map[session.Name]*request{}}
 }
 
 // queue adds a request that is to be proposed.
 func (r *requests) queue(q *request) {
-	if first := r.byUpdate[q.key]; first != nil {
+	if first := r.byName[q.name]; first != nil {
 		first.join(q)
 		return
 	}
 	r.waiting = append(r.waiting, q)
-	r.byUpdate[q.key] = q
+	r.byName[q.name] = q
 }
 
 // begun takes the request out whose message was relayed; nil: another replica has proposed it.
@@ -89,7 +83,7 @@ func (r *requests) begun(id multicast.MessageID) *request {
 	q := r.proposed[id]
 	if q != nil {
 		delete(r.proposed, id)
-		delete(r.byUpdate, q.key)
+		delete(r.byName, q.name)
 	}
 	return q
 }
@@ -102,8 +96,8 @@ func (r *requests) drop(q *request) {
 			delete(r.proposed, id)
 		}
 	}
-	if r.byUpdate[q.key] == q {
-		delete(r.byUpdate, q.key)
+	if r.byName[q.name] == q {
+		delete(r.byName, q.name)
 	}
 }
 
@@ -127,7 +121,7 @@ func (c *Commands) Submit(call turn.Call, q ask.Request, command meta.Command) {
 	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
 	c.requests.last++
 	r := &request{
-		number: c.requests.last, key: updateKey{q.Session, q.Seq, call.From.Owner()}, call: call, query: q, command: command,
+		number: c.requests.last, name: u.Name(call.From), call: call, query: q, command: command,
 		tokens: []uint64{call.Token}, since: c.now.Mono,
 	}
 	if q.Patience > 0 {
@@ -137,7 +131,7 @@ func (c *Commands) Submit(call turn.Call, q ask.Request, command meta.Command) {
 		x.request = x.request.join(r)
 		return
 	}
-	if len(c.requests.byUpdate) >= c.cfg.MaxPending {
+	if len(c.requests.byName) >= c.cfg.MaxPending {
 		c.reply(r.tokens, ask.Overloaded, nil)
 		return
 	}
@@ -276,11 +270,10 @@ func (c *Commands) proposeAbandon(r *request) {
 	if c.orders.Pending(r.abandoning) {
 		return
 	}
-	r.abandoning = c.Abandon(r.query.Session, r.query.Seq, r.call.From)
+	r.abandoning = c.Abandon(r.name)
 }
 
 // Abandon orders that an update gets ETIMEDOUT as its answer, unless it is answered before.
-func (c *Commands) Abandon(session, seq uint64, client *ask.Client) multicast.MessageID {
-	body := appendAbandoned(nil, abandoned{session: session, seq: seq, owner: client.Owner()})
-	return c.proposeEntry(EntryAbandon, body)
+func (c *Commands) Abandon(update session.Name) multicast.MessageID {
+	return c.proposeEntry(EntryAbandon, appendAbandoned(nil, update))
 }
