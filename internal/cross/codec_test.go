@@ -101,7 +101,7 @@ func TestCommandsAreStored(t *testing.T) {
 		if x.vote = appendBallot(nil, someBallot); p == committed {
 			x.vote, x.votes = nil, someOutcome.votes
 		}
-		n.save(x)
+		n.table.save(x)
 		got, err := readCommand(x.number, n.keys.Get(commandKey(x.number)))
 		require.NoError(t, err)
 		require.Equal(t, x, got)
@@ -112,7 +112,7 @@ func TestCommandsAreStored(t *testing.T) {
 		require.ErrorIs(t, err, varint.ErrMalformed)
 	}
 	for _, p := range []phase{0, aborted + 1} {
-		n.save(&command{id: someID, number: 9, phase: p})
+		n.table.save(&command{id: someID, number: 9, phase: p})
 		_, err := readCommand(9, n.keys.Get(commandKey(9)))
 		require.ErrorIs(t, err, varint.ErrMalformed)
 	}

@@ -30,15 +30,6 @@ const (
 // them. EntryForget and EntryPosted only end the repetition of a message.
 func isDurable(k order.Kind) bool { return IsEntry(k) && k != EntryForget && k != EntryPosted }
 
-// proposeEntry proposes an entry of this package in the partition's own order.
-func (c *Commands) proposeEntry(k order.Kind, body []byte) multicast.MessageID {
-	id := c.orders.Propose(order.Entry{Kind: k, Body: body, Durable: isDurable(k)})
-	if isDurable(k) {
-		c.sealing = id
-	}
-	return id
-}
-
 // IsEntry reports whether a kind of the partition's own order belongs to this package.
 func IsEntry(k order.Kind) bool { return k >= EntryRelay && k < entryEnd }
 
@@ -157,6 +148,36 @@ func appendConfirmation(b []byte, x confirmation) []byte {
 
 func readConfirmation(r *varint.Reader) confirmation {
 	return confirmation{id: readID(r), from: r.Uint16(), seen: ask.ReadSeen(r)}
+}
+
+// forgotten names a command of which all parties have confirmed the outcome, with the entries of the parties
+// for themselves.
+type forgotten struct {
+	id   multicast.MessageID
+	seen []partySeen
+}
+
+type partySeen struct {
+	partition uint16
+	seen      ask.Seen
+}
+
+func appendForgotten(b []byte, x *command) []byte {
+	b = varint.AppendUint(appendID(b, x.id), uint64(len(x.confirmed)))
+	for _, p := range x.parties {
+		if seen, ok := x.confirmed[p]; ok {
+			b = seen.Append(varint.AppendUint(b, p))
+		}
+	}
+	return b
+}
+
+func readForgotten(r *varint.Reader) forgotten {
+	f := forgotten{id: readID(r)}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		f.seen = append(f.seen, partySeen{partition: r.Uint16(), seen: ask.ReadSeen(r)})
+	}
+	return f
 }
 
 // appendAbandoned appends the name of an update whose calls are over.
