@@ -45,6 +45,11 @@ func (r *request) join(other *request) *request {
 	return r
 }
 
+// update names the update in its session.
+func (r *request) update() session.Update {
+	return session.Update{Session: r.query.Session, Seq: r.query.Seq, Done: r.query.Done}
+}
+
 // isOver reports whether the time of the calls is over.
 func (r *request) isOver(now time.Duration) bool { return r.deadline != 0 && now >= r.deadline }
 

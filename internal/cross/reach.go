@@ -61,7 +61,7 @@ func (r *reach) isHeard(p multicast.ProcessID) bool {
 	return ok && r.timer.time()-at < inReach
 }
 
-// mayAnswer reports whether a process was received from lately, or is silent and was not asked long ago.
+// mayAnswer reports whether a process was received from lately, or has time left to answer a ping.
 func (r *reach) mayAnswer(p multicast.ProcessID) bool {
 	at, asked := r.asked[p]
 	return r.isHeard(p) || !asked || r.timer.time()-at < pongWithin

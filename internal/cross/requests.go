@@ -49,15 +49,14 @@ type requests struct {
 
 // Submit takes an update of several partitions. The caller has validated it, and found no answer to it.
 func (s *requests) Submit(call turn.Call, q ask.Request, command meta.Command) {
-	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
 	r := &request{
-		number: s.queue.next(), name: u.Name(call.From), call: call, query: q, command: command,
-		tokens: []uint64{call.Token}, since: s.timer.time(),
+		number: s.queue.next(), call: call, query: q, command: command, tokens: []uint64{call.Token}, since: s.timer.time(),
 	}
+	r.name = r.update().Name(call.From)
 	if q.Patience > 0 {
 		r.deadline = s.timer.time() + q.Patience
 	}
-	if x := s.table.byUpdate(u); x != nil && s.sessions.Has(q.Session, call.From) {
+	if x := s.table.byUpdate(r.update()); x != nil && s.sessions.Has(q.Session, call.From) {
 		x.request = x.request.join(r)
 		return
 	}
@@ -126,8 +125,7 @@ func (s *requests) step() {
 	}
 	slices.SortStableFunc(toPropose, olderFirst)
 	for _, r := range toPropose {
-		u := session.Update{Session: r.query.Session, Seq: r.query.Seq, Done: r.query.Done}
-		if v := s.sessions.Admit(u, r.call.From); !v.Execute && s.sessions.Has(u.Session, nil) {
+		if v := s.sessions.Admit(r.update(), r.call.From); !v.Execute && s.sessions.Has(r.query.Session, nil) {
 			s.end(r, v.Outcome, v.Answer)
 			continue
 		}
