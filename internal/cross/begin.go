@@ -1,8 +1,8 @@
 package cross
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/globalfs/globalfs/internal/ask"
@@ -11,6 +11,25 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/session"
 )
+
+// executeRelay executes a relay if it follows the last one of its class (X2).
+func (c *Commands) executeRelay(body []byte) error {
+	d, err := readRelay(body)
+	if err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	if !c.relays.advance(&d) {
+		return nil
+	}
+	e, err := order.DecodeEntry(d.payload)
+	if err == nil && e.Kind != EntryCommand {
+		err = fmt.Errorf("%w: kind %d between partitions", order.ErrVersion, e.Kind)
+	}
+	if err != nil {
+		return err
+	}
+	return c.begin(&d, &e)
+}
 
 // begin executes BEGIN at the coordinator, and PREPARE at another party.
 func (c *Commands) begin(d *relay, e *order.Entry) error {
@@ -21,11 +40,10 @@ func (c *Commands) begin(d *relay, e *order.Entry) error {
 	if !slices.Contains(x.parties, c.cfg.Partition) {
 		return fmt.Errorf("command %v of partitions %v: partition %d is none of them", x.id, x.parties, c.cfg.Partition)
 	}
-	c.number++
-	x.number = c.number
-	c.add(x)
+	x.number = c.relays.next()
+	c.table.add(x)
 	if x.coordinator == c.cfg.Partition && !c.admit(x, p.client, &q) {
-		c.enter(x, aborted)
+		c.table.enter(x, aborted)
 		return nil
 	}
 	c.Observe(q.Vector)
@@ -73,31 +91,29 @@ func isPartySet(parties []uint16, coordinator uint16) bool {
 // admit decides at the coordinator whether the session allows the update. A copy of an update that is
 // undecided, answered or abandoned is aborted; its calls get the answer of the first.
 func (c *Commands) admit(x *command, client *ask.Client, q *ask.Request) bool {
-	x.request = c.requests.begun(x.id)
-	if c.tombstones[x.id] {
-		delete(c.tombstones, x.id)
-		c.keys.Delete(tombstoneKey(x.id))
-		c.retry(x)
+	maps.Copy(x.received, c.early.take(x.id))
+	c.requests.begin(x)
+	if c.tombstones.has(x.id) {
+		c.tombstones.remove(x.id)
+		c.requests.retry(x)
 		return false
 	}
 	if c.IsFalse(q, x.id) {
-		c.answer(x, ask.Unseen, nil)
+		c.requests.answer(x, ask.Unseen, nil)
 		return false
 	}
 	v := c.sessions.Admit(x.update, client)
 	if !v.Execute {
-		c.answer(x, v.Outcome, v.Answer)
+		c.requests.answer(x, v.Outcome, v.Answer)
 		return false
 	}
-	for _, first := range c.list {
-		if first != x && first.isUndecided() && first.coordinator == c.cfg.Partition && first.update.Session == x.update.Session &&
-			first.update.Seq == x.update.Seq {
-			first.request = first.request.join(x.request)
-			x.request = nil
-			return false
-		}
+	first := c.table.byUpdate(x.update) // not x, which is in no phase yet
+	if first == nil {
+		return true
 	}
-	return true
+	first.request = first.request.join(x.request)
+	x.request = nil
+	return false
 }
 
 // judge applies wait-die to a command that has no vote yet. It reports whether the command has entered
@@ -108,7 +124,7 @@ func (c *Commands) judge(x *command, command *meta.Command) bool {
 		return true
 	}
 	conflicts := c.machine.Conflicts(x.number, command, x.parties)
-	if c.isYounger(x, conflicts.Holders) || c.isYounger(x, conflicts.Waiters) {
+	if c.table.isYounger(x.age, conflicts.Holders) || c.table.isYounger(x.age, conflicts.Waiters) {
 		c.refuse(x)
 		return true
 	}
@@ -117,7 +133,7 @@ func (c *Commands) judge(x *command, command *meta.Command) bool {
 		case x.phase == waiting:
 			return false
 		case c.machine.Await(x.number, command, x.parties):
-			c.enter(x, waiting)
+			c.table.enter(x, waiting)
 		default:
 			c.refuse(x)
 		}
@@ -129,40 +145,29 @@ func (c *Commands) judge(x *command, command *meta.Command) bool {
 		return true
 	}
 	x.place = c.Count()
-	b := ballot{kind: approval, place: x.place, vector: c.vector, vote: v.Encoded}
+	b := ballot{kind: approval, place: x.place, vector: c.Vector(), vote: v.Encoded}
 	x.vote = appendBallot(nil, b)
-	c.enter(x, voted)
+	c.table.enter(x, voted)
 	return true
-}
-
-// isYounger reports whether a command is younger than one of the commands with the given numbers.
-func (c *Commands) isYounger(x *command, numbers []uint64) bool {
-	for _, n := range numbers {
-		i, found := slices.BinarySearchFunc(c.list, n, func(o *command, n uint64) int { return cmp.Compare(o.number, n) })
-		if found && c.list[i].age.compare(x.age) < 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // refuse ends a command here that met an older one. The coordinator has it proposed again.
 func (c *Commands) refuse(x *command) {
 	c.machine.Abort(x.number)
 	if x.coordinator == c.cfg.Partition {
-		c.enter(x, aborted)
-		c.retry(x)
+		c.table.enter(x, aborted)
+		c.requests.retry(x)
 		return
 	}
 	x.vote = appendBallot(nil, ballot{kind: refusal})
-	c.enter(x, refused)
+	c.table.enter(x, refused)
 }
 
 // reconsider judges the waiting commands again, the oldest first, after holds were released or taken.
 func (c *Commands) reconsider() {
 	for again := true; again; {
 		again = false
-		for _, x := range c.waitingByAge() {
+		for _, x := range c.table.waitingByAge() {
 			if x.phase != waiting {
 				continue
 			}
@@ -173,15 +178,4 @@ func (c *Commands) reconsider() {
 			}
 		}
 	}
-}
-
-func (c *Commands) waitingByAge() []*command {
-	var all []*command
-	for _, x := range c.list {
-		if x.phase == waiting {
-			all = append(all, x)
-		}
-	}
-	slices.SortFunc(all, func(a, b *command) int { return cmp.Or(a.age.compare(b.age), cmp.Compare(a.number, b.number)) })
-	return all
 }

@@ -56,7 +56,7 @@ func TestRoundTrips(t *testing.T) {
 	roundTrip(t, outcome{id: someID, vector: someVector}, idBytes+"00"+"00"+vectorBytes,
 		(&outcome{id: someID, vector: someVector}).encode(nil), readOutcome)
 	roundTrip(t, someConfirm, idBytes+"02"+"06090103"+"06", appendConfirmation(nil, someConfirm), readConfirmation)
-	gone := abandoned{session: 7, seq: 300, owner: "east"}
+	gone := session.Name{Session: 7, Seq: 300, Client: "east"}
 	roundTrip(t, gone, "07ac02"+"0465617374", appendAbandoned(nil, gone), readAbandoned)
 	roundTrip(t, somePosts, "0208"+vectorBytes+"0201630164", somePosts.encode(nil), readPosts)
 	roundTrip(t, receipt{2, 300}, "02ac02", appendReceipt(nil, receipt{2, 300}), readReceipt)
@@ -101,7 +101,7 @@ func TestCommandsAreStored(t *testing.T) {
 		if x.vote = appendBallot(nil, someBallot); p == committed {
 			x.vote, x.votes = nil, someOutcome.votes
 		}
-		n.save(x)
+		n.table.save(x)
 		got, err := readCommand(x.number, n.keys.Get(commandKey(x.number)))
 		require.NoError(t, err)
 		require.Equal(t, x, got)
@@ -112,7 +112,7 @@ func TestCommandsAreStored(t *testing.T) {
 		require.ErrorIs(t, err, varint.ErrMalformed)
 	}
 	for _, p := range []phase{0, aborted + 1} {
-		n.save(&command{id: someID, number: 9, phase: p})
+		n.table.save(&command{id: someID, number: 9, phase: p})
 		_, err := readCommand(9, n.keys.Get(commandKey(9)))
 		require.ErrorIs(t, err, varint.ErrMalformed)
 	}

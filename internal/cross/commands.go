@@ -3,20 +3,10 @@ package cross
 import (
 	"time"
 
-	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/order"
-	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/pkg/multicast"
-)
-
-// How long other replicas leave to the leader the work that any replica could do, the next one by index
-// longer; and how often a replica repeats a message that has had no effect.
-const (
-	leaveToLeader = time.Second
-	stagger       = 300 * time.Millisecond
-	repeatAfter   = 500 * time.Millisecond
 )
 
 // VotePatience is the time for which a coordinator waits for the votes of the other parties before it aborts
@@ -33,124 +23,104 @@ type Config struct {
 }
 
 // Commands are the commands of several partitions at one replica, and the replica's vector. Commands have one
-// owner.
+// owner. The parts with methods for the replica are embedded.
 type Commands struct {
 	cfg      Config
-	keys     meta.Keys
 	machine  *meta.Machine
 	orders   *order.Orders
 	sessions *session.Sessions
 
-	vector ask.Vector // entry Partition: this partition's own state
-	sealed sealed
-	time   posix.Time // of the entry that is being executed
+	*timer
+	*table
+	*vector
+	*relays
+	*reach
+	*requests
 
-	number      uint64     // of the newest command
-	list        []*command // by number
-	byID        map[multicast.MessageID]*command
-	tombstones  map[multicast.MessageID]bool                // commands that are aborted before they are relayed
-	tombstoning map[multicast.MessageID]multicast.MessageID // the proposed entry of the newest tombstone, at most one
-	sealing     multicast.MessageID                         // the newest durable entry that this replica has proposed
-	changed     bool                                        // since the last call of Changed: the undecided commands or their marks
-	unsettled   bool                                        // since the last call of Settle: the undecided commands or their marks
-	moved       bool                                        // since the last call of Save: a position of a class
-
-	relays        relays
-	confirmations []finished // outcomes ordered since the last step
-	receipts      []receipt  // posts executed since the last step
-	sent          int        // bytes of votes in this step
-	relayed       int        // bytes of relays in this step
-
-	requests requests
-	early    earlyBallots
-	posting  posting
-	reach    reach
-
-	now     multicast.Instant
-	wakeAt  time.Duration
-	answers []Answer // since the last call of Answers
-}
-
-// Answer is the answer to calls. The replica replies with its vector at that time.
-type Answer struct {
-	Tokens  []uint64
-	Outcome ask.Outcome
-	Result  []byte
+	tombstones *tombstones
+	early      *earlyBallots
+	gate       *gate
+	pursuit    *pursuit
+	posting    *posting
 }
 
 // New returns the commands that keys hold, at a vector that has this partition's present count.
 func New(cfg Config, keys meta.Keys, machine *meta.Machine, orders *order.Orders, sessions *session.Sessions) (*Commands, error) {
-	c := &Commands{
-		cfg: cfg, keys: keys, machine: machine, orders: orders, sessions: sessions,
-		byID: map[multicast.MessageID]*command{}, tombstones: map[multicast.MessageID]bool{},
-		tombstoning: map[multicast.MessageID]multicast.MessageID{},
-		requests:    newRequests(),
-		early:       earlyBallots{byID: map[multicast.MessageID]map[uint16]ballot{}},
-		posting:     posting{to: map[uint16]*channel{}, from: map[uint16]*channel{}},
-		reach:       reach{last: map[multicast.ProcessID]time.Duration{}, asked: map[multicast.ProcessID]time.Duration{}},
+	c := &Commands{cfg: cfg, machine: machine, orders: orders, sessions: sessions}
+	self := cfg.Partition
+	c.timer = &timer{index: cfg.Index}
+	c.table = &table{partition: self, keys: keys, machine: machine, timer: c.timer, byID: map[multicast.MessageID]*command{}}
+	c.vector = &vector{partition: self, keys: keys, table: c.table}
+	c.gate = &gate{partition: self, orders: orders}
+	c.relays = &relays{keys: keys, orders: orders, gate: c.gate, timer: c.timer}
+	c.reach = &reach{
+		self: cfg.Self, orders: orders, timer: c.timer,
+		last: map[multicast.ProcessID]time.Duration{}, asked: map[multicast.ProcessID]time.Duration{},
 	}
-	if err := c.loadVector(); err != nil {
-		return nil, err
+	c.requests = &requests{
+		partition: self, maxPending: cfg.MaxPending, machine: machine, orders: orders, sessions: sessions,
+		table: c.table, vector: c.vector, gate: c.gate, reach: c.reach, timer: c.timer, queue: newQueue(),
+	}
+	c.tombstones = &tombstones{keys: keys, ids: map[multicast.MessageID]bool{}}
+	c.early = &earlyBallots{byID: map[multicast.MessageID]map[uint16]ballot{}}
+	c.pursuit = &pursuit{
+		partition: self, orders: orders, sessions: sessions, table: c.table, tombstones: c.tombstones, early: c.early,
+		relays: c.relays, vector: c.vector, gate: c.gate, reach: c.reach, timer: c.timer,
+	}
+	c.posting = &posting{
+		partition: self, machine: machine, orders: orders, table: c.table, vector: c.vector, gate: c.gate,
+		reach: c.reach, timer: c.timer, to: map[uint16]*channel{}, from: map[uint16]*channel{},
 	}
 	return c, c.load()
+}
+
+// load reads the replicated state that the keys hold.
+func (c *Commands) load() error {
+	if err := c.vector.load(c.cfg.Partitions); err != nil {
+		return err
+	}
+	for _, load := range []func() error{c.relays.load, c.tombstones.load, c.table.load} {
+		if err := load(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Save stores the vector, and the positions of the classes. It belongs into the batch of the entries that it
+// covers.
+func (c *Commands) Save() {
+	c.vector.save()
+	c.relays.save()
 }
 
 // Step does the work for other partitions that is due: it proposes entries, sends messages, and lets waiting
 // updates in. It may answer calls.
 func (c *Commands) Step() {
-	c.wakeAt = 0
+	c.timer.reset()
 	leads := c.orders.Leads()
-	c.proposeRelays(leads)
-	c.pursueCommands(leads)
-	c.pursuePosts(leads)
-	c.admitRequests()
-	c.askReach()
-	c.proposeSeal()
+	c.relays.propose(leads)
+	c.pursuit.step(leads)
+	c.posting.step(leads)
+	c.requests.step()
+	c.reach.ask()
+	c.gate.proposeSeal()
 }
-
-// Begin sets the time of the step.
-func (c *Commands) Begin(now multicast.Instant) { c.now = now }
 
 // Executed asks for a step if the entries that were executed have left posts.
 func (c *Commands) Executed() {
 	if len(c.machine.Destinations()) > 0 {
-		c.hurry()
+		c.timer.hurry()
 	}
 }
 
-// Wake returns the time of the next step that Commands need, on the monotonic clock; 0: only after an event.
-func (c *Commands) Wake() time.Duration { return c.wakeAt }
-
-// hurry asks for a step at once.
-func (c *Commands) hurry() { c.wakeAt = max(c.now.Mono, 1) }
-
-// wakeBy asks for a step at a time.
-func (c *Commands) wakeBy(at time.Duration) { c.wakeAt = order.Earliest(c.wakeAt, max(at, 1)) }
-
-// patience returns the time until which this replica leaves work to the leader.
-func (c *Commands) patience() time.Duration {
-	return c.now.Mono + leaveToLeader + stagger*time.Duration(c.cfg.Index)
-}
-
-// Answers returns the answers since the last call. They are valid until the next call of another method.
-func (c *Commands) Answers() []Answer {
-	answers := c.answers
-	c.answers = c.answers[:0]
-	return answers
-}
-
-// reply answers calls.
-func (c *Commands) reply(tokens []uint64, outcome ask.Outcome, result []byte) {
-	c.answers = append(c.answers, Answer{tokens, outcome, result})
-}
-
-// Undecided returns the number of commands that wait for a decision or an outcome.
-func (c *Commands) Undecided() int {
-	n := 0
-	for _, x := range c.list {
-		if x.isUndecided() {
-			n++
-		}
+// Settle brings the replica's entry for itself up to date, after an entry of the order was executed. Before
+// that the entry says nothing of the commands that are undecided at its place. If the entry was durable, the
+// state is sealed.
+func (c *Commands) Settle() {
+	c.vector.settle()
+	if c.gate.seal(c.Vector()) {
+		c.posting.seal()
+		c.timer.hurry()
 	}
-	return n
 }

@@ -17,7 +17,7 @@ import (
 // Execute executes an entry of the partition's own order, and may answer calls. The error is
 // order.ErrVersion, or wraps it: the replica must stop.
 func (c *Commands) Execute(e *order.Entry) error {
-	c.sealed.now = e.Durable
+	c.gate.begin(e.Durable)
 	err := c.execute(e)
 	if err != nil && !errors.Is(err, order.ErrVersion) {
 		return fmt.Errorf("%w: %w", err, order.ErrVersion)
@@ -51,13 +51,13 @@ func (c *Commands) execute(e *order.Entry) error {
 			c.forget(&x)
 		}
 	case EntryAbandon:
-		for _, a := range readList(r, readAbandoned) {
-			c.abandon(&a)
+		for _, n := range readList(r, readAbandoned) {
+			c.abandon(n)
 		}
 	case EntryPosts:
 		p := readPosts(r)
 		if r.Done() == nil {
-			return c.executePosts(&p)
+			return c.posting.execute(&p)
 		}
 	case EntryPosted:
 		x := readReceipt(r)
@@ -76,13 +76,13 @@ func (c *Commands) execute(e *order.Entry) error {
 
 // decide executes DECIDE: the commit point. All parties have voted.
 func (c *Commands) decide(d *decision) {
-	x := c.byID[d.id]
+	x := c.table.find(d.id)
 	if x == nil || x.phase != voted || x.coordinator != c.cfg.Partition || len(d.ballots) != len(x.parties) {
 		return // decided before
 	}
 	if !c.sessions.IsOpen(x.update) { // its session has ended, or its client has given it up: it must not happen any more
 		c.drop(x)
-		c.answer(x, ask.UnknownSession, nil)
+		c.requests.answer(x, ask.UnknownSession, nil)
 		return
 	}
 	own := readBallot(varint.NewReader(x.vote))
@@ -99,17 +99,17 @@ func (c *Commands) decide(d *decision) {
 		}
 		c.Observe(d.ballots[i].vector)
 		if result.Code == posix.OK {
-			c.open(p, &d.ballots[i])
+			c.vector.open(p, &d.ballots[i])
 		}
 	}
 	answer := result.Append(nil)
 	c.sessions.Record(x.update, answer)
-	c.answer(x, ask.Answered, answer)
+	c.requests.answer(x, ask.Answered, answer)
 	if result.Code == posix.OK {
 		x.votes = votes
-		c.enter(x, committed)
+		c.table.enter(x, committed)
 	} else {
-		c.enter(x, aborted)
+		c.table.enter(x, aborted)
 	}
 	c.reconsider()
 }
@@ -117,14 +117,13 @@ func (c *Commands) decide(d *decision) {
 // abort executes ABORT for a command that is to be proposed again. A command that is not relayed yet is
 // aborted by its relay: another party may hold objects for it, and must not wait for that.
 func (c *Commands) abort(n *name) {
-	x := c.byID[n.id]
+	x := c.table.find(n.id)
 	switch {
-	case x == nil && !c.hasEnded(n):
-		c.tombstones[n.id] = true
-		c.keys.Set(tombstoneKey(n.id), nil)
+	case x == nil && !c.relays.hasEnded(n):
+		c.tombstones.set(n.id)
 	case x != nil && x.isUndecided() && x.coordinator == c.cfg.Partition:
 		c.drop(x)
-		c.retry(x)
+		c.requests.retry(x)
 	}
 }
 
@@ -132,13 +131,13 @@ func (c *Commands) abort(n *name) {
 func (c *Commands) drop(x *command) {
 	c.machine.Abort(x.number)
 	x.vote = nil
-	c.enter(x, aborted)
+	c.table.enter(x, aborted)
 	c.reconsider()
 }
 
 // conclude executes OUTCOME at a party that does not coordinate the command (X1).
 func (c *Commands) conclude(o *outcome) {
-	x := c.byID[o.id]
+	x := c.table.find(o.id)
 	if x == nil || x.coordinator == c.cfg.Partition {
 		return // concluded before
 	}
@@ -149,15 +148,15 @@ func (c *Commands) conclude(o *outcome) {
 	} else {
 		c.machine.Abort(x.number)
 	}
-	c.remove(x)
+	c.table.remove(x)
 	c.Observe(o.vector)
-	c.confirmations = append(c.confirmations, finished{id: x.id, coordinator: x.coordinator})
+	c.pursuit.concluded(x)
 	c.reconsider()
 }
 
 // forget executes FORGET: all parties have confirmed the outcome (X4).
 func (c *Commands) forget(f *forgotten) {
-	x := c.byID[f.id]
+	x := c.table.find(f.id)
 	if x == nil || x.isUndecided() {
 		return
 	}
@@ -168,50 +167,25 @@ func (c *Commands) forget(f *forgotten) {
 			c.Observe(v)
 		}
 	}
-	c.remove(x)
+	c.table.remove(x)
 }
 
 // abandon executes ABANDON (X5): an update without an answer gets ETIMEDOUT. Its command is aborted in any
 // case, and its calls end.
-func (c *Commands) abandon(a *abandoned) {
-	u := session.Update{Session: a.session, Seq: a.seq}
+func (c *Commands) abandon(n session.Name) {
+	u := session.Update{Session: n.Session, Seq: n.Seq}
 	v := session.Verdict{Outcome: ask.UnknownSession}
-	if c.sessions.IsOwner(u.Session, a.owner) {
+	if c.sessions.IsOwner(n.Session, n.Client) {
 		if c.sessions.IsOpen(u) {
 			result := meta.Result{Code: posix.ETIMEDOUT}
 			c.sessions.Record(u, result.Append(nil))
 		}
 		v = c.sessions.Admit(u, nil)
-		if x := c.byUpdate(u); x != nil {
+		if x := c.table.byUpdate(u); x != nil {
 			c.drop(x)
-			c.answer(x, v.Outcome, v.Answer)
+			c.requests.answer(x, v.Outcome, v.Answer)
 		}
 	}
-	if r := c.requests.byUpdate[updateKey{a.session, a.seq, a.owner}]; r != nil {
-		c.requests.drop(r)
-		c.reply(r.tokens, v.Outcome, v.Answer)
-	}
-	c.touch()
-}
-
-// answer replies to the calls that wait for a command at this replica.
-func (c *Commands) answer(x *command, outcome ask.Outcome, result []byte) {
-	if x.request != nil {
-		c.reply(x.request.tokens, outcome, result)
-		x.request = nil
-	}
-}
-
-// retry puts the calls that wait for an aborted command back among the updates that are to be proposed, with
-// their age.
-func (c *Commands) retry(x *command) {
-	if r := x.request; r != nil {
-		x.request = nil
-		if len(r.tokens) > 0 {
-			r.age = x.age
-			r.notUntil = c.now.Mono + min(firstPause<<min(r.attempt, 7), maxPause)
-			r.attempt = min(r.attempt+1, 100)
-			c.requests.queue(r)
-		}
-	}
+	c.requests.abandon(n, v)
+	c.table.touch()
 }

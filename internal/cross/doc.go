@@ -130,10 +130,28 @@
 // partitions. The partition that has lost the entries begins a new history when it meets such a count
 // (Doubt). The rules hold within a history.
 //
+// # Parts
+//
+// Each part owns its state: other files use its methods, and not its fields.
+//
+//	Commands    executes the entries at their places (begin.go, decide.go), and composes the parts
+//	table       the commands, and the reads and updates that wait for them
+//	vector      what the state follows from
+//	relays      deliveries on their way into the own order, positions of the classes
+//	tombstones  commands that are aborted before their relay
+//	gate        proposals by the rules D1-D3, the sealed vector
+//	pursuit     proposals and messages that bring commands on (pursue.go, receive.go), early ballots
+//	posting     posts
+//	requests    updates at the asked replica (requests.go, queue.go)
+//	reach       the processes in reach
+//	timer       the time of this step and of the next one
+//
 // # Stored keys
 //
 //	0x43 number     an undecided command, or one that a coordinator has decided and not forgotten
 //	0x46            positions of the classes, the newest number
+//	0x47            the vector
+//	0x48 id         a command that its coordinator has aborted before its relay (tombstone)
 //
 // # Invariants
 //

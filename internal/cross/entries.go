@@ -5,6 +5,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -28,15 +29,6 @@ const (
 // isDurable reports whether entries of a kind are durable (D1): a message to another partition follows from
 // them. EntryForget and EntryPosted only end the repetition of a message.
 func isDurable(k order.Kind) bool { return IsEntry(k) && k != EntryForget && k != EntryPosted }
-
-// proposeEntry proposes an entry of this package in the partition's own order.
-func (c *Commands) proposeEntry(k order.Kind, body []byte) multicast.MessageID {
-	id := c.orders.Propose(order.Entry{Kind: k, Body: body, Durable: isDurable(k)})
-	if isDurable(k) {
-		c.sealing = id
-	}
-	return id
-}
 
 // IsEntry reports whether a kind of the partition's own order belongs to this package.
 func IsEntry(k order.Kind) bool { return k >= EntryRelay && k < entryEnd }
@@ -158,18 +150,43 @@ func readConfirmation(r *varint.Reader) confirmation {
 	return confirmation{id: readID(r), from: r.Uint16(), seen: ask.ReadSeen(r)}
 }
 
-// abandoned names an update of a client, whose calls are over.
-type abandoned struct {
-	session, seq uint64
-	owner        string // name of the client; empty: a process of the cluster
+// forgotten names a command of which all parties have confirmed the outcome, with the entries of the parties
+// for themselves.
+type forgotten struct {
+	id   multicast.MessageID
+	seen []partySeen
 }
 
-func appendAbandoned(b []byte, a abandoned) []byte {
-	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, a.session), a.seq), a.owner)
+type partySeen struct {
+	partition uint16
+	seen      ask.Seen
 }
 
-func readAbandoned(r *varint.Reader) abandoned {
-	return abandoned{session: r.Uint64(), seq: r.Uint64(), owner: r.String()}
+func appendForgotten(b []byte, x *command) []byte {
+	b = varint.AppendUint(appendID(b, x.id), uint64(len(x.confirmed)))
+	for _, p := range x.parties {
+		if seen, ok := x.confirmed[p]; ok {
+			b = seen.Append(varint.AppendUint(b, p))
+		}
+	}
+	return b
+}
+
+func readForgotten(r *varint.Reader) forgotten {
+	f := forgotten{id: readID(r)}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		f.seen = append(f.seen, partySeen{partition: r.Uint16(), seen: ask.ReadSeen(r)})
+	}
+	return f
+}
+
+// appendAbandoned appends the name of an update whose calls are over.
+func appendAbandoned(b []byte, n session.Name) []byte {
+	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, n.Session), n.Seq), n.Client)
+}
+
+func readAbandoned(r *varint.Reader) session.Name {
+	return session.Name{Session: r.Uint64(), Seq: r.Uint64(), Client: r.String()}
 }
 
 // posts is EntryPosts, and a message: consecutive posts of a partition to this one.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -39,7 +40,7 @@ func FuzzExecute(f *testing.F) {
 	next := relay{previous: theirs.at, at: multicast.Position{Final: 9, ID: someID}, parties: theirs.parties, payload: n.payload(mine)}
 	for kind, body := range map[order.Kind][]byte{
 		EntryRelay: next.encode(), EntryDecide: d.encode(), EntryAbort: appendName(nil, mine.name(0)), EntryOutcome: o.encode(nil),
-		EntryForget: appendForgotten(nil, done), EntryAbandon: appendAbandoned(nil, abandoned{session: 7, seq: 2}),
+		EntryForget: appendForgotten(nil, done), EntryAbandon: appendAbandoned(nil, session.Name{Session: 7, Seq: 2}),
 		EntryPosts: (&posts{from: 1, first: 1, vector: someVector}).encode(nil), EntryPosted: appendReceipt(nil, receipt{1, 3}),
 		EntryCommand: nil, entryEnd: nil,
 	} {

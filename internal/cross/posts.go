@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -27,10 +28,20 @@ type channel struct {
 	proposed multicast.MessageID // the newest entry
 }
 
-// posting is the soft state of all posts.
+// posting sends, orders and executes posts. Its state is soft.
 type posting struct {
-	to   map[uint16]*channel
-	from map[uint16]*channel
+	partition uint16
+	machine   *meta.Machine
+	orders    *order.Orders
+	table     *table
+	vector    *vector
+	gate      *gate
+	reach     *reach
+	timer     *timer
+
+	to       map[uint16]*channel
+	from     map[uint16]*channel
+	receipts []receipt // posts executed since the last step
 }
 
 func channelOf(channels map[uint16]*channel, partition uint16) *channel {
@@ -42,108 +53,138 @@ func channelOf(channels map[uint16]*channel, partition uint16) *channel {
 	return x
 }
 
-// pursuePosts sends posts that are not confirmed: new ones at once, all of them again after a while. A post
-// leaves only when it is sealed.
-func (c *Commands) pursuePosts(leads bool) {
-	for _, to := range c.machine.Destinations() {
-		x := channelOf(c.posting.to, to)
-		out := c.machine.Outbox(to, maxPosts)
+// step confirms the posts that were executed since the last step. It sends the own posts that are not
+// confirmed: new ones at once, all of them again after a while. A post leaves only when it is sealed.
+func (p *posting) step(leads bool) {
+	p.confirm(leads)
+	for _, to := range p.machine.Destinations() {
+		x := channelOf(p.to, to)
+		out := p.machine.Outbox(to, maxPosts)
 		if len(out) == 0 {
 			continue
 		}
 		if x.lowest != out[0].Number { // the posts before it are confirmed since
-			x.lowest, x.repeatAt = out[0].Number, c.now.Mono+repeatAfter
+			x.lowest, x.repeatAt = out[0].Number, p.timer.time()+repeatAfter
 			if !leads {
-				x.repeatAt = c.patience()
+				x.repeatAt = p.timer.patience()
 			}
 		}
-		due := c.now.Mono >= x.repeatAt
+		due := p.timer.time() >= x.repeatAt
 		if due {
-			x.repeatAt = c.now.Mono + repeatAfter + 4*stagger*time.Duration(c.cfg.Index)
+			x.repeatAt = p.timer.again()
 		}
 		if leads || due {
-			c.offerPosts(to, x, out, due)
+			p.offer(to, x, out, due)
 		}
-		c.wakeBy(x.repeatAt)
+		p.timer.wakeBy(x.repeatAt)
 	}
 }
 
-// offerPosts sends the sealed ones of posts: all of them, or those that were not sent.
-func (c *Commands) offerPosts(to uint16, x *channel, out []meta.Post, all bool) {
+// offer sends the sealed ones of posts: all of them, or those that were not sent.
+func (p *posting) offer(to uint16, x *channel, out []meta.Post, all bool) {
 	for n := len(out); n > 0 && out[n-1].Number > x.sealed; n-- {
-		c.sealed.wanted = true
+		p.gate.want()
 		out = out[:n-1]
 	}
 	for !all && len(out) > 0 && out[0].Number <= x.upTo {
 		out = out[1:]
 	}
-	if len(out) > 0 && (!all || c.inReachOrAsk([]uint16{to})) {
-		x.upTo = c.sendPosts(to, out)
+	if len(out) > 0 && (!all || p.reach.orAsk([]uint16{to})) {
+		x.upTo = p.send(to, out)
 	}
 }
 
-// sendPosts sends posts, as many as a message holds. It returns the number of the last one.
-func (c *Commands) sendPosts(to uint16, out []meta.Post) (last uint64) {
-	p := posts{from: c.cfg.Partition, first: out[0].Number, vector: c.sealed.vector}
+// send sends posts, as many as a message holds. It returns the number of the last one.
+func (p *posting) send(to uint16, out []meta.Post) (last uint64) {
+	message := posts{from: p.partition, first: out[0].Number, vector: p.gate.sealed()}
 	size := 0
 	for i := range out {
 		b := out[i].Command.Append(nil)
 		if size += len(b); size > maxSent && i > 0 {
-			c.hurry()
+			p.timer.hurry()
 			break
 		}
-		p.commands, last = append(p.commands, b), out[i].Number
+		message.commands, last = append(message.commands, b), out[i].Number
 	}
-	c.sendAll(c.orders.Members(to), p.encode([]byte{byte(messagePosts)}))
+	sendAll(p.orders, p.orders.Members(to), message.encode([]byte{byte(messagePosts)}))
 	return last
 }
 
-// receivePosts takes posts of another partition: the leader orders them. Another replica does so if the
-// leader does not.
-func (c *Commands) receivePosts(from multicast.ProcessID, p *posts) {
-	executed := c.machine.PostsExecuted(p.from)
-	last := p.first + uint64(len(p.commands)) - 1
-	if len(p.commands) == 0 || last <= executed {
-		c.orders.Send(from, appendReceipt([]byte{byte(messageReceipt)}, receipt{c.cfg.Partition, executed}))
-		return
-	}
-	x := channelOf(c.posting.from, p.from)
-	if x.lowest != executed+1 {
-		x.lowest, x.repeatAt = executed+1, c.patience()
-	}
-	known := executed
-	if c.orders.Pending(x.proposed) {
-		known = max(known, x.upTo)
-	}
-	if p.first > known+1 || last <= known || !c.orders.Leads() && c.now.Mono < x.repeatAt {
-		return
-	}
-	p.commands, p.first = p.commands[known+1-p.first:], known+1
-	x.proposed, x.upTo = c.proposeEntry(EntryPosts, p.encode(nil)), last
-}
-
-// executePosts executes EntryPosts.
-func (c *Commands) executePosts(p *posts) error {
-	commands := make([]meta.Command, len(p.commands))
-	for i, b := range p.commands {
-		var err error
-		if commands[i], err = meta.DecodeCommand(b); err != nil {
-			return fmt.Errorf("post %d of partition %d: %w", p.first+uint64(i), p.from, err)
+// confirm reports to other partitions that their posts are executed. A partition that misses a report repeats
+// its posts.
+func (p *posting) confirm(leads bool) {
+	for _, x := range p.receipts {
+		if leads {
+			sendAll(p.orders, p.orders.Members(x.from), p.receiptFor(x.upTo))
 		}
 	}
-	c.Observe(p.vector)
-	executed := c.machine.ExecutePosts(p.from, p.first, commands, c.time, c.Count())
-	c.receipts = append(c.receipts, receipt{p.from, executed})
-	c.touch()
+	p.receipts = p.receipts[:0]
+}
+
+// receiptFor returns the message that this partition has executed posts up to a number.
+func (p *posting) receiptFor(upTo uint64) []byte {
+	return appendReceipt([]byte{byte(messageReceipt)}, receipt{p.partition, upTo})
+}
+
+// seal lets the posts leave that the entries up to a durable one have made.
+func (p *posting) seal() {
+	for _, to := range p.machine.Destinations() {
+		channelOf(p.to, to).sealed = p.machine.LastPost(to)
+	}
+}
+
+// receive takes posts of another partition: the leader orders them. Another replica does so if the leader
+// does not.
+func (p *posting) receive(from multicast.ProcessID, q *posts) {
+	if q.from == p.partition || int(q.from) >= len(p.vector.Vector()) {
+		return
+	}
+	executed := p.machine.PostsExecuted(q.from)
+	last := q.first + uint64(len(q.commands)) - 1
+	if len(q.commands) == 0 || last <= executed {
+		p.orders.Send(from, p.receiptFor(executed))
+		return
+	}
+	x := channelOf(p.from, q.from)
+	if x.lowest != executed+1 {
+		x.lowest, x.repeatAt = executed+1, p.timer.patience()
+	}
+	known := executed
+	if p.orders.Pending(x.proposed) {
+		known = max(known, x.upTo)
+	}
+	if q.first > known+1 || last <= known || !p.orders.Leads() && p.timer.time() < x.repeatAt {
+		return
+	}
+	q.commands, q.first = q.commands[known+1-q.first:], known+1
+	x.proposed, x.upTo = p.gate.propose(EntryPosts, q.encode(nil)), last
+}
+
+// execute executes EntryPosts.
+func (p *posting) execute(q *posts) error {
+	commands := make([]meta.Command, len(q.commands))
+	for i, b := range q.commands {
+		var err error
+		if commands[i], err = meta.DecodeCommand(b); err != nil {
+			return fmt.Errorf("post %d of partition %d: %w", q.first+uint64(i), q.from, err)
+		}
+	}
+	p.vector.Observe(q.vector)
+	executed := p.machine.ExecutePosts(q.from, q.first, commands, p.vector.time(), p.vector.Count())
+	p.receipts = append(p.receipts, receipt{q.from, executed})
+	p.table.touch()
 	return nil
 }
 
 // receiveReceipt takes the report that posts are executed, and has them removed from the outbox.
-func (c *Commands) receiveReceipt(x receipt) {
-	out := c.machine.Outbox(x.from, 1)
-	channel := channelOf(c.posting.to, x.from)
-	if len(out) == 0 || x.upTo < out[0].Number || c.orders.Pending(channel.proposed) || !c.orders.Leads() {
+func (p *posting) receiveReceipt(x receipt) {
+	if x.from == p.partition {
 		return
 	}
-	channel.proposed = c.proposeEntry(EntryPosted, appendReceipt(nil, x))
+	out := p.machine.Outbox(x.from, 1)
+	channel := channelOf(p.to, x.from)
+	if len(out) == 0 || x.upTo < out[0].Number || p.orders.Pending(channel.proposed) || !p.orders.Leads() {
+		return
+	}
+	channel.proposed = p.gate.propose(EntryPosted, appendReceipt(nil, x))
 }

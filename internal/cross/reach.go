@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -19,8 +20,12 @@ const (
 	pongWithin = time.Second
 )
 
-// reach is which processes this replica can exchange messages with.
+// reach knows the processes with which this replica can exchange messages.
 type reach struct {
+	self   multicast.ProcessID
+	orders *order.Orders
+	timer  *timer
+
 	last   map[multicast.ProcessID]time.Duration // when each process was last received from
 	asked  map[multicast.ProcessID]time.Duration // when each was first pinged since then
 	wanted []uint16                              // partitions of updates, to be pinged
@@ -28,18 +33,18 @@ type reach struct {
 }
 
 // Received notes that a process is alive and in reach.
-func (c *Commands) Received(p multicast.ProcessID) {
-	c.reach.last[p] = c.now.Mono
-	delete(c.reach.asked, p)
+func (r *reach) Received(p multicast.ProcessID) {
+	r.last[p] = r.timer.time()
+	delete(r.asked, p)
 }
 
 // isReachable reports whether a quorum of each partition was received from lately, or is silent without
 // having been asked.
-func (c *Commands) isReachable(partitions []uint16) bool {
+func (r *reach) isReachable(partitions []uint16) bool {
 	for _, p := range partitions {
-		count, members := 0, c.orders.Members(p)
+		count, members := 0, r.orders.Members(p)
 		for _, member := range members {
-			if member == c.cfg.Self || c.reach.mayAnswer(member, c.now.Mono) {
+			if member == r.self || r.mayAnswer(member) {
 				count++
 			}
 		}
@@ -50,50 +55,51 @@ func (c *Commands) isReachable(partitions []uint16) bool {
 	return true
 }
 
-func (r *reach) isHeard(p multicast.ProcessID, now time.Duration) bool {
+// isHeard reports whether a process was received from lately.
+func (r *reach) isHeard(p multicast.ProcessID) bool {
 	at, ok := r.last[p]
-	return ok && now-at < inReach
+	return ok && r.timer.time()-at < inReach
 }
 
-func (r *reach) mayAnswer(p multicast.ProcessID, now time.Duration) bool {
+// mayAnswer reports whether a process was received from lately, or has time left to answer a ping.
+func (r *reach) mayAnswer(p multicast.ProcessID) bool {
 	at, asked := r.asked[p]
-	return r.isHeard(p, now) || !asked || now-at < pongWithin
+	return r.isHeard(p) || !asked || r.timer.time()-at < pongWithin
 }
 
-// inReachOrAsk reports whether a quorum of each partition is in reach. It has silent processes asked.
-func (c *Commands) inReachOrAsk(partitions []uint16) bool {
+// orAsk reports whether a quorum of each partition is in reach. It has silent processes asked.
+func (r *reach) orAsk(partitions []uint16) bool {
 	for _, p := range partitions {
-		for _, member := range c.orders.Members(p) {
-			if member != c.cfg.Self && !c.reach.isHeard(member, c.now.Mono) {
-				c.reach.wanted = append(c.reach.wanted, p)
+		for _, member := range r.orders.Members(p) {
+			if member != r.self && !r.isHeard(member) {
+				r.wanted = append(r.wanted, p)
 				break
 			}
 		}
 	}
-	return c.isReachable(partitions)
+	return r.isReachable(partitions)
 }
 
-// askReach pings the silent replicas of the partitions that updates wait for.
-func (c *Commands) askReach() {
-	r := &c.reach
+// ask pings the silent replicas of the partitions that updates wait for.
+func (r *reach) ask() {
 	if len(r.wanted) == 0 {
 		return
 	}
-	if c.now.Mono >= r.pingAt {
-		r.pingAt = c.now.Mono + pingAgain
+	if now := r.timer.time(); now >= r.pingAt {
+		r.pingAt = now + pingAgain
 		slices.Sort(r.wanted)
 		for _, p := range slices.Compact(r.wanted) {
-			for _, member := range c.orders.Members(p) {
-				if member == c.cfg.Self || r.isHeard(member, c.now.Mono) {
+			for _, member := range r.orders.Members(p) {
+				if member == r.self || r.isHeard(member) {
 					continue
 				}
 				if _, asked := r.asked[member]; !asked {
-					r.asked[member] = c.now.Mono
+					r.asked[member] = now
 				}
-				c.orders.Send(member, []byte{byte(messagePing)})
+				r.orders.Send(member, []byte{byte(messagePing)})
 			}
 		}
 	}
 	r.wanted = r.wanted[:0]
-	c.wakeBy(r.pingAt)
+	r.timer.wakeBy(r.pingAt)
 }

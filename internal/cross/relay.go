@@ -6,13 +6,24 @@ import (
 	"slices"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/varint"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// relays are the deliveries of the order between partitions that are to be relayed, by class.
+// relays are the deliveries of the order between partitions that are to be relayed, by class, and the
+// positions up to which they are.
 type relays struct {
+	keys   meta.Keys
+	orders *order.Orders
+	gate   *gate
+	timer  *timer
+
+	number   uint64             // of the newest command: replicated state
 	executed multicast.Progress // of each class, relayed and executed: replicated state
+	moved    bool               // since the last call of save: a position of a class
 	queues   []*relayQueue      // by class
 }
 
@@ -28,6 +39,52 @@ type queuedRelay struct {
 	proposed multicast.MessageID
 }
 
+var stateKey = []byte{0x46}
+
+// readState reads the newest number, and the positions of the classes.
+func readState(keys meta.Keys) (number uint64, relayed multicast.Progress, err error) {
+	b := keys.Get(stateKey)
+	if b == nil {
+		return 0, nil, nil
+	}
+	r := varint.NewReader(b)
+	number, relayed = r.Uint64(), ask.ReadProgress(r)
+	if err := r.Done(); err != nil {
+		return 0, nil, fmt.Errorf("stored positions of commands of several partitions: %w", err)
+	}
+	return number, relayed, nil
+}
+
+// Relayed returns the positions of the classes that keys hold: the order between partitions must deliver from
+// there on.
+func Relayed(keys meta.Keys) (multicast.Progress, error) {
+	_, relayed, err := readState(keys)
+	return relayed, err
+}
+
+// Relayed returns the positions of the classes in the state.
+func (r *relays) Relayed() multicast.Progress { return slices.Clone(r.executed) }
+
+// load reads the positions of the classes, and the newest number.
+func (r *relays) load() (err error) {
+	r.number, r.executed, err = readState(r.keys)
+	return err
+}
+
+// save stores the positions of the classes and the newest number, if they have changed.
+func (r *relays) save() {
+	if r.moved {
+		r.moved = false
+		r.keys.Set(stateKey, ask.AppendProgress(varint.AppendUint(nil, r.number), r.executed))
+	}
+}
+
+// next returns the number of a new command.
+func (r *relays) next() uint64 {
+	r.number++
+	return r.number
+}
+
 // queue returns the queue of a class.
 func (r *relays) queue(class multicast.Class) *relayQueue {
 	i, found := slices.BinarySearchFunc(r.queues, class, func(q *relayQueue, class multicast.Class) int {
@@ -40,14 +97,14 @@ func (r *relays) queue(class multicast.Class) *relayQueue {
 }
 
 // Relay takes a delivery of the order between partitions, which is to be relayed.
-func (c *Commands) Relay(d *multicast.Delivery) {
+func (r *relays) Relay(d *multicast.Delivery) {
 	w := relay{at: d.Position(), payload: d.Payload}
 	for _, g := range d.Dest {
 		w.parties = append(w.parties, uint16(g))
 	}
-	class := c.orders.Class(w.parties, d.ID)
-	q := c.relays.queue(class)
-	last := c.relays.executed.Of(class)
+	class := r.orders.Class(w.parties, d.ID)
+	q := r.queue(class)
+	last := r.executed.Of(class)
 	if n := len(q.waiting); n > 0 {
 		last = q.waiting[n-1].relay.at
 	}
@@ -55,67 +112,74 @@ func (c *Commands) Relay(d *multicast.Delivery) {
 		return
 	}
 	if len(q.waiting) == 0 {
-		q.retryAt = c.patience()
+		q.retryAt = r.timer.patience()
 	}
 	q.waiting = append(q.waiting, queuedRelay{relay: w})
-	c.hurry()
+	r.timer.hurry()
 }
 
-// proposeRelays proposes the relays that are not proposed yet: the leader at once, another replica after a
+// propose proposes the relays that are not proposed yet: the leader at once, another replica after a
 // while.
-func (c *Commands) proposeRelays(leads bool) {
-	c.relayed = 0
-	c.relays.queues = slices.DeleteFunc(c.relays.queues, func(q *relayQueue) bool { return len(q.waiting) == 0 })
-	for _, q := range c.relays.queues {
+func (r *relays) propose(leads bool) {
+	size := 0
+	r.queues = slices.DeleteFunc(r.queues, func(q *relayQueue) bool { return len(q.waiting) == 0 })
+	for _, q := range r.queues {
 		propose := leads
-		if c.now.Mono >= q.retryAt {
+		if r.timer.time() >= q.retryAt {
 			propose = true
-			q.retryAt = c.patience()
+			q.retryAt = r.timer.patience()
 		}
-		c.wakeBy(q.retryAt)
+		r.timer.wakeBy(q.retryAt)
 		if !propose {
 			continue
 		}
-		previous := c.relays.executed.Of(q.class)
+		previous := r.executed.Of(q.class)
 		for i := range q.waiting {
 			w := &q.waiting[i]
-			if c.relayed >= maxSent {
-				c.hurry()
+			if size >= maxSent {
+				r.timer.hurry()
 				return
 			}
-			if !c.orders.Pending(w.proposed) {
-				c.relayed += len(w.relay.payload)
+			if !r.orders.Pending(w.proposed) {
+				size += len(w.relay.payload)
 				w.relay.previous = previous
-				w.proposed = c.proposeEntry(EntryRelay, w.relay.encode())
+				w.proposed = r.gate.propose(EntryRelay, w.relay.encode())
 			}
 			previous = w.relay.at
 		}
 	}
 }
 
-// executeRelay executes a relay if it follows the last one of its class (X2).
-func (c *Commands) executeRelay(body []byte) error {
-	d, err := readRelay(body)
-	if err != nil {
-		return fmt.Errorf("relay: %w", err)
+// advance moves the class of a relay on, in an entry of the own order. It reports whether the relay follows
+// the last one of its class: the others have no effect (X2).
+func (r *relays) advance(d *relay) bool {
+	class := r.orders.Class(d.parties, d.at.ID)
+	if last := r.executed.Of(class); d.previous != last || d.at.Compare(last) <= 0 {
+		return false
 	}
-	class := c.orders.Class(d.parties, d.at.ID)
-	if last := c.relays.executed.Of(class); d.previous != last || d.at.Compare(last) <= 0 {
-		return nil
-	}
-	c.relays.executed.Advance(class, d.at)
-	c.moved = true
-	q := c.relays.queue(class)
+	r.executed.Advance(class, d.at)
+	r.moved = true
+	q := r.queue(class)
 	for len(q.waiting) > 0 && q.waiting[0].relay.at.Compare(d.at) <= 0 {
 		q.waiting = q.waiting[1:]
-		q.retryAt = c.patience()
+		q.retryAt = r.timer.patience()
 	}
-	e, err := order.DecodeEntry(d.payload)
-	if err == nil && e.Kind != EntryCommand {
-		err = fmt.Errorf("%w: kind %d between partitions", order.ErrVersion, e.Kind)
+	return true
+}
+
+// hasEnded reports whether a command that is not listed here was relayed, and so has ended.
+func (r *relays) hasEnded(n *name) bool {
+	return n.at.Compare(r.executed.Of(r.orders.Class(n.parties, n.id))) <= 0
+}
+
+// isQueued reports whether a command is delivered, and waits for its relay.
+func (r *relays) isQueued(n *name) bool {
+	for _, q := range r.queues {
+		for i := range q.waiting {
+			if q.waiting[i].relay.at.ID == n.id {
+				return true
+			}
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return c.begin(&d, &e)
+	return false
 }

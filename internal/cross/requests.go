@@ -1,7 +1,6 @@
 package cross
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -23,246 +22,83 @@ const (
 	maxPause   = time.Second
 )
 
-// updateKey names an update of a client: another client that uses the same session number does not interfere.
-type updateKey struct {
-	session, seq uint64
-	client       string
+// Answer is the answer to calls. The replica replies with its vector at that time.
+type Answer struct {
+	Tokens  []uint64
+	Outcome ask.Outcome
+	Result  []byte
 }
 
-// request is a client's update of several partitions at the asked replica, until it is answered.
-type request struct {
-	number   uint64 // of this replica's requests, by which they are ordered
-	key      updateKey
-	call     turn.Call   // the first call
-	query    ask.Request // of the call
-	command  meta.Command
-	tokens   []uint64      // of all calls for the update whose clients wait
-	age      Age           // zero until the first proposal
-	attempt  uint8         // proposals so far
-	since    time.Duration // when it came
-	silent   time.Duration // since when its parties are out of reach; 0: they are not
-	notUntil time.Duration // a pause after it was aborted
-	deadline time.Duration // of the call; 0: none
-	// abandoning is the entry that ends the update because its time is over.
-	abandoning multicast.MessageID
-}
-
-// join adds the calls of another request for the same update.
-func (r *request) join(other *request) *request {
-	switch {
-	case other == nil:
-		return r
-	case r == nil:
-		return other
-	}
-	r.tokens = append(r.tokens, other.tokens...)
-	if r.deadline = max(r.deadline, other.deadline); other.deadline == 0 {
-		r.deadline = 0
-	}
-	return r
-}
-
-// requests are the updates of several partitions at the asked replica that are not relayed.
+// requests are the updates of several partitions at the asked replica: soft state. The request of an update
+// whose message is relayed belongs to the command.
 type requests struct {
-	last     uint64                           // number of the newest
-	waiting  []*request                       // to be proposed
-	proposed map[multicast.MessageID]*request // in the order between partitions
-	byUpdate map[updateKey]*request           // all of them
-}
+	partition  uint16
+	maxPending int
+	machine    *meta.Machine
+	orders     *order.Orders
+	sessions   *session.Sessions
+	table      *table
+	vector     *vector
+	gate       *gate
+	reach      *reach
+	timer      *timer
 
-func newRequests() requests {
-	return requests{proposed: map[multicast.MessageID]*request{}, byUpdate: map[updateKey]*request{}}
-}
-
-// queue adds a request that is to be proposed.
-func (r *requests) queue(q *request) {
-	if first := r.byUpdate[q.key]; first != nil {
-		first.join(q)
-		return
-	}
-	r.waiting = append(r.waiting, q)
-	r.byUpdate[q.key] = q
-}
-
-// begun takes the request out whose message was relayed; nil: another replica has proposed it.
-func (r *requests) begun(id multicast.MessageID) *request {
-	q := r.proposed[id]
-	if q != nil {
-		delete(r.proposed, id)
-		delete(r.byUpdate, q.key)
-	}
-	return q
-}
-
-// drop removes a request.
-func (r *requests) drop(q *request) {
-	r.waiting = slices.DeleteFunc(r.waiting, func(o *request) bool { return o == q })
-	for id, o := range r.proposed {
-		if o == q {
-			delete(r.proposed, id)
-		}
-	}
-	if r.byUpdate[q.key] == q {
-		delete(r.byUpdate, q.key)
-	}
-}
-
-func byNumber(a, b *request) int { return cmp.Compare(a.number, b.number) }
-
-// olderFirst orders updates by their age. Those that were never proposed have none, and come last.
-func olderFirst(a, b *request) int {
-	switch isNew, other := a.age == (Age{}), b.age == (Age{}); {
-	case isNew && other:
-		return byNumber(a, b)
-	case isNew:
-		return 1
-	case other:
-		return -1
-	}
-	return a.age.compare(b.age)
+	queue   queue
+	answers []Answer // since the last call of Answers
 }
 
 // Submit takes an update of several partitions. The caller has validated it, and found no answer to it.
-func (c *Commands) Submit(call turn.Call, q ask.Request, command meta.Command) {
-	u := session.Update{Session: q.Session, Seq: q.Seq, Done: q.Done}
-	c.requests.last++
+func (s *requests) Submit(call turn.Call, q ask.Request, command meta.Command) {
 	r := &request{
-		number: c.requests.last, key: updateKey{q.Session, q.Seq, call.From.Owner()}, call: call, query: q, command: command,
-		tokens: []uint64{call.Token}, since: c.now.Mono,
+		number: s.queue.next(), call: call, query: q, command: command, tokens: []uint64{call.Token}, since: s.timer.time(),
 	}
+	r.name = r.update().Name(call.From)
 	if q.Patience > 0 {
-		r.deadline = c.now.Mono + q.Patience
+		r.deadline = s.timer.time() + q.Patience
 	}
-	if x := c.byUpdate(u); x != nil && c.sessions.Has(q.Session, call.From) {
+	if x := s.table.byUpdate(r.update()); x != nil && s.sessions.Has(q.Session, call.From) {
 		x.request = x.request.join(r)
 		return
 	}
-	if len(c.requests.byUpdate) >= c.cfg.MaxPending {
-		c.reply(r.tokens, ask.Overloaded, nil)
+	if s.queue.len() >= s.maxPending {
+		s.reply(r, ask.Overloaded, nil)
 		return
 	}
-	c.requests.queue(r)
-	c.hurry()
+	s.queue.add(r)
+	s.timer.hurry()
 }
 
 // Withdraw removes calls whose clients have given up. An update without calls is not proposed, and not
 // proposed again.
-func (c *Commands) Withdraw(tokens []uint64) {
+func (s *requests) Withdraw(tokens []uint64) {
 	gone := func(token uint64) bool { return slices.Contains(tokens, token) }
-	for _, r := range slices.Concat(c.requests.waiting, c.inFlight()) {
+	toPropose := s.queue.toPropose()
+	for _, r := range slices.Concat(toPropose, s.inFlight()) {
 		r.tokens = slices.DeleteFunc(r.tokens, gone)
 	}
-	for _, r := range slices.Clone(c.requests.waiting) {
+	for _, r := range toPropose {
 		if len(r.tokens) == 0 {
-			c.requests.drop(r)
+			s.queue.drop(r)
 		}
 	}
 }
 
 // TakeCalls removes and returns the tokens of all calls, in a fixed order.
-func (c *Commands) TakeCalls() (tokens []uint64) {
-	for _, r := range slices.Concat(c.requests.waiting, c.inFlight()) {
+func (s *requests) TakeCalls() (tokens []uint64) {
+	for _, r := range slices.Concat(s.queue.toPropose(), s.inFlight()) {
 		tokens = append(tokens, r.tokens...)
 	}
-	for _, x := range c.list {
+	for _, x := range s.table.all() {
 		x.request = nil
 	}
-	c.requests = newRequests()
+	s.queue = newQueue()
 	return tokens
 }
 
-// admitRequests proposes the updates whose parties are in reach and whose objects are free for their readers.
-// It ends those whose time is over.
-func (c *Commands) admitRequests() {
-	flying := c.inFlight()
-	if len(flying)+len(c.requests.waiting) == 0 {
-		return
-	}
-	ahead := objects{}
-	for _, r := range flying {
-		ahead.add(&r.command)
-		if r.isOver(c.now.Mono) {
-			c.proposeAbandon(r)
-		} else if r.deadline != 0 {
-			c.wakeBy(r.deadline)
-		}
-	}
-	for _, r := range slices.SortedStableFunc(slices.Values(c.requests.waiting), olderFirst) {
-		u := session.Update{Session: r.query.Session, Seq: r.query.Seq, Done: r.query.Done}
-		if v := c.sessions.Admit(u, r.call.From); !v.Execute && c.sessions.Has(u.Session, nil) {
-			c.requests.drop(r)
-			c.reply(r.tokens, v.Outcome, v.Answer)
-			continue
-		}
-		c.admitRequest(r, ahead.has(&r.command))
-		ahead.add(&r.command)
-	}
-}
-
-// admitRequest proposes an update, or notes the time at which it is to be looked at again. behind says that
-// an older update for the same objects is at this replica.
-func (c *Commands) admitRequest(r *request, behind bool) {
-	own := r.query.Reader(c.cfg.Partition)
-	switch {
-	case r.isOver(c.now.Mono):
-		c.proposeAbandon(r)
-	case c.now.Mono < r.notUntil:
-		c.wakeBy(r.notUntil)
-	case own.LastOpen() > c.Count() && c.now.Mono-r.since < ask.DoubtAfter:
-		c.wakeBy(r.since + ask.DoubtAfter)
-	case !c.inReachOrAsk(r.query.Dest):
-		c.awaitReach(r)
-	case behind || c.Awaits(own, &r.command) || c.yields(r):
-		r.silent = 0
-		c.wakeBy(c.now.Mono + repeatAfter)
-	default:
-		c.propose(r)
-	}
-}
-
-// awaitReach lets an update wait for parties that are out of reach, for a while.
-func (c *Commands) awaitReach(r *request) {
-	switch {
-	case r.silent == 0:
-		r.silent = max(c.now.Mono, 1)
-	case c.now.Mono-r.silent > reachPatience:
-		c.requests.drop(r)
-		c.reply(r.tokens, ask.Overloaded, nil)
-	}
-}
-
-// yields reports whether an update is not proposed now because a command holds its objects here. An update
-// that is older than the holders does not yield: it waits for them in the order, and is the next. Otherwise
-// new updates could always come first. An update without an age gets one when it has yielded for a while.
-func (c *Commands) yields(r *request) bool {
-	holders := c.machine.Conflicts(0, &r.command, r.query.Dest).Holders
-	if len(holders) == 0 || r.age == (Age{}) && c.now.Mono-r.since >= repeatAfter {
-		return false
-	}
-	return r.age == (Age{}) || c.isYounger(&command{age: r.age}, holders)
-}
-
-// isOver reports whether the time of the calls is over.
-func (r *request) isOver(now time.Duration) bool { return r.deadline != 0 && now >= r.deadline }
-
-// propose multicasts an update to its parties.
-func (c *Commands) propose(r *request) {
-	p := proposal{coordinator: c.cfg.Partition, age: r.age, attempt: r.attempt, client: r.call.From, request: r.call.Data}
-	id := c.orders.Multicast(r.query.Dest, order.Entry{Kind: EntryCommand, Body: p.encode()})
-	c.requests.waiting = slices.DeleteFunc(c.requests.waiting, func(o *request) bool { return o == r })
-	c.requests.proposed[id] = r
-	r.silent = 0
-	if r.deadline != 0 {
-		c.wakeBy(r.deadline)
-	}
-}
-
 // inFlight returns the requests that are proposed or whose command is undecided, in a fixed order.
-func (c *Commands) inFlight() (all []*request) {
-	for _, r := range c.requests.proposed {
-		all = append(all, r)
-	}
-	for _, x := range c.list {
+func (s *requests) inFlight() []*request {
+	all := s.queue.underWay()
+	for _, x := range s.table.all() {
 		if x.request != nil {
 			all = append(all, x.request)
 		}
@@ -271,16 +107,142 @@ func (c *Commands) inFlight() (all []*request) {
 	return all
 }
 
-// proposeAbandon orders the end of an update, once.
-func (c *Commands) proposeAbandon(r *request) {
-	if c.orders.Pending(r.abandoning) {
+// step proposes the updates whose parties are in reach and whose objects are free for their readers. It ends
+// those whose time is over.
+func (s *requests) step() {
+	flying, toPropose := s.inFlight(), s.queue.toPropose()
+	if len(flying)+len(toPropose) == 0 {
 		return
 	}
-	r.abandoning = c.Abandon(r.query.Session, r.query.Seq, r.call.From)
+	ahead := objects{}
+	for _, r := range flying {
+		ahead.add(&r.command)
+		if r.isOver(s.timer.time()) {
+			s.proposeAbandon(r)
+		} else if r.deadline != 0 {
+			s.timer.wakeBy(r.deadline)
+		}
+	}
+	slices.SortStableFunc(toPropose, olderFirst)
+	for _, r := range toPropose {
+		if v := s.sessions.Admit(r.update(), r.call.From); !v.Execute && s.sessions.Has(r.query.Session, nil) {
+			s.end(r, v.Outcome, v.Answer)
+			continue
+		}
+		s.admit(r, ahead.has(&r.command))
+		ahead.add(&r.command)
+	}
+}
+
+// admit proposes an update, or notes the time at which it is to be looked at again. behind says that an older
+// update for the same objects is at this replica.
+func (s *requests) admit(r *request, behind bool) {
+	own, now := r.query.Reader(s.partition), s.timer.time()
+	switch {
+	case r.isOver(now):
+		s.proposeAbandon(r)
+	case now < r.notUntil:
+		s.timer.wakeBy(r.notUntil)
+	case own.LastOpen() > s.vector.Count() && now-r.since < ask.DoubtAfter:
+		s.timer.wakeBy(r.since + ask.DoubtAfter)
+	case !s.reach.orAsk(r.query.Dest):
+		s.awaitReach(r)
+	case behind || s.table.Awaits(own, &r.command) || s.yields(r):
+		r.silent = 0
+		s.timer.wakeBy(now + repeatAfter)
+	default:
+		s.propose(r)
+	}
+}
+
+// awaitReach lets an update wait for parties that are out of reach, for a while.
+func (s *requests) awaitReach(r *request) {
+	switch now := s.timer.time(); {
+	case r.silent == 0:
+		r.silent = max(now, 1)
+	case now-r.silent > reachPatience:
+		s.end(r, ask.Overloaded, nil)
+	}
+}
+
+// yields reports whether an update is not proposed now because a command holds its objects here. An update
+// that is older than the holders does not yield: it waits for them in the order, and is the next. Otherwise
+// new updates could always come first. An update without an age gets one when it has yielded for a while.
+func (s *requests) yields(r *request) bool {
+	holders := s.machine.Conflicts(0, &r.command, r.query.Dest).Holders
+	if len(holders) == 0 || r.age == (Age{}) && s.timer.time()-r.since >= repeatAfter {
+		return false
+	}
+	return r.age == (Age{}) || s.table.isYounger(r.age, holders)
+}
+
+// propose multicasts an update to its parties.
+func (s *requests) propose(r *request) {
+	p := proposal{coordinator: s.partition, age: r.age, attempt: r.attempt, client: r.call.From, request: r.call.Data}
+	s.queue.propose(r, s.orders.Multicast(r.query.Dest, order.Entry{Kind: EntryCommand, Body: p.encode()}))
+	r.silent = 0
+	if r.deadline != 0 {
+		s.timer.wakeBy(r.deadline)
+	}
+}
+
+// proposeAbandon orders the end of an update, once.
+func (s *requests) proposeAbandon(r *request) {
+	if !s.orders.Pending(r.abandoning) {
+		r.abandoning = s.Abandon(r.name)
+	}
 }
 
 // Abandon orders that an update gets ETIMEDOUT as its answer, unless it is answered before.
-func (c *Commands) Abandon(session, seq uint64, client *ask.Client) multicast.MessageID {
-	body := appendAbandoned(nil, abandoned{session: session, seq: seq, owner: client.Owner()})
-	return c.proposeEntry(EntryAbandon, body)
+func (s *requests) Abandon(update session.Name) multicast.MessageID {
+	return s.gate.propose(EntryAbandon, appendAbandoned(nil, update))
+}
+
+// begin gives a command that is relayed the calls that wait for it at this replica.
+func (s *requests) begin(x *command) { x.request = s.queue.begun(x.id) }
+
+// retry puts the calls that wait for an aborted command back among the updates that are to be proposed, with
+// their age.
+func (s *requests) retry(x *command) {
+	r := x.request
+	x.request = nil
+	if r == nil || len(r.tokens) == 0 {
+		return
+	}
+	r.age = x.age
+	r.notUntil = s.timer.time() + min(firstPause<<min(r.attempt, 7), maxPause)
+	r.attempt = min(r.attempt+1, 100)
+	s.queue.add(r)
+}
+
+// answer replies to the calls that wait for a command at this replica.
+func (s *requests) answer(x *command, outcome ask.Outcome, result []byte) {
+	if x.request != nil {
+		s.reply(x.request, outcome, result)
+		x.request = nil
+	}
+}
+
+// abandon ends an update that is not relayed.
+func (s *requests) abandon(update session.Name, v session.Verdict) {
+	if r := s.queue.find(update); r != nil {
+		s.end(r, v.Outcome, v.Answer)
+	}
+}
+
+// end removes a request, and replies to its calls.
+func (s *requests) end(r *request, outcome ask.Outcome, result []byte) {
+	s.queue.drop(r)
+	s.reply(r, outcome, result)
+}
+
+func (s *requests) reply(r *request, outcome ask.Outcome, result []byte) {
+	s.answers = append(s.answers, Answer{r.tokens, outcome, result})
+}
+
+// Answers returns the answers since the last call. They are valid until the next call of another method.
+func (s *requests) Answers() []Answer {
+	answers := s.answers
+	s.answers = s.answers[:0]
+	return answers
 }

@@ -2,41 +2,67 @@ package cross
 
 import (
 	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// sealed is the state that may leave the partition: as of a durable entry (D2, D3). It is soft: after a
-// restart, nothing is sealed until the next durable entry is executed.
-type sealed struct {
-	vector ask.Vector // of the state at the newest durable entry; nil: none was executed since the start
-	now    bool       // the entry that is being executed is durable
-	wanted bool       // a message waits for a newer one
+// gate keeps the rules of durability: it proposes the entries of this package, durable or not (D1), and holds
+// the state that may leave the partition, as of a durable entry (D2, D3). It is soft: after a restart,
+// nothing is sealed until the next durable entry is executed.
+type gate struct {
+	partition uint16
+	orders    *order.Orders
+
+	proposed multicast.MessageID // the newest durable entry that this replica has proposed
+	vector   ask.Vector          // of the state at the newest durable entry; nil: none was executed since the start
+	durable  bool                // the entry that is being executed is
+	wanted   bool                // a message waits for a newer vector
 }
 
-// seal notes that the state may leave: the entry that has brought it about is durable.
-func (c *Commands) seal() {
-	c.sealed.vector, c.sealed.now = c.vector.Clone(), false
-	for _, to := range c.machine.Destinations() {
-		channelOf(c.posting.to, to).sealed = c.machine.LastPost(to)
+// propose proposes an entry of this package in the partition's own order.
+func (g *gate) propose(k order.Kind, body []byte) multicast.MessageID {
+	id := g.orders.Propose(order.Entry{Kind: k, Body: body, Durable: isDurable(k)})
+	if isDurable(k) {
+		g.proposed = id
 	}
-	c.hurry()
+	return id
 }
+
+// begin notes whether the entry that is to be executed is durable.
+func (g *gate) begin(durable bool) { g.durable = durable }
+
+// seal notes that the state may leave, if the entry that has brought it about is durable. It reports whether
+// the entry is.
+func (g *gate) seal(state ask.Vector) bool {
+	if !g.durable {
+		return false
+	}
+	g.vector, g.durable = state.Clone(), false
+	return true
+}
+
+// sealed returns the vector for messages; nil: there is none. The caller must not change it.
+func (g *gate) sealed() ask.Vector { return g.vector }
 
 // isSealed reports whether there is a sealed vector for a message. If not, one is asked for.
-func (c *Commands) isSealed() bool {
-	c.sealed.wanted = c.sealed.wanted || c.sealed.vector == nil
-	return c.sealed.vector != nil
+func (g *gate) isSealed() bool {
+	g.wanted = g.wanted || g.vector == nil
+	return g.vector != nil
 }
 
-// isUpToDate reports whether all of the present state may leave.
-func (c *Commands) isUpToDate() bool {
-	return c.sealed.vector != nil && c.sealed.vector.Of(c.cfg.Partition).Count == c.Count()
+// isUpToDate reports whether all of the present state may leave: a number of entries of the own order.
+func (g *gate) isUpToDate(count uint64) bool {
+	return g.vector != nil && g.vector.Of(g.partition).Count == count
 }
+
+// want asks for a newer sealed vector.
+func (g *gate) want() { g.wanted = true }
 
 // proposeSeal has a durable entry ordered if a message waits for one. A durable entry of this replica that is
 // not delivered yet does as well: the entries that the message follows from are executed, and so before it.
-func (c *Commands) proposeSeal() {
-	if c.sealed.wanted && !c.orders.Pending(c.sealing) {
-		c.proposeEntry(EntrySeal, nil)
+func (g *gate) proposeSeal() {
+	if g.wanted && !g.orders.Pending(g.proposed) {
+		g.propose(EntrySeal, nil)
 	}
-	c.sealed.wanted = false
+	g.wanted = false
 }

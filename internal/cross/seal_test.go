@@ -64,11 +64,11 @@ func TestAPostWaitsForADurableEntry(t *testing.T) {
 // D2: the vector of an outcome is as of the newest durable entry, whatever was executed since.
 func TestAnOutcomeCarriesTheSealedVector(t *testing.T) {
 	n, _ := undecided(t)
-	at := n.sealed.vector.Of(0).Count
+	at := n.gate.sealed().Of(0).Count
 	require.Equal(t, n.Count(), at)
 	n.Advance(1) // an update of this partition
 	n.Settle()
-	n.sendOutcome(n.list[0], []multicast.ProcessID{2})
+	n.pursuit.sendOutcome(n.list[0], []multicast.ProcessID{2})
 	n.step()
 	found := false
 	for _, f := range n.frames {

@@ -30,7 +30,8 @@
 //
 //	0x40           position of the last entry executed, highest time of an entry
 //	0x41 0x42 0x45 sessions (package session)
-//	0x43 0x46 0x47 commands of several partitions, positions of their classes, the vector (package cross)
+//	0x43 0x46-0x48 commands of several partitions, positions of their classes, the vector, tombstones (package
+//	               cross)
 //	0x44           the record that is to replace the log (transfer.go)
 //
 // # Invariants

@@ -23,36 +23,29 @@ type update struct {
 	ending  multicast.MessageID // the entry that ends the update because its time is over
 }
 
-// name returns the name of an update; the zero updateName for a change of a session.
-func (u *update) name() updateName {
+// name returns the name of an update; the zero session.Name for a change of a session.
+func (u *update) name() session.Name {
 	if u.query.Kind != ask.Update {
-		return updateName{}
+		return session.Name{}
 	}
-	return updateName{u.query.Session, u.query.Seq, u.call.From.Owner()}
+	return u.session().Name(u.call.From)
 }
 
 func (u *update) session() session.Update {
 	return session.Update{Session: u.query.Session, Seq: u.query.Seq, Done: u.query.Done}
 }
 
-// updateName names an update of a client: another client that uses the same session number does not
-// interfere.
-type updateName struct {
-	session, seq uint64
-	client       string
-}
-
 // updates are the updates of one partition at the asked replica.
 type updates struct {
 	proposed map[multicast.MessageID]*update // that are not delivered yet
-	byName   map[updateName]*update          // of these
+	byName   map[session.Name]*update        // of these
 	blocked  []*update                       // that wait for a command of several partitions, not proposed
 	resume   bool                            // blocked updates are to be looked at again
 	wakeAt   time.Duration
 }
 
 func newUpdates() updates {
-	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[updateName]*update{}}
+	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[session.Name]*update{}}
 }
 
 // delivered removes and returns the update of a message; nil: another replica has proposed it.
@@ -156,7 +149,7 @@ func (r *Replica) endBlocked(out *turn.Output) {
 		if over := u.since + u.query.Patience; r.now.Mono < over {
 			r.updates.wakeAt = order.Earliest(r.updates.wakeAt, over)
 		} else if !r.orders.Pending(u.ending) {
-			u.ending = r.cross.Abandon(u.query.Session, u.query.Seq, u.call.From)
+			u.ending = r.cross.Abandon(u.name())
 		}
 	}
 }
@@ -186,7 +179,7 @@ func (r *Replica) propose(u update, out *turn.Output) {
 	}
 	e := order.Entry{Kind: entryRequest, Body: encodeRequest(u.call)}
 	r.updates.proposed[r.orders.Propose(e)] = &u
-	if u.name() != (updateName{}) {
+	if u.name() != (session.Name{}) {
 		r.updates.byName[u.name()] = &u
 	}
 }

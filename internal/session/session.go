@@ -18,6 +18,15 @@ const DefaultLease = time.Minute
 // Update names an update of a session. Its client has received the answers to all updates up to Done.
 type Update struct{ Session, Seq, Done uint64 }
 
+// Name names an update of a client: another client that uses the same session number does not interfere.
+type Name struct {
+	Session, Seq uint64
+	Client       string // name of the client; empty: a process of the cluster
+}
+
+// Name returns the name of an update of a client.
+func (u Update) Name(client *ask.Client) Name { return Name{u.Session, u.Seq, client.Owner()} }
+
 // session is a client as this partition knows it. All fields but deadline are replicated state.
 type session struct {
 	id       uint64

@@ -21,8 +21,6 @@ type large struct {
 
 // largeTypes are the exceptions. Their numbers only go down.
 var largeTypes = map[string]large{
-	"internal/cross.Commands": {88, 27, "the state machine of commands of several partitions: its phases share " +
-		"the command's state; it is to be split by phase"},
 	"internal/meta.Command": {0, 27, "the parameters of all operations in one wire format; kinds name theirs"},
 	"internal/meta.Machine": {171, 0, "one method for each operation, and its parts, over one transaction; files " +
 		"separate the families of operations"},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
-	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -69,25 +68,14 @@ func (x *command) isUndecided() bool {
 	return x.phase == waiting || x.phase == voted || x.phase == refused
 }
 
-const (
-	commandPrefix = byte(0x43)
-	stateByte     = byte(0x46)
-	tombstoneByte = byte(0x48)
-)
-
-var stateKey = []byte{stateByte}
-
-func tombstoneKey(id multicast.MessageID) []byte {
-	b := binary.BigEndian.AppendUint32([]byte{tombstoneByte}, uint32(id.Sender))
-	return binary.BigEndian.AppendUint64(b, id.Seq)
-}
+const commandPrefix = byte(0x43)
 
 func commandKey(number uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{commandPrefix}, number)
 }
 
-// save stores a command.
-func (c *Commands) save(x *command) {
+// encode returns the stored form of a command.
+func (x *command) encode() []byte {
 	b := appendID(nil, x.id)
 	b = append(b, byte(x.phase))
 	b = varint.AppendUint(b, x.coordinator)
@@ -99,7 +87,7 @@ func (c *Commands) save(x *command) {
 	b = varint.AppendUint(b, x.place)
 	b = varint.AppendUint(b, varint.Bit(x.marked))
 	b = varint.AppendBytes(b, x.vote)
-	c.keys.Set(commandKey(x.number), appendStrings(b, x.votes))
+	return appendStrings(b, x.votes)
 }
 
 func readCommand(number uint64, b []byte) (*command, error) {
@@ -114,96 +102,3 @@ func readCommand(number uint64, b []byte) (*command, error) {
 	}
 	return x, nil
 }
-
-// readState reads the newest number, and the positions of the classes.
-func readState(keys meta.Keys) (number uint64, relayed multicast.Progress, err error) {
-	b := keys.Get(stateKey)
-	if b == nil {
-		return 0, nil, nil
-	}
-	r := varint.NewReader(b)
-	number, relayed = r.Uint64(), ask.ReadProgress(r)
-	if err := r.Done(); err != nil {
-		return 0, nil, fmt.Errorf("stored positions of commands of several partitions: %w", err)
-	}
-	return number, relayed, nil
-}
-
-// load reads the commands, the positions of the classes and the newest number.
-func (c *Commands) load() (err error) {
-	if c.number, c.relays.executed, err = readState(c.keys); err != nil {
-		return err
-	}
-	for k := range c.keys.Scan([]byte{tombstoneByte}, []byte{tombstoneByte + 1}) {
-		if len(k) != 13 {
-			return fmt.Errorf("stored tombstone %x: %w", k, varint.ErrMalformed)
-		}
-		c.tombstones[multicast.MessageID{
-			Sender: multicast.ProcessID(binary.BigEndian.Uint32(k[1:])), Seq: binary.BigEndian.Uint64(k[5:]),
-		}] = true
-	}
-	for k, v := range c.keys.Scan([]byte{commandPrefix}, []byte{commandPrefix + 1}) {
-		if len(k) != 9 {
-			return fmt.Errorf("stored command of several partitions %x: %w", k, varint.ErrMalformed)
-		}
-		x, err := readCommand(binary.BigEndian.Uint64(k[1:]), v)
-		if err != nil {
-			return err
-		}
-		c.add(x)
-	}
-	return nil
-}
-
-// saveState stores the positions of the classes and the newest number.
-func (c *Commands) saveState() {
-	c.keys.Set(stateKey, ask.AppendProgress(varint.AppendUint(nil, c.number), c.relays.executed))
-}
-
-// add lists a command, with what was received for it before it was relayed.
-func (c *Commands) add(x *command) {
-	x.received, x.confirmed = map[uint16]ballot{}, map[uint16]ask.Seen{}
-	if x.coordinator == c.cfg.Partition {
-		for from, b := range c.early.take(x.id) {
-			x.received[from] = b
-		}
-	}
-	x.since = c.now.Mono
-	c.list = append(c.list, x)
-	c.byID[x.id] = x
-}
-
-// remove forgets a command.
-func (c *Commands) remove(x *command) {
-	delete(c.byID, x.id)
-	c.list = slices.DeleteFunc(c.list, func(o *command) bool { return o == x })
-	c.keys.Delete(commandKey(x.number))
-	c.touch()
-}
-
-// enter begins a phase of a command.
-func (c *Commands) enter(x *command, p phase) {
-	x.phase, x.announced, x.retryAt, x.since, x.proposed = p, false, 0, c.now.Mono, multicast.MessageID{}
-	c.save(x)
-	c.touch()
-}
-
-// byUpdate finds the undecided command that this partition coordinates for an update.
-func (c *Commands) byUpdate(u session.Update) *command {
-	for _, x := range c.list {
-		if x.isUndecided() && x.coordinator == c.cfg.Partition && x.update.Session == u.Session && x.update.Seq == u.Seq {
-			return x
-		}
-	}
-	return nil
-}
-
-// Relayed returns the positions of the classes that keys hold: the order between partitions must deliver from
-// there on.
-func Relayed(keys meta.Keys) (multicast.Progress, error) {
-	_, relayed, err := readState(keys)
-	return relayed, err
-}
-
-// Relayed returns the positions of the classes in the state.
-func (c *Commands) Relayed() multicast.Progress { return slices.Clone(c.relays.executed) }
