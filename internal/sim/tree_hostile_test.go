@@ -126,7 +126,7 @@ func (x *intruder) learn(answer []byte, ok bool) {
 func (x *intruder) request(p uint16) *ask.Request {
 	kinds := []ask.Kind{ask.Query, ask.Update, ask.Update, ask.Update, ask.RenewSession, ask.CloseSession, ask.OpenSession, ask.AskStatus}
 	q := &ask.Request{Kind: kinds[x.pick(len(kinds))], Session: hostileSession + uint64(p), Fresh: x.pick(4) == 0}
-	if x.pick(3) == 0 { // of somebody else
+	if x.pick(3) == 0 && q.Kind != ask.OpenSession { // of somebody else; nobody can guess one that is not open yet
 		c := x.run.clients[x.pick(len(x.run.clients))]
 		q.Session = c.session[p]
 		x.stolen = append(c.proofs[:len(c.proofs):len(c.proofs)], x.stolen...)
