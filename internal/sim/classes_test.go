@@ -69,6 +69,20 @@ func TestClassesAhead(t *testing.T) {
 	reach.requireMarks(t, Transferred)
 }
 
+// TestClassesLearned: state machines learn deliveries also by another way than their core, as those of
+// replicas do from the order of their partition.
+func TestClassesLearned(t *testing.T) {
+	var reach Reach
+	seeds(t, 300, func(seed uint64) error {
+		cfg, w, p := classesRun(seed)
+		cfg.Faults.Learn, cfg.Faults.Chase = 10, 1
+		p.Retain = 64 // a message
+		return judge(cfg, w, classy(p), &reach)
+	})
+	t.Logf("reached: %+v", reach)
+	reach.requireMarks(t, Learned, Transferred, Chased)
+}
+
 // stuckRun is three groups of three of which the last one is cut off. More messages to the first one and it
 // than a sender's window takes wait for it.
 type stuckRun struct {

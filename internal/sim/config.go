@@ -57,6 +57,7 @@ type Faults struct {
 	Kill     int // a process stops for ever, of each group less than half
 	Move     int // a process is asked to lead its group
 	Ahead    int // a process stops, and when it is back the others of its group take over its state: as if it were ahead in another order
+	Learn    int // a process stops, and when it is back its state machine has learned what that of another member has
 	Evict    int // a member that lives is to be replaced by a spare, in each group one at a time
 	Grow     int // a spare is to join a group
 	Shrink   int // a member that lives is to leave its group
@@ -70,6 +71,7 @@ type Faults struct {
 	Leads    func(multicast.ProcessID) bool      // whether a process that is up leads its group; nil: anybody may
 	Killed   func(multicast.ProcessID)           // is called when a process has stopped for ever
 	TakeOver func(from multicast.ProcessID)      // with the weight: has others take over the state of a process that is up
+	Learned  func(multicast.ProcessID)           // with the weight: has the state machine of a process learn
 	Evicted  func(multicast.ProcessID)           // with the weight: has a member replaced that was not killed
 	Grown    func(multicast.GroupID)             // with the weight: has a group grow
 	Shrunk   func(multicast.ProcessID)           // with the weight: has a member leave its group that was not killed
@@ -155,6 +157,6 @@ func (c *Config) validateTimes() error {
 }
 
 func (f *Faults) weights() int {
-	return f.Pause + f.Stall + f.Cut + f.Lag + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll + f.Chase + f.Kill + f.Ahead + f.Move +
+	return f.Pause + f.Stall + f.Cut + f.Lag + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll + f.Chase + f.Kill + f.Ahead + f.Learn + f.Move +
 		f.Evict + f.Grow + f.Shrink + f.Power
 }

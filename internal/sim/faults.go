@@ -40,6 +40,7 @@ func (n *Network) fault() {
 		{f.Chase, "chase", func() { n.chase(p) }},
 		{f.Kill, "kill", func() { n.kill(p) }},
 		{f.Ahead, "ahead", func() { n.ahead(until, p) }},
+		{f.Learn, "learn", func() { n.learn(until, p) }},
 		{f.Move, "move", func() { n.move(p) }},
 		{f.Evict, "evict", func() { n.change(p, f.Evicted) }},
 		{f.Grow, "grow", func() { n.grow(p) }},

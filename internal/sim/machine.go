@@ -22,6 +22,7 @@ type machine struct {
 
 	replaces     multicast.ProcessID // the member whose place a spare takes
 	transferring bool                // the state of another process is on its way here
+	learned      bool                // it has learned what its core had not delivered
 }
 
 // line is the list of one class.
@@ -68,13 +69,36 @@ func (m *machine) progress() (all multicast.Progress) {
 func (m *machine) sync() multicast.Progress {
 	for _, l := range m.lines {
 		if rng := m.run.net.Rand(); m.run.net.healed || rng.IntN(4) == 0 {
-			l.durable += rng.IntN(l.applied - l.durable + 1)
+			l.durable += rng.IntN(max(0, l.applied-l.durable) + 1)
 		}
 		if m.run.net.healed {
-			l.durable = l.applied
+			l.durable = max(l.durable, l.applied)
 		}
 	}
 	return m.progress()
+}
+
+// learn takes what another machine holds durably of messages to several groups, without the core: that will
+// deliver it once more.
+func (m *machine) learn(from *machine) {
+	for _, other := range from.lines {
+		l := m.line(other.class)
+		if other.durable <= l.durable || len(other.class.Groups()) < 2 {
+			continue
+		}
+		l.durable, m.learned = other.durable, true
+		for _, at := range other.history[min(len(l.history), l.durable):l.durable] {
+			l.history = append(l.history, at)
+			m.run.transferred(m.self, at)
+		}
+		m.run.net.mark(Learned)
+	}
+}
+
+// isAheadOf reports whether m has learned what another has not delivered. A core does not know of that, and
+// the state of the other does not do.
+func (m *machine) isAheadOf(other *machine) bool {
+	return m.learned && slices.ContainsFunc(m.lines, func(l *line) bool { return l.durable > other.line(l.class).applied })
 }
 
 // apply takes one delivery.

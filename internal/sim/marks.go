@@ -28,13 +28,14 @@ const (
 	Retired                 // a process learned that it is a member no more
 	Dark                    // a group lost power
 	DarkLost                // and records with it that were written and not synced
+	Learned                 // the state machine of a process learned deliveries that its core had not made
 	markCount
 )
 
 var markNames = [markCount]string{
 	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
 	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved", "withdrawn", "overflowed",
-	"evicted", "grown", "shrunk", "retired", "dark", "dark-lost",
+	"evicted", "grown", "shrunk", "retired", "dark", "dark-lost", "learned",
 }
 
 // String gives the name that traces show.

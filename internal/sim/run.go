@@ -173,7 +173,7 @@ func (r *run) play() (err error) {
 		r.cfg.Faults.Leads = r.leads
 	}
 	r.cfg.Faults.Killed = r.killed
-	r.cfg.Faults.TakeOver = r.takeOver
+	r.cfg.Faults.TakeOver, r.cfg.Faults.Learned = r.takeOver, r.learn
 	r.cfg.Faults.Evicted, r.cfg.Faults.Grown, r.cfg.Faults.Shrunk = r.evict, r.grow, r.shrink
 	if r.net, err = New(r.cfg, r.boot); err != nil {
 		return err

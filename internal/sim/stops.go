@@ -34,6 +34,17 @@ func (n *Network) ahead(until time.Duration, p *process) {
 	}
 }
 
+// learn stops a process, and right before it is back has the load give its state machine what another holds.
+func (n *Network) learn(until time.Duration, p *process) {
+	if n.crash(until, p) {
+		n.Schedule(max(n.now, until-1), func() {
+			if learned := n.cfg.Faults.Learned; learned != nil {
+				learned(p.id)
+			}
+		})
+	}
+}
+
 // crashAll stops all processes at once, for different times.
 func (n *Network) crashAll() {
 	for _, id := range n.ids {

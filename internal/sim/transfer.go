@@ -45,12 +45,23 @@ func (r *run) takeOver(from multicast.ProcessID) {
 	}
 }
 
+// learn gives the state machine of a process what that of another member holds.
+func (r *run) learn(p multicast.ProcessID) {
+	other := r.net.ids[r.net.Rand().IntN(len(r.net.ids))]
+	if from := r.machines[other]; from != nil && r.machines[p] != nil && r.groupOf(other) == r.groupOf(p) {
+		r.machines[p].learn(from)
+	}
+}
+
 // transferFrom gives p the state of a donor, if it is one and its state does.
 func (r *run) transferFrom(donor *process, p multicast.ProcessID) bool {
 	if donor.id == p || !donor.up || donor.disk.busy() || r.groupOf(donor.id) != r.groupOf(p) {
 		return false
 	}
 	to, from := r.net.Node(p).(*coreNode).core.(multicast.Transferable), donor.node.(*coreNode)
+	if r.machines[p].isAheadOf(from.machine) {
+		return false
+	}
 	record, at, err := to.Adopt(from.core.(multicast.Transferable).State())
 	if err == nil {
 		r.adopt(p, from.machine, record, at)

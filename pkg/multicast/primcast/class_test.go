@@ -120,6 +120,28 @@ func TestAdoptNeedsEachClass(t *testing.T) {
 	require.Equal(t, 1, again.Stats().Pending)
 }
 
+// TestPendingIsNotBehind: after a restart the proposal of a pending message is below what is delivered of its
+// class. It comes later all the same, and others who have forgotten what is delivered do not lack it.
+func TestPendingIsNotBehind(t *testing.T) {
+	c := newProc(t, 2, byClasses)
+	first, second := msg(1, both...), msg(2, both...)
+	c.hear(5, startOf(first, 0), startOf(second, 1))
+	c.hear(1, entryOf(epochG, 1, 4, first), entryOf(epochG, 2, 5, second), ackOf(epochG, 2, 8))
+	c.hear(3, ackOf(epochG, 2, 8))
+	c.hear(4, entryOf(epochH, 1, 8, first), ackOf(epochH, 1, 8))
+	out := c.hear(6, ackOf(epochH, 1, 8))
+	require.Empty(t, out.Deliveries, "the second may come first")
+	c.hear(4, entryOf(epochH, 2, 9, second), ackOf(epochH, 2, 9))
+	require.Equal(t, []uint64{1}, delivered(c.hear(6, ackOf(epochH, 2, 8))))
+	at := c.delivered
+	c.records = [][]byte{c.Checkpoint()}
+	again := c.restart(at)
+	again.step(multicast.Input{Covered: at})
+	require.EqualValues(t, 1, again.Stats().Pending)
+	require.Empty(t, again.hear(4, packet{kind: kindBehind, class: bothClass, position: at.Of(bothClass)}).Behind)
+	require.Equal(t, at, again.self.covered)
+}
+
 // TestWindowsOfClasses: what waits in one class does not hold up another, and numbers that wait are not taken
 // for numbers that do not exist.
 func TestWindowsOfClasses(t *testing.T) {

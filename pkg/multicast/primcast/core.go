@@ -70,6 +70,7 @@ type delivery struct {
 	ordered   bool                // some message asked for atomic global order
 	askAt     time.Duration       // when other groups are asked why the lowest must wait; 0: it does not
 	delivered multicast.Progress  // the last deliveries
+	held      multicast.Progress  // T and D have all deliveries up to here (I9)
 	behind    multicast.Progress  // see multicast.Output
 	outbox    outbox
 }

@@ -111,7 +111,8 @@ func (c *delivery) deliverOne(m *message, out *multicast.Output) {
 
 // finish is line 55. What the message holds is kept until no process needs it (trim.go).
 func (c *delivery) finish(m *message) {
-	m.delivered = true
+	m.delivered, m.settled = true, true
+	c.held.Advance(m.class.name, m.position())
 	m.locals = nil
 	if m.own {
 		m.class.closed(&m.Message)

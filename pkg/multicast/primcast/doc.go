@@ -133,6 +133,26 @@
 //  4. I9 holds afterwards. A covered message that is not in the new T was forgotten there, and is in the D
 //     that comes with it (Lemma 3).
 //
+// The state machine may be ahead of the log in messages to several groups: a replica hears of these also in
+// the order of its partition. Such a message is not covered before T or D has it (I9). Else the others would
+// forget it, and T would lack it for ever: entries after it could not be appended, and NEW-STATE, which names
+// the length of T, would stay incomplete. A quorum that needs this process would not accept an epoch again.
+//
+//  1. A process that has delivered m, in this life or before, has delivered all before m in the class of m
+//     (Classes, 1). So the last message of each class that it has delivered tells up to where T and D have
+//     all (delivery.held). After a restart the log tells: final timestamps are recorded of deliveries only,
+//     also in a checkpoint. A final timestamp that is known before the delivery says nothing about others.
+//     What is pending in the class comes after held, whatever its bound is: nobody has forgotten it as a part
+//     of what is up to held.
+//  2. Coverage is at most held, and so I9 holds. Until then the others keep what T lacks and send it.
+//  3. Those that leave this process behind say so (BEHIND). Unless its held is as far, it needs the state of a
+//     process whose held is as far. There is one, by 1. of the list above.
+//  4. Safety: what is covered is delivered here, by 1. A final timestamp that is not in the log is learned
+//     again, like after a restart without a checkpoint: who has forgotten it says BEHIND.
+//  5. Messages to one group must come from the core. After a restart an entry of such a message counts as
+//     delivered if the state machine is as far (begin). If it were ahead, this could be an entry of an epoch
+//     that came to nothing.
+//
 // What remains of a delivered message is its number in D (done.go). D is exact. It is small
 // because a sender numbers its messages in ascending order over its whole life, restarts included, and
 // START names the number sent to the group before.

@@ -211,7 +211,7 @@ func (c *Core) appendCheckpoint(b []byte) []byte {
 	b = varint.AppendUint(b, uint64(c.t.entries()))
 	for m := range c.t.all() {
 		var final multicast.Timestamp
-		if m.decided {
+		if m.settled {
 			final = m.bound
 		}
 		b = appendRecord(varint.AppendUint(b, final), m)

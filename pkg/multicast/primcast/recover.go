@@ -80,7 +80,7 @@ func (m *message) replayFinal(final multicast.Timestamp) error {
 	if final < m.ts || m.decided && final != m.bound {
 		return fmt.Errorf("final timestamp %d of message %v, which is %d in T and %d before", final, m.ID, m.ts, m.bound)
 	}
-	m.bound, m.decided = final, true
+	m.bound, m.decided, m.settled = final, true, true
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (c *Core) begin() {
 		return
 	}
 	c.clock = max(c.clock, c.log.restartsAt())
-	c.own.decided = c.t.lastGone()
+	c.own.decided, c.held = c.t.lastGone(), c.holds()
 	for m := range c.t.all() {
 		c.concern(m)
 		c.moved(m)

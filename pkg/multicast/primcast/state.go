@@ -127,6 +127,7 @@ type message struct {
 	decided bool                // final-ts is known: bound
 
 	delivered bool
+	settled   bool   // it was delivered, in this life of the process or before
 	slot      int    // among the pending ones, until it is delivered
 	keepers   int    // groups that do not cover it, then
 	namedIn   *group // the group that named m last in its T

@@ -43,14 +43,14 @@ func (q *peer) tellBehind() {
 	}
 }
 
-// onBehind: q has forgotten what this process may need up to a position of a class. It does
-// not if it has delivered that.
+// onBehind: q has forgotten what this process may need up to a position of a class. It does not if it has
+// delivered that. That its state machine has it is not enough: its T would lack it for ever.
 func (c *delivery) onBehind(q *peer, p *behindPacket) {
 	if !c.concerns(p.Class, q) {
 		c.stats.BadPackets++
 		return
 	}
-	if p.Position.Compare(c.delivered.Of(p.Class)) > 0 || c.mayCome(p.Class, p.Position) {
+	if p.Position.Compare(c.delivered.Of(p.Class)) > 0 || c.inDoubt(p.ClassPosition) {
 		c.behind.Advance(p.Class, p.Position)
 	}
 }
@@ -75,13 +75,13 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 	if err := other.Replay(r.Rest()); err != nil {
 		return nil, at, err
 	}
-	order := other.current.Compare(c.current)
-	if order < 0 || order == 0 && other.t.last() < c.t.last() || !at.Covers(c.behind) || !at.Covers(c.delivered) {
-		return nil, at, fmt.Errorf("primcast: state of %d bytes: epoch %v, %d entries and delivered up to %v, this process is at %v, %d, and needs %v: ask another member, or later",
-			len(state), other.current, other.t.last(), at, c.current, c.t.last(), c.behind)
-	}
 	if err := c.teach(other); err != nil {
 		return nil, at, err
+	}
+	order := other.current.Compare(c.current)
+	if order < 0 || order == 0 && other.t.last() < c.t.last() || !at.Covers(c.behind) || !other.holds().Covers(c.behind) || !at.Covers(c.delivered) {
+		return nil, at, fmt.Errorf("primcast: state of %d bytes: epoch %v, %d entries and delivered up to %v, this process is at %v, %d, and needs %v: ask another member, or later",
+			len(state), other.current, other.t.last(), at, c.current, c.t.last(), c.behind)
 	}
 	other.seated, other.state = c.seated, c.state
 	other.promised = maxEpoch(c.promised, other.current)
@@ -98,7 +98,7 @@ func (c *variables) teach(other *Core) error {
 			continue
 		}
 		switch known := c.messages[m.ID]; {
-		case known != nil && known.decided:
+		case known != nil && known.settled:
 			if err := m.replayFinal(known.bound); err != nil {
 				return fmt.Errorf("primcast: state of another member: %w", err)
 			}

@@ -110,6 +110,73 @@ func TestBehindIsSetAndOnlyThen(t *testing.T) {
 	require.Equal(t, multicast.UpTo(at), again.hear(1, packet{kind: kindBehind, position: at}).Behind, "how the entry in T was decided may be forgotten")
 }
 
+// TestBehindIfOnlyTheStateMachineHasIt: others have forgotten what is not in T, so that it never comes; only
+// the state of a process helps that has it in T or D.
+func TestBehindIfOnlyTheStateMachineHasIt(t *testing.T) {
+	ahead, at := deliveredOne(t, 3)
+	behind := packet{kind: kindBehind, position: at}
+	learned := newProc(t, 3).restart(multicast.UpTo(at))
+	c := newProc(t, 2).restart(multicast.UpTo(at))
+	require.Equal(t, multicast.UpTo(at), c.hear(3, behind).Behind)
+	_, _, err := c.Adopt(learned.State())
+	require.ErrorContains(t, err, "ask another member")
+	again, got := c.adopted(ahead.State())
+	require.Equal(t, multicast.UpTo(at), got)
+	require.Empty(t, again.hear(3, behind).Behind)
+	again.records = [][]byte{again.Checkpoint()}
+	require.Empty(t, again.restart(got).hear(3, behind).Behind)
+}
+
+// TestCheckpointTellsNoDeliveryBeforeIt: a message whose final timestamp is known may have others before it
+// that are not. Its delivery is what the log must know before it counts for those.
+func TestCheckpointTellsNoDeliveryBeforeIt(t *testing.T) {
+	c := newProc(t, 2)
+	m := msg(1, both...)
+	c.hear(5, startOf(m, 0))
+	c.hear(1, entryOf(epochG, 1, 4, m), ackOf(epochG, 1, 4))
+	c.hear(3, ackOf(epochG, 1, 4))
+	c.hear(4, entryOf(epochH, 1, 9, m), ackOf(epochH, 1, 9))
+	require.Empty(t, c.hear(6, ackOf(epochH, 1, 9)).Deliveries, "a message may come between 4 and 9")
+	require.True(t, c.messages[m.ID].decided)
+	c.records = [][]byte{c.Checkpoint()}
+	at := multicast.Position{Final: 9, ID: m.ID}
+	again := c.restart(multicast.UpTo(at))
+	require.Equal(t, multicast.UpTo(at), again.hear(3, packet{kind: kindBehind, position: at}).Behind)
+	require.EqualValues(t, 1, again.Stats().Pending)
+}
+
+// TestALearnedStateHoldsUpNoEpoch: 3 is away, and its state machine learns all that it has missed by another
+// way. Its T must become complete all the same: it is needed once 2 is away.
+func TestALearnedStateHoldsUpNoEpoch(t *testing.T) {
+	for name, retain := range map[string]int{"what it lacks is forgotten": 1, "what it lacks is kept": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, func(cfg *Config) { cfg.Retain = retain })
+			c.run(5 * tick)
+			c.down[3] = true
+			for seq := uint64(1); seq <= 5; seq++ {
+				c.cast(msg(seq, both...))
+				c.run(5 * tick)
+			}
+			c.run(10 * tick)
+			c.applied[3] = slices.Clone(c.applied[2])
+			c.restart(3)
+			c.run(time.Second)
+			require.Equal(t, retain == 1, len(c.behind[3]) > 0)
+			if retain == 1 {
+				c.proc(3).records = adoptFrom(t, c.proc(3), c.proc(2))
+				c.restart(3)
+				c.run(time.Second)
+				require.Zero(t, c.behind[3])
+			}
+			require.Equal(t, c.proc(1).t.last(), c.proc(3).t.last())
+			c.down[1] = true
+			c.cast(msg(6, both...))
+			c.run(20 * time.Second)
+			c.has([]uint64{1, 2, 3, 4, 5, 6}, 2, 3)
+		})
+	}
+}
+
 // TestTellsBehindOnlyWhoIs: a process that asks for T is told what is forgotten if it does not cover that.
 func TestTellsBehindOnlyWhoIs(t *testing.T) {
 	c, at := deliveredOne(t, 2, func(cfg *Config) { cfg.Retain = 1 })

@@ -7,12 +7,15 @@ import (
 )
 
 // cover says how far the own state machine is durable, in the classes in which this process can do without
-// what peers will
-// then forget: it needs ACKs, of peers or from its log as final
-// timestamps, for what is not delivered again yet after a restart.
+// what peers will then forget: it needs ACKs, of peers or from its log as final timestamps, for what is not
+// delivered again yet after a restart. If the state machine is ahead of the log, only what the log knows is
+// covered: the others are to keep the rest for T.
 func (c *delivery) cover(p multicast.Progress) {
 	c.log.finals()
 	for _, at := range p {
+		if held := c.held.Of(at.Class); at.Compare(held) > 0 {
+			at.Position = held
+		}
 		if at.Compare(c.self.covered.Of(at.Class)) > 0 && c.concerns(at.Class, c.self) && !c.needs(at) {
 			c.covers(c.self, at)
 		}
@@ -22,7 +25,26 @@ func (c *delivery) cover(p multicast.Progress) {
 // needs reports whether this process, after a restart, may need others for deliveries of a class up to a
 // position.
 func (c *delivery) needs(at multicast.ClassPosition) bool {
-	return c.mayCome(at.Class, at.Position) || c.log.lacksFinal(at)
+	return c.inDoubt(at) || c.log.lacksFinal(at)
+}
+
+// inDoubt reports whether T or D may lack a delivery of a class up to a position, or how it was decided. What
+// is pending in a class comes after all that its core has delivered. Without classes, an entry to one group
+// may be known to be delivered before one to several.
+func (c *delivery) inDoubt(at multicast.ClassPosition) bool {
+	return at.Compare(c.held.Of(at.Class)) > 0 || c.plain != nil && c.mayCome(at.Class, at.Position)
+}
+
+// holds is up to where T and D have all deliveries: the last of each class that this process has made, in
+// this life or before a restart.
+func (c *delivery) holds() multicast.Progress {
+	all := slices.Clone(c.own.forgotten)
+	for m := range c.t.all() {
+		if m.settled {
+			all.Advance(m.class.name, m.position())
+		}
+	}
+	return all
 }
 
 // onCovered: q tells that its state machine is durable up to a position.

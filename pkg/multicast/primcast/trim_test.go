@@ -131,3 +131,29 @@ func TestStartAgainOfDeliveredMessageIsAnswered(t *testing.T) {
 	c.said(out, 5, kindHave)
 	require.Empty(t, out.Records)
 }
+
+// TestCoversWhatTheLogHolds: the state machine has learned of a message that is not in T. The others are to
+// keep it until it is.
+func TestCoversWhatTheLogHolds(t *testing.T) {
+	at := multicast.Position{Final: 4, ID: msg(1).ID}
+	c, m := newProc(t, 2).restart(multicast.UpTo(at)), msg(1, both...)
+	out := c.step(multicast.Input{Covered: multicast.UpTo(at), Frames: []multicast.Frame{{Peer: 3, Data: encode(packet{kind: kindPing})}}})
+	require.Empty(t, said(t, out, 3, kindCovered))
+	c.hear(5, startOf(m, 0))
+	c.hear(1, entryOf(epochG, 1, 4, m), ackOf(epochG, 1, 4))
+	c.hear(3, ackOf(epochG, 1, 4))
+	c.hear(4, entryOf(epochH, 1, 3, m), ackOf(epochH, 1, 3))
+	require.Empty(t, c.hear(6, ackOf(epochH, 1, 3)).Deliveries, "the state machine has it")
+	c.hear(5, startOf(msg(2, 1), 1))
+	out = c.step(multicast.Input{Covered: multicast.UpTo(at), Frames: []multicast.Frame{{Peer: 1, Data: encode(entryOf(epochG, 2, 5, msg(2, 1)))}}})
+	require.NotEmpty(t, out.Records, "final timestamps go with other records")
+	require.Equal(t, at, c.said(out, 3, kindCovered).position)
+}
+
+// TestCoversNoMoreThanTheLogHolds: what is delivered here is covered, though the state machine is ahead.
+func TestCoversNoMoreThanTheLogHolds(t *testing.T) {
+	c, at := deliveredOne(t, 2)
+	ahead := multicast.Position{Final: at.Final + 1, ID: msg(2).ID}
+	out := c.step(multicast.Input{Covered: multicast.UpTo(ahead), Frames: []multicast.Frame{{Peer: 3, Data: encode(packet{kind: kindPing})}}})
+	require.Equal(t, at, c.said(out, 3, kindCovered).position)
+}
