@@ -57,7 +57,7 @@ type Faults struct {
 	Kill     int // a process stops for ever, of each group less than half
 	Move     int // a process is asked to lead its group
 	Ahead    int // a process stops, and when it is back the others of its group take over its state: as if it were ahead in another order
-	Learn    int // a process stops, and when it is back its state machine has learned what that of another member has
+	Learn    int // a process stops, and when back, its state machine has learned what another one has
 	Evict    int // a member that lives is to be replaced by a spare, in each group one at a time
 	Grow     int // a spare is to join a group
 	Shrink   int // a member that lives is to leave its group

@@ -70,7 +70,7 @@ func (k *observedKeys) Commit(sync bool) error {
 // lostTries is after how many tries without an answer, once all is healed, a client takes an inode for lost:
 // its number was promised to the partition that named it, and the name went with the power before the inode
 // was made.
-const lostTries = 30
+const lostTries = 12
 
 // isLost counts the tries of a request that is not answered.
 func (c *treeClient) isLost(tries *int) bool {

@@ -145,8 +145,8 @@
 //     What is pending in the class comes after held, whatever its bound is: nobody has forgotten it as a part
 //     of what is up to held.
 //  2. Coverage is at most held, and so I9 holds. Until then the others keep what T lacks and send it.
-//  3. Those that leave this process behind say so (BEHIND). Unless its held is as far, it needs the state of a
-//     process whose held is as far. There is one, by 1. of the list above.
+//  3. Those that leave this process behind say so (BEHIND). Unless its held is as far, it needs the state of
+//     a process whose held is as far. There is one, by 1. of the list above.
 //  4. Safety: what is covered is delivered here, by 1. A final timestamp that is not in the log is learned
 //     again, like after a restart without a checkpoint: who has forgotten it says BEHIND.
 //  5. Messages to one group must come from the core. After a restart an entry of such a message counts as
