@@ -72,7 +72,11 @@ func shows(e *happening) []object {
 	c, ino := &e.command, e.command.Ino
 	switch c.Op {
 	case meta.OpLookup:
-		return []object{{"name", ino, c.Name}}
+		all := []object{{"name", ino, c.Name}}
+		if a := &e.result.Attr; e.result.Code == posix.OK && a.Nlink > 0 {
+			all = append(all, object{"links", a.Ino, ""}, object{"content", a.Ino, ""})
+		}
+		return all
 	case meta.OpReadDir:
 		var all []object
 		for _, name := range treeNames {
@@ -109,14 +113,18 @@ func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 		if !ok || count <= e.count || !known.has(at) {
 			continue
 		}
-		about := objects
+		about, touched := objects, j.touched[u]
 		if u.crossing != nil && u.asked != e.partition && about == nil {
 			about = shows(e) // only what touches the command waits for its outcome
 		}
-		if u.madeIn(e.partition) && about == nil {
-			about = shows(e) // its answer did not wait for that partition: who knows of the inode does
+		if u.madeIn(e.partition) {
+			made := u.observed.Attr.Ino // the name is elsewhere
+			touched = []object{{"links", made, ""}, {"content", made, ""}}
+			if about == nil {
+				about = shows(e) // its answer did not wait for that partition: who knows of the inode does
+			}
 		}
-		if about == nil || slices.ContainsFunc(j.touched[u], func(o object) bool { return slices.Contains(about, o) }) {
+		if about == nil || slices.ContainsFunc(touched, func(o object) bool { return slices.Contains(about, o) }) {
 			return fmt.Errorf("client %d asks partition %d [op %d of %d %q], which answers as of %d: it could know of %v",
 				e.client, e.partition, e.command.Op, e.command.Ino, e.command.Name, e.count, u)
 		}
