@@ -21,7 +21,7 @@
 //	P1  A replica stores, passes on and marks only entries of vectors whose tags it has verified, and entries
 //	    of other replicas. By induction, each stored entry of a partition was once the true state of that
 //	    partition.
-//	P2  The vector of a reply covers the vector of its request. So the client needs one proof after it, and one
+//	P2  The vector of an answer covers the vector of its request. So the client needs one proof after it, and one
 //	    more for each request that ran at the same time.
 //	P3  A client may show entries of the asked partition without a proof (Claim). They only delay its own
 //	    request: a true count was ordered before the request was sent, so a barrier of the partition's order

@@ -17,6 +17,9 @@ const tagSize = 16
 // one proof for each request that runs.
 const MaxProofs = 256
 
+// maxProofBytes bounds the length of all proofs of a request, encoded.
+const maxProofBytes = 256 << 10
+
 // Proof is a vector that a replica has given to a client. The tag proves the vector to the replicas of other
 // partitions, which cannot know the counts themselves.
 type Proof struct {
@@ -66,8 +69,11 @@ func ReadProofs(r *varint.Reader) (p Proofs) {
 	if n > MaxProofs {
 		r.Fail()
 	}
-	for ; n > 0 && r.Err() == nil; n-- {
+	for end := r.Len() - maxProofBytes; n > 0 && r.Err() == nil; n-- {
 		p = append(p, Proof{Vector: ReadVector(r), Tag: slices.Clone(r.Bytes())})
+		if r.Len() < end {
+			r.Fail()
+		}
 	}
 	return p
 }

@@ -40,7 +40,7 @@ type Request struct {
 	Session uint64      // chosen by the client at random, below 2^48, not 0; every kind but Query
 	Seq     uint64      // of an Update: its number among those of the session to this partition, from 1
 	Done    uint64      // all updates up to here were answered: their answers may be forgotten
-	Vector  Vector      // proven by Proofs: entries that the client has seen
+	Vector  Vector      // entries that the client has seen: of Proofs, after Merge
 	Proofs  Proofs      // as replicas have given them to the client
 	Claim   Seen        // of the asked partition: seen by the client, and not proven
 	Dest    []uint16    // of an Update of several partitions: all of them, sorted
@@ -59,6 +59,10 @@ type Request struct {
 
 // Reader returns the client's entry for the asked partition.
 func (r *Request) Reader(asked uint16) Seen { return r.Vector.Of(asked).Merge(r.Claim) }
+
+// Merge sets Vector to what Proofs say. It is costly for proofs that somebody has made up, and they should be
+// verified before.
+func (r *Request) Merge() { r.Vector = r.Proofs.Merged() }
 
 // Trusted returns the request as replicas exchange it: they have verified the proofs, and need only the
 // vector.
@@ -108,7 +112,6 @@ func DecodeRequest(b []byte) (Request, error) {
 	r := varint.NewReader(b)
 	q := Request{Kind: Kind(r.Uint8()), Session: r.Uint(1<<48 - 1), Seq: r.Uint64(), Done: r.Uint64()}
 	q.Proofs, q.Claim = ReadProofs(r), ReadSeen(r)
-	q.Vector = q.Proofs.Merged()
 	n := r.Count()
 	if n > MaxHeld {
 		r.Fail()

@@ -22,6 +22,7 @@ func TestRequestRoundTrip(t *testing.T) {
 	} {
 		got, err := DecodeRequest(q.Append(nil))
 		require.NoError(t, err)
+		got.Merge()
 		require.Equal(t, q, *got.Trusted())
 	}
 }
@@ -36,15 +37,21 @@ func TestProofsOfARequest(t *testing.T) {
 	got, err := DecodeRequest(q.Append(nil))
 	require.NoError(t, err)
 	require.Equal(t, q.Proofs, got.Proofs)
+	require.Empty(t, got.Vector, "they are not verified yet")
+	got.Merge()
 	require.Equal(t, counts(2, 5, 7), got.Vector)
 	require.Equal(t, uint64(9), got.Reader(1).Count)
 	require.Equal(t, uint64(5), got.Vector.Of(1).Count, "the claim is not proven")
 	again, err := DecodeRequest(got.Trusted().Append(nil))
 	require.NoError(t, err)
+	again.Merge()
 	require.Equal(t, got.Vector, again.Vector)
 	require.Equal(t, got.Claim, again.Claim)
 	many := Request{Kind: Query, Proofs: make(Proofs, MaxProofs+1)}
 	_, err = DecodeRequest(many.Append(nil))
+	require.Error(t, err)
+	long := Request{Kind: Query, Proofs: Proofs{{Tag: make([]byte, maxProofBytes)}}}
+	_, err = DecodeRequest(long.Append(nil))
 	require.Error(t, err)
 }
 

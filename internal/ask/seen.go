@@ -96,6 +96,12 @@ func (s Seen) Observe(place uint64) Seen {
 	return s
 }
 
+// Claim returns s as a client may claim it: only the partition says which commands are decided.
+func (s Seen) Claim() Seen {
+	s.Known, s.Undecided = 0, nil
+	return s
+}
+
 // IsZero reports whether nothing was seen.
 func (s Seen) IsZero() bool { return s.Count == 0 && s.LastOpen() == 0 }
 

@@ -60,6 +60,7 @@ func open(d *relay, e *order.Entry) (x *command, p proposal, m meta.Command, q a
 	if q, err = ask.DecodeRequest(p.request); err != nil {
 		return nil, p, m, q, err
 	}
+	q.Merge()
 	if m, err = meta.DecodeCommand(q.Command); err != nil {
 		return nil, p, m, q, err
 	}

@@ -7,9 +7,22 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// objects are names and inodes that commands change. The updates for one of them go one after the other, the
-// oldest first: at the same time, all but one would be refused, and newer ones could come first.
-type objects map[object]bool
+// objects are the names and inodes of the updates that stand before others at the asked replica. The updates of
+// one client for an object go one after the other, the oldest first: at the same time, all but one would be
+// refused. An update that was aborted before stands before the updates of all clients: newer ones could always
+// come first while it pauses. No other update of a client stands before those of another client: it may be
+// refused for lack of permission, or wait for something that never comes.
+type objects struct {
+	aborted map[object]bool
+	own     map[ownObject]bool
+}
+
+type ownObject struct {
+	client string
+	object
+}
+
+func newObjects() objects { return objects{map[object]bool{}, map[ownObject]bool{}} }
 
 // object is a name in a directory, or an inode.
 type object struct {
@@ -17,20 +30,31 @@ type object struct {
 	name string
 }
 
-// of yields the objects of a command of several partitions.
-func (o objects) of(m *meta.Command) [4]object {
+// objectsOf returns the objects of a command of several partitions; some may have no inode.
+func objectsOf(m *meta.Command) [4]object {
 	return [4]object{{m.Ino, m.Name}, {m.NewParent, m.NewName}, {m.Child, ""}, {m.NewChild, ""}}
 }
 
-func (o objects) add(m *meta.Command) {
-	for _, x := range o.of(m) {
-		if x.ino != 0 {
-			o[x] = true
+// add puts an update before those that follow. known says that its session is open.
+func (o objects) add(r *request, known bool) {
+	if len(r.tokens) == 0 {
+		return
+	}
+	for _, x := range objectsOf(&r.command) {
+		if x.ino == 0 {
+			continue
+		}
+		o.own[ownObject{r.name.Client, x}] = true
+		if known && r.age != (Age{}) && r.silent == 0 {
+			o.aborted[x] = true
 		}
 	}
 }
 
-func (o objects) has(m *meta.Command) bool {
-	all := o.of(m)
-	return slices.ContainsFunc(all[:], func(x object) bool { return o[x] })
+// stand reports whether an update for the same objects stands before an update.
+func (o objects) stand(before *request) bool {
+	all := objectsOf(&before.command)
+	return slices.ContainsFunc(all[:], func(x object) bool {
+		return o.aborted[x] || o.own[ownObject{before.name.Client, x}]
+	})
 }

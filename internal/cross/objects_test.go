@@ -8,6 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -104,4 +105,44 @@ func TestAnOldUpdateDoesNotYield(t *testing.T) {
 	n.mono += 2 * firstPause
 	n.step()
 	require.Equal(t, []uint64{1}, n.proposals())
+}
+
+// by gives a call to a client, with a session of its own.
+func (n *node) by(client string, session uint64, call turn.Call) turn.Call {
+	call.From = &ask.Client{Name: client, Authority: posix.Everybody()}
+	require.Equal(n.t, ask.Answered, n.sessions.Open(session, 0, call.From, 0))
+	q, err := ask.DecodeRequest(call.Data)
+	require.NoError(n.t, err)
+	q.Session = session
+	call.Data = q.Append(nil)
+	return call
+}
+
+// An update of a client does not stand before those of another client unless it was aborted in the order: it may
+// lack the permission, or wait for something that never comes. An update that nobody waits for stands before none.
+func TestUpdatesOfOthersDoNotStandBefore(t *testing.T) {
+	n := newNode(t, 0)
+	f := n.mknod("f")
+	for p := range uint16(3) {
+		n.Received(multicast.ProcessID(p + 1))
+	}
+	for seq := range uint64(3) {
+		n.put(n.by("intruder", 8, rename(1+seq, 0, 1, "f", f)))
+	}
+	n.put(n.by("victim", 9, rename(9, 0, 1, "f", f)))
+	n.step()
+	require.Equal(t, []uint64{1, 9}, n.proposals())
+
+	n = newNode(t, 0)
+	f = n.mknod("f")
+	for p := range uint16(3) {
+		n.Received(multicast.ProcessID(p + 1))
+	}
+	n.put(rename(1, 0, 1, "f", f))
+	n.step()
+	require.Equal(t, []uint64{1}, n.proposals())
+	n.Withdraw([]uint64{1})
+	n.put(rename(2, 0, 2, "f", f))
+	n.step()
+	require.Equal(t, []uint64{2}, n.proposals(), "the first may be under way for as long as its parties are cut off")
 }

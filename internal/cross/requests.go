@@ -114,9 +114,9 @@ func (s *requests) step() {
 	if len(flying)+len(toPropose) == 0 {
 		return
 	}
-	ahead := objects{}
+	ahead := newObjects()
 	for _, r := range flying {
-		ahead.add(&r.command)
+		ahead.add(r, s.sessions.Has(r.query.Session, r.call.From))
 		if r.isOver(s.timer.time()) {
 			s.proposeAbandon(r)
 		} else if r.deadline != 0 {
@@ -129,8 +129,8 @@ func (s *requests) step() {
 			s.end(r, v.Outcome, v.Answer)
 			continue
 		}
-		s.admit(r, ahead.has(&r.command))
-		ahead.add(&r.command)
+		s.admit(r, ahead.stand(r))
+		ahead.add(r, s.sessions.Has(r.query.Session, r.call.From))
 	}
 }
 

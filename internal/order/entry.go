@@ -25,7 +25,7 @@ type Entry struct {
 }
 
 // version of the encoding of entries and of all bodies.
-const version = 1
+const version = 2
 
 func (e *Entry) encode() []byte {
 	b := append(make([]byte, 0, len(e.Body)+12), version)

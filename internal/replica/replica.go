@@ -181,6 +181,7 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 		out.Replies = append(out.Replies, r.reply(call.Token, ask.Unproven, nil))
 		return
 	}
+	q.Merge()
 	if len(q.Proofs) > 0 && q.Kind != ask.Query {
 		call.Data = q.Trusted().Append(make([]byte, 0, len(call.Data)))
 	}

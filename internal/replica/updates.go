@@ -20,6 +20,7 @@ type update struct {
 	query   ask.Request
 	command meta.Command // of an update
 	since   time.Duration
+	doubted bool                // it has waited for the entries that its client shows
 	ending  multicast.MessageID // the entry that ends the update because its time is over
 }
 
@@ -139,8 +140,8 @@ func (r *Replica) endBlocked(out *turn.Output) {
 		if seen := u.query.Reader(r.cfg.Partition); seen.LastOpen() > r.cross.Count() {
 			if doubt := u.since + ask.DoubtAfter; r.now.Mono < doubt {
 				r.updates.wakeAt = order.Earliest(r.updates.wakeAt, doubt)
-			} else {
-				r.updates.resume = true
+			} else if !u.doubted {
+				u.doubted, r.updates.resume = true, true
 			}
 		}
 		if u.query.Patience == 0 {

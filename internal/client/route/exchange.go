@@ -77,7 +77,7 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 				p.unseen()
 				continue
 			case err == nil && reply.Status == ask.Unproven:
-				p.unproven(replicas.all[i].Server)
+				p.unproven(replicas.all[i].Server, request.Proofs)
 				continue
 			case err == nil && reply.Status != ask.Overloaded:
 				replicas.answered(i, c)
@@ -112,8 +112,8 @@ func (p *partition) unseen() {
 
 // unproven notes that a server does not accept the proofs of this client. Each partition confirms its own
 // entry then.
-func (p *partition) unproven(server string) {
-	p.net.clock.doubt()
+func (p *partition) unproven(server string, shown ask.Proofs) {
+	p.net.clock.doubt(shown)
 	p.net.notices.Rarely("unproven",
 		"a server does not accept what other servers have confirmed to this mount: their vector keys differ; give all servers the key files of one 'globalfs certs'",
 		"server", server, "partition", p.id)

@@ -38,24 +38,28 @@ func (v *vectorClock) add(p ask.Proof) {
 			delete(v.claims, i)
 		}
 	}
-	if len(v.proofs) > ask.MaxProofs {
-		v.disown()
+	if len(v.proofs) >= ask.MaxProofs {
+		v.disown(v.proofs)
 	}
 }
 
-// doubt makes claims of all that was seen: a replica does not accept the proofs.
-func (v *vectorClock) doubt() {
+// doubt makes claims of the proofs that a replica does not accept.
+func (v *vectorClock) doubt(shown ask.Proofs) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.disown()
+	v.disown(shown)
 }
 
-// disown requires v.mu.
-func (v *vectorClock) disown() {
-	v.proofs, v.claims = nil, map[uint16]ask.Seen{}
+// disown makes claims of what only the given proofs say. It requires v.mu.
+func (v *vectorClock) disown(proofs ask.Proofs) {
+	v.proofs = slices.DeleteFunc(slices.Clone(v.proofs), func(p ask.Proof) bool {
+		return slices.ContainsFunc(proofs, func(x ask.Proof) bool { return &x.Vector[0] == &p.Vector[0] })
+	})
+	proven := v.proofs.Merged()
+	v.claims = map[uint16]ask.Seen{}
 	for i, seen := range v.seen {
-		if !seen.IsZero() {
-			v.claims[uint16(i)] = seen
+		if p := uint16(i); !seen.IsZero() && !proven.Of(p).Covers(seen) {
+			v.claims[p] = seen.Claim()
 		}
 	}
 }
@@ -69,10 +73,20 @@ func (v *vectorClock) claim(seen ask.Vector) {
 			if v.claims == nil {
 				v.claims = map[uint16]ask.Seen{}
 			}
-			v.claims[p] = v.claims[p].Merge(seen[i])
+			v.claims[p] = v.claims[p].Merge(seen[i].Claim())
 		}
 	}
-	v.seen = v.seen.Merge(seen)
+	v.merge()
+}
+
+// merge sets seen to what proofs and claims say. It requires v.mu.
+func (v *vectorClock) merge() {
+	v.seen = v.proofs.Merged()
+	for i, claim := range v.claims {
+		one := make(ask.Vector, i+1)
+		one[i] = claim
+		v.seen = v.seen.Merge(one)
+	}
 }
 
 // deny drops the claim about a partition, which says that the claim is false.
@@ -80,12 +94,7 @@ func (v *vectorClock) deny(partition uint16) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.claims, partition)
-	v.seen = v.proofs.Merged()
-	for i, claim := range v.claims {
-		one := make(ask.Vector, i+1)
-		one[i] = claim
-		v.seen = v.seen.Merge(one)
-	}
+	v.merge()
 }
 
 // show returns what a request to a partition shows of the entries that the client has seen.
@@ -128,7 +137,7 @@ func (r *Router) Observe(all ask.Proofs) {
 	}
 }
 
-// Wait adopts the proofs of another client once each partition has confirmed its entry. EINVAL if there are
+// Wait adopts what another client has seen once each partition has confirmed its entry. EINVAL if there are
 // more partitions than the cluster has, or if a partition does not have the entries: another cluster has
 // given the proofs, nobody has, or the partition has lost entries.
 func (r *Router) Wait(ctx context.Context, all ask.Proofs) error {
@@ -145,11 +154,7 @@ func (r *Router) Wait(ctx context.Context, all ask.Proofs) error {
 			g.Go(func() error { return r.partitions[i].await(waiting, seen) })
 		}
 	}
-	if err := g.Wait(); err != nil {
-		return r.Outcome(err)
-	}
-	r.Observe(all)
-	return nil
+	return r.Outcome(g.Wait())
 }
 
 // await returns once a replica of p has executed all that a claim says.
