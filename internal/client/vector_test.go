@@ -89,6 +89,8 @@ func TestVectorKeysThatChange(t *testing.T) {
 		for p := range n.Plan.Partitions {
 			n.SetVectorKeys(fresh, n.Processes(uint16(p), west)...)
 		}
+		time.Sleep(2 * time.Second) // fake time: replicas forget the proofs that they have verified
+		n.Tick()
 		rename(t, writer, at(local(n, 2), "f"), at(posix.Root, "f"))
 		n.Fail(clienttest.Lagging, n.Processes(0, east)[0])
 		reader.Observe(writer.Proofs())

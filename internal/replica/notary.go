@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// sealAgain is the time after which a notary forgets what it remembers: the keys may have changed.
-const sealAgain = time.Second
+// rememberFor is the time after which a notary forgets what it remembers: the keys may have changed.
+const rememberFor = time.Second
 
 // remembered is the number of accepted proofs that a notary remembers.
 const remembered = 8
@@ -18,7 +18,7 @@ const remembered = 8
 type notary struct {
 	sealer   ask.Sealer
 	sealed   seal
-	sealedAt time.Duration
+	since    time.Duration // it remembers what it has sealed and accepted since then
 	accepted [remembered]seal
 	oldest   int // index of accepted that is overwritten next
 	scratch  []byte
@@ -27,13 +27,17 @@ type notary struct {
 // seal is an encoded vector with its tag.
 type seal struct{ vector, tag []byte }
 
+// begin sets the time, on the monotonic clock.
+func (n *notary) begin(now time.Duration) {
+	if now-n.since >= rememberFor {
+		n.since, n.sealed, n.accepted = now, seal{}, [remembered]seal{}
+	}
+}
+
 // tag returns the tag of a vector. The caller must not change it.
-func (n *notary) tag(v ask.Vector, now time.Duration) []byte {
+func (n *notary) tag(v ask.Vector) []byte {
 	n.scratch = v.Append(n.scratch[:0])
-	if now-n.sealedAt >= sealAgain || !bytes.Equal(n.scratch, n.sealed.vector) {
-		if now-n.sealedAt >= sealAgain {
-			n.sealedAt, n.accepted = now, [remembered]seal{}
-		}
+	if !bytes.Equal(n.scratch, n.sealed.vector) {
 		n.sealed = seal{slices.Clone(n.scratch), n.sealer.Seal(n.scratch)}
 	}
 	return n.sealed.tag

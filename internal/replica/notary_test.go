@@ -31,12 +31,15 @@ func TestNotary(t *testing.T) {
 	keys := &countedKeys{Keys: ask.Keys{[]byte("a key")}}
 	n := notary{sealer: keys}
 	v, other := ask.Vector{{Count: 5}}, ask.Vector{{Count: 6}}
-	first := ask.Proof{Vector: v, Tag: n.tag(v, time.Hour)}
-	require.Equal(t, first.Tag, n.tag(v, time.Hour+sealAgain-1))
+	n.begin(time.Hour)
+	first := ask.Proof{Vector: v, Tag: n.tag(v)}
+	n.begin(time.Hour + rememberFor - 1)
+	require.Equal(t, first.Tag, n.tag(v))
 	require.Equal(t, 1, keys.made)
-	second := ask.Proof{Vector: other, Tag: n.tag(other, time.Hour)}
+	second := ask.Proof{Vector: other, Tag: n.tag(other)}
 	require.NotEqual(t, first.Tag, second.Tag)
-	n.tag(other, time.Hour+sealAgain)
+	n.begin(time.Hour + rememberFor)
+	n.tag(other)
 	require.Equal(t, 3, keys.made)
 
 	for range 3 {
@@ -52,4 +55,8 @@ func TestNotary(t *testing.T) {
 	before := keys.verified
 	require.True(t, n.accepts(ask.Proofs{first}))
 	require.Equal(t, before+1, keys.verified, "it is forgotten")
+	keys.Keys = ask.Keys{[]byte("another key")}
+	require.True(t, n.accepts(ask.Proofs{first}))
+	n.begin(time.Hour + 2*rememberFor)
+	require.False(t, n.accepts(ask.Proofs{first}), "it is verified again")
 }

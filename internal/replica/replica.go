@@ -107,6 +107,7 @@ func (r *Replica) Vector() ask.Vector { return r.cross.Vector() }
 func (r *Replica) Step(in *turn.Input, out *turn.Output) {
 	r.now = in.Now
 	r.cross.Begin(in.Now)
+	r.notary.begin(in.Now.Mono)
 	r.orders.Begin(&in.Input, r.cross.Receive)
 	for _, f := range in.Frames {
 		if len(f.Data) > 0 {
@@ -221,7 +222,7 @@ func (r *Replica) replyTo(q *ask.Request, token uint64, s ask.Outcome, result []
 	if !v.Covers(q.Vector) {
 		v = v.Clone().Merge(q.Vector)
 	}
-	p := ask.Reply{Status: s, Vector: v, Tag: r.notary.tag(v, r.now.Mono), Result: result}
+	p := ask.Reply{Status: s, Vector: v, Tag: r.notary.tag(v), Result: result}
 	return turn.Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+64))}
 }
 
