@@ -83,6 +83,7 @@ func TestVectorKeysThatChange(t *testing.T) {
 		writer, reader := n.Client(t, west), n.Client(t, east)
 		f := create(t, writer, local(n, 1), "f").Ino
 		rename(t, writer, at(local(n, 1), "f"), at(local(n, 2), "f"))
+		create(t, writer, local(n, 1), "only partition 1 knows of it")
 		token, before := writer.Token(), time.Now()
 
 		fresh := ask.Keys{[]byte("a key that was rotated twice")}
@@ -91,6 +92,7 @@ func TestVectorKeysThatChange(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second) // fake time: replicas forget the proofs that they have verified
 		n.Tick()
+		create(t, writer, local(n, 2), "partition 2 cannot confirm what the client has seen of 1")
 		rename(t, writer, at(local(n, 2), "f"), at(posix.Root, "f"))
 		n.Fail(clienttest.Lagging, n.Processes(0, east)[0])
 		reader.Observe(writer.Proofs())
