@@ -9,7 +9,7 @@ SEEDS ?= 100000
 SOAK ?= 5m
 FUZZ ?= 1m
 CHAOS ?= 30m
-CHAOS_SHORT ?= 5m
+CHAOS_SHORT ?= 2m
 
 STATICCHECK := v0.8.2
 GOLANGCI := v2.15.0
@@ -91,7 +91,7 @@ chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goe
 	go test -count=1 -v -timeout 0 ./test/chaos -chaos.duration $(CHAOS) -chaos.clock -chaos.figures $(CURDIR)/bin/chaos
 
 .PHONY: cluster
-cluster: ## the real commands on a cluster of processes; chaos for CHAOS_SHORT=5m, and a region that dies
+cluster: ## the real commands on a cluster of processes; chaos for CHAOS_SHORT=2m, and a region that dies
 	go test -count=1 -timeout 10m ./test/cluster
 	go test -count=1 -timeout 20m ./test/chaos -chaos.duration $(CHAOS_SHORT) -chaos.within 20s # CI machines are shared
 
