@@ -72,6 +72,26 @@ func TestRenameBetweenRegionsIsOneTrip(t *testing.T) {
 	})
 }
 
+// A client that renames to and fro remembers what its own renames have left: it looks for nothing.
+func TestARenameIsRemembered(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		a, b := at(local(n, 1), "a"), at(local(n, 2), "b")
+		f := create(t, c, a.Dir, a.Name).Ino
+		rename(t, c, a, b)
+		for range 4 {
+			a, b = b, a
+			before := n.Calls(n.Processes(1, west)...) + n.Calls(n.Processes(2, west)...)
+			rename(t, c, a, b)
+			calls := n.Calls(n.Processes(1, west)...) + n.Calls(n.Processes(2, west)...) - before
+			require.LessOrEqual(t, calls, 2, "the rename, and the rule of the new directory")
+			require.Equal(t, f, lookup(t, c, b.Dir, b.Name))
+			require.Zero(t, lookup(t, c, a.Dir, a.Name))
+		}
+		n.Check(t)
+	})
+}
+
 // Names that a client has not met it looks up, and asks for the rule meanwhile.
 func TestLooksBeforeARenameAreOneTrip(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {

@@ -38,13 +38,22 @@ func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flag
 	if err != nil {
 		return err
 	}
-	n.seen.Drop(from)
-	n.seen.Drop(to)
+	n.renamed(from, to, flags, &result.Attr)
 	if r.isFileFor(sent.cmd.Target, &result) && result.Attr.Bytes > 0 {
 		n.copier.follow(result.Attr.Ino, sent.cmd.Target)
 	}
 	r.obeyRule(operation, sent.cmd.Target, &result)
 	return nil
+}
+
+// renamed remembers what two names name after a rename. moved is the inode that was renamed, if the answer has it.
+func (n *Names) renamed(from, to Name, flags uint32, moved *posix.Attr) {
+	n.seen.Drop(from)
+	n.seen.Drop(to)
+	if flags&meta.RenameExchange == 0 && moved.Nlink > 0 {
+		n.note(from, &posix.Attr{})
+		n.note(to, moved)
+	}
 }
 
 // renaming is a rename under way.
