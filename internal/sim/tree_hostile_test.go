@@ -86,11 +86,16 @@ func (x *intruder) large() uint64 { return uint64(1) << (20 + x.pick(43)) }
 // nobody ends.
 const headBytes = 8
 
-// send sends a request, some with a byte that is flipped.
+// send sends a request, some with a byte that is flipped. That of an update stands before its command: another
+// command could be one that everybody may execute, such as to set no attribute.
 func (x *intruder) send(p uint16, q *ask.Request) {
 	data := q.Append(nil)
-	if x.pick(8) == 0 && len(data) > headBytes {
-		data[headBytes+x.pick(len(data)-headBytes)] ^= 1 << x.pick(8)
+	end := len(data)
+	if q.Kind == ask.Update {
+		end -= len(q.Command)
+	}
+	if x.pick(8) == 0 && end > headBytes {
+		data[headBytes+x.pick(end-headBytes)] ^= 1 << x.pick(8)
 	}
 	members := x.run.groups[p].members
 	to := members[x.pick(len(members))]
