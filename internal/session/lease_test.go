@@ -94,7 +94,9 @@ func TestUnused(t *testing.T) {
 	unused(20, 5, 6)
 	w.Renew(2, Renewal{Seen: 40, Held: []posix.Ino{6, 7}}, 0)
 	unused(30, 5, 6, 7)
-	w.Renew(1, Renewal{Seen: 25, Held: []posix.Ino{6}}, 0)
+	w.Renew(1, Renewal{Seen: 25, Held: []posix.Ino{6}}, 0) // a copy from before 5 was held
+	unused(30, 5, 6, 7)
+	w.Renew(1, Renewal{Seen: 30, Held: []posix.Ino{6}}, 0)
 	unused(30, 6, 7)
 	w.Renew(1, Renewal{Seen: 90}, 0)
 	unused(40, 6, 7)

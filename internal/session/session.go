@@ -188,12 +188,14 @@ type Renewal struct {
 	Horizon uint64
 }
 
-// Renew extends the lease of an open session.
+// Renew extends the lease of an open session. A renewal that has seen less than an earlier one is an older copy:
+// its inodes do not replace those of the newer one, which may hold more.
 func (s *Sessions) Renew(id uint64, r Renewal, now time.Duration) {
 	x := s.open[id]
 	x.renewals++
-	x.seen = max(x.seen, r.Seen)
-	x.held = slices.Clone(r.Held)
+	if r.Seen >= x.seen {
+		x.seen, x.held = r.Seen, slices.Clone(r.Held)
+	}
 	x.horizon = max(x.horizon, r.Horizon)
 	s.save(x)
 	s.startLease(x, now)
