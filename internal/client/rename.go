@@ -46,7 +46,8 @@ func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flag
 	return nil
 }
 
-// renamed remembers what two names name after a rename. moved is the inode that was renamed, if the answer has it.
+// renamed remembers what two names name after a rename. moved is the inode that was renamed, if the answer
+// has it.
 func (n *Names) renamed(from, to Name, flags uint32, moved *posix.Attr) {
 	n.seen.Drop(from)
 	n.seen.Drop(to)

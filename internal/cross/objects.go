@@ -7,11 +7,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// objects are the names and inodes of the updates that stand before others at the asked replica. The updates of
-// one client for an object go one after the other, the oldest first: at the same time, all but one would be
-// refused. An update that was aborted before stands before the updates of all clients: newer ones could always
-// come first while it pauses. No other update of a client stands before those of another client: it may be
-// refused for lack of permission, or wait for something that never comes.
+// objects are the names and inodes of the updates that stand before others at the asked replica. The updates
+// of one client for an object go one after the other, the oldest first: at the same time, all but one would
+// be refused. An update that was aborted before stands before the updates of all clients: newer ones could
+// always come first while it pauses. No other update of a client stands before those of another client: it
+// may be refused for lack of permission, or wait for something that never comes.
 type objects struct {
 	aborted map[object]bool
 	own     map[ownObject]bool

@@ -118,8 +118,9 @@ func (n *node) by(client string, session uint64, call turn.Call) turn.Call {
 	return call
 }
 
-// An update of a client does not stand before those of another client unless it was aborted in the order: it may
-// lack the permission, or wait for something that never comes. An update that nobody waits for stands before none.
+// An update of a client does not stand before those of another client unless it was aborted in the order: it
+// may lack the permission, or wait for something that never comes. An update that nobody waits for stands
+// before none.
 func TestUpdatesOfOthersDoNotStandBefore(t *testing.T) {
 	n := newNode(t, 0)
 	f := n.mknod("f")

@@ -14,7 +14,8 @@ const rememberFor = time.Second
 // remembered is the number of accepted proofs that a notary remembers.
 const remembered = 8
 
-// notary makes and verifies the tags of one replica. Reads repeat vectors, so it remembers the last ones. It has one owner.
+// notary makes and verifies the tags of one replica. Reads repeat vectors, so it remembers the last ones. It
+// has one owner.
 type notary struct {
 	sealer   ask.Sealer
 	sealed   seal

@@ -25,8 +25,8 @@ func (k *countedKeys) Gave(v, tag []byte) bool {
 	return k.Keys.Gave(v, tag)
 }
 
-// A notary makes and verifies a tag once while vectors repeat, for a second at most. It remembers no vector but the one that
-// it has verified.
+// A notary makes and verifies a tag once while vectors repeat, for a second at most. It remembers no vector
+// but the one that it has verified.
 func TestNotary(t *testing.T) {
 	keys := &countedKeys{Keys: ask.Keys{[]byte("a key")}}
 	n := notary{sealer: keys}

@@ -157,8 +157,8 @@ func TestAPartitionThatHasLostEntries(t *testing.T) {
 	}
 }
 
-// An update whose client claims a place that does not exist, and that meets a hold, is looked at again once. It does not
-// keep the replica busy.
+// An update whose client claims a place that does not exist, and that meets a hold, is looked at again once.
+// It does not keep the replica busy.
 func TestAFalseClaimDoesNotKeepAReplicaBusy(t *testing.T) {
 	s := proving(t)
 	m := result(t, s.update(0, 1, "a", nil))

@@ -86,8 +86,8 @@ func (x *intruder) large() uint64 { return uint64(1) << (20 + x.pick(43)) }
 // nobody ends.
 const headBytes = 8
 
-// send sends a request, some with a byte that is flipped. That of an update stands before its command: another
-// command could be one that everybody may execute, such as to set no attribute.
+// send sends a request, some with a byte that is flipped. That of an update stands before its command:
+// another command could be one that everybody may execute, such as to set no attribute.
 func (x *intruder) send(p uint16, q *ask.Request) {
 	data := q.Append(nil)
 	end := len(data)

@@ -89,12 +89,13 @@ func patience(ctx context.Context) time.Duration {
 	return max(left-min(left/4, time.Second), time.Millisecond)
 }
 
-// windowBytes bounds the commands that a client has under way in a partition. With more, the answers would come so late
-// that the client would ask other replicas too, and the partition would order everything several times.
+// windowBytes bounds the commands that a client has under way in a partition. With more, the answers would
+// come so late that the client would ask other replicas too, and the partition would order everything several
+// times.
 const windowBytes = 4 << 20
 
-// multicastNext sends an update under the next number of s, as soon as few enough are under way. ctx ends the wait for that;
-// waiting ends the wait for the outcome.
+// multicastNext sends an update under the next number of s, as soon as few enough are under way. ctx ends the
+// wait for that; waiting ends the wait for the outcome.
 func (p *partition) multicastNext(ctx, waiting context.Context, s *session, parties []uint16, command []byte) (ask.Reply, bool, error) {
 	size := int64(min(len(command), windowBytes))
 	if err := p.window.Acquire(ctx, size); err != nil {
