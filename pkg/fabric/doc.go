@@ -1,0 +1,42 @@
+// Package fabric is the vocabulary and the contract of one-sided memory: a node registers regions of its
+// memory, grants other nodes the right to read or to write them, and takes the rights back. Nodes read and
+// write regions of other nodes without the help of a program there, as with RDMA. The package has no
+// behaviour of its own; providers implement Endpoint:
+//
+//	fabricsim  virtual time, with all faults that the contract allows; for tests and models
+//	soft       stream connections; a goroutine of the target acts as its network interface
+//
+// Package fabrictest has one conformance suite for all providers.
+//
+// # Queues
+//
+// All operations of one node on one region of one other node form a queue. A node also has queues to itself.
+//
+//	Q1  Operations of a queue are executed one after the other, in the order of Post. The effect of an
+//	    operation is visible to the target, and to every later read, before the effect of the next one is.
+//	    Nothing is promised between queues.
+//	Q2  Completions of a queue come in the order of Post, one for each operation.
+//	Q3  Status OK: the operation was executed completely, before the completion.
+//	Q4  After an operation has failed, the queue is broken: the operations behind it fail, until a Reset of
+//	    the queue has completed with OK.
+//	Q5  Status Denied: the target has refused. Status Lost: the connection or the target has failed. In both
+//	    cases the operation may have been executed completely, in part or not at all. After Lost, the
+//	    operation and those behind it may still be executed, until a Reset of the queue has completed with OK:
+//	    then never more.
+//	Q6  Status Flushed: the operation was not executed, and never will be.
+//
+// # Memory
+//
+//	M1  A region is zeroed when it is registered. A node that stops loses its regions.
+//	M2  Eight bytes at an address divisible by eight are read and written at once, if one operation covers
+//	    them. A longer write becomes visible in pieces, in any order, and may stay incomplete if it fails.
+//	    Readers find complete writes by a check in the content.
+//	M3  When Revoke returns, no write of that peer changes the region any more, and no read of it sees the
+//	    region's later content. Operations that have not been executed fail. This holds until a Grant.
+//
+// An RDMA provider fulfils Q1 to Q6 with one reliable connection (RC queue pair) for each queue, and M3 with
+// the access flags of the queue pair at the target. M2 is less than network interfaces give in practice:
+// the verbs specification promises no order within a write, and so nobody here relies on one.
+//
+// The content of a region is as untrusted as a frame from the network: its writer can be broken.
+package fabric

@@ -1,0 +1,228 @@
+package soft
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+)
+
+// Config of an endpoint.
+type Config struct {
+	Self fabric.NodeID
+	// Dial makes a connection to a peer, which passes it to Serve. It is not called for the node itself.
+	Dial func(ctx context.Context, peer fabric.NodeID) (net.Conn, error)
+	// Timeout is how long a connection may make no progress while operations wait. 0: two seconds.
+	Timeout time.Duration
+}
+
+const defaultTimeout = 2 * time.Second
+
+// Endpoint is a node. It implements fabric.Endpoint.
+type Endpoint struct {
+	cfg         Config
+	incarnation uint64
+	ctx         context.Context
+	cancel      context.CancelFunc
+	running     sync.WaitGroup
+	wake        chan struct{}
+
+	mu       sync.Mutex
+	closed   bool
+	regions  map[fabric.RegionID]*region
+	outgoing map[fabric.NodeID]*outgoing
+	incoming map[fabric.NodeID]*incoming
+	events   fabric.Events
+}
+
+var _ fabric.Endpoint = (*Endpoint)(nil)
+
+var errClosed = errors.New("soft: the endpoint is closed")
+
+// New makes an endpoint. Close ends it.
+func New(cfg Config) (*Endpoint, error) {
+	switch {
+	case cfg.Self == 0:
+		return nil, errors.New("soft: Config.Self is 0: give the node a number")
+	case cfg.Dial == nil:
+		return nil, errors.New("soft: Config.Dial is missing: give a function that connects to a peer")
+	case cfg.Timeout < 0:
+		return nil, fmt.Errorf("soft: Config.Timeout is %v: give a positive duration, or 0 for %v", cfg.Timeout, defaultTimeout)
+	case cfg.Timeout == 0:
+		cfg.Timeout = defaultTimeout
+	}
+	var random [8]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, fmt.Errorf("soft: incarnation: %w", err)
+	}
+	e := &Endpoint{
+		cfg: cfg, incarnation: binary.LittleEndian.Uint64(random[:]) | 1, wake: make(chan struct{}, 1),
+		regions: map[fabric.RegionID]*region{}, outgoing: map[fabric.NodeID]*outgoing{}, incoming: map[fabric.NodeID]*incoming{},
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e, nil
+}
+
+// Register implements fabric.Endpoint.
+func (e *Endpoint) Register(id fabric.RegionID, size int) (fabric.Memory, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return nil, errClosed
+	case e.regions[id] != nil:
+		return nil, fmt.Errorf("soft: there is a region %d already: choose another number", id)
+	case size <= 0 || size%8 != 0 || size > fabric.MaxRegion:
+		return nil, fmt.Errorf("soft: region %d of %d bytes: give a multiple of 8, at most %d", id, size, fabric.MaxRegion)
+	}
+	r := &region{bytes: make([]byte, size), rights: map[fabric.NodeID]fabric.Rights{}}
+	e.regions[id] = r
+	return r, nil
+}
+
+// Grant implements fabric.Endpoint.
+func (e *Endpoint) Grant(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
+	r := e.region(id)
+	if r == nil {
+		return fmt.Errorf("soft: there is no region %d: register it", id)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rights[peer] |= rights
+	return nil
+}
+
+// Revoke implements fabric.Endpoint.
+func (e *Endpoint) Revoke(id fabric.RegionID, peer fabric.NodeID, rights fabric.Rights) error {
+	r := e.region(id)
+	if r == nil {
+		return fmt.Errorf("soft: there is no region %d: register it", id)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rights[peer] &^= rights
+	return nil
+}
+
+// region gives a region, or nil.
+func (e *Endpoint) region(id fabric.RegionID) *region {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.regions[id]
+}
+
+// Post implements fabric.Endpoint. Operations that wait for a connection are kept in memory without a limit.
+func (e *Endpoint) Post(ops ...fabric.Op) error {
+	for i := range ops {
+		if err := ops[i].Validate(); err != nil {
+			return err
+		}
+		o, err := e.to(ops[i].Peer)
+		if err != nil {
+			return err
+		}
+		o.post(&ops[i])
+	}
+	return nil
+}
+
+// to gives the way to a peer. The first call starts its goroutine.
+func (e *Endpoint) to(peer fabric.NodeID) (*outgoing, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, errClosed
+	}
+	o := e.outgoing[peer]
+	if o == nil {
+		o = &outgoing{endpoint: e, peer: peer, more: make(chan struct{}, 1), queues: map[fabric.RegionID]*queue{}}
+		e.outgoing[peer] = o
+		e.running.Add(1)
+		go func() {
+			defer e.running.Done()
+			o.run()
+		}()
+	}
+	return o, nil
+}
+
+// Poll implements fabric.Endpoint.
+func (e *Endpoint) Poll(into *fabric.Events) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	into.Completions = append(into.Completions, e.events.Completions...)
+	into.Landed = append(into.Landed, e.events.Landed...)
+	e.events.Reset()
+}
+
+// Wait implements fabric.Endpoint.
+func (e *Endpoint) Wait(atMost time.Duration) {
+	if e.has() {
+		return
+	}
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-e.wake:
+	case <-timer.C:
+	case <-e.ctx.Done():
+	}
+}
+
+func (e *Endpoint) has() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.events.Any()
+}
+
+// changed ends a Wait.
+func (e *Endpoint) changed() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (e *Endpoint) complete(c fabric.Completion) {
+	e.mu.Lock()
+	e.events.Completions = append(e.events.Completions, c)
+	e.mu.Unlock()
+	e.changed()
+}
+
+func (e *Endpoint) landed(l fabric.Landed) {
+	e.mu.Lock()
+	e.events.Landed = append(e.events.Landed, l)
+	e.mu.Unlock()
+	e.changed()
+}
+
+// Close implements fabric.Endpoint. It waits for all goroutines, those of Serve included.
+func (e *Endpoint) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.cancel()
+	for _, in := range e.incoming {
+		_ = in.conn.Close()
+	}
+	outgoing := make([]*outgoing, 0, len(e.outgoing))
+	for _, o := range e.outgoing {
+		outgoing = append(outgoing, o)
+	}
+	e.mu.Unlock()
+	for _, o := range outgoing {
+		o.hangUp()
+	}
+	e.running.Wait()
+	return nil
+}
