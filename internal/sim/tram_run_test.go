@@ -1,0 +1,495 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/fabricsim"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/pkg/multicast/check"
+	"github.com/globalfs/globalfs/pkg/multicast/tram"
+)
+
+// tramConfig is a run of package tram on a fabric of package fabricsim.
+type tramConfig struct {
+	seed     uint64
+	groups   []multicast.Group
+	parents  map[multicast.GroupID]multicast.GroupID
+	fabric   fabricsim.Config
+	core     tram.Config // without Self, Groups and Parents
+	messages int
+	every    time.Duration
+	mostDest int
+	linger   time.Duration // a step takes so long at most, and its operations leave when it ends
+	// Faults until the messages are multicast.
+	faultEvery       time.Duration
+	cut, pause, kill int           // weights
+	longest          time.Duration // of a cut or a pause
+	chase            int           // weight: a leader pauses or is killed
+}
+
+// tramReach counts what the seeds of a test got to.
+type tramReach struct {
+	tram.Stats
+	fabric               fabricsim.Stats
+	killed, paused, cuts int
+}
+
+// tramProcess is a machine.
+type tramProcess struct {
+	run         *tramRun
+	id          multicast.ProcessID
+	group       *multicast.Group
+	core        *tram.Core
+	endpoint    *fabricsim.Endpoint
+	up          bool
+	busy        bool // a step has not ended, or is scheduled
+	again       bool // something has happened since
+	pausedUntil time.Duration
+	wakeAt      time.Duration
+	in          tram.Input
+	events      fabric.Events
+	seq         uint64
+}
+
+type tramRun struct {
+	tramConfig
+	net        *fabricsim.Network
+	rng        *rand.Rand
+	processes  map[multicast.ProcessID]*tramProcess
+	ids        []multicast.ProcessID
+	history    check.History
+	multicasts map[multicast.MessageID]int
+	delivered  map[multicast.MessageID]bool
+	sends      map[[2]multicast.ProcessID]time.Duration
+	reach      tramReach
+	errs       []error
+	healed     bool
+}
+
+// runTram runs and judges.
+func runTram(cfg tramConfig, reach *tramReach) error {
+	r := &tramRun{
+		tramConfig: cfg, net: fabricsim.New(cfg.fabric), rng: rand.New(rand.NewPCG(cfg.seed, 11)),
+		processes: map[multicast.ProcessID]*tramProcess{}, multicasts: map[multicast.MessageID]int{},
+		delivered: map[multicast.MessageID]bool{}, sends: map[[2]multicast.ProcessID]time.Duration{},
+	}
+	for i := range cfg.groups {
+		for _, id := range cfg.groups[i].Members {
+			if err := r.start(id, &cfg.groups[i]); err != nil {
+				return err
+			}
+		}
+	}
+	r.load()
+	if cfg.faultEvery > 0 {
+		r.scheduleFault()
+	}
+	end := time.Duration(cfg.messages+1)*cfg.every + 20*time.Millisecond
+	r.net.Run(end)
+	r.heal()
+	for limit := end + 20*time.Second; r.net.Now() < limit && !r.complete(); {
+		r.net.Run(r.net.Now() + 5*time.Millisecond)
+	}
+	return r.judge(reach)
+}
+
+// start starts a process.
+func (r *tramRun) start(id multicast.ProcessID, g *multicast.Group) error {
+	cfg := r.core
+	cfg.Self, cfg.Groups, cfg.Parents, cfg.Seed = id, r.groups, r.parents, r.seed+uint64(id)
+	core, err := tram.New(cfg)
+	if err != nil {
+		return err
+	}
+	p := &tramProcess{run: r, id: id, group: g, core: core, up: true, endpoint: r.net.Node(fabric.NodeID(id))}
+	for _, region := range core.Regions() {
+		m, err := p.endpoint.Register(region.ID, region.Size)
+		if err != nil {
+			return err
+		}
+		core.Attach(region.ID, m)
+	}
+	p.endpoint.OnChange(p.wake)
+	r.processes[id] = p
+	r.ids = append(r.ids, id)
+	p.wake()
+	return nil
+}
+
+// wake schedules a step, once the one before has ended.
+func (p *tramProcess) wake() {
+	if p.busy || !p.up {
+		p.again = true
+		return
+	}
+	p.busy = true
+	p.run.net.Schedule(max(p.pausedUntil, p.run.net.Now()+p.run.between(0, p.run.linger)), p.begin)
+}
+
+// begin does a step: rights change at once, and operations leave later.
+func (p *tramProcess) begin() {
+	if !p.up {
+		return
+	}
+	if p.pausedUntil > p.run.net.Now() {
+		p.run.net.Schedule(p.pausedUntil, p.begin)
+		return
+	}
+	p.again = false
+	p.events.Reset()
+	p.endpoint.Poll(&p.events)
+	p.in.Now, p.in.Completions = p.run.net.Now(), p.events.Completions
+	out := &tram.Output{}
+	p.core.Step(&p.in, out)
+	p.in = tram.Input{}
+	for _, right := range out.Rights {
+		change := p.endpoint.Grant
+		if right.Revoke {
+			change = p.endpoint.Revoke
+		}
+		if err := change(right.Region, right.Peer, right.Rights); err != nil {
+			p.run.errs = append(p.run.errs, err)
+		}
+	}
+	p.run.net.Schedule(max(p.pausedUntil, p.run.net.Now()+p.run.between(0, p.run.linger)), func() { p.end(out) })
+}
+
+func (p *tramProcess) end(out *tram.Output) {
+	r := p.run
+	if !p.up {
+		return
+	}
+	if p.pausedUntil > r.net.Now() {
+		r.net.Schedule(p.pausedUntil, func() { p.end(out) })
+		return
+	}
+	for i := range out.Ops {
+		pair := [2]multicast.ProcessID{p.id, multicast.ProcessID(out.Ops[i].Peer)}
+		if _, ok := r.sends[pair]; !ok {
+			r.sends[pair] = r.net.Now()
+		}
+	}
+	if err := p.endpoint.Post(out.Ops...); err != nil {
+		r.errs = append(r.errs, err)
+	}
+	for _, d := range out.Deliveries {
+		r.delivered[d.ID] = true
+		r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p.id, ID: d.ID, Final: d.Final, At: r.net.Now()})
+	}
+	p.busy = false
+	if p.again {
+		p.wake()
+		return
+	}
+	if out.Wake > 0 {
+		at := max(out.Wake, r.net.Now()+time.Microsecond)
+		p.wakeAt = at
+		r.net.Schedule(at, func() {
+			if p.wakeAt == at {
+				p.wake()
+			}
+		})
+	}
+}
+
+func (r *tramRun) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(r.rng.Int64N(int64(max(0, to-from))+1))
+}
+
+// load schedules the messages.
+func (r *tramRun) load() {
+	at := time.Duration(0)
+	for range r.messages {
+		at += r.between(0, 2*r.every)
+		r.net.Schedule(at, r.multicast)
+	}
+}
+
+func (r *tramRun) multicast() {
+	p := r.processes[r.ids[r.rng.IntN(len(r.ids))]]
+	var dest []multicast.GroupID
+	for _, i := range r.rng.Perm(len(r.groups))[:1+r.rng.IntN(r.mostDest)] {
+		dest = append(dest, r.groups[i].ID)
+	}
+	slices.Sort(dest)
+	if !p.up {
+		return
+	}
+	p.seq++
+	m := multicast.Message{ID: multicast.MessageID{Sender: p.id, Seq: p.seq}, Dest: dest, Payload: make([]byte, r.rng.IntN(40))}
+	r.multicasts[m.ID] = len(r.history.Multicasts)
+	r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: m.ID, Dest: dest, At: r.net.Now()})
+	p.in.Proposed = append(p.in.Proposed, m)
+	if r.rng.IntN(10) == 0 {
+		p.in.Proposed = append(p.in.Proposed, m) // twice is once
+	}
+	p.wake()
+}
+
+func (r *tramRun) scheduleFault() {
+	r.net.Schedule(r.net.Now()+r.between(0, 2*r.faultEvery), func() {
+		if !r.healed {
+			r.fault()
+			r.scheduleFault()
+		}
+	})
+}
+
+func (r *tramRun) fault() {
+	p := r.processes[r.ids[r.rng.IntN(len(r.ids))]]
+	until := r.net.Now() + r.between(0, r.longest)
+	draw := r.rng.IntN(r.cut + r.pause + r.kill + r.chase)
+	switch {
+	case draw < r.cut:
+		r.reach.cuts++
+		r.cutOff(p, until)
+	case draw < r.cut+r.pause:
+		p.pausedUntil = max(p.pausedUntil, until)
+		r.reach.paused++
+	case draw < r.cut+r.pause+r.kill:
+		r.crash(p)
+	default:
+		r.hunt(until)
+	}
+}
+
+// cutOff cuts links of a process, all or some, in one direction or both.
+func (r *tramRun) cutOff(p *tramProcess, until time.Duration) {
+	both, all := r.rng.IntN(2) == 0, r.rng.IntN(2) == 0
+	for _, id := range r.ids {
+		if id == p.id || !all && r.rng.IntN(2) == 0 {
+			continue
+		}
+		a, b := fabric.NodeID(p.id), fabric.NodeID(id)
+		if !both && r.rng.IntN(2) == 0 {
+			a, b = b, a
+		}
+		r.net.Cut(a, b)
+		if both {
+			r.net.Cut(b, a)
+		}
+		r.net.Schedule(until, func() {
+			r.net.Mend(a, b)
+			r.net.Mend(b, a)
+		})
+	}
+}
+
+// hunt pauses or stops a process that leads.
+func (r *tramRun) hunt(until time.Duration) {
+	for _, i := range r.rng.Perm(len(r.ids)) {
+		p := r.processes[r.ids[i]]
+		if !p.up || !p.core.Leads() || len(p.group.Members) == 1 {
+			continue
+		}
+		if r.rng.IntN(3) == 0 {
+			r.crash(p)
+		} else {
+			p.pausedUntil = max(p.pausedUntil, until)
+			r.reach.paused++
+		}
+		return
+	}
+}
+
+// crash stops a process for ever, if a majority of its group is left.
+func (r *tramRun) crash(p *tramProcess) {
+	up := 0
+	for _, id := range p.group.Members {
+		if r.processes[id].up {
+			up++
+		}
+	}
+	if !p.up || up-1 < p.group.Quorum() {
+		return
+	}
+	r.reach.killed++
+	p.up = false
+	r.net.Crash(fabric.NodeID(p.id))
+	for i := range r.history.Multicasts {
+		m := &r.history.Multicasts[i]
+		m.Lost = m.Lost || m.ID.Sender == p.id && !r.delivered[m.ID]
+	}
+}
+
+func (r *tramRun) heal() {
+	r.healed = true
+	r.net.Heal()
+	for _, id := range r.ids {
+		p := r.processes[id]
+		p.pausedUntil = r.net.Now()
+	}
+}
+
+// complete reports whether all is delivered and nothing waits.
+func (r *tramRun) complete() bool {
+	type place struct {
+		process multicast.ProcessID
+		id      multicast.MessageID
+	}
+	have := map[place]bool{}
+	for _, d := range r.history.Deliveries {
+		have[place{d.Process, d.ID}] = true
+	}
+	for _, m := range r.history.Multicasts {
+		if m.Lost && !r.delivered[m.ID] {
+			continue
+		}
+		for _, id := range r.ids {
+			if p := r.processes[id]; p.up && slices.Contains(m.Dest, p.group.ID) && !have[place{id, m.ID}] {
+				return false
+			}
+		}
+	}
+	for _, id := range r.ids {
+		if p := r.processes[id]; p.up && p.core.Pending() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// judge checks the history: everything but final timestamps, which TRAM does not have.
+func (r *tramRun) judge(reach *tramReach) error {
+	h := &r.history
+	for _, id := range r.ids {
+		p := r.processes[id]
+		h.Processes = append(h.Processes, check.Process{ID: id, Group: p.group.ID, Correct: p.up})
+		s := p.core.Stats()
+		reach.Campaigns += s.Campaigns
+		reach.Led += s.Led
+		reach.Adopted += s.Adopted
+		reach.Dropped += s.Dropped
+		reach.Helped += s.Helped
+		reach.Failed += s.Failed
+		if s.Malformed > 0 {
+			r.errs = append(r.errs, fmt.Errorf("process %d: %d malformed", id, s.Malformed))
+		}
+	}
+	s := r.net.Stats()
+	reach.fabric.Halved += s.Halved
+	reach.fabric.Torn += s.Torn
+	reach.fabric.Lost += s.Lost
+	reach.fabric.LandedLate += s.LandedLate
+	reach.fabric.LostReplies += s.LostReplies
+	reach.fabric.Denied += s.Denied
+	reach.killed += r.reach.killed
+	reach.paused += r.reach.paused
+	reach.cuts += r.reach.cuts
+	found := slices.Concat(check.Integrity(h), check.PrefixOrder(h), check.AcyclicOrder(h), check.Agreement(h), check.Validity(h))
+	r.errs = append(r.errs, r.samePlaces()...)
+	r.errs = append(r.errs, r.strangers()...)
+	for _, id := range r.ids {
+		if p := r.processes[id]; p.up && p.core.Pending() > 0 {
+			r.errs = append(r.errs, fmt.Errorf("process %d still waits for others: %d", id, p.core.Pending()))
+		}
+	}
+	if len(found) > 0 || len(r.errs) > 0 {
+		return fmt.Errorf("%d processes in %d groups, parents %v, %d messages, at %v:\n%v\n%s",
+			len(r.ids), len(r.groups), r.parents, len(h.Multicasts), r.net.Now(), r.errs[:min(10, len(r.errs))], check.Describe(found))
+	}
+	return nil
+}
+
+// samePlaces: the members of a group deliver a message at the same place of the log, in ascending order.
+func (r *tramRun) samePlaces() (errs []error) {
+	type place struct {
+		group multicast.GroupID
+		at    multicast.Timestamp
+	}
+	message, last := map[place]multicast.MessageID{}, map[multicast.ProcessID]multicast.Timestamp{}
+	for _, d := range r.history.Deliveries {
+		at := place{r.processes[d.Process].group.ID, d.Final}
+		if first, ok := message[at]; ok && first != d.ID {
+			errs = append(errs, fmt.Errorf("process %d delivers %v at %d, another member %v", d.Process, d.ID, d.Final, first))
+		}
+		message[at] = d.ID
+		if d.Final <= last[d.Process] {
+			errs = append(errs, fmt.Errorf("process %d delivers %v at %d after %d", d.Process, d.ID, d.Final, last[d.Process]))
+		}
+		last[d.Process] = d.Final
+	}
+	return errs
+}
+
+// path gives the groups that take part in a message: the lca of the destinations and all below on the way.
+func (r *tramRun) path(dest []multicast.GroupID) (lca multicast.GroupID, all map[multicast.GroupID]bool) {
+	up := func(g multicast.GroupID) (way []multicast.GroupID) {
+		for {
+			way = append(way, g)
+			next, ok := r.parents[g]
+			if !ok {
+				slices.Reverse(way)
+				return way
+			}
+			g = next
+		}
+	}
+	common := up(dest[0])
+	for _, g := range dest {
+		way, n := up(g), 0
+		for n < min(len(way), len(common)) && way[n] == common[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	all = map[multicast.GroupID]bool{}
+	for _, g := range dest {
+		for _, h := range up(g)[len(common)-1:] {
+			all[h] = true
+		}
+	}
+	return common[len(common)-1], all
+}
+
+// strangers: a process turns to another one only when a message was multicast that concerns both: the sender
+// and the lca, a group on the way, or one and its child (the paper's partial genuineness, link by link).
+func (r *tramRun) strangers() (errs []error) {
+	type link struct{ a, b multicast.GroupID }
+	type client struct {
+		p multicast.ProcessID
+		g multicast.GroupID
+	}
+	links, clients := map[link]time.Duration{}, map[client]time.Duration{}
+	for _, m := range r.history.Multicasts {
+		lca, all := r.path(m.Dest)
+		if _, ok := clients[client{m.ID.Sender, lca}]; !ok {
+			clients[client{m.ID.Sender, lca}] = m.At
+		}
+		for g := range all {
+			for _, l := range []link{{g, g}, {g, r.parents[g]}, {r.parents[g], g}} {
+				if at, ok := links[l]; all[l.a] && all[l.b] && (!ok || m.At < at) {
+					links[l] = m.At
+				}
+			}
+		}
+	}
+	for pair, at := range r.sends {
+		from, to := r.processes[pair[0]].group.ID, r.processes[pair[1]].group.ID
+		fine := false
+		for _, since := range []struct {
+			at time.Duration
+			ok bool
+		}{lookUp(links, link{from, to}), lookUp(clients, client{pair[0], to}), lookUp(clients, client{pair[1], from})} {
+			fine = fine || since.ok && since.at <= at
+		}
+		if !fine {
+			errs = append(errs, fmt.Errorf("process %d of group %d turns to process %d of group %d at %v: no message concerns both", pair[0], from, pair[1], to, at))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errs
+}
+
+func lookUp[K comparable](m map[K]time.Duration, key K) (found struct {
+	at time.Duration
+	ok bool
+}) {
+	found.at, found.ok = m[key]
+	return found
+}

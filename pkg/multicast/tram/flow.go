@@ -1,0 +1,84 @@
+package tram
+
+import (
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// flow carries messages of this process, or of its group, into the inputs of all replicas of another group,
+// each message into the same slot everywhere (Algorithm 1; Algorithm 2, forwarding). Entries are kept until
+// the group has ordered them.
+type flow struct {
+	to      *group
+	taken   uint64   // the group has ordered the first so many entries
+	entries [][]byte // those behind
+	copies  []*copyOf
+	since   time.Duration // when the group last took something, or had nothing to take
+}
+
+// copyOf is the ring at one replica.
+type copyOf struct {
+	lane         *lane
+	posted, done uint64 // the first so many entries
+}
+
+func (c *Core) newFlow(to *group, kind fabric.RegionID) *flow {
+	f := &flow{to: to}
+	for _, p := range to.Members {
+		r := &copyOf{}
+		r.lane = c.newLane(p, regionOf(kind, c.cfg.Self), r)
+		f.copies = append(f.copies, r)
+	}
+	return f
+}
+
+func (r *copyOf) landed(f flight, _ *fabric.Completion) { r.done = max(r.done, f.mark) }
+
+func (r *copyOf) failed(flight) { r.posted = r.done }
+
+// last is the index of the last entry.
+func (f *flow) last() uint64 { return f.taken + uint64(len(f.entries)) }
+
+// add puts an entry behind the others. Entries that the group has taken already are not needed.
+func (f *flow) add(index uint64, m *multicast.Message, now time.Duration) {
+	if index <= f.taken {
+		return
+	}
+	if len(f.entries) == 0 {
+		f.since = now
+	}
+	f.entries = append(f.entries, seal(index, appendMessage(nil, m)))
+}
+
+// credit notes how many entries the group has ordered. A group cannot have ordered entries that do not exist;
+// but a member that lags behind its own group may hear of it before it has the entries.
+func (f *flow) credit(taken uint64, now time.Duration) {
+	if taken <= f.taken {
+		return
+	}
+	f.entries = f.entries[min(len(f.entries), int(taken-f.taken)):]
+	f.taken, f.since = taken, now
+}
+
+// pump writes the entries for which there is room. A slot may be used again when the group has ordered its
+// entry.
+func (c *Core) pump(f *flow) {
+	if len(f.entries) == 0 {
+		return
+	}
+	for _, r := range f.copies {
+		r.done = max(r.done, f.taken)
+		r.posted = max(r.posted, r.done)
+		end := min(f.last(), f.taken+uint64(c.cfg.Slots))
+		if r.posted >= end || !c.ready(r.lane) {
+			continue
+		}
+		for r.posted < end {
+			slot := f.entries[r.posted-f.taken]
+			r.posted++
+			c.post(r.lane, fabric.Op{At: c.cfg.place(r.posted), Data: slot, Notify: true}, r.posted, 0)
+		}
+	}
+}

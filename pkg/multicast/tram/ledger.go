@@ -1,0 +1,115 @@
+package tram
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// positions are how far the inputs of a group are ordered, and the inputs of its children are filled, by a
+// prefix of its log.
+type positions struct {
+	clients  map[multicast.ProcessID]uint64
+	parent   uint64
+	children map[multicast.GroupID]uint64
+}
+
+func newPositions() *positions {
+	return &positions{clients: map[multicast.ProcessID]uint64{}, children: map[multicast.GroupID]uint64{}}
+}
+
+func (p *positions) clone() *positions {
+	return &positions{clients: maps.Clone(p.clients), parent: p.parent, children: maps.Clone(p.children)}
+}
+
+// ordered is how many entries of a source are ordered.
+func (p *positions) ordered(from multicast.ProcessID) uint64 {
+	if from == 0 {
+		return p.parent
+	}
+	return p.clients[from]
+}
+
+// add moves the positions past an entry.
+func (p *positions) add(e *entry) {
+	if e.from == 0 {
+		p.parent = e.index
+	} else {
+		p.clients[e.from] = e.index
+	}
+	for _, c := range e.children {
+		p.children[c.group] = c.index
+	}
+}
+
+// follows reports whether e can be next behind the prefix of p: it takes the next entry of its source, and
+// the next slots of exactly the children on the way to its destinations. An entry that a quorum holds always
+// follows the prefix that it was ordered behind.
+func (c *Core) follows(p *positions, e *entry) bool {
+	if e.index != p.ordered(e.from)+1 || !c.acceptable(e.from, &e.message) {
+		return false
+	}
+	return slices.Equal(e.children, c.childPositions(p, e.message.Dest))
+}
+
+// childPositions gives the next slots of the children on the way to destinations.
+func (c *Core) childPositions(p *positions, dest []multicast.GroupID) (all []childPosition) {
+	for _, child := range c.group.children {
+		if c.tree.reaches(child, dest) {
+			all = append(all, childPosition{child.ID, p.children[child.ID] + 1})
+		}
+	}
+	return all
+}
+
+// acceptable reports whether a message may come from a source: from a client, if the message has this group
+// as its lca, or through the parent.
+func (c *Core) acceptable(from multicast.ProcessID, m *multicast.Message) bool {
+	lca := c.tree.lca(m.Dest)
+	if lca == nil || c.tree.of[m.ID.Sender] == nil {
+		return false
+	}
+	if from == 0 {
+		return lca != c.group && lca.depth < c.group.depth && c.tree.reaches(c.group, m.Dest)
+	}
+	return lca == c.group && m.ID.Sender == from
+}
+
+// ledger is the log as the process keeps it: entries that it has applied, for members that lack them, and, at
+// a leader, those that it has ordered behind.
+type ledger struct {
+	base    uint64 // entries up to here are dropped
+	entries []*entry
+	applied uint64
+	state   *positions // of the prefix that is applied
+	tail    *positions // of a leader: with all entries
+}
+
+// last is the number of the last entry.
+func (l *ledger) last() uint64 { return l.base + uint64(len(l.entries)) }
+
+// at gives an entry.
+func (l *ledger) at(n uint64) *entry { return l.entries[n-l.base-1] }
+
+// push adds an entry behind the last one.
+func (l *ledger) push(e *entry) {
+	l.entries = append(l.entries, e)
+	if l.tail != nil {
+		l.tail.add(e)
+	}
+}
+
+// cut drops the entries that are not applied: the process does not lead any more.
+func (l *ledger) cut() {
+	l.entries = l.entries[:l.applied-l.base]
+	l.tail = nil
+}
+
+// trim drops entries up to one that is applied.
+func (l *ledger) trim(to uint64) {
+	if to = min(to, l.applied); to > l.base {
+		l.entries = slices.Delete(l.entries, 0, int(to-l.base))
+		l.base = to
+	}
+}

@@ -1,0 +1,222 @@
+package tram
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// A slot is a word and a body: the length (4 bytes), the number of the slot (8), and the content. The lower
+// half of the word is a checksum of the body, so that a slot that has landed in part is not valid (the
+// paper's canary, without an order of the bytes). In a log the upper half is the timestamp of the leader.
+//
+// The body depends on the place and the value alone. To write the same value again with another timestamp
+// changes nothing but the word, which is one of those that fabrics write at once: an entry that a quorum
+// holds is never damaged by a leader that stops while it writes the entry again.
+const (
+	wordSize   = 8
+	bodyHeader = 4 + 8
+	noteSize   = 64
+	headerSize = 64 // of a log: the commit word, and the word for trimming
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var le = binary.LittleEndian
+
+// place is the position of a slot in its ring.
+func (cfg *Config) place(n uint64) int { return int(n%uint64(cfg.Slots)) * cfg.SlotSize }
+
+// seal makes a slot of a number and a content.
+func seal(n uint64, content []byte) []byte {
+	b := make([]byte, wordSize+bodyHeader, wordSize+bodyHeader+len(content))
+	le.PutUint32(b[8:], uint32(len(content)))
+	le.PutUint64(b[12:], n)
+	b = append(b, content...)
+	le.PutUint32(b, crc32.Checksum(b[wordSize:], castagnoli))
+	return b
+}
+
+// stamped is a sealed slot with a timestamp.
+func stamped(slot []byte, ts uint32) []byte {
+	b := slices.Clone(slot)
+	le.PutUint32(b[4:], ts)
+	return b
+}
+
+// unseal gives the content of slot n, and its timestamp, if it has landed completely.
+func unseal(slot []byte, n uint64) (content []byte, ts uint32, ok bool) {
+	if len(slot) < wordSize+bodyHeader || le.Uint64(slot[12:]) != n {
+		return nil, 0, false
+	}
+	length := int(le.Uint32(slot[8:]))
+	if length > len(slot)-wordSize-bodyHeader {
+		return nil, 0, false
+	}
+	end := wordSize + bodyHeader + length
+	if crc32.Checksum(slot[wordSize:end], castagnoli) != le.Uint32(slot) {
+		return nil, 0, false
+	}
+	return slot[wordSize+bodyHeader : end], le.Uint32(slot[4:]), true
+}
+
+// entry is an entry of the log: tuple ⟨ts, src, childPos, m⟩ of section 5.1, without ts.
+type entry struct {
+	from     multicast.ProcessID // the client, or 0: the parent
+	index    uint64              // in the input of from
+	children []childPosition     // by group
+	message  multicast.Message
+	slot     []byte // as it is written
+}
+
+// childPosition is where a child gets the message.
+type childPosition struct {
+	group multicast.GroupID
+	index uint64
+}
+
+// appendMessage encodes a message.
+func appendMessage(b []byte, m *multicast.Message) []byte {
+	b = le.AppendUint32(b, uint32(m.ID.Sender))
+	b = le.AppendUint64(b, m.ID.Seq)
+	b = le.AppendUint16(b, uint16(len(m.Dest)))
+	for _, g := range m.Dest {
+		b = le.AppendUint16(b, uint16(g))
+	}
+	return append(b, m.Payload...)
+}
+
+// messageOverhead is the number of bytes that appendMessage adds to a payload.
+func messageOverhead(dest int) int { return 4 + 8 + 2 + 2*dest }
+
+// entryOverhead is the number of bytes that an entry adds to its message.
+func entryOverhead(children int) int { return 4 + 8 + 2 + 10*children }
+
+// reader decodes.
+type reader struct {
+	b  []byte
+	ok bool
+}
+
+func (r *reader) take(n int) []byte {
+	if !r.ok || len(r.b) < n {
+		r.ok = false
+		return make([]byte, n)
+	}
+	head := r.b[:n]
+	r.b = r.b[n:]
+	return head
+}
+
+func (r *reader) uint16() uint16 { return le.Uint16(r.take(2)) }
+func (r *reader) uint32() uint32 { return le.Uint32(r.take(4)) }
+func (r *reader) uint64() uint64 { return le.Uint64(r.take(8)) }
+
+// message decodes the rest as a message.
+func (r *reader) message() (m multicast.Message) {
+	m.ID.Sender, m.ID.Seq = multicast.ProcessID(r.uint32()), r.uint64()
+	count := int(r.uint16())
+	if 2*count > len(r.b) {
+		r.ok = false
+		return m
+	}
+	for range count {
+		m.Dest = append(m.Dest, multicast.GroupID(r.uint16()))
+	}
+	m.Payload = slices.Clone(r.b)
+	return m
+}
+
+// decodeMessage gives the message of an input.
+func decodeMessage(content []byte) (m multicast.Message, ok bool) {
+	r := reader{b: content, ok: true}
+	m = r.message()
+	return m, r.ok && m.Validate() == nil
+}
+
+// encode makes the slot of an entry.
+func (e *entry) encode(n uint64) {
+	b := le.AppendUint32(nil, uint32(e.from))
+	b = le.AppendUint64(b, e.index)
+	b = le.AppendUint16(b, uint16(len(e.children)))
+	for _, c := range e.children {
+		b = le.AppendUint16(b, uint16(c.group))
+		b = le.AppendUint64(b, c.index)
+	}
+	e.slot = seal(n, appendMessage(b, &e.message))
+}
+
+// decodeEntry gives the entry of a slot of a log.
+func decodeEntry(slot []byte, n uint64) (e *entry, ts uint32, ok bool) {
+	content, ts, ok := unseal(slot, n)
+	if !ok {
+		return nil, 0, false
+	}
+	r := reader{b: content, ok: true}
+	e = &entry{from: multicast.ProcessID(r.uint32()), index: r.uint64()}
+	count := int(r.uint16())
+	if 10*count > len(r.b) {
+		return nil, 0, false
+	}
+	for range count {
+		e.children = append(e.children, childPosition{multicast.GroupID(r.uint16()), r.uint64()})
+	}
+	e.message = r.message()
+	e.slot = slices.Clone(slot[:wordSize+bodyHeader+len(content)])
+	le.PutUint32(e.slot[4:], 0)
+	return e, ts, r.ok && e.message.Validate() == nil
+}
+
+// note is a message from one process to another one: the paper's propose and answer, and the credits. The
+// latest one counts.
+type note struct {
+	ask      uint32 // propose: the sender wants to lead with this timestamp
+	promised uint32 // answer: the highest timestamp that the sender has granted
+	applied  uint64 // how much of its log the sender has applied
+	taken    uint64 // how many messages of the receiver, as a client, the sender's group has ordered
+	fromUp   uint64 // how many messages of the receiver's group, the parent, the sender's group has ordered
+	// The sender waits for the receiver's group to have ordered these entries: of the sender as a client, and
+	// of the sender's group. 0: it does not. A leader may stop before it has announced the entries that are
+	// taken.
+	wait, waitUp uint64
+}
+
+func (n *note) encode() []byte {
+	b := make([]byte, noteSize)
+	le.PutUint32(b[8:], n.ask)
+	le.PutUint32(b[12:], n.promised)
+	le.PutUint64(b[16:], n.applied)
+	le.PutUint64(b[24:], n.taken)
+	le.PutUint64(b[32:], n.fromUp)
+	le.PutUint64(b[40:], n.wait)
+	le.PutUint64(b[48:], n.waitUp)
+	le.PutUint32(b[4:], 1) // a note that was never written is not one
+	le.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	return b
+}
+
+func decodeNote(b []byte) (n note, ok bool) {
+	if le.Uint32(b[4:]) != 1 || crc32.Checksum(b[4:], castagnoli) != le.Uint32(b) {
+		return n, false
+	}
+	return note{
+		ask: le.Uint32(b[8:]), promised: le.Uint32(b[12:]), applied: le.Uint64(b[16:]),
+		taken: le.Uint64(b[24:]), fromUp: le.Uint64(b[32:]),
+		wait: le.Uint64(b[40:]), waitUp: le.Uint64(b[48:]),
+	}, true
+}
+
+// The regions of a process. Their numbers hold the kind and the process that writes them.
+const (
+	logRegion fabric.RegionID = iota << 28
+	clientRegion
+	parentRegion
+	noteRegion
+)
+
+func regionOf(kind fabric.RegionID, p multicast.ProcessID) fabric.RegionID {
+	return kind | fabric.RegionID(p)
+}
