@@ -1,0 +1,65 @@
+package batching
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestModelAgrees compares the paper's experiments, the model and the simulation in every fourth row of Tables 3 and 4.
+// `globalfs-lab batching` has all rows.
+func TestModelAgrees(t *testing.T) {
+	r := Report{Duration: 20 * time.Second}
+	for i := 0; i < len(rows); i += 4 {
+		c, err := compare(rows[i], r.Duration)
+		require.NoError(t, err)
+		require.InEpsilon(t, c.SimulatedThroughput, c.ModelThroughput, 0.05, "%+v", c)
+		require.InEpsilon(t, c.PaperThroughput, c.ModelThroughput, 0.25, "%+v", c)
+		require.InDelta(t, c.Simulated, c.Window, 2+0.1*float64(c.Window), "%+v", c)
+		require.GreaterOrEqual(t, c.Window, c.PaperMin-1, "%+v", c)
+		require.LessOrEqual(t, c.Window, c.PaperMax+1, "%+v", c)
+		r.Rows = append(r.Rows, c)
+	}
+	var table bytes.Buffer
+	require.NoError(t, r.WriteTable(&table))
+	require.Contains(t, table.String(), "Largest deviation")
+}
+
+// TestShapes: batching alone suffices in the cluster, and not in the wide-area network.
+func TestShapes(t *testing.T) {
+	at := func(name string, request, k, window int) float64 {
+		return simulate(setting(name), request, k, window, 20*time.Second).Throughput
+	}
+	require.InEpsilon(t, at("cluster", 128, 64, 5), at("cluster", 128, 64, 1), 0.05)
+	require.Greater(t, at("cluster", 128, 64, 1), 5*at("cluster", 128, 1, 5))
+	require.Greater(t, at("emulab", 1024, 16, 10), 1.8*at("emulab", 1024, 16, 1))
+	require.Less(t, at("emulab", 128, 1, 40), 500.0, "pipelining alone does not help small requests")
+}
+
+func TestSameConfigSameResult(t *testing.T) {
+	first := simulate(setting("emulab"), 128, 8, 4, time.Second)
+	require.Equal(t, first, simulate(setting("emulab"), 128, 8, 4, time.Second))
+}
+
+func TestFilesAndErrors(t *testing.T) {
+	_, err := Run(t.Context(), Options{})
+	require.ErrorContains(t, err, "at least 1 s")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Run(ended, Options{Duration: time.Second, Progress: func(string) {}})
+	require.ErrorIs(t, err, context.Canceled)
+
+	r := &Report{Curves: []Curve{
+		{Figure: "3", Setting: "cluster", Request: 128, Name: "WND 1", X: []float64{1, 2}, Y: []float64{3, 4}},
+		{Figure: "8", Setting: "emulab", Request: 128, Name: "K 1", X: []float64{1, 2}, Y: []float64{3, 4}},
+	}}
+	dir := t.TempDir()
+	require.NoError(t, r.WriteFiles(dir))
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 4)
+}
