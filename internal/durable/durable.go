@@ -24,6 +24,20 @@ func WriteFile(path string, content []byte) error {
 	if err := os.Rename(temporary, path); err != nil {
 		return err
 	}
+	return syncDir(path)
+}
+
+// Remove deletes the file at path, which must exist. When it returns nil the file does not come back after a
+// loss of power.
+func Remove(path string) error {
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return syncDir(path)
+}
+
+// syncDir makes the names in the directory of a file survive a loss of power.
+func syncDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@
 //	    promise that after a loss of power).
 //	K2  the first error sticks: after it nothing is written, and Commit and Err give it.
 //	    What Get and Scan gave meanwhile must not be acted upon.
+//	K3  a store that keeps a digest (KeepDigest) stores it with each batch: the stored digest is that of the
+//	    stored keys, unless these were changed behind the store's back.
 //
 // Shared is the same on disk without pending writes, for many goroutines: the index of a
 // block store. Damaged files are told apart from a failing disk by ErrDamaged.

@@ -64,7 +64,7 @@ func openError(dir string, err error) error {
 	case errors.Is(err, storage.ErrLocked), errors.Is(err, errAgain):
 		return fmt.Errorf("open store %s: another process has it open: %w", dir, err)
 	case errors.Is(mark(err), ErrDamaged):
-		return fmt.Errorf("open store %s: damaged: move it away and let the server fetch what it held from others: %w", dir, mark(err))
+		return fmt.Errorf("open store %s: the files of the store are damaged: %w", dir, mark(err))
 	}
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
@@ -112,11 +112,11 @@ func (l *level) get(key []byte) ([]byte, error) {
 }
 
 func (l *level) scan(from, to []byte, yield func(key, value []byte) bool) error {
-	return scanLevel(l.db, &util.Range{Start: from, Limit: to}, yield)
+	return scanLevel(l.db, &util.Range{Start: from, Limit: to}, nil, yield)
 }
 
-func scanLevel(db leveldb.Reader, within *util.Range, yield func(key, value []byte) bool) error {
-	it := db.NewIterator(within, nil)
+func scanLevel(db leveldb.Reader, within *util.Range, o *opt.ReadOptions, yield func(key, value []byte) bool) error {
+	it := db.NewIterator(within, o)
 	defer it.Release()
 	for it.Next() {
 		value := it.Value()
@@ -156,6 +156,13 @@ func (l *level) write(pending *table, sync bool) error {
 		return fmt.Errorf("write store: %w", mark(err))
 	}
 	return nil
+}
+
+// verify reads the blocks from the files: the cache is passed by.
+func (l *level) verify(each func(bytes int) bool) error {
+	return scanLevel(l.db, nil, &opt.ReadOptions{DontFillCache: true, Strict: opt.StrictAll}, func(key, value []byte) bool {
+		return each(len(key) + len(value))
+	})
 }
 
 func (l *level) close() error {

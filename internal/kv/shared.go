@@ -51,7 +51,7 @@ func (s *Shared) Get(key []byte) ([]byte, error) {
 // Scan yields the entries of [from, to) in order, as they were when it began, until yield says
 // stop; a nil to means all that follow. What it yields is valid during the call only.
 func (s *Shared) Scan(from, to []byte, yield func(key, value []byte) bool) error {
-	return scanLevel(s.db, &util.Range{Start: from, Limit: to}, yield)
+	return scanLevel(s.db, &util.Range{Start: from, Limit: to}, nil, yield)
 }
 
 // Write applies b as one batch, which survives the end of the process; with sync, it and all

@@ -17,6 +17,8 @@ type base interface {
 	write(pending *table, sync bool) error
 	// view gives the committed entries as they are now.
 	view() (*View, error)
+	// verify reads all entries, and calls each with their sizes until it says stop.
+	verify(each func(bytes int) bool) error
 	close() error
 }
 
@@ -27,7 +29,8 @@ var ErrClosed = errors.New("store is closed")
 type Store struct {
 	pending table
 	base    base
-	err     error // K2
+	summed  *summed // nil: the store keeps no digest
+	err     error   // K2
 }
 
 // Get gives the value of key, nil if it is absent. The caller must not change it.
@@ -117,7 +120,10 @@ func (s *Store) Commit(sync bool) error {
 	if s.err != nil {
 		return s.err
 	}
-	if len(s.pending.runs) > 0 || sync {
+	if len(s.pending.runs) > 0 {
+		s.saveDigest()
+	}
+	if s.err == nil && (len(s.pending.runs) > 0 || sync) {
 		s.fail(s.base.write(&s.pending, sync))
 		s.pending.reset()
 	}
@@ -126,6 +132,16 @@ func (s *Store) Commit(sync bool) error {
 
 // Err gives the first error, nil if there was none.
 func (s *Store) Err() error { return s.err }
+
+// Verify reads all that was committed, with its checksums, and gives what is wrong. It calls each, which may
+// be nil, with the size of each entry, and ends when that says so. Another goroutine than the owner may call
+// it; the owner does not close the store meanwhile.
+func (s *Store) Verify(each func(bytes int) bool) error {
+	if each == nil {
+		each = func(int) bool { return true }
+	}
+	return s.base.verify(each)
+}
 
 // Close lets the store go. What was not committed is lost.
 func (s *Store) Close() error {

@@ -59,7 +59,7 @@ func (l *level) view() (*View, error) {
 		return nil, fmt.Errorf("view: %w", err)
 	}
 	return &View{
-		scan:  func(yield func(key, value []byte) bool) error { return scanLevel(snapshot, nil, yield) },
+		scan:  func(yield func(key, value []byte) bool) error { return scanLevel(snapshot, nil, nil, yield) },
 		close: snapshot.Release,
 	}, nil
 }

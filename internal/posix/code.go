@@ -41,6 +41,7 @@ const (
 	ENOLCK
 	EREMOTE // never leaves a client: the command must go to other partitions, or be tried again
 	EHELD   // never leaves a client: a command met what an undecided one holds; nothing was changed, and it is to be tried again
+	ENFILE  // never leaves a client
 	codeEnd
 )
 
@@ -82,6 +83,7 @@ var codes = [codeEnd]struct {
 	EDEADLK:      {35, "EDEADLK", "resource deadlock avoided"},
 	ENOLCK:       {37, "ENOLCK", "no locks available"},
 	EREMOTE:      {66, "EREMOTE", "object is in another partition"},
+	ENFILE:       {23, "ENFILE", "too many open files in the system"},
 	EHELD:        {85, "EHELD", "a command of several partitions holds it"},
 }
 

@@ -104,6 +104,10 @@ type BlockID [16]byte
 // String gives the id in hexadecimal.
 func (id BlockID) String() string { return fmt.Sprintf("%x", id[:]) }
 
+// BlockRight proves to storage servers that a replica has told a client where a block is, for a file that the
+// client may read. The zero BlockRight proves nothing.
+type BlockRight [16]byte
+
 // MaxBlock is the size of the largest block in bytes.
 const MaxBlock = 1 << 20
 

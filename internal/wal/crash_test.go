@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -16,13 +17,17 @@ import (
 type disk struct {
 	dir    string
 	random *rand.Rand
-	left   int   // operations until fault happens
-	fault  error // of all operations from then on
-	synced map[string]int64
-	after  func() // is called when the fault happens, before any operation fails
+	left   int               // operations until fault happens
+	fault  error             // of all operations from then on
+	synced map[string][]byte // content
+	marks  [][]byte          // that were written
+	after  func()            // is called when the fault happens, before any operation fails
 }
 
 func (d *disk) step() error {
+	if m, err := os.ReadFile(filepath.Join(d.dir, markName)); err == nil {
+		d.marks = append(d.marks, m)
+	}
 	if d.left--; d.left == 0 && d.after != nil {
 		d.after()
 	}
@@ -64,8 +69,8 @@ func (f *lossyFile) SyncData() error {
 	if err := f.disk.step(); err != nil {
 		return err
 	}
-	info, err := os.Stat(f.path)
-	f.disk.synced[filepath.Base(f.path)] = info.Size()
+	content, err := os.ReadFile(f.path)
+	f.disk.synced[filepath.Base(f.path)] = content
 	return err
 }
 
@@ -78,15 +83,20 @@ func (d *disk) image(t *testing.T, into string) {
 		if !known && d.random.IntN(3) == 0 {
 			continue // its directory entry is lost
 		}
-		unsynced := content[min(synced, int64(len(content))):]
-		keep := d.random.IntN(len(unsynced) + 1)
-		if d.random.IntN(2) == 0 {
-			clear(unsynced[keep:])
-		} else {
-			unsynced = unsynced[:keep]
+		same := 0
+		for same < min(len(synced), len(content)) && synced[same] == content[same] {
+			same++
 		}
-		content = append(content[:min(synced, int64(len(content)))], unsynced...)
+		keep := same + d.random.IntN(len(content)-same+1)
+		lost := slices.Clone(synced[min(keep, len(synced)):]) // the old bytes, then zeros or nothing
+		if n := len(content) - keep - len(lost); n > 0 && d.random.IntN(2) == 0 {
+			lost = append(lost, make([]byte, n)...)
+		}
+		content = append(content[:keep], lost...)
 		require.NoError(t, os.WriteFile(filepath.Join(into, name), content, 0o600))
+	}
+	if n := d.random.IntN(len(d.marks) + 1); n < len(d.marks) { // the kernel has written one of them, or none
+		require.NoError(t, os.WriteFile(filepath.Join(into, markName), d.marks[n], 0o600))
 	}
 }
 
@@ -126,9 +136,9 @@ func TestPowerLoss(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for crash := 1; crash < 60; crash++ {
 		crashed := t.TempDir()
-		d := &disk{dir: t.TempDir(), random: r, left: crash, fault: errors.New("power loss"), synced: map[string]int64{}}
+		d := &disk{dir: t.TempDir(), random: r, left: crash, fault: errors.New("power loss"), synced: map[string][]byte{}}
 		d.after = func() { d.image(t, crashed) }
-		l, err := Open(d.dir, Options{open: d.open})
+		l, err := Open(d.dir, Options{open: d.open, Ahead: 500 * (crash % 2)})
 		var h history
 		if err == nil {
 			h, err = work(r, l, 40)
@@ -151,7 +161,7 @@ func TestPowerLoss(t *testing.T) {
 func TestSyncOnDemand(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20 {
-		d := &disk{dir: t.TempDir(), random: r, left: 1000, synced: map[string]int64{}}
+		d := &disk{dir: t.TempDir(), random: r, left: 1000, synced: map[string][]byte{}}
 		l, err := Open(d.dir, Options{Durability: OS, open: d.open})
 		require.NoError(t, err)
 		require.NoError(t, l.Append(batch("one"), false))
@@ -171,7 +181,7 @@ func TestSyncOnDemand(t *testing.T) {
 
 // TestSyncFailure: after an error nothing is appended any more.
 func TestSyncFailure(t *testing.T) {
-	d := &disk{dir: t.TempDir(), random: rand.New(rand.NewPCG(1, 1)), left: 1000, fault: syscall.EIO, synced: map[string]int64{}}
+	d := &disk{dir: t.TempDir(), random: rand.New(rand.NewPCG(1, 1)), left: 1000, fault: syscall.EIO, synced: map[string][]byte{}}
 	l, err := Open(d.dir, Options{Durability: OS, open: d.open})
 	require.NoError(t, err)
 	require.NoError(t, l.Append(batch("one"), false))
@@ -188,7 +198,7 @@ func TestReplayedIsDurable(t *testing.T) {
 	content, _ := written(t, false, batch("one"), batch("two"))
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
-		d := &disk{dir: planted(t, content), random: r, left: 1000, synced: map[string]int64{}}
+		d := &disk{dir: planted(t, content), random: r, left: 1000, synced: map[string][]byte{}}
 		l, err := Open(d.dir, Options{open: d.open})
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "two"}, replay(t, l))
@@ -204,7 +214,7 @@ func TestReplayedIsDurable(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for full := 3; full < 60; full++ {
-		d := &disk{dir: t.TempDir(), random: r, left: full, fault: syscall.ENOSPC, synced: map[string]int64{}}
+		d := &disk{dir: t.TempDir(), random: r, left: full, fault: syscall.ENOSPC, synced: map[string][]byte{}}
 		l, err := Open(d.dir, Options{open: d.open})
 		require.NoError(t, err)
 		h, err := work(r, l, 40)

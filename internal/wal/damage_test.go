@@ -75,7 +75,11 @@ func TestLostPagesOfTheTail(t *testing.T) {
 		clear(torn[from:])
 		got, repaired := reopened(t, planted(t, torn))
 		require.Equal(t, []string{"one"}, got)
-		require.Equal(t, ends[1]-ends[0], repaired)
+		if from == ends[0] {
+			require.Zero(t, repaired, "zeros were written ahead")
+		} else {
+			require.Equal(t, ends[1]-ends[0], repaired)
+		}
 	}
 }
 

@@ -48,14 +48,21 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
+	var known *mark
+	if l.mark, known, err = openMark(l.dir); err != nil {
+		return err
+	}
 	for i, n := range numbers {
-		whole, err := l.adopt(n, i == len(numbers)-1)
+		whole, err := l.adopt(n, i == len(numbers)-1, known)
 		if err != nil {
 			return err
 		}
 		if whole {
 			return l.dropForGood(slices.Delete(numbers, i, i+1))
 		}
+	}
+	if known != nil {
+		return missed(l.path(known.segment), 0, "it was acknowledged, and is damaged or missing")
 	}
 	if err := l.dropForGood(numbers); err != nil {
 		return err
@@ -65,7 +72,7 @@ func (l *Log) recover() error {
 
 // adopt makes a segment the log. False: the crash that it is from came before
 // it was the log; then an older segment is, or there has never been one.
-func (l *Log) adopt(number uint64, oldest bool) (bool, error) {
+func (l *Log) adopt(number uint64, oldest bool, known *mark) (bool, error) {
 	path := l.path(number)
 	r, err := openReader(path)
 	var torn errTorn
@@ -77,6 +84,9 @@ func (l *Log) adopt(number uint64, oldest bool) (bool, error) {
 	defer r.close()
 	if r.header.number != number {
 		return false, &CorruptError{path, 0, fmt.Sprintf("this is segment %d under the name of another", r.header.number)}
+	}
+	if known != nil && known.segment == number {
+		r.synced = known.synced
 	}
 	for err == nil {
 		_, err = r.next()
@@ -95,6 +105,9 @@ func (l *Log) adopt(number uint64, oldest bool) (bool, error) {
 	if r.header.flags&flagCheckpoint != 0 && r.number == 0 {
 		return false, l.giveUp(path, number, oldest, errTorn{"the checkpoint that the log begins with is not whole"})
 	}
+	if err := known.check(r, l.boot); err != nil {
+		return false, err
+	}
 	return true, l.resume(r)
 }
 
@@ -111,8 +124,8 @@ func (l *Log) giveUp(path string, number uint64, oldest bool, torn errTorn) erro
 	return nil
 }
 
-// resume opens the segment that r has read for appending behind the last whole batch. That one may have
-// been under way when the process died: it is made durable before anybody acts on it.
+// resume opens the segment that r has read for appending behind the last whole batch. Batches behind the mark may
+// not be on disk: they are made durable before anybody acts on them.
 func (l *Log) resume(r *reader) error {
 	f, err := l.open(r.file.Name(), os.O_WRONLY)
 	if err != nil {
@@ -120,12 +133,49 @@ func (l *Log) resume(r *reader) error {
 	}
 	l.file, l.header, l.offset, l.number = f, r.header, r.offset, r.number
 	if r.size != r.offset {
-		l.repaired += r.size - r.offset
+		written, err := r.isWritten()
+		if err != nil {
+			return err
+		}
+		if written {
+			l.repaired += r.size - r.offset
+		}
 		if err := f.Truncate(r.offset); err != nil {
 			return err
 		}
 	}
-	return f.SyncData()
+	if err := l.settle(r); err != nil {
+		if err = l.settle(r); err != nil { // the first error may be of writes of a process before this one
+			return err
+		}
+	}
+	l.synced = r.number
+	return l.note()
+}
+
+// settle makes the batches durable that are not known to be on disk.
+func (l *Log) settle(r *reader) error {
+	if err := l.rewrite(r); err != nil {
+		return err
+	}
+	return l.file.SyncData()
+}
+
+// rewrite writes the batches again that are not known to be on disk. If a sync of them has failed, the kernel has
+// told that once, and does not write them any more, although it gives them to readers.
+func (l *Log) rewrite(r *reader) error {
+	buffer := make([]byte, 1<<20)
+	for at := r.syncedEnd; at < r.offset; {
+		n, err := r.file.ReadAt(buffer[:min(int64(len(buffer)), r.offset-at)], at)
+		if err != nil {
+			return r.wrap(err)
+		}
+		if _, err := l.file.WriteAt(buffer[:n], at); err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return nil
 }
 
 // dropForGood deletes segments and makes that durable: a newer one that came back after a power

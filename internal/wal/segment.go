@@ -2,6 +2,7 @@ package wal
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -18,6 +19,9 @@ type reader struct {
 	seed   uint32 // of header
 	offset int64  // behind the last whole batch
 	number uint64 // of that batch
+
+	synced    uint64 // the last batch that is known to be on disk
+	syncedEnd int64  // up to here the file is known to be on disk
 }
 
 // errTorn says that a segment does not go on as it should: it ended, or is damaged.
@@ -85,11 +89,30 @@ func (r *reader) next() ([]byte, error) {
 	}
 	r.offset += batchHeaderSize + int64(h.length)
 	r.number = h.number
+	if r.number <= r.synced {
+		r.syncedEnd = r.offset
+	}
 	return payload, nil
 }
 
 func (r *reader) wrap(err error) error {
 	return fmt.Errorf("%s, near offset %d: %w", r.file.Name(), r.offset, err)
+}
+
+// isWritten reports whether there is anything but zeros behind offset.
+func (r *reader) isWritten() (bool, error) {
+	buffer := make([]byte, 64<<10)
+	for at := r.offset; at < r.size; {
+		n, err := r.file.ReadAt(buffer[:min(int64(len(buffer)), r.size-at)], at)
+		if err != nil {
+			return false, r.wrap(err)
+		}
+		if len(bytes.TrimLeft(buffer[:n], "\x00")) > 0 {
+			return true, nil
+		}
+		at += int64(n)
+	}
+	return false, nil
 }
 
 // later looks from offset, where no whole next batch is, for the header of one after that, and

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 )
 
 // Durability is what an acknowledged batch survives.
@@ -23,6 +25,13 @@ const (
 // Options of a log.
 type Options struct {
 	Durability Durability
+	// Ahead is how many bytes of zeros are written behind a batch that does not fit into those written before,
+	// with Sync: the next batches overwrite them, and their syncs need not write the length of the file and
+	// where its blocks are. 0: none.
+	Ahead int
+	// Boot is the identity of the kernel that runs, such as its boot id: what was written under the same one is
+	// there, also if it was not synced. Empty: unknown.
+	Boot string
 
 	// open opens a segment; nil: os.OpenFile. Tests lose writes here.
 	open opener
@@ -54,11 +63,17 @@ type Log struct {
 	open       opener
 	unlock     func() error
 	repaired   int64
+	ahead      int
+	boot       uint64   // see mark
+	mark       *os.File // nil with Memory
+	noted      [markSize]byte
 
 	file   file // the segment that is the log; nil with Memory
 	header segmentHeader
 	offset int64  // behind the last acknowledged batch
 	number uint64 // of that batch
+	zeros  int64  // up to here the file has zeros behind offset
+	synced uint64 // of the last batch that survives a loss of power
 
 	appended bool
 	unsynced bool   // batches that a loss of power would take
@@ -72,7 +87,7 @@ const keepBuffer = 4 << 20
 // Open opens the log in a directory, which it makes if it is missing. Another process must not have it open.
 // A torn end is cut, see Repaired; other damage is a CorruptError.
 func Open(dir string, opts Options) (_ *Log, err error) {
-	l := &Log{dir: dir, durability: opts.Durability, open: opts.open}
+	l := &Log{dir: dir, durability: opts.Durability, ahead: opts.Ahead, boot: bootOf(opts.Boot), open: opts.open}
 	if l.durability == Memory {
 		return l, nil
 	}
@@ -162,6 +177,9 @@ func (l *Log) Append(records [][]byte, checkpoint bool) error {
 	return l.failed
 }
 
+// Synchronous reports whether Append waits for the disk.
+func (l *Log) Synchronous() bool { return l.durability == Sync }
+
 // extend appends a batch to the present segment.
 func (l *Log) extend(records [][]byte) error {
 	b, err := appendBatch(l.buffer[:0], l.header.seed(), l.number+1, records)
@@ -171,7 +189,7 @@ func (l *Log) extend(records [][]byte) error {
 	if cap(b) <= keepBuffer {
 		l.buffer = b
 	}
-	_, err = l.file.WriteAt(b, l.offset)
+	err = l.write(b)
 	if err == nil && l.durability == Sync {
 		err = l.file.SyncData()
 	}
@@ -180,8 +198,28 @@ func (l *Log) extend(records [][]byte) error {
 	}
 	l.offset += int64(len(b))
 	l.number++
-	l.unsynced = l.durability != Sync
-	return nil
+	if l.unsynced = l.durability != Sync; !l.unsynced {
+		l.synced = l.number
+	}
+	return l.note()
+}
+
+// write writes a batch behind the last one, and zeros behind it if it is time for them.
+func (l *Log) write(b []byte) error {
+	end := l.offset + int64(len(b))
+	if l.ahead > 0 && l.durability == Sync && end > l.zeros {
+		padded := slices.Concat(b, make([]byte, l.ahead))
+		if _, err := l.file.WriteAt(padded, l.offset); err == nil {
+			l.zeros = end + int64(l.ahead)
+			return nil
+		}
+		if err := l.file.Truncate(l.offset); err != nil { // there may be room for the batch alone
+			return err
+		}
+		l.zeros = 0
+	}
+	_, err := l.file.WriteAt(b, l.offset)
+	return err
 }
 
 // Sync makes what Append has acknowledged survive a loss of power. With Sync it does already, and with Memory
@@ -190,13 +228,30 @@ func (l *Log) Sync() error {
 	if l.failed != nil || !l.unsynced {
 		return l.failed
 	}
-	if err := l.file.SyncData(); err != nil {
-		l.failed = fmt.Errorf("write-ahead log %s: %w", l.dir, err)
-		return l.failed
+	err := l.file.SyncData()
+	if err == nil {
+		l.unsynced, l.synced = false, l.number
+		err = l.note()
 	}
-	l.unsynced = false
-	return nil
+	if err != nil {
+		l.failed = fmt.Errorf("write-ahead log %s: %w", l.dir, err)
+	}
+	return l.failed
 }
+
+// Position names a batch of a log. The positions of a log only grow.
+type Position struct {
+	Segment uint64 `json:"segment"`
+	Batch   uint64 `json:"batch"` // in the segment
+}
+
+// Compare orders positions as batches are appended.
+func (p Position) Compare(other Position) int {
+	return cmp.Or(cmp.Compare(p.Segment, other.Segment), cmp.Compare(p.Batch, other.Batch))
+}
+
+// Durable is the position of the last batch that survives a loss of power. It is zero with Memory.
+func (l *Log) Durable() Position { return Position{l.header.number, l.synced} }
 
 // begin makes a new segment the log. It is durable, whatever the durability of
 // a batch, before an older one is deleted.
@@ -216,9 +271,10 @@ func (l *Log) begin(number uint64, flags uint32, records [][]byte) error {
 		return err
 	}
 	old, oldNumber := l.file, l.header.number
-	l.file, l.header, l.offset, l.number, l.unsynced = f, h, int64(len(b)), batches, false
-	if old == nil {
-		return nil
+	l.file, l.header, l.offset, l.number, l.unsynced, l.zeros = f, h, int64(len(b)), batches, false, 0
+	l.synced = batches
+	if err := l.note(); old == nil || err != nil {
+		return err
 	}
 	return errors.Join(old.Close(), os.Remove(l.path(oldNumber)))
 }
@@ -247,6 +303,9 @@ func (l *Log) Close() error {
 	var errs []error
 	if l.file != nil {
 		errs = append(errs, l.file.Close())
+	}
+	if l.mark != nil {
+		errs = append(errs, l.mark.Close())
 	}
 	if l.unlock != nil {
 		errs = append(errs, l.unlock())

@@ -127,14 +127,62 @@ func TestRenamedSegmentIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "segment 1 under the name of another")
 }
 
+// What is written ahead is no batch, is overwritten, and costs one write in many. Where there is no room for it
+// the log goes on without.
+func TestZerosAhead(t *testing.T) {
+	dir := t.TempDir()
+	const ahead = 1000
+	l, err := Open(dir, Options{Ahead: ahead})
+	require.NoError(t, err)
+	var want []string
+	size := func() int64 {
+		info, err := os.Stat(l.path(1))
+		require.NoError(t, err)
+		return info.Size()
+	}
+	sizes := map[int64]bool{}
+	for i := range 200 {
+		want = append(want, fmt.Sprint("record ", i))
+		require.NoError(t, l.Append(batch(want[i]), false))
+		require.GreaterOrEqual(t, size(), l.offset)
+		sizes[size()] = true
+	}
+	require.Less(t, len(sizes), 12, "the length changes rarely")
+	require.Greater(t, size(), l.offset)
+	require.NoError(t, l.Close())
+	for _, o := range []Options{{Ahead: ahead}, {}, {Durability: OS, Ahead: ahead}} {
+		l, err = Open(dir, o)
+		require.NoError(t, err)
+		require.Zero(t, l.Repaired())
+		require.Equal(t, want, replay(t, l))
+		want = append(want, "more")
+		require.NoError(t, l.Append(batch("more"), false))
+		require.NoError(t, l.Close())
+	}
+
+	// A batch that is torn before zeros is cut, as one at the end of a file.
+	l, err = Open(dir, Options{Ahead: ahead})
+	require.NoError(t, err)
+	torn := l.nextBatch(t, "torn")
+	_, err = l.file.WriteAt(torn[:len(torn)-1], l.offset)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	l, err = Open(dir, Options{Ahead: ahead})
+	require.NoError(t, err)
+	require.NotZero(t, l.Repaired())
+	require.Equal(t, want, replay(t, l))
+	require.NoError(t, l.Close())
+}
+
 func BenchmarkAppend(b *testing.B) {
 	for _, d := range []struct {
 		name string
 		Durability
-	}{{"Sync", Sync}, {"OS", OS}} {
+		ahead int
+	}{{"Sync", Sync, 0}, {"SyncAhead", Sync, 256 << 10}, {"OS", OS, 0}} {
 		for _, size := range []int{100, 10_000, 1_000_000} {
 			b.Run(fmt.Sprintf("%s/%d", d.name, size), func(b *testing.B) {
-				l, err := Open(b.TempDir(), Options{Durability: d.Durability})
+				l, err := Open(b.TempDir(), Options{Durability: d.Durability, Ahead: d.ahead})
 				require.NoError(b, err)
 				records := [][]byte{make([]byte, size)}
 				b.SetBytes(int64(size))

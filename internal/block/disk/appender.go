@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -16,11 +17,17 @@ import (
 type appender struct {
 	dir    string
 	roll   uint64        // size in bytes at which a segment is full
-	noSync bool          // nothing is made durable before close
+	noSync bool          // nothing is made durable before Store.Sync and close
 	file   *os.File      // nil: the next record begins segment end.segment
 	end    segfile.Place // where the next record goes
 	broken bool          // something failed: nothing more is appended to file
+	dirty  bool          // file has records that are not durable
+	left   []*os.File    // with noSync: segments before file with records that are not durable
+	lost   error         // nil: no sync of left has failed
 }
+
+// maxLeft bounds the descriptors in appender.left.
+const maxLeft = 8
 
 var errBroken = errors.New("an earlier write to this segment failed")
 
@@ -34,7 +41,7 @@ func (a *appender) begin() error {
 
 // leave ends the segment: the next record begins another one. The segment is made durable first, so that only
 // the last one can have a torn tail. With noSync a power loss may leave others with one, and their records
-// are bad copies then (S3). What compaction moves is durable in any case.
+// are bad copies then (S3), unless Store.Sync came before. What compaction moves is durable in any case.
 func (a *appender) leave() error {
 	if a.file == nil {
 		return nil
@@ -44,8 +51,14 @@ func (a *appender) leave() error {
 			return err
 		}
 	}
-	_ = a.file.Close() // durable, or not needed
-	a.file, a.broken = nil, false
+	if a.dirty && a.noSync {
+		if err := a.setAside(); err != nil {
+			return err
+		}
+	} else {
+		_ = a.file.Close() // durable, or not needed
+	}
+	a.file, a.broken, a.dirty = nil, false, false
 	a.end = segfile.Place{Segment: a.end.Segment + 1}
 	return nil
 }
@@ -77,6 +90,7 @@ func (a *appender) write(records []*pending) {
 		r.head = r.Header()
 		pieces = append(pieces, r.head[:], r.data)
 	}
+	a.dirty = true
 	written, err := writePieces(a.file, pieces, a.end.Offset)
 	for _, r := range records {
 		if size := uint64(segfile.HeaderSize + len(r.data)); written >= size {
@@ -171,17 +185,65 @@ func (a *appender) sync() error {
 	}
 	if err := unix.Fdatasync(int(a.file.Fd())); err != nil {
 		a.broken = true
-		return spaceError(fmt.Errorf("sync %s: %w", a.file.Name(), err))
+		err = fmt.Errorf("sync %s: %w", a.file.Name(), err)
+		if a.noSync {
+			a.lost = err // its records were acknowledged
+		}
+		return spaceError(err)
 	}
+	a.dirty = false
 	return nil
+}
+
+// setAside keeps the file open for syncAll.
+func (a *appender) setAside() error {
+	if len(a.left) == maxLeft {
+		if err := a.syncLeft(); err != nil {
+			return err
+		}
+	}
+	a.left = append(a.left, a.file)
+	return nil
+}
+
+// forget closes a segment that was set aside and is removed: an open descriptor would keep its space.
+func (a *appender) forget(segment uint32) {
+	a.left = slices.DeleteFunc(a.left, func(f *os.File) bool {
+		gone := filepath.Base(f.Name()) == segfile.Name(segment)
+		if gone {
+			_ = f.Close() // nothing of it is needed
+		}
+		return gone
+	})
+}
+
+// syncLeft makes the segments that were set aside durable. After a failure the kernel may have dropped pages,
+// and a later sync would not tell: so each call fails from then on, until the store is opened again.
+func (a *appender) syncLeft() error {
+	for len(a.left) > 0 {
+		if err := unix.Fdatasync(int(a.left[0].Fd())); err != nil {
+			a.lost = fmt.Errorf("sync %s: %w", a.left[0].Name(), err)
+		}
+		_ = a.left[0].Close()
+		a.left = a.left[1:]
+	}
+	return a.lost
+}
+
+// syncAll makes everything that was appended durable.
+func (a *appender) syncAll() error {
+	if err := a.syncLeft(); err != nil || !a.dirty {
+		return err
+	}
+	return a.sync()
 }
 
 // close ends the appender and makes all that it wrote durable.
 func (a *appender) close() error {
-	if a.file == nil {
-		return nil
+	err := a.syncLeft()
+	if a.file != nil {
+		err = errors.Join(err, a.sync(), a.file.Close())
 	}
-	err := errors.Join(a.sync(), a.file.Close())
 	a.file = nil
 	return err
 }

@@ -204,10 +204,12 @@ func (b *batch) commit() error {
 		}
 		return err
 	}
+	s.unsynced = s.unsynced && !sync || b.direct && !sync
 	s.movedBlocks.Add(b.movedBlocks)
 	s.movedBytes.Add(b.movedBytes)
 	for _, u := range b.retiring {
 		if u.err == nil {
+			s.appender.forget(*u.retire)
 			u.err = s.removeSegment(*u.retire)
 		}
 	}

@@ -100,6 +100,7 @@ type Store struct {
 	committing  sync.Mutex
 	appender    appender // GUARDED_BY committing
 	indexFailed error    // GUARDED_BY committing; the index must be opened again before it is written to
+	unsynced    bool     // GUARDED_BY committing; with NoSync: the index has blocks or deletes that are not durable
 	closed      bool     // GUARDED_BY committing
 
 	compacting chan struct{}         // holds one token; whoever compacts has it

@@ -12,7 +12,7 @@ import (
 )
 
 // handBack returns blocks to the servers that should keep them: it sends each to the keepers that lack it,
-// and drops the copy of this server when all owners have good ones.
+// and drops the copy of this server when all owners have good ones on disk.
 func (r *rounds) handBack(ctx context.Context) error {
 	var failed error
 	for at := (block.ID{}); ; {
@@ -85,11 +85,35 @@ func (r *rounds) handBackSome(ctx context.Context, ids []block.ID) error {
 	settled := slices.DeleteFunc(slices.Clone(ids), func(id block.ID) bool {
 		return slices.ContainsFunc(r.view.owners(id), func(p multicast.ProcessID) bool { return !slices.Contains(good[id], p) })
 	})
+	settled, unsynced := r.onDisk(ctx, settled)
+	err = errors.Join(err, unsynced)
 	r.report.Strays += uint64(len(ids) - len(settled))
 	if len(settled) == 0 {
 		return err
 	}
 	return errors.Join(r.node.drop(ctx, r.view, settled), err)
+}
+
+// onDisk gives those of ids whose owners have all that they store on disk: the copy here may be on disk, and
+// somebody may rely on that.
+func (r *rounds) onDisk(ctx context.Context, ids []block.ID) (synced []block.ID, err error) {
+	results := make(map[multicast.ProcessID]error)
+	for _, id := range ids {
+		whole := true
+		for _, p := range r.view.owners(id) {
+			failed, asked := results[p]
+			if !asked {
+				failed = r.node.flushAt(ctx, p)
+				results[p] = failed
+				err = errors.Join(err, failed)
+			}
+			whole = whole && failed == nil
+		}
+		if whole {
+			synced = append(synced, id)
+		}
+	}
+	return synced, err
 }
 
 // throttle waits until these blocks may be moved.

@@ -39,7 +39,10 @@ type Config struct {
 	// Role returns the role of the caller of a request, from the context that Handle was given; nil: a
 	// server.
 	Role func(context.Context) Role
-	Log  *slog.Logger // nil: no log
+	// MayGet reports whether a caller of RoleClient may read a block by the right that it shows, which may be
+	// zero; nil: it may read every block.
+	MayGet func(ctx context.Context, id block.ID, right block.Right) bool
+	Log    *slog.Logger // nil: no log
 }
 
 // Validate says what is wrong.
@@ -129,7 +132,7 @@ func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 		return replyOK(0), n.put(ctx, &q.block)
 	case opStore:
 		return replyOK(0), n.store(ctx, &q.block)
-	case opGet:
+	case opGet, opGetByRight:
 		return n.find(ctx, q.id)
 	case opFetch:
 		return n.fetch(ctx, q.id)
@@ -142,6 +145,10 @@ func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 	case opUsage:
 		total, free, err := n.config.Disk.Usage()
 		return replyUsage(total, free), err
+	case opSync:
+		return replyOK(0), n.sync(ctx)
+	case opFlush:
+		return replyOK(0), block.Sync(ctx, n.config.Disk)
 	default: // decodeRequest gives no other
 		return n.doRegion(ctx, q)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -54,7 +55,7 @@ func (r *Remote) Put(ctx context.Context, b block.Block) error {
 
 // Get implements block.Store.
 func (r *Remote) Get(ctx context.Context, id block.ID, into []byte) ([]byte, error) {
-	reply, err := r.get(ctx, encodeGet(opGet, id))
+	reply, err := r.getBy(ctx, id, block.RightOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +66,21 @@ func (r *Remote) Get(ctx context.Context, id block.ID, into []byte) ([]byte, err
 	return block.Into(into, b.Data), nil
 }
 
-// get sends a request that may be sent twice.
-func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
+// getBy asks for a block, with a right to it unless that is zero. Servers that were given other keys refuse the
+// right, and others accept it; servers of older versions do not know rights.
+func (r *Remote) getBy(ctx context.Context, id block.ID, right block.Right) ([]byte, error) {
+	if right == (block.Right{}) {
+		return r.get(ctx, encodeGet(opGet, id), isFinal)
+	}
+	reply, err := r.get(ctx, encodeGetByRight(id, right), func(err error) bool { return isFinal(err) && !errors.Is(err, block.ErrForbidden) })
+	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), unknownOperation) {
+		return r.get(ctx, encodeGet(opGet, id), isFinal)
+	}
+	return reply, err
+}
+
+// get sends a request that may be sent twice. An answer that is final is the answer of the region.
+func (r *Remote) get(ctx context.Context, request []byte, final func(error) bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -78,7 +92,7 @@ func (r *Remote) get(ctx context.Context, request []byte) ([]byte, error) {
 		}
 		return reply, err
 	}
-	reply, err := hedged(ctx, r.hedging, r.peers.order(*r.nodes.Load()), try, isFinal)
+	reply, err := hedged(ctx, r.hedging, r.peers.order(*r.nodes.Load()), try, final)
 	if err == nil || isFinal(err) || ctx.Err() != nil {
 		return reply, err
 	}

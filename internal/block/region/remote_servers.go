@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/pkg/multicast"
@@ -100,6 +101,44 @@ func (r *Remote) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 			return nil, err
 		}
 		sizes = append(sizes, largest...)
+	}
+	return sizes, nil
+}
+
+// Holders returns for each block the servers that have a copy of it. The error names servers that could not be asked:
+// they may have copies, too.
+func (r *Remote) Holders(ctx context.Context, ids []block.ID) ([][]multicast.ProcessID, error) {
+	nodes := slices.Sorted(slices.Values(r.servers(ctx)))
+	holders := make([][]multicast.ProcessID, len(ids))
+	errs := make([]error, len(nodes))
+	sizes := make([][]uint32, len(nodes))
+	var asking sync.WaitGroup
+	for i, node := range nodes {
+		asking.Go(func() { sizes[i], errs[i] = r.sizesOn(ctx, node, ids) })
+	}
+	asking.Wait()
+	for i, node := range nodes {
+		for b, size := range sizes[i] {
+			if size > 0 {
+				holders[b] = append(holders[b], node)
+			}
+		}
+	}
+	return holders, errors.Join(errs...)
+}
+
+// sizesOn asks one server for the lengths of its copies.
+func (r *Remote) sizesOn(ctx context.Context, node multicast.ProcessID, ids []block.ID) (sizes []uint32, err error) {
+	for some := range slices.Chunk(ids, maxSizes) {
+		reply, err := r.peers.call(ctx, node, encodeSizes(some))
+		if err != nil {
+			return nil, err
+		}
+		theirs, err := decodeSizes(len(some), reply)
+		if err != nil {
+			return nil, err
+		}
+		sizes = append(sizes, theirs...)
 	}
 	return sizes, nil
 }

@@ -14,7 +14,7 @@ type Role uint8
 // The roles.
 const (
 	RoleNobody  Role = iota // nothing
-	RoleClient              // store blocks, get those whose ids it knows, ask for the state of the region
+	RoleClient              // store blocks, get those that it has a right to, ask for the state of the region
 	RoleTrusted             // delete blocks and list them, as a client that speaks for all users
 	RoleAdmin               // change the members
 	RoleServer              // all that servers ask each other
@@ -33,7 +33,7 @@ func (r Role) String() string {
 // role is the least that a request must come from. What is not listed is for servers.
 func (o op) role() Role {
 	switch o {
-	case opPut, opGet, opMembers, opUsage, opStatus:
+	case opPut, opGet, opGetByRight, opMembers, opUsage, opStatus, opSync:
 		return RoleClient
 	case opDelete, opList, opSizes:
 		return RoleTrusted
@@ -54,6 +54,9 @@ func (n *Node) authorize(ctx context.Context, q *request) error {
 	}
 	if id := q.block.ID; q.op == opPut && is == RoleClient && (id.Session() == 0 || id.Counter() == 0) {
 		return fmt.Errorf("put block %v: no write names a block like this: %w", id, block.ErrForbidden)
+	}
+	if (q.op == opGet || q.op == opGetByRight) && is == RoleClient && n.config.MayGet != nil && !n.config.MayGet(ctx, q.id, q.right) {
+		return fmt.Errorf("get block %v: the caller shows no right to it that this server accepts: upgrade the client, or give all servers the same vector keys: %w", q.id, block.ErrForbidden)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 
 // leastRole is who may make each request: one who is not listed here may not.
 var leastRole = map[op]Role{
-	opPut: RoleClient, opGet: RoleClient, opMembers: RoleClient, opUsage: RoleClient, opStatus: RoleClient,
+	opPut: RoleClient, opGet: RoleClient, opGetByRight: RoleClient, opMembers: RoleClient, opUsage: RoleClient, opStatus: RoleClient, opSync: RoleClient,
 	opDelete: RoleTrusted, opList: RoleTrusted, opSizes: RoleTrusted, opSetMembers: RoleAdmin,
-	opStore: RoleServer, opFetch: RoleServer, opDrop: RoleServer, opPing: RoleServer, opDigest: RoleServer, opScope: RoleServer, opHave: RoleServer,
+	opStore: RoleServer, opFetch: RoleServer, opDrop: RoleServer, opPing: RoleServer, opDigest: RoleServer, opScope: RoleServer, opHave: RoleServer, opFlush: RoleServer,
 }
 
 func TestRequestsTakeARole(t *testing.T) {
@@ -32,6 +32,21 @@ func TestRequestsTakeARole(t *testing.T) {
 			}
 		}
 		require.NoError(t, (&Node{}).authorize(t.Context(), &request{op: o}), "nobody proves who he is")
+	}
+}
+
+// Only clients that are bound need a right to a block.
+func TestReadsOfClientsNeedARight(t *testing.T) {
+	for role, allowed := range map[Role]bool{RoleClient: false, RoleTrusted: true, RoleAdmin: true, RoleServer: true} {
+		n := &Node{config: Config{
+			Role:   func(context.Context) Role { return role },
+			MayGet: func(_ context.Context, id block.ID, right block.Right) bool { return right == block.Right(id) },
+		}}
+		id := posix.MakeBlockID(1, 2, 3)
+		for _, q := range []request{{op: opGet, id: id}, {op: opGetByRight, id: id, right: block.Right{1}}} {
+			require.Equal(t, allowed, n.authorize(t.Context(), &q) == nil, "%v", role)
+		}
+		require.NoError(t, n.authorize(t.Context(), &request{op: opGetByRight, id: id, right: block.Right(id)}), "%v", role)
 	}
 }
 

@@ -32,6 +32,11 @@ const (
 	opScope      // scope, from, to -> as opList: the ids in scope
 	opHave       // stamp, whether to read the copies, ids -> how many of them were looked at, a bit for each
 	opSizes      // ids -> the length of each in bytes, 0 of one that is not there
+
+	opSync  // for clients: make all blocks of the region survive a loss of power
+	opFlush // the same of this server
+
+	opGetByRight // for clients: id, Right -> as opGet
 	opEnd
 )
 
@@ -44,7 +49,8 @@ const listIDs = 1024
 // request is a decoded request. Which fields it has stands beside its op.
 type request struct {
 	op       op
-	id       block.ID    // of opGet and opFetch
+	id       block.ID    // of opGet, opGetByRight and opFetch
+	right    block.Right // of opGetByRight
 	block    block.Block // aliases the request
 	ids      []block.ID
 	from, to block.ID
@@ -65,6 +71,15 @@ func encodeStore(b *block.Block) []byte {
 // encodeGet gives a request for a block.
 func encodeGet(o op, id block.ID) []byte { return append([]byte{byte(o)}, id[:]...) }
 
+// encodeGetByRight gives a request of a bound client for a block.
+func encodeGetByRight(id block.ID, right block.Right) []byte {
+	return append(encodeGet(opGetByRight, id), right[:]...)
+}
+
+// unknownOperation begins the error of a server that does not know the operation of a request. It never
+// changes: clients of another version look for it.
+const unknownOperation = "block request: unknown operation"
+
 // encodeDelete gives a request that deletes at most maxIDs blocks.
 func encodeDelete(o op, ids []block.ID) []byte { return appendIDs([]byte{byte(o)}, ids) }
 
@@ -83,16 +98,19 @@ func decodeRequest(b []byte) (request, error) {
 		q.block.Sum, q.block.Data = readBlock(r)
 	case opGet, opFetch:
 		r.Fixed(q.id[:])
+	case opGetByRight:
+		r.Fixed(q.id[:])
+		r.Fixed(q.right[:])
 	case opDelete, opDrop:
 		q.ids = readIDs(r)
 	case opList:
 		r.Fixed(q.from[:])
 		r.Fixed(q.to[:])
-	case opUsage, opMembers, opStatus:
+	case opUsage, opMembers, opStatus, opSync, opFlush:
 	case opPing, opSetMembers, opDigest, opScope, opHave, opSizes:
 		readRegion(r, &q)
 	default:
-		return request{}, fmt.Errorf("block request: unknown operation %d", q.op)
+		return request{}, fmt.Errorf("%s %d", unknownOperation, q.op)
 	}
 	if err := r.Done(); err != nil {
 		return request{}, fmt.Errorf("block request %d: %w", q.op, err)

@@ -1,0 +1,10 @@
+package diskcache
+
+import (
+	"context"
+
+	"github.com/globalfs/globalfs/internal/block"
+)
+
+// Sync implements block.Syncer. What is only in the cache need not survive.
+func (d *Store) Sync(ctx context.Context) error { return block.Sync(ctx, d.store) }

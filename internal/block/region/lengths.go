@@ -1,0 +1,56 @@
+package region
+
+import (
+	"context"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Lengths returns the length of each block in bytes: as this server knows it, or the first owner that answers
+// and has the block. It returns 0 for the others, which another server may still have. Where this server owns
+// the blocks it needs no call.
+func (n *Node) Lengths(ctx context.Context, ids []block.ID) ([]uint32, error) {
+	lengths := make([]uint32, len(ids))
+	err := n.peers.try(ctx, n.config.Self, func(ctx context.Context) error {
+		own, err := n.config.Disk.Sizes(ctx, ids)
+		copy(lengths, own)
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	v := n.view.Load()
+	for copies := range v.copies {
+		missing := map[multicast.ProcessID][]int{} // by owner: places in ids
+		for i, length := range lengths {
+			if owners := v.owners(ids[i]); length == 0 && copies < len(owners) && owners[copies] != n.config.Self {
+				missing[owners[copies]] = append(missing[owners[copies]], i)
+			}
+		}
+		for owner, places := range missing {
+			n.askLengths(ctx, owner, ids, places, lengths)
+		}
+	}
+	return lengths, err
+}
+
+// askLengths puts the lengths that another server knows into their places. A server that does not answer
+// leaves these as they are.
+func (n *Node) askLengths(ctx context.Context, server multicast.ProcessID, ids []block.ID, places []int, lengths []uint32) {
+	wanted := make([]block.ID, len(places))
+	for i, at := range places {
+		wanted[i] = ids[at]
+	}
+	reply, err := n.peers.call(ctx, server, encodeSizes(wanted))
+	if err != nil {
+		return
+	}
+	theirs, err := decodeSizes(len(wanted), reply)
+	if err != nil {
+		return
+	}
+	for i, at := range places {
+		lengths[at] = theirs[i]
+	}
+}

@@ -1,0 +1,56 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Sync implements block.Syncer for the region.
+func (r *Remote) Sync(ctx context.Context) error { return r.ask(ctx, []byte{byte(opSync)}) }
+
+// sync has all servers of the region make their blocks survive a loss of power. Each block has copies on r
+// servers, so fewer than r servers may fail: each block then has a copy on disk, and repair makes the others. So
+// many are not waited for either. They go on, for as long as a call may take, so that all copies are on disk.
+func (n *Node) sync(ctx context.Context) error {
+	v := n.view.Load()
+	down, errs := n.down(), make(chan error, len(v.servers))
+	for _, server := range v.servers {
+		n.stragglers.Go(func() {
+			if slices.Contains(down, server) {
+				errs <- fmt.Errorf("storage server %d is down: %w", server, block.ErrUnavailable)
+				return
+			}
+			errs <- n.flushAt(context.WithoutCancel(ctx), server)
+		})
+	}
+	var failed []error
+	for synced := 0; synced+len(failed) < len(v.servers); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-errs:
+			if err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			if synced++; synced > len(v.servers)-v.copies {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("sync blocks: %d of %d storage servers have not: %w", len(failed), len(v.servers), errors.Join(failed...))
+}
+
+// flushAt has one server make its blocks survive a loss of power.
+func (n *Node) flushAt(ctx context.Context, server multicast.ProcessID) error {
+	if server == n.config.Self {
+		return block.Sync(ctx, n.config.Disk)
+	}
+	_, err := n.peers.call(ctx, server, []byte{byte(opFlush)})
+	return err
+}

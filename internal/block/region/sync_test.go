@@ -1,0 +1,93 @@
+package region_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/blocktest"
+	"github.com/globalfs/globalfs/internal/block/region"
+	"github.com/globalfs/globalfs/pkg/multicast"
+	"github.com/globalfs/globalfs/test/bubble"
+)
+
+// syncedDisk counts its syncs.
+type syncedDisk struct {
+	region.Disk
+	syncs atomic.Int64
+	fails atomic.Bool
+	hangs atomic.Pointer[chan struct{}] // until it is closed
+}
+
+func (d *syncedDisk) Sync(context.Context) error {
+	d.syncs.Add(1)
+	if hangs := d.hangs.Load(); hangs != nil {
+		<-*hangs
+	}
+	if d.fails.Load() {
+		return errors.New("input/output error")
+	}
+	return nil
+}
+
+// A sync of a region reaches all servers, and fails if so many fail that a block could be on none of the others.
+func TestSync(t *testing.T) {
+	var disks []*syncedDisk
+	var all []region.Disk
+	for range 3 {
+		disks = append(disks, &syncedDisk{Disk: blocktest.NewMemory(1 << 20)})
+		all = append(all, disks[len(disks)-1])
+	}
+	r := blocktest.NewRegion(t, 2, all...)
+	defer r.Close()
+	remote := r.Client(t)
+	require.NoError(t, remote.Sync(t.Context()))
+	for _, d := range disks {
+		require.Eventually(t, func() bool { return d.syncs.Load() == 1 }, 10*time.Second, time.Millisecond)
+	}
+	answers := make(chan struct{})
+	disks[2].hangs.Store(&answers)
+	require.NoError(t, remote.Sync(t.Context()), "one is not waited for")
+	disks[2].hangs.Store(nil)
+	close(answers)
+	disks[0].fails.Store(true)
+	require.NoError(t, remote.Sync(t.Context()), "each block has two copies")
+	disks[1].fails.Store(true)
+	require.ErrorIs(t, remote.Sync(t.Context()), block.ErrUnavailable)
+}
+
+// A server that stood in for another one keeps its copy until the owners have theirs on disk: with durability os a
+// copy is stored before it is on disk, and the copy of the stand-in may have been synced.
+func TestHandBackWaitsForTheDisk(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var disks []*syncedDisk
+		var all []region.Disk
+		for range 3 {
+			disks = append(disks, &syncedDisk{Disk: blocktest.NewMemory(blocktest.Big)})
+			all = append(all, disks[len(disks)-1])
+		}
+		r := blocktest.NewRegion(t, 1, all...)
+		defer r.Close()
+		id, data := blocktest.Block(1, 100)
+		owner := r.Ring.Owners(id, 1)[0]
+		standIn := owner%3 + 1
+		require.NoError(t, disks[standIn-1].Put(t.Context(), block.New(id, data)))
+		has := func(p multicast.ProcessID) bool { return disks[p-1].Disk.(*blocktest.Memory).Good(id) }
+		disks[owner-1].fails.Store(true)
+		for p := range r.Disks {
+			r.Run(p)
+		}
+		time.Sleep(soon) // virtual
+		require.True(t, has(owner))
+		require.True(t, has(standIn), "the owner may lose its copy")
+		disks[owner-1].fails.Store(false)
+		time.Sleep(2 * blocktest.Healing().RepairInterval) // virtual
+		require.False(t, has(standIn))
+		require.True(t, has(owner))
+	})
+}
