@@ -69,6 +69,16 @@ func New(partition uint16, state State) *Queries { return &Queries{state: state,
 // Len returns the number of queries that wait.
 func (q *Queries) Len() int { return len(q.waiting) }
 
+// Of returns the number of queries of a client that wait.
+func (q *Queries) Of(owner string) (n int) {
+	for _, x := range q.waiting {
+		if x.Call.From.Owner() == owner {
+			n++
+		}
+	}
+	return n
+}
+
 // Add takes a query. It reports whether the query need not wait; otherwise it is kept.
 func (q *Queries) Add(x Query, now time.Duration) (ready bool) {
 	x.reader, x.fresh, x.since = x.Request.Reader(q.self), x.Request.Fresh, now

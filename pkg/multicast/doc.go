@@ -7,12 +7,12 @@
 // this package keeps (thesis "Scaling Strongly Consistent Replicated Systems",
 // section 2.2.1, T below):
 //
-//   - validity: what a correct process multicasts, every correct destination
-//     process delivers in the end;
+//   - validity: every correct destination process delivers in the end each message that a correct process
+//     multicasts;
 //   - uniform integrity: a process delivers a message at most once, only if it
 //     was multicast, and only if it is a destination;
-//   - uniform agreement: what any process delivers, every correct destination
-//     process delivers in the end;
+//   - uniform agreement: every correct destination process delivers in the end each message that any process
+//     delivers;
 //   - uniform prefix order: of two messages with common destinations, no two
 //     processes deliver each one without the other before it;
 //   - uniform acyclic order: the union of all delivery orders has no cycle.
@@ -27,7 +27,7 @@
 // A message may ask for Order AtomicGlobal. Let m < m' if some process delivers m before m', or if
 // m' was multicast after m had been delivered by some process. Among the messages that ask for it
 // and those that go to one group only, this relation has no cycle
-// (T 5.2.2). Replicas that execute what they deliver are then linearizable without further coordination.
+// (T 5.2.2). Replicas that execute their deliveries are then linearizable without further coordination.
 //
 // # Classes
 //
@@ -39,8 +39,7 @@
 //
 // # Cores and drivers
 //
-// A Core is stepped, it never runs: it owns no goroutine, socket, file or
-// clock. A driver gathers what is ready into an Input, calls Step once, makes
-// Output.Records durable and only then lets the frames and deliveries leave,
-// in order. Nothing said or delivered can thus be lost by a crash.
+// A driver steps a Core; the Core never runs by itself: it owns no goroutine, socket, file or clock. The
+// driver gathers the ready events into an Input, calls Step once, makes Output.Records durable and only then
+// lets the frames and deliveries leave, in order. Nothing said or delivered can thus be lost by a crash.
 package multicast

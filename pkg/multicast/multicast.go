@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bounds of what travels, in bytes. Cores, links and the simulator share them.
+// Bounds of messages and frames, in bytes. Cores, links and the simulator share them.
 const (
 	// MaxPayload is the longest payload of a message.
 	MaxPayload = 10 << 20
@@ -44,8 +44,7 @@ func (id MessageID) Compare(other MessageID) int {
 // String gives "sender.seq".
 func (id MessageID) String() string { return fmt.Sprintf("%d.%d", id.Sender, id.Seq) }
 
-// Message is what is multicast. It is immutable once proposed: cores and
-// drivers share its slices.
+// Message is a message to multicast. It is immutable once proposed: cores and drivers share its slices.
 type Message struct {
 	ID      MessageID
 	Dest    []GroupID // sorted, without duplicates, not empty
@@ -61,7 +60,7 @@ type Message struct {
 type Order uint8
 
 const (
-	// Acyclic is uniform acyclic order: what package multicast promises for all messages.
+	// Acyclic is uniform acyclic order: package multicast promises it for all messages.
 	Acyclic Order = iota
 	// AtomicGlobal adds real time (T 5.2.2, and the package's doc). A protocol that
 	// does not offer it refuses such messages.
@@ -127,14 +126,14 @@ type Instant struct {
 	Wall int64         // nanoseconds since the Unix epoch; may jump
 }
 
-// Frame is what a link carries: the packed messages of one step to one peer.
-// Links are FIFO and lose nothing while both ends live.
+// Frame is the unit that a link carries: the packed messages of one step to one peer. Links are FIFO and lose
+// nothing while both ends live.
 //
 // A frame without Data is not from the peer but about it: the link to this
 // peer starts from nothing, because the peer is new or restarted (a higher
 // incarnation), or we did, or one of us did not keep up. Frames sent to it before may not have arrived and
-// never will; what it still needs must be sent again. A link's first event is
-// always such a frame.
+// never will; the content that it still needs must be sent again. A link's first event is always such a
+// frame.
 type Frame struct {
 	Peer ProcessID // the sender of a received frame, the receiver of a sent one
 	Data []byte
@@ -149,7 +148,7 @@ type Input struct {
 	Proposed []Message // to multicast, in this order; the sender is this process
 	Covered  Progress  // the state machine holds all deliveries up to here durably; other classes are as before
 	Replace  []Replacement
-	Lead     bool // this process is to lead its group from now on, although nothing is wrong with who does: an operator wants it
+	Lead     bool // this process is to lead its group from now on, at an operator's wish, although nothing is wrong with the present leader
 }
 
 // Replacement asks for a change of one member of the group of the process that is asked: New takes the place
@@ -169,8 +168,8 @@ func (in *Input) Reset() {
 	*in = Input{Frames: in.Frames[:0], Proposed: in.Proposed[:0], Replace: in.Replace[:0]}
 }
 
-// Output is what one step asks for. There is one gate: Records become durable
-// in order, and only then the rest leaves, in order.
+// Output has the effects that one step asks for. There is one gate: Records become durable in order, and only
+// then the rest leaves, in order.
 type Output struct {
 	// Records go to the write-ahead log. If Checkpoint is set, the first of them stands
 	// for everything recorded before it, which may then be dropped.
@@ -180,9 +179,9 @@ type Output struct {
 	// driver whose log syncs each step need not look at it; one whose log keeps records in memory only
 	// ignores it.
 	Sync bool
-	// Frames hold at most one frame a peer, none longer than MaxFrame; what does not fit leaves with a later
-	// step. The process itself is a peer like any
-	// other, so that it hears its own acknowledgement only once it is durable.
+	// Frames hold at most one frame a peer, none longer than MaxFrame; content that does not fit leaves with
+	// a later step. The process itself is a peer like any other, so that it hears its own acknowledgement
+	// only once it is durable.
 	Frames     []Frame
 	Deliveries []Delivery
 	// Safe: nothing at or below it will be delivered after these Deliveries, in any class.
@@ -223,8 +222,8 @@ type Core interface {
 // been away for too long or is new.
 type Transferable interface {
 	Core
-	// State is what the other needs beside the state machine. It fits to the state machine as it is when all
-	// that has been stepped is durable and applied.
+	// State is the state that the other process needs beside the state machine. It fits to the state machine
+	// at the moment when everything that has been stepped is durable and applied.
 	State() []byte
 	// Adopt gives the record that must replace all of this process's records once the state machine is
 	// replaced, and the progress of that state machine. Then the process starts anew with both.

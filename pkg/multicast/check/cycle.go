@@ -16,8 +16,8 @@ func AcyclicOrder(h *History) []Violation { return newIndex(h).acyclicOrder() }
 
 // AtomicGlobalOrder: among the messages that ask for it and those that go to one group only, the union
 // of the delivery orders with "m' was multicast after m was delivered at some destination"
-// has no cycle (T 5.2.2, package multicast). After means strictly later: what has the same
-// time is not ordered by it.
+// has no cycle (T 5.2.2, package multicast). After means strictly later: events at the same time are not
+// ordered by it.
 func AtomicGlobalOrder(h *History) []Violation { return newIndex(h).atomicGlobalOrder() }
 
 func (x *index) acyclicOrder() []Violation {
@@ -77,7 +77,7 @@ func (x *index) isGlobal(m int) bool {
 
 // atomicGlobalOrder adds a chain of nodes to the graph, one for each message's first delivery, in the order
 // of time. A message leads to its moment; a moment leads to the next one; and
-// the last moment before a multicast leads to what was multicast then.
+// the last moment before a multicast leads to the messages that were multicast then.
 func (x *index) atomicGlobalOrder() []Violation {
 	moments := slices.DeleteFunc(x.firstDeliveries(), func(m moment) bool { return !x.isGlobal(m.message) })
 	n := len(x.messages)

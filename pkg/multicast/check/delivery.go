@@ -7,14 +7,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Validity: what a correct process multicasts, every correct destination process delivers.
+// Validity: every correct destination process delivers each message that a correct process multicasts.
 func Validity(h *History) []Violation { return newIndex(h).validity() }
 
 // Integrity: a process delivers a message at most once, only after it was multicast, and only if it is a
 // destination.
 func Integrity(h *History) []Violation { return newIndex(h).integrity() }
 
-// Agreement: what any process delivers, correct or not, every correct destination process delivers.
+// Agreement: every correct destination process delivers each message that any process delivers, correct or
+// not.
 func Agreement(h *History) []Violation { return newIndex(h).agreement() }
 
 // Timestamps: all processes deliver a message with the same final timestamp, higher than the bound that was

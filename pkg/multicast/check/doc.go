@@ -1,9 +1,9 @@
 // Package check says which properties of atomic multicast a recorded run broke.
 //
-// A History is what an observer outside all processes saw: who multicast what
-// and when, who delivered it and when, who took part. Each check is a pure
-// function from a History to the violations in it, readable by themselves. One
-// set of checks serves every protocol, and the simulator.
+// A History has the events that an observer outside all processes saw: the messages, their senders and times,
+// the deliveries, their processes and times, and the processes that took part. Each check is a pure function
+// from a History to the violations in it, readable by themselves. One set of checks serves every protocol,
+// and the simulator.
 //
 //	Validity, Integrity, Agreement    thesis 2.2.1 (the middle one with its order in time)
 //	PrefixOrder, AcyclicOrder         thesis 2.2.1 ("global total order" is the acyclic one)
@@ -14,11 +14,10 @@
 //
 // The checks are independent: a run that breaks one property is reported by the
 // check of that property and, unless it breaks others too, by no other.
-// What was delivered by whom decides; nothing is believed because
-// a timestamp says so, except in Timestamps.
+// Only deliveries decide; no check but Timestamps believes a timestamp.
 //
 // With History.Conflict, prefix order, acyclic order and the growth of positions are those of a multicast
-// that orders only what conflicts (T 4.4.3).
+// that orders only messages that conflict (T 4.4.3).
 //
 // With History.Classes, they are those of a multicast that orders the messages with the same destinations
 // only.

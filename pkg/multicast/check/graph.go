@@ -1,6 +1,6 @@
 package check
 
-// graph is a directed graph over 0..n-1 whose edges carry a label.
+// graph is a directed graph over 0..n-1. Its edges carry a label.
 type graph [][]edge
 
 type edge struct{ to, label int }

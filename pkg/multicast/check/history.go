@@ -32,7 +32,7 @@ type Process struct {
 	ID    multicast.ProcessID
 	Group multicast.GroupID
 	// Correct: it did not stop for ever, and the run went on long enough for it to
-	// deliver what it has to.
+	// deliver all messages that it must deliver.
 	Correct bool
 }
 
@@ -97,7 +97,7 @@ func Describe(violations []Violation) string {
 }
 
 // All gives the violations of everything that package multicast promises. The
-// run must have ended: what is not delivered is taken as never delivered.
+// run must have ended: a message that is not delivered is taken as never delivered.
 func All(h *History) []Violation {
 	x := newIndex(h)
 	return slices.Concat(x.integrity(), x.prefixOrder(), x.acyclicOrder(), x.timestamps(), x.validity(), x.agreement())

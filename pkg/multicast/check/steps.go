@@ -106,8 +106,8 @@ type Bounds struct {
 // Latency: every destination delivers a message within the bounds (T 4.1.2). Two messages
 // conflict if they have a destination group in common, and are concurrent if each was
 // multicast before the other was last delivered. (The thesis says first; but a message
-// that still waits at one destination, though another has delivered it, delays what comes
-// behind it there, and the latency is the last delivery's, too.)
+// that still waits at one destination, though another has delivered it, delays the messages behind it there,
+// and the latency is the last delivery's, too.)
 func Latency(h *History, b Bounds) []Violation {
 	x := newIndex(h)
 	collides := x.collisions()

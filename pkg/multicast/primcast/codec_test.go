@@ -27,7 +27,7 @@ func samplePackets() []packet {
 		{kind: kindHave, message: multicast.Message{ID: m.ID}}, {kind: kindFetch, message: multicast.Message{ID: m.ID}},
 		{kind: kindUpTo, epoch: epochG, prev: 3, index: 7},
 		{kind: kindFetchLog, epoch: epochG, index: 9, length: 8}, {kind: kindCovered, position: at}, {kind: kindCovered, class: multicast.ClassOf(both), position: at},
-		newEpochOf(next), promised, state, acceptOf(next), {kind: kindPing}, {kind: kindSilent, epoch: next},
+		newEpochOf(next), promised, state, acceptOf(next), {kind: kindPing}, {kind: kindSilent, epoch: next}, {kind: kindSilent, epoch: next, amnesiac: true},
 		{kind: kindRoster, group: 1, roster: roster{since: epochG, latest: next, ids: []multicast.ProcessID{1, 2, 7}}, known: true},
 		{kind: kindReplace, replacement: multicast.Replacement{Old: 3, New: 7}}, {kind: kindBehind, position: at},
 	}
@@ -41,7 +41,7 @@ func TestEveryKindIsSampled(t *testing.T) {
 	for k := range 256 {
 		_, err := decodeFrame([]byte{byte(k), 200, 200}, nil)
 		require.Error(t, err)
-		require.Equal(t, kindStart <= kind(k) && kind(k) <= kindSilent, kinds[k], "kind %d", k)
+		require.Equal(t, kindStart <= kind(k) && kind(k) <= kindNewState && kind(k) != kindAccept-1, kinds[k], "kind %d", k)
 	}
 }
 

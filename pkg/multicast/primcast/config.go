@@ -91,6 +91,9 @@ type Config struct {
 	// CheckpointMin is how many bytes of records are written between two
 	// checkpoints at least; 0: DefaultCheckpointMin.
 	CheckpointMin int
+	// Amnesiac: the machine has lost power since the last step, and records that were not synced may be
+	// missing. It is for a core whose group is the only one, and once (amnesia.go).
+	Amnesiac bool
 	// AuditEvery is how many steps pass between two checks of the invariants that look at every message; 0:
 	// DefaultAuditEvery. Simulations check often.
 	AuditEvery int
@@ -118,6 +121,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Classes && (c.Conflicts != nil || c.ClockError > 0) {
 		return fmt.Errorf("primcast: Classes with Conflicts or with ClockError: leave these out, messages of a class have one order and others none")
+	}
+	if c.Amnesiac && len(c.Groups) > 1 {
+		return fmt.Errorf("primcast: Amnesiac with %d groups: sync all records of a core with several groups, it cannot be amnesiac then", len(c.Groups))
 	}
 	for _, at := range c.Delivered {
 		if (at.Class == "") == c.Classes {

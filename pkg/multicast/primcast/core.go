@@ -47,6 +47,7 @@ type variables struct {
 	clock    multicast.Timestamp
 	current  Epoch // E_cur
 	promised Epoch // E_prom, never before current
+	lost     Epoch // E_cur at the last loss of power that may have taken records (amnesia.go); zero: none did
 	state    State
 	log      journal
 
@@ -161,6 +162,7 @@ func (c *system) addGroup(config *multicast.Group) {
 func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.now, c.wall = in.Now.Mono, in.Now.Wall
 	if c.log.begin() {
+		c.began = c.now
 		c.begin()
 	}
 	for i := range in.Frames {
@@ -271,6 +273,6 @@ func (c *Core) handle(q *peer, p anyPacket) {
 	case *pingPacket:
 		c.onPing(q)
 	case *silentPacket:
-		c.onSilent(q, p.epoch)
+		c.onSilent(q, p)
 	}
 }

@@ -64,6 +64,10 @@
 //   - PROMISE and NEW-STATE carry the length of T, and only what the receiver lacks follows. By Lemma 3 and
 //     Lemma 2 that is what is after its T if it is in the epoch of T_max, else after what it knows to
 //     be decided.
+//     A process that takes over the state of another member (Adopt) gets another E_cur and T. So NEW-STATE
+//     names E_cur of the PROMISE that it answers. It is void in another epoch, unless it begins with what is
+//     decided. Entries that are decided at the receiver are not waited for: it may have covered them since
+//     its PROMISE, and the other may have forgotten them.
 //   - Safe timestamps hold only while the process follows an active epoch (line 53): the T of an epoch that
 //     was installed and never accepted by a quorum is no base for line 28, and what it lacks may be pending
 //     again in the next.
@@ -82,6 +86,8 @@
 //     one. The records of a durable message (multicast.Message.Durable), a promise, the T of an epoch and a
 //     roster are also synced (Output.Sync). So each process that acknowledges a durable message has it on its
 //     disk, and all of T before it: by I2 and Lemma 3, also if it came with NEW-STATE.
+//     A process that loses power may forget what was not synced. It has no vote then until it has the T of a
+//     new epoch, which members that remember have begun (amnesia.go has the proof).
 //   - When a link starts, each side says again where it stands: own messages that the other does not cover,
 //     NEW-EPOCH, PROMISE or ACCEPT, its ACK, and how far it is covered. All handlers are idempotent.
 //   - A follower takes the primary's next index only; after a gap it counts neither length nor clock of the

@@ -14,10 +14,11 @@ type change struct {
 	incoming     incoming
 	replacements []multicast.Replacement // that are asked for
 	replaceAt    time.Duration
-	handedOver   int   // times that another was to lead, as this process is to be replaced
-	highest      Epoch // that was heard of
-	dismissed    Epoch // since of the roster that those were told of that have left
-	seated       bool  // this process is or was a member
+	handedOver   int           // times that another was to lead, as this process is to be replaced
+	highest      Epoch         // that was heard of
+	dismissed    Epoch         // since of the roster that those were told of that have left
+	seated       bool          // this process is or was a member
+	began        time.Duration // the first step of this process
 }
 
 // campaign is what a candidate, and then primary, knows of the change to its epoch.
@@ -37,6 +38,8 @@ type promise struct {
 	roster  roster // of current, or of a later epoch
 	length  uint64
 	decided uint64
+
+	amnesiac bool // see amnesia.go
 }
 
 // less reports whether T of other is more up to date (lines 66-67).
@@ -107,7 +110,7 @@ func (c *variables) sendPromise(q *peer) {
 	c.log.clock(c.clock)
 	q.frame = (&promisePacket{epoch: c.promised, promise: promise{
 		clock: c.clock, current: c.current, roster: c.own.roster(),
-		length: c.t.last(), decided: min(c.own.decided, c.t.last()),
+		length: c.t.last(), decided: min(c.own.decided, c.t.last()), amnesiac: c.isAmnesiac(),
 	}}).append(q.frame)
 }
 
@@ -126,6 +129,7 @@ func (c *Core) onPromise(q *peer, p *promisePacket) {
 		c.campaign = newCampaign(c.promised)
 	}
 	c.campaign.promises[q.id] = &p.promise
+	c.askAgain(q, &p.promise)
 	c.gatherState()
 }
 
@@ -148,8 +152,7 @@ func (c *Core) gatherState() {
 			best, source = p, q
 		}
 	}
-	promised := func(q *peer) bool { return c.campaign.promises[q.id] != nil }
-	if c.state != Candidate || !c.mayLead() || !promised(c.self) || !c.own.agrees(promised) || c.incoming.source != nil { // R1
+	if c.state != Candidate || !c.mayLead() || c.campaign.promises[c.self.id] == nil || !c.mayBegin() || c.incoming.source != nil { // R1
 		return
 	}
 	c.campaign.base, c.campaign.length = best.current, best.length
@@ -169,6 +172,20 @@ func (c *Core) gatherState() {
 	c.install()
 }
 
+// askAgain: the source of T_max has promised again, since the link to it has restarted, and what was asked
+// may be lost. If it has taken over the state of another member since, or lost power, it does not have that
+// T any more.
+func (c *Core) askAgain(q *peer, p *promise) {
+	in := &c.incoming
+	switch {
+	case in.source != q || q == c.self:
+	case in.epoch != p.current || in.length > p.length:
+		c.incoming = incoming{}
+	default:
+		q.frame = (&fetchLogPacket{epoch: in.epoch, known: in.known, decided: in.known}).append(q.frame)
+	}
+}
+
 // sendNewState is line 69 for one process, from where its T may differ.
 func (c *Core) sendNewState(q *peer, p *promise) {
 	from := p.decided
@@ -177,7 +194,7 @@ func (c *Core) sendNewState(q *peer, p *promise) {
 	}
 	c.log.clock(c.clock)
 	q.frame = (&newStatePacket{
-		epoch: c.current, ts: c.clock, from: from, length: c.t.last(), roster: c.own.roster(),
+		epoch: c.current, current: p.current, ts: c.clock, from: from, length: c.t.last(), roster: c.own.roster(),
 	}).append(q.frame)
 	c.stream(q, from)
 }
@@ -213,9 +230,14 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	if p.epoch != c.promised || c.current == p.epoch || q == c.self || p.from > c.t.last() || !c.seatable(c.own, p.roster) {
 		return
 	}
+	decided := min(c.own.decided, c.t.last())
+	if p.from > decided && p.current != c.current {
+		return // of a PROMISE from before this process took over the T of a later epoch
+	}
 	c.oracle.progressed(c.now)
+	from := max(p.from, min(decided, p.length)) // the other may have forgotten what is before
 	c.incoming = incoming{
-		source: q, epoch: p.epoch, from: p.from, known: p.from, asked: p.from, length: p.length,
+		source: q, epoch: p.epoch, from: from, known: from, asked: from, length: p.length,
 		clock: p.ts, roster: p.roster,
 	}
 	c.install()
@@ -224,14 +246,14 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 // stage keeps an entry of the T that comes in.
 func (c *Core) stage(p *entryPacket) {
 	in := &c.incoming
-	c.oracle.progressed(c.now)
 	switch {
 	case p.index <= in.known:
-		return
+		return // no progress: it may come again and again, as an answer to another question
 	case p.index != in.known+1:
 		c.stats.Gaps++ // the link restarts, or what is missing is forgotten there
 		return
 	}
+	c.oracle.progressed(c.now)
 	in.staged = append(in.staged, staged{index: p.index, ts: p.ts, id: p.id})
 	in.known = p.index
 	c.install()
@@ -351,7 +373,7 @@ func (c *Core) heardActive(q *peer, e Epoch) {
 
 // activate is lines 77-81: all of m.dest hear of the whole T.
 func (c *Core) activate() {
-	if c.current != c.promised {
+	if c.current != c.promised || c.isAmnesiac() {
 		return
 	}
 	c.state = Follower

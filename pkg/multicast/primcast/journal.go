@@ -17,6 +17,7 @@ const (
 	recordPromise               // E_prom
 	recordState                 // E_cur, its roster, and with it what follows an entry of T (logState)
 	recordRoster                // the roster of the own group, and what this process is in it
+	recordLost                  // E_cur when power was lost (amnesia.go)
 )
 
 // checkpointFactor is how many times the live state the records since the last checkpoint
@@ -80,6 +81,12 @@ func (j *journal) entry(m *message) {
 func (j *journal) promise(e Epoch) {
 	j.sync = true
 	j.record(appendEpoch([]byte{recordPromise}, e))
+}
+
+// lost records that entries of an epoch may be missing.
+func (j *journal) lost(e Epoch) {
+	j.sync = true
+	j.record(appendEpoch([]byte{recordLost}, e))
 }
 
 // state records the T of a new epoch in one record: a log that ends in the middle of it must not show half of
@@ -215,6 +222,9 @@ func (c *Core) appendCheckpoint(b []byte) []byte {
 			final = m.bound
 		}
 		b = appendRecord(varint.AppendUint(b, final), m)
+	}
+	if c.lost != (Epoch{}) {
+		b = appendEpoch(b, c.lost)
 	}
 	return b
 }

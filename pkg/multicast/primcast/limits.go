@@ -98,6 +98,10 @@ func (c *delivery) acknowledge() {
 		q.speak = false
 		c.log.clock(c.clock)
 		q.clockSent, q.lengthSent = c.clock, c.t.last()
+		if c.isAmnesiac() {
+			q.tellAmnesia(c)
+			continue
+		}
 		if c.active() {
 			q.frame = c.appendAck(q)
 		} else if q.group == c.own {

@@ -23,13 +23,14 @@ const (
 	kindCovered
 	kindNewEpoch
 	kindPromise
-	kindNewState
+	_ // NEW-STATE without E_cur of the PROMISE
 	kindAccept
 	kindPing
 	kindRoster
 	kindReplace
 	kindBehind
 	kindSilent
+	kindNewState
 )
 
 // maxNumber bounds timestamps, sequence and epoch numbers and positions from

@@ -170,8 +170,8 @@ func (c *Core) ping(silence time.Duration) {
 	for _, q := range c.own.electors() {
 		switch {
 		case q == c.self:
-		case c.oracle.suspects(silence):
-			q.frame = (&silentPacket{c.promised}).append(q.frame)
+		case c.oracle.suspects(silence) || c.isAmnesiac():
+			q.frame = (&silentPacket{c.promised, c.isAmnesiac()}).append(q.frame)
 		case c.oracle.isQuiet(silence) && (c.waits() || q.id == c.promised.Leader):
 			q.frame = (&pingPacket{}).append(q.frame)
 		}
@@ -223,13 +223,14 @@ func (c *Core) onPing(q *peer) {
 }
 
 // onSilent: q hears nothing from the leader of the epoch it has promised to.
-func (c *Core) onSilent(q *peer, e Epoch) {
+func (c *Core) onSilent(q *peer, p *silentPacket) {
 	if q.group != c.own {
 		c.stats.BadPackets++
 		return
 	}
+	e := p.epoch
 	c.highest = maxEpoch(c.highest, e)
-	q.silent, q.forgone = max(c.now, 1), e
+	q.silent, q.forgone, q.amnesiac = max(c.now, 1), e, p.amnesiac
 	if e.Compare(c.promised) < 0 { // it has not heard of what it could follow
 		q.tellRoster(c.own)
 		if c.promised.Leader == c.self.id {
@@ -240,11 +241,11 @@ func (c *Core) onSilent(q *peer, e Epoch) {
 	q.speak = true
 }
 
-// bringBack is for a member that has promised to an epoch that came to nothing: it can take no part until
-// there is a higher one. The primary that works starts it.
+// bringBack is for a member that has promised to an epoch that came to nothing, or is amnesiac: it can take no
+// part until there is a higher one. The primary that works starts it.
 func (c *Core) bringBack(out *multicast.Output) {
 	lost := slices.ContainsFunc(c.own.members(), func(q *peer) bool {
-		return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter && q.forgone.Compare(c.current) > 0
+		return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter && (q.forgone.Compare(c.current) > 0 || q.amnesiac)
 	})
 	if at, overdue := c.oracle.lost(c.now, lost); overdue {
 		c.startCampaign()

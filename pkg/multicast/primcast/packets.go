@@ -274,33 +274,35 @@ type promisePacket struct {
 func (p *promisePacket) append(b []byte) []byte {
 	b = appendEpoch(appendEpoch(append(b, byte(kindPromise)), p.epoch), p.promise.current)
 	b = varint.AppendUint(varint.AppendUint(b, p.promise.clock), p.promise.length)
-	return appendRoster(varint.AppendUint(b, p.promise.decided), p.promise.roster)
+	return appendBool(appendRoster(varint.AppendUint(b, p.promise.decided), p.promise.roster), p.promise.amnesiac)
 }
 
 func (p *promisePacket) read(r *varint.Reader) {
 	p.epoch = readEpoch(r)
 	p.promise = promise{current: readEpoch(r), clock: readTimestamp(r), length: r.Uint(maxNumber)}
 	p.promise.decided = r.Uint(p.promise.length)
-	p.promise.roster = readRoster(r)
+	p.promise.roster, p.promise.amnesiac = readRoster(r), r.Uint(1) == 1
 }
 
 // newStatePacket is ⟨NEW-STATE, E, T', ts⟩: T' is the T of the receiver up to from, and then entries up to
-// length, which follow; the roster is that of E.
+// length, which follow. Current is E_cur of the PROMISE that is answered; the roster is that of E.
 type newStatePacket struct {
-	epoch  Epoch
-	ts     multicast.Timestamp
-	from   uint64
-	length uint64
-	roster roster
+	epoch   Epoch
+	current Epoch
+	ts      multicast.Timestamp
+	from    uint64
+	length  uint64
+	roster  roster
 }
 
 func (p *newStatePacket) append(b []byte) []byte {
-	b = varint.AppendUint(appendEpoch(append(b, byte(kindNewState)), p.epoch), p.ts)
+	b = appendEpoch(appendEpoch(append(b, byte(kindNewState)), p.epoch), p.current)
+	b = varint.AppendUint(b, p.ts)
 	return appendRoster(varint.AppendUint(varint.AppendUint(b, p.from), p.length), p.roster)
 }
 
 func (p *newStatePacket) read(r *varint.Reader) {
-	p.epoch, p.ts, p.from = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
+	p.epoch, p.current, p.ts, p.from = readEpoch(r), readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
 	if p.length = r.Uint(maxNumber); p.length < p.from {
 		r.Fail()
 	}
@@ -316,14 +318,18 @@ func (p *acceptPacket) append(b []byte) []byte {
 
 func (p *acceptPacket) read(r *varint.Reader) { p.epoch = readEpoch(r) }
 
-// silentPacket says that q hears nothing of the primary of the epoch to which it has promised.
-type silentPacket struct{ epoch Epoch }
-
-func (p *silentPacket) append(b []byte) []byte {
-	return appendEpoch(append(b, byte(kindSilent)), p.epoch)
+// silentPacket says that q hears nothing of the primary of the epoch to which it has promised, or that it is
+// amnesiac.
+type silentPacket struct {
+	epoch    Epoch
+	amnesiac bool
 }
 
-func (p *silentPacket) read(r *varint.Reader) { p.epoch = readEpoch(r) }
+func (p *silentPacket) append(b []byte) []byte {
+	return appendBool(appendEpoch(append(b, byte(kindSilent)), p.epoch), p.amnesiac)
+}
+
+func (p *silentPacket) read(r *varint.Reader) { p.epoch, p.amnesiac = readEpoch(r), r.Uint(1) == 1 }
 
 // pingPacket says that q waits for the primary.
 type pingPacket struct{}

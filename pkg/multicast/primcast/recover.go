@@ -25,6 +25,8 @@ func (c *Core) Replay(record []byte) error {
 		err = c.replayEpochs(c.current, readEpoch(r))
 	case recordState:
 		err = c.replayState(r)
+	case recordLost:
+		c.lost = readEpoch(r)
 	case recordRoster:
 		err = c.replayRoster(r, c.own)
 		c.replayRetired(r)
@@ -195,7 +197,24 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 			return err
 		}
 	}
-	return c.replayEnd(r, last)
+	err := c.replayEnd(r, last)
+	c.lost = Epoch{}
+	if r.Len() > 0 {
+		c.lost = readEpoch(r)
+	}
+	return err
+}
+
+// Lacks gives, after the replay, a position up to which the state machine must hold a class, since the log
+// does not have it any more, and does not (Config.Delivered); false: there is none. Such a state machine is not
+// the one that the log belongs to, or has lost what was durable: the process must not go on.
+func (c *Core) Lacks() (at multicast.ClassPosition, lacks bool) {
+	for _, gone := range c.own.forgotten {
+		if gone.Compare(c.config.Delivered.Of(gone.Class)) > 0 {
+			return gone, true
+		}
+	}
+	return at, false
 }
 
 // begin takes up the work after the replay. What is known to be delivered and durable
@@ -210,6 +229,7 @@ func (c *Core) begin() {
 		return
 	}
 	c.clock = max(c.clock, c.log.restartsAt())
+	c.loseMemory()
 	c.own.decided, c.held = c.t.lastGone(), c.holds()
 	for m := range c.t.all() {
 		c.concern(m)
@@ -243,6 +263,8 @@ func (c *Core) begin() {
 	}
 	c.oracle.progressed(c.now)
 	switch leads := c.promised.Leader == c.self.id; {
+	case c.isAmnesiac():
+		c.state = Promised
 	case c.promised.Number == 1 && leads: // line 8
 		c.state = Primary
 	case c.promised.Number == 1:
@@ -285,7 +307,7 @@ func (c *delivery) startLink(q *peer) {
 	}
 	c.resend(q, 1)
 	// Genuineness: else there is nothing to say.
-	q.speak = q.group.lastOwn != 0 || q.group == c.own && c.clock > 0
+	q.speak = q.group.lastOwn != 0 || q.group == c.own && (c.clock > 0 || c.isAmnesiac())
 	for m := range c.t.all() {
 		if m.ID.Sender == q.id && !m.To(q.group.id) {
 			q.frame = (&havePacket{m.ID}).append(q.frame)
@@ -299,7 +321,9 @@ func (c *delivery) startLink(q *peer) {
 		q.frame = (&newEpochPacket{epoch: c.promised, roster: c.own.roster()}).append(q.frame)
 	}
 	if c.promised == c.current {
-		q.frame = (&acceptPacket{c.current}).append(q.frame)
+		if !c.isAmnesiac() {
+			q.frame = (&acceptPacket{c.current}).append(q.frame)
+		}
 	} else if c.promised.Leader == q.id && c.state == Promised {
 		c.sendPromise(q)
 	}

@@ -63,6 +63,8 @@ type peer struct {
 	silent  time.Duration // when it last said that its leader is silent; 0: it does not say so
 	forgone Epoch         // E_prom when it said so
 
+	amnesiac bool // when it said so (amnesia.go)
+
 	// Since the link to it started:
 	coverageSent multicast.Progress  // of this process
 	coverageNew  bool                // there is more of it

@@ -83,7 +83,7 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 		return nil, at, fmt.Errorf("primcast: state of %d bytes: epoch %v, %d entries and delivered up to %v, this process is at %v, %d, and needs %v: ask another member, or later",
 			len(state), other.current, other.t.last(), at, c.current, c.t.last(), c.behind)
 	}
-	other.seated, other.state = c.seated, c.state
+	other.seated, other.state, other.lost = c.seated, c.state, c.lost
 	other.promised = maxEpoch(c.promised, other.current)
 	other.log.reaches(max(c.log.restartsAt(), c.clock))
 	return other.appendCheckpoint(nil), at, nil

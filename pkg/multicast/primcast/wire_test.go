@@ -62,9 +62,9 @@ func promiseOf(e, current Epoch, length uint64, clock multicast.Timestamp) packe
 }
 
 // newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then what follows up to
-// length.
+// length. It answers a PROMISE of a process in the first epoch.
 func newStateOf(e Epoch, from, length uint64, ts multicast.Timestamp) packet {
-	return packet{kind: kindNewState, epoch: e, index: from, length: length, ts: ts, roster: rosterOf(e)}
+	return packet{kind: kindNewState, epoch: e, current: epochG, index: from, length: length, ts: ts, roster: rosterOf(e)}
 }
 
 func encode(packets ...packet) (b []byte) {
@@ -78,9 +78,11 @@ func encode(packets ...packet) (b []byte) {
 type packet struct {
 	kind     kind
 	hasFront bool
+	amnesiac bool              // of kindSilent
 	message  multicast.Message // kindStart; others: ID only
 	prev     uint64
 	epoch    Epoch
+	current  Epoch // of kindNewState
 	ts       multicast.Timestamp
 	index    uint64
 	length   uint64
@@ -125,11 +127,11 @@ func (p *packet) typed() anyPacket {
 	case kindPromise:
 		return &promisePacket{p.epoch, *p.promise}
 	case kindNewState:
-		return &newStatePacket{p.epoch, p.ts, p.index, p.length, p.roster}
+		return &newStatePacket{p.epoch, p.current, p.ts, p.index, p.length, p.roster}
 	case kindAccept:
 		return &acceptPacket{p.epoch}
 	case kindSilent:
-		return &silentPacket{p.epoch}
+		return &silentPacket{p.epoch, p.amnesiac}
 	case kindRoster:
 		return &rosterPacket{p.group, p.roster, p.known}
 	case kindReplace:
@@ -168,11 +170,11 @@ func flat(p anyPacket) packet {
 	case *promisePacket:
 		return packet{kind: head, epoch: p.epoch, promise: &p.promise}
 	case *newStatePacket:
-		return packet{kind: head, epoch: p.epoch, ts: p.ts, index: p.from, length: p.length, roster: p.roster}
+		return packet{kind: head, epoch: p.epoch, current: p.current, ts: p.ts, index: p.from, length: p.length, roster: p.roster}
 	case *acceptPacket:
 		return packet{kind: head, epoch: p.epoch}
 	case *silentPacket:
-		return packet{kind: head, epoch: p.epoch}
+		return packet{kind: head, epoch: p.epoch, amnesiac: p.amnesiac}
 	case *rosterPacket:
 		return packet{kind: head, group: p.group, roster: p.roster, known: p.known}
 	case *replacePacket:

@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// asks reports whether p, whose START has come, waits for acknowledgements.
+// asks reports whether p waits for acknowledgements. The START of p must have come.
 func (p *pending) asks() bool {
 	return p.start.Order == multicast.AtomicGlobal && len(p.start.Dest) > 1
 }
@@ -19,7 +19,7 @@ func (c *Core) acknowledge(p *pending) {
 	}
 }
 
-// acknowledgeInOrder keeps I4, along what is not delivered in its order.
+// acknowledgeInOrder keeps I4, along the messages that are not delivered, in their order.
 func (c *Core) acknowledgeInOrder() {
 	var open []*pending // they ask, and not all have acknowledged them
 	for _, p := range c.local {

@@ -29,9 +29,9 @@ type Config struct {
 	Acknowledge Acknowledge       // the same at all processes
 }
 
-// Stats counts what came in and was dropped.
+// Stats counts the input that was dropped.
 type Stats struct {
-	Malformed uint64 // frames, or what they say cannot be
+	Malformed uint64 // frames with malformed or impossible content
 	Repeated  uint64 // messages that had come before
 }
 
