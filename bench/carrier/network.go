@@ -228,6 +228,7 @@ func (m *machine) step() {
 		m.send(f)
 	}
 	m.answer(out.Replies)
+	m.answer(out.Persisted)
 	if m.observe != nil {
 		m.observe(&out)
 	}

@@ -11,14 +11,17 @@ import (
 // Settings are the ways to run the cluster, in the order in which they take turns.
 const (
 	Embedded     = "embedded"      // all servers in one process, queues in memory between them
-	EmbeddedGRPC = "embedded-grpc" // the same, gRPC over loopback between them
+	EmbeddedGRPC = "embedded-grpc" // the same, TLS over loopback between them
 	EmbeddedWAN  = "embedded-wan"  // the same as Embedded, with the delays between the regions
 	Loopback     = "loopback"      // a process for each server and mount, on loopback, with TLS
-	Lab          = "lab"           // the same in the WAN laboratory
+	LoopbackSync = "loopback-sync" // the same as Loopback, with durability sync
+	Lab          = "lab"           // as Loopback in the WAN laboratory
 )
 
 // Settings lists all of them.
-func Settings() []string { return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, Lab} }
+func Settings() []string {
+	return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, LoopbackSync, Lab}
+}
 
 // Config says what to measure, on what.
 type Config struct {
@@ -39,7 +42,7 @@ type Config struct {
 // Default measures three servers, one a region, in all settings.
 func Default() Config {
 	return Config{
-		Settings: Settings(), Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 1,
+		Settings: []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, Lab}, Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 1,
 		Clients: []int{1, 8}, Duration: time.Second, Rounds: 3,
 	}
 }
@@ -82,5 +85,5 @@ func (c *Config) spec() topology.Spec {
 
 // NeedsEtcd reports whether a setting has server processes.
 func (c *Config) NeedsEtcd() bool {
-	return slices.Contains(c.Settings, Loopback) || slices.Contains(c.Settings, Lab)
+	return slices.ContainsFunc(c.Settings, func(s string) bool { return s == Loopback || s == LoopbackSync || s == Lab })
 }

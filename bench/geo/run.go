@@ -150,7 +150,7 @@ func (c *Config) measurePoint(ctx context.Context, stages []*stage, load Load, p
 	}
 	for _, row := range rows {
 		row.finish(load, place, used[row])
-		if rows[0].Setting == Embedded {
+		if first := rows[0].Setting; first == Embedded || first == Loopback {
 			row.compare(rows[0])
 		}
 	}

@@ -68,6 +68,9 @@ func (c *Config) start(ctx context.Context, setting string) (_ *stage, err error
 		err = s.embedded(ctx, cfg, "--wan")
 	case Loopback:
 		err = s.processes(ctx, cfg)
+	case LoopbackSync:
+		cfg.Durability = "sync"
+		err = s.processes(ctx, cfg)
 	case Lab:
 		if err := s.laboratory(&cfg); err != nil {
 			return nil, err

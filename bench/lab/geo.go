@@ -34,20 +34,22 @@ func newGeo() *cobra.Command {
 several clients also creating files apart, each client in a directory of its own, since the kernel makes one file at a time in one:
 
   embedded        all servers and the mount in one process, queues in memory between them ('globalfs dev')
-  embedded-grpc   the same with gRPC over loopback between the servers
+  embedded-grpc   the same with TLS over loopback between the servers
   embedded-wan    as embedded, with the delays between the regions
   loopback        etcd, and a process for each server and for a mount in each region, with TLS, on loopback
-  lab             the same on hosts of a wide-area network in this machine, with the delays between the regions; measured from each
+  loopback-sync   as loopback, with durability sync in place of os (only if it is named)
+  lab             as loopback on hosts of a wide-area network in this machine, with the delays between the regions; measured from each
                   region. It needs root and /dev/net/tun, and is left out, with the reason, where these are missing
 
 All run at the same time and take turns. Whoever loads a mount is a process of its own, whose CPU time is not counted. CPU is that of one
-operation: of the mount, the servers in its region (near) and elsewhere (far). Ratios are to embedded: medians over the rounds.
+operation: of the mount, the servers in its region (near) and elsewhere (far). Ratios are to embedded, or to loopback if that is the first: medians over the rounds.
 
 With --profile, creates are then measured again while the profilers of all processes run, and a second table says what one create
 costs each process where.`,
 		Example: `  globalfs-lab geo --out bench/results --profile /tmp/profiles
   globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms
-  globalfs-lab geo --settings lab --datacenters 3 --output json`,
+  globalfs-lab geo --settings lab --datacenters 3 --output json
+  globalfs-lab geo --settings loopback,loopback-sync --regions west --datacenters 3   # the price of durability`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

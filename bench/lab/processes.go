@@ -31,7 +31,7 @@ func newProcesses() *cobra.Command {
 	var f processFlags
 	cmd := &cobra.Command{
 		Use:   "processes",
-		Short: "The atomic multicast in real processes, over gRPC on loopback",
+		Short: "The atomic multicast in real processes, over loopback",
 		Long: `processes starts one process for each replica and measures the multicast alone, with closed-loop clients in
 the processes of the groups' primaries: throughput, latency, CPU time of all replicas and memory, beside
 what the Rust prototype of PrimCast took. At the end of each point all replicas must have delivered the same

@@ -63,6 +63,10 @@ func TestWrongInput(t *testing.T) {
 		"cut":        {[]string{"cross", "--cut", "0s"}, command.ExitInput, "give positive durations"},
 		"samples":    {[]string{"cross", "--samples", "0"}, command.ExitInput, "give 1 or more"},
 
+		"tree":   {[]string{"tram", "--trees", "bush"}, command.ExitInput, "give some of base, breadth, depth"},
+		"beside": {[]string{"tram", "--beside", "pigeon"}, command.ExitInput, "--beside"},
+		"price":  {[]string{"tram", "--step-cost", "0s"}, command.ExitInput, "give positive ones"},
+
 		"shape":      {[]string{"processes", "--shape", "d"}, command.ExitInput, "give a, b or c"},
 		"clients":    {[]string{"processes", "--outstanding", "0"}, command.ExitInput, "give 1 to 8192"},
 		"duration":   {[]string{"processes", "--duration", "0s"}, command.ExitInput, "give a positive duration"},
@@ -134,6 +138,24 @@ func TestCross(t *testing.T) {
 	require.NoError(t, readErr)
 	require.Contains(t, string(tables), "Cut of eu-west-1 for 6 s")
 	require.FileExists(t, filepath.Join(dir, "cross-cut.svg"))
+}
+
+// TRAM beside a protocol that passes messages.
+func TestTram(t *testing.T) {
+	var out, err bytes.Buffer
+	dir := t.TempDir()
+	args := []string{
+		"tram", "--trees", "base", "--destinations", "2", "--outstanding", "1", "--duration", "100us", "--beside", "primcast", "-o", "json", "--out", dir,
+	}
+	require.Equal(t, command.ExitOK, Main(args, &out, &err), err.String())
+	require.Contains(t, err.String(), "tram-base, 2 destinations, 1 outstanding")
+	written, readErr := os.ReadFile(filepath.Join(dir, "tram.json"))
+	require.NoError(t, readErr)
+	require.Equal(t, string(written), out.String())
+	var report struct{ Points []map[string]any }
+	require.NoError(t, json.Unmarshal(written, &report))
+	require.Len(t, report.Points, 2)
+	require.FileExists(t, filepath.Join(dir, "tram.txt"))
 }
 
 // Replicas are processes of this program: measured, and killed.

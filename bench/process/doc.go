@@ -1,5 +1,5 @@
 // Package process measures the multicast protocol as it is shipped: one operating system process a
-// replica, each with the driver, the write-ahead log and gRPC links over loopback.
+// replica, each with the driver, the write-ahead log and links over loopback.
 //
 // A parent (Run, Kill) starts this program again for each replica; the child (Replica) speaks JSON
 // lines with it over its standard input and output, and ends when its input does. Clients are

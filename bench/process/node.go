@@ -99,6 +99,9 @@ func (n *node) Wake() time.Duration {
 	return n.saveAt
 }
 
+// Syncs implements turn.Node.
+func (*node) Syncs(*turn.Output) bool { return false }
+
 // Apply counts and checks.
 func (n *node) Apply(out *turn.Output) ([]turn.Call, error) {
 	deliveries := out.Deliveries

@@ -27,7 +27,7 @@ type Reply struct {
 	Status Outcome
 	Vector Vector // of the replica, and of the client
 	Tag    []byte // proves Vector to other replicas
-	Result []byte // an encoded meta.Result; of AskStatus an encoded Status; if Refused a text
+	Result []byte // an encoded meta.Result; of AskStatus an encoded Status; of Watch encoded Changes; if Refused a text
 }
 
 // Append appends the encoding of r.

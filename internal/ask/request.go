@@ -20,8 +20,15 @@ const (
 	RenewSession                 // extend the lease of Session; it holds the inodes in Held open
 	CloseSession                 // end Session; the inodes that it held are released
 	AskStatus                    // return the replica's Status, at once, even if the replica is cut off
+	Persist                      // answer once all entries in Vector are in the log of this replica, and the log is on disk
+	Watch                        // answer with the changes of the tree after a place: Command is an encoded Watching
 	kindEnd
 )
+
+// isWithoutSession reports whether a request may name no session.
+func (k Kind) isWithoutSession() bool {
+	return k == Query || k == AskStatus || k == Persist || k == Watch
+}
 
 // MaxHeld is the largest length of Request.Held: the open files of one client in one partition.
 const MaxHeld = 1 << 16
@@ -37,7 +44,7 @@ const MaxOutstanding = 1024
 // Request is a request of a client to a replica of one partition.
 type Request struct {
 	Kind    Kind
-	Session uint64      // chosen by the client at random, below 2^48, not 0; every kind but Query
+	Session uint64      // chosen by the client at random, below 2^48, not 0; every kind but Query, AskStatus, Persist and Watch
 	Seq     uint64      // of an Update: its number among those of the session to this partition, from 1
 	Done    uint64      // all updates up to here were answered: their answers may be forgotten
 	Vector  Vector      // entries that the client has seen: of Proofs, after Merge
@@ -46,7 +53,9 @@ type Request struct {
 	Dest    []uint16    // of an Update of several partitions: all of them, sorted
 	Fresh   bool        // of a Query: as of a time after it was sent (linearizable)
 	Held    []posix.Ino // of RenewSession
-	Command []byte      // of Query and Update: an encoded meta.Command; of OpenSession: the cluster's name
+	// Command is, of Query and Update, an encoded meta.Command; of OpenSession, the cluster's name; of Watch, an
+	// encoded Watching.
+	Command []byte
 
 	// Horizon, of RenewSession, is a counter of blocks: no write of the session that is yet to be ordered holds
 	// a block with a lower counter, unless the session has given up the write.
@@ -137,7 +146,7 @@ func DecodeRequest(b []byte) (Request, error) {
 	switch {
 	case q.Kind == 0 || q.Kind >= kindEnd:
 		return Request{}, fmt.Errorf("request: unknown kind %d", q.Kind)
-	case q.Kind != Query && q.Kind != AskStatus && q.Session == 0:
+	case !q.Kind.isWithoutSession() && q.Session == 0:
 		return Request{}, fmt.Errorf("request: no session")
 	case q.Kind == Update && (q.Seq <= q.Done || q.Seq-q.Done > MaxOutstanding):
 		return Request{}, fmt.Errorf("request: update %d with all up to %d done: at most %d may be outstanding", q.Seq, q.Done, MaxOutstanding)

@@ -6,7 +6,9 @@ package attach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
@@ -44,6 +46,7 @@ type Config struct {
 	OneDisk      bool
 	Linearizable bool // see client.Config, like
 	Hard         bool
+	CacheNames   bool // see client.Config, like
 	Resume       *client.State
 	Timeout      time.Duration // of one operation; 0: the client's default
 	Logger       *slog.Logger
@@ -54,6 +57,7 @@ type Client struct {
 	*client.Client
 	Regions []collector.Region // all, with their stores
 
+	home    topology.Region
 	caller  Caller
 	remotes map[topology.Region]*region.Remote
 	memory  []*block.Cached
@@ -67,14 +71,14 @@ func New(cfg Config) (*Client, error) {
 		return nil, errors.Join(err, cfg.Caller.Close())
 	}
 	cl, err := client.New(client.Config{
-		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Usage: stores.usage,
+		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Usage: stores.usage, WholeUsage: stores.wholeUsage,
 		Blocks:       func(p uint16) block.Store { return stores.partitions[p] },
-		Linearizable: cfg.Linearizable, Hard: cfg.Hard, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: cfg.Logger,
+		Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())
 	}
-	return &Client{Client: cl, caller: cfg.Caller, Regions: stores.regions, remotes: stores.remotes, memory: stores.partitions, disk: cfg.Disk}, nil
+	return &Client{Client: cl, home: cfg.Region, caller: cfg.Caller, Regions: stores.regions, remotes: stores.remotes, memory: stores.partitions, disk: cfg.Disk}, nil
 }
 
 // Close ends the client's sessions and its access to the network.
@@ -86,6 +90,78 @@ func (c *Client) Update(cluster *topology.Cluster) {
 	for region, remote := range c.remotes {
 		remote.SetServers(nodes(cluster, region))
 	}
+}
+
+// Lengths returns the length of each block of a partition in bytes, as the regions of the partition know it, the
+// nearest first; 0 of one that none of them has. The error says which region could not tell the lengths that are
+// 0.
+func (c *Client) Lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
+	lengths := make([]uint32, len(ids))
+	var failed error
+	for _, r := range c.near(partition) {
+		there, err := r.Store.Sizes(ctx, ids)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("blocks of region %s: %w", r.Name, err))
+			continue
+		}
+		for i := range there {
+			lengths[i] = max(lengths[i], there[i])
+		}
+		if !slices.Contains(lengths, 0) {
+			return lengths, nil
+		}
+	}
+	return lengths, failed
+}
+
+// Holders returns for each block of a partition the names of the servers that have a copy of it. In object storage it
+// names the regions. The error names servers that could not be asked: they may have copies, too.
+func (c *Client) Holders(ctx context.Context, partition uint16, ids []block.ID) ([][]string, error) {
+	holders := make([][]string, len(ids))
+	names := map[multicast.ProcessID]string{}
+	for _, s := range c.Cluster().Servers {
+		names[s.Storage] = s.Name
+	}
+	var failed error
+	for _, r := range c.near(partition) {
+		remote := c.remotes[r.Name]
+		if remote == nil {
+			sizes, err := r.Store.Sizes(ctx, ids)
+			failed = errors.Join(failed, err)
+			for i, size := range sizes {
+				if size > 0 {
+					holders[i] = append(holders[i], "object storage of "+string(r.Name))
+				}
+			}
+			continue
+		}
+		there, err := remote.Holders(ctx, ids)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("region %s: %w", r.Name, err))
+		}
+		for i, servers := range there {
+			for _, s := range servers {
+				holders[i] = append(holders[i], names[s])
+			}
+		}
+	}
+	return holders, failed
+}
+
+// near gives the regions of a partition, the nearest first.
+func (c *Client) near(partition uint16) (near []collector.Region) {
+	plan := c.Cluster()
+	if int(partition) >= len(plan.Partitions) {
+		return nil
+	}
+	for _, r := range nearestRegions(&plan.Partitions[partition], c.home) {
+		for _, store := range c.Regions {
+			if store.Name == r {
+				near = append(near, store)
+			}
+		}
+	}
+	return near
 }
 
 // Metrics tells what the client and its caches did for the mount of that name.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
@@ -24,6 +25,8 @@ type stores struct {
 	partitions []*block.Cached                    // put in all regions that replicate the partition, got from the nearest
 	// usage is what the disk of the nearest region holds. Nil: the storage has no end that is known.
 	usage func(context.Context) (total, free uint64, err error)
+	// wholeUsage is that of all regions. Nil: not known, or the same as usage.
+	wholeUsage func(context.Context) (total, free uint64, err error)
 }
 
 // newStores makes the stores of a client, over the servers' disks or over object storage.
@@ -45,16 +48,15 @@ func newStores(cfg *Config) (*stores, error) {
 			s.usage = usage(remote, cfg.OneDisk)
 		}
 	}
+	if len(s.remotes) > 0 && !cfg.OneDisk {
+		s.wholeUsage = wholeUsage(s.remotes)
+	}
 	for _, r := range plan.Regions {
 		s.regions = append(s.regions, collector.Region{Name: r, Store: regional[r]})
 	}
 	for i := range plan.Partitions {
-		regions := plan.Partitions[i].Regions()
-		slices.SortStableFunc(regions, func(a, b topology.Region) int {
-			return cmp.Compare(topology.Delay(cfg.Region, a), topology.Delay(cfg.Region, b))
-		})
 		var near []block.Store
-		for _, r := range regions {
+		for _, r := range nearestRegions(&plan.Partitions[i], cfg.Region) {
 			near = append(near, regional[r])
 		}
 		nearest, err := block.NewNearest(near...)
@@ -64,6 +66,15 @@ func newStores(cfg *Config) (*stores, error) {
 		s.partitions[i] = cfg.remembered(nearest)
 	}
 	return s, nil
+}
+
+// nearestRegions are the regions that replicate a partition, the nearest to home first.
+func nearestRegions(p *topology.Partition, home topology.Region) []topology.Region {
+	regions := p.Regions()
+	slices.SortStableFunc(regions, func(a, b topology.Region) int {
+		return cmp.Compare(topology.Delay(home, a), topology.Delay(home, b))
+	})
+	return regions
 }
 
 // remembered is the store of a partition behind the caches: the client's in memory, of which each partition
@@ -94,3 +105,34 @@ func usage(region *region.Remote, oneDisk bool) func(context.Context) (total, fr
 		return total / uint64(servers), free / uint64(servers), nil
 	}
 }
+
+// wholeUsage is the sum of all regions that answer. The error is that of one of them if none does.
+func wholeUsage(remotes map[topology.Region]*region.Remote) func(context.Context) (total, free uint64, err error) {
+	return func(ctx context.Context) (total, free uint64, err error) {
+		ctx, cancel := context.WithTimeout(ctx, usagePatience)
+		defer cancel()
+		var mu sync.Mutex
+		answers := 0
+		var asking sync.WaitGroup
+		for _, r := range remotes {
+			asking.Go(func() {
+				t, f, _, failed := r.Usage(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				if failed != nil {
+					err = failed
+					return
+				}
+				total, free, answers = total+t, free+f, answers+1
+			})
+		}
+		asking.Wait()
+		if answers > 0 {
+			err = nil
+		}
+		return total, free, err
+	}
+}
+
+// usagePatience bounds the time for the usage of far regions.
+const usagePatience = 3 * time.Second

@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -18,7 +18,7 @@ import (
 type accessFlags struct {
 	config  string
 	servers []string
-	certs   string
+	certs   certsChoice
 	connect time.Duration
 }
 
@@ -26,18 +26,14 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "the cluster file, which names servers and certificates (default: "+defaultConfigs+", or that of 'globalfs dev')")
 	flags.StringSliceVar(&f.servers, "servers", nil, "HOST:PORT of some servers instead of a cluster file: one that answers is enough")
-	flags.DurationVar(&f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
-	f.registerCerts(cmd)
-}
-
-func (f *accessFlags) registerCerts(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.certs, "certs", "", "directory with ca.pem and a certificate that 'globalfs certs' has made")
+	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
+	f.certs.register(cmd)
 }
 
 // open connects with the certificate of the first role that there is one of.
 func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...identity.Role) (*daemon.Access, error) {
 	cfg := daemon.AccessConfig{Servers: f.servers, Timeout: f.connect, Logger: logger}
-	certs := f.certs
+	configured := ""
 	if len(cfg.Servers) == 0 {
 		file, err := readConfig(f.path())
 		if err != nil {
@@ -46,16 +42,14 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 		for _, address := range file.Addresses {
 			cfg.Servers = append(cfg.Servers, address)
 		}
-		if certs == "" {
-			certs = file.Certificates
-		}
+		configured = cmp.Or(file.Certificates, noCerts)
 	}
-	if certs != "" {
-		files, err := findCertificate(certs, roles...)
-		if err != nil {
-			return nil, command.InputError(err)
-		}
-		cfg.Certificates = files
+	var err error
+	if cfg.Certificates, err = f.certs.find(configured, roles...); err != nil {
+		return nil, err
+	}
+	if err := checkServers(cfg.Servers, cfg.Certificates != identity.Files{}); err != nil {
+		return nil, err
 	}
 	return daemon.Connect(ctx, cfg)
 }
@@ -70,17 +64,4 @@ func (f *accessFlags) path() string {
 		return path
 	}
 	return ""
-}
-
-// findCertificate gives the one certificate of the first role that has one.
-func findCertificate(dir string, roles ...identity.Role) (identity.Files, error) {
-	var errs []error
-	for _, role := range roles {
-		files, err := identity.Find(dir, role)
-		if err == nil {
-			return files, nil
-		}
-		errs = append(errs, err)
-	}
-	return identity.Files{}, errors.Join(errs...)
 }

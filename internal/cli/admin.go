@@ -19,14 +19,14 @@ type adminFlags struct {
 	access  accessFlags
 	output  string
 	logging *logFlags
-	after   func(cmd *cobra.Command, a *daemon.Access) error // once it is printed what was made; nil: nothing
+	after   func(cmd *cobra.Command, a *daemon.Access, server string) error // once it is printed what was made; nil: nothing
 }
 
 func newAdmin(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
 		Short: "Change the servers of a running cluster",
-		Long: `admin changes who the servers of a cluster are and what they keep. Changes go through the registry, so etcd must be there; the servers
+		Long: `admin changes the servers of a cluster and the replicas that they keep. Changes go through the registry, so etcd must be there; the servers
 hear of them and do the work in the background: 'globalfs status' shows it. In a cluster with certificates an admin's is needed.`,
 		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
   globalfs admin drain us-west-2a
@@ -39,7 +39,7 @@ hear of them and do the work in the background: 'globalfs status' shows it. In a
 
 func (f *adminFlags) register(cmd *cobra.Command) *cobra.Command {
 	f.access.register(cmd)
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 	if err := f.print(cmd.OutOrStdout(), &changed, done); err != nil || f.after == nil {
 		return err
 	}
-	return f.after(cmd, a)
+	return f.after(cmd, a, changed.Server)
 }
 
 // print prints what a change has made.
@@ -83,21 +83,28 @@ func (f *adminFlags) print(out io.Writer, changed *daemon.Changed, done string) 
 
 func newAdminJoin(logging *logFlags) *cobra.Command {
 	f := adminFlags{logging: logging}
-	return f.register(&cobra.Command{
+	var wait bool
+	cmd := f.register(&cobra.Command{
 		Use:   "join REGION HOST:PORT",
 		Short: "Make room for a new server in a region",
 		Long: `join gives a new server a name: start it then, on its host, with the cluster file and that name; 'globalfs dev' starts it by itself. It
 gets its share of the region's blocks; replicas move to it when another server is drained, or by 'admin replace'.`,
-		Example: `  globalfs admin join us-west-2 10.1.0.4:7420`,
-		Args:    twoArguments("a REGION and the new server's HOST:PORT"),
+		Example: `  globalfs admin join us-west-2 10.1.0.4:7420
+  globalfs admin join --wait us-west-2 10.1.0.4:7420   # in the meantime, start the server on its host`,
+		Args: twoArguments("a REGION and the new server's HOST:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := topology.CheckAddress(args[1]); err != nil {
 				return command.InputError(err)
+			}
+			if wait {
+				f.after = awaitJoined
 			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Join, Region: topology.Region(args[0]), Address: args[1]},
 				"%s is in the cluster")
 		},
 	})
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the new server runs and the cluster has settled")
+	return cmd
 }
 
 func newAdminDrain(logging *logFlags) *cobra.Command {
@@ -113,7 +120,7 @@ back. Once 'globalfs status' does not show it any more it can be stopped for eve
 		Args: oneServer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait {
-				f.after = func(cmd *cobra.Command, a *daemon.Access) error { return awaitLeft(cmd, a, args[0]) }
+				f.after = func(cmd *cobra.Command, a *daemon.Access, _ string) error { return awaitLeft(cmd, a, args[0]) }
 			}
 			return f.ask(cmd, "", &daemon.Request{Op: daemon.Drain, Server: args[0]}, args[0]+" is being drained: 'globalfs status' shows when it has left")
 		},
@@ -158,11 +165,14 @@ func newAdminMoveLeader(logging *logFlags) *cobra.Command {
 func newAdminReplace(logging *logFlags) *cobra.Command {
 	f := adminFlags{logging: logging}
 	var to string
+	var loss bool
 	cmd := f.register(&cobra.Command{
 		Use:   "replace PARTITION SERVER",
 		Short: "Move a replica of a partition to another server",
 		Long: `replace has a new replica of a partition take the place of the one on SERVER, which may be dead: it takes over the state of the others. A
-majority of the partition's replicas must be up. A server that comes back with an empty disk does this for itself.`,
+majority of the partition's replicas must be up. A server that comes back with an empty disk does this for itself.
+With durability os a majority that has lost power waits for all other replicas, because these may have updates that it has forgotten. If one of them
+never returns, --accept-loss replaces it all the same: what only that replica has is lost, but not what was fsync'ed.`,
 		Example: `  globalfs admin replace 2 us-east-1a --to us-east-1d`,
 		Args:    twoArguments("a PARTITION and a SERVER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -170,18 +180,20 @@ majority of the partition's replicas must be up. A server that comes back with a
 			if err != nil {
 				return err
 			}
-			return f.ask(cmd, "", &daemon.Request{Op: daemon.Replace, Partition: p, Server: args[1], To: to}, "it takes over the state of the others")
+			return f.ask(cmd, "", &daemon.Request{Op: daemon.Replace, Partition: p, Server: args[1], To: to, AcceptLoss: loss}, "it takes over the state of the others")
 		},
 	})
 	cmd.Flags().StringVar(&to, "to", "", "server that gets it (default: one of the region that has none of the partition)")
+	cmd.Flags().BoolVar(&loss, "accept-loss", false, "also if the majority has lost power, and SERVER may have updates that it has forgotten")
 	return cmd
 }
 
 func newAdminForget(logging *logFlags) *cobra.Command {
 	var config string
+	var insecure bool
 	cmd := &cobra.Command{
 		Use:   "forget CLUSTER",
-		Short: "Delete what etcd has of a cluster that is given up",
+		Short: "Remove the registry entry of a decommissioned cluster",
 		Long: `forget deletes the description of a cluster from etcd, so that another one of its name can be made. All its servers must have stopped. Their
 data directories stay as they are: a new cluster of the name needs empty ones.`,
 		Example: `  globalfs admin forget prod --config cluster.yaml`,
@@ -199,6 +211,7 @@ data directories stay as they are: a new cluster of the name needs empty ones.`,
 			if args[0] != file.Name {
 				return command.InputError(fmt.Errorf("%s: the cluster of this file is %s", args[0], file.Name))
 			}
+			file.Registry.Insecure = file.Registry.Insecure || insecure
 			logger, err := logging.logger()
 			if err != nil {
 				return err
@@ -211,6 +224,7 @@ data directories stay as they are: a new cluster of the name needs empty ones.`,
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "the cluster file, which names etcd (default: "+defaultConfigs+")")
+	cmd.Flags().BoolVar(&insecure, "insecure", false, "accept etcd by http on other hosts")
 	return cmd
 }
 

@@ -60,13 +60,13 @@ func TestAdminOfEmbeddedCluster(t *testing.T) {
 			return done(last)
 		}, 60*time.Second, 100*time.Millisecond, "%+v", &last)
 	}
-	eventually(func(h daemon.Health) bool { return len(h.Problems) == 0 && len(h.Servers) == 4 })
+	eventually(func(h daemon.Health) bool { return h.Settled() && len(h.Servers) == 4 })
 
 	require.Contains(t, run(t, admin("drain", "--wait", "us-west-2a")...), "us-west-2a is being drained")
 	require.Contains(t, fails(t, command.ExitFailure, admin("drain", "us-west-2a")...), "us-west-2a")
-	eventually(func(h daemon.Health) bool { return len(h.Problems) == 0 }) // its new replicas take part
+	eventually(func(h daemon.Health) bool { return h.Settled() }) // its new replicas take part
 	eventually(func(h daemon.Health) bool {
-		if len(h.Problems) == 0 && h.Partitions[1].Leader == "us-west-2d" {
+		if h.Settled() && h.Partitions[1].Leader == "us-west-2d" {
 			return true
 		}
 		run(t, admin("move-leader", "1", "us-west-2d")...) // asked again until it leads: a request soon after an election may change nothing

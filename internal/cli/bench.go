@@ -20,14 +20,15 @@ import (
 func newBench(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what a cluster does",
-		Long: `bench measures this file system as its users see it, on clusters that it starts in this process and ends afterwards.
-The measurements of the protocol by itself, and beside others, are those of globalfs-lab.`,
-		Example: `  globalfs bench micro --clients 4 --duration 5s
+		Short: "Measure the performance of a cluster",
+		Long: `bench measures this file system as its users see it: 'bench mount' in directories that exist, the other commands on clusters
+that they start in this process and end afterwards. The measurements of the protocol by itself, and beside others, are those of globalfs-lab.`,
+		Example: `  globalfs bench mount --loopback /var/tmp /mnt/globalfs
+  globalfs bench micro --clients 4 --duration 5s
   globalfs bench regions --regions-counts 3`,
 	}
 	command.Group(cmd)
-	cmd.AddCommand(newBenchMicro(logging), newBenchRegions(logging), newBenchBlocks(), newBenchFile(logging))
+	cmd.AddCommand(newBenchMount(), newBenchLoopback(), newBenchMicro(logging), newBenchRegions(logging), newBenchBlocks(), newBenchFile(logging))
 	return cmd
 }
 
@@ -57,8 +58,8 @@ the first region and in the global one.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.cluster.dir, "data-dir", "", "where the cluster keeps its data, deleted at the end (default: a temporary directory)")
 	flags.IntVar(&f.clients, "clients", 4, "in each measurement")
-	flags.DurationVar(&f.duration, "duration", 5*time.Second, "of each measurement")
-	flags.StringVar(&f.through, "through", "mount", "mount (what a program sees) or client (the client library, without the kernel)")
+	command.DurationVar(flags, &f.duration, "duration", 5*time.Second, "of each measurement")
+	flags.StringVar(&f.through, "through", "mount", "mount (as programs use it) or client (the client library, without the kernel)")
 	f.output.Register(cmd)
 	return cmd
 }

@@ -52,8 +52,8 @@ client in the region farthest from the first.`,
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&f.counts, "regions-counts", []int{1, 3, 6, 9}, "numbers of regions, each a cluster of its own: 1 to 9")
-	flags.DurationVar(&f.duration, "duration", 2*time.Second, "of each operation over the network between regions")
-	flags.DurationVar(&f.slice, "slice", 100*time.Millisecond, "of each operation inside a region; of a local one once in each condition and cycle")
+	command.DurationVar(flags, &f.duration, "duration", 2*time.Second, "of each operation over the network between regions")
+	command.DurationVar(flags, &f.slice, "slice", 100*time.Millisecond, "of each operation inside a region; of a local one once in each condition and cycle")
 	flags.IntVar(&f.cycles, "cycles", 10, "over the conditions that local operations are measured in")
 	f.output.Register(cmd)
 	flags.StringVar(&f.out, "out", "", "directory in which to put regions.txt and regions.json as well")

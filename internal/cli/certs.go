@@ -34,22 +34,23 @@ type certsFlags struct {
 	root       bool
 }
 
-func newCerts() *cobra.Command {
+func newCerts(logging *logFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
-		Short: "Make the certificates by which the processes of a cluster know each other",
-		Long: `certs makes a CA for a cluster, and certificates for its servers, clients (mounts) and admins. Every process shows its own to whom it talks
-to, and trusts the CA. Keep DIR with the CA's key where no server or client runs; give each host ca.pem and the two files of its own.
+		Short: "Make the certificates of a cluster's processes",
+		Long: `certs makes a CA for a cluster, and certificates for its servers, clients (mounts) and admins. Every process presents its own
+certificate to its peers, and trusts the CA. The CA's key is in the directory DIR-ca: keep it where no server or client runs. Give each host ca.pem and the two files of its own.
 
-Files: DIR/ca.pem, DIR/ca-key.pem, DIR/ROLE-NAME.pem, DIR/ROLE-NAME-key.pem. What is there and valid is kept, unless --renew is given. Processes that
+Files: DIR/ca.pem, DIR-ca/ca-key.pem, DIR/ROLE-NAME.pem, DIR/ROLE-NAME-key.pem. Valid certificates are kept, unless --renew is given. Processes that
 run take up new files by themselves, within seconds.`,
-		Example: `  globalfs certs init --cluster prod
+		Example: `  globalfs certs servers --config cluster.yaml
+  globalfs certs init --cluster prod
   globalfs certs server n1 --host n1.example.org,10.0.0.1
   globalfs certs client web --uids 33 --gids 33
   globalfs certs show certs/*.pem`,
 	}
 	command.Group(cmd)
-	cmd.AddCommand(newCertsInit(), newCertsServer(), newCertsClient(), newCertsAdmin(), newCertsShow(), newCertsRotateVectorKey())
+	cmd.AddCommand(newCertsInit(), newCertsServer(), newCertsServers(), newCertsClient(), newCertsAdmin(), newCertsEtcd(), newCertsShow(), newCertsRotateVectorKey(), newCertsRevoke(logging), newCertsList(logging))
 	return cmd
 }
 
@@ -57,7 +58,7 @@ run take up new files by themselves, within seconds.`,
 func (f *certsFlags) register(cmd *cobra.Command, days int) {
 	cmd.Flags().StringVar(&f.dir, "dir", "certs", "the directory of the files")
 	cmd.Flags().IntVar(&f.days, "days", days, "how long it is valid")
-	cmd.Flags().BoolVar(&f.renew, "renew", false, "make a new one if there is one; what is not given stays as it was")
+	cmd.Flags().BoolVar(&f.renew, "renew", false, "make a new certificate in place of an existing one; flags that are not given keep their values")
 }
 
 func newCertsInit() *cobra.Command {
@@ -65,8 +66,8 @@ func newCertsInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init --cluster NAME",
 		Short: "Make the CA of a cluster",
-		Long: `init makes the key and the certificate of the CA that signs all others. Who has its key can speak for anybody in the cluster.
-With --renew the certificate is made anew for the same key: what it has signed stays valid.`,
+		Long: `init makes the key and the certificate of the CA that signs all others. Its key can speak for anybody in the cluster.
+With --renew the certificate is made anew for the same key: certificates that it has signed stay valid.`,
 		Example: `  globalfs certs init --cluster prod
   globalfs certs init --cluster prod --dir /root/globalfs-certs`,
 		Args: command.NoArguments,
@@ -88,7 +89,7 @@ func newCertsServer() *cobra.Command {
 		Use:   "server NAME",
 		Short: "Make the certificate of a server",
 		Long: `server makes the certificate of a server. Its key opens everything: servers keep all data, and speak for each other.
-The key file also holds the vector keys, by which servers prove to each other what a client has seen.
+The key file also holds the vector keys, by which servers prove the reads of a client to each other.
 GlobalFS does not check the names of hosts, as the addresses of servers may change; --host is for other programs that look at its ports.`,
 		Example: `  globalfs certs server n1 --host n1.example.org,10.0.0.1
   globalfs certs server n1 --renew`,
@@ -106,10 +107,10 @@ func newCertsClient() *cobra.Command {
 		Use:   "client NAME",
 		Short: "Make the certificate of a client, which says for which users it may speak",
 		Long: `client makes the certificate of a machine that mounts. It says for which users and groups programs there may act; the servers hold
-it to that, whatever its kernel says.
+it to that, independently of its kernel.
 
-Root squash: unless --root is given, a client does not speak for user 0 and group 0. What root does on that machine is done as nobody (65534), so
-that who becomes root there does not become root of the file system. It can still become each of the other users: for a machine that
+Root squash: unless --root is given, a client does not speak for user 0 and group 0. Operations of root on that machine are done as nobody (65534), so
+root of that machine is not root of the file system. It can still become each of the other users: for a machine that
 you do not trust, give just the users that work there with --uids and --gids.`,
 		Example: `  globalfs certs client laptop
   globalfs certs client web --uids 33,1000-1999 --gids 33,100
@@ -129,7 +130,7 @@ func newCertsAdmin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin NAME",
 		Short: "Make the certificate of an administrator",
-		Long:  `admin makes the certificate of somebody who may change the cluster: add and remove servers, move leaders, drain.`,
+		Long:  `admin makes the certificate of an administrator, for adding, draining and removing servers and for moving leaders.`,
 		Example: `  globalfs certs admin alice
   globalfs certs admin alice --days 7`,
 		Args: oneName,

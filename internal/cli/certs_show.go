@@ -19,7 +19,7 @@ import (
 // shownCertificate is what `certs show` says of one.
 type shownCertificate struct {
 	File     string    `json:"file"`
-	Role     string    `json:"role"` // server, client, admin or ca
+	Role     string    `json:"role"` // server, client, admin, etcd or ca
 	Cluster  string    `json:"cluster"`
 	Name     string    `json:"name,omitempty"`
 	UIDs     string    `json:"uids,omitempty"` // of clients
@@ -33,9 +33,9 @@ func newCertsShow() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
-		Short: "Show whose certificates these are, and until when",
-		Long: `show prints whose certificate is in each FILE, for whom a client may speak, and until when it is valid. Files with keys
-are passed over. It does not check who has signed them.`,
+		Short: "Show the owner and the expiry date of certificates",
+		Long: `show prints the owner of the certificate in each FILE, the users and groups of a client, and the expiry date. Files with keys
+are skipped. The signatures are not verified.`,
 		Example: `  globalfs certs show certs/*.pem
   globalfs certs show -o json certs/*.pem | jq '.[] | select(.days_left < 14) | .file'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ are passed over. It does not check who has signed them.`,
 			return errors.Join(err, printCertificates(cmd.OutOrStdout(), all))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output)
 	return cmd
 }
 
@@ -94,6 +94,10 @@ func showCertificate(path string, c *x509.Certificate) (shownCertificate, error)
 	shown := shownCertificate{File: path, Until: c.NotAfter, DaysLeft: left}
 	if c.IsCA {
 		shown.Role, shown.Cluster = "ca", c.Subject.CommonName
+		return shown, nil
+	}
+	if len(c.URIs) == 0 && c.Issuer.CommonName == "etcd" { // of 'certs etcd'
+		shown.Role, shown.Name, shown.Hosts = "etcd", c.Subject.CommonName, hostsOf(c)
 		return shown, nil
 	}
 	id, err := identity.FromCertificate(c)

@@ -15,9 +15,9 @@ func newCertsRotateVectorKey() *cobra.Command {
 	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "rotate-vector-key",
-		Short: "Replace the key by which servers prove what a client has seen",
+		Short: "Replace the key by which servers prove the reads of a client",
 		Long: `rotate-vector-key makes a new vector key, and writes it to the key files of all servers in DIR. Copy these files to their hosts: servers take
-them up within seconds. By a vector key a server proves to the others what a client has seen, so that no client can claim more. The last key stays
+them up within seconds. By a vector key a server proves the reads of a client to the others, so that no client can claim more. The last key stays
 valid, so that the files can be copied one after the other and mounts notice nothing. Rotate the key if somebody may have read a server's key file,
 beside making a new certificate for that server.`,
 		Example: `  globalfs certs rotate-vector-key
@@ -37,7 +37,7 @@ beside making a new certificate for that server.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "certs", "the directory of the files")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output)
 	return cmd
 }
 

@@ -32,11 +32,14 @@ func TestWrongInput(t *testing.T) {
 		"no file":    {[]string{"dev", "--config", filepath.Join(dir, "none")}, command.ExitInput, "no such file"},
 		"even":       {[]string{"dev", "--replicas", "4"}, command.ExitInput, "give 1, 3 or 5"},
 		"transport":  {[]string{"dev", "--transport", "pigeon"}, command.ExitInput, "give inprocess or grpc"},
-		"durability": {[]string{"dev", "--durability", "none"}, command.ExitInput, "give os, sync or memory"},
+		"durability": {[]string{"dev", "--durability", "none"}, command.ExitInput, "give sync, os or memory"},
 		"level":      {[]string{"dev", "--log-level", "loud"}, command.ExitInput, "give debug, info, warn or error"},
 		"exposed":    {[]string{"dev", "--pprof", "0.0.0.0:1"}, command.ExitInput, "give a loopback address"},
 		"not a dir":  {[]string{"dev", "--data-dir", typo}, command.ExitFailure, "not a directory"},
 		"wan":        {[]string{"dev", "--data-dir", dir, "--wan", "--transport", "grpc"}, command.ExitFailure, "without the gRPC transport"},
+		"port":       {[]string{"dev", "--metrics", "127.0.0.1:99999"}, command.ExitInput, "a port from 1 to 65535"},
+		"shell":      {[]string{"completion", "tcsh"}, command.ExitUsage, `unknown command "tcsh"`},
+		"take over":  {[]string{"mount", "--take-over", "127.0.0.1:1", dir}, command.ExitInput, "is not mounted by GlobalFS"},
 		"bench":      {[]string{"bench", "micro", "--clients", "0"}, command.ExitInput, "give at least 1"},
 		"output":     {[]string{"bench", "micro", "-o", "xml"}, command.ExitInput, "give table or json"},
 
@@ -72,6 +75,7 @@ func TestWrongInput(t *testing.T) {
 func TestHelpHasAnExample(t *testing.T) {
 	for _, args := range [][]string{
 		{"dev", "--help"}, {"bench", "--help"}, {"bench", "micro", "--help"}, {"bench", "regions", "--help"}, {"bench", "blocks", "--help"}, {"bench", "file", "--help"},
+		{"info", "--help"}, {"du", "--help"}, {"summary", "--help"}, {"config", "show", "--help"}, {"debug", "bundle", "--help"}, {"status", "--help"},
 		{"where", "--help"}, {"place", "--help"}, {"token", "--help"}, {"wait", "--help"},
 		{"certs", "--help"}, {"certs", "init", "--help"}, {"certs", "server", "--help"}, {"certs", "client", "--help"},
 		{"certs", "admin", "--help"}, {"certs", "show", "--help"},

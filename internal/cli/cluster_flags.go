@@ -45,9 +45,11 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.copies, "copies", d.Copies, "copies of each block in a region")
 	flags.StringVar(&f.blocks, "blocks", onDisks, "where blocks are kept: disks (of the servers), or s3://BUCKET/PREFIX?endpoint=URL, with &region=, &pathstyle=true, &credentials=FILE if needed")
 	flags.BoolVar(&f.wan, "wan", false, "add the real delays between the regions")
-	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (loopback TCP)")
-	flags.StringVar(&f.durability, "durability", "os", "an acknowledged update survives: os (the end of the process), sync (also a loss of power), memory (neither: for tests)")
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "of one file system operation; then it fails with ETIMEDOUT")
+	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (TLS over loopback; named after an earlier protocol)")
+	flags.StringVar(&f.durability, "durability", "sync", "durability of an acknowledged update: sync (a loss of power), os (the end of the process; fsync waits for the disk), memory (neither: for tests)")
+	completes(cmd, "transport", "inprocess", "grpc")
+	completes(cmd, "durability", "sync", "os", "memory")
+	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "of one file system operation; then it fails with ETIMEDOUT")
 }
 
 // config makes the configuration: flag over file over default.
@@ -78,7 +80,7 @@ func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Conf
 	case "memory":
 		cfg.Durability = wal.Memory
 	default:
-		return cfg, command.InputError(fmt.Errorf("--durability %q: give os, sync or memory", f.durability))
+		return cfg, command.InputError(fmt.Errorf("--durability %q: give sync, os or memory", f.durability))
 	}
 	if f.timeout <= 0 {
 		return cfg, command.InputError(fmt.Errorf("--timeout %v: give a positive duration such as 30s", f.timeout))

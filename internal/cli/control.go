@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -41,6 +44,20 @@ func readControl(ctx context.Context, path, name string) ([]byte, error) {
 	var n int
 	err := patiently(ctx, func() (err error) {
 		n, err = syscall.Getxattr(path, name, value)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return value[:n], nil
+}
+
+// readControlOf is readControl of a path that is not followed if it is a symbolic link.
+func readControlOf(ctx context.Context, path, name string) ([]byte, error) {
+	value := make([]byte, posix.MaxXattr)
+	var n int
+	err := patiently(ctx, func() (err error) {
+		n, err = unix.Lgetxattr(path, name, value)
 		return err
 	})
 	if err != nil {
@@ -86,6 +103,18 @@ func explain(path string, err error) error {
 		return fmt.Errorf("%s: %w: a majority of the partition's replicas does not answer: check that the servers run and can be reached", path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
+}
+
+// outputFlag adds the flag of commands that print for people or for scripts.
+func outputFlag(cmd *cobra.Command, into *string) {
+	cmd.Flags().StringVarP(into, "output", "o", "text", "text or json")
+	completes(cmd, "output", "text", "json")
+}
+
+// completes has the shell complete the values of a flag.
+func completes(cmd *cobra.Command, flag string, values ...string) {
+	// It fails only for a flag that does not exist, or a second time.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // checkOutput is of the flag of commands that print for people or for scripts.

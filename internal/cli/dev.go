@@ -61,14 +61,14 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	if err != nil {
 		dir = ""
 	}
-	cmd.Flags().BoolVar(&cluster.linearizable, "linearizable", false, "what is read through a mount is as new as all that ended before anywhere; reads ask a majority then, and the kernel believes nothing")
+	cmd.Flags().BoolVar(&cluster.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount; each read asks a majority, and the kernel caches nothing")
 	cmd.Flags().StringVar(&cluster.dir, "data-dir", dir, "where the cluster keeps its data")
 	cmd.Flags().StringVar(&cacheDir, "cache-dir", "", "also remember blocks that were read or written on this machine's disk, in this directory; it is kept between runs")
 	cmd.Flags().Var(&cacheSize, "cache-size", "how much of the disk --cache-dir may take, at least 16MiB")
 	cmd.Flags().StringArrayVar(&mounts, "mount", nil, "[REGION=]DIR: mount the tree at DIR as a client in REGION (default: the first region); may be repeated")
-	cmd.Flags().DurationVar(&cluster.grace, "gc-grace", collector.DefaultGrace, "how long a block that no file needs any more is kept for readers that are late")
-	cmd.Flags().DurationVar(&cluster.sweep, "gc-sweep", collector.DefaultSweep, "between looks for blocks that no file ever got")
-	cmd.Flags().StringVar(&scraped, "metrics", "", "serve /metrics, of all servers and mounts, at this address, such as 127.0.0.1:9464, to everybody who reaches it")
+	command.DurationVar(cmd.Flags(), &cluster.grace, "gc-grace", collector.DefaultGrace, "how long a block that no file needs any more is kept for readers that are late")
+	command.DurationVar(cmd.Flags(), &cluster.sweep, "gc-sweep", collector.DefaultSweep, "between looks for blocks that no file ever got")
+	cmd.Flags().StringVar(&scraped, "metrics", "", "serve /metrics, of all servers and mounts, at this address, such as 127.0.0.1:9464 (no authentication)")
 	cmd.Flags().StringVar(&profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
@@ -166,9 +166,10 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector}
+	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector, Holders: c.Holders}
 	if cfg.Linearizable {
 		kernel.CacheTime = -1 // what it believed could be old
+		kernel.Sync = true    // and a read sees all writes that have ended
 	}
 	m, err := mount.New(kernel)
 	if err != nil {
@@ -179,7 +180,11 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	return &mounted{mount: m, client: c}, nil
 }
 
-func (m *mounted) close() error { return errors.Join(m.mount.Unmount(), m.client.Close()) }
+func (m *mounted) close() error {
+	err := m.mount.Unmount()
+	m.client.Finish()
+	return errors.Join(err, m.client.Close())
+}
 
 // describe prints what runs where.
 func describe(out io.Writer, plan *topology.Cluster, dir string) {

@@ -39,11 +39,11 @@ func newFsck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fsck (MOUNTPOINT | --data-dir DIR)",
 		Short: "Check that all metadata is consistent and that the blocks are there",
-		Long: `fsck checks the metadata of every partition, what partitions say of each other, and that blocks can be read:
+		Long: `fsck checks the metadata of every partition, the references between partitions, and that blocks can be read:
 1000 of each partition, or all with --blocks. It changes nothing.
 
-With a MOUNTPOINT it checks a running cluster, through that mount, and reports what it finds twice in a row: what others
-change meanwhile is no error; blocks that the mount has in its cache count as there. With --data-dir it checks all replicas of a cluster that has stopped; what it finds while
+With a MOUNTPOINT it checks a running cluster, through that mount, and reports problems that it finds twice in a row: concurrent
+changes are no errors; blocks that the mount has in its cache count as there. With --data-dir it checks all replicas of a cluster that has stopped; what it finds while
 commands of several partitions were under way is told, and is no error either: start the cluster and check again.
 
 Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
@@ -65,12 +65,12 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 	}
 	cmd.Flags().StringVar(&f.dir, "data-dir", "", "the data directory of a cluster that has stopped")
 	cmd.Flags().BoolVar(&f.blocks, "blocks", false, "look for all blocks, not only for some")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
 func (f *fsckFlags) run(cmd *cobra.Command, args []string) error {
-	n := newNarrator(cmd.ErrOrStderr())
+	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
 	report, err := f.check(cmd.Context(), args, n.say)
 	n.stop()
 	if err != nil {
@@ -135,34 +135,21 @@ func printReport(out io.Writer, r *fsck.Report) error {
 	return nil
 }
 
-// narrateAfter is how long a check may take in silence, and how often it says then what it does.
-const narrateAfter = 2 * time.Second
-
 // narrator tells from time to time what a check is doing.
 type narrator struct {
 	doing atomic.Value // string
-	quit  chan struct{}
-	ended chan struct{}
+	end   func()
 }
 
-func newNarrator(out io.Writer) *narrator {
-	n := &narrator{quit: make(chan struct{}), ended: make(chan struct{})}
-	go func() {
-		defer close(n.ended)
-		began := time.Now()
-		ticker := time.NewTicker(narrateAfter)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-n.quit:
-				return
-			case <-ticker.C:
-			}
-			if what, ok := n.doing.Load().(string); ok {
-				fmt.Fprintf(out, "%v: %s\n", time.Since(began).Round(time.Second), what)
-			}
+func newNarrator(ctx context.Context, out io.Writer) *narrator {
+	n := &narrator{}
+	n.end = showProgress(ctx, out, func(elapsed time.Duration) string {
+		what, ok := n.doing.Load().(string)
+		if !ok {
+			return ""
 		}
-	}()
+		return fmt.Sprintf("%v: %s", elapsed.Round(time.Second), what)
+	})
 	return n
 }
 
@@ -170,6 +157,5 @@ func (n *narrator) say(what string) { n.doing.Store(what) }
 
 // stop returns when nothing more is told.
 func (n *narrator) stop() {
-	close(n.quit)
-	<-n.ended
+	n.end()
 }

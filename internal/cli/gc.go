@@ -29,7 +29,7 @@ func newGC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc MOUNTPOINT",
 		Short: "Delete the blocks that no file needs any more, or tell how many there are",
-		Long: `gc looks now for what the servers look for in the background: *dropped* blocks, which were part of files and are not any more,
+		Long: `gc does now the work that the servers do in the background: *dropped* blocks, which were part of files and are not any more,
 and *orphans*, which never became part of one because a write failed, or which a server brought back that was away while they were deleted.
 Dropped blocks are deleted once the grace period is over, orphans at once. What a region of a partition has missed, because it was away
 when it was written, is brought to it. With --dry-run nothing is deleted.
@@ -53,14 +53,14 @@ Exit codes: 0 all partitions and regions were looked at, 1 some did not answer.`
 			return f.run(cmd, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only tell what there is")
-	cmd.Flags().DurationVar(&f.grace, "grace", 0, "keep blocks that were dropped a shorter time ago, for readers that are late (default: that of the cluster)")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only report the blocks, delete none")
+	command.DurationVar(cmd.Flags(), &f.grace, "grace", 0, "keep blocks that were dropped a shorter time ago, for readers that are late (default: that of the cluster)")
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
 func (f *gcFlags) run(cmd *cobra.Command, path string) error {
-	n := newNarrator(cmd.ErrOrStderr())
+	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
 	n.say("all blocks are being looked at through " + path)
 	report, err := f.collect(cmd.Context(), path)
 	n.stop()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"syscall"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/command"
@@ -34,8 +35,13 @@ func serveHTTP(flag, address string, handler http.Handler) (stop func() error, e
 		return nil, command.InputError(fmt.Errorf("%s %q: give HOST:PORT such as 127.0.0.1:9464", flag, address))
 	}
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: stop what uses the port, or choose another one", flag, err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s %q: another process uses the port: stop it, or choose another port: %w", flag, address, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, command.InputError(fmt.Errorf("%s %q: no address of this machine: give one of this machine, or :PORT for all: %w", flag, address, err))
+	case err != nil:
+		return nil, command.InputError(fmt.Errorf("%s %q: give HOST:PORT with a port from 1 to 65535: %w", flag, address, err))
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Second, IdleTimeout: time.Minute}
 	done := make(chan error, 1)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
@@ -36,10 +37,10 @@ func newInit() *cobra.Command {
 		Use:   "init [FILE]",
 		Short: "Write the commented file of a new cluster",
 		Long: `init writes the file that describes a cluster (default: cluster.yaml), with a comment on each line. The same file goes to all
-servers. Servers whose address is not given get NAME.example.com:7420, to be edited; with --loopback all are on this machine.
-With --check nothing is written: it says what is wrong with FILE, or what that makes.`,
+servers. Servers without an --address get NAME.example.com:7420, to be edited; with --loopback all are on this machine.
+With --check nothing is written: it reports errors in FILE, or the servers and partitions of the cluster.`,
 		Example: `  globalfs init --name prod --regions us-west-2,us-east-1,eu-west-1 --etcd https://etcd1.example.com:2379
-  globalfs init --loopback 7420 --datacenters 1 --replicas 1 --copies 1 try.yaml
+  globalfs init --loopback 7420 --datacenters 1 try.yaml
   globalfs init --name prod --address us-west-2a=10.1.0.1:7420 --address us-west-2b=10.1.0.2:7420
   globalfs init --check cluster.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -51,18 +52,19 @@ With --check nothing is written: it says what is wrong with FILE, or what that m
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, append(args, "cluster.yaml")[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.file.Name, "name", "globalfs", "of the cluster, in certificates and in the registry")
+	flags.StringVar(&f.file.Name, "name", "globalfs", "name of the cluster, in certificates and in the registry")
 	flags.StringSliceVar(&f.regions, "regions", []string{"us-west-2", "us-east-1", "eu-west-1"}, "names of the regions")
-	flags.IntVar(&f.file.Datacenters, "datacenters", f.file.Datacenters, "a region, one server in each")
-	flags.IntVar(&f.file.Replicas, "replicas", f.file.Replicas, "of a partition: 1, 3 or 5")
-	flags.IntVar(&f.file.Copies, "copies", f.file.Copies, "of a block in a region")
-	flags.StringToStringVar(&f.addresses, "address", nil, "SERVER=HOST:PORT, may be repeated")
-	flags.StringSliceVar(&f.file.Registry.Endpoints, "etcd", []string{"http://127.0.0.1:2379"}, "etcd's endpoints")
+	flags.IntVar(&f.file.Datacenters, "datacenters", f.file.Datacenters, "number of datacenters in each region, with one server in each")
+	flags.IntVar(&f.file.Replicas, "replicas", f.file.Replicas, "number of replicas of each partition: 1, 3 or 5 (at most one in each datacenter)")
+	flags.IntVar(&f.file.Copies, "copies", f.file.Copies, "number of copies of each block in a region (at most one in each datacenter)")
+	flags.StringToStringVar(&f.addresses, "address", nil, "address of a server as SERVER=HOST:PORT; may be repeated")
+	flags.StringSliceVar(&f.file.Registry.Endpoints, "etcd", []string{"http://127.0.0.1:2379"}, "endpoints of etcd")
+	flags.BoolVar(&f.file.Registry.Insecure, "insecure", false, "accept etcd by http on other hosts: anybody on the network between can change the cluster")
 	flags.StringVar(&f.file.Certificates, "certificates", "certs", "directory of 'globalfs certs', relative to the file; empty: none, on loopback only")
-	flags.StringVar(&f.file.DataDir, "data-dir", f.file.DataDir, "where servers keep their data")
+	flags.StringVar(&f.file.DataDir, "data-dir", f.file.DataDir, "directory of the servers' data")
 	flags.IntVar(&f.loopback, "loopback", 0, "put all servers on 127.0.0.1, on ports from this one on")
 	flags.BoolVar(&f.force, "force", false, "overwrite the file")
-	flags.BoolVar(&f.check, "check", false, "write nothing, and say whether FILE, edited by hand, is right")
+	flags.BoolVar(&f.check, "check", false, "write nothing and check FILE after an edit")
 	return cmd
 }
 
@@ -71,13 +73,18 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 		return checkFile(cmd.OutOrStdout(), path)
 	}
 	f.file.Regions = nil
+	f.fit(cmd)
 	for _, r := range f.regions {
 		f.file.Regions = append(f.file.Regions, topology.Region(r))
 	}
 	if err := f.locate(); err != nil {
 		return command.InputError(err)
 	}
+	f.encryptEtcd()
 	if err := f.file.Validate(); err != nil {
+		return command.InputError(err)
+	}
+	if err := f.file.CheckRegistry(); err != nil {
 		return command.InputError(err)
 	}
 	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
@@ -99,11 +106,33 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	return nil
 }
 
+// encryptEtcd names the certificates of 'globalfs certs etcd' for https endpoints.
+func (f *initFlags) encryptEtcd() {
+	if f.file.Certificates == "" || !strings.HasPrefix(append(f.file.Registry.Endpoints, "")[0], "https:") {
+		return
+	}
+	files := identity.EtcdFiles(f.file.Certificates)
+	f.file.Registry.CA, f.file.Registry.Certificate, f.file.Registry.Key = files.CA, files.Certificate, files.Key
+}
+
+// fit lowers replicas and copies that were not given to the number of datacenters. Replicas are odd.
+func (f *initFlags) fit(cmd *cobra.Command) {
+	if n := f.file.Datacenters; n > 0 && n < f.file.Replicas && !cmd.Flags().Changed("replicas") {
+		f.file.Replicas = n - 1 + n%2
+	}
+	if n := f.file.Datacenters; n > 0 && n < f.file.Copies && !cmd.Flags().Changed("copies") {
+		f.file.Copies = n
+	}
+}
+
 // checkFile says what is wrong with a cluster file, or what it makes.
 func checkFile(out io.Writer, path string) error {
 	file, err := readConfig(path)
 	if err != nil {
 		return err
+	}
+	if err := file.CheckRegistry(); err != nil {
+		return command.InputError(err)
 	}
 	plan, err := file.Plan()
 	if err != nil {
@@ -140,16 +169,4 @@ func (f *initFlags) locate() error {
 		}
 	}
 	return nil
-}
-
-// next says what is to be done with the file.
-func (f *initFlags) next(cmd *cobra.Command, path string) {
-	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "wrote %s: %d servers in %d regions. Next:\n", path, len(f.servers), len(f.file.Regions))
-	if f.file.Certificates != "" {
-		fmt.Fprintf(out, "  globalfs certs init --cluster %s --dir %s\n", f.file.Name, f.file.Certificates)
-		fmt.Fprintf(out, "  globalfs certs server --dir %s NAME          # for each of: %s\n", f.file.Certificates, strings.Join(f.servers, " "))
-	}
-	fmt.Fprintf(out, "  globalfs server NAME --config %s             # for each of them, on its host\n", path)
-	fmt.Fprintf(out, "  globalfs mount %s /mnt/globalfs\n", f.file.Addresses[f.servers[0]])
 }

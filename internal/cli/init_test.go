@@ -27,7 +27,7 @@ func TestInit(t *testing.T) {
 	require.Contains(t, run(t, "init", "--check", path), "us-west-2a")
 	for from, c := range map[string]struct{ to, says string }{
 		"replicas: 1\n":      {"replicas: 2\n", "replicas"},
-		"durability: os\n":   {"durabilty: os\n", "durabilty"},
+		"durability: sync\n": {"durabilty: sync\n", "durabilty"},
 		"127.0.0.1:7421\n":   {"127.0.0.1\n", "127.0.0.1"},
 		"127.0.0.1:7422\n":   {"127.0.0.1:7420\n", "7420"},
 		"  grace: 10m0s   #": {"  grace: soon   #", "line"},
@@ -42,6 +42,18 @@ func TestInit(t *testing.T) {
 		require.Contains(t, said, "broken.yaml", said)
 	}
 	require.Contains(t, fails(t, command.ExitInput, "init", "--check", filepath.Join(t.TempDir(), "none.yaml")), "'globalfs init' writes such a file")
+	remote := []string{"init", "--etcd", "http://etcd1:2379", path + "3"}
+	require.Contains(t, fails(t, command.ExitInput, remote...), "https://etcd1:2379")
+	require.NoFileExists(t, path+"3")
+	run(t, append(remote, "--insecure")...)
+	run(t, "init", "--check", path+"3")
+	run(t, "init", "--force", "--etcd", "https://etcd1:2379", path+"3")
+	text, err = os.ReadFile(path + "3")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\n  ca: \"certs/etcd-ca.pem\"\n")
+	clear := strings.Replace(string(text), "https://etcd1", "http://etcd1", 1)
+	require.NoError(t, os.WriteFile(path+"3", []byte(clear), 0o644))
+	require.Contains(t, fails(t, command.ExitInput, "init", "--check", path+"3"), "'insecure: true'")
 	require.Contains(t, fails(t, command.ExitInput, "init", "--address", "nobody=1.2.3.4:5", path+"2"), "no such server")
 	require.Contains(t, fails(t, command.ExitInput, "init", "--replicas", "4", path+"2"), "replicas")
 	require.NoFileExists(t, path+"2")

@@ -12,11 +12,14 @@ import (
 )
 
 func newMan() *cobra.Command {
-	return &cobra.Command{
+	var markdown string
+	cmd := &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands",
-		Long:  `man writes a page for each command, such as globalfs-mount.1, into a directory, which is made if need be.`,
+		Long: `man writes a page for each command, such as globalfs-mount.1, into a directory, which it makes if necessary. With --markdown
+it also writes one page about all commands for the web.`,
 		Example: `  globalfs man /usr/local/share/man/man1
+  globalfs man --markdown docs/commands.md /tmp/man
   globalfs man /tmp/man && man -l /tmp/man/globalfs-mount.1`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -30,7 +33,14 @@ func newMan() *cobra.Command {
 			}
 			born := time.Unix(0, 0).UTC() // pages of the same version are the same
 			cmd.Root().DisableAutoGenTag = true
+			if markdown != "" {
+				if err := os.WriteFile(markdown, []byte(commandsPage(cmd.Root())), 0o644); err != nil {
+					return err
+				}
+			}
 			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GLOBALFS", Section: "1", Source: "GlobalFS " + command.Version(), Manual: "GlobalFS", Date: &born}, args[0])
 		},
 	}
+	cmd.Flags().StringVar(&markdown, "markdown", "", "also write one Markdown page about all commands to this file")
+	return cmd
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
@@ -18,7 +19,7 @@ import (
 // mountFlags are those of `mount`.
 type mountFlags struct {
 	options      []string
-	certs        string
+	certs        certsChoice
 	region       string
 	foreground   bool
 	timeout      time.Duration
@@ -27,11 +28,13 @@ type mountFlags struct {
 	cacheSize    byteSize
 	memory       byteSize
 	linearizable bool
+	sync         bool
 	soft, hard   bool
 	readOnly     bool
 	fsName       string
 	subdir       string
 	takeOver     bool
+	mkdir        bool
 	supervised   bool
 	logFile      string
 	scraped      string
@@ -66,23 +69,25 @@ mounted, otherwise all of it. All flags can also be given as mount options:
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&f.options, "option", "o", nil, "mount options: the other flags without their dashes")
-	flags.StringVar(&f.certs, "certs", "", "directory with ca.pem and a client's certificate that 'globalfs certs' has made")
+	f.certs.register(cmd)
+	flags.BoolVar(&f.mkdir, "mkdir", false, "create DIR if it does not exist")
 	flags.StringVar(&f.region, "region", "", "where this machine is (default: that of the server that answers first)")
 	flags.BoolVar(&f.foreground, "foreground", false, "serve in this process, until Ctrl-C")
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "of one operation while the servers do not answer; then it fails with ETIMEDOUT")
+	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "of one operation while the servers do not answer; then it fails with ETIMEDOUT")
 	flags.BoolVar(&f.hard, "hard", false, "operations wait until servers answer, however long; after a signal they end within --timeout")
 	flags.BoolVar(&f.soft, "soft", false, "operations fail after --timeout (the default)")
 	flags.BoolVar(&f.readOnly, "ro", false, "nothing can be changed through this mount")
 	flags.StringVar(&f.fsName, "fsname", "", "the source that df and findmnt show (default: the SERVERs)")
 	flags.BoolVar(&f.takeOver, "take-over", false, "take the mount at DIR over from the process that serves it, of this version or an older one: programs notice nothing")
-	flags.DurationVar(&f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
+	command.DurationVar(flags, &f.connect, "connect-timeout", 10*time.Second, "how long is waited for a server")
 	flags.StringVar(&f.cacheDir, "cache-dir", "", "also remember blocks on this machine's disk, in this directory")
 	flags.Var(&f.cacheSize, "cache-size", "how much of the disk --cache-dir may take, at least 16MiB")
 	flags.Var(&f.memory, "memory-cache", "how much memory is used to remember blocks")
-	flags.BoolVar(&f.linearizable, "linearizable", false, "what is read is as new as all that ended before anywhere")
+	flags.BoolVar(&f.linearizable, "linearizable", false, "linearizable reads: each read observes all operations that completed before it on any mount")
+	flags.BoolVar(&f.sync, "sync", false, "order each write before it is answered, instead of at close, fsync or after 0.2s (always so with --linearizable and --supervise)")
 	flags.BoolVar(&f.supervised, "supervise", false, "start another process for the mount if the one that serves it dies; needs Linux 6.9")
 	flags.StringVar(&f.logFile, "log-file", "", "where the process in the background logs to (default: /var/log/globalfs.log, or of other users than root ~/.local/state/globalfs/mount.log)")
-	flags.StringVar(&f.scraped, "metrics", "", "serve /metrics at this address, such as 127.0.0.1:9465, to everybody who reaches it")
+	flags.StringVar(&f.scraped, "metrics", "", "serve /metrics at this address, such as 127.0.0.1:9465 (no authentication)")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
@@ -119,15 +124,17 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	if err != nil {
 		return err
 	}
+	servers, subdir, _ := strings.Cut(args[0], ":/")
+	f.subdir = subdir
+	if err := f.check(strings.Split(servers, ","), dir); err != nil {
+		return err
+	}
 	if !f.foreground && !isDaemon() {
 		return daemonize(cmd.Context(), cmd.ErrOrStderr(), f.logFile)
 	}
 	logger, err := logging.logger()
 	if err != nil {
 		return err
-	}
-	if f.soft && f.hard {
-		return command.UsageError(errors.New("--soft and --hard: choose one"))
 	}
 	logger = logger.With("mount", dir) // several share a log
 	if f.fsName == "" {
@@ -136,7 +143,31 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	if f.supervised && !serve.IsHeld() {
 		return supervise(cmd.Context(), logger)
 	}
-	servers, subdir, _ := strings.Cut(args[0], ":/")
-	f.subdir = subdir
 	return f.serve(cmd.Context(), strings.Split(servers, ","), dir, cmd.OutOrStdout(), logger)
+}
+
+// check refuses values that can never work, before anything is waited for or started.
+func (f *mountFlags) check(servers []string, dir string) error {
+	if f.soft && f.hard {
+		return command.UsageError(errors.New("--soft and --hard: choose one"))
+	}
+	if serve.IsHeld() { // another process of this command has checked, and the mount is there
+		return nil
+	}
+	if f.takeOver {
+		if err := checkMounted(dir); err != nil {
+			return err
+		}
+	}
+	files, err := f.certs.find("", identity.Client)
+	if err != nil {
+		return err
+	}
+	if err := checkServers(servers, files != identity.Files{}); err != nil {
+		return err
+	}
+	if f.takeOver {
+		return nil
+	}
+	return checkMountPoint(dir, f.mkdir)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -105,18 +104,11 @@ func serveOnceFree(ctx context.Context, begin func() (func() error, error), logg
 
 // connectTo finds the cluster.
 func (f *mountFlags) connectTo(ctx context.Context, servers []string, logger *slog.Logger) (*daemon.Access, error) {
-	for _, s := range servers {
-		if err := topology.CheckAddress(s); err != nil {
-			return nil, command.InputError(err)
-		}
+	files, err := f.certs.find("", identity.Client)
+	if err != nil {
+		return nil, err
 	}
-	cfg := daemon.AccessConfig{Servers: servers, Timeout: f.connect, Logger: logger}
-	if f.certs != "" {
-		var err error
-		if cfg.Certificates, err = findCertificate(f.certs, identity.Client); err != nil {
-			return nil, command.InputError(err)
-		}
-	}
+	cfg := daemon.AccessConfig{Servers: servers, Certificates: files, Timeout: f.connect, Logger: logger}
 	return daemon.Connect(ctx, cfg)
 }
 
@@ -182,8 +174,11 @@ func (f *mountFlags) begin(c *attach.Client, dir string, handed *serve.Handed, l
 		return nil, err
 	}
 	cfg := mount.Config{
-		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g,
+		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g, Holders: c.Holders,
 		Options: mount.Options{ReadOnly: f.readOnly, FsName: f.fsName},
+		// A process that is killed loses what it has not ordered, while its programs go on; and a linearizable read
+		// sees all writes that have ended.
+		Sync: f.sync || f.linearizable || f.supervised,
 	}
 	if f.linearizable {
 		cfg.CacheTime = -1 // what the kernel believed could be old
@@ -192,9 +187,6 @@ func (f *mountFlags) begin(c *attach.Client, dir string, handed *serve.Handed, l
 	if handed != nil {
 		m, err = mount.Take(cfg, handed)
 	} else {
-		if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return nil, fmt.Errorf("mount point: %w", err)
-		}
 		m, err = mount.New(cfg)
 	}
 	if err != nil {
@@ -234,7 +226,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *clien
 		region = a.Region()
 	}
 	c, err := a.Client(daemon.ClientConfig{
-		Region: region, CacheBytes: int(f.memory), Disk: disk, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, Resume: resume, Timeout: f.timeout,
+		Region: region, CacheBytes: int(f.memory), Disk: disk, Objects: objects, Linearizable: f.linearizable, Hard: f.hard, CacheNames: true, Resume: resume, Timeout: f.timeout,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(command.InputError(err), closeStores())
@@ -243,6 +235,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *clien
 	var follows sync.WaitGroup
 	follows.Go(func() { a.Follow(following, c) })
 	return c, func() error {
+		c.Finish()
 		stop()
 		follows.Wait()
 		return errors.Join(c.Close(), closeStores())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/spf13/cobra"
 )
@@ -24,6 +25,7 @@ type placeFlags struct {
 	resume bool
 
 	noMove bool
+	force  bool
 	mkdir  bool
 	wait   bool
 	output string
@@ -33,10 +35,11 @@ func newPlace() *cobra.Command {
 	var f placeFlags
 	cmd := &cobra.Command{
 		Use:   "place PATH",
-		Short: "Say in which region a directory and what is made in it is kept",
+		Short: "Choose the region of a directory and of its new entries",
 		Long: `place gives a directory of a mounted tree a region: what is made in it from now on is kept there, and so is, in time, what
 is there already, unless --no-move says otherwise. It goes on in the background, while everything in it
-can be used, and inode numbers stay as they are. Only the owner of the directory, or root, may place it.`,
+can be used, and inode numbers stay as they are. Only the owner of the directory, or root, may place it.
+The roots of the tree and of regions need --force: the rule concerns everybody, and a move brings all that is in them.`,
 		Example: `  globalfs place --region eu-west-1 --wait ~/globalfs/projects/eu
   globalfs place --region global ~/globalfs/shared
   globalfs place --spread us-west-2,us-east-1,eu-west-1 --mkdir ~/globalfs/scratch
@@ -52,7 +55,8 @@ can be used, and inode numbers stay as they are. Only the owner of the directory
 	flags.BoolVar(&f.list, "list", false, "list the placed directories, and the moves, of the whole tree that PATH (default: the working directory) is on")
 	flags.BoolVar(&f.pause, "pause", false, "stop the move of the directory for now")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the move of the directory")
-	flags.BoolVar(&f.noMove, "no-move", false, "leave what is there already where it is")
+	flags.BoolVar(&f.noMove, "no-move", false, "leave existing entries in their region")
+	flags.BoolVar(&f.force, "force", false, "place / or the root of a region all the same")
 	flags.BoolVar(&f.mkdir, "mkdir", false, "make the directory, and those above it, if it is missing")
 	flags.BoolVar(&f.wait, "wait", false, "show the progress of the move until it is done; Ctrl-C ends the command, not the move")
 	flags.StringVarP(&f.output, "output", "o", "text", "of --list: text or json")
@@ -115,11 +119,33 @@ func (f *placeFlags) place(ctx context.Context, path string) error {
 	if err := checkRegions(ctx, path, wanted.Rule); err != nil {
 		return err
 	}
+	if err := f.checkRoot(ctx, path); err != nil {
+		return err
+	}
 	value, err := json.Marshal(wanted)
 	if err != nil {
 		return err
 	}
 	return mayPlace(setControl(ctx, path, mount.XattrPlace, value))
+}
+
+// checkRoot refuses the root of the tree, and those of regions, without --force.
+func (f *placeFlags) checkRoot(ctx context.Context, path string) error {
+	if f.force || f.clear {
+		return nil
+	}
+	var where mount.Where
+	if err := getJSON(ctx, path, mount.XattrWhere, &where); err != nil {
+		return err
+	}
+	if posix.Ino(where.Inode).Counter() != posix.Root.Counter() {
+		return nil
+	}
+	root := "the root of region " + string(where.Region)
+	if where.Partition == 0 {
+		root = "the root of the tree"
+	}
+	return command.InputError(fmt.Errorf("%s is %s: place a directory below it, or add --force: the rule then concerns everybody, and all that is in it moves unless --no-move is given", path, root))
 }
 
 // checkRegions refuses regions that the tree does not have.

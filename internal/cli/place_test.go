@@ -77,6 +77,13 @@ func TestPlaceAndWhere(t *testing.T) {
 	run(t, "place", "--spread", "us-west-2,us-east-1", "--no-move", dir)
 	require.Contains(t, run(t, "where", dir), "spread over us-west-2, us-east-1")
 	run(t, "place", "--clear", dir)
+	for _, top := range []string{root, filepath.Join(root, "us-east-1")} {
+		require.Contains(t, fails(t, command.ExitInput, "place", "--region", "us-west-2", top), "add --force")
+		require.NotContains(t, run(t, "where", top), "new entries")
+		run(t, "place", "--region", "us-west-2", "--no-move", "--force", top)
+		require.Contains(t, run(t, "where", top), "new entries go to us-west-2")
+		run(t, "place", "--clear", top)
+	}
 	require.NotContains(t, run(t, "where", dir), "new entries")
 }
 

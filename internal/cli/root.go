@@ -38,7 +38,13 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 	}
 	command.Prepare(root)
 	logging.register(root, stderr)
-	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newPlace(), newToken(), newWait(), newFsck(), newGC(), newCerts(), newMan())
+	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newInfo(), newDu(), newSummary(), newPlace(), newToken(), newWait(), newSync(), newFsck(), newGC(), newConfig(), newDebug(&logging), newBackup(&logging), newRestore(&logging), newCerts(&logging), newVersion(), newMan())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // without or with an unknown shell it prints its help, or an error
+			command.Group(c)
+		}
+	}
 	return root
 }
 
@@ -53,6 +59,8 @@ func (l *logFlags) register(root *cobra.Command, stderr io.Writer) {
 	l.stderr = stderr
 	root.PersistentFlags().StringVar(&l.level, "log-level", "info", "debug, info, warn or error")
 	root.PersistentFlags().StringVar(&l.format, "log-format", "text", "text (key=value) or json")
+	completes(root, "log-level", "debug", "info", "warn", "error")
+	completes(root, "log-format", "text", "json")
 }
 
 func (l *logFlags) logger() (*slog.Logger, error) {

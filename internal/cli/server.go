@@ -16,11 +16,13 @@ import (
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
 )
 
 // serverFlags are those of `server`.
 type serverFlags struct {
 	config, dataDir, listen, metrics, profiler string
+	insecure                                   bool
 }
 
 func newServer(logging *logFlags) *cobra.Command {
@@ -29,7 +31,7 @@ func newServer(logging *logFlags) *cobra.Command {
 		Use:   "server NAME",
 		Short: "Run one server of a cluster",
 		Long: `server runs the server NAME of the cluster that the file describes: its replicas and its storage node. It runs until it gets
-SIGINT or SIGTERM. What it serves does not need etcd; it asks etcd when it starts, and hears of changes from it.`,
+SIGINT or SIGTERM. Files are served without etcd; the server asks etcd when it starts, and learns of changes from it.`,
 		Example: `  globalfs server us-west-2a --config /etc/globalfs/cluster.yaml
   globalfs server us-west-2a --config cluster.yaml --data-dir /data --metrics 127.0.0.1:9464`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +52,8 @@ SIGINT or SIGTERM. What it serves does not need etcd; it asks etcd when it start
 	flags.StringVar(&f.config, "config", "", "the cluster file (default: "+defaultConfigs+")")
 	flags.StringVar(&f.dataDir, "data-dir", "", "directory with a directory for each server of this host (default: data_dir of the cluster file)")
 	flags.StringVar(&f.listen, "listen", "", "HOST:PORT to listen at, such as 0.0.0.0:7420 (default: the server's address in the cluster file)")
-	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz at this address, such as 127.0.0.1:9464, to everybody who reaches it")
+	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz at this address, such as 127.0.0.1:9464 (no authentication)")
+	flags.BoolVar(&f.insecure, "insecure", false, "accept etcd by http on other hosts: anybody on the network between can change the cluster")
 	flags.StringVar(&f.profiler, "pprof", "", "serve Go's profiler at this loopback address, such as 127.0.0.1:6060")
 	return cmd
 }
@@ -95,6 +98,10 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 			return err
 		}
 	}
+	file.Registry.Insecure = file.Registry.Insecure || f.insecure
+	if err := checkServer(file, name, logger); err != nil {
+		return err
+	}
 	stop, err := serveProfiles(f.profiler)
 	if err != nil {
 		return err
@@ -129,4 +136,36 @@ func health(s *daemon.Server) http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	return mux
+}
+
+// checkServer refuses a server that cannot start, before etcd is asked.
+func checkServer(file *daemon.File, name string, logger *slog.Logger) error {
+	plan, err := file.Plan()
+	if err != nil {
+		return command.InputError(err)
+	}
+	if plan.Server(name) == nil && file.Certificates != "" && !isThere(identity.FilesIn(file.Certificates, identity.Server, name).Certificate) {
+		names := make([]string, len(plan.Servers))
+		for i, s := range plan.Servers {
+			names[i] = s.Name
+		}
+		return command.InputError(fmt.Errorf("there is no server %q in the cluster file, which has %s; one that joined later needs its certificate first: 'globalfs certs server %s' on the machine of the CA",
+			name, strings.Join(names, ", "), name))
+	}
+	if file.Certificates != "" {
+		if _, err := identity.Load(identity.FilesIn(file.Certificates, identity.Server, name), logger); err != nil {
+			names := make([]string, len(plan.Servers))
+			for i, s := range plan.Servers {
+				names[i] = s.Name
+			}
+			return command.InputError(fmt.Errorf("server %s: %w; the cluster file has the servers %s, and 'globalfs certs servers' makes their certificates", name, err, strings.Join(names, ", ")))
+		}
+	}
+	if err := os.MkdirAll(file.DataDir, 0o755); err != nil {
+		return command.InputError(fmt.Errorf("data_dir: %w: give another directory with --data-dir", err))
+	}
+	if plan.Server(name) == nil && !isThere(filepath.Join(file.DataDir, name)) {
+		logger.Warn("the cluster file does not have this server: asking the registry whether it joined later", "server", name)
+	}
+	return nil
 }

@@ -31,14 +31,15 @@ func (s *byteSize) Set(text string) error {
 	unit := int64(1)
 	digits := text
 	for _, u := range units {
-		if rest, ok := strings.CutSuffix(text, u.name); ok {
-			digits, unit = rest, u.bytes
-			break
+		for _, name := range []string{u.name, u.name[:1], strings.ToLower(u.name[:1])} { // GiB, G, g
+			if rest, ok := strings.CutSuffix(text, name); ok && unit == 1 {
+				digits, unit = rest, u.bytes
+			}
 		}
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
-		return fmt.Errorf("%q is no size: give a number of bytes, or of KiB, MiB, GiB or TiB, such as 512MiB", text)
+		return fmt.Errorf("invalid size %q: use a number of bytes, or a number with K, M, G or T (powers of 1024), such as 512M", text)
 	}
 	*s = byteSize(n * unit)
 	return nil

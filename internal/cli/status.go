@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -19,16 +20,28 @@ const exitUnhealthy = 5
 func newStatus(logging *logFlags) *cobra.Command {
 	var access accessFlags
 	var output string
-	var watch, storage bool
-	var every time.Duration
+	var watch, settled bool
+	var view statusView
+	var every, wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a cluster on one screen",
-		Long: `status asks all servers: what is wrong, in one line each, then regions, partitions with their leaders and how far replicas are
-behind, storage and repair. With --storage it adds what each storage server has, what repair has done and what the scrub has found. Exit codes: 0 healthy, 5 something is wrong, 1 no server answers.`,
+		Long: `status asks all servers. It prints each problem in one line, then servers, partitions with their leaders and how far replicas are
+behind, storage and repair. With --storage it adds the blocks of each storage server and the results of repair and scrub.
+
+A problem has a level and a code. ERR: files are not served, or data is lost or wrong. WARN: files are served, with less redundancy.
+INFO: it ends by itself, as after the start of a server. Problems that follow from another one, such as a partition without the replica
+of a server that is down, are shown with --verbose only, as are the errors that servers report. -o json has all of it.
+
+Exit codes: 0 healthy (no problem above INFO), 5 not healthy, 1 no server answers. Before you stop the next server of a rolling
+restart, wait until 'globalfs status --settled' exits with 0: it fails also while there is an INFO line.
+
+Colours are used on a terminal only, and not if the environment variable NO_COLOR is set.`,
 		Example: `  globalfs status --config cluster.yaml
   globalfs status --servers 10.1.0.1:7420 --certs certs --watch
-  globalfs status -o json | jq '.problems'`,
+  globalfs status --settled
+  globalfs status --verbose
+  globalfs status -o json | jq -r '.problems[] | .level + " " + .code + " " + .text'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
@@ -38,42 +51,70 @@ behind, storage and repair. With --storage it adds what each storage server has,
 			if err != nil {
 				return err
 			}
+			if wait > access.connect {
+				access.connect = wait
+			}
 			a, err := access.open(cmd.Context(), logger, identity.Admin, identity.Client)
 			if err != nil {
 				return err
 			}
 			defer func() { _ = a.Close() }() // it only ends connections
-			show := printHealth
-			if storage {
-				show = printHealthAndStorage
-			}
+			view.colors = paletteFor(cmd.OutOrStdout())
+			show := view.write
 			if watch {
 				return watchStatus(cmd.Context(), a, cmd.OutOrStdout(), show, every)
 			}
 			if output == "json" {
 				show = func(out io.Writer, h *daemon.Health) error { return command.PrintJSON(out, h) }
 			}
-			return showStatus(cmd.Context(), a, cmd.OutOrStdout(), show)
+			return awaitHealthy(cmd.Context(), a, cmd.OutOrStdout(), show, settled, wait)
 		},
 	}
 	access.register(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
-	cmd.Flags().BoolVar(&storage, "storage", false, "also show the storage servers in detail, which json always has")
-	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "with --watch: how often")
+	cmd.Flags().BoolVar(&view.storage, "storage", false, "also show the storage servers in detail, which json always has")
+	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, and the errors that servers report")
+	cmd.Flags().BoolVar(&settled, "settled", false, "exit with 5 also while a server still has something to do after its start")
+	command.DurationVar(cmd.Flags(), &every, "every", 2*time.Second, "with --watch: how often")
+	command.DurationVar(cmd.Flags(), &wait, "wait", 0, "wait until nothing is wrong, INFO lines included, at most that long")
 	return cmd
+}
+
+// healthyEvery is how often awaitHealthy asks.
+const healthyEvery = 500 * time.Millisecond
+
+// awaitHealthy shows the state once no problem is left, or after some time.
+func awaitHealthy(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter, settled bool, wait time.Duration) error {
+	for until := time.Now().Add(wait); time.Now().Before(until); {
+		h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
+		if len(h.Problems) == 0 && (!settled || h.Settled()) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(healthyEvery):
+		}
+	}
+	return showStatus(ctx, a, out, show, settled)
 }
 
 // healthPrinter prints a Health.
 type healthPrinter func(io.Writer, *daemon.Health) error
 
-func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter) error {
+func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter, settled bool) error {
 	h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
 	err := show(out, h)
-	if err == nil && len(h.Problems) > 0 {
-		return command.StatusError(fmt.Errorf("the cluster is not healthy: %d problems", len(h.Problems)), exitUnhealthy)
+	switch {
+	case err != nil:
+		return err
+	case !h.Healthy:
+		return command.StatusError(errors.New("the cluster is not healthy"), exitUnhealthy)
+	case settled && !h.Settled():
+		return command.StatusError(errors.New("the cluster is healthy, and servers still have something to do after their start"), exitUnhealthy)
 	}
-	return err
+	return nil
 }
 
 // clearScreen is understood by every terminal of today.

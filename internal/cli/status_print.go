@@ -3,22 +3,77 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/daemon"
 )
 
-// printHealth prints one screen: what is wrong first.
-func printHealth(out io.Writer, h *daemon.Health) error {
-	word := "HEALTHY"
-	if len(h.Problems) > 0 {
-		word = "NOT HEALTHY"
+// statusView is the form in which 'globalfs status' prints for people.
+type statusView struct {
+	storage bool // also the storage servers
+	verbose bool // also effects of other problems, and the errors as the servers reported them
+	colors  palette
+}
+
+// write prints one screen: the problems first.
+func (v statusView) write(out io.Writer, h *daemon.Health) error {
+	v.problems(out, h)
+	err := printServers(out, h)
+	if err == nil && v.storage {
+		err = printStorage(out, h.Servers)
+	}
+	return err
+}
+
+// problems prints one line for each problem: the level, the code, and a sentence.
+func (v statusView) problems(out io.Writer, h *daemon.Health) {
+	word := v.colors.green("HEALTHY")
+	if !h.Healthy {
+		word = v.colors.red("NOT HEALTHY")
 	}
 	fmt.Fprintf(out, "cluster %s: %s\n", h.Cluster, word)
+	hidden := 0
 	for _, p := range h.Problems {
-		fmt.Fprintf(out, "  %s\n", p)
+		if p.Effect() && !v.verbose {
+			hidden++
+			continue
+		}
+		fmt.Fprintf(out, "  %s %s\n", v.level(p.Level), p)
+		if !v.verbose {
+			continue
+		}
+		if len(p.CausedBy) > 0 {
+			fmt.Fprintf(out, "         caused by %s\n", strings.Join(p.CausedBy, ", "))
+		}
+		for _, detail := range p.Details {
+			fmt.Fprintf(out, "         %s\n", detail)
+		}
 	}
+	for _, text := range h.Starting {
+		fmt.Fprintf(out, "  %s starting: %s\n", v.level(daemon.LevelInfo), text)
+	}
+	if hidden > 0 {
+		fmt.Fprintf(out, "  %s\n", v.colors.faint(fmt.Sprintf("%d more follow from these: 'globalfs status --verbose' shows them", hidden)))
+	}
+}
+
+// level returns a level in its colour, in a column of its own.
+func (v statusView) level(l daemon.Level) string {
+	text := fmt.Sprintf("%-4s", l)
+	switch l {
+	case daemon.LevelErr:
+		return v.colors.red(text)
+	case daemon.LevelWarn:
+		return v.colors.yellow(text)
+	case daemon.LevelInfo:
+	}
+	return v.colors.faint(text)
+}
+
+// printServers prints the tables of servers and partitions.
+func printServers(out io.Writer, h *daemon.Health) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nSERVER\tREGION\tADDRESS\tSTATE\tUP\tREPLICAS\tLEADS\tBLOCKS\tLIVE\tREPAIR")
 	for _, s := range h.Servers {
@@ -41,9 +96,12 @@ func printHealth(out io.Writer, h *daemon.Health) error {
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t", p.ID, p.Path, kind, orDash(p.Leader), p.Applied, data, dropped)
 		for _, r := range p.Replicas {
-			if r.Up {
+			switch {
+			case r.Up:
 				fmt.Fprintf(w, "%s (%d) ", r.Server, r.Lag)
-			} else {
+			case r.State != "":
+				fmt.Fprintf(w, "%s (%s) ", r.Server, r.State)
+			default:
 				fmt.Fprintf(w, "%s (down) ", r.Server)
 			}
 		}

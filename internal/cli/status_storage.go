@@ -9,14 +9,6 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 )
 
-// printHealthAndStorage prints one screen and the storage servers.
-func printHealthAndStorage(out io.Writer, h *daemon.Health) error {
-	if err := printHealth(out, h); err != nil {
-		return err
-	}
-	return printStorage(out, h.Servers)
-}
-
 // printStorage prints what the storage servers have, what repair has done in its last round and since they
 // were started, and what the scrub has found.
 func printStorage(out io.Writer, servers []daemon.ServerHealth) error {

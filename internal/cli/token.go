@@ -15,9 +15,9 @@ import (
 func newToken() *cobra.Command {
 	return &cobra.Command{
 		Use:   "token [PATH]",
-		Short: "Print what a mount has seen, for 'globalfs wait' on another one",
+		Short: "Print a causality token of a mount, for 'globalfs wait' on another one",
 		Long: `token prints a short text that stands for all that the mount at PATH (default: the working directory) has written and
-seen until now. Who waits for it at another mount, with 'globalfs wait', sees all of that afterwards.`,
+seen until now. After 'globalfs wait' with this token at another mount, that mount shows all of it.`,
 		Example: `  globalfs token /mnt/oregon
   ssh ireland globalfs wait "$(globalfs token /mnt/oregon)" /mnt/globalfs`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ func newWait() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait TOKEN [PATH]",
-		Short: "Wait until a mount shows all that a token stands for",
+		Short: "Block until a mount has applied every update covered by a token",
 		Long: `wait returns when the mount at PATH (default: the working directory) shows all that TOKEN stands for: 'globalfs token'
 has printed it on another mount. It needs permission to write at PATH, and a second more than the servers do, for
 what the kernel remembers.`,
@@ -60,7 +60,7 @@ what the kernel remembers.`,
 			return waitFor(cmd.Context(), pathOr(args[1:]), args[0], timeout)
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "then the command fails")
+	command.DurationVar(cmd.Flags(), &timeout, "timeout", time.Minute, "then the command fails")
 	return cmd
 }
 

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +18,8 @@ func newUmount() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "umount DIR",
 		Short: "Unmount a tree",
-		Long:  `umount unmounts DIR, and the process that serves it ends. If programs use files there it fails; with --force these get errors.`,
+		Long: `umount waits as 'globalfs sync' does, then unmounts DIR, and the process that serves it ends. If programs use files there it fails;
+with --force these get errors, and nothing is waited for.`,
 		Example: `  globalfs umount /mnt/globalfs
   globalfs umount --force /mnt/globalfs`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -24,14 +28,29 @@ func newUmount() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
+			}
+			if there, ok := mountpoint.At(dir); ok && there.Kind == mountpoint.FSType && !force {
+				if err := syncBefore(cmd, dir); err != nil {
+					return err
+				}
 			}
 			return mountpoint.Detach(dir, force)
 		},
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if it is in use, or the process that serves it does not answer")
 	return cmd
+}
+
+// syncBefore waits for the disks before an unmount. A mount whose program has died, or is too old to wait, has
+// nothing to say.
+func syncBefore(cmd *cobra.Command, dir string) error {
+	_, err := syncMount(cmd, dir)
+	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, context.Canceled) {
+		return fmt.Errorf("not unmounted: %w; --force unmounts all the same", err)
+	}
+	return nil
 }

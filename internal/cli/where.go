@@ -40,7 +40,7 @@ its replicas, which of them leads, why it is there, the rule for what is made in
 			return errors.Join(err, printWhere(cmd.OutOrStdout(), found))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output)
 	return cmd
 }
 

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/globalfs/globalfs/internal/client/route"
 	"github.com/globalfs/globalfs/internal/meta"
@@ -24,12 +26,25 @@ func (a *Attributes) GetAttr(ctx context.Context, ino posix.Ino) (posix.Attr, er
 	return a.attr(ctx, ino)
 }
 
+// RecentDir returns the attributes of a directory as this client's last change of a name in it left them, if
+// that was sent at most a time ago, and how long ago. A client that reads nothing older than its operations has
+// none.
+func (a *Attributes) RecentDir(dir posix.Ino, most time.Duration) (attr posix.Attr, age time.Duration, ok bool) {
+	if a.cfg.Linearizable {
+		return attr, 0, false
+	}
+	return a.dirs.recent(dir, most)
+}
+
 // SetAttr sets the attributes that set names (meta.SetMode and the like) to those in attr.
 func (a *Attributes) SetAttr(ctx context.Context, cred posix.Cred, ino posix.Ino, set uint32, attr posix.Attr) (posix.Attr, error) {
 	if set == 0 {
 		return a.attr(ctx, ino)
 	}
 	r, err := a.router.Update(ctx, &meta.Command{Op: meta.OpSetAttr, Cred: cred, Ino: ino, Set: set, Attr: attr}, route.Inode(ino))
+	if err != nil || r.Attr.Mode.IsDir() {
+		a.dirs.forget()
+	}
 	return r.Attr, err
 }
 
@@ -52,26 +67,29 @@ func (a *Attributes) SetXattr(ctx context.Context, cred posix.Cred, ino posix.In
 	}
 	cmd := &meta.Command{Op: meta.OpSetXattr, Cred: cred, Ino: ino, Name: name, Data: value, Flags: flags}
 	_, err := a.router.Update(ctx, cmd, route.Inode(ino))
+	a.dirs.forget()
 	return err
 }
 
 // RemoveXattr removes an extended attribute: ENODATA if there is none.
 func (a *Attributes) RemoveXattr(ctx context.Context, cred posix.Cred, ino posix.Ino, name string) error {
 	_, err := a.router.Update(ctx, &meta.Command{Op: meta.OpRemoveXattr, Cred: cred, Ino: ino, Name: name}, route.Inode(ino))
+	a.dirs.forget()
 	return err
 }
 
 // Usage is what StatFS returns.
 type Usage struct {
-	Inodes uint64 // in use in the partition
-	Used   uint64 // bytes in use in the partition, one copy counted
-	Free   uint64 // bytes that can still be written in the client's region
+	Inodes uint64 // in use in the partition, or in all
+	Used   uint64 // bytes in use there, one copy counted
+	Free   uint64 // bytes that can still be written in the client's region, or in all regions together
 }
 
 // unknownFree is shown as free space where it is not known: programs refuse to write where nothing is free.
 const unknownFree = 1 << 50
 
-// StatFS returns the usage of the partition of ino, and the space of the client's region.
+// StatFS returns the usage of the partition of ino, and the space of the client's region. For the root of the tree it
+// returns those of the whole cluster.
 func (a *Attributes) StatFS(ctx context.Context, ino posix.Ino) (Usage, error) {
 	ctx, cancel := a.router.Operation(ctx)
 	defer cancel()
@@ -80,14 +98,48 @@ func (a *Attributes) StatFS(ctx context.Context, ino posix.Ino) (Usage, error) {
 		return Usage{}, err
 	}
 	u := Usage{Inodes: r.Number, Used: r.Number2, Free: unknownFree}
-	if a.cfg.Usage == nil {
+	free := a.cfg.Usage
+	if ino == posix.Root {
+		a.addOthers(ctx, r.Partition, &u)
+		free = a.cfg.WholeUsage
+		if free == nil {
+			free = a.cfg.Usage
+		}
+	}
+	if free == nil {
 		return u, nil
 	}
-	_, free, err := a.cfg.Usage(ctx)
+	_, bytes, err := free(ctx)
 	if err != nil {
-		a.notices.Rarely("usage", "the region's storage does not tell its free space: df shows a guess; check its storage servers", "error", err)
+		a.notices.Rarely("usage", "the storage does not tell its free space: df shows a guess; check the storage servers", "error", err)
 		return u, nil
 	}
-	u.Free = free / uint64(max(a.cfg.Cluster.Copies, 1))
+	u.Free = bytes / uint64(max(a.cfg.Cluster.Copies, 1))
 	return u, nil
+}
+
+// addOthers adds the usage of all partitions but one. A partition that is out of reach is left out.
+func (a *Attributes) addOthers(ctx context.Context, but uint16, sum *Usage) {
+	ctx, cancel := context.WithTimeout(ctx, min(farPatience, a.cfg.Timeout))
+	defer cancel()
+	others := make([]Usage, a.router.Partitions())
+	var asking sync.WaitGroup
+	for p := range others {
+		if uint16(p) == but {
+			continue
+		}
+		asking.Go(func() {
+			root := posix.MakeIno(uint16(p), posix.Root.Counter())
+			r, err := a.router.Query(ctx, &meta.Command{Op: meta.OpStatFS, Ino: root}, route.Inode(root))
+			if err != nil {
+				a.notices.Rarely("usage of partitions", "a partition does not tell its usage: df of the root shows less than there is", "partition", p, "error", err)
+				return
+			}
+			others[p] = Usage{Inodes: r.Number, Used: r.Number2}
+		})
+	}
+	asking.Wait()
+	for _, o := range others {
+		sum.Inodes, sum.Used = sum.Inodes+o.Inodes, sum.Used+o.Used
+	}
 }

@@ -16,14 +16,18 @@ const parallel = 8
 // Blocks are the stores of the partitions' blocks.
 type Blocks struct {
 	common
-	stores   []block.Store // by partition
+	stores   []*written    // by partition
 	bringing chan struct{} // holds a token for each block on its way after its file
 }
 
 func newBlocks(c common) *Blocks {
 	b := &Blocks{common: c, bringing: make(chan struct{}, parallel)}
 	for i := range c.cfg.Cluster.Partitions {
-		b.stores = append(b.stores, c.cfg.Blocks(c.cfg.Cluster.Partitions[i].ID))
+		w := &written{Store: c.cfg.Blocks(c.cfg.Cluster.Partitions[i].ID)}
+		if c.cfg.Resume != nil {
+			w.puts.Store(1) // the client before this one may have put blocks that it has not synced
+		}
+		b.stores = append(b.stores, w)
 	}
 	return b
 }
@@ -88,7 +92,7 @@ func (b *Blocks) persist(ctx context.Context, try func() error) error {
 
 // isFinal reports whether a block store would say the same again.
 func isFinal(err error) bool {
-	for _, final := range []error{block.ErrNotFound, block.ErrCorrupt, block.ErrNoSpace, block.ErrConflict, block.ErrClosed} {
+	for _, final := range []error{block.ErrNotFound, block.ErrCorrupt, block.ErrNoSpace, block.ErrConflict, block.ErrForbidden, block.ErrClosed} {
 		if errors.Is(err, final) {
 			return true
 		}

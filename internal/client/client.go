@@ -11,6 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client/notice"
 	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -32,6 +33,8 @@ type Config struct {
 	Blocks func(partition uint16) block.Store
 	// Usage gives the bytes of disk of the region's storage, all copies counted. Nil: unknown.
 	Usage func(ctx context.Context) (total, free uint64, err error)
+	// WholeUsage is Usage of all regions together. Nil: that of the client's region is shown.
+	WholeUsage func(ctx context.Context) (total, free uint64, err error)
 	// Linearizable makes every operation see all that ended before it began anywhere (T 3.4.1), at the
 	// price of a quorum for each read. Otherwise reads are causally consistent.
 	Linearizable bool
@@ -40,6 +43,9 @@ type Config struct {
 	Hard   bool
 	Renew  time.Duration // between renewals of sessions: well below the lease of the replicas
 	Logger *slog.Logger  // nil: slog.Default()
+	// CacheNames keeps names as long as a replica tells the changes of their partition, so that looks at absent names
+	// need no call. A linearizable client keeps none.
+	CacheNames bool
 	// Resume goes on with the sessions of a client that was suspended, or has died; nil: begin anew.
 	Resume *State
 }
@@ -98,6 +104,7 @@ type Client struct {
 	*Locks
 	*Placing
 	*Collection
+	*Persister
 
 	common
 }
@@ -107,6 +114,8 @@ type common struct {
 	cfg     *Config
 	router  *route.Router
 	notices *notice.Log
+	dirs    *directories
+	leases  *leases
 }
 
 // New makes a client. It sends nothing before the first operation, unless it resumes another.
@@ -118,21 +127,24 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	part := common{cfg: &cfg, notices: notice.New(cfg.Logger)}
+	part := common{cfg: &cfg, notices: notice.New(cfg.Logger), dirs: newDirectories(), leases: newLeases(&cfg)}
 	part.router, err = route.New(route.Config{
 		Cluster: cfg.Cluster, Region: cfg.Region, Caller: cfg.Caller, Linearizable: cfg.Linearizable,
 		Timeout: cfg.Timeout, Hard: cfg.Hard, Renew: cfg.Renew, Notices: part.notices,
+		Executed: part.leases.executed,
 	}, from)
 	if err != nil {
 		return nil, err
 	}
+	part.leases.router = part.router
 	blocks := newBlocks(part)
 	reader := newReader(part, blocks)
 	copier := newCopier(part, blocks, reader)
 	names := newNames(part, copier)
 	c := &Client{
 		Names: names, Attributes: &Attributes{part}, Handles: &Handles{part, names}, Reader: reader, Writer: &Writer{part, blocks},
-		Copier: copier, Blocks: blocks, Locks: &Locks{part}, Placing: &Placing{part, names}, Collection: &Collection{part}, common: part,
+		Copier: copier, Blocks: blocks, Locks: &Locks{part}, Placing: &Placing{part, names}, Collection: &Collection{part},
+		Persister: &Persister{part, blocks}, common: part,
 	}
 	c.router.Go(copier.followMoved)
 	return c, nil
@@ -153,6 +165,12 @@ func (c *Client) Close() error {
 // Cluster returns the cluster as the client knows it.
 func (c *Client) Cluster() *topology.Cluster { return c.router.Cluster() }
 
+// At returns the partition where an inode is, as far as is known here, and reports whether the cluster has it.
+func (c *Client) At(ino posix.Ino) (partition uint16, ok bool) {
+	partition, err := c.router.At(ino)
+	return partition, err == nil
+}
+
 // Update tells the client how its cluster is now: replicas may have been replaced by others. Operations that
 // are under way go on, and turn to the new replicas in their next round.
 func (c *Client) Update(cluster *topology.Cluster) { c.router.SetCluster(cluster) }
@@ -170,6 +188,10 @@ func (c *Client) Proofs() ask.Proofs { return c.router.Proofs() }
 // Observe adopts the proofs of another client ("message, then look"): what that client has seen is visible to
 // every operation that begins after Observe.
 func (c *Client) Observe(p ask.Proofs) { c.router.Observe(p) }
+
+// OnChange has f called after another client has changed a name in a directory where this client has looked lately.
+// f must not wait for operations of this client. It needs Config.CacheNames.
+func (c *Client) OnChange(f func(dir posix.Ino, name string)) { c.leases.changed.Store(&f) }
 
 // Token returns what the client has seen as text: a client that waits for it anywhere reads nothing older.
 func (c *Client) Token() string { return c.Proofs().Token() }
@@ -191,8 +213,19 @@ func (c *Client) OpenPartition(ctx context.Context, partition uint16) error {
 	return err
 }
 
+// Answers returns nil once a quorum of the partition has ordered a read: the partition has a leader, and takes
+// updates. It needs no session and changes nothing.
+func (c *Client) Answers(ctx context.Context, partition uint16) error {
+	root := meta.Command{Op: meta.OpGetAttr, Ino: posix.MakeIno(partition, posix.Root.Counter())}
+	_, err := c.router.Query(ctx, &root, route.Partition(partition).Fresh())
+	return err
+}
+
 // Metrics reports the times that answers took, for the mount of that name.
 func (c *Client) Metrics(report metrics.Report, mount string) { c.router.Metrics(report, mount) }
+
+// Calls gives the numbers of queries and of updates that partitions have answered so far.
+func (c *Client) Calls() (queries, updates uint64) { return c.router.Calls() }
 
 // outcome makes a Code of every error (C1).
 func (c *common) outcome(err error) error {

@@ -109,6 +109,18 @@ func TestWriteTakesSetIDAway(t *testing.T) {
 		w, err := c.Write(t.Context(), root, client.Write{Ino: f.Ino, Data: []byte("x"), KillSetID: true})
 		require.NoError(t, err)
 		require.Equal(t, posix.TypeRegular|0o755, w.Attr.Mode)
+
+		f, err = c.Create(t.Context(), root, at(posix.Root, "g"), 0o6777, 0)
+		require.NoError(t, err)
+		for _, x := range []struct {
+			by   posix.Cred
+			mode posix.Mode
+		}{{root, 0o6777}, {posix.Cred{UID: 7, GID: 7}, 0o777}} {
+			require.NoError(t, c.Fallocate(t.Context(), x.by, f.Ino, 0, 100, 0))
+			a, err := c.GetAttr(t.Context(), f.Ino)
+			require.NoError(t, err)
+			require.Equal(t, posix.TypeRegular|x.mode, a.Mode)
+		}
 	})
 }
 
@@ -210,5 +222,61 @@ func TestWriteOfManyBlocks(t *testing.T) {
 		w, err = c.Write(t.Context(), root, client.Write{Ino: f})
 		require.NoError(t, err)
 		require.Zero(t, w.Bytes)
+	})
+}
+
+// Content that was stored ahead is written by one command, also if the file has moved or the session is lost since.
+func TestPartsAreStoredAhead(t *testing.T) {
+	parts := func(t *testing.T, c *client.Client, f posix.Ino) ([]client.Part, []byte) {
+		var all []client.Part
+		var want []byte
+		for i := range 3 {
+			data := bytes.Repeat([]byte{byte('a' + i)}, 10_000+i)
+			want = append(want, data...)
+			s, err := c.Stage(t.Context(), f, data)
+			require.NoError(t, err)
+			all = append(all, client.Part{Data: data, Staged: s})
+		}
+		all[1].Staged.Drop()
+		all[1].Staged = nil
+		return all, want
+	}
+	check := func(t *testing.T, n *clienttest.Network, between func(c *client.Client, f posix.Ino)) {
+		c := n.Client(t, west)
+		f := create(t, c, posix.Root, "f").Ino
+		write(t, c, f, 0, []byte("head"))
+		all, want := parts(t, c, f)
+		between(c, f)
+		before := n.Ordered(0) + n.Ordered(1) + n.Ordered(2)
+		w, err := c.WriteParts(t.Context(), root, client.Write{Ino: f, Append: true}, all)
+		require.NoError(t, err)
+		require.EqualValues(t, 4, w.Offset)
+		require.Equal(t, len(want), w.Bytes)
+		require.Less(t, n.Ordered(0)+n.Ordered(1)+n.Ordered(2)-before, 10, "some renew sessions")
+		require.Equal(t, "head"+string(want), string(read(t, c, f, 0, 100_000)))
+	}
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		check(t, n, func(*client.Client, posix.Ino) {})
+	})
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		check(t, n, func(*client.Client, posix.Ino) { cutOff(n) })
+	})
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		check(t, n, func(c *client.Client, f posix.Ino) {
+			far := lookup(t, c, posix.Root, string(east))
+			require.NoError(t, c.Rename(t.Context(), root, at(posix.Root, "f"), at(far, "f"), 0))
+		})
+	})
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		f := create(t, c, posix.Root, "f").Ino
+		all, _ := parts(t, c, f)
+		n.Blocks.Fail(block.ErrNoSpace)
+		_, err := c.WriteParts(t.Context(), root, client.Write{Ino: f}, all)
+		require.ErrorIs(t, err, posix.ENOSPC, "the second part")
+		_, err = c.Stage(t.Context(), f, []byte("x"))
+		require.ErrorIs(t, err, posix.ENOSPC)
+		_, err = c.WriteParts(t.Context(), root, client.Write{Ino: f, Offset: posix.MaxSize}, all)
+		require.ErrorIs(t, err, posix.EFBIG)
 	})
 }

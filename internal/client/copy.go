@@ -89,15 +89,15 @@ func (c *Copier) copyWindow(ctx context.Context, target uint16, ino posix.Ino, o
 		if try == maxRereads {
 			to = to.Fresh()
 		}
-		a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek}, to)
+		a, err := c.router.Query(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: firstSeek, Flags: meta.TellRights}, to)
 		if err != nil {
 			return offset, err
 		}
 		err = c.copyExtents(ctx, a.Partition, target, a.Extents)
-		if !errors.Is(err, block.ErrNotFound) || try == maxRereads {
+		if !errors.Is(err, block.ErrNotFound) && !errors.Is(err, block.ErrForbidden) || try == maxRereads {
 			return max(a.Number, offset+1), err
 		}
-		// Overwritten since the extents were read, and deleted: look again.
+		// Overwritten since the extents were read, and deleted, or the keys of the servers have changed: look again.
 	}
 }
 
@@ -113,7 +113,7 @@ func (c *Copier) copyExtents(ctx context.Context, from, target uint16, extents [
 		g.Go(func() error {
 			ctx, cancel := c.router.Operation(ctx)
 			defer cancel()
-			data, _, err := c.blocks.read(ctx, from, e.Block, nil)
+			data, _, err := c.blocks.read(block.WithRight(ctx, e.Right), from, e.Block, nil)
 			if err != nil {
 				return fmt.Errorf("block %v: %w", e.Block, err)
 			}

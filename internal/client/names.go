@@ -41,6 +41,9 @@ type Name struct {
 
 // Lookup returns the attributes of what name in dir names.
 func (n *Names) Lookup(ctx context.Context, dir posix.Ino, name string) (posix.Attr, error) {
+	if n.leases.absent(Name{dir, name}) {
+		return posix.Attr{}, posix.ENOENT
+	}
 	ctx, cancel := n.router.Operation(ctx)
 	defer cancel()
 	found, err := n.look(ctx, Name{dir, name})
@@ -62,6 +65,7 @@ func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64
 	if err != nil {
 		return nil, 0, err
 	}
+	n.leases.listed(dir, cookie, limit, &a)
 	for i := range a.Entries {
 		if e := &a.Entries[i]; e.Attr.Nlink == 0 {
 			n.router.Suggest(e.Attr.Ino, e.At)
@@ -116,9 +120,13 @@ func (n *Names) look(ctx context.Context, at Name) (named, error) {
 		a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpLookup, Ino: at.Dir, Name: at.Name}, route.Inode(at.Dir))
 		if err != nil {
 			if err == posix.ENOENT {
+				n.leases.found(at, &a, false)
 				n.note(at, &posix.Attr{})
 			}
 			return named{dir: a.Partition, known: err == posix.ENOENT}, err
+		}
+		if n.leases.found(at, &a, true) && try < maxRereads {
+			continue
 		}
 		child := a.Attr
 		if child.Nlink > 0 {

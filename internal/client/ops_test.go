@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +62,35 @@ func TestPartitionsMeetInTheTree(t *testing.T) {
 		require.EqualValues(t, 2, create(t, c, local.Ino, "n").Ino.Partition())
 		_, err = c.GetAttr(ctx, posix.MakeIno(9, 1))
 		require.Equal(t, posix.ESTALE, err)
+	})
+}
+
+// The root of the tree shows the usage of the whole cluster, and that of the partitions that answer if some do not.
+func TestStatFSOfTheRoot(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		ctx := t.Context()
+		cfg := n.Config(west)
+		cfg.WholeUsage = func(context.Context) (total, free uint64, err error) { return 9e12, 6e12, nil }
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		before, err := c.StatFS(ctx, posix.Root)
+		require.NoError(t, err)
+		write(t, c, create(t, c, posix.Root, "f").Ino, 0, make([]byte, 100_000))
+		write(t, c, create(t, c, local(n, 1), "f").Ino, 0, make([]byte, 50_000))
+		write(t, c, create(t, c, local(n, 2), "f").Ino, 0, make([]byte, 25_000))
+		u, err := c.StatFS(ctx, posix.Root)
+		require.NoError(t, err)
+		require.Equal(t, client.Usage{Inodes: before.Inodes + 3, Used: 175_000, Free: 6e12 / uint64(cfg.Cluster.Copies)}, u)
+		near, err := c.StatFS(ctx, local(n, 1))
+		require.NoError(t, err)
+		require.EqualValues(t, 50_000, near.Used, "a directory shows its own partition")
+		require.Less(t, near.Free, uint64(6e12))
+
+		n.Fail(clienttest.Down, n.Processes(2, "")...)
+		u, err = c.StatFS(ctx, posix.Root)
+		require.NoError(t, err)
+		require.EqualValues(t, 150_000, u.Used)
 	})
 }
 

@@ -113,14 +113,14 @@ func (r *Reader) window(ctx context.Context, w wanted, read func(context.Context
 		switch {
 		case err == nil:
 			return window{content: content, last: end >= s.size || len(content) == 0}, nil
-		case !errors.Is(err, block.ErrNotFound) || try == maxRereads:
+		case !errors.Is(err, block.ErrNotFound) && !errors.Is(err, block.ErrForbidden) || try == maxRereads:
 			if ctx.Err() == nil {
 				r.notices.Rarely("read block", "a block cannot be read: check the storage servers of the partition's regions",
 					"partition", s.partition, "inode", w.ino, "error", err)
 			}
 			return window{}, err
 		}
-		r.spans.Drop(w.ino) // overwritten since the extents were read, and deleted: look again
+		r.spans.Drop(w.ino) // overwritten since the extents were read, and deleted, or the keys of the servers have changed: look again
 	}
 }
 
@@ -171,7 +171,7 @@ func (r *Reader) fill(ctx context.Context, p *piece) ([]byte, error) {
 
 // get returns the bytes of e, in into if its block has no others and they fit there.
 func (r *Reader) get(ctx context.Context, partition uint16, e *meta.Extent, into []byte) ([]byte, error) {
-	data, err := r.blocks.fetch(ctx, partition, e.Block, into)
+	data, err := r.blocks.fetch(block.WithRight(ctx, e.Right), partition, e.Block, into)
 	if err != nil {
 		return nil, err
 	}

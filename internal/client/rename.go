@@ -35,6 +35,7 @@ func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flag
 		}
 		return p, err
 	})
+	n.dirs.forget()
 	if err != nil {
 		return err
 	}

@@ -63,3 +63,22 @@ func (r *Reader) seek(ctx context.Context, ino posix.Ino, offset uint64, found f
 		from, window = end, min(8*window, maxSeek)
 	}
 }
+
+// Layout is a part of a file: where its bytes are.
+type Layout struct {
+	Partition uint16 // that keeps the file
+	Attr      posix.Attr
+	Extents   []meta.Extent // in order; gaps are holes
+	End       uint64        // the extents before this offset are all there are; the size of the file at the end
+}
+
+// Layout returns the extents from an offset on, as many as one answer of a replica has.
+func (r *Reader) Layout(ctx context.Context, ino posix.Ino, offset uint64) (Layout, error) {
+	ctx, cancel := r.router.Operation(ctx)
+	defer cancel()
+	a, err := r.router.Query(ctx, &meta.Command{Op: meta.OpExtents, Ino: ino, Offset: offset, Length: posix.MaxSize}, route.Inode(ino))
+	if err != nil {
+		return Layout{}, err
+	}
+	return Layout{Partition: a.Partition, Attr: a.Attr, Extents: a.Extents, End: min(a.Number, a.Attr.Size)}, nil
+}

@@ -1,8 +1,10 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // cutOff makes the replicas of partition 0 deaf until the client's lease is over.
@@ -113,5 +116,61 @@ func TestClosedClientIsQuiet(t *testing.T) {
 		before := n.Ordered(0)
 		time.Sleep(time.Hour) // fake time
 		require.Equal(t, before, n.Ordered(0))
+	})
+}
+
+// stingy is a way to replicas that refuse to hold more than so many inodes for a session.
+type stingy struct {
+	client.Caller
+	most atomic.Int64
+}
+
+func (s *stingy) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	q, err := ask.DecodeRequest(request)
+	if err == nil && q.Kind == ask.RenewSession && int64(len(q.Held)) > s.most.Load() {
+		return (&ask.Reply{Status: ask.Refused, Result: []byte("too many")}).Append(nil), nil
+	}
+	return s.Caller.Call(ctx, to, request)
+}
+
+// A client that holds more than a partition accepts keeps its session and all that it has open. Other files can
+// be opened again once enough are closed.
+func TestRefusedRenewalKeepsTheSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		cfg := n.Config(west)
+		way := &stingy{Caller: cfg.Caller}
+		way.most.Store(2)
+		cfg.Caller = way
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer c.Close()
+		other, ctx := n.Client(t, east), t.Context()
+		f := create(t, c, posix.Root, "f").Ino
+		session := c.Snapshot().Partitions[0].Session.ID
+		time.Sleep(2 * client.DefaultRenew) // fake time: f is accepted
+		g, h := create(t, c, posix.Root, "g").Ino, create(t, c, posix.Root, "h").Ino
+		late := create(t, other, posix.Root, "late").Ino
+		for i, ino := range []posix.Ino{f, g, h} {
+			write(t, c, ino, 0, []byte("still here"))
+			require.NoError(t, other.Unlink(ctx, root, at(posix.Root, string("fgh"[i]))))
+		}
+		c.Observe(other.Proofs())
+		time.Sleep(5 * lease) // fake time, with renewals that are refused
+		n.Tick()
+		require.Equal(t, session, c.Snapshot().Partitions[0].Session.ID)
+		for _, ino := range []posix.Ino{f, g, h} {
+			require.Equal(t, "still here", string(read(t, c, ino, 0, 100)))
+		}
+		_, err = c.Open(ctx, late)
+		require.Equal(t, posix.ENFILE, err)
+		_, err = c.Open(ctx, g)
+		require.NoError(t, err, "it is open already")
+		c.Release(g)
+		c.Release(f)
+		time.Sleep(2 * client.DefaultRenew) // fake time
+		_, err = c.Open(ctx, late)
+		require.NoError(t, err)
+		_, err = c.GetAttr(ctx, f)
+		require.Equal(t, posix.ESTALE, err, "it is reaped")
 	})
 }

@@ -59,6 +59,9 @@ func (c *Client) Suspend() *State {
 	return s
 }
 
+// Suspended reports whether the client is suspended.
+func (c *Client) Suspended() bool { return c.router.Suspended() }
+
 // Resume undoes Suspend. Another client may have gone on for a while with the State, but must have stopped.
 func (c *Client) Resume() {
 	c.router.Resume()

@@ -65,15 +65,26 @@ func (c *Writer) Write(ctx context.Context, cred posix.Cred, w Write) (Written, 
 		done.Bytes += len(part.Data)
 		done.Attr = a.Attr
 	}
-	if w.KillSetID && done.Attr.Mode&(posix.SetUID|posix.SetGID) != 0 {
-		kill := &meta.Command{Op: meta.OpSetAttr, Cred: cred, Ino: w.Ino, Set: meta.KillSetID}
-		a, err := c.router.Update(ctx, kill, route.Inode(w.Ino))
-		if err != nil {
+	if w.KillSetID {
+		var err error
+		if done.Attr, err = c.killSetID(ctx, cred, done.Attr); err != nil {
 			return done, err
 		}
-		done.Attr = a.Attr
 	}
 	return done, nil
+}
+
+// killSetID takes the set-id bits of a file away that has these attributes. It returns the new ones.
+func (c *Writer) killSetID(ctx context.Context, cred posix.Cred, a posix.Attr) (posix.Attr, error) {
+	if a.Mode&(posix.SetUID|posix.SetGID) == 0 {
+		return a, nil
+	}
+	kill := &meta.Command{Op: meta.OpSetAttr, Cred: cred, Ino: a.Ino, Set: meta.KillSetID}
+	answer, err := c.router.Update(ctx, kill, route.Inode(a.Ino))
+	if err != nil {
+		return a, err
+	}
+	return answer.Attr, nil
 }
 
 // writePart writes what fits one command.
@@ -107,6 +118,113 @@ func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (rout
 	})
 }
 
+// Staged is content that is stored as a block, and that no file has yet.
+type Staged struct {
+	ids   *route.BlockIDs
+	block meta.Block
+}
+
+// Drop says that no write will name the block.
+func (s *Staged) Drop() { s.ids.Decided() }
+
+// Part is content of a write that is at most one block.
+type Part struct {
+	Data   []byte
+	Staged *Staged // nil: it is not stored yet
+}
+
+// Stage stores data, at most one block of it, ahead of a write to a file. WriteParts or Drop must follow.
+func (c *Writer) Stage(ctx context.Context, ino posix.Ino, data []byte) (*Staged, error) {
+	ctx, cancel := c.router.Operation(ctx)
+	defer cancel()
+	at, err := c.router.At(ino)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.stage(ctx, at, data)
+	return s, c.outcome(err)
+}
+
+func (c *Writer) stage(ctx context.Context, at uint16, data []byte) (*Staged, error) {
+	ids, err := c.router.NumberBlocks(ctx, at, 1)
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := c.put(ctx, ids.First, data)
+	if err != nil {
+		ids.Decided()
+		return nil, err
+	}
+	return &Staged{ids, blocks[0]}, nil
+}
+
+// WriteParts is Write of parts that follow each other, at most 64, which are ordered together. Parts that are not
+// staged, or were staged for another partition or session, are stored before. The parts are not staged
+// afterwards.
+func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts []Part) (Written, error) {
+	ctx, cancel := c.router.Operation(ctx)
+	defer cancel()
+	defer func() {
+		for i := range parts {
+			parts[i].drop()
+		}
+	}()
+	cmd := meta.Command{Op: meta.OpWrite, Cred: cred, Ino: w.Ino, Offset: w.Offset}
+	for i := range parts {
+		cmd.Length += uint64(len(parts[i].Data))
+	}
+	if cmd.Offset > posix.MaxSize || cmd.Length > posix.MaxSize-cmd.Offset {
+		return Written{}, posix.EFBIG
+	}
+	if w.Append {
+		cmd.Flags |= meta.Append
+	}
+	a, err := c.router.UpdateBuilt(ctx, w.Ino, func(at uint16) (_ *meta.Command, session uint64, err error) {
+		cmd.Blocks, session, err = c.stageParts(ctx, at, parts)
+		return &cmd, session, err
+	})
+	if err != nil {
+		return Written{}, c.outcome(err)
+	}
+	done := Written{Bytes: int(cmd.Length), Offset: a.Number, Attr: a.Attr}
+	if w.KillSetID {
+		done.Attr, err = c.killSetID(ctx, cred, a.Attr)
+	}
+	return done, err
+}
+
+// drop undoes the staging of a part.
+func (p *Part) drop() {
+	if p.Staged != nil {
+		p.Staged.Drop()
+		p.Staged = nil
+	}
+}
+
+// stageParts makes all parts blocks of the client's session in a partition, and returns them with the session.
+func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (blocks []meta.Block, session uint64, err error) {
+	g, staging := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i := range parts {
+		p := &parts[i]
+		if p.Staged != nil && p.Staged.ids.Good(c.router, at) {
+			continue
+		}
+		p.drop()
+		g.Go(func() (err error) {
+			p.Staged, err = c.stage(staging, at, p.Data)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, 0, err
+	}
+	for i := range parts {
+		blocks = append(blocks, parts[i].Staged.block)
+	}
+	return blocks, parts[0].Staged.ids.First.Session(), nil
+}
+
 // blockCount is the number of blocks that hold data.
 func blockCount(data []byte) int { return (len(data) + meta.MaxBlock - 1) / meta.MaxBlock }
 
@@ -135,9 +253,13 @@ func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]m
 	return blocks, nil
 }
 
-// Fallocate grows a file or makes a range zeros; flags are meta.FallocatePunch and the like.
+// Fallocate grows a file or makes a range zeros; flags are meta.FallocatePunch and the like. It takes the
+// set-id bits away, unless root asks.
 func (c *Writer) Fallocate(ctx context.Context, cred posix.Cred, ino posix.Ino, offset, length uint64, flags uint32) error {
 	cmd := &meta.Command{Op: meta.OpFallocate, Cred: cred, Ino: ino, Offset: offset, Length: length, Flags: flags}
-	_, err := c.router.Update(ctx, cmd, route.Inode(ino))
+	a, err := c.router.Update(ctx, cmd, route.Inode(ino))
+	if err == nil && cred.UID != 0 {
+		_, err = c.killSetID(ctx, cred, a.Attr)
+	}
 	return err
 }

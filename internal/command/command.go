@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -60,11 +61,24 @@ func Version() string {
 func Group(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return UsageError(fmt.Errorf("unknown command %q; see '%s --help'", args[0], cmd.CommandPath()))
+			return UsageError(fmt.Errorf("unknown command %q%s; see '%s --help'", args[0], didYouMean(cmd, args[0]), cmd.CommandPath()))
 		}
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// didYouMean names the commands that are spelt almost like word: at most two letters differ, and at least one is right.
+func didYouMean(cmd *cobra.Command, word string) string {
+	if word == "" {
+		return "" // it begins all names
+	}
+	cmd.SuggestionsMinimumDistance = min(2, len(word)-1)
+	similar := cmd.SuggestionsFor(word)
+	if len(similar) == 0 {
+		return ""
+	}
+	return ", did you mean " + strings.Join(similar, " or ") + "?"
 }
 
 // NoArguments refuses arguments as a usage error. It is the Args of a command.

@@ -80,6 +80,8 @@ func TestExitCodes(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for says, args := range map[string][]string{
 		`unknown command "be"; see 'two-words --help'`: {"be"},
+		`unknown command "dp", did you mean do?; see`:  {"dp"},
+		`unknown command ""; see`:                      {""},
 		"see 'two-words do --help'":                    {"do", "--frob"},
 		`two-words do takes no arguments, got ["it"]`:  {"do", "it"},
 	} {

@@ -14,7 +14,7 @@ import (
 func fromEnvironment(cmd *cobra.Command) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		name := strings.ToUpper(strings.ReplaceAll(cmd.Root().Name()+"_"+f.Name, "-", "_"))
+		name := Variable(cmd.Root(), f.Name)
 		value, ok := os.LookupEnv(name)
 		if !ok || f.Changed || f.Name == "help" || f.Name == "version" || failed != nil {
 			return
@@ -24,4 +24,9 @@ func fromEnvironment(cmd *cobra.Command) error {
 		}
 	})
 	return failed
+}
+
+// Variable returns the name of the environment variable that sets a flag of a program.
+func Variable(root *cobra.Command, flag string) string {
+	return strings.ToUpper(strings.ReplaceAll(root.Name()+"_"+flag, "-", "_"))
 }

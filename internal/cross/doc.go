@@ -130,6 +130,34 @@
 // partitions. The partition that has lost the entries begins a new history when it meets such a count
 // (Doubt). The rules hold within a history.
 //
+// # Why a backup is a consistent cut
+//
+// A backup has a number, above those of all earlier ones. A replica has heard of a number when it was asked
+// for the backup, has executed an entry with the number, or has received it in a frame of a replica, in the
+// proof of a client, or in a command of the order between partitions. From then on the number is in each entry
+// that it proposes, in each frame that it sends, and in the tag of each vector that it gives to a client. The
+// marker of a partition is the place in front of the first entry with the number. Each replica saves the state
+// of its store there (package replica). The cut is the union of the entries in front of the markers (Lai and
+// Yang, 1987).
+//
+//  1. Let the entry e of partition q follow from the entry f of partition p: some process has learned of f's
+//     execution, and what it has learned came, by messages, replies and requests, to the replica that proposed
+//     e, before it did.
+//  2. If f is behind the marker of p, then each replica that has executed f has heard of the number, since it
+//     has executed the marker before f. So all that it says afterwards carries the number, and so does all
+//     that others say in consequence: a client passes on the proofs that it has received. The proposer of e
+//     had heard of the number, e carries it, and e is behind the marker of q.
+//  3. So an entry in the cut follows from entries in the cut only. Replicas compute the same marker, since it
+//     depends on the order alone.
+//  4. A command that is committed in the cut at its coordinator has, by 3, its votes in the cut: each party
+//     there has executed it, or holds it as voted. One that is executed by a party in the cut is decided by
+//     the coordinator in the cut, and the coordinator has forgotten it only if all parties have concluded it.
+//     So the coordinator's state gives the outcome for every party (Conclude): commit if it remembers the
+//     decision, else abort. An aborted command has no effect at any party.
+//  5. A post that is executed in the cut was made in the cut. A post that was removed from the outbox in the
+//     cut was executed in the cut. So the posts that are left are delivered by a restore, each once.
+//  6. Nothing waits: a replica that hears of a number goes on, and takes an iterator snapshot of its store.
+//
 // # Parts
 //
 // Each part owns its state: other files use its methods, and not its fields.

@@ -60,12 +60,31 @@ func (s *requests) Submit(call turn.Call, q ask.Request, command meta.Command) {
 		x.request = x.request.join(r)
 		return
 	}
-	if s.queue.len() >= s.maxPending {
+	if s.queue.len() >= s.maxPending || s.hasItsShare(call.From) {
 		s.reply(r, ask.Overloaded, nil)
 		return
 	}
 	s.queue.add(r)
 	s.timer.hurry()
+}
+
+// undecidedParts is the part of the room for updates that a bound client gets, waiting and undecided ones
+// together. An undecided command holds names and inodes in all its partitions, and others wait for these.
+const undecidedParts = 128
+
+// hasItsShare reports whether a bound client has as many updates here as it may have. What other replicas of the
+// partition were asked for they count themselves.
+func (s *requests) hasItsShare(client *ask.Client) bool {
+	if client.Bounds() == nil {
+		return false
+	}
+	n := 0
+	for _, r := range slices.Concat(s.queue.toPropose(), s.inFlight()) {
+		if r.call.From.Owner() == client.Owner() {
+			n++
+		}
+	}
+	return n >= max(1, s.maxPending/undecidedParts)
 }
 
 // Withdraw removes calls whose clients have given up. An update without calls is not proposed, and not

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,7 @@ func (a *Access) find(ctx context.Context) error {
 	}
 	var errs []string
 	found := false
+	var mismatch error
 	for range a.cfg.Servers {
 		got := <-answers
 		if found {
@@ -79,7 +81,11 @@ func (a *Access) find(ctx context.Context) error {
 			got.err = a.take(&got.description)
 		}
 		if got.err != nil {
-			errs = append(errs, "  "+got.err.Error())
+			errs = append(errs, "  "+reasonOf(got.err))
+			if errors.Is(got.err, errMismatch) { // the others need not be waited for: they are of the same kind
+				mismatch = errors.Join(mismatch, got.err)
+				time.AfterFunc(mismatchPatience, cancel)
+			}
 			continue
 		}
 		a.region, found = got.description.Region, true
@@ -88,13 +94,26 @@ func (a *Access) find(ctx context.Context) error {
 	if found {
 		return nil
 	}
+	if mismatch != nil {
+		return mismatch
+	}
 	slices.Sort(errs)
 	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
 }
 
+// reasonOf returns the reason that a server is of no use. Which layer noticed is of no use to a user.
+func reasonOf(err error) string {
+	text := strings.TrimPrefix(err.Error(), "server: "+transport.ErrUnreachable.Error()+": ")
+	return dialing.ReplaceAllString(text, "")
+}
+
+// dialing is in the errors of package net before the reason.
+var dialing = regexp.MustCompile(`dial tcp \S+: (connect: )?`)
+
 // askUntil asks one server for the cluster's description, again while it cannot be reached, until ctx ends.
 // It gives the last error that says something.
 func (a *Access) askUntil(ctx context.Context, server string) (d Description, err error) {
+	probed := false
 	for {
 		asked := ask(ctx, a.client, server, &Request{Op: Describe}, &d)
 		if asked == nil || !errors.Is(asked, transport.ErrUnreachable) {
@@ -104,10 +123,38 @@ func (a *Access) askUntil(ctx context.Context, server string) (d Description, er
 			return d, err
 		}
 		err = asked
+		if !probed {
+			probed = true
+			if err := a.mismatch(ctx, server); err != nil {
+				return d, err
+			}
+		}
 		if pause.For(ctx, patience/4) != nil {
 			return d, err
 		}
 	}
+}
+
+// errMismatch says that one side of a connection uses TLS and the other one does not.
+var errMismatch = errors.New("no connection")
+
+// mismatchPatience is how long the other servers may still answer after one has refused this kind of connection.
+const mismatchPatience = time.Second
+
+// mismatch explains a connection that fails because only one side uses TLS; nil: that is not the reason.
+func (a *Access) mismatch(ctx context.Context, server string) error {
+	switch with := a.network.Credentials != nil; transport.Speaks(ctx, server) {
+	case transport.TLS:
+		if !with {
+			return fmt.Errorf("%w: server %s accepts only TLS: give the directory with ca.pem and your certificate with --certs DIR; 'globalfs certs' makes certificates", errMismatch, server)
+		}
+	case transport.Plain:
+		if with {
+			return fmt.Errorf("%w: server %s has no certificate and accepts only unencrypted connections: give --certs none, or start the cluster with certificates", errMismatch, server)
+		}
+	case transport.Unknown:
+	}
+	return nil
 }
 
 // take goes by what a server says of the cluster, if it is newer than what is known.
@@ -116,14 +163,23 @@ func (a *Access) take(said *Description) error {
 	if err != nil {
 		return fmt.Errorf("server %s: description of the cluster: %w", said.Server, err)
 	}
-	spec.Version = said.Version
+	spec.Version, spec.Revoked = said.Version, said.Revoked
 	d, err := describe(spec)
 	if err != nil {
 		return fmt.Errorf("server %s: description of the cluster: %w", said.Server, err)
 	}
-	_, err = a.known.offer(d)
+	newer, err := a.known.offer(d)
+	if newer && a.network.Credentials != nil {
+		a.network.Credentials.SetRevoked(revocations(d))
+	}
 	return err
 }
+
+// Revoked are the processes whose certificates the servers refuse.
+func (a *Access) Revoked() []topology.Revocation { return a.known.now.Load().spec.Revoked }
+
+// Restored is the backup that the cluster was restored from; empty: it was not restored.
+func (a *Access) Restored() string { return a.known.now.Load().spec.Restored }
 
 // Cluster is the cluster as it is known now.
 func (a *Access) Cluster() *topology.Cluster { return a.known.now.Load().cluster }
@@ -145,6 +201,7 @@ type ClientConfig struct {
 	Objects      attach.Objects   // as OpenObjects gives them
 	Linearizable bool
 	Hard         bool // see client.Config, like
+	CacheNames   bool
 	Resume       *client.State
 	Timeout      time.Duration
 }
@@ -157,7 +214,7 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 	}
 	return attach.New(attach.Config{
 		Cluster: plan, Region: cfg.Region, Caller: transport.Dial(a.network), Objects: cfg.Objects,
-		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, Linearizable: cfg.Linearizable, Hard: cfg.Hard, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
+		CacheBytes: cfg.CacheBytes, Disk: cfg.Disk, Linearizable: cfg.Linearizable, Hard: cfg.Hard, CacheNames: cfg.CacheNames, Resume: cfg.Resume, Timeout: cfg.Timeout, Logger: a.cfg.Logger,
 	})
 }
 
@@ -227,6 +284,7 @@ type Answer struct {
 	Server topology.Server
 	Status ServerStatus // if Error is empty
 	Error  string
+	Clock  Clock
 }
 
 // Status asks all servers, those that have left the cluster apart, at once.

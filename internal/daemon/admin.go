@@ -48,7 +48,7 @@ func (s *Server) drain(ctx context.Context, q *Request) (Changed, error) {
 	var notes []string
 	c, err := s.change(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
 		notes = nil
-		if err := s.mayGo(ctx, plan, plan.ReplicasOn(q.Server)); err != nil {
+		if err := s.mayGo(ctx, plan, plan.ReplicasOn(q.Server), takingPart); err != nil {
 			return err
 		}
 		for i := range plan.Partitions {
@@ -149,7 +149,11 @@ func (s *Server) replace(ctx context.Context, q *Request) (Changed, error) {
 		if server := plan.Server(to); server == nil || server.Region != p.Replicas[i].Region || server.State != topology.StorageMember {
 			return fmt.Errorf("server %q cannot have the replica: name a server of region %s that is not leaving", to, p.Replicas[i].Region)
 		}
-		if err := s.mayGo(ctx, plan, p.Replicas[i:i+1]); err != nil {
+		part := takingPart
+		if q.AcceptLoss {
+			part = isSeated
+		}
+		if err := s.mayGo(ctx, plan, p.Replicas[i:i+1], part); err != nil {
 			return err
 		}
 		process := spec.Replace(plan, p.Replicas[i].Process, to)

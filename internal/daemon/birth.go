@@ -40,8 +40,11 @@ func (s *Server) bear(ctx context.Context) (document registry.Document, err erro
 	}
 	born := s.cfg.File.Spec
 	born.Version = 1
+	if born.Restored, err = readRestored(s.dir); err != nil {
+		return document, err
+	}
 	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
-	document, created, err := s.registry.Bootstrap(ctx, born.YAML())
+	document, created, err := signature{s}.bootstrap(ctx, born)
 	if created {
 		s.logger.Info("the cluster is born: its description is in the registry", "cluster", born.Name)
 	}
@@ -83,7 +86,7 @@ func (m memory) Marked(ctx context.Context, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	d, err := read(document)
+	d, err := m.read(document)
 	if err == nil {
 		err = m.remembers(d.spec.Version)
 	}

@@ -19,14 +19,19 @@ type Operation string
 
 // The operations. What changes the cluster needs an admin's certificate.
 const (
-	Describe Operation = "describe" // -> Description; anybody's
-	Status   Operation = "status"   // -> ServerStatus; anybody's
+	Describe    Operation = "describe" // -> Description; anybody's
+	Status      Operation = "status"   // -> ServerStatus; anybody's
+	TellNumbers Operation = "numbers"  // Numbers -> Numbers, those that were known before; of the server itself
+	Digests     Operation = "digests"  // -> DigestsStatus; anybody's
 
 	Join       Operation = "join"        // Region Address -> Changed: a new server gets a name there
 	Drain      Operation = "drain"       // Server -> Changed: it hands its blocks back, and its replicas move to others of its region
 	Remove     Operation = "remove"      // Server -> Changed: one that is gone for ever is taken out without being asked
 	MoveLeader Operation = "move-leader" // Partition -> Changed: the replica on the asked server leads
+	Revoke     Operation = "revoke"      // Role Server Undo -> Changed: certificates of a process are refused from now on
 	Replace    Operation = "replace"     // Partition Server To -> Changed: a replica moves to another server, or to an empty disk of the same
+	Debug      Operation = "debug"       // -> DebugReport
+	Backup     Operation = "backup"      // Partition Backup -> BackupReply: the state of a partition at a consistent cut
 )
 
 // Request is one question, as JSON.
@@ -37,6 +42,12 @@ type Request struct {
 	To        string          `json:"to,omitempty"`
 	Address   string          `json:"address,omitempty"`
 	Partition uint16          `json:"partition,omitempty"`
+	Role      identity.Role   `json:"role,omitempty"` // of the process named Server
+	Undo      bool            `json:"undo,omitempty"`
+	// AcceptLoss of Replace: replicas that have lost power, and have no vote, count as those that would stay.
+	AcceptLoss bool           `json:"accept_loss,omitempty"`
+	Backup     *BackupRequest `json:"backup,omitempty"`
+	Numbers    *Numbers       `json:"numbers,omitempty"`
 }
 
 // Description is what a process must know of a cluster to use it.
@@ -45,6 +56,8 @@ type Description struct {
 	Region  topology.Region `json:"region"` // where it is
 	Version uint64          `json:"version"`
 	Spec    string          `json:"spec"` // of topology, as YAML
+	// Revoked is apart from Spec, which clients of older versions read strictly.
+	Revoked []topology.Revocation `json:"revoked,omitempty"`
 }
 
 // ServerStatus is what a server says of itself.
@@ -57,7 +70,29 @@ type ServerStatus struct {
 	Version  uint64          `json:"version"`            // of the cluster's description that it knows
 	Registry string          `json:"registry,omitempty"` // what keeps it from the registry; empty: nothing
 	Replicas []ReplicaStatus `json:"replicas"`
-	Storage  *StorageServer  `json:"storage,omitempty"`
+	// Stopped are the replicas that do not run here although they should.
+	Stopped    []StoppedReplica `json:"stopped,omitempty"`
+	Damaged    []DamagedStatus  `json:"damaged,omitempty"`
+	Digests    []ReplicaDigests `json:"digests,omitempty"`    // of the replicas that run here
+	Unanswered []Unanswered     `json:"unanswered,omitempty"` // partitions that do not answer this server
+	Storage    *StorageServer   `json:"storage,omitempty"`
+	Now        time.Time        `json:"now"` // the server's clock when it answered; zero: an older version
+}
+
+// StoppedReplica is a replica that does not run, and the reason.
+type StoppedReplica struct {
+	Partition uint16 `json:"partition"`
+	Process   uint32 `json:"process"`
+	State     string `json:"state"` // stopped, failing, catching-up
+	Reason    string `json:"reason,omitempty"`
+}
+
+// DamagedStatus is a replica that does not run since its log or store is damaged.
+type DamagedStatus struct {
+	Partition uint16 `json:"partition"`
+	Process   uint32 `json:"process"`
+	Reason    string `json:"reason"`
+	Waits     string `json:"waits,omitempty"` // why it is not replaced yet
 }
 
 // StorageServer is what a server says of its storage node.
@@ -83,6 +118,8 @@ type ReplicaStatus struct {
 	Undecided int    `json:"undecided"`      // commands of several partitions that wait for others
 	Histories uint64 `json:"histories"`      // how often the partition has lost entries that a client had seen
 	AgeMS     int64  `json:"age_ms"`         // what it reads is not older
+	Before    uint64 `json:"applied_before"` // commands that it had executed 10 s ago; 0: not known
+	StillMS   int64  `json:"still_ms"`       // since Applied has changed
 	Data      *Data  `json:"data,omitempty"` // of its partition, if it leads that
 }
 
@@ -102,7 +139,7 @@ type Changed struct {
 }
 
 // maxRequest bounds what is decoded, in bytes.
-const maxRequest = 4 << 10
+const maxRequest = 64 << 10
 
 // control answers what others ask the server itself: a transport.Handler.
 func (s *Server) control(ctx context.Context, request []byte) ([]byte, error) {
@@ -123,10 +160,13 @@ func (s *Server) control(ctx context.Context, request []byte) ([]byte, error) {
 func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 	switch q.Op {
 	case Describe:
-		d := s.known.now.Load()
-		return Description{Server: s.cfg.Name, Region: d.cluster.Server(s.cfg.Name).Region, Version: d.spec.Version, Spec: string(d.spec.YAML())}, nil
+		return s.description(), nil
 	case Status:
 		return s.Status(ctx), nil
+	case Digests:
+		return tellDigests(ctx, s.server), nil
+	case TellNumbers:
+		return s.rollbacks.hear(ctx, q.Numbers)
 	}
 	if !mayAdmin(ctx) {
 		return nil, fmt.Errorf("%q needs the certificate of an admin: 'globalfs certs admin NAME' makes one", q.Op)
@@ -140,6 +180,12 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 		return s.remove(ctx, q)
 	case Replace:
 		return s.replace(ctx, q)
+	case Revoke:
+		return s.revoke(ctx, q)
+	case Backup:
+		return s.backup(ctx, q)
+	case Debug:
+		return s.debug()
 	case MoveLeader:
 		return Changed{Version: s.known.now.Load().spec.Version}, s.server.Lead(ctx, q.Partition)
 	}

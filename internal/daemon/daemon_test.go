@@ -55,7 +55,7 @@ func TestRefusals(t *testing.T) {
 		"another shape":        {"westb", func(f *File) { f.Copies, f.DataDir = 3, t.TempDir() }, "differ in what cannot be changed"},
 		"no such server":       {"westz", func(*File) {}, "has no server of this name, only [westa westb westc]"},
 		"the same directory":   {"westb", func(*File) {}, "is in use by another globalfs server"},
-		"the same name":        {"westb", func(f *File) { f.DataDir = t.TempDir() }, "has it"},
+		"the same name":        {"westb", func(f *File) { f.DataDir = t.TempDir() }, "it runs already"},
 		"no certificates":      {"westb", func(f *File) { f.Certificates, f.DataDir = t.TempDir(), t.TempDir() }, ""},
 		"the registry is away": {"westd", func(f *File) { f.Registry.Endpoints, f.DataDir = []string{"http://127.0.0.1:1"}, t.TempDir() }, "context deadline exceeded"},
 	} {
@@ -164,7 +164,9 @@ func TestLostDisk(t *testing.T) {
 func awaitHealthy(t *testing.T, a *Access) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Empty(c, Judge(a.Name(), a.Status(t.Context()), a.Cluster()).Problems)
+		h := Judge(a.Name(), a.Status(t.Context()), a.Cluster())
+		assert.Empty(c, h.Problems)
+		assert.Empty(c, h.Starting)
 	}, 2*soon, 200*time.Millisecond)
 }
 

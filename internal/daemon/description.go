@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,6 +20,8 @@ type description struct {
 	spec    topology.Spec
 	cluster *topology.Cluster
 	hosts   map[multicast.ProcessID]*topology.Server
+	// text is spec as the registry has it, with the signature; nil: nobody has signed it.
+	text []byte
 }
 
 // describe plans a cluster whose servers have addresses.
@@ -40,11 +41,20 @@ func describe(spec topology.Spec) (*description, error) {
 	return &description{spec: spec, cluster: plan, hosts: plan.Hosts()}, nil
 }
 
+// encoded returns the description as the registry has it.
+func (d *description) encoded() []byte {
+	if d.text != nil {
+		return d.text
+	}
+	return d.spec.YAML()
+}
+
 // copySpec gives a copy of the spec that may be changed.
 func (d *description) copySpec() topology.Spec {
 	spec := d.spec
 	spec.Addresses = maps.Clone(spec.Addresses)
 	spec.Replaced, spec.StorageChanges = slices.Clone(spec.Replaced), slices.Clone(spec.StorageChanges)
+	spec.Revoked = slices.Clone(spec.Revoked)
 	return spec
 }
 
@@ -85,24 +95,33 @@ const specFile = "cluster.yaml"
 // loadCopy reads the copy in dir; nil if there is none.
 func loadCopy(dir string) (*description, error) {
 	path := filepath.Join(dir, specFile)
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadCopied(path, func(text []byte) (uint64, error) {
+		_, err := readDescription(text)
+		return 0, err // a damaged version may be high
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err == nil {
+		return readDescription(text)
+	}
+	return nil, fmt.Errorf("%s: %w: remove it, and its copy: the server fetches it again from the registry", path, err)
+}
+
+// readDescription reads the description that a server has kept.
+func readDescription(text []byte) (*description, error) {
+	spec, err := topology.ParseSpec(text)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := topology.ParseSpec(text)
+	d, err := describe(spec)
 	if err == nil {
-		var d *description
-		if d, err = describe(spec); err == nil {
-			return d, nil
-		}
+		d.text = text
 	}
-	return nil, fmt.Errorf("%s: %w: remove it: the server fetches it again from the registry", path, err)
+	return d, err
 }
 
 // saveCopy keeps d in dir.
 func saveCopy(dir string, d *description) error {
-	return durable.WriteFile(filepath.Join(dir, specFile), d.spec.YAML())
+	return durable.WriteCopied(filepath.Join(dir, specFile), d.encoded())
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/globalfs/globalfs/internal/durable"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -40,22 +41,31 @@ const ownerFile = "owner"
 func checkOwner(dir, name string, d *description) (instance string, err error) {
 	path := filepath.Join(dir, ownerFile)
 	wanted := fmt.Sprintf("%s %s %s", d.spec.Name, d.cluster.Identity(), name)
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadCopied(path, func(text []byte) (uint64, error) {
+		_, _, err := readOwner(path, wanted, text)
+		return 0, err
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		instance = rand.Text()
-		return instance, durable.WriteFile(path, fmt.Appendf(nil, "%s\n%s\n", wanted, instance))
+		return instance, durable.WriteCopied(path, fmt.Appendf(nil, "%s\n%s\n", wanted, instance))
 	}
 	if err != nil {
 		return "", err
 	}
-	is, instance, ok := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
-	switch {
-	case !ok || instance == "":
-		return "", fmt.Errorf("%s is damaged: it should say %q and, in a second line, any name of its own", path, wanted)
-	case is != wanted:
-		return "", fmt.Errorf("data directory %s is of %q, not of %q (cluster, birth, server): give another --data-dir, or remove that one", dir, is, wanted)
+	is, instance, err := readOwner(path, wanted, text)
+	if err == nil && is != wanted {
+		err = fmt.Errorf("data directory %s is of %q, not of %q (cluster, birth, server): give another --data-dir, or remove that one", dir, is, wanted)
 	}
-	return instance, nil
+	return instance, err
+}
+
+// readOwner reads the file of checkOwner.
+func readOwner(path, wanted string, text []byte) (is, instance string, err error) {
+	is, instance, ok := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
+	if !ok || instance == "" {
+		return "", "", fmt.Errorf("%s is damaged: it should say %q and, in a second line, any name of its own", path, wanted)
+	}
+	return is, instance, nil
 }
 
 // marks is what the registry notes of processes for good.
@@ -109,26 +119,40 @@ func settleOne(ctx context.Context, dir string, process multicast.ProcessID, r m
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return false, err
 		}
-		if err := durable.WriteFile(path, fmt.Appendf(nil, "%d new\n", process)); err != nil {
+		if err := durable.WriteCopied(path, fmt.Appendf(nil, "%d new\n", process)); err != nil {
 			return false, err
 		}
 	}
 	if err := r.Mark(ctx, markOf(process)); err != nil {
 		return false, err
 	}
-	return false, durable.WriteFile(path, fmt.Appendf(nil, "%d\n", process))
+	return false, durable.WriteCopied(path, fmt.Appendf(nil, "%d\n", process))
 }
 
 // setAside makes room for a new process. What one that was replaced has left is kept until its successor
-// takes part: if too many disks seemed lost at once, it may be all that is left. What belongs to nobody has
-// never spoken.
+// takes part: if too many disks seemed lost at once, it may be all that is left. What is damaged is evidence:
+// it stays until the next that is damaged. What belongs to nobody has never spoken.
 func setAside(dir string, was multicast.ProcessID) error {
 	if was == 0 {
 		return os.RemoveAll(dir)
 	}
-	aside := fmt.Sprintf("%s.process-%d", dir, was)
-	if err := os.RemoveAll(aside); err != nil {
-		return err
+	aside, older := fmt.Sprintf("%s.process-%d", dir, was), []string(nil)
+	if _, err := os.Stat(filepath.Join(dir, server.DamageFile)); err == nil {
+		entries, err := os.ReadDir(filepath.Dir(dir))
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), filepath.Base(dir)+".damaged-") {
+				older = append(older, filepath.Join(filepath.Dir(dir), e.Name()))
+			}
+		}
+		aside = fmt.Sprintf("%s.damaged-%d", dir, was)
+	}
+	for _, path := range append(older, aside) {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
 	}
 	return os.Rename(dir, aside)
 }
@@ -149,17 +173,24 @@ func markOf(process multicast.ProcessID) string { return fmt.Sprintf("replica-%d
 // readProcess gives the process that a directory belongs to, 0 if to none, and whether that is marked in the
 // registry for sure.
 func readProcess(path string) (process multicast.ProcessID, marked bool, err error) {
-	text, err := os.ReadFile(path)
+	parse := func(text []byte) error {
+		number, isNew := strings.CutSuffix(strings.TrimSpace(string(text)), " new")
+		n, err := strconv.ParseUint(number, 10, 32)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%s does not name a process: if the disk is damaged, remove the directory: the replica is then replaced", path)
+		}
+		process, marked = multicast.ProcessID(n), !isNew
+		return nil
+	}
+	text, err := durable.ReadCopied(path, func(text []byte) (uint64, error) { return 0, parse(text) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
+	}
+	if err == nil {
+		err = parse(text)
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	number, isNew := strings.CutSuffix(strings.TrimSpace(string(text)), " new")
-	n, err := strconv.ParseUint(number, 10, 32)
-	if err != nil || n == 0 {
-		return 0, false, fmt.Errorf("%s does not name a process: if the disk is damaged, remove the directory: the replica is then replaced", path)
-	}
-	return multicast.ProcessID(n), !isNew, nil
+	return process, marked, nil
 }

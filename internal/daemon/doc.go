@@ -25,4 +25,6 @@
 //	D6  A replica is replaced only while the others that take part are a majority: one after the other, so that
 //	    a partition never loses what it has (majority.go). What is on a disk that was given up is deleted when
 //	    the successor takes part, not before.
+//	D7  A description from etcd is taken only if a server of the cluster has signed it, or this process knows it
+//	    already (signature.go). With D5, etcd can withhold a description, and cannot change one.
 package daemon

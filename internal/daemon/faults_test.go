@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
@@ -248,6 +250,23 @@ func TestStatusWithHangingServers(t *testing.T) {
 	start = time.Now()
 	require.NoError(t, a.Ask(t.Context(), "", &Request{Op: MoveLeader, Partition: 1}, &Changed{}))
 	require.Less(t, time.Since(start), 2*a.cfg.Timeout+time.Second)
+}
+
+// A partition that has lost its majority is named by a server that goes on, with the time for which it has not
+// answered, although nobody uses it. It is healthy again once it answers.
+func TestPartitionNotAnswering(t *testing.T) {
+	w := newWorld(t, []topology.Region{"west"}, 3)
+	w.startAll()
+	a := w.operator()
+	awaitHealthy(t, a)
+	w.halt("westb")
+	w.halt("westc")
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		said := fmt.Sprint(Judge(a.Name(), a.Status(t.Context()), a.Cluster()).Problems)
+		assert.Regexp(c, `PARTITION_BLOCKED: partition 1 .* takes no updates, for \d+s: no replica on westb, westc`, said)
+	}, 2*soon, 200*time.Millisecond)
+	w.start("westb", "westc")
+	awaitHealthy(t, a)
 }
 
 // Who asks for the state of a server while it stops gets an answer, or an error.

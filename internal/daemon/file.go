@@ -9,6 +9,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 )
@@ -24,9 +25,37 @@ type File struct {
 	// one process.
 	Durability string `yaml:"durability"`
 	// DataDir is the directory where each server has one, named after it.
-	DataDir string `yaml:"data_dir"`
-	GC      GCFile `yaml:"gc"`
+	DataDir string      `yaml:"data_dir"`
+	GC      GCFile      `yaml:"gc"`
+	Clients ClientsFile `yaml:"clients"`
 }
+
+// ClientsFile bounds the clients whose certificates do not name user 0.
+type ClientsFile struct {
+	// BlockRights is required or optional: whether storage servers give a block to who knows its id alone, as
+	// clients of versions before rights do.
+	BlockRights string `yaml:"block_rights"`
+	// UpdatesPerSecond and CallsPerSecond are how many updates, and requests of all kinds, each client may make at
+	// the replicas of a server in a second; 0: without a bound. More wait.
+	UpdatesPerSecond int `yaml:"updates_per_second"`
+	CallsPerSecond   int `yaml:"calls_per_second"`
+	// MetadataPerSecond is how many bytes of updates: names, xattrs and the content of small files among them.
+	MetadataPerSecond int `yaml:"metadata_bytes_per_second"`
+}
+
+// Defaults of ClientsFile: more than one busy mount needs, and a part of what a server with several processors
+// can do.
+const (
+	DefaultUpdatesPerSecond  = 2000
+	DefaultCallsPerSecond    = 10_000
+	DefaultMetadataPerSecond = 16 << 20
+)
+
+// The values of ClientsFile.BlockRights.
+const (
+	rightsRequired = "required"
+	rightsOptional = "optional"
+)
 
 // RegistryFile says where the registry is.
 type RegistryFile struct {
@@ -39,10 +68,12 @@ type RegistryFile struct {
 	Certificate string `yaml:"certificate"`
 	Key         string `yaml:"key"`
 	// Username, and the file that holds the password, if etcd asks for them.
-	Username     string        `yaml:"username"`
-	PasswordFile string        `yaml:"password_file"`
-	Timeout      time.Duration `yaml:"timeout"`
-	Lease        time.Duration `yaml:"lease"`
+	Username     string `yaml:"username"`
+	PasswordFile string `yaml:"password_file"`
+	// Insecure accepts http endpoints on other hosts.
+	Insecure bool          `yaml:"insecure"`
+	Timeout  time.Duration `yaml:"timeout"`
+	Lease    time.Duration `yaml:"lease"`
 }
 
 // GCFile says how the servers delete what nobody needs.
@@ -59,8 +90,9 @@ func DefaultFile() File {
 	return File{
 		Spec:       topology.DefaultSpec(),
 		Registry:   RegistryFile{Timeout: registry.DefaultTimeout, Lease: registry.DefaultLease},
-		Durability: "os", DataDir: DefaultDataDir,
-		GC: GCFile{Grace: collector.DefaultGrace, Sweep: collector.DefaultSweep},
+		Durability: "sync", DataDir: DefaultDataDir,
+		GC:      GCFile{Grace: collector.DefaultGrace, Sweep: collector.DefaultSweep},
+		Clients: ClientsFile{BlockRights: rightsRequired, UpdatesPerSecond: DefaultUpdatesPerSecond, CallsPerSecond: DefaultCallsPerSecond, MetadataPerSecond: DefaultMetadataPerSecond},
 	}
 }
 
@@ -103,8 +135,8 @@ func (f *File) Validate() error {
 	switch {
 	case f.Name == "":
 		return errors.New("name: missing: give the cluster a name, which its certificates and the registry use")
-	case f.Version != 0 || !f.Created.IsZero() || len(f.Replaced)+len(f.StorageChanges) > 0:
-		return errors.New("version, created, replaced, storage_changes: these are kept by the servers: remove them")
+	case f.Version != 0 || !f.Created.IsZero() || f.Restored != "" || len(f.Replaced)+len(f.StorageChanges)+len(f.Revoked) > 0:
+		return errors.New("version, created, restored, replaced, storage_changes, revoked: these are kept by the servers: remove them")
 	case len(f.Addresses) == 0:
 		return errors.New("addresses: missing: give each server's host:port")
 	case len(f.Registry.Endpoints) == 0 && f.Registry.File == "":
@@ -113,6 +145,11 @@ func (f *File) Validate() error {
 		return errors.New("registry: endpoints, file: remove one: the file is for servers in one process, which need no etcd")
 	case f.GC.Grace < 0 || f.GC.Sweep <= 0:
 		return fmt.Errorf("gc: grace %v, sweep %v: give durations such as 10m and 1h", f.GC.Grace, f.GC.Sweep)
+	case f.Clients.UpdatesPerSecond < 0 || f.Clients.CallsPerSecond < 0 || f.Clients.MetadataPerSecond < 0:
+		return fmt.Errorf("clients: updates_per_second %d, calls_per_second %d, metadata_bytes_per_second %d: give numbers such as %d, %d and %d, or 0 for no bound",
+			f.Clients.UpdatesPerSecond, f.Clients.CallsPerSecond, f.Clients.MetadataPerSecond, DefaultUpdatesPerSecond, DefaultCallsPerSecond, DefaultMetadataPerSecond)
+	case f.Clients.BlockRights != rightsRequired && f.Clients.BlockRights != rightsOptional:
+		return fmt.Errorf("clients: block_rights: %q: give required, or optional while mounts of older versions with bound certificates are in use", f.Clients.BlockRights)
 	}
 	if _, err := f.durability(); err != nil {
 		return err
@@ -137,5 +174,10 @@ func (f *File) durability() (wal.Durability, error) {
 			return wal.Memory, nil
 		}
 	}
-	return 0, fmt.Errorf("durability: %q: give os (an acknowledged update survives the end of the processes) or sync (also a loss of power)", f.Durability)
+	return 0, fmt.Errorf("durability: %q: give sync (an acknowledged update survives a loss of power) or os (the end of the processes; fsync waits for the disks)", f.Durability)
+}
+
+// rates are the bounds as a server takes them.
+func (c *ClientsFile) rates() server.ClientRates {
+	return server.ClientRates{Updates: float64(c.UpdatesPerSecond), Calls: float64(c.CallsPerSecond), Bytes: float64(c.MetadataPerSecond)}
 }

@@ -19,7 +19,7 @@ func FuzzControl(f *testing.F) {
 	}
 	f.Add([]byte("[]"))
 	file := DefaultFile()
-	d, err := read(registry.Document{Value: append(addressedSpec(&file), "version: 3\n"...)})
+	d, err := new(Server).read(registry.Document{Value: append(addressedSpec(&file), "version: 3\n"...)})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -27,17 +27,20 @@ type intruder struct {
 	session uint64
 }
 
-func newIntruder(w *world, session uint64) *intruder {
+func newIntruder(w *world, session uint64) *intruder { return newBound(w, "narrow", 7, session) }
+
+// newBound makes a certificate for one user, and speaks by it.
+func newBound(w *world, name string, user uint32, session uint64) *intruder {
 	ca, err := identity.LoadCA(w.file.Certificates)
 	require.NoError(w.t, err)
-	narrow := []posix.IDs{{First: 7, Last: 7}}
+	narrow := []posix.IDs{{First: user, Last: user}}
 	pair, err := ca.Issue(identity.Request{
-		Role: identity.Client, Name: "narrow", Authority: &posix.Authority{UIDs: narrow, GIDs: narrow},
+		Role: identity.Client, Name: name, Authority: &posix.Authority{UIDs: narrow, GIDs: narrow},
 	})
 	require.NoError(w.t, err)
-	files := identity.FilesIn(w.file.Certificates, identity.Client, "narrow")
+	files := identity.FilesIn(w.file.Certificates, identity.Client, name)
 	require.NoError(w.t, pair.Save(files, false))
-	a := w.access(identity.Client, "narrow")
+	a := w.access(identity.Client, name)
 	cfg := a.network
 	cfg.Credentials, err = identity.Load(files, quiet())
 	require.NoError(w.t, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block/region"
+	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/server"
@@ -29,7 +30,7 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 		if err := s.mustHave(last); err != nil {
 			return nil, err
 		}
-		if _, err := s.known.offer(last); err != nil {
+		if _, err := s.adopt(last); err != nil {
 			return nil, err
 		}
 	}
@@ -38,8 +39,8 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 		switch {
 		case err == nil:
 			return d, s.take(d)
-		case last != nil && errors.Is(err, errForgot):
-			s.logger.Error("the registry has forgotten the cluster: starting with what was known of it", "version", last.spec.Version, "error", err)
+		case last != nil && (errors.Is(err, errForgot) || errors.Is(err, identity.ErrSignature)):
+			s.logger.Error("the registry has forgotten the cluster, or was changed: starting with what was known of it", "version", last.spec.Version, "error", err)
 			return last, nil
 		case !errors.Is(err, registry.ErrUnavailable) || ctx.Err() != nil:
 			return nil, err
@@ -65,9 +66,12 @@ func (s *Server) ask(ctx context.Context) (*description, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := read(document)
+	d, err := s.read(document)
 	if err == nil {
 		err = s.remembers(d.spec.Version)
+	}
+	if err == nil {
+		err = signature{s}.signAgain(ctx, document, d)
 	}
 	if err != nil {
 		return nil, err
@@ -82,6 +86,9 @@ func (s *Server) ask(ctx context.Context) (*description, error) {
 	address, named := s.cfg.File.Addresses[s.cfg.Name]
 	if !named || address == d.spec.Addresses[s.cfg.Name] {
 		return d, nil
+	}
+	if err := s.checkAlone(ctx, d); err != nil {
+		return nil, err
 	}
 	s.logger.Info("this server has moved to another address", "from", d.spec.Addresses[s.cfg.Name], "to", address)
 	return s.edit(ctx, func(spec *topology.Spec, _ *topology.Cluster) error {
@@ -103,44 +110,45 @@ func (s *Server) mustHave(d *description) error {
 
 // take makes d what this process goes by, and keeps a copy.
 func (s *Server) take(d *description) error {
-	newer, err := s.known.offer(d)
+	newer, err := s.adopt(d)
 	if err != nil || !newer {
 		return err
 	}
 	return saveCopy(s.dir, d)
 }
 
-// settle makes the directories of replicas fit (D1). Replicas whose disk is lost are replaced.
-func (s *Server) settle(ctx context.Context) error {
+// settle makes the directories of replicas fit (D1), and gives the description that they fit. Replicas whose
+// disk is lost are replaced.
+func (s *Server) settle(ctx context.Context) (*description, error) {
 	var reason error // why it could not be done before
 	for {
-		err := s.settleOnce(ctx)
+		d, err := s.settleOnce(ctx)
 		switch {
 		case ctx.Err() != nil && reason != nil: // others that do not answer any more are no reason
-			return errors.Join(ctx.Err(), reason)
+			return nil, errors.Join(ctx.Err(), reason)
 		case !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, errNoMajority) || ctx.Err() != nil:
-			return err
+			return d, err
 		case reason == nil:
 			s.logger.Warn("a replica cannot be new on this server yet: trying on", "error", err)
 		}
 		reason = err
 		if ended := pause.For(ctx, patience); ended != nil {
-			return errors.Join(ended, reason)
+			return nil, errors.Join(ended, reason)
 		}
 	}
 }
 
-func (s *Server) settleOnce(ctx context.Context) error {
+func (s *Server) settleOnce(ctx context.Context) (*description, error) {
 	for {
 		d := s.known.now.Load()
 		if s.server != nil {
 			if err := s.server.Leave(d.cluster); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		lost, err := settle(ctx, s.dir, s.cfg.Name, d, memory{s})
 		if err != nil || len(lost) == 0 {
-			return err
+			return d, err
 		}
 		d, err = s.edit(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
 			var gone []topology.Replica // the others somebody has replaced already
@@ -149,7 +157,7 @@ func (s *Server) settleOnce(ctx context.Context) error {
 					gone = append(gone, r)
 				}
 			}
-			if err := s.mayGo(ctx, plan, gone); err != nil {
+			if err := s.mayGo(ctx, plan, gone, takingPart); err != nil {
 				return fmt.Errorf("%s has not the state of all its replicas, as if a disk was lost, or is not mounted: %w", s.dir, err)
 			}
 			for _, r := range gone {
@@ -158,13 +166,13 @@ func (s *Server) settleOnce(ctx context.Context) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, r := range lost {
 			s.logger.Warn("a replica's disk is gone: another process takes its place here and takes over the state of the others", "process", r.Process)
 		}
 		if err := s.take(d); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
@@ -211,12 +219,12 @@ func tellMember(ctx context.Context, admin *region.Admin, d *description, self *
 // watch hears of changes from the registry until ctx ends.
 func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
 	s.registry.Watch(ctx, func(document registry.Document) {
-		d, err := read(document)
+		d, err := s.read(document)
 		if err == nil {
 			err = s.mustHave(d)
 		}
 		if err != nil {
-			s.logger.Error("the registry has a description of the cluster that makes no sense: going on with the last one", "error", err)
+			s.logger.Error("the registry has a description of the cluster that is of no use: going on with the last one", "error", err)
 			return
 		}
 		if err := s.hear(d); err != nil {
@@ -231,9 +239,12 @@ const probeEvery = 5 * time.Second
 // probe keeps known whether the registry can be reached, for the status.
 func (s *Server) probe(ctx context.Context) {
 	for {
-		_, err := s.registry.Load(ctx)
+		document, err := s.registry.Load(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		if err == nil {
+			err = signature{s}.checkDocument(document)
 		}
 		if err == nil {
 			s.apart.Store(nil)
@@ -249,7 +260,7 @@ func (s *Server) probe(ctx context.Context) {
 
 // hear takes a description, and has it applied if it is newer.
 func (s *Server) hear(d *description) error {
-	newer, err := s.known.offer(d)
+	newer, err := s.adopt(d)
 	if err != nil || !newer {
 		return err
 	}
@@ -279,14 +290,13 @@ func (s *Server) follow(ctx context.Context) {
 
 // apply makes this server what the newest description says.
 func (s *Server) apply(ctx context.Context) error {
-	d := s.known.now.Load()
-	if err := saveCopy(s.dir, d); err != nil {
+	if err := saveCopy(s.dir, s.known.now.Load()); err != nil {
 		return err
 	}
-	if err := s.settle(ctx); err != nil {
+	d, err := s.settle(ctx) // a newer one that is heard meanwhile is applied next
+	if err != nil {
 		return err
 	}
-	d = s.known.now.Load()
 	if err := s.server.Update(ctx, d.cluster); err != nil {
 		return err
 	}

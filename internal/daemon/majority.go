@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
 )
@@ -20,8 +21,9 @@ var errNoMajority = errors.New("without it no majority of the partition's replic
 
 // mayGo fails if a partition would not have a majority without one of its replicas, which are to be replaced:
 // who takes its place takes no part before a majority of the old ones has agreed to that and one has given
-// its state away. Until then nothing else may be replaced there.
-func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topology.Replica) error {
+// its state away. Until then nothing else may be replaced there. part tells which processes take part: takingPart,
+// or isSeated.
+func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topology.Replica, part func([]Answer) map[uint32]bool) error {
 	if len(gone) == 0 {
 		return nil
 	}
@@ -29,12 +31,7 @@ func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topol
 	if err != nil {
 		return err
 	}
-	seated := map[uint32]bool{}
-	for _, a := range answers {
-		for _, r := range a.Status.Replicas {
-			seated[r.Process] = r.Seated
-		}
-	}
+	seated := part(answers)
 	for _, p := range plan.Partitions {
 		if !slices.ContainsFunc(p.Replicas, func(r topology.Replica) bool { return slices.Contains(gone, r) }) {
 			continue
@@ -53,13 +50,34 @@ func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topol
 	return nil
 }
 
+// takingPart returns the processes that have a vote. One that has lost power is seated, and has none until it has
+// the state of others.
+func takingPart(answers []Answer) map[uint32]bool {
+	seated := isSeated(answers)
+	for _, a := range answers {
+		for _, r := range a.Status.Stopped {
+			if r.State == string(server.StateAmnesiac) {
+				seated[r.Process] = false
+			}
+		}
+	}
+	return seated
+}
+
+// isSeated returns the processes that are members, also those that have lost power and have no vote.
+func isSeated(answers []Answer) map[uint32]bool {
+	seated := map[uint32]bool{}
+	for _, a := range answers {
+		for _, r := range a.Status.Replicas {
+			seated[r.Process] = r.Seated
+		}
+	}
+	return seated
+}
+
 // askPeers asks servers of the cluster how they are.
 func (s *Server) askPeers(ctx context.Context, servers []topology.Server) ([]Answer, error) {
-	cfg, err := s.transportConfig()
-	if err != nil {
-		return nil, err
-	}
-	via := transport.Dial(cfg)
+	via := transport.Dial(s.transportConfig())
 	answers := askAll(ctx, via, servers, peerPatience)
 	return answers, via.Close()
 }
@@ -73,9 +91,11 @@ func askAll(ctx context.Context, via caller, servers []topology.Server, patience
 	for i, server := range servers {
 		asking.Go(func() {
 			answers[i].Server = server
+			asked := time.Now()
 			if err := ask(ctx, via, server.Address, &Request{Op: Status}, &answers[i].Status); err != nil {
 				answers[i].Error = err.Error()
 			}
+			answers[i].Clock = readClock(asked, time.Now(), answers[i].Status.Now)
 		})
 	}
 	asking.Wait()

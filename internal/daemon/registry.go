@@ -21,7 +21,7 @@ func openRegistry(f *File, logger *slog.Logger) (*registry.Etcd, error) {
 	}
 	cfg := registry.Config{
 		Endpoints: f.Registry.Endpoints, Cluster: f.Name, Username: f.Registry.Username,
-		Timeout: f.Registry.Timeout, Lease: f.Registry.Lease, Logger: logger,
+		Timeout: f.Registry.Timeout, Lease: f.Registry.Lease, Insecure: f.Registry.Insecure, Logger: logger,
 	}
 	if f.Registry.PasswordFile != "" {
 		password, err := os.ReadFile(f.Registry.PasswordFile)
@@ -35,6 +35,14 @@ func openRegistry(f *File, logger *slog.Logger) (*registry.Etcd, error) {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	return registry.OpenEtcd(cfg)
+}
+
+// CheckRegistry refuses an etcd that is reached over a network without encryption.
+func (f *File) CheckRegistry() error {
+	if f.Registry.Insecure {
+		return nil
+	}
+	return registry.CheckEncrypted(f.Registry.Endpoints)
 }
 
 // tls gives how etcd is reached; nil: as its endpoints say, with the system's roots.
@@ -77,15 +85,6 @@ func Forget(ctx context.Context, f *File, logger *slog.Logger) error {
 	return errors.Join(r.Remove(ctx), r.Close())
 }
 
-// read makes a description of what the registry has.
-func read(d registry.Document) (*description, error) {
-	spec, err := topology.ParseSpec(d.Value)
-	if err != nil {
-		return nil, fmt.Errorf("the registry's description of the cluster: %w", err)
-	}
-	return describe(spec)
-}
-
 // edit changes the cluster's description in the registry, and gives the new one: change gets a copy to change
 // and the cluster as it is, and may be called again, when somebody else was faster.
 func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology.Cluster) error) (*description, error) {
@@ -94,12 +93,15 @@ func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology
 		if err != nil {
 			return nil, err
 		}
-		was, err := read(document)
+		was, err := s.read(document)
 		if err == nil {
 			err = s.remembers(was.spec.Version)
 		}
 		if err == nil {
 			err = s.mustHave(was)
+		}
+		if err == nil {
+			err = signature{s}.mayWrite(was)
 		}
 		if err != nil {
 			return nil, err
@@ -110,10 +112,13 @@ func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology
 		}
 		spec.Version++ // not the registry's own number: that begins anew should its data be lost
 		next, err := describe(spec)
+		if err == nil {
+			next.text, err = signature{s}.sign(&spec)
+		}
 		if err != nil {
 			return nil, err
 		}
-		_, err = s.registry.Swap(ctx, document.Version, spec.YAML())
+		_, err = s.registry.Swap(ctx, document.Version, next.text)
 		switch {
 		case errors.Is(err, registry.ErrConflict):
 			continue

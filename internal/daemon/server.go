@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/identity"
 	"github.com/globalfs/globalfs/internal/metrics"
+	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/registry"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -34,11 +36,11 @@ type ServerConfig struct {
 	// What servers in one process share, and what they have of it. All are nil for a process with one server.
 
 	Registry registry.Registry // nil: the etcd of File
-	Network  Network           // nil: gRPC, at the servers' addresses
+	Network  Network           // nil: TLS, at the servers' addresses
 	Listener net.Listener      // at the server's address, which StartServer takes over; nil: the server opens its address
 }
 
-// Network connects the processes of a cluster, apart from the servers' control calls, which are always gRPC.
+// Network connects the processes of a cluster, apart from the servers' control calls, which always use the network.
 // Its methods may be called concurrently.
 type Network interface {
 	// Endpoint gives a process of a server its access. The process is not there yet, or not any more.
@@ -60,12 +62,18 @@ type Server struct {
 	etcd      *registry.Etcd // if this opened the registry
 	known     known
 	transport *transport.Server
+	// credentials are those of the server; nil: the cluster has no certificates.
+	credentials *identity.Credentials
 	// vectorKeys returns the keys of the server's key file; nil: the cluster has no certificates.
 	vectorKeys func() [][]byte
 	server     *server.Server
 	work       *work
+	blocks     atomic.Pointer[attach.Client] // of work; nil: it does not run yet
 	metrics    metrics.Set
 	ran        bool // Run has closed server
+
+	mending   mendings // of replicas here that are damaged
+	rollbacks *rollbacks
 
 	heard chan struct{} // capacity 1: known has something that Run has not applied
 
@@ -85,6 +93,9 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 			}
 		}
 	}()
+	if err := s.identify(); err != nil {
+		return nil, err
+	}
 	if s.registry = cfg.Registry; s.registry == nil {
 		if s.etcd, err = openRegistry(cfg.File, s.logger); err != nil {
 			return nil, err
@@ -98,7 +109,13 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkAlone(ctx, d); err != nil {
+		return nil, err
+	}
 	if s.instance, err = checkOwner(s.dir, cfg.Name, d); err != nil {
+		return nil, err
+	}
+	if err := checkRestored(ctx, s.dir, cfg.Name, d, memory{s}); err != nil {
 		return nil, err
 	}
 	if err := s.claimName(ctx); err != nil {
@@ -107,18 +124,34 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	if err := s.listen(); err != nil { // from now on it refuses calls at once, and does not let callers wait
 		return nil, err
 	}
-	if err := s.settle(ctx); err != nil {
+	if _, err := s.settle(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
+	tellMended(s.dir, s.known.now.Load(), s.logger)
 	return s, nil
 }
 
-// claimName fails if the server runs elsewhere (D2), as far as the registry can tell now.
+// claimName fails if the server runs elsewhere (D2), as far as the registry can tell now. A server with a new
+// directory, as after a lost disk, waits until the lease of its last life has ended.
 func (s *Server) claimName(ctx context.Context) error {
-	err := s.registry.Claim(ctx, s.presence())
+	last, err := server.LastIncarnation(s.dir)
+	if err != nil {
+		return err
+	}
+	until := time.Now().Add(s.cfg.File.Registry.Lease + patience)
+	err = s.registry.Claim(ctx, s.presence())
+	for said := false; errors.Is(err, registry.ErrTaken) && last == 0 && time.Now().Before(until); said = true {
+		if !said {
+			s.logger.Warn("the name of this server is taken, perhaps by its last life, whose lease has not ended: waiting", "at most", s.cfg.File.Registry.Lease, "error", err)
+		}
+		if ended := pause.For(ctx, patience); ended != nil {
+			return errors.Join(ended, err)
+		}
+		err = s.registry.Claim(ctx, s.presence())
+	}
 	if errors.Is(err, registry.ErrUnavailable) {
 		s.logger.Warn("the registry cannot be asked whether this server runs elsewhere, too: going on", "error", err)
 		return nil
@@ -133,10 +166,7 @@ func (s *Server) presence() registry.Presence {
 
 // listen opens the server's address.
 func (s *Server) listen() (err error) {
-	cfg, err := s.transportConfig()
-	if err != nil {
-		return err
-	}
+	cfg := s.transportConfig()
 	cfg.Known = s.self().Address
 	cfg.Listener, s.cfg.Listener = s.cfg.Listener, nil
 	if cfg.Address = s.cfg.Listen; cfg.Address == "" {
@@ -153,21 +183,26 @@ func (s *Server) listen() (err error) {
 	return err
 }
 
-// transportConfig is how this process reaches others by gRPC.
-func (s *Server) transportConfig() (transport.Config, error) {
+// transportConfig is how this process reaches others.
+func (s *Server) transportConfig() transport.Config {
 	cfg := transport.Config{Resolve: s.known.resolve, Logger: s.logger}
+	cfg.Credentials = s.credentials
+	return cfg
+}
+
+// identify loads the certificate of the server.
+func (s *Server) identify() (err error) {
 	if s.cfg.File.Certificates == "" {
-		return cfg, nil
+		return nil
 	}
-	credentials, err := identity.Load(identity.FilesIn(s.cfg.File.Certificates, identity.Server, s.cfg.Name), s.logger)
+	s.credentials, err = identity.Load(identity.FilesIn(s.cfg.File.Certificates, identity.Server, s.cfg.Name), s.logger)
 	if err != nil {
-		return cfg, err
+		return err
 	}
-	if cluster := credentials.Identity().Cluster; cluster != s.cfg.File.Name {
-		return cfg, fmt.Errorf("certificate: it is of cluster %q, not of %q", cluster, s.cfg.File.Name)
+	if cluster := s.credentials.Identity().Cluster; cluster != s.cfg.File.Name {
+		return fmt.Errorf("certificate: it is of cluster %q, not of %q", cluster, s.cfg.File.Name)
 	}
-	cfg.Credentials = credentials
-	return cfg, nil
+	return nil
 }
 
 // endpoint gives a process of this server its access to others.
@@ -179,15 +214,11 @@ func (s *Server) endpoint(p multicast.ProcessID) transport.Endpoint {
 }
 
 // dial gives access to the processes of the cluster.
-func (s *Server) dial() (attach.Caller, error) {
+func (s *Server) dial() attach.Caller {
 	if s.cfg.Network != nil {
-		return s.cfg.Network.Client(s.self().Region), nil
+		return s.cfg.Network.Client(s.self().Region)
 	}
-	cfg, err := s.transportConfig()
-	if err != nil {
-		return nil, err
-	}
-	return transport.Dial(cfg), nil
+	return transport.Dial(s.transportConfig())
 }
 
 // self is this server in the newest description.
@@ -202,19 +233,36 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.introduce(ctx); err != nil {
 		return err
 	}
+	s.rollbacks = s.newRollbacks()
+	if err := s.rollbacks.remember(ctx); err != nil {
+		return err
+	}
 	s.server, err = server.Start(server.Config{
 		Cluster: s.known.now.Load().cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
-		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, VectorKeys: s.vectorKeys, Logger: s.cfg.Logger,
+		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, VectorKeys: s.vectorKeys, Lengths: s.lengths,
+		ClientRates:    s.cfg.File.Clients.rates(),
+		RightsOptional: s.cfg.File.Clients.BlockRights == rightsOptional, RolledBack: s.rollbacks.wasFurther, Logger: s.cfg.Logger,
 	})
 	if err != nil {
 		return err
 	}
+	s.rollbacks.begin(ctx, s.server.Incarnation())
 	s.metrics.Add(s.server.Metrics)
 	if s.work, err = s.newWork(ctx); err != nil {
 		return err
 	}
+	s.blocks.Store(s.work.client)
 	s.transport.Control(s.control)
 	return nil
+}
+
+// lengths returns the lengths of blocks of a partition, as its regions know them.
+func (s *Server) lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
+	client := s.blocks.Load()
+	if client == nil {
+		return nil, errors.New("the server starts, and cannot ask the storage of regions yet")
+	}
+	return client.Lengths(ctx, partition, ids)
 }
 
 // Address is where the server listens.
@@ -238,6 +286,9 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Go(func() { s.follow(ctx) })
 	running.Go(func() { s.retire(ctx) })
 	running.Go(func() { s.tidy(ctx) })
+	running.Go(func() { s.mend(ctx) })
+	running.Go(func() { s.work.compared.run(ctx) })
+	running.Go(func() { s.rollbacks.run(ctx, s.server) })
 	running.Go(func() { s.work.run(ctx, s.server) })
 	err := s.server.Run(ctx)
 	running.Wait()

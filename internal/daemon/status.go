@@ -31,8 +31,20 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 			Histories: r.Histories, AgeMS: r.Age.Milliseconds(),
 		})
 	}
+	for i := range status.Replicas {
+		r := &status.Replicas[i]
+		before, still := s.work.movement.of(multicast.ProcessID(r.Process), time.Now())
+		r.Before, r.StillMS = before, still.Milliseconds()
+	}
+	for _, r := range s.server.Stopped() {
+		status.Stopped = append(status.Stopped, StoppedReplica{Partition: r.Partition, Process: uint32(r.Process), State: string(r.State), Reason: r.Reason})
+	}
+	status.Damaged = s.damages()
+	status.Digests = tellDigests(ctx, s.server).Replicas
 	s.tellData(ctx, status.Replicas)
 	status.Storage = s.storage(d.cluster, self)
+	status.Unanswered = s.work.canaries.unanswered()
+	status.Now = time.Now().UTC()
 	return status
 }
 
@@ -83,6 +95,9 @@ func (s *Server) storage(plan *topology.Cluster, self *topology.Server) *Storage
 func (s *Server) Unready(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
+	for _, d := range s.server.Damaged() {
+		return fmt.Sprintf("the replica of partition %d is damaged: %s", d.Partition, d.Reason)
+	}
 	answer := map[uint16]bool{}
 	for _, r := range s.server.Replicas(ctx) {
 		answer[r.Partition] = true

@@ -14,10 +14,12 @@ import (
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/durable"
+	"github.com/globalfs/globalfs/internal/metrics"
 	"github.com/globalfs/globalfs/internal/mover"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/server"
 	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // workCacheBytes bounds the blocks that the background work keeps in memory.
@@ -35,6 +37,10 @@ type work struct {
 	objects   attach.Objects
 	mover     *mover.Mover
 	collector *collector.Collector
+
+	canaries *canaries
+	movement movement
+	compared *comparison
 
 	leading atomic.Pointer[map[uint16]bool]
 
@@ -54,9 +60,7 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 			err = errors.Join(fmt.Errorf("background work: %w", err), w.close())
 		}
 	}()
-	if w.caller, err = s.dial(); err != nil {
-		return nil, err
-	}
+	w.caller = s.dial()
 	if w.objects, err = s.openObjects(ctx, plan); err != nil {
 		return nil, err
 	}
@@ -83,6 +87,10 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 		return nil, err
 	}
 	s.metrics.Add(w.collector.Metrics)
+	w.canaries = newCanaries(w.client.Answers, func() int { return len(s.known.now.Load().cluster.Servers) })
+	s.metrics.Add(func(to metrics.Report) { w.canaries.report(to, s.self(), len(s.known.now.Load().cluster.Partitions)) })
+	w.compared = newComparison(s)
+	s.metrics.Add(w.compared.report)
 	return w, nil
 }
 
@@ -126,8 +134,11 @@ func (w *work) run(ctx context.Context, of *server.Server) {
 	var running sync.WaitGroup
 	running.Go(func() { w.mover.Run(w.life) })
 	running.Go(func() { w.collector.Run(w.life) })
+	for i := range w.client.Cluster().Partitions {
+		running.Go(func() { w.canaries.run(w.life, uint16(i)) })
+	}
 	for pause.For(w.life, leadsEvery) == nil {
-		w.leading.Store(leading(w.life, of))
+		w.leading.Store(w.leadingNow(w.life, of))
 	}
 	running.Wait()
 	w.err = w.client.Close()
@@ -141,14 +152,16 @@ func (s *Server) Rest() {
 	<-s.work.ended
 }
 
-// leading tells which replicas here lead. One that does not answer does not.
-func leading(ctx context.Context, of *server.Server) *map[uint16]bool {
+// leadingNow tells which replicas here lead, and notes how far they are. One that does not answer does not
+// lead.
+func (w *work) leadingNow(ctx context.Context, of *server.Server) *map[uint16]bool {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
-	leads := map[uint16]bool{}
+	leads, applied := map[uint16]bool{}, map[multicast.ProcessID]uint64{}
 	for _, r := range of.Replicas(ctx) {
-		leads[r.Partition] = r.Leads
+		leads[r.Partition], applied[r.Self] = r.Leads, r.Applied
 	}
+	w.movement.note(time.Now(), applied)
 	return &leads
 }
 

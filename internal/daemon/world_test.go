@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,7 +52,11 @@ func newWorld(t *testing.T, regions []topology.Region, datacenters int) *world {
 	w.file.Addresses = map[string]string{}
 	for _, r := range regions {
 		for d := range datacenters {
-			w.file.Addresses[fmt.Sprintf("%s%c", r, 'a'+d)] = freeAddress(t)
+			address := freeAddress(t)
+			for slices.Contains(slices.Collect(maps.Values(w.file.Addresses)), address) {
+				address = freeAddress(t) // the kernel may give a port twice
+			}
+			w.file.Addresses[fmt.Sprintf("%s%c", r, 'a'+d)] = address
 		}
 	}
 	w.file.Registry.Endpoints = []string{w.etcd.Endpoint()}

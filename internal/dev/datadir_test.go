@@ -91,7 +91,7 @@ func TestControlNeedsACertificate(t *testing.T) {
 	address := c.Plan.Servers[0].Address
 	_, err := daemon.Connect(t.Context(), daemon.AccessConfig{Servers: []string{address}, Timeout: time.Second, Logger: c.cfg.Logger})
 	require.Error(t, err)
-	client, err := identity.Find(c.file.Certificates, identity.Client)
+	client, err := identity.Find(c.file.Certificates, identity.Client, "")
 	require.NoError(t, err)
 	a, err := daemon.Connect(t.Context(), daemon.AccessConfig{Servers: []string{address}, Certificates: client, Timeout: 10 * time.Second, Logger: c.cfg.Logger})
 	require.NoError(t, err)

@@ -2,7 +2,7 @@
 // in the regions that the user names (thesis section 3.6.1 in one process). The servers are those of package
 // daemon. What they share differs: the registry is a file instead of etcd, and the network between their
 // processes may be queues in memory, with the delays of a wide-area network if that is wanted. Servers answer
-// control calls by gRPC on loopback, with certificates of the cluster's own CA, so that the commands for
+// control calls on loopback, with certificates of the cluster's own CA, so that the commands for
 // operators work on this cluster, too.
 //
 // # The data directory

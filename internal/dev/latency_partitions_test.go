@@ -77,7 +77,7 @@ func inMemory(t *testing.T) string {
 // farther one.
 func TestLatencyBetweenRegions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the race detector takes a part of a round trip: `make unit` runs it without")
+		t.Skip("by design: the race detector takes a part of a round trip: `make unit` runs it without")
 	}
 	cfg := cutConfig(t)
 	cfg.Dir = inMemory(t)

@@ -17,7 +17,7 @@ import (
 
 // network connects the processes of the cluster.
 type network interface {
-	// ofServers is how the servers' processes reach each other; nil: by gRPC.
+	// ofServers is how the servers' processes reach each other; nil: over loopback.
 	ofServers() daemon.Network
 	// listener is open at a server's address, for its first start; nil: it opens the address itself.
 	listener(server string) net.Listener
@@ -56,7 +56,7 @@ func (c *Cluster) Cut(regions ...topology.Region) error {
 	return nil
 }
 
-// loopback is gRPC between the servers' addresses.
+// loopback is TLS between the servers' addresses.
 type loopback struct {
 	clients transport.Config
 

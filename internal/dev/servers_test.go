@@ -57,7 +57,7 @@ func operator(t *testing.T, c *Cluster) *daemon.Access {
 	for _, address := range file.Addresses {
 		cfg.Servers = append(cfg.Servers, address)
 	}
-	cfg.Certificates, err = identity.Find(file.Certificates, identity.Admin)
+	cfg.Certificates, err = identity.Find(file.Certificates, identity.Admin, "")
 	require.NoError(t, err)
 	a, err := daemon.Connect(t.Context(), cfg)
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/order"
 	"github.com/globalfs/globalfs/internal/replica"
 	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
@@ -35,6 +36,8 @@ func (l *memoryLog) Append(records [][]byte, _ bool) error {
 }
 
 func (l *memoryLog) Sync() error { return l.unsafe }
+
+func (*memoryLog) Synchronous() bool { return false }
 
 // alone makes the driver of a partition with one replica, around a core.
 func alone(t *testing.T, log Log, wrap func(order.Core) order.Core) *Driver {
@@ -122,6 +125,39 @@ func TestSyncFails(t *testing.T) {
 	require.ErrorIs(t, <-ended, bad)
 }
 
+// persisting answers each request once the log is on disk, and not otherwise.
+type persisting struct{ turn.Node }
+
+func (n persisting) Step(in *turn.Input, out *turn.Output) {
+	n.Node.Step(in, out)
+	out.Replies = out.Replies[:0]
+	for _, call := range in.Requests {
+		out.Sync, out.Persisted = true, append(out.Persisted, turn.Call{Token: call.Token, Data: []byte("on disk")})
+	}
+}
+
+// An answer that says that the log is on disk comes after the sync, and never if that fails.
+func TestPersistedAfterTheSync(t *testing.T) {
+	d := alone(t, &memoryLog{}, same)
+	d.node = persisting{d.node}
+	ended := make(chan error, 1)
+	ctx, end := context.WithCancel(t.Context())
+	go func() { ended <- d.Run(ctx) }()
+	answer, err := d.Handle(t.Context(), nil, open(1))
+	require.NoError(t, err)
+	require.Equal(t, "on disk", string(answer))
+	end()
+	require.NoError(t, <-ended)
+
+	bad := errors.New("input/output error")
+	d = alone(t, &memoryLog{unsafe: bad}, same)
+	d.node = persisting{d.node}
+	go func() { ended <- d.Run(t.Context()) }()
+	_, err = d.Handle(t.Context(), nil, open(1))
+	require.ErrorIs(t, err, ErrStopped)
+	require.ErrorIs(t, <-ended, bad)
+}
+
 // brokenCore breaks an invariant with its first proposal.
 type brokenCore struct{ order.Core }
 
@@ -140,6 +176,15 @@ func TestBrokenInvariantStopsTheReplicaWithItsEvidence(t *testing.T) {
 	var broken invariant.Violation
 	require.ErrorAs(t, err, &broken)
 	require.Equal(t, "evidence 1", broken.Evidence)
+}
+
+func TestPanicBetweenTurnsStopsTheReplica(t *testing.T) {
+	d := alone(t, &memoryLog{}, same)
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(t.Context()) }()
+	require.ErrorIs(t, d.Between(t.Context(), func() { invariant.Check(false, "between turns") }), ErrStopped)
+	var broken invariant.Violation
+	require.ErrorAs(t, <-ended, &broken)
 }
 
 func TestHandleGivesUpWithItsContext(t *testing.T) {

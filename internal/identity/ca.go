@@ -24,6 +24,8 @@ const (
 	LeafValidity = 365 * 24 * time.Hour
 	// skew is how much earlier than now a certificate begins: the clocks of hosts differ.
 	skew = time.Hour
+	// organization stands in the subject of all certificates that this package makes.
+	organization = "GlobalFS"
 )
 
 // CA is the certificate authority of one cluster. It is not changed once made.
@@ -64,7 +66,7 @@ func NewCA(cluster string, validity time.Duration) (*CA, error) {
 // Renewed gives the CA with the same key and a new certificate: what it has signed stays valid.
 func (ca *CA) Renewed(validity time.Duration) (*CA, error) {
 	template := &x509.Certificate{
-		Subject:               pkix.Name{Organization: []string{"GlobalFS"}, CommonName: ca.cluster},
+		Subject:               pkix.Name{Organization: []string{organization}, CommonName: ca.cluster},
 		NotBefore:             time.Now().Add(-skew),
 		NotAfter:              time.Now().Add(validity),
 		KeyUsage:              x509.KeyUsageCertSign,
@@ -165,7 +167,7 @@ func (ca *CA) template(id Identity, r Request) (*x509.Certificate, error) {
 		return nil, fmt.Errorf("identity %s: %w", id, err)
 	}
 	template := &x509.Certificate{
-		Subject:     pkix.Name{Organization: []string{"GlobalFS"}, CommonName: id.Name},
+		Subject:     pkix.Name{Organization: []string{organization}, CommonName: id.Name},
 		NotBefore:   now.Add(-skew),
 		NotAfter:    end,
 		KeyUsage:    x509.KeyUsageDigitalSignature,

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +23,8 @@ type Credentials struct {
 	files Files
 	log   *slog.Logger
 
+	revoked atomic.Pointer[[]Revocation] // nil: nothing was revoked
+
 	mu     sync.Mutex
 	now    *loaded   // what is in use
 	looked time.Time // when the files were last looked at
@@ -32,6 +36,7 @@ type loaded struct {
 	identity    Identity
 	certificate tls.Certificate
 	roots       *x509.CertPool
+	authorities []*x509.Certificate // in roots
 	vectorKeys  [][]byte
 }
 
@@ -52,6 +57,11 @@ func Load(files Files, logger *slog.Logger) (*Credentials, error) {
 	if c.now, err = load(files); err != nil {
 		return nil, err
 	}
+	if dir := filepath.Dir(files.CA); hasCAKey(dir) {
+		logger.Warn("the key of the CA is in the directory of this process's certificates: a thief of the directory can speak for anybody; "+
+			"move the key and vector-generation to the directory DIR-ca beside that of 'globalfs certs', on a machine without servers and clients",
+			"key", filepath.Join(dir, caKeyFile))
+	}
 	return c, nil
 }
 
@@ -69,7 +79,7 @@ func load(files Files) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{roots: x509.NewCertPool(), certificate: pair, vectorKeys: vectors}
+	l := &loaded{roots: x509.NewCertPool(), authorities: authorities, certificate: pair, vectorKeys: vectors}
 	for _, c := range authorities {
 		l.roots.AddCert(c)
 	}
@@ -177,8 +187,10 @@ func (c *Credentials) ServerConfig(protocols ...string) *tls.Config {
 			// Resumed sessions would not look at certificates again; connections are few and long.
 			SessionTicketsDisabled: true,
 			VerifyConnection: func(state tls.ConnectionState) error {
-				_, err := now.peer(state)
-				return err
+				if _, err := now.peer(state); err != nil {
+					return err
+				}
+				return c.CheckRevoked(state.PeerCertificates[0])
 			},
 		}, nil
 	}
@@ -208,7 +220,7 @@ func (c *Credentials) ClientConfig() *tls.Config {
 			case peer.Role != Server:
 				return fmt.Errorf("%s answers, which is not a server", peer)
 			}
-			return nil
+			return c.CheckRevoked(state.PeerCertificates[0])
 		},
 	}
 }

@@ -84,7 +84,7 @@ func TestFiles(t *testing.T) {
 	ca := newCA(t, dir, "prod")
 	f := issue(t, ca, dir, Request{Role: Server, Name: "n1", Hosts: []string{"n1.example.org", "10.0.0.1", "::1"}})
 	for path, mode := range map[string]fs.FileMode{
-		dir: 0o700 | fs.ModeDir, f.CA: 0o644, filepath.Join(dir, "ca-key.pem"): 0o600, f.Certificate: 0o644, f.Key: 0o600,
+		dir: 0o700 | fs.ModeDir, f.CA: 0o644, CAFilesIn(dir).Key: 0o600, f.Certificate: 0o644, f.Key: 0o600,
 	} {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -98,13 +98,13 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
-	found, err := Find(dir, Server)
+	found, err := Find(dir, Server, "")
 	require.NoError(t, err)
 	require.Equal(t, f, found)
-	_, err = Find(dir, Client)
+	_, err = Find(dir, Client, "")
 	require.ErrorContains(t, err, "'globalfs certs client NAME' makes one")
 	issue(t, ca, dir, Request{Role: Server, Name: "n2"})
-	_, err = Find(dir, Server)
+	_, err = Find(dir, Server, "")
 	require.ErrorContains(t, err, "n1, n2")
 
 	read, err := ReadCertificates(f.Certificate)
@@ -134,7 +134,7 @@ func TestLoadCA(t *testing.T) {
 	require.NoError(t, err)
 	p, err := other.Pair()
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca-key.pem"), p.Key, 0o600))
+	require.NoError(t, os.WriteFile(CAFilesIn(dir).Key, p.Key, 0o600))
 	_, err = LoadCA(dir)
 	require.ErrorContains(t, err, "private key does not match")
 }

@@ -27,8 +27,8 @@
 //
 // # What is not there
 //
-// Nothing revokes a certificate before its end. A key that got lost is answered by a short validity, or by a
-// new CA. A ca.pem may hold several certificates, so that an old CA and a new one are trusted for a while.
+// There are no lists of revocations in files: what is revoked stands in the description of the cluster, and
+// processes that know the description set it (SetRevoked). A ca.pem may hold several certificates, so that an old CA and a new one are trusted for a while.
 //
 // # Vector keys
 //

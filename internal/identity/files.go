@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 const (
 	caFile           = "ca.pem"
+	caKeyFile        = "ca-key.pem"
 	certificateBlock = "CERTIFICATE"
 	keyBlock         = "PRIVATE KEY"
 	maxFile          = 1 << 20 // bytes of a certificate or key file
@@ -35,11 +37,18 @@ func FilesIn(dir string, role Role, name string) Files {
 	return Files{CA: filepath.Join(dir, caFile), Certificate: base + ".pem", Key: base + "-key.pem"}
 }
 
-// Find gives the files of the one process of a role that has a certificate in a directory.
-func Find(dir string, role Role) (Files, error) {
+// Find gives the files of a process of a role that has a certificate in a directory. An empty name is that of the
+// only one.
+func Find(dir string, role Role, name string) (Files, error) {
 	names, err := namesIn(dir, role)
 	if err != nil {
 		return Files{}, err
+	}
+	switch {
+	case name != "" && slices.Contains(names, name):
+		return FilesIn(dir, role, name), nil
+	case name != "" && len(names) > 0:
+		return Files{}, fmt.Errorf("%s: no certificate of the %s %q, only of %s", dir, role, name, strings.Join(names, ", "))
 	}
 	switch len(names) {
 	case 0:
@@ -47,7 +56,7 @@ func Find(dir string, role Role) (Files, error) {
 	case 1:
 		return FilesIn(dir, role, names[0]), nil
 	}
-	return Files{}, fmt.Errorf("%s: certificates of several %ss (%s): say which, or keep one on each host", dir, role, strings.Join(names, ", "))
+	return Files{}, fmt.Errorf("%s: certificates of several %ss (%s): choose one with --name NAME, or keep one on each host", dir, role, strings.Join(names, ", "))
 }
 
 // namesIn returns the names of the processes of a role that have a certificate in a directory.
@@ -69,9 +78,32 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// CAFilesIn gives where the CA's own certificate and key are in such a directory.
+// CAFilesIn gives where the CA's own certificate and key are: the certificate in such a directory, the key in
+// KeyDir.
 func CAFilesIn(dir string) Files {
-	return Files{CA: filepath.Join(dir, caFile), Certificate: filepath.Join(dir, caFile), Key: filepath.Join(dir, "ca-key.pem")}
+	return Files{CA: filepath.Join(dir, caFile), Certificate: filepath.Join(dir, caFile), Key: filepath.Join(KeyDir(dir), caKeyFile)}
+}
+
+// KeyDir returns the directory of the keys that sign the certificates of dir. It is DIR-ca, apart from dir, so
+// that a copy of dir for a server or a client contains no such key. Version 0.1 wrote the key into dir: if the
+// key is still there, dir is the answer.
+func KeyDir(dir string) string {
+	if hasCAKey(dir) {
+		return dir
+	}
+	switch base := filepath.Base(dir); base {
+	case ".", "..":
+		if full, err := filepath.Abs(dir); err == nil {
+			dir = full
+		}
+	}
+	return filepath.Clean(dir) + "-ca"
+}
+
+// hasCAKey reports whether a directory of certificates contains the key of the CA.
+func hasCAKey(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, caKeyFile))
+	return err == nil
 }
 
 // SaveCA writes a CA to a directory, which it makes if need be. Without replace there must be none yet: else
@@ -89,8 +121,10 @@ func SaveCA(dir string, ca *CA, replace bool) error {
 //
 // The key goes first: a certificate without a key would look as if it were complete.
 func (p Pair) Save(f Files, replace bool) error {
-	if err := os.MkdirAll(filepath.Dir(f.Certificate), 0o700); err != nil {
-		return err
+	for _, path := range []string{f.Certificate, f.Key} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
 	}
 	for _, path := range []string{f.Key, f.Certificate} {
 		if _, err := os.Lstat(path); !replace && !errors.Is(err, fs.ErrNotExist) {

@@ -36,6 +36,9 @@ var errNoAuthority = errors.New("a client's must say ?uids=RANGES&gids=RANGES")
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
+// CheckName says what is wrong with the name of a process, or nil.
+func CheckName(name string) error { return checkName("name", name) }
+
 // checkName says what is wrong with the name of a cluster or a process, or nil.
 func checkName(what, name string) error {
 	if !validName.MatchString(name) {

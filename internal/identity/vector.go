@@ -102,9 +102,9 @@ func RotateVectorKeys(dir string) ([]string, error) {
 		return nil, err
 	}
 	if ca.generation++; ca.generation >= maxGenerations {
-		return nil, fmt.Errorf("%s: too many rotations", filepath.Join(dir, generationFile))
+		return nil, fmt.Errorf("%s: too many rotations", filepath.Join(KeyDir(dir), generationFile))
 	}
-	if err := writeFile(filepath.Join(dir, generationFile), []byte(strconv.Itoa(ca.generation)+"\n"), 0o600, true); err != nil {
+	if err := writeFile(filepath.Join(KeyDir(dir), generationFile), []byte(strconv.Itoa(ca.generation)+"\n"), 0o600, true); err != nil {
 		return nil, err
 	}
 	servers, err := namesIn(dir, Server)
@@ -121,7 +121,7 @@ func RotateVectorKeys(dir string) ([]string, error) {
 
 // readGeneration reads the generation of the vector keys.
 func readGeneration(dir string) (int, error) {
-	path := filepath.Join(dir, generationFile)
+	path := filepath.Join(KeyDir(dir), generationFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

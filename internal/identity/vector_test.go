@@ -89,7 +89,7 @@ func TestVectorKeysForAnOldKeyFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(files.Key, short, 0o600))
 	_, err = Load(files, nil)
 	require.ErrorContains(t, err, "vector key has 3 bytes")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, generationFile), []byte("many"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(KeyDir(dir), generationFile), []byte("many"), 0o600))
 	_, err = LoadCA(dir)
 	require.ErrorContains(t, err, generationFile)
 }

@@ -76,8 +76,8 @@ func (m *Machine) actRename(c *Command, o *outcome, counter uint64) Result {
 	return r
 }
 
-// relocate does what is to be done here when an inode goes to c.Target: where it leaves, where it arrives and
-// at its home.
+// relocate executes this partition's part of moving an inode to c.Target: at the partition that it leaves, at
+// the partition where it arrives, and at its home.
 func (m *Machine) relocate(c *Command, x *exported, leaves bool) {
 	if leaves {
 		m.depart(x)

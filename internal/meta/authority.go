@@ -16,7 +16,7 @@ func AppendAuthority(b []byte, a *posix.Authority) []byte {
 	return b
 }
 
-// ReadAuthority reads what AppendAuthority has written.
+// ReadAuthority decodes an authority that AppendAuthority has encoded.
 func ReadAuthority(r *varint.Reader) *posix.Authority {
 	a := &posix.Authority{UIDs: readIDRanges(r), GIDs: readIDRanges(r)}
 	if a.Validate() != nil {
@@ -32,7 +32,7 @@ func readIDRanges(r *varint.Reader) (ranges []posix.IDs) {
 	}
 	for ; n > 0 && r.Err() == nil; n-- {
 		first, more := r.Uint32(), r.Uint32()
-		ranges = append(ranges, posix.IDs{First: first, Last: first + more}) // what wraps around is not valid
+		ranges = append(ranges, posix.IDs{First: first, Last: first + more}) // a range that wraps around is not valid
 	}
 	return ranges
 }

@@ -14,9 +14,9 @@ import (
 // ever names it again, wherever that was and however late others hear of it.
 //
 // The home has a record of a block from the write on until its collection was ordered. Another partition has
-// one while it holds the block, and then until its own copies are collected; when its last reference goes it
-// tells the home by a post. What the home has no record of nobody needs, if it cannot be written any more
-// (package replica, garbage.go, says when, and has the proof).
+// one while it holds the block, and then until its own copies are collected; when its last reference goes, it
+// tells the home by a post. Nobody needs a block of which the home has no record, if the block cannot be
+// written any more (package replica, garbage.go, gives the condition and the proof).
 
 type blockState uint8
 
@@ -173,7 +173,7 @@ func (m *Machine) droppedAway(c *Command) {
 	}
 }
 
-// String says the record for who looks at what is wrong.
+// String describes the record for a person who looks for an error.
 func (k blockRecord) String() string {
 	switch k.state {
 	case blockHeld:

@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// blockChecks is what Check counts of blocks.
+// blockChecks has the counts that Check makes of blocks.
 type blockChecks struct {
 	blocks  map[posix.BlockID]*holder
 	dropped map[uint64]posix.BlockID // the queue, by place
@@ -83,7 +83,7 @@ func (c *checker) block(key, value []byte) {
 	delete(c.dropped, k.number)
 }
 
-// blockTotals checks what can be said once all keys were seen.
+// blockTotals makes the checks that need all keys to have been seen.
 func (c *checker) blockTotals() {
 	if len(c.blocks) > 0 || len(c.dropped) > 0 {
 		c.report("%d blocks in extents and %d in the queue have no record", len(c.blocks), len(c.dropped))
@@ -94,7 +94,8 @@ func (c *checker) blockTotals() {
 	}
 }
 
-// blockRecords is what the partitions say of one block that is, or was, in another one than its home.
+// blockRecords has the records that the partitions have of one block that is, or was, in another partition
+// than its home.
 type blockRecords struct {
 	home   blockRecord
 	known  bool  // home has a record
@@ -103,7 +104,7 @@ type blockRecords struct {
 	posted bool // home is to be told that it was dropped
 }
 
-// checkBlocks compares what partitions have of blocks with what their homes do (I9).
+// checkBlocks compares the records that partitions have of blocks with the records of the blocks' homes (I9).
 func (c *forestChecker) checkBlocks() {
 	all := map[posix.BlockID]*blockRecords{}
 	of := func(id posix.BlockID) *blockRecords {
@@ -136,7 +137,7 @@ func (c *forestChecker) checkBlocks() {
 	}
 }
 
-// readHome looks what the home of a block has.
+// readHome reads the record that the home of a block has.
 func (c *forestChecker) readHome(id posix.BlockID, r *blockRecords) {
 	home := int(id.Partition())
 	if home >= len(c.stores) {

@@ -6,14 +6,14 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Census is how much there is of what.
+// Census is how many inodes, entries and blocks are stored.
 type Census struct {
 	Inodes  uint64
 	Entries uint64
 	Blocks  uint64 // those in the queue not counted
 }
 
-// Count counts what is stored, damaged or not.
+// Count counts all stored items, damaged or not.
 func Count(keys Keys) (c Census) {
 	for range keys.Scan([]byte{prefixInode}, []byte{prefixInode + 1}) {
 		c.Inodes++

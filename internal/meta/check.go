@@ -10,7 +10,7 @@ import (
 
 // Check reads all of the stored metadata of one partition and says in which places it contradicts the
 // invariants in the package comment; nothing if it is sound. It needs memory for every inode, entry and
-// block. What only several partitions together can contradict is CheckAll's.
+// block. CheckAll checks the invariants that span several partitions.
 func Check(keys Keys) []string {
 	c, ok := checkPartition(keys)
 	if ok {
@@ -72,7 +72,7 @@ func checkPartition(keys Keys) (*checker, bool) {
 	return c, true
 }
 
-// checked is an inode and what was counted for it.
+// checked is an inode with the counts that were made for it.
 type checked struct {
 	inode
 	links   uint64 // entries that name it
@@ -246,7 +246,7 @@ func (c *checker) orphan(key, value []byte) {
 	}
 }
 
-// totals checks what can be said once all keys were seen.
+// totals makes the checks that need all keys to have been seen.
 func (c *checker) totals() {
 	c.fileLockTotals()
 	var bytes uint64
@@ -272,7 +272,7 @@ func (c *checker) totals() {
 	c.blockTotals()
 }
 
-// links checks what names n, as far as it is here, and what n names.
+// links checks the entries that name n, as far as they are here, and the entries that n has.
 func (c *checker) links(n *checked) {
 	if len(n.byName) > 0 {
 		c.report("directory %d: %d entries have no cookie", n.Ino, len(n.byName))

@@ -14,12 +14,12 @@ import (
 
 // CheckAll says in which places the partitions contradict each other; nothing if they make one sound tree.
 // stores[i] has the metadata of partition i, all of them at a moment at which no command over several
-// partitions is undecided, or executed in only some of them; what does not decode is Check's to tell. It
-// reads each store once for each kind of key, and needs memory for every inode, and for every block that is
-// in another partition than its home.
+// partitions is undecided, or executed in only some of them; Check reports the keys and values that do not
+// decode. It reads each store once for each kind of key, and needs memory for every inode, and for every
+// block that is in another partition than its home.
 //
-// Of stores that were read while the file system was in use it tells also what was only under way. That goes
-// by: what is told of two readings, one after the other, is wrong.
+// If the stores were read while the file system was in use, CheckAll also reports states that are only under
+// way. Such a state passes: a problem that is reported for two readings, one after the other, is real.
 func CheckAll(stores []Keys) []string {
 	c := &forestChecker{
 		stores:    stores,
@@ -70,7 +70,7 @@ func Undecided(keys Keys) (count int) {
 	return count
 }
 
-// placed is an inode, and what was found of it in all partitions.
+// placed is an inode with everything that was found of it in all partitions.
 type placed struct {
 	ino    posix.Ino
 	at     uint16
@@ -81,7 +81,7 @@ type placed struct {
 	climb  climb
 }
 
-// climb says what is known of the way up from a directory.
+// climb is the state of knowledge about the way up from a directory.
 type climb uint8
 
 const (
@@ -119,7 +119,7 @@ func (c *forestChecker) kind(p int, prefix byte, length int) iter.Seq2[[]byte, [
 	}
 }
 
-// states makes sure that each store is what it is taken for.
+// states checks that each store is of the partition that it is taken for.
 func (c *forestChecker) states() {
 	c.newest = make([]uint64, len(c.stores))
 	for p, keys := range c.stores {

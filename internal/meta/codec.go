@@ -2,6 +2,7 @@ package meta
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
@@ -104,7 +105,7 @@ func DecodeCommand(b []byte) (Command, error) {
 	return c, c.validate()
 }
 
-// validate refuses what no client of ours sends.
+// validate refuses commands that no client of ours sends.
 func (c *Command) validate() error {
 	switch {
 	case !c.Op.IsUpdate() && !c.Op.IsQuery():
@@ -164,7 +165,19 @@ func (r *Result) Append(b []byte) []byte {
 		}
 	}
 	b = varint.AppendUint(b, r.Number)
-	return varint.AppendUint(b, r.Number2)
+	b = varint.AppendUint(b, r.Number2)
+	rights := slices.ContainsFunc(r.Extents, func(e Extent) bool { return e.Right != (posix.BlockRight{}) })
+	if rights || r.Dir != (posix.Attr{}) { // clients that do not ask for these may not know of them
+		b = appendAttr(b, &r.Dir)
+	}
+	if rights {
+		for i := range r.Extents {
+			if e := &r.Extents[i]; e.Data == nil {
+				b = append(b, e.Right[:]...)
+			}
+		}
+	}
+	return b
 }
 
 // DecodeResult reads a result; its slices alias b.
@@ -183,6 +196,16 @@ func DecodeResult(b []byte) (Result, error) {
 		res.Extents = append(res.Extents, e)
 	}
 	res.Number, res.Number2 = r.Uint64(), r.Uint64()
+	if r.Len() > 0 {
+		res.Dir = readAttr(r)
+	}
+	if r.Len() > 0 {
+		for i := range res.Extents {
+			if e := &res.Extents[i]; e.Data == nil {
+				r.Fixed(e.Right[:])
+			}
+		}
+	}
 	if err := r.Done(); err != nil {
 		return Result{}, fmt.Errorf("result: %w", err)
 	}

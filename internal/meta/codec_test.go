@@ -2,6 +2,7 @@ package meta_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,12 @@ func TestRoundTrip(t *testing.T) {
 	gotC, err := meta.DecodeCommand(c.Append(nil))
 	require.NoError(t, err)
 	require.Equal(t, c, gotC)
+	rights := r
+	rights.Extents = slices.Clone(r.Extents)
+	rights.Extents[1].Right = posix.BlockRight{9}
+	gotRights, err := meta.DecodeResult(rights.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, rights, gotRights)
 	gotR, err := meta.DecodeResult(r.Append(nil))
 	require.NoError(t, err)
 	require.Equal(t, r, gotR)

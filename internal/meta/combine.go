@@ -6,13 +6,14 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// outcome is what the votes say of a command: the same at all parties, of which each does its part.
+// outcome is the result that the votes give for a command. It is the same at all parties, and each party
+// executes its part of it.
 type outcome struct {
 	code   posix.Code
 	scene  *scene
 	time   posix.Time
 	moving *exported // the inode that goes to Target
-	task   bool      // what is below the directory moved is to follow to Target
+	task   bool      // everything below the moved directory is to follow to Target
 }
 
 // combine is a pure function: all parties must come to the same outcome.
@@ -33,8 +34,8 @@ func combine(c *Command, votes []vote) outcome {
 	return o
 }
 
-// heed makes sure that what a party refuses alone is refused. That this is so without it follows from the
-// checks in alone.go, if the votes are true.
+// heed makes sure that a command is refused if a party refuses it alone. If the votes are true, this follows
+// without heed from the checks in alone.go.
 func heed(code posix.Code, votes []vote) posix.Code {
 	for i := range votes {
 		switch {
@@ -49,7 +50,7 @@ func heed(code posix.Code, votes []vote) posix.Code {
 	return code
 }
 
-// decide gives o the code of c, and what is to be done.
+// decide gives o the code of c, and the changes that are to be made.
 func (o *outcome) decide(c *Command, votes []vote) {
 	switch c.Op {
 	case OpLink:

@@ -11,16 +11,16 @@ type Op uint8
 const (
 	OpMknod       Op = 1 + iota // Ino=parent Name Mode Rdev -> Attr; also mkdir and symlink (Data=target) by the type in Mode; Flags: Exclusive for regular files; in another partition if the rule of the parent says so: see pool.go
 	OpLink                      // Ino NewParent NewName -> Attr
-	OpUnlink                    // Ino=parent Name -> Attr of what was unlinked (Nlink after)
-	OpRmdir                     // Ino=parent Name -> Attr of what was removed
-	OpRename                    // Ino=parent Name NewParent NewName Flags: RenameNoReplace, RenameExchange -> Attr of what moved
+	OpUnlink                    // Ino=parent Name -> Attr of the unlinked inode (Nlink after)
+	OpRmdir                     // Ino=parent Name -> Attr of the removed directory
+	OpRename                    // Ino=parent Name NewParent NewName Flags: RenameNoReplace, RenameExchange -> Attr of the moved inode
 	OpSetAttr                   // Ino Set Attr -> Attr
 	OpWrite                     // Ino Offset Data|Blocks Length Flags: Append -> Attr, Number=offset written at
 	OpFallocate                 // Ino Offset Length Flags: Fallocate* -> Attr
 	OpSetXattr                  // Ino Name Data Flags: XattrCreate, XattrReplace
 	OpRemoveXattr               // Ino Name
 	OpMove                      // Child Target -> Attr: the inode with all it holds goes to partition Target; its number and names stay
-	OpPlace                     // Ino=directory Data=an encoded Rule: where what is made in it goes, and the table of partition 0; Target Flags: PlaceMove -> what is there is to be moved to Target
+	OpPlace                     // Ino=directory Data=an encoded Rule: where new children go, and the table of partition 0; Target Flags: PlaceMove -> existing children are to be moved to Target
 	OpTask                      // Ino Target Length=inodes moved so far Flags: TaskPause, TaskResume, TaskDone: tells of a task
 	OpLock                      // Ino Offset Length (0: to the end) Owner PID Flags: LockWrite, LockUnlock, LockFlock -> EAGAIN if others hold it; goes to the home of the inode
 	OpGone                      // Child Target: to the home of an inode: it has no name any more, at Target (Outbox)
@@ -81,13 +81,15 @@ const (
 	FallocateKeepSize                    // Fallocate: do not grow the file
 	XattrCreate                          // SetXattr: EEXIST if it exists
 	XattrReplace                         // SetXattr: ENODATA if it does not
-	PlaceMove                            // Place: also what is there already
+	PlaceMove                            // Place: existing children, too
 	TaskPause                            // Task: stop for now
 	TaskResume                           // Task: go on
 	TaskDone                             // Task: nothing is left to do
 	LockWrite                            // Lock: exclusive; without it shared
 	LockUnlock                           // Lock: let the range go
 	LockFlock                            // Lock: the whole file, apart from the ranges of fcntl
+	TellDir                              // Mknod, Unlink, Rmdir of one partition: the result has the directory, too
+	TellRights                           // Extents: the result has the rights to read the blocks, too, if the client is bound
 )
 
 // Fields of Command.Attr that SetAttr sets. Unset times are left alone; SetMtimeNow and
@@ -105,9 +107,9 @@ const (
 	KillSetID // clear set-user-id and set-group-id as a write by a non-owner does
 )
 
-// Command is one update or query. Which fields an operation uses stands beside its Op;
-// the others are zero. Times are chosen by who multicasts it (Time), never by
-// who applies it.
+// Command is one update or query. The comment beside an Op names the fields that the operation uses; the
+// others are zero. The sender that multicasts a command chooses its Time; a replica that applies the command
+// never does.
 type Command struct {
 	Op        Op
 	Cred      posix.Cred
@@ -126,16 +128,16 @@ type Command struct {
 	Data      []byte
 	Blocks    []Block
 
-	// Of commands over several partitions: what the client has found. An operation that finds it otherwise
-	// gives EREMOTE and changes nothing.
-	Child    posix.Ino   // what Name names; of Link and Move the inode itself. 0: in one partition only
-	NewChild posix.Ino   // what NewName names, 0 if nothing does
+	// Of commands over several partitions: the inodes and partitions that the client has found. An operation
+	// that finds others gives EREMOTE and changes nothing.
+	Child    posix.Ino   // the inode of Name; of Link and Move the inode itself. 0: in one partition only
+	NewChild posix.Ino   // the inode of NewName, 0 if there is none
 	Target   uint16      // partition to which an inode moves
 	Chain    []posix.Ino // Rename of a directory: NewParent, and each directory above it whose child on the way is in another partition
 	Back     []posix.Ino // the same from Ino, when NewName is a directory that is exchanged
 
 	Owner   uint64 // of Lock: tells the owners of a session apart
-	PID     uint32 // of Lock: shown to who asks
+	PID     uint32 // of Lock: shown in answers
 	Session uint64 // of the client that asks: set by the replica, not part of the encoding, like
 	Horizon uint64 // below which all counters of blocks of the session are decided, and
 	Client  string // its name, as it was proved; empty: the cluster's own
@@ -160,6 +162,7 @@ type Extent struct {
 	Data   []byte        // literal content; nil if Block holds it
 	Block  posix.BlockID // if Data is nil
 	Skip   uint32
+	Right  posix.BlockRight // to read Block; only in answers to bound clients that ask for it (TellRights), not stored
 }
 
 // Entry is one name in a directory.
@@ -170,8 +173,9 @@ type Entry struct {
 	At     uint16     // partition where the inode is, as far as this one knows
 }
 
-// Result is the answer to a Command. With EREMOTE, Number is the partition where what is missing here
-// is, as far as this one knows, and Attr.Ino its inode. Lookup gives Number in the same sense always.
+// Result is the answer to a Command. With EREMOTE, Attr.Ino is the inode that is missing here, and Number the
+// partition where that inode is, as far as this partition knows. Lookup gives Number in the same sense
+// always.
 type Result struct {
 	Code    posix.Code
 	Attr    posix.Attr
@@ -180,6 +184,7 @@ type Result struct {
 	Extents []Extent
 	Number  uint64
 	Number2 uint64
+	Dir     posix.Attr // of the directory that has changed, for a client that asks for it (TellDir)
 }
 
 // Limits of one command, checked where commands come in.

@@ -8,22 +8,23 @@
 //
 // # Permissions
 //
-// The kernel of the machine that asks checks what each of its users may do. A command without an Authority is
-// of a client that may be root, and nothing more is asked. One with an Authority is of a machine that speaks
-// for some users and groups only, whatever its kernel or its programs say (bind, permit.go):
+// The kernel of a client machine checks the permissions of each of its users. A command without an Authority
+// is from a client that may be root, and no more checks are made. A command with an Authority is from a
+// machine that speaks for some users and groups only, whatever its kernel or its programs say (bind,
+// permit.go):
 //
 //   - Names, attributes and xattrs are changed by a user. He is the one that the command says, if the machine
 //     may speak for him; root becomes nobody. The rules are those of Linux, by the state that the command
 //     meets in the order: a chmod that was ordered before counts.
-//   - The content of files, and what is in directories, is reached through descriptors that were opened when
-//     that was allowed, maybe for another user of the machine who has passed them on; and the owner may do
-//     anything, as he could have changed the mode, and writes what he has just created without permission to
-//     write. So that is judged for the machine: whether any user of it may. Queries do not say at all of whom
-//     they are.
-//   - Who writes takes the set-id bits away. A set-group-id bit is only for groups of the machine. Devices
-//     are for root.
-//   - Attributes, the targets of symlinks, rules and ways up can be seen by all who know the number of an
-//     inode. Directories on a path protect names, not numbers.
+//   - The content of files and of directories is reached through descriptors that were opened when that was
+//     allowed, maybe for another user of the machine who has passed them on; and the owner may do anything,
+//     as he could have changed the mode, and writes to a file that he has just created without permission to
+//     write. So access to content is judged for the machine: it is allowed if any user of the machine is
+//     allowed. Queries do not name a user at all.
+//   - A write takes the set-id bits away. A set-group-id bit is only for groups of the machine. Devices are
+//     for root.
+//   - Attributes, the targets of symlinks, rules and ways up can be seen by every client that knows the
+//     number of an inode. Directories on a path protect names, not numbers.
 //   - All that is about more than an inode and its names (Move, Collected, posts, Scan, Queue, Garbage,
 //     Rules) is refused; of tasks, those of own directories are shown. So a bound client cannot number an
 //     inode itself (made.go).
@@ -41,8 +42,9 @@
 //
 // A command that meets an inode elsewhere gives EREMOTE with that inode; it must be multicast to all the
 // partitions it concerns (thesis section 3.5.3). Each executes it by Prepare, which gives a vote, and Decide,
-// which has all votes (cross.go); from the one to the other it holds what it depends on (hold.go). A command
-// that meets such a hold changes nothing, gives EHELD, and is to be tried again later.
+// which has all votes (cross.go); from Prepare to Decide the partition holds the state on which the command
+// depends (hold.go). A command that meets such a hold changes nothing, gives EHELD, and is to be tried again
+// later.
 //
 // Something new in another partition than its directory is an update of the directory's partition alone,
 // which has numbers of the other one in a pool; a post has the inode made there (pool.go). Until then queries
@@ -51,8 +53,8 @@
 // A block stays where it was written when its file moves, and in the care of that partition (block.go,
 // queue.go).
 //
-// The last name of an inode away from home is told to its home by a post (outbox.go), since there is known
-// who holds it open; another post tells back when nobody does.
+// When an inode away from home loses its last name, a post tells its home (outbox.go), since the home knows
+// the clients that hold it open. When no client does, another post tells the partition of the inode.
 //
 // # Keys
 //
@@ -65,7 +67,7 @@
 //	0x03 dir name         ino, type, hint of its partition, cookie
 //	0x04 dir cookie       ino, type, hint, name: the same entry for ReadDir
 //	0x05 ino end          0, content: a literal extent; or 1, block, length, skip. The key has the
-//	                      offset of its end, so that a forward scan finds what overlaps a range
+//	                      offset of its end, so that a forward scan finds the extents that overlap a range
 //	0x06 ino name         an xattr's value
 //	0x07 ino              an orphan: the counter of the update that took the last name
 //	0x08 block            state (block.go), references or place in the queue, length at its home
@@ -87,9 +89,9 @@
 //
 // Check verifies all of them on a stored state of one partition, as far as it can tell; CheckAll on all.
 //
-//	I1  an entry names an inode that is here and of the type that the entry says, or one elsewhere: that is
-//	    one of another home, or with a forwarding; or one of this home that is reserved, and on its way to be
-//	    made. What is forwarded is not here.
+//	I1  an entry names an inode that is here and of the type that the entry says, or one elsewhere: such an
+//	    inode has another home or a forwarding, or is one of this home that is reserved, and on its way to be
+//	    made. An inode that is forwarded is not here.
 //	I2  nlink is the number of entries that name the inode, in all partitions; of a directory 2 plus its
 //	    subdirectories, 0 once it is removed. Size of a directory is the number of its entries.
 //	I3  a directory has exactly one name, in its parent, and the parents lead to a root, through
@@ -102,8 +104,8 @@
 //	I6  extents of a file do not overlap, and none ends after its size; a literal one has at
 //	    most MaxLiteral bytes, a block at most MaxBlock.
 //	I7  a block belongs to one inode. Its references are the extents that hold a part of it. It is in the
-//	    queue, once, as soon as the last of them is gone, wherever that was. What was there once is never
-//	    referenced again.
+//	    queue, once, as soon as the last of them is gone, wherever that was. A block that was in the queue
+//	    once is never referenced again.
 //	I8  the counters of the partition are the sums over its inodes. Inode numbers are
 //	    never used again; a reserved one is not in use, and in one pool at most.
 //	I9  the home of a block, the partition that it was written for, has a record of it from the write on until

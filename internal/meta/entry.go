@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// firstCookie leaves 1 and 2 to who shows "." and "..".
+// firstCookie leaves cookies 1 and 2 to the caller, for "." and "..".
 const firstCookie = 3
 
 // entry is a name in a directory. It is stored twice: by name, and by cookie for
@@ -63,7 +63,7 @@ func (m *Machine) addEntry(dir *inode, e entry) {
 	m.setEntry(dir.Ino, &e)
 }
 
-// replaceEntry makes the name old of dir name what now names; name and cookie stay.
+// replaceEntry makes the entry old of dir name the inode of now; name and cookie stay.
 func (m *Machine) replaceEntry(dir *inode, old, now entry) {
 	if old.kind == posix.TypeDir {
 		dir.Nlink--
@@ -91,7 +91,7 @@ func (m *Machine) setEntry(dir posix.Ino, e *entry) {
 	m.keys.Set(placeKey(prefixCookie, dir, e.cookie), append(b, e.name...))
 }
 
-// common encodes what is in both values of an entry, with room for more.
+// common encodes the fields that both values of an entry have, with room for more.
 func (e *entry) common(room int) []byte {
 	b := make([]byte, 0, room+len(e.name))
 	b = varint.AppendUint(b, e.ino)
@@ -111,8 +111,7 @@ func decodeCookie(cookie uint64, b []byte) (entry, error) {
 	return e, r.Err()
 }
 
-// checkName refuses what no entry may be called. "." and ".." pass: what they give
-// depends on the operation.
+// checkName refuses names that no entry may have. "." and ".." pass: their result depends on the operation.
 func checkName(name string) posix.Code {
 	switch {
 	case name == "":

@@ -13,7 +13,7 @@ import (
 // travels in a vote.
 const MaxExport = 4 << 20
 
-// exported is an inode with all that it holds. Its blocks stay in the block store; who has
+// exported is an inode with all that it holds. Its blocks stay in the block store; the partition that has
 // their references changes.
 type exported struct {
 	inode   inode
@@ -56,7 +56,7 @@ func (m *Machine) export(n *inode) []byte {
 	return b
 }
 
-// exportEntry gives the value of a cookie with what is known here of where the inode is.
+// exportEntry gives the value of a cookie, with the partition of the inode as far as this partition knows it.
 func (m *Machine) exportEntry(dir posix.Ino, cookie uint64, value []byte) []byte {
 	e, err := decodeCookie(cookie, value)
 	invariant.Check(err == nil, "stored entry %d of %d: %v", cookie, dir, err)
@@ -64,7 +64,7 @@ func (m *Machine) exportEntry(dir posix.Ino, cookie uint64, value []byte) []byte
 	return append(e.common(20), e.name...)
 }
 
-// decodeExport reads what export encoded; slices alias b.
+// decodeExport decodes an inode that export encoded; slices alias b.
 func decodeExport(b []byte) (*exported, error) {
 	r := varint.NewReader(b)
 	x := &exported{}
@@ -102,7 +102,8 @@ func decodeExport(b []byte) (*exported, error) {
 	return x, nil
 }
 
-// depart removes what x holds from this partition. Its blocks are not dropped: they are needed where x goes.
+// depart removes everything that x holds from this partition. Its blocks are not dropped: they are needed in
+// the partition to which x goes.
 func (m *Machine) depart(x *exported) {
 	n := x.inode
 	for i := range x.extents {

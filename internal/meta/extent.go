@@ -7,7 +7,7 @@ import (
 )
 
 // An extent is stored under the offset of its end, so that a scan from a+1 on begins with
-// the first extent that reaches into what starts at a, however long it is.
+// the first extent that reaches beyond a, however long the extent is.
 
 const (
 	extentLiteral = iota

@@ -63,7 +63,7 @@ func decodeInode(ino posix.Ino, b []byte) (inode, error) {
 }
 
 // inode reads an inode. It gives EREMOTE for one whose home is here and that lives elsewhere, EHELD for one
-// that is not made yet, and ESTALE for all others that are not here: their home knows more.
+// that is not made yet, and ESTALE for all others that are not here, of which their home knows more.
 func (m *Machine) inode(ino posix.Ino) (inode, posix.Code) {
 	b := m.keys.Get(inodeKey(ino))
 	if b == nil {
@@ -111,15 +111,15 @@ func (m *Machine) file(ino posix.Ino) (inode, posix.Code) {
 // save stores an inode.
 func (m *Machine) save(n *inode) { m.keys.Set(inodeKey(n.Ino), n.encode()) }
 
-// Times that nobody sets merge: whichever of two commands comes first, the result is the same, and ctime
-// never goes back. So commands that change one directory need not keep each other away. A command that is
-// older than the last change of the inode sets mtime only forward; so it does not take back what a later
-// command has set.
+// Times that no command sets explicitly merge: the result of two commands does not depend on their order, and
+// ctime never goes back. So commands that change one directory need not keep each other away. A command that
+// is older than the last change of the inode sets mtime only forward; so it does not undo the mtime that a
+// later command has set.
 
 // changed marks a change of the inode at t.
 func (n *inode) changed(t posix.Time) { n.Ctime = max(n.Ctime, t) }
 
-// modified marks a change of what n holds at t.
+// modified records a change of the content of n at time t.
 func (n *inode) modified(t posix.Time) {
 	n.Mtime = n.merged(n.Mtime, t)
 	n.changed(t)

@@ -8,17 +8,16 @@ import (
 )
 
 // Keys is the store that a Machine lives in: ordered keys, of which meta owns those whose
-// first byte is below 0x40. Errors do not come out of it: after one, what it gives may
-// be wrong, and who commits must find out and answer nothing.
+// first byte is below 0x40. Its methods return no errors: after an error its answers may be wrong, and the
+// caller that commits must find this out and answer nothing.
 type Keys interface {
 	// Get gives the value of key, nil if it is absent; the caller must not change it.
 	Get(key []byte) []byte
 	// Set copies both.
 	Set(key, value []byte)
 	Delete(key []byte)
-	// Scan yields the keys of [from, to) in order; a nil to means all that follow. What it
-	// yields is valid until the next step. The loop may write: a key behind it is not given
-	// again.
+	// Scan yields the keys of [from, to) in order; a nil to means all keys that follow. The yielded slices
+	// are valid until the next step. The loop may write: a key behind it is not given again.
 	Scan(from, to []byte) iter.Seq2[[]byte, []byte]
 }
 

@@ -52,14 +52,16 @@ func (m *Machine) applyLink(c *Command, s *scene) Result {
 	return Result{Attr: n.Attr}
 }
 
-// remove is unlink, which removes a name of what is not a directory, and rmdir, which removes an empty
-// directory.
+// remove is unlink, which removes a name of an inode that is not a directory, and rmdir, which removes an
+// empty directory.
 func (m *Machine) remove(c *Command, counter uint64) Result {
 	s := m.look(c)
 	if code := s.checkRemove(c); code != posix.OK {
 		return m.refuse(c, &s, code)
 	}
-	return m.applyRemove(c, &s, counter)
+	r := m.applyRemove(c, &s, counter)
+	r.Dir = c.tells(&s)
+	return r
 }
 
 func (s *scene) checkRemove(c *Command) posix.Code {
@@ -87,7 +89,7 @@ func (s *scene) checkRemove(c *Command) posix.Code {
 	return posix.OK
 }
 
-// checkTypeToRemove checks that what has the name can be removed by the operation.
+// checkTypeToRemove checks that the operation can remove an inode of this type.
 func (s *scene) checkTypeToRemove(c *Command) posix.Code {
 	unlink, isDir := c.Op == OpUnlink, s.source.kind == posix.TypeDir
 	switch {

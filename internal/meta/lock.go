@@ -27,7 +27,7 @@ const MaxFileLocks = 4096
 type FileLock struct {
 	Session uint64
 	Owner   uint64 // tells those of a session apart
-	PID     uint32 // who asked for it
+	PID     uint32 // the process that asked for it
 	Flock   bool   // flock's kind; otherwise fcntl's
 	Write   bool   // exclusive; otherwise shared
 	Start   uint64
@@ -96,7 +96,8 @@ func (m *Machine) fileLocked(c *Command) Result {
 	return Result{Data: first.append(nil)}
 }
 
-// wantedLock reads what a command asks for. A length of 0 means all that follows, as in fcntl.
+// wantedLock gives the lock that a command asks for. A length of 0 means everything that follows, as in
+// fcntl.
 func (m *Machine) wantedLock(c *Command) (FileLock, posix.Code) {
 	l := FileLock{
 		Session: c.Session, Owner: c.Owner, PID: c.PID,
@@ -131,8 +132,8 @@ func (l *FileLock) conflicts(other *FileLock) bool {
 	return l.Start <= other.End && other.Start <= l.End && (l.Write || other.Write)
 }
 
-// setRange gives what ends and what begins when an owner, who holds own, is given want, or nothing where
-// want is.
+// setRange gives the locks that end and the locks that begin when an owner that holds own gets want, or gives
+// up the range of want.
 func setRange(own []FileLock, want FileLock, unlock bool) (gone, made []FileLock) {
 	start, end := want.Start, want.End
 	for _, l := range own {

@@ -33,14 +33,14 @@ func (c *checker) fileLock(key, value []byte) {
 	c.lockedIno, c.lockedBy = ino, l
 }
 
-// fileLockTotals reports what has only one key.
+// fileLockTotals reports the locks that have only one key.
 func (c *checker) fileLockTotals() {
 	if len(c.locks) > 0 {
 		c.report("%d locks are stored by inode only", len(c.locks))
 	}
 }
 
-// lockChecks is what is known of the locks seen so far.
+// lockChecks has the locks seen so far.
 type lockChecks struct {
 	locks     map[string]bool // keys by inode without their other key
 	lockedIno posix.Ino

@@ -10,7 +10,7 @@ import (
 // Config of a Machine. All replicas of a partition must be given the same.
 type Config struct {
 	Partition uint16
-	Genesis   []Birth    // what the root directory holds at birth, in this order
+	Genesis   []Birth    // the entries of the root directory at birth, in this order
 	Time      posix.Time // of birth
 	Owner     posix.Cred // of the root directory
 }
@@ -25,6 +25,7 @@ type Birth struct {
 type Machine struct {
 	cfg   Config
 	keys  Keys
+	noted *noting // keys
 	state state
 	saved state // as stored
 
@@ -39,7 +40,10 @@ type Machine struct {
 // formatVersion of the keys.
 const formatVersion = 4
 
-// state is what the partition counts.
+// FormatVersion is that version, for people.
+const FormatVersion = formatVersion
+
+// state has the counters of the partition.
 type state struct {
 	last   uint64 // counter of the newest inode
 	inodes uint64 // in use, orphans included
@@ -57,7 +61,8 @@ type state struct {
 // another partition's, or those of another version. After a Restore into keys, a new
 // Machine must be made.
 func New(keys Keys, cfg Config) (*Machine, error) {
-	m := &Machine{cfg: cfg, keys: keys, undecided: newRegister(), posts: map[uint16]int{}, reserved: map[uint64]uint64{}}
+	noted := &noting{Keys: keys}
+	m := &Machine{cfg: cfg, keys: noted, noted: noted, undecided: newRegister(), posts: map[uint16]int{}, reserved: map[uint64]uint64{}}
 	b := keys.Get(stateKey)
 	if b == nil {
 		return m, m.birth()
@@ -136,8 +141,7 @@ func decodeState(b []byte) (partition uint16, s state, err error) {
 }
 
 // Apply executes an update, which has been through DecodeCommand. counter numbers the updates
-// of the partition; an inode that loses its last link remembers it. What fails
-// has changed nothing.
+// of the partition; an inode that loses its last link remembers it. An update that fails has changed nothing.
 func (m *Machine) Apply(c *Command, counter uint64) Result {
 	if code := c.bind(); code != posix.OK {
 		return failed(code)

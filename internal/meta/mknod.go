@@ -22,7 +22,15 @@ func (m *Machine) mknod(c *Command) Result {
 	n.Ino = m.freshNumber()
 	m.named(c, &s, &n, m.cfg.Partition)
 	m.born(&n)
-	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition)}
+	return Result{Attr: n.Attr, Number: uint64(m.cfg.Partition), Dir: c.tells(&s)}
+}
+
+// tells gives the attributes of the directory of c after the change, if the client asks for them.
+func (c *Command) tells(s *scene) posix.Attr {
+	if c.Flags&TellDir == 0 {
+		return posix.Attr{}
+	}
+	return s.from.Attr
 }
 
 // freshNumber gives a number that no inode ever had.
@@ -45,8 +53,8 @@ func (m *Machine) born(n *inode) {
 	m.save(n)
 }
 
-// checkMknod gives the inode that c asks for, without its number, or says what is in the way. What has the
-// name already may be opened.
+// checkMknod gives the inode that c asks for, without its number, or the reason why c is refused. An existing
+// inode of this name may be opened.
 func (s *scene) checkMknod(c *Command) (inode, posix.Code) {
 	if code := s.from.finds(c, c.Name); code != posix.OK {
 		return inode{}, code

@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Orphan is an inode without a name: it can still be read and written by who holds it open,
-// until it is reaped. Who holds it open is known at its home. If it lives elsewhere, its home has a record of
-// it too, is told by OpGone, and tells by OpReleased.
+// Orphan is an inode without a name: the clients that hold it open can still read and write it, until it is
+// reaped. Its home knows these clients. If the orphan lives elsewhere, its home has a record of it too.
+// OpGone tells the home, and OpReleased is the home's answer.
 type Orphan struct {
 	Ino     posix.Ino
 	Counter uint64 // of the update that took the last name, or told of it

@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// What a client may do that has an Authority: see "Permissions" in the package comment. Without one all of
-// this is true.
+// The permissions of a client that has an Authority: see "Permissions" in the package comment. Without an
+// Authority all of these functions allow everything.
 
 // bind makes c a command of somebody for whom its client may speak. EPERM: there is nobody whom it could be
 // of. All parties of a command come to the same.
@@ -32,7 +32,7 @@ func (c *Command) bind() posix.Code {
 	return posix.OK
 }
 
-// may checks that the user who asks may do all of want with n.
+// may checks that the user of the command has all of the permissions want for n.
 func (c *Command) may(n *posix.Attr, want posix.Access) posix.Code {
 	if c.Authority == nil || c.Authority.May(c.Cred, n, want) {
 		return posix.OK
@@ -53,7 +53,7 @@ func (c *Command) admits(n *posix.Attr, oneOf ...posix.Access) posix.Code {
 	return posix.EACCES
 }
 
-// owns checks that the user who asks owns n.
+// owns checks that the user of the command owns n.
 func (c *Command) owns(n *posix.Attr) posix.Code {
 	if c.Authority == nil || c.Authority.Owns(c.Cred, n) {
 		return posix.OK
@@ -61,7 +61,8 @@ func (c *Command) owns(n *posix.Attr) posix.Code {
 	return posix.EPERM
 }
 
-// mayRead is of the content of a file. Who may execute it may: the kernel that does it must read it.
+// mayRead checks that the content of a file may be read. Permission to execute it is enough: the kernel must
+// read a file to execute it.
 func (c *Command) mayRead(n *posix.Attr) posix.Code { return c.admits(n, posix.Read, posix.Execute) }
 
 // mayWrite is of the content of a file.
@@ -90,9 +91,9 @@ func (m *Machine) ownsRow(dir posix.Ino, c *Command) bool {
 	return code == posix.OK && c.Authority.MayUser(n.UID)
 }
 
-const entering = posix.Write | posix.Execute // what changing the names in a directory takes
+const entering = posix.Write | posix.Execute // the permissions to change the names in a directory
 
-// enters checks that the user who asks may change the names in a directory.
+// enters checks that the user of the command may change the names in a directory.
 func (c *Command) enters(dir *sight) posix.Code { return c.may(&dir.Attr, entering) }
 
 // mayTake checks that n may lose its name in dir.
@@ -103,9 +104,9 @@ func (c *Command) mayTake(dir, n *posix.Attr) posix.Code {
 	return posix.EPERM
 }
 
-// mayLink refuses names for what somebody could not have changed or held open anyway, as Linux does with
-// fs.protected_hardlinks: a command says the number of an inode, so the directories on a path do not protect
-// it.
+// mayLink refuses a name for an inode that the user could not have changed or held open anyway, as Linux does
+// with fs.protected_hardlinks: a command says the number of an inode, so the directories on a path do not
+// protect it.
 func (c *Command) mayLink(n *posix.Attr) posix.Code {
 	const groupExec = 0o010
 	setID := n.Mode&posix.SetUID != 0 || n.Mode&posix.SetGID != 0 && n.Mode&groupExec != 0
@@ -135,8 +136,8 @@ func (c *Command) mayMake(n *posix.Attr) posix.Code {
 	return posix.OK
 }
 
-// checkMoves checks what beside the directories of a rename must be allowed. A directory that gets another
-// parent is changed.
+// checkMoves checks the permissions that a rename needs beside those for its two directories. A directory
+// that gets another parent is changed.
 func (c *Command) checkMoves(s *scene) posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -166,7 +167,7 @@ const (
 	setAll     = SetMode | SetUID | SetGID | setContent | setNow | setTimes
 )
 
-// setsContent reports whether a SetAttr does only what a write to an open file may bring along.
+// setsContent reports whether a SetAttr makes only changes that a write to an open file may bring along.
 func (c *Command) setsContent() bool {
 	with := uint32(0)
 	if c.Set&SetSize != 0 {
@@ -175,8 +176,8 @@ func (c *Command) setsContent() bool {
 	return c.Set&setContent != 0 && c.Set&^(setContent|with) == 0
 }
 
-// maySet says what of a SetAttr of n is not allowed, and takes out of it what has no effect for those who may
-// not set it.
+// maySet refuses a SetAttr of n that is not allowed, and takes out of it the changes that have no effect for
+// users without the permission to make them.
 func (c *Command) maySet(n *posix.Attr) posix.Code {
 	a := c.Authority
 	if a == nil || c.Set == 0 {
@@ -207,15 +208,15 @@ func (c *Command) maySet(n *posix.Attr) posix.Code {
 	return posix.OK
 }
 
-// takesSetID takes the set-id bits from a file whose content was changed: what it does is not what its owner
-// has made it for.
+// takesSetID takes the set-id bits from a file after a change of its content: the owner has given the bits to
+// the unchanged program.
 func (c *Command) takesSetID(n *inode) {
 	if c.Authority != nil {
 		n.killSetID()
 	}
 }
 
-// userXattr is what the names of the xattrs begin with that are users' own.
+// userXattr is the prefix of the names of xattrs that belong to users.
 const userXattr = "user."
 
 // seesXattr reports whether there is an xattr of this name, as far as the client is concerned.

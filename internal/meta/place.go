@@ -10,9 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// The rule of a directory is stored beside it and goes where it goes, because what makes a child needs it.
-// Partition 0 has all rules once more, with where the directories were to be: the table that an operator
-// reads.
+// The rule of a directory is stored beside the directory and moves with it, because a command that makes a
+// child needs it. Partition 0 has a second copy of all rules, with the partitions where the directories were
+// to be: this is the table that an operator reads.
 
 // Limits of a Rule.
 const (
@@ -20,7 +20,7 @@ const (
 	MaxRegion = 255 // bytes of a region's name
 )
 
-// MaxRows bounds what one OpRules or OpTasks gives.
+// MaxRows bounds the number of rows that one OpRules or OpTasks gives.
 const MaxRows = 256
 
 // tablePartition holds the table of placements.
@@ -61,7 +61,7 @@ func (m *Machine) rule(dir posix.Ino) (Rule, bool) {
 	return r, true
 }
 
-// placeFor gives the partition where the rule of a directory wants what gets a name in it.
+// placeFor gives the partition where the rule of a directory places an inode that gets this name.
 func (m *Machine) placeFor(dir posix.Ino, name string) uint16 {
 	r, _ := m.rule(dir)
 	return r.Place(m.cfg.Partition, name)
@@ -111,8 +111,8 @@ func (m *Machine) placeHere(c *Command) {
 	if c.Flags&PlaceMove == 0 {
 		return
 	}
-	// A directory that is to stay has something to move only if it was on its way elsewhere: what
-	// has gone ahead must come back.
+	// A directory that is to stay has something to move only if it was on its way elsewhere: the inodes that
+	// have gone ahead must come back.
 	if _, underway := m.task(c.Ino); underway || c.Target != m.cfg.Partition {
 		m.addTask(c.Ino, c.Target)
 	}

@@ -41,7 +41,7 @@ func (m *Machine) makeAt(at uint16, c *Command, s *scene, n *inode) Result {
 	if n.Ino == 0 {
 		return failed(posix.EHELD)
 	}
-	return Result{Attr: n.Attr, Number: uint64(at)}
+	return Result{Attr: n.Attr, Number: uint64(at), Dir: c.tells(s)}
 }
 
 // lacksNumbers reports whether c is to make an inode in another partition, and waits for numbers that it has

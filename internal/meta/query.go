@@ -5,7 +5,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// MaxEntries bounds what one ReadDir gives. The end of a directory is an answer without entries.
+// MaxEntries bounds the number of entries that one ReadDir gives. The end of a directory is an answer without
+// entries.
 const MaxEntries = 4096
 
 func (m *Machine) lookup(c *Command) Result {
@@ -32,7 +33,8 @@ func (m *Machine) lookup(c *Command) Result {
 	return Result{Attr: a, Number: uint64(at)}
 }
 
-// attrOf gives the attributes of what an entry names, as far as they are here, and where it is.
+// attrOf gives the attributes of the inode that an entry names, as far as they are here, and the partition of
+// the inode.
 func (m *Machine) attrOf(e *entry) (posix.Attr, uint16, posix.Code) {
 	n := m.see(e.ino, e)
 	if n.code == posix.EREMOTE || n.code == posix.EHELD {

@@ -10,9 +10,10 @@ import (
 )
 
 // The queue of dropped blocks has an entry for each block that nothing holds any more, in the order in which
-// they were dropped, with the time of that. Times do not fall along the queue, whatever the clocks of
-// proposers say. A collector deletes what has waited long enough, and then says so by OpCollected. An entry
-// never becomes untrue: so an old answer to OpQueue does no harm, and who stops in between begins again.
+// they were dropped, with the time at which each was dropped. Times do not fall along the queue, whatever the
+// clocks of proposers say. A collector deletes the blocks that have waited long enough, and then reports them
+// by OpCollected. An entry never becomes untrue: so an old answer to OpQueue does no harm, and a collector
+// that stops in between begins again.
 
 // Dropped is a block in the queue.
 type Dropped struct {
@@ -22,8 +23,8 @@ type Dropped struct {
 	Length uint64     // bytes; 0 in another partition than its home, which counts them
 }
 
-// BlockUsage is what a partition knows of the blocks that were written for it, wherever they are held; of
-// those in its queue, also others.
+// BlockUsage counts the blocks that were written for a partition, wherever they are held. The counts of its
+// queue include other blocks, too.
 type BlockUsage struct {
 	Blocks       uint64 // in use
 	Bytes        uint64 // of these
@@ -50,7 +51,8 @@ func decodeQueued(b []byte) (id posix.BlockID, at posix.Time, err error) {
 	return id, at, r.Done()
 }
 
-// collected executes OpCollected: what was deleted is forgotten. What is not in the queue is left alone.
+// collected executes OpCollected: blocks that were deleted are forgotten. Blocks that are not in the queue
+// are left alone.
 func (m *Machine) collected(c *Command) Result {
 	var r Result
 	for _, b := range c.Blocks {
@@ -90,7 +92,7 @@ func appendUsage(b []byte, u *BlockUsage) []byte {
 	return varint.AppendUint(varint.AppendUint(b, u.Dropped), u.DroppedBytes)
 }
 
-// DecodeQueue reads what OpQueue gave in Result.Data.
+// DecodeQueue decodes the Result.Data of OpQueue.
 func DecodeQueue(b []byte) (u BlockUsage, page []Dropped, err error) {
 	r := varint.NewReader(b)
 	u = BlockUsage{Blocks: r.Uint64(), Bytes: r.Uint64(), Dropped: r.Uint64(), DroppedBytes: r.Uint64()}
@@ -106,8 +108,8 @@ func DecodeQueue(b []byte) (u BlockUsage, page []Dropped, err error) {
 	return u, page, nil
 }
 
-// unknown answers OpGarbage as far as the metadata can: a byte for each block, 1 for what was written for
-// this partition and has no record.
+// unknown answers OpGarbage as far as the metadata can: a byte for each block, 1 for a block that was written
+// for this partition and has no record.
 func (m *Machine) unknown(c *Command) Result {
 	r := Result{Data: make([]byte, len(c.Blocks))}
 	for i, b := range c.Blocks {
@@ -118,7 +120,7 @@ func (m *Machine) unknown(c *Command) Result {
 	return r
 }
 
-// DecodeGarbage reads what OpGarbage gave in Result.Data for so many blocks.
+// DecodeGarbage decodes the Result.Data of OpGarbage for so many blocks.
 func DecodeGarbage(b []byte, count int) ([]bool, error) {
 	if len(b) != count || len(bytes.Trim(b, "\x00\x01")) > 0 {
 		return nil, fmt.Errorf("garbage among %d blocks: %x: %w", count, b, varint.ErrMalformed)

@@ -2,7 +2,7 @@ package meta
 
 import "github.com/globalfs/globalfs/internal/posix"
 
-// rename moves a name, replaces what has the new one, or swaps the two.
+// rename moves a name, replaces the inode that has the new name, or swaps the two.
 func (m *Machine) rename(c *Command, counter uint64) Result {
 	s := m.look(c)
 	if s.needsWays(c) {
@@ -20,7 +20,7 @@ func (m *Machine) rename(c *Command, counter uint64) Result {
 // sameFile reports whether both names are of one file: both stay then.
 func (s *scene) sameFile() bool { return s.target.ino == s.source.ino }
 
-// applyRename does what of a rename is to be done here; the inode moved is in partition at afterwards.
+// applyRename executes this partition's part of a rename; the inode moved is in partition at afterwards.
 func (m *Machine) applyRename(c *Command, s *scene, at uint16, counter uint64) Result {
 	if s.sameFile() {
 		return Result{Attr: s.moved.Attr}
@@ -148,9 +148,9 @@ func (s *scene) needsWays(c *Command) bool {
 	return c.Ino != c.NewParent && (s.source.kind == posix.TypeDir || s.target.kind == posix.TypeDir)
 }
 
-// checkLoops refuses to move a directory below itself, and to replace a directory by what is in it. It gives
-// EREMOTE if the ways up that are known do not tell. A directory that is replaced need not be
-// looked for above: it would not be empty.
+// checkLoops refuses to move a directory below itself, and to replace a directory by an inode in it. It gives
+// EREMOTE if the known ways up do not show this. It need not look for a replaced directory above the source:
+// such a directory would not be empty.
 func (s *scene) checkLoops(c *Command) posix.Code {
 	if c.Ino == c.NewParent {
 		return posix.OK

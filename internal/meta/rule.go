@@ -7,12 +7,12 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Rule says where what is made in a directory goes (thesis 3.3.2: the partitioning function).
+// Rule determines the partitions of new inodes in a directory (thesis 3.3.2: the partitioning function).
 type Rule struct {
 	// Spread has the partitions over which new children go, by a hash of their names. Empty: they go where
 	// the directory is.
 	Spread []uint16
-	// Region is what the user asked for, as text; empty: nothing was.
+	// Region is the region that the user asked for, as text; empty: none.
 	Region string
 }
 

@@ -16,7 +16,7 @@ var keysEnd = []byte{0x40}
 // Pair is a key as it is stored, and its value.
 type Pair struct{ Key, Value []byte }
 
-// scan gives a page of what is stored, for a check from afar.
+// scan gives a page of the stored keys, for a check from afar.
 func (m *Machine) scan(c *Command) Result {
 	size := min(c.Length, MaxScan)
 	var from []byte // of all keys
@@ -35,8 +35,8 @@ func (m *Machine) scan(c *Command) Result {
 	return r
 }
 
-// DecodeScan reads what OpScan gave in Result.Data; the pairs alias b. The key of the last one is where the
-// next OpScan goes on.
+// DecodeScan decodes the Result.Data of OpScan; the pairs alias b. The next OpScan goes on at the key of the
+// last pair.
 func DecodeScan(b []byte) (page []Pair, err error) {
 	r := varint.NewReader(b)
 	for r.Len() > 0 {

@@ -10,11 +10,12 @@ type sight struct {
 	code posix.Code
 }
 
-// scene is all that a command on names is about. A command in one partition sees it there, one over several
-// puts it together of their votes. What is refused, and in which order, is then the same.
+// scene has all inodes and entries that a command on names is about. A command in one partition sees the
+// scene there; a command over several partitions puts it together from their votes. The checks, and their
+// order, are then the same.
 type scene struct {
 	from, to        sight // the directories of Name and NewName
-	source, target  entry // what has these names; ino 0: nothing has
+	source, target  entry // the entries of these names; ino 0: there is none
 	moved, replaced sight // the inodes of these; of Link and Move the inode itself is moved
 	ways            ways  // up from directories; of Rename
 }
@@ -38,7 +39,7 @@ func (c *Command) cast() cast {
 	return cast{}
 }
 
-// look sees what of c is here.
+// look gives the part of the scene of c that is here.
 func (m *Machine) look(c *Command) scene {
 	var s scene
 	k := c.cast()
@@ -56,7 +57,7 @@ func (m *Machine) look(c *Command) scene {
 	return s
 }
 
-// see reads ino, or what e names if ino is not known.
+// see reads ino, or the inode that e names if ino is not known.
 func (m *Machine) see(ino posix.Ino, e *entry) (s sight) {
 	if ino == 0 {
 		ino = e.ino
@@ -77,7 +78,7 @@ func (m *Machine) see(ino posix.Ino, e *entry) (s sight) {
 	return s
 }
 
-// seeName reads a directory and what has a name in it.
+// seeName reads a directory and its entry of a name.
 func (m *Machine) seeName(dir posix.Ino, name string) (sight, entry) {
 	if dir == 0 {
 		return sight{code: posix.EREMOTE}, entry{}
@@ -94,7 +95,7 @@ func (m *Machine) seeName(dir posix.Ino, name string) (sight, entry) {
 // in reports whether the inode was seen in a partition.
 func (s *sight) in(partition uint16) bool { return s.code == posix.OK && s.at == partition }
 
-// directory says what is wrong with s as the directory of a name.
+// directory checks that s can be the directory of a name.
 func (s *sight) directory(name string) posix.Code {
 	switch {
 	case s.code != posix.OK:
@@ -107,7 +108,7 @@ func (s *sight) directory(name string) posix.Code {
 	return checkName(name)
 }
 
-// finds is directory of somebody who must be allowed to look the name up.
+// finds is directory for a command that must be allowed to look the name up.
 func (s *sight) finds(c *Command, name string) posix.Code {
 	if code := s.directory(name); code != posix.OK {
 		return code

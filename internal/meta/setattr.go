@@ -27,7 +27,7 @@ func (m *Machine) setAttr(c *Command) Result {
 	return Result{Attr: n.Attr}
 }
 
-// checkSize refuses to set the size of what has none, or one that no file has.
+// checkSize refuses to set the size of an inode that has none, or a size that no file can have.
 func (c *Command) checkSize(n *inode) posix.Code {
 	switch {
 	case c.Set&SetSize == 0:
@@ -43,7 +43,7 @@ func (c *Command) checkSize(n *inode) posix.Code {
 }
 
 // setOwner sets mode, owner and group. A new owner or group takes the set-id bits away, unless the command
-// sets the mode as well: it then says what is to stay.
+// sets the mode as well: the mode then has the bits that are to stay.
 func (n *inode) setOwner(c *Command) {
 	if c.Set&SetUID != 0 {
 		n.UID = c.Attr.UID
@@ -75,7 +75,7 @@ func (n *inode) killSetID() {
 	}
 }
 
-// setTimes sets what the command says. ctime only grows.
+// setTimes sets the times that the command gives. ctime only grows.
 func (n *inode) setTimes(c *Command) {
 	switch {
 	case c.Set&SetAtimeNow != 0:

@@ -16,22 +16,22 @@ import (
 // key, and the SHA-256 of all that. Lengths are unsigned varints. Equal states give equal bytes.
 const snapshotHeader = "globalfs snapshot 1\n"
 
-// What a snapshot may hold at most in one place: a forged length must not allocate more.
+// The limits of the lengths in a snapshot: a forged length must not allocate more.
 const (
 	maxSnapshotKey   = 1 << 12
 	maxSnapshotValue = 16 << 20
 )
 
-// ErrBadSnapshot is what Restore gives for input that Snapshot did not write.
+// ErrBadSnapshot is the error that Restore gives for input that Snapshot did not write.
 var ErrBadSnapshot = errors.New("bad snapshot")
 
-// Scanner is what Snapshot reads: a Keys, or a view of one.
+// Scanner is the source that Snapshot reads: a Keys, or a view of one.
 type Scanner interface {
 	Scan(from, to []byte) iter.Seq2[[]byte, []byte]
 }
 
-// Snapshot writes all keys, also those that are not meta's. Who has the keys must ask them for an error of
-// theirs.
+// Snapshot writes all keys, also those that are not meta's. The owner of the keys must ask them for an error
+// of theirs.
 func Snapshot(keys Scanner, w io.Writer) error {
 	sum := sha256.New()
 	out := bufio.NewWriter(io.MultiWriter(w, sum))
@@ -63,9 +63,17 @@ func Snapshot(keys Scanner, w io.Writer) error {
 
 // Restore replaces all keys by those of a snapshot; the caller commits. It holds
 // the whole snapshot in memory and touches keys only once it has found it to be whole: after an error they
-// are what they were.
+// are unchanged.
 func Restore(keys Keys, r io.Reader) error {
+	return RestoreIf(keys, r, func(Scanner) error { return nil })
+}
+
+// RestoreIf is Restore, unless check returns an error for the content of the snapshot.
+func RestoreIf(keys Keys, r io.Reader, check func(Scanner) error) error {
 	pairs, err := readSnapshot(r)
+	if err == nil {
+		err = check(pairs)
+	}
 	if err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
@@ -78,12 +86,39 @@ func Restore(keys Keys, r io.Reader) error {
 	return nil
 }
 
+// snapshotPairs are the keys of a snapshot with their values, in order.
+type snapshotPairs [][2][]byte
+
+// Scan yields the pairs whose keys are in [from, to).
+func (p snapshotPairs) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for _, pair := range p {
+			if bytes.Compare(pair[0], from) < 0 || to != nil && bytes.Compare(pair[0], to) >= 0 {
+				continue
+			}
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}
+}
+
 // readSnapshot gives the keys with their values, in order.
-func readSnapshot(r io.Reader) (pairs [][2][]byte, err error) {
+func readSnapshot(r io.Reader) (pairs snapshotPairs, err error) {
+	err = ReadSnapshot(r, func(key, value []byte) error {
+		pairs = append(pairs, [2][]byte{key, value})
+		return nil
+	})
+	return pairs, err
+}
+
+// ReadSnapshot hands the keys of a snapshot, with their values, to yield, in their order; yield may keep both.
+// Only if the error is nil the snapshot was whole.
+func ReadSnapshot(r io.Reader, yield func(key, value []byte) error) error {
 	in := &snapshotReader{r: bufio.NewReader(r), sum: sha256.New()}
 	header := make([]byte, len(snapshotHeader))
 	if in.read(header); in.err == nil && string(header) != snapshotHeader {
-		return nil, fmt.Errorf("%w: it does not begin with %q", ErrBadSnapshot, snapshotHeader)
+		return fmt.Errorf("%w: it does not begin with %q", ErrBadSnapshot, snapshotHeader)
 	}
 	var last []byte
 	for {
@@ -92,19 +127,26 @@ func readSnapshot(r io.Reader) (pairs [][2][]byte, err error) {
 			break
 		}
 		if bytes.Compare(last, key) >= 0 {
-			return nil, fmt.Errorf("%w: key %x does not follow %x", ErrBadSnapshot, key, last)
+			return fmt.Errorf("%w: key %x does not follow %x", ErrBadSnapshot, key, last)
 		}
-		pairs, last = append(pairs, [2][]byte{key, in.bytes(maxSnapshotValue)}), key
+		value := in.bytes(maxSnapshotValue)
+		if in.err != nil {
+			break
+		}
+		if err := yield(key, value); err != nil {
+			return err
+		}
+		last = key
 	}
 	computed, stored := in.sum.Sum(nil), make([]byte, sha256.Size)
 	in.read(stored)
 	switch {
 	case in.err != nil:
-		return nil, in.err
+		return in.err
 	case !bytes.Equal(computed, stored):
-		return nil, fmt.Errorf("%w: the checksum is wrong", ErrBadSnapshot)
+		return fmt.Errorf("%w: the checksum is wrong", ErrBadSnapshot)
 	}
-	return pairs, nil
+	return nil
 }
 
 // snapshotReader reads and sums. The first error sticks.

@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A Task stays in the partition where it was given, also when its directory has gone: who works on it asks
-// there.
+// A Task stays in the partition where it was given, also when its directory has gone: the process that works
+// on it asks there.
 
 func taskKey(dir posix.Ino) []byte { return numberKey(prefixTask, uint64(dir)) }
 
@@ -24,8 +24,8 @@ func (m *Machine) task(dir posix.Ino) (Task, bool) {
 	return t, true
 }
 
-// addTask notes that what is below dir is to move to partition target. It takes the place of an older task of
-// dir.
+// addTask notes that everything below dir is to move to partition target. It takes the place of an older task
+// of dir.
 func (m *Machine) addTask(dir posix.Ino, target uint16) {
 	m.setTask(&Task{Dir: dir, Target: target})
 }
@@ -36,7 +36,7 @@ func (m *Machine) setTask(t *Task) { m.keys.Set(taskKey(t.Dir), t.encode()) }
 func (m *Machine) updateTask(c *Command) Result {
 	t, found := m.task(c.Ino)
 	if !found || t.Target != c.Target {
-		return failed(posix.ENOENT) // what is told of an older task of the directory is not told of this one
+		return failed(posix.ENOENT) // news of an older task of the directory is not news of this one
 	}
 	if !m.ownsRow(c.Ino, c) || c.Authority != nil && (c.Length != 0 || c.Flags != TaskPause && c.Flags != TaskResume) {
 		return failed(posix.EPERM) // only a mover tells how far it is

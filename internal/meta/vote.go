@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// vote is what one partition has to say of a command over several: what of its scene is there. It does not
-// judge: all partitions come to the same end from the same votes.
+// vote is one partition's part in a command over several: the part of the command's scene that is in this
+// partition. A vote does not judge: all partitions come to the same outcome from the same votes.
 type vote struct {
 	partition uint16
 	code      posix.Code   // why this party refuses alone; OK if it does not
@@ -79,8 +79,8 @@ func decodeVote(b []byte) (vote, error) {
 	return v, nil
 }
 
-// decodeVotes reads one vote of each of the parties, in the order of partitions. It reports whether that is
-// what they are.
+// decodeVotes reads one vote of each of the parties, in the order of partitions. It reports whether they are
+// such votes.
 func decodeVotes(encoded [][]byte, parties []uint16) ([]vote, bool) {
 	if len(encoded) != len(parties) {
 		return nil, false

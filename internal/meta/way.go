@@ -9,7 +9,7 @@ type way struct {
 	start  posix.Ino
 	top    posix.Ino // the last directory that is here
 	next   posix.Ino // its parent, in another partition; 0 at the root of a partition, which is in no cycle
-	passes uint8     // what is on the way, start included
+	passes uint8     // the directories on the way, start included
 }
 
 const (
@@ -52,7 +52,7 @@ func (w ways) from(ino posix.Ino) *way {
 	return nil
 }
 
-// pass reports whether the way up from start passes what, if that can be known.
+// pass reports whether the way up from start passes a directory of the given kind, if that can be known.
 func (w ways) pass(start posix.Ino, what uint8) (passes, known bool) {
 	for range w {
 		x := w.from(start)
@@ -69,8 +69,9 @@ func (w ways) pass(start posix.Ino, what uint8) (passes, known bool) {
 	return false, false
 }
 
-// below reports whether to is what, or below it, where what is below from. If the ways up from both meet in a
-// partition they tell without the rest.
+// below reports whether the directory to is the directory of the given kind, or below it, where that
+// directory is below from. If both ways up meet in a partition, the answer is known without the rest of the
+// ways.
 func (w ways) below(to, from posix.Ino, what uint8) (below, known bool) {
 	if below, known = w.pass(to, what); known {
 		return below, true

@@ -98,8 +98,7 @@ func (m *Machine) literalAfter(n *inode, offset uint64) (found Extent, ok bool) 
 	return found, ok
 }
 
-// fallocate grows a file or makes a range zeros. Space is not reserved: an extent holds only what
-// was written.
+// fallocate grows a file or makes a range zeros. Space is not reserved: an extent holds only written data.
 func (m *Machine) fallocate(c *Command) Result {
 	n, code := m.file(c.Ino)
 	if code != posix.OK {

@@ -42,3 +42,11 @@ func (d *Durations) metric(desc *prometheus.Desc, labels []string) (prometheus.M
 	}
 	return prometheus.NewConstHistogram(desc, count, time.Duration(d.sum.Load()).Seconds(), buckets, labels...)
 }
+
+// Count gives the number of times that were observed.
+func (d *Durations) Count() (n uint64) {
+	for i := range d.upTo {
+		n += d.upTo[i].Load()
+	}
+	return n + d.above.Load()
+}

@@ -55,6 +55,9 @@ const (
 	ReplicaAppends
 	ReplicaSyncs
 	ReplicaLongFrames
+	ReplicaStopped
+	ReplicaDiverged
+	PartitionUnanswered // of the server that asks
 
 	// What is measured of mounts (label: mount).
 
@@ -136,9 +139,12 @@ var definitions = [namesEnd]definition{
 	ReplicaAge:       {"globalfs_replica_age_seconds", "Since the replica last knew that a quorum ordered something: what it reads is not older.", gauge, perReplica},
 	ReplicaRequests: {"globalfs_replica_request_seconds", "From a request to the replica's answer: of kind update this is the time to order, log and execute it.", durations,
 		[]string{"region", "server", "partition", "kind"}},
-	ReplicaAppends:    {"globalfs_log_append_seconds", "To write, and with durability sync to sync, what one turn of the replica adds to its log.", durations, perReplica},
-	ReplicaSyncs:      {"globalfs_log_sync_seconds", "To sync the log because something leaves for another partition; with durability sync that was done before.", durations, perReplica},
-	ReplicaLongFrames: {"globalfs_replica_long_frames_total", "Frames to other replicas that were dropped because they were longer than a link carries: a bug.", counter, perReplica},
+	ReplicaAppends:      {"globalfs_log_append_seconds", "To write, and with durability sync to sync, what one turn of the replica adds to its log.", durations, perReplica},
+	ReplicaSyncs:        {"globalfs_log_sync_seconds", "To sync the log because something leaves for another partition; with durability sync that was done before.", durations, perReplica},
+	ReplicaDiverged:     {"globalfs_replica_diverged", "1 if the replica has another state than others of its partition after the same entry.", gauge, perReplica},
+	ReplicaStopped:      {"globalfs_replica_stopped", "1 if the replica has stopped for good, or fails again and again: the log of the server has the reason.", gauge, perReplica},
+	PartitionUnanswered: {"globalfs_partition_unanswered_seconds", "How long the partition has not answered the canary reads of the server; 0 if it answers.", gauge, perReplica},
+	ReplicaLongFrames:   {"globalfs_replica_long_frames_total", "Frames to other replicas that were dropped because they were longer than a link carries: a bug.", counter, perReplica},
 
 	Operations:      {"globalfs_fuse_operation_seconds", "From the kernel's request to the answer.", durations, []string{"mount", "operation"}},
 	OperationErrors: {"globalfs_fuse_errors_total", "Operations that were answered with an error.", counter, []string{"mount", "operation", "errno"}},

@@ -44,18 +44,28 @@ func join(seconds uint64, nanoseconds uint32) posix.Time {
 func (f *fileSystem) entry(out *fuse.EntryOut, a *posix.Attr, age time.Duration) {
 	out.NodeId = uint64(a.Ino)
 	fill(&out.Attr, a)
+	f.setIDs.told(a)
 	out.SetEntryTimeout(max(0, f.cacheTime-age))
 	out.SetAttrTimeout(max(0, f.cacheTime-age))
 }
 
 func (f *fileSystem) attr(out *fuse.AttrOut, a *posix.Attr) {
 	fill(&out.Attr, a)
+	f.setIDs.told(a)
 	out.SetTimeout(f.cacheTime)
 }
 
 func (f *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
+	if a, age, ok := f.client.RecentDir(ino(&in.InHeader), f.cacheTime); ok {
+		fill(&out.Attr, &a)
+		out.SetTimeout(f.cacheTime - age)
+		return fuse.OK
+	}
+	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
+		return status(err)
+	}
 	a, err := f.client.GetAttr(ctx, ino(&in.InHeader))
 	if err != nil {
 		return status(err)
@@ -68,7 +78,10 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	set, wanted := setAttr(in)
-	a, err := f.client.SetAttr(ctx, cred(&in.InHeader), ino(&in.InHeader), set, wanted)
+	a, kept, err := f.written.keepAttr(ctx, &in.InHeader, set, &wanted, f.cacheTime)
+	if err == nil && !kept {
+		a, err = f.client.SetAttr(ctx, cred(&in.InHeader), ino(&in.InHeader), set, wanted)
+	}
 	if err != nil {
 		return status(err)
 	}

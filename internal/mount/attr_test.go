@@ -91,6 +91,10 @@ func TestSetIDGoesWithAWrite(t *testing.T) {
 			f.Close()
 			return err
 		},
+		"fallocate": func(f *os.File) error { return unix.Fallocate(int(f.Fd()), 0, 0, 100) },
+		"punch": func(f *os.File) error {
+			return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 4)
+		},
 	} {
 		m.write(t, name, "content")
 		require.NoError(t, os.Chmod(m.path(name), 0o777|os.ModeSetuid|os.ModeSetgid))
@@ -100,6 +104,11 @@ func TestSetIDGoesWithAWrite(t *testing.T) {
 				return err
 			}
 			defer f.Close()
+			var st unix.Stat_t // the kernel knows the bits when the file is open
+			if err := unix.Stat(m.path(name), &st); err != nil {
+				return err
+			}
+			require.EqualValues(t, unix.S_IFREG|0o6777, st.Mode, name)
 			return change(f)
 		})
 		require.EqualValues(t, unix.S_IFREG|0o777, m.stat(t, name).Mode, name)

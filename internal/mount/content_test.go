@@ -76,7 +76,7 @@ func TestMappings(t *testing.T) {
 func TestMapIt(t *testing.T) {
 	path := os.Getenv(mapVariable)
 	if path == "" {
-		t.Skip("only as a child of TestMappings")
+		t.Skip("by design: only as a child of TestMappings")
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	require.NoError(t, err)

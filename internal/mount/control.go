@@ -13,6 +13,7 @@ import (
 const (
 	XattrRegion     = "globalfs.region"     // get: a region, or Global; set on a directory: move it there; empty or removed: no rule any more
 	XattrWhere      = "globalfs.where"      // get: a Where
+	XattrInfo       = "globalfs.info"       // get: an Info
 	XattrStale      = "globalfs.stale_ms"   // get: how old what is read of the inode here may be
 	XattrToken      = "globalfs.token"      // get: what this mount has seen, as text
 	XattrWait       = "globalfs.wait"       // set: returns when this mount shows all that the token's has seen
@@ -20,7 +21,9 @@ const (
 	XattrTask       = "globalfs.task"       // get: the Task that moves a directory; set: TaskPause or TaskResume
 	XattrTasks      = "globalfs.tasks"      // get, of any inode: the Tasks of the whole tree
 	XattrPlacements = "globalfs.placements" // get, of any inode: the Placements of the whole tree
+	XattrSync       = "globalfs.sync"       // get, of any inode: a Synced, once all that this mount has written and seen is on disk
 	XattrRegions    = "globalfs.regions"    // get, of any inode: the names of the regions
+	XattrCounters   = "globalfs.counters"   // get, of any inode: the Counters
 )
 
 // Global stands for a region where something is replicated in all of them.

@@ -29,11 +29,20 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 	case list == XattrPlacements:
 		return f.placements(ctx, h, after)
 	}
+	if name == XattrToken || name == XattrSync {
+		if err := f.written.settleAll(ctx); err != nil {
+			return nil, err
+		}
+	}
 	switch name {
 	case XattrToken:
 		return []byte(f.client.Token()), nil
+	case XattrSync:
+		return f.persister.syncAll(ctx)
 	case XattrRegions:
 		return json.Marshal(f.client.Cluster().Regions)
+	case XattrCounters:
+		return json.Marshal(countersOf(f))
 	case XattrStale:
 		age, err := f.client.Stale(ctx, ino(h))
 		return strconv.AppendInt(nil, inMilliseconds(age), 10), err
@@ -42,6 +51,12 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 			return nil, posix.EPERM
 		}
 		return f.fsck(ctx, name == XattrFsckBlocks)
+	case XattrInfo:
+		info, err := inspector{f}.info(ctx, ino(h))
+		if err != nil {
+			return nil, err
+		}
+		return info.fitting()
 	case XattrGC, XattrGCDone:
 		return f.getGC(ctx, h, name)
 	case XattrTask:

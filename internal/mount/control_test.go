@@ -60,6 +60,13 @@ func TestWhere(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, age, 0)
 	require.Equal(t, spec.Regions, decode[[]topology.Region](t, m.get(t, "f", XattrRegions)))
+	before := decode[Counters](t, m.get(t, "f", XattrCounters))
+	require.Equal(t, os.Getpid(), before.PID)
+	require.Len(t, before.Servers, len(m.Plan.Servers))
+	m.write(t, "counted", "")
+	after := decode[Counters](t, m.get(t, "f", XattrCounters))
+	require.Greater(t, after.Requests, before.Requests)
+	require.Greater(t, after.Commands, before.Commands)
 }
 
 // Nothing that copies attributes takes these along, and those that are told nothing say so.

@@ -104,12 +104,14 @@ func (f *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 		return status(err)
 	}
 	out.Fh = f.listings.add()
+	f.persister.open(descriptor{number: out.Fh, directory: true})
 	return fuse.OK
 }
 
 // ReleaseDir undoes OpenDir.
 func (f *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
 	f.client.Release(ino(&in.InHeader))
+	f.persister.close(descriptor{number: in.Fh, directory: true})
 	f.listings.remove(in.Fh)
 }
 
@@ -118,12 +120,13 @@ func (f *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.
 }
 
 // ReadDirPlus also gives nodes. Entries without them are looked up by the kernel when somebody wants
-// to know: "." and "..", and those whose inode is in another partition, so that listing a directory asks no
-// partition but its own, which may be the only one in reach.
+// to know: "." and "..", files that are being written here, and those whose inode is in another partition, so that
+// listing a directory asks no partition but its own, which may be the only one in reach.
 func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	mark := f.written.mark()
 	return f.list(cancel, in, func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool {
 		entry := out.AddDirLookupEntry(e)
-		if entry != nil && a.Nlink > 0 {
+		if entry != nil && a.Nlink > 0 && !f.written.changed(a, mark) {
 			f.entry(entry, a, age)
 		}
 		return entry != nil
@@ -134,6 +137,7 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 func (f *fileSystem) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
+	defer f.notices.give()()
 	dir, cookie, l := ino(&in.InHeader), in.Offset, f.listings.get(in.Fh)
 	if l == nil {
 		return status(posix.EBADF)

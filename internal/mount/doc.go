@@ -5,12 +5,19 @@
 //
 // # What a program on the mount can rely on
 //
-//   - Writes are ordered and durable before write(2) returns; there is no write-back cache. fsync and
-//     close have nothing left to do beyond the pages of shared mappings, which the kernel writes by itself.
+//   - Writes are kept in memory, and ordered when the file is closed or fsynced, when this mount reads or changes
+//     the file in another way, before a lock is let go of, a file is renamed, or a token is given, and 0.2 s
+//     after the write at the latest (package behind). close reports what could not be ordered. With
+//     Config.Sync, O_SYNC, O_DSYNC or O_DIRECT each write is ordered before write(2) returns. What is ordered is
+//     as durable as the servers are told (docs/durability.md).
+//   - fsync, fdatasync, and write with O_SYNC or O_DSYNC return when a majority has on disk the content of the
+//     file, all else that this mount has ordered, and what it has seen of the partition of the file. The kernel tells
+//     a mount of this kind neither of sync(2) nor of syncfs(2): XattrSync stands for these.
 //   - Who opens a file sees what was written anywhere before, as far as this client can know (close to open,
 //     and causally: what this mount has seen it never unsees). While it is open, changes by other mounts show
-//     after Config.CacheTime at the latest. The kernel believes names and attributes for that time; names
-//     that do not exist it never believes.
+//     after Config.CacheTime at the latest. The kernel believes names and attributes for that time, unless it
+//     is told before that another mount has changed the name (notices); names that do not exist it never
+//     believes.
 //   - O_APPEND is atomic among all mounts: the offset is chosen where writes are ordered. What is longer
 //     than 1 MiB is appended in several steps.
 //   - A file that was removed can be used until the last close.

@@ -22,6 +22,10 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 		err = posix.ESTALE
 	}
 	out.Fh = f.files.Add(1)
+	f.persister.open(descriptor{number: out.Fh})
+	if err == nil {
+		f.written.created(&a, out.Fh)
+	}
 	return f.made(&out.EntryOut, a, err)
 }
 
@@ -29,13 +33,19 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
+	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
+		return status(err)
+	}
 	a, err := f.open(ctx, in)
 	if err != nil {
 		return status(err)
 	}
 	out.Fh = f.files.Add(1)
+	f.persister.open(descriptor{number: out.Fh})
+	f.written.open(a.Ino, out.Fh)
 	if in.Flags&unix.O_TRUNC != 0 {
-		return f.truncate(cancel, in)
+		_ = f.written.settleToChange(ctx, ino(&in.InHeader)) // nothing is left of it
+		return f.truncate(cancel, in, out.Fh)
 	}
 	if f.versions.same(&a) {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
@@ -58,7 +68,7 @@ func (f *fileSystem) open(ctx context.Context, in *fuse.OpenIn) (posix.Attr, err
 }
 
 // truncate does the rest of open(O_TRUNC).
-func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn) fuse.Status {
+func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn, handle uint64) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
 	set := meta.SetSize
@@ -67,6 +77,7 @@ func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn) fuse.Stat
 	}
 	_, err := f.client.SetAttr(ctx, cred(&in.InHeader), ino(&in.InHeader), set, posix.Attr{})
 	if err != nil {
+		f.written.release(ino(&in.InHeader), handle)
 		f.client.Release(ino(&in.InHeader))
 	}
 	return status(err)
@@ -74,6 +85,8 @@ func (f *fileSystem) truncate(cancel <-chan struct{}, in *fuse.OpenIn) fuse.Stat
 
 func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.endFileLocks(ino(&in.InHeader), in.Fh)
+	f.persister.close(descriptor{number: in.Fh})
+	f.written.release(ino(&in.InHeader), in.Fh)
 	f.client.Release(ino(&in.InHeader))
 }
 
@@ -83,6 +96,9 @@ func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node))
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
+	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
+		return nil, status(err)
+	}
 	content, err := f.client.View(ctx, ino(&in.InHeader), buf[:min(len(buf), int(in.Size))], in.Offset, f.cacheTime)
 	if err != nil {
 		return nil, status(err)
@@ -93,18 +109,41 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (
 	return fuse.ReadResultData(content), fuse.OK
 }
 
-// Write gives the data to the client. Where an append begins is decided when it is ordered: the
+// Write keeps the data, or gives it to the client. Where an append begins is decided when it is ordered: the
 // offset that the kernel took from its own idea of the size may be old. It then has the data in pages
 // at the wrong place, but also a wrong size, so it drops them when it asks for attributes before the next
 // read (AUTO_INVAL_DATA). Pages of a shared mapping come without O_APPEND.
 func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
+	switch kept, err := f.written.keep(ctx, in, data); {
+	case err != nil:
+		return 0, status(err)
+	case kept:
+		if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
+			f.setIDs.taken(f.kernel, ino(&in.InHeader))
+		}
+		return uint32(len(data)), fuse.OK
+	}
+	if err := f.written.settleToChange(ctx, ino(&in.InHeader)); err != nil {
+		return 0, status(err)
+	}
+	if err := f.written.settleHandle(ctx, ino(&in.InHeader), in.Fh); err != nil { // what is lost is told first
+		return 0, status(err)
+	}
 	written, err := f.client.Write(ctx, cred(&in.InHeader), client.Write{
 		Ino: ino(&in.InHeader), Offset: in.Offset, Data: data,
 		Append:    in.Flags&unix.O_APPEND != 0,
 		KillSetID: in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0,
 	})
+	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
+		f.setIDs.taken(f.kernel, ino(&in.InHeader))
+	}
+	if err == nil && in.Flags&unix.O_DSYNC != 0 { // is a part of O_SYNC
+		if err := f.persister.fsync(cancel, &in.InHeader, descriptor{number: in.Fh}); err != nil {
+			return 0, status(err)
+		}
+	}
 	if written.Bytes == 0 {
 		return 0, status(err)
 	}
@@ -114,6 +153,9 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
+	if err := f.written.settleToChange(ctx, ino(&in.InHeader)); err != nil {
+		return status(err)
+	}
 	var flags uint32
 	switch in.Mode &^ unix.FALLOC_FL_KEEP_SIZE {
 	case 0:
@@ -127,13 +169,20 @@ func (f *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fus
 	if in.Mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
 		flags |= meta.FallocateKeepSize
 	}
-	return status(f.client.Fallocate(ctx, cred(&in.InHeader), ino(&in.InHeader), in.Offset, in.Length, flags))
+	err := f.client.Fallocate(ctx, cred(&in.InHeader), ino(&in.InHeader), in.Offset, in.Length, flags)
+	if in.Uid != 0 {
+		f.setIDs.taken(f.kernel, ino(&in.InHeader))
+	}
+	return status(err)
 }
 
 // Lseek finds data and holes; the kernel does the rest of lseek(2) itself.
 func (f *fileSystem) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) (code fuse.Status) {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
+	if err := f.written.settle(ctx, ino(&in.InHeader)); err != nil {
+		return status(err)
+	}
 	var err error
 	switch in.Whence {
 	case unix.SEEK_DATA:

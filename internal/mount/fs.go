@@ -16,18 +16,22 @@ import (
 )
 
 // fileSystem answers the kernel. Its methods are called concurrently; what is not implemented gives
-// ENOSYS, which the kernel remembers: it then does without, as for fsync, where nothing is to be done.
+// ENOSYS, which the kernel remembers: it then does without.
 type fileSystem struct {
 	fuse.RawFileSystem
 	client    *client.Client
 	kernel    *serve.Kernel // nil: no requests are served yet
 	waits     *waits
+	persister *persister
+	written   *written
 	cacheTime time.Duration
 
 	versions versions
 	listings listings
 	retries  retries
 	locks    locks
+	setIDs   setIDs
+	notices  notices
 	files    atomic.Uint64 // opened so far: numbers their handles
 	checking sync.Mutex    // held during an fsck
 
@@ -35,22 +39,33 @@ type fileSystem struct {
 	collecting sync.Mutex           // held during a collection
 	collected  atomic.Pointer[[]byte]
 
+	holders HoldersFunc // nil: not known
+
 	logger *slog.Logger
 }
 
 func newFileSystem(cfg *Config) *fileSystem {
-	return &fileSystem{
+	w := newWaits(cfg.Client)
+	f := &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		client:        cfg.Client,
-		waits:         newWaits(cfg.Client),
+		waits:         w,
+		persister:     &persister{client: cfg.Client, waits: w, told: map[descriptor]uint64{}},
 		cacheTime:     max(0, cfg.CacheTime),
 		versions:      versions{opened: map[posix.Ino]version{}},
 		listings:      listings{open: map[uint64]*listing{}},
 		retries:       retries{refused: map[uint32]time.Time{}},
 		locks:         newLocks(),
+		setIDs:        newSetIDs(),
 		collector:     cfg.Collector,
+		holders:       cfg.Holders,
 		logger:        cfg.Logger,
 	}
+	f.written = newWritten(cfg, func(ino posix.Ino) {
+		f.versions.forget(ino) // its pages go at the next open, if not before
+		f.kernel.ForgetAttributes(uint64(ino))
+	})
+	return f
 }
 
 func (f *fileSystem) String() string { return "globalfs" }

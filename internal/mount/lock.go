@@ -57,6 +57,10 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	if r.Unlock {
 		ctx, end := f.waits.changing(cancel)
 		defer end()
+		// Who gets the lock next sees what was written under it.
+		if err := f.written.settleAll(ctx); err != nil {
+			return status(err)
+		}
 		return status(f.unlock(ctx, r, o))
 	}
 	ctx, end := f.waits.until(cancel)
@@ -102,11 +106,15 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 }
 
 // Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then,
-// whichever descriptor they were taken through. There is nothing else to do.
-func (f *fileSystem) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+// whichever descriptor they were taken through. What was written to the file is ordered before, and what was written
+// to all files if there are locks.
+func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	ctx, end := f.waits.changing(cancel)
+	defer end()
+	err := f.written.settleHandle(ctx, ino(&in.InHeader), in.Fh)
 	f.locks.flush(ino(&in.InHeader), in.Fh)
 	f.endLocks(ino(&in.InHeader), f.locks.ofProcess(ino(&in.InHeader), in.LockOwner))
-	return fuse.OK
+	return status(err)
 }
 
 // endFileLocks lets go of what was locked through an open file at its last close: flocks, which the file
@@ -158,6 +166,9 @@ func (f *fileSystem) endLeft() {
 func (f *fileSystem) endLock(ino posix.Ino, o lockOwner) bool {
 	ctx, cancel := context.WithTimeout(f.waits.life, f.client.Timeout())
 	defer cancel()
+	if f.written.settleAll(ctx) != nil { // who gets the lock next sees what was written under it
+		return false
+	}
 	err := f.unlock(ctx, client.LockRequest{Ino: ino, Owner: o.owner, End: lastByte, Unlock: true, Flock: o.flock}, o)
 	return err == nil || !errors.Is(err, posix.ETIMEDOUT) && !f.waits.paused()
 }

@@ -28,9 +28,14 @@ type Config struct {
 	Subdir    string         // the directory of the tree that is mounted, by its path; empty: all of it. Take goes on with the one that is
 	CacheTime time.Duration  // 0: DefaultCacheTime; negative: not at all
 	Logger    *slog.Logger   // nil: slog.Default()
+	// Sync has each write ordered before it is answered. Otherwise writes are collected, at the latest until the file
+	// is closed: see "What a program on the mount can rely on".
+	Sync bool
 	// Collector deletes what nobody needs when somebody asks for it by XattrGC; nil: nobody may.
 	Collector *collector.Collector
-	Options   Options
+	// Holders asks the storage servers about the copies of blocks, for XattrInfo; nil: that does not tell them.
+	Holders HoldersFunc
+	Options Options
 }
 
 // New mounts and serves; it returns when the mount can be used. Its errors name the remedy.

@@ -21,7 +21,8 @@ func (f *fileSystem) made(out *fuse.EntryOut, a posix.Attr, err error) fuse.Stat
 func (f *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
-	a, err := f.client.Lookup(ctx, ino(header), name)
+	defer f.notices.give()()
+	a, err := f.written.look(ctx, func() (posix.Attr, error) { return f.client.Lookup(ctx, ino(header), name) })
 	return f.made(out, a, err)
 }
 
@@ -56,6 +57,10 @@ func (f *fileSystem) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]
 func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
+	f.written.naming()
+	if err := f.written.settle(ctx, posix.Ino(in.Oldnodeid)); err != nil {
+		return status(err)
+	}
 	a, err := f.client.Link(ctx, cred(&in.InHeader), posix.Ino(in.Oldnodeid), at(&in.InHeader, name))
 	return f.made(out, a, err)
 }
@@ -63,6 +68,7 @@ func (f *fileSystem) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, 
 func (f *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name string) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
+	f.written.naming()
 	return status(f.client.Unlink(ctx, cred(header), at(header, name)))
 }
 
@@ -84,6 +90,11 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, new
 		flags = meta.RenameExchange
 	default:
 		return status(posix.EINVAL)
+	}
+	f.written.naming()
+	// Whoever sees the new name must see what was written to the file before.
+	if err := f.written.settleBeside(ctx, f.client, ino(&in.InHeader), posix.Ino(in.Newdir)); err != nil {
+		return status(err)
 	}
 	to := client.Name{Dir: posix.Ino(in.Newdir), Name: newName}
 	return status(f.client.Rename(ctx, cred(&in.InHeader), at(&in.InHeader, name), to, flags))

@@ -19,7 +19,12 @@ func ClientState(handed *serve.Handed) (*client.State, error) {
 }
 
 // Connect implements serve.FileSystem.
-func (f *fileSystem) Connect(k *serve.Kernel) { f.kernel = k }
+func (f *fileSystem) Connect(k *serve.Kernel) {
+	f.kernel, f.notices.kernel = k, k
+	if f.client != nil {
+		f.client.OnChange(f.notices.add)
+	}
+}
 
 // Interrupt implements serve.Requests.
 func (f *fileSystem) Interrupt() { f.waits.suspend() }
@@ -35,19 +40,28 @@ func (f *fileSystem) Abandon() { f.waits.end() }
 
 // Close implements serve.Requests.
 func (f *fileSystem) Close() {
+	f.written.finish()
 	f.waits.end()
+	f.notices.close()
 	f.locks.background.Wait()
 }
 
 // Suspend implements serve.Transfer.
 func (f *fileSystem) Suspend(s *serve.State) error {
+	if f.written.settleWithin(f.client.Timeout()) != nil { // the next process would know nothing of it
+		return serve.ErrBusy
+	}
 	of := f.client.Suspend()
 	f.locks.background.Wait()
 	return f.fill(s, of)
 }
 
 // Resume implements serve.Transfer.
-func (f *fileSystem) Resume() { f.client.Resume() }
+func (f *fileSystem) Resume() {
+	if f.client.Suspended() {
+		f.client.Resume()
+	}
+}
 
 // Snapshot implements serve.Transfer.
 func (f *fileSystem) Snapshot(s *serve.State) error { return f.fill(s, f.client.Snapshot()) }

@@ -46,6 +46,7 @@ func TestTwoMounts(t *testing.T) {
 			line := fmt.Sprintf("%s %d\n", f.Name()[len(f.Name())-8:], i)
 			_, err := f.WriteString(line)
 			require.NoError(t, err)
+			require.NoError(t, f.Sync(), "it is ordered")
 			want += line
 		}
 	}

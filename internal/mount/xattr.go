@@ -52,12 +52,14 @@ func (f *fileSystem) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, de
 }
 
 func (f *fileSystem) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
-	if name == XattrWait || name == XattrGC {
+	switch name {
+	case XattrWait: // it ends with its program: 'globalfs wait --timeout' must not take longer
+		ctx, end := f.waits.until(cancel)
+		defer end()
+		return status(f.wait(ctx, string(data)))
+	case XattrGC:
 		ctx, end := f.waits.reading(cancel)
 		defer end()
-		if name == XattrWait {
-			return status(f.wait(ctx, string(data)))
-		}
 		return status(f.setGC(ctx, &in.InHeader, string(data)))
 	}
 	ctx, end := f.waits.changing(cancel)

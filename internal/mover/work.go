@@ -14,8 +14,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// tellEvery is how often the partition is told how far the work is, and asked whether it is to go on.
-const tellEvery = 2 * time.Second
+// The partition is told how far the work is, and asked whether it is to go on, first after tellSoon and then at
+// intervals that double up to tellEvery.
+const (
+	tellSoon  = 250 * time.Millisecond
+	tellEvery = 2 * time.Second
+)
 
 // Pauses after a failure, the first and the longest.
 const (
@@ -109,8 +113,8 @@ func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
 
 // watch tells how far the work is from time to time, until ctx ends or the work should.
 func (w *work) watch(ctx context.Context) error {
-	for {
-		if err := pause.Between(ctx, 3*tellEvery/4, tellEvery); err != nil {
+	for wait := tellSoon; ; wait = min(2*wait, tellEvery) {
+		if err := pause.Between(ctx, 3*wait/4, wait); err != nil {
 			return err
 		}
 		if err := w.tell(ctx); err != nil {

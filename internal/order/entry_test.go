@@ -26,7 +26,7 @@ func TestEntriesStayAsTheyWere(t *testing.T) {
 }
 
 func TestEntryRoundTrip(t *testing.T) {
-	for _, e := range []Entry{{}, {Time: -5, Kind: 127}, {Time: 1<<63 - 1, Kind: 1, Body: []byte{0}}} {
+	for _, e := range []Entry{{}, {Time: -5, Kind: 127}, {Time: 1<<63 - 1, Kind: 1, Body: []byte{0}}, {Time: 7, Kind: 2, Backup: 1 << 40, Body: []byte{1}}} {
 		got, err := DecodeEntry(e.encode())
 		require.NoError(t, err)
 		require.Equal(t, e, got)
@@ -36,7 +36,7 @@ func TestEntryRoundTrip(t *testing.T) {
 // An entry of another version stops the replica: it is never skipped.
 func TestEntriesOfAnotherVersion(t *testing.T) {
 	good := (&Entry{Time: 1, Kind: 2, Body: []byte("b")}).encode()
-	other := append([]byte{version + 1}, good[1:]...)
+	other := append([]byte{versionBackup + 1}, good[1:]...)
 	for _, b := range [][]byte{nil, {}, {version}, {version, 2}, other, {0, 0, 0}, {255, 255, 255, 255, 255, 255, 255, 255, 255, 255}} {
 		_, err := DecodeEntry(b)
 		require.ErrorIs(t, err, ErrVersion, "%x", b)

@@ -15,6 +15,7 @@ const (
 	sectionBetween                    // of the order between partitions
 	sectionBoth                       // of records: a checkpoint of both orders
 	sectionMessage                    // of frames: a message between replicas
+	sectionBackup                     // of frames, the first: the newest backup that the sender has heard of (backup.go)
 )
 
 // maxMessages bounds the bytes of messages in the frame of one step for one peer. A message is a hint: what
@@ -36,9 +37,10 @@ func (f *frames) add(to multicast.ProcessID, s section, data []byte) {
 	f.data[to] = varint.AppendBytes(append(b, byte(s)), data)
 }
 
-func (f *frames) flush(out *multicast.Output) {
+// flush moves the frames to out. Each of them carries the number of a backup, unless it is 0.
+func (f *frames) flush(out *multicast.Output, backup uint64) {
 	for _, to := range f.peers {
-		out.Frames = append(out.Frames, multicast.Frame{Peer: to, Data: f.data[to]})
+		out.Frames = append(out.Frames, multicast.Frame{Peer: to, Data: carry(backup, f.data[to])})
 	}
 	f.peers = f.peers[:0]
 	clear(f.data)
@@ -80,6 +82,8 @@ func (o *Orders) split(f multicast.Frame, receive func(from multicast.ProcessID,
 			o.ownIn.Frames = append(o.ownIn.Frames, part)
 		case kind == sectionBetween:
 			o.betweenIn.Frames = append(o.betweenIn.Frames, part)
+		case kind == sectionBackup:
+			o.hearSection(data)
 		case kind == sectionMessage:
 			receive(f.Peer, data)
 		default:

@@ -41,6 +41,7 @@ type Orders struct {
 	frames             frames
 	malformed          uint64 // frames
 	left               bool   // this process is no member any more in one order at least
+	backup             uint64 // the newest backup that this replica has heard of
 }
 
 // New returns the orders of process self, a member of group. Proposals are numbered from first on: a process
@@ -93,7 +94,7 @@ func (o *Orders) Multicast(parties []uint16, e Entry) multicast.MessageID {
 
 func (o *Orders) message(e Entry) multicast.Message {
 	o.sequence++
-	e.Time = posix.Time(o.ownIn.Now.Wall)
+	e.Time, e.Backup = posix.Time(o.ownIn.Now.Wall), o.backup
 	m := multicast.Message{ID: multicast.MessageID{Sender: o.self, Seq: o.sequence}, Payload: e.encode()}
 	o.proposed[m.ID] = true
 	return m
@@ -144,7 +145,7 @@ func (o *Orders) Step(lead bool, out *multicast.Output) {
 	for _, f := range o.betweenOut.Frames {
 		o.frames.add(f.Peer, sectionBetween, f.Data)
 	}
-	o.frames.flush(out)
+	o.frames.flush(out, o.backup)
 	out.Sync = o.ownOut.Sync || len(o.betweenOut.Records) > 0 // other partitions hear of all that is recorded there
 	out.Deliveries = append(append(out.Deliveries, o.ownOut.Deliveries...), o.betweenOut.Deliveries...)
 	out.Safe = o.ownOut.Safe

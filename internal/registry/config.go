@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type Config struct {
 	TLS *tls.Config
 	// Username and Password, if etcd asks for them: both or none.
 	Username, Password string
+	// Insecure accepts http endpoints that are not on this host.
+	Insecure bool
 	// Timeout of one operation.
 	Timeout time.Duration
 	// Lease is how long a server counts as live after it was last heard of: whole seconds. Etcd raises what is
@@ -44,6 +47,9 @@ func (c *Config) Validate() error {
 		if err := c.validateEndpoint(e); err != nil {
 			return err
 		}
+	}
+	if err := c.checkClear(); err != nil {
+		return err
 	}
 	switch {
 	case c.Timeout <= 0:
@@ -75,6 +81,32 @@ func (c *Config) validateEndpoint(endpoint string) error {
 
 // secure reports whether the first endpoint, and so each, is reached by TLS.
 func (c *Config) secure() bool { return strings.HasPrefix(strings.ToLower(c.Endpoints[0]), "https:") }
+
+// checkClear refuses http to another host: the members of etcd, and whoever is between, change the cluster.
+func (c *Config) checkClear() error {
+	if c.Insecure {
+		return nil
+	}
+	return CheckEncrypted(c.Endpoints)
+}
+
+// CheckEncrypted refuses endpoints that are reached without encryption over a network.
+func CheckEncrypted(endpoints []string) error {
+	for _, e := range endpoints {
+		u, err := url.Parse(e)
+		if err != nil || u.Scheme != "http" || isLoopback(u.Hostname()) {
+			continue
+		}
+		return fmt.Errorf("registry: endpoint %q: http to another host is refused, because the network could change the cluster: "+
+			"give https://%s ('globalfs certs etcd' makes certificates for etcd), or set 'insecure: true' below 'registry:' in the cluster file, or give --insecure", e, u.Host)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
 
 // validateName refuses what cannot be one part of a key.
 func validateName(what, name string) error {

@@ -23,6 +23,8 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		"password in URL":  {func(c *Config) { c.Endpoints[0] = "http://u:secret@e:1" }, []string{"e:1", "username and password"}},
 		"two schemes":      {func(c *Config) { c.Endpoints = append(c.Endpoints, "https://e:1") }, []string{`"https://e:1"`, "all"}},
 		"TLS without":      {func(c *Config) { c.TLS = &tls.Config{} }, []string{"https://"}},
+		"clear":            {func(c *Config) { c.Endpoints[0] = "http://etcd1:2379" }, []string{`"http://etcd1:2379"`, "https://etcd1:2379", "insecure: true", "--insecure"}},
+		"one is clear":     {func(c *Config) { c.Endpoints = append(c.Endpoints, "http://10.0.0.1:2379") }, []string{`"http://10.0.0.1:2379"`}},
 		"no cluster":       {func(c *Config) { c.Cluster = "" }, []string{`cluster ""`}},
 		"slash in cluster": {func(c *Config) { c.Cluster = "a/b" }, []string{`cluster "a/b"`, "without slashes"}},
 		"long cluster":     {func(c *Config) { c.Cluster = strings.Repeat("x", 129) }, []string{"1 to 128"}},
@@ -49,9 +51,12 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 
 func TestConfigTakesGoodEndpoints(t *testing.T) {
 	for _, endpoints := range [][]string{
-		{"http://localhost:2379", "http://10.0.0.1:2379/"}, {"https://[::1]:2379"}, {"HTTPS://etcd.example.com:443"},
+		{"http://localhost:2379", "http://127.0.0.2:2379/", "http://[::1]:2379"}, {"https://[::1]:2379"}, {"HTTPS://etcd.example.com:443"},
 	} {
 		config := testConfig(endpoints...)
 		require.NoError(t, config.Validate(), "%v", endpoints)
 	}
+	config := testConfig("http://10.0.0.1:2379")
+	config.Insecure = true
+	require.NoError(t, config.Validate())
 }

@@ -11,6 +11,7 @@
 //
 //	spec           the description, opaque bytes of at most 1 MiB
 //	live/NAME      a server that is live: a line with its instance, then opaque bytes of at most 16 KiB; bound to a lease
+//	numbers/NAME   a text that is replaced: how far a server was, at most 64 KiB
 //	started/NAME   a fact that stays, with the time at which it was noted
 //
 // # What it guarantees

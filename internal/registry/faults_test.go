@@ -203,7 +203,7 @@ func TestCertificates(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, created)
 
-	config.Timeout = 500 * time.Millisecond
+	config.Timeout = 2 * time.Second        // the system's authorities are read in it
 	const hint = "the certificates of both" // etcd often hangs up before its reason was read
 	strangers := map[string]struct {
 		config *tls.Config

@@ -36,6 +36,7 @@ type localFile struct {
 	Version     uint64               `json:"version"` // of the description; 0: there is none
 	Description string               `json:"description"`
 	Started     map[string]time.Time `json:"started"` // by what Mark named
+	Notes       map[string]string    `json:"notes,omitempty"`
 }
 
 // localHold is a name that a server has.
@@ -268,4 +269,37 @@ func (l *Local) Marked(ctx context.Context, name string) (bool, error) {
 	defer l.mu.Unlock()
 	_, noted := l.kept.Started[name]
 	return noted, nil
+}
+
+// Note implements Marks.
+func (l *Local) Note(ctx context.Context, name string, text []byte) error {
+	if err := cmp.Or(ctx.Err(), validateNote(name, text)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept.Notes[name] == string(text) {
+		return nil
+	}
+	next := l.kept
+	next.Notes = map[string]string{name: string(text)}
+	for other, was := range l.kept.Notes {
+		if other != name {
+			next.Notes[other] = was
+		}
+	}
+	return l.save(fmt.Sprintf("note the numbers of server %q", name), next)
+}
+
+// Noted implements Marks.
+func (l *Local) Noted(ctx context.Context, name string) ([]byte, error) {
+	if err := cmp.Or(ctx.Err(), validateName("server", name)); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text, noted := l.kept.Notes[name]; noted {
+		return []byte(text), nil
+	}
+	return nil, nil
 }

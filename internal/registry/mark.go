@@ -38,6 +38,44 @@ func (r *Etcd) Marked(ctx context.Context, name string) (bool, error) {
 	return marked, err
 }
 
+// MaxNote is the size of the largest note, in bytes.
+const MaxNote = 64 << 10
+
+func validateNote(name string, text []byte) error {
+	if len(text) > MaxNote {
+		return fmt.Errorf("registry: note of %q: %d bytes, at most %d", name, len(text), MaxNote)
+	}
+	return validateName("server", name)
+}
+
+func (r *Etcd) noteKey(name string) string { return r.key("numbers/") + name }
+
+// Note implements Marks.
+func (r *Etcd) Note(ctx context.Context, name string, text []byte) error {
+	if err := validateNote(name, text); err != nil {
+		return err
+	}
+	return r.do(ctx, fmt.Sprintf("note the numbers of server %q", name), func(ctx context.Context) error {
+		_, err := r.client.Put(ctx, r.noteKey(name), string(text))
+		return err
+	})
+}
+
+// Noted implements Marks.
+func (r *Etcd) Noted(ctx context.Context, name string) (text []byte, err error) {
+	if err := validateName("server", name); err != nil {
+		return nil, err
+	}
+	err = r.do(ctx, fmt.Sprintf("read the numbers of server %q", name), func(ctx context.Context) error {
+		response, err := r.client.Get(ctx, r.noteKey(name))
+		if err == nil && len(response.Kvs) > 0 {
+			text = response.Kvs[0].Value
+		}
+		return err
+	})
+	return text, err
+}
+
 // Remove deletes all that etcd has of the cluster. It fails with ErrLive, and deletes nothing, if servers are
 // live, and with ErrNotFound if there is nothing.
 func (r *Etcd) Remove(ctx context.Context) error {

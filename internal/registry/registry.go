@@ -46,4 +46,8 @@ type Marks interface {
 	Mark(ctx context.Context, name string) error
 	// Marked reports whether it has been noted.
 	Marked(ctx context.Context, name string) (bool, error)
+	// Note keeps a text of at most MaxNote bytes under a name, in the place of the last one.
+	Note(ctx context.Context, name string, text []byte) error
+	// Noted gives the text; nil: there is none.
+	Noted(ctx context.Context, name string) ([]byte, error)
 }

@@ -223,6 +223,29 @@ func TestMarksAreForGood(t *testing.T) {
 	})
 }
 
+func TestNotesAreReplaced(t *testing.T) {
+	both(t, func(t *testing.T, open func() Registry) {
+		r := open()
+		text, err := r.Noted(t.Context(), "alpha")
+		require.NoError(t, err)
+		require.Nil(t, text)
+		require.NoError(t, r.Note(t.Context(), "beta", []byte("other")))
+		for _, want := range []string{"one", "two", "two"} {
+			require.NoError(t, r.Note(t.Context(), "alpha", []byte(want)))
+			text, err = open().Noted(t.Context(), "alpha")
+			require.NoError(t, err)
+			require.Equal(t, want, string(text))
+		}
+		text, err = r.Noted(t.Context(), "beta")
+		require.NoError(t, err)
+		require.Equal(t, "other", string(text))
+		require.ErrorContains(t, r.Note(t.Context(), "a/b", nil), `server "a/b"`)
+		require.ErrorContains(t, r.Note(t.Context(), "alpha", make([]byte, MaxNote+1)), "at most")
+		_, err = r.Noted(t.Context(), "")
+		require.ErrorContains(t, err, `server ""`)
+	})
+}
+
 // Watch shows what is there and what comes, in order, to each who watches, until it is ended.
 func TestWatchGoesOn(t *testing.T) {
 	both(t, func(t *testing.T, open func() Registry) {
@@ -259,7 +282,8 @@ func TestOperationsEndWithTheirContext(t *testing.T) {
 		_, swap := r.Swap(ctx, 1, []byte("value"))
 		_, alive := r.Alive(ctx)
 		_, marked := r.Marked(ctx, "alpha")
-		for i, err := range []error{bootstrap, load, swap, alive, marked, r.Mark(ctx, "alpha"), r.Claim(ctx, alpha)} {
+		_, noted := r.Noted(ctx, "alpha")
+		for i, err := range []error{bootstrap, load, swap, alive, marked, noted, r.Note(ctx, "alpha", nil), r.Mark(ctx, "alpha"), r.Claim(ctx, alpha)} {
 			require.ErrorIs(t, err, context.Canceled, i)
 		}
 		require.NoError(t, r.Announce(ctx, alpha))

@@ -23,14 +23,22 @@ const (
 	syncAfter = 5 * time.Second
 )
 
+// Syncs implements turn.Node.
+func (r *Replica) Syncs(out *turn.Output) bool {
+	p := &r.progress
+	return p.sinceSync+len(out.Deliveries) >= syncEvery || p.syncAt != 0 && r.now.Mono >= p.syncAt
+}
+
 // Apply executes the deliveries that passed the gate of their step, in order, commits them, and returns
 // replies. The driver calls it every turn. After an error the replica must stop; nothing was answered.
 func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	p := &r.progress
+	sync := r.Syncs(out)
 	for i := range out.Deliveries {
 		d := &out.Deliveries[i]
 		r.orders.Delivered(d.ID)
 		if order.IsBetween(d) {
+			r.orders.HearBackup(order.BackupOf(d.Payload))
 			r.cross.Relay(d)
 		} else if replies, err = r.deliver(d, replies); err != nil {
 			return nil, fmt.Errorf("entry %d of the order of partition %d, message %v: %w", r.cross.Count(), r.cfg.Partition, d.ID, err)
@@ -43,9 +51,8 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 			p.syncAt = r.now.Mono + syncAfter
 		}
 	}
-	sync := p.sinceSync >= syncEvery || p.syncAt != 0 && r.now.Mono >= p.syncAt
 	if len(out.Deliveries) == 0 && !sync {
-		return nil, nil
+		return nil, r.keys.Err()
 	}
 	if err := r.keys.Commit(sync); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -58,7 +65,7 @@ func (r *Replica) Apply(out *turn.Output) (replies []turn.Call, err error) {
 	if r.cross.Changed() && len(r.updates.blocked) > 0 {
 		r.updates.resume = true
 	}
-	return r.answerReady(replies), r.keys.Err()
+	return r.watches.tell(r.answerReady(replies)), r.keys.Err()
 }
 
 // deliver executes one delivery of the partition's own order. A repeated one is skipped (I1).
@@ -72,12 +79,20 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 	if err != nil {
 		return replies, err
 	}
+	if err := r.mark(&e); err != nil {
+		return replies, err
+	}
 	e.Durable = d.Durable
 	p.position, p.orderedAt = d.Position(), r.now.Mono
+	before := p.time
 	p.time = max(p.time, e.Time)
 	r.cross.Advance(e.Time)
 	a, err := r.executeEntry(&e, d.ID)
 	r.cross.Settle()
+	r.watches.note(r.cross.Own(), markOf(p.position), a.session)
+	if err == nil && r.isDigested(before) {
+		r.takeDigest(d.ID)
+	}
 	switch {
 	case err != nil:
 		return replies, err
@@ -101,6 +116,7 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 type effect struct {
 	outcome ask.Outcome // of a client's request; Overloaded: it met a hold, and nothing was executed
 	result  []byte
+	session uint64         // that has made an update
 	unseen  []*reads.Query // whose readers show a false count
 }
 
@@ -122,6 +138,8 @@ func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect
 		r.reap(mine)
 	case e.Kind == entryBarrier:
 		a.unseen, err = r.passBarrier(e, id)
+	case e.Kind == entryMarker:
+		err = r.passMarker(e)
 	default:
 		err = fmt.Errorf("kind %d: %w", e.Kind, order.ErrVersion)
 	}
@@ -189,7 +207,7 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	r.cross.Observe(q.Vector)
 	answer := result.Append(nil)
 	r.sessions.Record(u, answer)
-	return effect{outcome: ask.Answered, result: answer}, nil
+	return effect{outcome: ask.Answered, result: answer, session: q.Session}, nil
 }
 
 // endSession ends a session, and releases what it held.

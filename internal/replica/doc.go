@@ -33,6 +33,7 @@
 //	0x43 0x46-0x48 commands of several partitions, positions of their classes, the vector, tombstones (package
 //	               cross)
 //	0x44           the record that is to replace the log (transfer.go)
+//	0x49           the digest of all other keys but 0x44, and without the answers of 0x42 (digest.go)
 //
 // # Invariants
 //
@@ -43,4 +44,6 @@
 //	I4  an unlinked inode is reaped only when each session has seen its unlink and does not hold it (package
 //	    session). A block is reported as garbage only if no extent names it, and none ever will (garbage.go).
 //	I5  an entry that this version cannot execute stops the replica: it never skips one.
+//	I6  the state after an entry is a function of the entries up to it. So replicas that have taken a digest
+//	    after the same entry have equal digests, or one of them is damaged or not deterministic (digest.go).
 package replica

@@ -35,11 +35,12 @@ func (n *notary) begin(now time.Duration) {
 	}
 }
 
-// tag returns the tag of a vector. The caller must not change it.
-func (n *notary) tag(v ask.Vector) []byte {
-	n.scratch = v.Append(n.scratch[:0])
+// tag returns the tag of a vector, with the number of a backup if that is not 0. The caller must not change it.
+func (n *notary) tag(v ask.Vector, backup uint64) []byte {
+	number := appendTagged(nil, backup)
+	n.scratch = append(v.Append(n.scratch[:0]), number...)
 	if !bytes.Equal(n.scratch, n.sealed.vector) {
-		n.sealed = seal{slices.Clone(n.scratch), n.sealer.Seal(n.scratch)}
+		n.sealed = seal{slices.Clone(n.scratch), append(n.sealer.Seal(n.scratch), number...)}
 	}
 	return n.sealed.tag
 }
@@ -51,7 +52,8 @@ func (n *notary) accepts(p ask.Proofs) bool {
 		if n.remembers(p[i].Tag) {
 			continue
 		}
-		if !n.sealer.Gave(n.scratch, p[i].Tag) {
+		tag, number := splitTag(p[i].Tag)
+		if !n.sealer.Gave(append(n.scratch, number...), tag) {
 			return false
 		}
 		n.accepted[n.oldest] = seal{slices.Clone(n.scratch), p[i].Tag}

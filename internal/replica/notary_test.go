@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -32,14 +33,14 @@ func TestNotary(t *testing.T) {
 	n := notary{sealer: keys}
 	v, other := ask.Vector{{Count: 5}}, ask.Vector{{Count: 6}}
 	n.begin(time.Hour)
-	first := ask.Proof{Vector: v, Tag: n.tag(v)}
+	first := ask.Proof{Vector: v, Tag: n.tag(v, 0)}
 	n.begin(time.Hour + rememberFor - 1)
-	require.Equal(t, first.Tag, n.tag(v))
+	require.Equal(t, first.Tag, n.tag(v, 0))
 	require.Equal(t, 1, keys.made)
-	second := ask.Proof{Vector: other, Tag: n.tag(other)}
+	second := ask.Proof{Vector: other, Tag: n.tag(other, 0)}
 	require.NotEqual(t, first.Tag, second.Tag)
 	n.begin(time.Hour + rememberFor)
-	n.tag(other)
+	n.tag(other, 0)
 	require.Equal(t, 3, keys.made)
 
 	for range 3 {
@@ -59,4 +60,22 @@ func TestNotary(t *testing.T) {
 	require.True(t, n.accepts(ask.Proofs{first}))
 	n.begin(time.Hour + 2*rememberFor)
 	require.False(t, n.accepts(ask.Proofs{first}), "it is verified again")
+}
+
+// A tag carries the number of a backup, and a client cannot change the number.
+func TestATagCarriesABackup(t *testing.T) {
+	for _, keys := range []ask.Keys{{[]byte("a key")}, nil} {
+		n := notary{sealer: keys}
+		v := ask.Vector{{Count: 5}}
+		n.begin(time.Hour)
+		require.NotEqual(t, n.tag(v, 0), n.tag(v, 7))
+		p := ask.Proof{Vector: v, Tag: n.tag(v, 7)}
+		require.True(t, n.accepts(ask.Proofs{p}))
+		_, number := splitTag(p.Tag)
+		require.Equal(t, []byte{0, 0, 0, 0, 0, 0, 0, 7}, number)
+		seal := slices.Clip(p.Tag[:len(p.Tag)-taggedBytes])
+		for _, forged := range [][]byte{seal, appendTagged(seal, 8), appendTagged(n.tag(v, 0), 9)} {
+			require.Equal(t, keys == nil, n.accepts(ask.Proofs{{Vector: v, Tag: forged}}), "%x", forged)
+		}
+	}
 }

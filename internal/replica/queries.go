@@ -10,7 +10,7 @@ import (
 
 // query executes a query, or keeps it until this replica has caught up with its reader (T 3.4.1).
 func (r *Replica) query(q reads.Query, out *turn.Output) {
-	if r.queries.Len() >= r.cfg.MaxPending {
+	if r.queries.Len() >= r.cfg.MaxPending || q.Call.From.Bounds() != nil && r.queries.Len() >= r.shareOfQueries() && r.queries.Of(q.Call.From.Owner()) >= r.shareOfQueries() {
 		out.Replies = append(out.Replies, r.reply(q.Call.Token, ask.Overloaded, nil))
 		return
 	}
@@ -24,14 +24,30 @@ func (r *Replica) execute(q *reads.Query, replies []turn.Call) []turn.Call {
 	if r.queries.IsUnseen(q) {
 		return append(replies, r.reply(q.Call.Token, ask.Unseen, nil))
 	}
-	result := r.machine.Query(&q.Command)
+	if q.Request.Kind == ask.Persist {
+		r.persists = append(r.persists, r.replyTo(&q.Request, q.Call.Token, ask.Answered, nil))
+		return replies
+	}
+	result := r.machine.Query(r.holdBlocks(&q.Command))
 	if q.Command.Op == meta.OpGarbage && result.Code == posix.OK {
 		r.garbage(&q.Command, &result)
+	}
+	if q.Command.Op == meta.OpExtents && q.Command.Flags&meta.TellRights != 0 && q.Call.From.Bounds() != nil && r.cfg.Rights != nil {
+		r.grant(q.Call.From.Owner(), result.Extents)
 	}
 	if r.keys.Err() != nil {
 		return replies
 	}
 	return append(replies, r.replyTo(&q.Request, q.Call.Token, ask.Answered, result.Append(nil)))
+}
+
+// grant gives a client the right to read the blocks that an answer names.
+func (r *Replica) grant(client string, extents []meta.Extent) {
+	for i := range extents {
+		if e := &extents[i]; e.Data == nil {
+			e.Right = r.cfg.Rights.Grant(client, e.Block)
+		}
+	}
 }
 
 // answerReady executes the queries that waited for a state that is there now.

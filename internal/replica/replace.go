@@ -91,6 +91,11 @@ func (r *Replica) refuseAll(out *turn.Output) {
 		tokens = append(tokens, u.tokens...)
 	}
 	r.updates = newUpdates()
+	for _, p := range r.persists {
+		tokens = append(tokens, p.Token)
+	}
+	r.persists = nil
 	tokens = append(append(tokens, r.cross.TakeCalls()...), r.queries.TakeCalls()...)
+	tokens = append(tokens, r.watches.takeCalls()...)
 	out.Replies = r.replyAll(tokens, ask.Replaced, nil, out.Replies)
 }

@@ -8,8 +8,10 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/cross"
+	"github.com/globalfs/globalfs/internal/digest"
 	"github.com/globalfs/globalfs/internal/meta"
 	"github.com/globalfs/globalfs/internal/order"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/reads"
 	"github.com/globalfs/globalfs/internal/session"
 	"github.com/globalfs/globalfs/internal/turn"
@@ -24,6 +26,11 @@ type Keys interface {
 	// a loss of power.
 	Commit(sync bool) error
 	Err() error
+	// KeepDigest has the store keep the digest of its entries, with the writes that are not committed, and store
+	// it under the key at. part tells how much of the entry with a key counts.
+	KeepDigest(at []byte, part func(key []byte) digest.Part) error
+	Digest() digest.Sum
+	Correct(difference digest.Sum)
 }
 
 // Config of a replica.
@@ -37,6 +44,19 @@ type Config struct {
 	Sealer      ask.Sealer    // of the proofs that clients carry; nil: proofs are not verified
 	Lease       time.Duration // a session that is silent for longer ends; 0: session.DefaultLease
 	MaxPending  int           // bounds each kind of requests that wait; 0: DefaultMaxPending
+	// DigestPeriod is the time of the order between two digests of the state; 0: DefaultDigestPeriod. It must be
+	// the same at all replicas of a partition: digests of other places cannot be compared.
+	DigestPeriod time.Duration
+	// Rights gives bound clients the right to read the blocks that they are told of. Nil: storage asks for none.
+	Rights Rights
+	// Cut is called when the store holds exactly the state of the partition in a backup. Nil: nobody saves it.
+	Cut func(backup uint64) error
+}
+
+// Rights proves to storage servers that a client may read a block.
+type Rights interface {
+	// Grant returns the right of the client with a name. It returns the zero value if rights cannot be proved.
+	Grant(client string, id posix.BlockID) posix.BlockRight
 }
 
 // DefaultMaxPending is the default of Config.MaxPending.
@@ -52,10 +72,14 @@ type Replica struct {
 	cross    *cross.Commands
 	queries  *reads.Queries
 	notary   notary
+	backup   backup
 
 	updates  updates
+	watches  watches
+	persists []turn.Call // replies that leave after the next sync of the log
 	seats    seats
 	progress progress
+	digests  digests
 	now      multicast.Instant
 }
 
@@ -65,6 +89,9 @@ type Replica struct {
 func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) (*Replica, error) {
 	if cfg.MaxPending == 0 {
 		cfg.MaxPending = DefaultMaxPending
+	}
+	if cfg.DigestPeriod == 0 {
+		cfg.DigestPeriod = DefaultDigestPeriod
 	}
 	if cfg.Sealer == nil {
 		cfg.Sealer = ask.Keys{}
@@ -76,7 +103,10 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 		cfg: cfg, keys: keys, machine: machine, updates: newUpdates(), notary: notary{sealer: cfg.Sealer},
 		orders: order.New(cfg.Self, multicast.GroupID(cfg.Partition), own, between, cfg.Incarnation<<32),
 	}
-	var err error
+	err := keys.KeepDigest(digestKey, partOf)
+	if err != nil {
+		return nil, fmt.Errorf("digest of the store: %w", err)
+	}
 	if r.progress.stored, err = loadProgress(keys); err != nil {
 		return nil, err
 	}
@@ -90,6 +120,13 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 		return nil, err
 	}
 	r.queries = reads.New(cfg.Partition, r.cross)
+	_, _ = meta.TakeChanges(machine) // of its birth
+	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply}
+	r.watches.begin(r.cross.Own(), markOf(r.progress.position))
+	if r.backup.storedBackup, err = loadBackup(keys); err != nil {
+		return nil, err
+	}
+	r.orders.HearBackup(r.backup.number)
 	// A crash of the process alone may have left writes that a loss of power would undo. The cores forget what
 	// is covered.
 	if err := keys.Commit(true); err != nil {
@@ -127,6 +164,7 @@ func (r *Replica) Step(in *turn.Input, out *turn.Output) {
 	if r.orders.Left() {
 		r.refuseAll(out)
 	}
+	r.persist(out)
 }
 
 // proposeBarrier orders a barrier for queries, with the newest entry of this partition that one of their
@@ -145,16 +183,18 @@ func (r *Replica) maintain(out *turn.Output) {
 		r.orders.Propose(order.Entry{Kind: entryExpire, Body: encodeExpiry(e)})
 	}
 	r.queries.Raise(r.now.Mono, r.proposeBarrier)
+	r.proposeMarker()
 	r.endBlocked(out)
+	out.Replies = r.watches.expire(r.now.Mono, out.Replies)
 	r.pursueReplacements()
 }
 
 // Wake returns the time of the next step that the replica needs, on Instant.Mono; 0: only after an event.
 func (r *Replica) Wake() time.Duration {
-	if r.progress.reapAgain || r.updates.resume {
+	if r.progress.reapAgain || r.updates.resume || len(r.persists) > 0 {
 		return max(r.now.Mono, 1)
 	}
-	return order.Earliest(r.progress.syncAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.updates.wakeAt)
+	return order.Earliest(r.progress.syncAt, r.sessions.Wake(), r.cross.Wake(), r.queries.Wake(), r.seats.wake(), r.updates.wakeAt, r.watches.wake())
 }
 
 // request routes one request.
@@ -182,6 +222,7 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 		out.Replies = append(out.Replies, r.reply(call.Token, ask.Unproven, nil))
 		return
 	}
+	r.hearBackup(q.Proofs)
 	q.Merge()
 	if len(q.Proofs) > 0 && q.Kind != ask.Query {
 		call.Data = q.Trusted().Append(make([]byte, 0, len(call.Data)))
@@ -189,6 +230,10 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 	switch q.Kind {
 	case ask.Query:
 		r.query(reads.Query{Call: call, Request: q, Command: command}, out)
+	case ask.Persist:
+		r.query(reads.Query{Call: call, Request: q, Command: meta.Command{Op: meta.OpStatFS}}, out)
+	case ask.Watch:
+		out.Replies = r.watches.add(call, q, r.now.Mono, out.Replies)
 	case ask.Update:
 		r.update(update{call: call, tokens: []uint64{call.Token}, query: q, command: command, since: r.now.Mono}, out)
 	case ask.AskStatus:
@@ -222,7 +267,7 @@ func (r *Replica) replyTo(q *ask.Request, token uint64, s ask.Outcome, result []
 	if !v.Covers(q.Vector) {
 		v = v.Clone().Merge(q.Vector)
 	}
-	p := ask.Reply{Status: s, Vector: v, Tag: r.notary.tag(v), Result: result}
+	p := ask.Reply{Status: s, Vector: v, Tag: r.notary.tag(v, r.orders.Backup()), Result: result}
 	return turn.Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+64))}
 }
 

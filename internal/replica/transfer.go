@@ -64,7 +64,7 @@ func (r *Replica) Adopt(state io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotNewer, err)
 	}
-	if err := meta.Restore(r.keys, in); err != nil {
+	if err := r.restore(in); err != nil {
 		return err
 	}
 	r.keys.Set(adoptedKey, record)

@@ -20,6 +20,7 @@ type update struct {
 	query   ask.Request
 	command meta.Command // of an update
 	since   time.Duration
+	grows   int                 // by how many inodes it lets its session hold more
 	doubted bool                // it has waited for the entries that its client shows
 	ending  multicast.MessageID // the entry that ends the update because its time is over
 }
@@ -41,12 +42,13 @@ type updates struct {
 	proposed map[multicast.MessageID]*update // that are not delivered yet
 	byName   map[session.Name]*update        // of these
 	blocked  []*update                       // that wait for a command of several partitions, not proposed
+	shares   map[string]share                // of bound clients in proposed
 	resume   bool                            // blocked updates are to be looked at again
 	wakeAt   time.Duration
 }
 
 func newUpdates() updates {
-	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[session.Name]*update{}}
+	return updates{proposed: map[multicast.MessageID]*update{}, byName: map[session.Name]*update{}, shares: map[string]share{}}
 }
 
 // delivered removes and returns the update of a message; nil: another replica has proposed it.
@@ -54,6 +56,7 @@ func (s *updates) delivered(id multicast.MessageID) *update {
 	u := s.proposed[id]
 	if u != nil {
 		delete(s.proposed, id)
+		s.charge(u, -1)
 		if s.byName[u.name()] == u {
 			delete(s.byName, u.name())
 		}
@@ -98,7 +101,7 @@ func (r *Replica) isBlocked(u *update) bool {
 
 // block keeps an update until no command is in its way, or its time is over.
 func (r *Replica) block(u *update, out *turn.Output) {
-	if len(r.updates.blocked) >= r.cfg.MaxPending {
+	if len(r.updates.blocked) >= r.cfg.MaxPending || r.updates.blocks(u.call.From.Bounds(), u.call.From.Owner()) >= r.shareOfBlocked() {
 		out.Replies = r.replyAll(u.tokens, ask.Overloaded, nil, out.Replies)
 		return
 	}
@@ -162,6 +165,7 @@ func (r *Replica) withdraw(tokens []uint64) {
 	}
 	r.cross.Withdraw(tokens)
 	r.queries.Withdraw(tokens)
+	r.watches.withdraw(tokens)
 	gone := func(token uint64) bool { return slices.Contains(tokens, token) }
 	for _, u := range r.updates.proposed {
 		u.tokens = slices.DeleteFunc(u.tokens, gone)
@@ -174,12 +178,17 @@ func (r *Replica) withdraw(tokens []uint64) {
 
 // propose has an update ordered.
 func (r *Replica) propose(u update, out *turn.Output) {
-	if len(r.updates.proposed) >= r.cfg.MaxPending {
+	if len(r.updates.proposed) >= r.cfg.MaxPending || r.updates.shares[u.call.From.Owner()].proposed >= r.shareOfProposed() {
 		out.Replies = r.replyAll(u.tokens, ask.Overloaded, nil, out.Replies)
+		return
+	}
+	if err := r.quota(&u); err != nil {
+		out.Replies = r.replyAll(u.tokens, ask.Refused, []byte(err.Error()), out.Replies)
 		return
 	}
 	e := order.Entry{Kind: entryRequest, Body: encodeRequest(u.call)}
 	r.updates.proposed[r.orders.Propose(e)] = &u
+	r.updates.charge(&u, 1)
 	if u.name() != (session.Name{}) {
 		r.updates.byName[u.name()] = &u
 	}

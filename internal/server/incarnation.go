@@ -4,26 +4,40 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/globalfs/globalfs/internal/durable"
 )
 
+const incarnationFile = "incarnation"
+
 // nextIncarnation counts the starts of a server in a file. It is durable before
 // anything is said under its number: peers tell a restarted process by it, and message
 // ids of different starts differ by it.
 func nextIncarnation(path string) (uint64, error) {
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	last, err := lastIncarnation(path)
+	if err != nil {
 		return 0, err
 	}
-	var last uint64
-	if err == nil {
-		if last, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 31); err != nil {
-			return 0, fmt.Errorf("%s does not hold a number: %w; restore it with one higher than it ever held", path, err)
-		}
+	return last + 1, durable.WriteCopied(path, fmt.Appendf(nil, "%d\n", last+1))
+}
+
+// lastIncarnation reads the file of nextIncarnation; 0: there is none.
+func lastIncarnation(path string) (uint64, error) {
+	text, err := durable.ReadCopied(path, incarnationOf)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
 	}
-	return last + 1, durable.WriteFile(path, fmt.Appendf(nil, "%d\n", last+1))
+	if err == nil {
+		return incarnationOf(text)
+	}
+	if _, bad := incarnationOf(text); text != nil && bad != nil {
+		return 0, fmt.Errorf("%s does not hold a number: %w; restore it with one higher than it ever held", path, bad)
+	}
+	return 0, err
+}
+
+func incarnationOf(text []byte) (uint64, error) {
+	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 31)
 }

@@ -16,6 +16,12 @@ func TestIncarnationGrows(t *testing.T) {
 		require.Equal(t, want+1, got)
 	}
 	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
-	_, err := nextIncarnation(path)
+	got, err := nextIncarnation(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, got, "from the copy")
+	for _, p := range []string{path, path + ".copy"} {
+		require.NoError(t, os.WriteFile(p, []byte("x"), 0o600))
+	}
+	_, err = nextIncarnation(path)
 	require.ErrorContains(t, err, "restore it")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/globalfs/globalfs/internal/block/region"
@@ -30,16 +29,16 @@ func Members(c *topology.Cluster, of topology.Region) region.Members {
 // those that it has learnt since.
 func newestMembers(dir string, planned region.Members) (region.Members, error) {
 	path := filepath.Join(dir, membersFile)
-	text, err := os.ReadFile(path)
+	var learnt region.Members
+	text, err := durable.ReadCopied(path, func(text []byte) (uint64, error) {
+		_, err := membersOf(text)
+		return 0, err // a damaged version may be high
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return planned, nil
 	}
-	if err != nil {
-		return region.Members{}, err
-	}
-	var learnt region.Members
-	if err = json.Unmarshal(text, &learnt); err == nil {
-		err = learnt.Validate()
+	if err == nil {
+		learnt, err = membersOf(text)
 	}
 	if err != nil {
 		return region.Members{}, fmt.Errorf("%s: %w; replace it by the file of another server of the region", path, err)
@@ -50,11 +49,18 @@ func newestMembers(dir string, planned region.Members) (region.Members, error) {
 	return planned, nil
 }
 
+func membersOf(text []byte) (m region.Members, err error) {
+	if err = json.Unmarshal(text, &m); err == nil {
+		err = m.Validate()
+	}
+	return m, err
+}
+
 // saveMembers makes newer members durable.
 func saveMembers(dir string, m region.Members) error {
 	text, err := json.MarshalIndent(&m, "", "\t")
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, membersFile), append(text, '\n'))
+	return durable.WriteCopied(filepath.Join(dir, membersFile), append(text, '\n'))
 }

@@ -30,7 +30,14 @@ func TestMembersAreTheNewest(t *testing.T) {
 	path := filepath.Join(dir, membersFile)
 	for _, damaged := range []string{"", "{}", `{"version": 3, "servers": [{"id": 1}, {"id": 1}]}`} {
 		require.NoError(t, os.WriteFile(path, []byte(damaged), 0o600))
+		got, err = newestMembers(dir, first)
+		require.NoError(t, err)
+		require.Equal(t, learnt, got, "from the copy")
+		for _, p := range []string{path, path + ".copy"} {
+			require.NoError(t, os.WriteFile(p, []byte(damaged), 0o600))
+		}
 		_, err = newestMembers(dir, first)
 		require.ErrorContains(t, err, "replace it by the file of another server")
+		require.NoError(t, saveMembers(dir, learnt))
 	}
 }

@@ -22,8 +22,8 @@ type counts struct {
 }
 
 // answered counts a request that was answered.
-func (c *counts) answered(request []byte, took time.Duration) {
-	switch ask.Kind(request[0]) {
+func (c *counts) answered(kind ask.Kind, took time.Duration) {
+	switch kind {
 	case ask.Query:
 		c.queries.Observe(took)
 	case ask.Update:
@@ -95,12 +95,13 @@ func (s *Server) Metrics(report metrics.Report) {
 		report.Value(metrics.ReplicaAge, status.Age.Seconds(), labels...)
 	}
 	for _, r := range s.residences() {
-		h := r.now.Load()
+		h, trouble := r.now.Load(), r.trouble.Load()
 		labels := []string{region, s.cfg.Name, strconv.Itoa(int(h.partition))}
 		report.Durations(metrics.ReplicaRequests, &h.counts.queries, append(labels, "query")...)
 		report.Durations(metrics.ReplicaRequests, &h.counts.updates, append(labels, "update")...)
 		report.Durations(metrics.ReplicaAppends, &h.counts.appends, labels...)
 		report.Durations(metrics.ReplicaSyncs, &h.counts.syncs, labels...)
+		report.Value(metrics.ReplicaStopped, oneIf(trouble != nil), labels...)
 		report.Value(metrics.ReplicaLongFrames, float64(h.counts.longFrames.Load()), labels...)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -37,6 +38,16 @@ type Config struct {
 	// VectorKeys returns the keys by which the servers prove to each other what clients have seen, the newest
 	// first. nil, or none: clients are believed.
 	VectorKeys func() [][]byte
+	// ClientRates bound the requests of each bound client to the replicas here.
+	ClientRates ClientRates
+	// RightsOptional lets bound clients read blocks without a right to them, as clients of older versions do.
+	RightsOptional bool
+	// Lengths returns the lengths of blocks of a partition in bytes, as all its regions know them; 0 of one that
+	// is not stored. It may give some beside an error. Nil: only the storage of this server's region is asked.
+	Lengths func(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error)
+	// RolledBack tells whether the log of a process was further once than a position, by what others know: the
+	// reason, or nothing. nil: nobody knows anything.
+	RolledBack func(multicast.ProcessID, wal.Position) string
 	Logger     *slog.Logger
 }
 
@@ -52,26 +63,34 @@ type Tuning struct {
 
 // Server runs until its context ends.
 type Server struct {
-	cfg      Config
-	plan     atomic.Pointer[topology.Cluster] // the newest
-	starting sync.Mutex                       // guards the file of the incarnation
-	running  sync.WaitGroup                   // what Run has begun
+	cfg         Config
+	sealer      *sealer
+	grants      *grants
+	rates       *rates
+	plan        atomic.Pointer[topology.Cluster] // the newest
+	starting    sync.Mutex                       // guards the file of the incarnation
+	incarnation atomic.Uint64                    // the last one
+	running     sync.WaitGroup                   // what Run has begun
 
 	changing sync.Mutex // held while what runs here changes; before mu
 
 	mu       sync.Mutex
 	life     context.Context       // GUARDED_BY mu; of Run; nil: it has not begun
 	replicas map[uint16]*residence // GUARDED_BY mu; by partition
+	damaged  map[uint16]Damage     // GUARDED_BY mu; by partition
 	storage  *tenancy              // GUARDED_BY mu; nil: it has left the storage of its region
 	errs     []error               // GUARDED_BY mu; of what has stopped
+	// unsettled: a replica has stopped, and has perhaps something that is not on disk.
+	unsettled bool // GUARDED_BY mu
 }
 
 // residence is the place of a replica on this server. The replica may start anew in it.
 type residence struct {
-	now  atomic.Pointer[hosted]
-	stop context.CancelFunc // nil: Run has not begun
-	done chan struct{}      // closed when it has ended and is closed
-	told int                // of the replacements in its group, that many; GUARDED_BY Server.changing
+	now     atomic.Pointer[hosted]
+	stop    context.CancelFunc      // nil: Run has not begun
+	done    chan struct{}           // closed when it has ended and is closed
+	trouble atomic.Pointer[Stopped] // nil: the replica runs
+	told    int                     // of the replacements in its group, that many; GUARDED_BY Server.changing
 }
 
 // tenancy is the storage node while it runs.
@@ -87,7 +106,9 @@ func Start(cfg Config) (_ *Server, err error) {
 	if cfg.Asker == nil {
 		cfg.Asker = trustAll
 	}
-	s := &Server{cfg: cfg, replicas: map[uint16]*residence{}}
+	s := &Server{cfg: cfg, replicas: map[uint16]*residence{}, damaged: map[uint16]Damage{}}
+	s.sealer = &sealer{keys: cfg.VectorKeys, cluster: cfg.Cluster.Identity()}
+	s.grants, s.rates = &grants{sealer: s.sealer}, newRates(cfg.ClientRates)
 	s.plan.Store(cfg.Cluster)
 	defer func() {
 		if err != nil {
@@ -105,6 +126,10 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	life, err := beginLife(cfg.Dir, cfg.Durability, cfg.Logger.With("server", cfg.Name))
+	if err != nil {
+		return nil, err
+	}
 	if self.State != topology.StorageLeft {
 		node, err := s.startStorage(self)
 		if err != nil {
@@ -114,6 +139,11 @@ func Start(cfg Config) (_ *Server, err error) {
 	}
 	for p, n := range s.mine(cfg.Cluster) {
 		if err := s.open(p, n, incarnation); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.damaged) == 0 {
+		if err := life.settle(cfg.Dir, cfg.Durability); err != nil {
 			return nil, err
 		}
 	}
@@ -133,31 +163,42 @@ func (s *Server) mine(plan *topology.Cluster) iter.Seq2[*topology.Partition, int
 	}
 }
 
-// open starts the replica of p with index n, but for its driver.
+// open starts the replica of p with index n, but for its driver. A damaged one does not start, which is no
+// error.
 func (s *Server) open(p *topology.Partition, n int, incarnation uint64) error {
 	h := &hosted{partition: p.ID, index: n, process: p.Replicas[n].Process, counts: &counts{}}
 	if err := s.startReplica(h, incarnation); err != nil {
-		return errors.Join(fmt.Errorf("replica of partition %d: %w", p.ID, err), h.close())
+		err = errors.Join(fmt.Errorf("replica of partition %d: %w", p.ID, err), h.close())
+		if !isUnreadable(err) {
+			return err
+		}
+		s.setDamaged(h, err)
+		return nil
 	}
 	r := &residence{done: make(chan struct{}), told: len(s.plan.Load().Replacements(p))}
 	r.now.Store(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replicas[p.ID] = r
+	delete(s.damaged, p.ID)
 	return nil
 }
 
 func (s *Server) nextIncarnation() (uint64, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	return nextIncarnation(filepath.Join(s.cfg.Dir, "incarnation"))
+	next, err := nextIncarnation(filepath.Join(s.cfg.Dir, incarnationFile))
+	if err == nil {
+		s.incarnation.Store(next)
+	}
+	return next, err
 }
 
 func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 	return StartStorage(StorageConfig{
 		Self: self.Storage, Members: Members(s.cfg.Cluster, self.Region), Copies: s.cfg.Cluster.Copies,
 		Dir: s.cfg.Dir, NoSync: s.cfg.Durability != wal.Sync, Healing: s.cfg.Healing,
-		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, Logger: s.cfg.Logger.With("server", s.cfg.Name),
+		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, MayGet: s.mayGet, Logger: s.cfg.Logger.With("server", s.cfg.Name),
 		Region: string(self.Region), Server: self.Name,
 	})
 }
@@ -173,8 +214,8 @@ func (s *Server) Storage() *Storage {
 }
 
 // Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails
-// starts anew after a while, and stops if an invariant was broken; its neighbours go on. Run gives the errors
-// of those that have stopped.
+// starts anew after a while, and stops if an invariant was broken or its log or store is damaged; its
+// neighbours go on. Run gives the errors of those that have stopped by a broken invariant.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.life = ctx
@@ -189,6 +230,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.changing.Lock() // what is just being started is begun, and ends at once
 	defer s.changing.Unlock()
 	s.running.Wait()
+	s.failed(s.endLife())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return errors.Join(s.errs...)
@@ -203,9 +245,23 @@ func (s *Server) begin(r *residence) {
 		err := s.run(ctx, r)
 		stop()
 		h := r.now.Load()
+		if err != nil || h.settle() != nil {
+			s.mu.Lock()
+			s.unsettled = true
+			s.mu.Unlock()
+		}
+		if isDamage(err) {
+			_ = h.close() // says again what is known
+			s.setDamaged(h, err)
+			s.mu.Lock()
+			delete(s.replicas, h.partition)
+			s.mu.Unlock()
+			return
+		}
 		if err != nil {
 			s.cfg.Logger.Error("a replica has stopped for good: its partition goes on with the others; please report this",
 				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "error", err)
+			r.stopped(StateStopped, err)
 			err = fmt.Errorf("server %s: replica %d of partition %d stopped: %w", s.cfg.Name, h.process, h.partition, err)
 		}
 		s.failed(err, h.close())

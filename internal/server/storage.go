@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/disk"
 	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/metrics"
@@ -29,8 +30,9 @@ type StorageConfig struct {
 	NoSync  bool           // see disk.Config
 	// Healing is how the node keeps its region whole. Zero: region.DefaultHealing.
 	Healing  region.Healing
-	Endpoint transport.Endpoint          // of Self; the node closes it
-	Asker    func(context.Context) Asker // see Config.Asker
+	Endpoint transport.Endpoint                                // of Self; the node closes it
+	Asker    func(context.Context) Asker                       // see Config.Asker
+	MayGet   func(context.Context, block.ID, block.Right) bool // see region.Config
 	Logger   *slog.Logger
 	// Region and Server are the labels of its metrics.
 	Region, Server string
@@ -67,7 +69,7 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	}
 	s.node, err = region.NewNode(region.Config{
 		Self: cfg.Self, Members: members, Copies: cfg.Copies, Disk: s.disk, Peers: cfg.Endpoint, CallTimeout: blockTimeout,
-		Role: cfg.role, Healing: cfg.Healing, Save: func(m region.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
+		Role: cfg.role, MayGet: cfg.MayGet, Healing: cfg.Healing, Save: func(m region.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/kv"
 	"github.com/globalfs/globalfs/internal/pause"
 	"github.com/globalfs/globalfs/internal/replica"
@@ -67,11 +68,24 @@ func (s *Server) serve(h *hosted) transport.Handler {
 		if h.catching.Load() {
 			return nil, errCatching
 		}
+		if h.amnesiac.Load() {
+			return nil, errAmnesiac
+		}
 		if len(request) == 0 || request[0] != transferRequest {
-			began := time.Now()
-			answer, err := h.driver.Handle(ctx, asker.client(), request)
+			began, client := time.Now(), asker.client()
+			if client.Bounds() != nil && len(request) > 0 && !s.rates.wait(ctx, client.Owner(), ask.Kind(request[0]), len(request)) {
+				if s.rates.isNews(client.Owner()) {
+					s.cfg.Logger.Warn("a client makes more requests than its rate, and waits: 'clients:' in the cluster file has the rates",
+						"server", s.cfg.Name, "client", client.Owner(), "partition", h.partition)
+				}
+				return (&ask.Reply{Status: ask.Overloaded}).Append(nil), ctx.Err()
+			}
+			if refusal := s.checkStored(ctx, h, client.Bounds(), request); refusal != nil {
+				return refusal, nil
+			}
+			answer, err := h.driver.Handle(ctx, client, request)
 			if err == nil && len(request) > 0 {
-				h.counts.answered(request, time.Since(began))
+				h.counts.answered(ask.Kind(request[0]), time.Since(began))
 			}
 			return answer, err
 		}

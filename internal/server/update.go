@@ -26,7 +26,7 @@ func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	err := s.updateStorage(ctx, plan)
 	s.evictReplaced(plan)
 	for p, n := range s.mine(plan) {
-		if s.residence(p.ID) == nil {
+		if s.residence(p.ID) == nil && !s.isDamaged(p.ID, p.Replicas[n].Process) {
 			err = errors.Join(err, s.moveIn(p, n))
 		}
 	}
@@ -112,7 +112,9 @@ func (s *Server) evict(r *residence) {
 	<-r.done
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.replicas, r.now.Load().partition)
+	if p := r.now.Load().partition; s.replicas[p] == r {
+		delete(s.replicas, p)
+	}
 }
 
 // moveIn starts a replica that is new here.
@@ -126,7 +128,9 @@ func (s *Server) moveIn(p *topology.Partition, n int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin(s.replicas[p.ID])
+	if r := s.replicas[p.ID]; r != nil { // nil: it is damaged
+		s.begin(r)
+	}
 	return nil
 }
 

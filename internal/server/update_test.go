@@ -33,15 +33,16 @@ func (*silent) Apply(*turn.Output) ([]turn.Call, error) { return nil, nil }
 func (*silent) Wake() time.Duration                     { return 0 }
 func (*silent) Append([][]byte, bool) error             { return nil }
 func (*silent) Sync() error                             { return nil }
+func (*silent) Syncs(*turn.Output) bool                 { return false }
+func (*silent) Synchronous() bool                       { return false }
 
 type noLinks struct{ transport.Links }
 
-func (noLinks) Receive(ctx context.Context, _ []multicast.Frame) (int, error) {
-	<-ctx.Done()
-	return 0, ctx.Err()
-}
-func (noLinks) Accept(multicast.ProcessID) {}
-func (noLinks) Close() error               { return nil }
+func (noLinks) Take(into []multicast.Frame, _ int) []multicast.Frame { return into }
+func (noLinks) Notify(func(bool))                                    {}
+func (noLinks) Flush()                                               {}
+func (noLinks) Accept(multicast.ProcessID)                           {}
+func (noLinks) Close() error                                         { return nil }
 
 // hosting is a server with replicas of partitions 0 and 1 whose drivers run until ctx ends.
 func hosting(ctx context.Context, running *sync.WaitGroup) *Server {

@@ -48,7 +48,8 @@ type Sessions struct {
 	stagger  time.Duration // replicas wait differently long, so that mostly one proposes the end of a session
 	open     map[uint64]*session
 	ended    map[uint64]struct{}
-	expireAt time.Duration // the next look at leases; 0: never
+	expireAt time.Duration    // the next look at leases; 0: never
+	usage    map[string]Usage // of open, by owner
 }
 
 const (
@@ -65,6 +66,9 @@ func answerKey(id, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{answerPrefix}, id), seq)
 }
 
+// IsAnswer reports whether a key of a store is that of the answer to an update.
+func IsAnswer(key []byte) bool { return len(key) > 0 && key[0] == answerPrefix }
+
 func endedKey(at posix.Time, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{endedPrefix}, uint64(max(0, at))), id)
 }
@@ -77,7 +81,7 @@ func Load(keys meta.Keys, lease time.Duration, index int) (*Sessions, error) {
 	}
 	s := &Sessions{
 		keys: keys, lease: lease, stagger: lease / 4 * time.Duration(index),
-		open: map[uint64]*session{}, ended: map[uint64]struct{}{},
+		open: map[uint64]*session{}, ended: map[uint64]struct{}{}, usage: map[string]Usage{},
 	}
 	for _, load := range []func() error{s.loadEnded, s.loadOpen, s.loadAnswers} {
 		if err := load(); err != nil {
@@ -112,6 +116,7 @@ func (s *Sessions) loadOpen() error {
 		}
 		x.id = binary.BigEndian.Uint64(k[1:])
 		s.open[x.id] = x
+		s.count(x.owner, 1, len(x.held))
 		s.startLease(x, 0)
 	}
 	return nil
@@ -163,6 +168,7 @@ func (s *Sessions) Open(id, seen uint64, client *ask.Client, now time.Duration) 
 	}
 	x := &session{id: id, seen: seen, answers: map[uint64][]byte{}, owner: client.Owner()}
 	s.open[id] = x
+	s.count(x.owner, 1, 0)
 	s.save(x)
 	s.startLease(x, now)
 	return ask.Answered
@@ -194,6 +200,7 @@ func (s *Sessions) Renew(id uint64, r Renewal, now time.Duration) {
 	x := s.open[id]
 	x.renewals++
 	if r.Seen >= x.seen {
+		s.count(x.owner, 0, len(r.Held)-len(x.held))
 		x.seen, x.held = r.Seen, slices.Clone(r.Held)
 	}
 	x.horizon = max(x.horizon, r.Horizon)
@@ -212,6 +219,7 @@ func (s *Sessions) End(id uint64, at posix.Time) {
 		return
 	}
 	delete(s.open, id)
+	s.count(x.owner, -1, -len(x.held))
 	s.keys.Delete(sessionKey(id))
 	for seq := range x.answers {
 		s.keys.Delete(answerKey(id, seq))

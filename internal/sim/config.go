@@ -62,6 +62,7 @@ type Faults struct {
 	Grow     int // a spare is to join a group
 	Shrink   int // a member that lives is to leave its group
 	Power    int // all members of a group lose power (power.go); only if the processes tell where their logs end
+	Outage   int // a process loses power alone (power.go); only with Remembers
 
 	LagMax time.Duration
 
@@ -76,6 +77,10 @@ type Faults struct {
 	Grown    func(multicast.GroupID)             // with the weight: has a group grow
 	Shrunk   func(multicast.ProcessID)           // with the weight: has a member leave its group that was not killed
 	Dark     func([]multicast.ProcessID, LogEnd) // with the weight: cuts the state machines of a group to what its logs keep at least
+	// Remembers, with Outage: whether the core of a process that is up has a vote. Darkened is called when a
+	// process has lost power.
+	Remembers func(multicast.ProcessID) bool
+	Darkened  func(multicast.ProcessID)
 
 	// Of each request and each answer of a call.
 	LossPercent, RepeatPercent int
@@ -158,5 +163,5 @@ func (c *Config) validateTimes() error {
 
 func (f *Faults) weights() int {
 	return f.Pause + f.Stall + f.Cut + f.Lag + f.Reset + f.SlowDisk + f.Jump + f.Crash + f.CrashAll + f.Chase + f.Kill + f.Ahead + f.Learn + f.Move +
-		f.Evict + f.Grow + f.Shrink + f.Power
+		f.Evict + f.Grow + f.Shrink + f.Power + f.Outage
 }

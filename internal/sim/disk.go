@@ -15,6 +15,7 @@ type disk struct {
 	writing   []*write // in order
 	free      time.Duration
 	slowUntil time.Duration
+	dark      bool // it has lost power, and its core has not recorded that yet
 }
 
 // write is the output of one step, which leaves when its records are durable.
@@ -63,7 +64,7 @@ func (d *disk) keep(w *write, count int) {
 	}
 	d.ends = append(d.ends, w.ends[:count]...)
 	if w.out.Sync && count == len(w.out.Records) {
-		d.synced = len(d.records)
+		d.synced, d.dark = len(d.records), false
 	}
 }
 

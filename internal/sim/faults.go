@@ -46,6 +46,7 @@ func (n *Network) fault() {
 		{f.Grow, "grow", func() { n.grow(p) }},
 		{f.Shrink, "shrink", func() { n.change(p, f.Shrunk) }},
 		{f.Power, "power", func() { n.losePower(p) }},
+		{f.Outage, "outage", func() { n.outage(until, p) }},
 	} {
 		if kind < k.weight {
 			n.trace.add(n.now, k.name, p.id, uint64(until))

@@ -47,6 +47,8 @@ func (x *ticker) Step(in *turn.Input, out *turn.Output) {
 	}
 }
 
+func (*ticker) Syncs(*turn.Output) bool { return false }
+
 func (x *ticker) Apply(*turn.Output) ([]turn.Call, error) { return nil, nil }
 func (x *ticker) Wake() time.Duration                     { return 0 }
 

@@ -17,3 +17,15 @@ func (r *run) concerned(p multicast.ProcessID) bool {
 	group := r.net.groupOf(p)
 	return group != nil && slices.ContainsFunc(r.order, func(s *sent) bool { return s.To(group.ID) }) // nil: a spare
 }
+
+// remembers asks the core of a process that is up whether it has a vote.
+func (r *run) remembers(p multicast.ProcessID) bool {
+	return r.protocol.Remembers(r.net.Node(p).(*coreNode).core)
+}
+
+// darkened: a process has lost power. Its state machine may hold more than what was synced.
+func (r *run) darkened(p multicast.ProcessID) {
+	for _, l := range r.machines[p].lines {
+		l.durable += r.net.Rand().IntN(max(0, l.applied-l.durable) + 1)
+	}
+}

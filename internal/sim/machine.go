@@ -78,6 +78,23 @@ func (m *machine) sync() multicast.Progress {
 	return m.progress()
 }
 
+// syncAfterLog is sync, less often where power is lost, and after the log then.
+func (m *machine) syncAfterLog() multicast.Progress {
+	net := m.run.net
+	if m.run.protocol.NewAmnesiac == nil || net.healed {
+		return m.sync()
+	}
+	before := m.progress()
+	if !net.percent(20) {
+		return before
+	}
+	after := m.sync()
+	if !after.Equal(before) {
+		net.SyncLog(m.self)
+	}
+	return after
+}
+
 // learn takes what another machine holds durably of messages to several groups, without the core: that will
 // deliver it once more.
 func (m *machine) learn(from *machine) {
@@ -139,7 +156,7 @@ type coreNode struct {
 
 // Step implements turn.Node.
 func (c *coreNode) Step(in *turn.Input, out *turn.Output) {
-	in.Covered = c.machine.sync()
+	in.Covered = c.machine.syncAfterLog()
 	c.core.Step(&in.Input, &out.Output)
 	r := c.machine.run
 	if r.protocol.Size != nil {
@@ -153,6 +170,9 @@ func (c *coreNode) Step(in *turn.Input, out *turn.Output) {
 		c.safes = append(c.safes, safes)
 	}
 }
+
+// Syncs implements turn.Node.
+func (*coreNode) Syncs(*turn.Output) bool { return false }
 
 // Apply implements turn.Node.
 func (c *coreNode) Apply(out *turn.Output) ([]turn.Call, error) {

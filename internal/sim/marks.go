@@ -29,13 +29,15 @@ const (
 	Dark                    // a group lost power
 	DarkLost                // and records with it that were written and not synced
 	Learned                 // the state machine of a process learned deliveries that its core had not made
+	Outage                  // a process lost power alone
+	OutageLost              // and records with it that were written and not synced
 	markCount
 )
 
 var markNames = [markCount]string{
 	"torn", "unsent", "cut-frames", "cut-one-way", "cut-region", "cut-survived", "cut-restart",
 	"late", "killed", "killed-most", "chased", "replaced", "transferred", "moved", "withdrawn", "overflowed",
-	"evicted", "grown", "shrunk", "retired", "dark", "dark-lost", "learned",
+	"evicted", "grown", "shrunk", "retired", "dark", "dark-lost", "learned", "outage", "outage-lost",
 }
 
 // String gives the name that traces show.

@@ -83,6 +83,8 @@ func (c *counter) Step(in *turn.Input, out *turn.Output) {
 	out.Wake = in.Now.Mono + 10*time.Millisecond
 }
 
+func (*counter) Syncs(*turn.Output) bool { return false }
+
 func (c *counter) Apply(out *turn.Output) ([]turn.Call, error) {
 	n, _ := binary.Uvarint(out.Records[0])
 	require.Equal(c.t, c.world.left[c.self]+1, n, "outputs leave in order, each once")
@@ -170,6 +172,8 @@ func (e *echo) Step(in *turn.Input, out *turn.Output) {
 		e.taken[token] = false
 	}
 }
+
+func (*echo) Syncs(*turn.Output) bool { return false }
 
 func (e *echo) Apply(*turn.Output) ([]turn.Call, error) {
 	replies := e.gated

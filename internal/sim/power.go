@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -106,4 +107,38 @@ func (d *disk) cut(n *Network, end LogEnd) {
 		n.mark(DarkLost)
 	}
 	d.records, d.ends = d.records[:keep], d.ends[:keep]
+}
+
+// outage stops one process and cuts its log somewhere after its last sync, if the others that are up and
+// remember are a quorum. What its state machine holds may be more than that.
+func (n *Network) outage(until time.Duration, p *process) {
+	f, g := &n.cfg.Faults, n.groupOf(p.id)
+	if f.Remembers == nil || g == nil || !p.up || !n.mayStop(p) || f.MayMove != nil && !f.MayMove(p.id) {
+		return
+	}
+	others := 0
+	for _, id := range g.Members {
+		if q := n.processes[id]; q != p && q.up && !q.disk.dark && f.Remembers(id) {
+			others++
+		}
+	}
+	if others <= len(g.Members)/2 {
+		return
+	}
+	p.stop()
+	f.Darkened(p.id)
+	n.mark(Outage)
+	d := &p.disk
+	if keep := d.synced + n.rng.IntN(len(d.records)-d.synced+1); keep < len(d.records) {
+		n.mark(OutageLost)
+		d.records, d.ends = d.records[:keep], d.ends[:keep]
+	}
+	d.dark = true
+	n.Schedule(until, p.restart)
+}
+
+// SyncLog makes the log of a process durable as it is, as drivers do before they sync a state machine.
+func (n *Network) SyncLog(p multicast.ProcessID) {
+	d := &n.processes[p].disk
+	d.synced = len(d.records)
 }

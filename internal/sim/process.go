@@ -173,6 +173,7 @@ func (p *process) step() {
 
 // release lets all that the records of a step gated leave.
 func (p *process) release(w *write) {
+	p.answer(w.out.Persisted)
 	for i, f := range w.out.Frames {
 		p.net.send(p, w.eras[i], f)
 	}

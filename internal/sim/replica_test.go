@@ -158,6 +158,11 @@ func replicaCores(
 			return nil, nil, err
 		}
 	}
+	for _, core := range []*primcast.Core{local, cross} {
+		if at, lacks := core.Lacks(); lacks {
+			return nil, nil, fmt.Errorf("the store of process %d in partition %d lacks class %v up to %v, which the log has forgotten", cfg.Self, partition, at.Class, at.Position)
+		}
+	}
 	return local, cross, nil
 }
 

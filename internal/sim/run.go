@@ -32,6 +32,10 @@ type Protocol struct {
 	// SafeOf, if set, says that the cores order by classes (package multicast), and gives the timestamp up to
 	// which nothing more of a class is delivered after the last step.
 	SafeOf func(core multicast.Core, class multicast.Class) multicast.Timestamp
+	// NewAmnesiac, if set, makes the core of a process that has lost power, and Remembers tells whether a core
+	// has a vote: then single processes lose power.
+	NewAmnesiac func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
+	Remembers   func(core multicast.Core) bool
 	// Replace, if set, begins a change of the members of a group, while faults go on: the spare has just
 	// started. Done, called any time later, says that the change has been made.
 	Replace func(n *Network, group multicast.GroupID, what multicast.Replacement, done func())
@@ -172,6 +176,9 @@ func (r *run) play() (err error) {
 	if r.protocol.Leads != nil {
 		r.cfg.Faults.Leads = r.leads
 	}
+	if r.protocol.NewAmnesiac != nil {
+		r.cfg.Faults.Remembers, r.cfg.Faults.Darkened = r.remembers, r.darkened
+	}
 	r.cfg.Faults.Killed = r.killed
 	r.cfg.Faults.TakeOver, r.cfg.Faults.Learned = r.takeOver, r.learn
 	r.cfg.Faults.Evicted, r.cfg.Faults.Grown, r.cfg.Faults.Shrunk = r.evict, r.grow, r.shrink
@@ -212,7 +219,9 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 	}
 	var core multicast.Core
 	var err error
-	if m.replaces != 0 {
+	if r.net != nil && r.net.processes[self].disk.dark {
+		core, err = r.protocol.NewAmnesiac(self, r.cfg.Groups, m.progress())
+	} else if m.replaces != 0 {
 		core, err = r.protocol.NewSpare(self, m.replaces, r.cfg.Groups, m.progress())
 	} else {
 		core, err = r.protocol.New(self, r.cfg.Groups, m.progress())

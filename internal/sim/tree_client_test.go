@@ -33,7 +33,8 @@ type treeClient struct {
 	files   []posix.Ino
 	held    []posix.Ino // files that it holds open
 
-	lastBlock []uint64 // counter of the newest block of its session, by partition
+	leases    treeLeases // nil: it caches no names
+	lastBlock []uint64   // counter of the newest block of its session, by partition
 	writing   writing
 	hasty     bool // it gives up what is not answered soon
 	gaveUp    bool
@@ -55,6 +56,7 @@ func newTreeClient(r *tree, id int) *treeClient {
 	for p := range treeGroups {
 		c.dirs = append(c.dirs, posix.MakeIno(uint16(p), 1))
 	}
+	c.leases = newTreeLeases(c)
 	c.resume, _ = iter.Pull(func(yield func(struct{}) bool) {
 		c.yield = yield
 		c.live()
@@ -157,6 +159,7 @@ func (c *treeClient) query(p uint16, command meta.Command) meta.Result {
 	if err != nil {
 		c.stop("query %+v of partition %d: %v", command, p, err)
 	}
+	c.learnNames(p, reply.Vector.Of(p), &command, &m)
 	kind := reads
 	if m.Code == posix.EHELD {
 		kind = learns // no answer
@@ -187,6 +190,7 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 		Dest: dest, Fresh: c.run.linear && dest != nil, Command: command.Append(nil),
 	}
 	reply, asked, ok := c.attempt(p, q)
+	first := ok
 	for tries := 0; !ok && !c.hasty; {
 		if c.isLost(&tries) {
 			return meta.Result{Code: posix.ESTALE}
@@ -205,6 +209,9 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	}
 	h.add(happening{kind: learns, client: c.id, change: u, partition: p, count: reply.Vector.Of(p).Count, asked: asked})
 	u.answered = h.clock
+	if first {
+		c.executed(u, p, reply.Vector.Of(p))
+	}
 	return u.result
 }
 
@@ -253,6 +260,9 @@ func (c *treeClient) locate(ino posix.Ino) (posix.Attr, bool) {
 
 // lookup finds a name; 0 if nothing has it, or dir is gone.
 func (c *treeClient) lookup(dir posix.Ino, name string) (ino posix.Ino, ok bool) {
+	if c.isAbsent(dir, name) {
+		return 0, true
+	}
 	m := c.askAbout(meta.Command{Op: meta.OpLookup, Ino: dir, Name: name})
 	switch c.code(&m) {
 	case posix.OK:

@@ -72,6 +72,9 @@ func (r *tree) alike() error {
 			}
 		}
 		keys := r.disks[group.members[0]].keys
+		if err := soundDigest(keys); err != nil {
+			return fmt.Errorf("partition %d: %w", p, err)
+		}
 		stores = append(stores, keys)
 		if bad := meta.Check(keys); len(bad) > 0 {
 			return fmt.Errorf("partition %d: %q", p, bad)
@@ -167,18 +170,16 @@ func (j *treeJudge) replay() error {
 }
 
 // refused: the model refuses u, too, as it is now. One of several partitions may have been refused by what
-// one of them alone saw, at any time since it was issued.
+// one of them alone saw, at any time since it was issued: that party held nothing, and what it saw may have
+// changed before the decision. A refusal changes nothing, so its place in the order is that moment.
 func (j *treeJudge) refused(u *change) error {
-	now := j.codeAfter(len(j.order), u)
-	if now == u.result.Code {
+	now, agrees := j.refusedAfter(len(j.order), u)
+	if agrees {
 		return nil
-	}
-	if u.command.Op == meta.OpRename && now == posix.ENOTEMPTY && u.result.Code == posix.EISDIR {
-		return nil // a file in the place of a directory above it: nobody asks for the way up then
 	}
 	if u.dest != nil {
 		for n := len(j.order); n > 0 && j.order[n-1].first() > u.issued; n-- {
-			if j.codeAfter(n-1, u) == u.result.Code {
+			if _, agrees := j.refusedAfter(n-1, u); agrees {
 				return nil
 			}
 		}
@@ -186,17 +187,24 @@ func (j *treeJudge) refused(u *change) error {
 	return fmt.Errorf("%v: the model says %v", u, now)
 }
 
-// codeAfter gives what a model that has executed the first n updates says to u.
-func (j *treeJudge) codeAfter(n int, u *change) posix.Code {
+// refusedAfter gives what a model that has executed the first n updates says to u, and whether that is what
+// its client was told.
+//
+// A file in the place of a directory above it is refused for two reasons, both of them true. The model, like
+// Linux, looks for ways up first and says ENOTEMPTY. Nobody asks for the way up from the directory of a file
+// over partitions, so EISDIR is what is found first here.
+func (j *treeJudge) refusedAfter(n int, u *change) (code posix.Code, agrees bool) {
 	t := j.model
 	if n < len(j.order) {
 		t = j.modelAfter(n)
 	}
-	code := t.try(u)
+	c := &u.command
+	file := c.Op == meta.OpRename && !t.parents[t.child(c.Ino, c.Name)]
+	code = t.try(u)
 	if code == posix.OK && t == j.model {
 		j.model = j.modelAfter(n) // it has done it
 	}
-	return code
+	return code, code == u.result.Code || file && code == posix.ENOTEMPTY && u.result.Code == posix.EISDIR
 }
 
 // modelAfter makes a model that has executed the first n updates.

@@ -123,6 +123,7 @@ func logEnd(core *primcast.Core) LogEnd {
 
 // dark cuts the stores of a group to what all logs of the group can hold.
 func (r *tree) dark(members []multicast.ProcessID, end LogEnd) {
+	r.digests.forget(members[0], r)
 	for _, id := range members {
 		disk := r.disks[id]
 		n := len(disk.snaps) - 1

@@ -28,11 +28,13 @@ type tree struct {
 	clients []*treeClient
 	history history
 	waits   map[incarnation]*waits
+	digests treeDigests
 
 	challenge  *meta.Command // the other half of a duel, for whoever comes next
 	challenger *treeClient
 
 	syncs map[multicast.ProcessID]int // of logs that do not sync each step
+	cuts  treeCuts
 	reach treeReach
 	errs  []error
 }
@@ -48,7 +50,9 @@ type treeSetup struct {
 	alive   bool              // of these, most are not lost: their replicas live, and are replaced
 	blocks  bool              // files have blocks
 	script  func(*treeClient) // what client 0 does, alone; nil: clients do as treeOperations say
+	leases  bool              // clients cache names
 	hostile bool              // an intruder sends hostile requests
+	backups int               // how many are started
 	power   bool              // partitions lose power: updates of one partition may be lost, although they were answered
 }
 
@@ -61,8 +65,8 @@ const (
 func treeRun(seed uint64, setup treeSetup) *tree {
 	r := &tree{
 		treeSetup: setup, session: 99, disks: map[multicast.ProcessID]*stored{},
-		history: newHistory(), reach: treeReach{}, stores: newTreeStores(), waits: map[incarnation]*waits{},
-		syncs: map[multicast.ProcessID]int{},
+		history: newHistory(), cuts: treeCuts{}, reach: treeReach{}, stores: newTreeStores(), waits: map[incarnation]*waits{},
+		syncs: map[multicast.ProcessID]int{}, digests: treeDigests{},
 	}
 	for i := range treeGroups {
 		r.groups = append(r.groups, newTreeGroup(r, &treeGroups[i]))
@@ -87,6 +91,7 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 		r.clients = append(r.clients, newTreeClient(r, i))
 	}
 	r.loseDisks(cfg.Spares)
+	r.startBackups()
 	if r.hostile {
 		r.intrude()
 	}
@@ -162,9 +167,13 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 	n.logEnd = logEnd(n.local)
 	n.Replica, err = replica.New(replica.Config{
 		Partition: n.partition, Groups: treeGroups,
-		Self: self, Index: index, Incarnation: number, Sealer: vectorKeys, Lease: cmp.Or(r.lease, time.Hour),
+		Self: self, Index: index, Incarnation: number, Sealer: vectorKeys, Lease: cmp.Or(r.lease, time.Hour), Cut: n.cut,
+		DigestPeriod: treeDigestPeriod,
 	}, n.local, n.cross, n.keys, n.machine)
 	if err != nil {
+		return nil, err
+	}
+	if err := n.verifyDigest(); err != nil {
 		return nil, err
 	}
 	for _, replaced := range group.replaced {
@@ -244,5 +253,7 @@ func (n *treeNode) Apply(out *turn.Output) ([]turn.Call, error) {
 	if out.Retired {
 		n.run.retire(n.self)
 	}
-	return n.Replica.Apply(out)
+	replies, err := n.Replica.Apply(out)
+	n.compareDigests()
+	return replies, err
 }

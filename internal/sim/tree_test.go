@@ -48,7 +48,7 @@ const (
 
 var treeMarks = []treeMark{
 	renamedAcross, waitedYounger, refusedOlder, abortedThere, askedAgain, relayedByOther, movedAway, movedHome, reapedAway, heldUnlinked,
-	madeAlone, linkedAcross, loopRefused, dirAcross, checkpoints, withdrawnThere,
+	madeAlone, linkedAcross, loopRefused, dirAcross, checkpoints, withdrawnThere, digestsCompared,
 }
 
 // treeReach counts how often they were.

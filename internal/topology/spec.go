@@ -35,12 +35,16 @@ type Spec struct {
 	Objects *Objects `yaml:"objects,omitempty"`
 	// Created is when the cluster was born: the times of its first directories.
 	Created time.Time `yaml:"created,omitempty"`
+	// Restored is the backup that the cluster was restored from: written by the program, not by people.
+	Restored string `yaml:"restored,omitempty"`
 	// Replaced are the processes that took the place of others whose disks were lost, oldest first: written by
 	// the program, not by people.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
 	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by the
 	// program, not by people.
 	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
+	// Revoked are the processes whose certificates are refused: written by the program, not by people.
+	Revoked []Revocation `yaml:"revoked,omitempty"`
 	// Addresses are where the servers listen, as host:port by their names. Those of servers that joined later
 	// are in StorageChanges. Empty: they have none yet.
 	Addresses map[string]string `yaml:"addresses,omitempty"`

@@ -17,10 +17,12 @@ import (
 // minCharge is what the smallest request counts for, in bytes.
 const minCharge = 1 << 10
 
-// account is what one client or admin has at a server, over all its connections.
+// account is what one client or admin has at a server, over all its connections. It outlives them until it is as
+// a new one: a client that connects again has no more than one that stays.
 type account struct {
-	limits limits
-	conns  int // guarded by gate.mu
+	limits  limits
+	conns   int  // guarded by gate.mu
+	leaving bool // guarded by gate.mu; it had no connection, and is looked at again
 
 	open    atomic.Int64        // calls that gRPC knows of
 	reading *semaphore.Weighted // bytes of requests that are being read or answered
@@ -33,6 +35,16 @@ func newAccount(role identity.Role, l limits) *account {
 		a.calls = rate.NewLimiter(rate.Limit(l.callsPerSecond), l.callsPerSecond)
 	}
 	return a
+}
+
+// isUnused reports whether nothing distinguishes the account from a new one: no call is under way, and no time has
+// been used in advance.
+func (a *account) isUnused() bool {
+	if a.open.Load() > 0 || a.calls != nil && a.calls.Tokens() < float64(a.calls.Burst()) || !a.reading.TryAcquire(a.limits.bytes) {
+		return false
+	}
+	a.reading.Release(a.limits.bytes)
+	return true
 }
 
 // admitCall is asked by gRPC before it takes in a call, and must not block. What of the request arrives
@@ -69,6 +81,32 @@ func (a *account) charge(ctx context.Context, read func() (size int, err error))
 	held := int64(min(max(size, minCharge), MaxCall))
 	a.reading.Release(MaxCall - held)
 	return func() { a.reading.Release(held) }, nil
+}
+
+// admit waits until the client may have a request of a size read that the framed protocol brings. What it holds
+// is given back by leave. Nil is the account of servers, which are not bounded.
+func (a *account) admit(ctx context.Context, size int) (held int64, err error) {
+	if a == nil {
+		return 0, nil
+	}
+	if a.calls != nil {
+		if err := a.calls.Wait(ctx); err != nil {
+			return 0, err
+		}
+	}
+	held = int64(min(max(size, minCharge), MaxCall))
+	return held, a.reading.Acquire(ctx, held)
+}
+
+// leave ends a call that was counted in open, with what admit has held for it.
+func (a *account) leave(held int64) {
+	if a == nil {
+		return
+	}
+	if held > 0 {
+		a.reading.Release(held)
+	}
+	a.open.Add(-1)
 }
 
 // handleCall is the generated handler of Call, but that a client's request is read only when it is the

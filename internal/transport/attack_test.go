@@ -227,7 +227,7 @@ func TestImpostorsHearNothing(t *testing.T) {
 		require.NoError(t, err)
 		links, err := s.Endpoint(7).Links(1)
 		require.NoError(t, err)
-		require.NoError(t, links.Send(1, []byte("secret")))
+		require.NoError(t, receiving(links).Send(1, []byte("secret")))
 		require.Eventually(t, func() bool { return log.Has(c.says) }, 30*time.Second, time.Millisecond, name)
 		require.NoError(t, s.Close())
 		require.Zero(t, asked.Load(), name)

@@ -16,12 +16,20 @@ func BenchmarkLinks(b *testing.B) {
 			defer l.Close()
 			benchmarkLinks(b, l.Endpoint(1), l.Endpoint(2), size)
 		})
-		b.Run(fmt.Sprintf("GRPC/%d", size), func(b *testing.B) {
+		b.Run(fmt.Sprintf("Framed/%d", size), func(b *testing.B) {
 			s1, s2 := pairOnTCP(b, nil)
 			benchmarkLinks(b, s1.Endpoint(1), s2.Endpoint(2), size)
 		})
-		b.Run(fmt.Sprintf("TLS/%d", size), func(b *testing.B) {
+		b.Run(fmt.Sprintf("FramedTLS/%d", size), func(b *testing.B) {
 			s1, s2 := pairOnTCP(b, newAuthority(b, "prod").server("n1"))
+			benchmarkLinks(b, s1.Endpoint(1), s2.Endpoint(2), size)
+		})
+		b.Run(fmt.Sprintf("GRPC/%d", size), func(b *testing.B) {
+			s1, s2 := pairOnTCP(b, nil, old...)
+			benchmarkLinks(b, s1.Endpoint(1), s2.Endpoint(2), size)
+		})
+		b.Run(fmt.Sprintf("GRPCTLS/%d", size), func(b *testing.B) {
+			s1, s2 := pairOnTCP(b, newAuthority(b, "prod").server("n1"), old...)
 			benchmarkLinks(b, s1.Endpoint(1), s2.Endpoint(2), size)
 		})
 	}
@@ -29,10 +37,11 @@ func BenchmarkLinks(b *testing.B) {
 
 // benchmarkLinks sends and receives at full speed, holding back for the window.
 func benchmarkLinks(b *testing.B, from, to Endpoint, size int) {
-	sender, err := from.Links(1)
+	own, err := from.Links(1)
 	require.NoError(b, err)
-	receiver, err := to.Links(1)
+	peers, err := to.Links(1)
 	require.NoError(b, err)
+	sender, receiver := receiving(own), receiving(peers)
 	frame := make([]byte, size)
 	require.NoError(b, sender.Send(2, frame))
 	var into [64]multicast.Frame
@@ -80,12 +89,20 @@ func BenchmarkCall(b *testing.B) {
 			defer l.Close()
 			bench(b, l.Endpoint(1), l.Endpoint(2))
 		})
-		b.Run(fmt.Sprintf("GRPC/%d", size), func(b *testing.B) {
+		b.Run(fmt.Sprintf("Framed/%d", size), func(b *testing.B) {
 			s1, s2 := pairOnTCP(b, nil)
 			bench(b, s1.Endpoint(1), s2.Endpoint(2))
 		})
-		b.Run(fmt.Sprintf("TLS/%d", size), func(b *testing.B) {
+		b.Run(fmt.Sprintf("FramedTLS/%d", size), func(b *testing.B) {
 			s1, s2 := pairOnTCP(b, newAuthority(b, "prod").server("n1"))
+			bench(b, s1.Endpoint(1), s2.Endpoint(2))
+		})
+		b.Run(fmt.Sprintf("GRPC/%d", size), func(b *testing.B) {
+			s1, s2 := pairOnTCP(b, nil, old...)
+			bench(b, s1.Endpoint(1), s2.Endpoint(2))
+		})
+		b.Run(fmt.Sprintf("GRPCTLS/%d", size), func(b *testing.B) {
+			s1, s2 := pairOnTCP(b, newAuthority(b, "prod").server("n1"), old...)
 			bench(b, s1.Endpoint(1), s2.Endpoint(2))
 		})
 	}

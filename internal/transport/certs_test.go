@@ -61,7 +61,7 @@ func (a *authority) short(name string, validity time.Duration) *identity.Credent
 
 // forge signs with the CA's key whatever the template says, for an identity.
 func (a *authority) forge(id string, change func(*x509.Certificate)) tls.Certificate {
-	ca, err := tls.LoadX509KeyPair(filepath.Join(a.dir, "ca.pem"), filepath.Join(a.dir, "ca-key.pem"))
+	ca, err := tls.LoadX509KeyPair(filepath.Join(a.dir, "ca.pem"), identity.CAFilesIn(a.dir).Key)
 	require.NoError(a.t, err)
 	uri, err := url.Parse(id)
 	require.NoError(a.t, err)

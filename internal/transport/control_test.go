@@ -14,7 +14,7 @@ import (
 
 func TestControl(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newGRPCWorld(t, nil)
+		w := newTCPWorld(t, nil)
 		c := w.dial(nil)
 		for _, ask := range []func(context.Context, string, []byte) ([]byte, error){
 			c.CallAddress, w.servers[0].CallAddress, w.servers[1].CallAddress,
@@ -49,7 +49,7 @@ func TestControl(t *testing.T) {
 func TestPeerOf(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
-		w := newGRPCWorld(t, certs.server("n1"))
+		w := newTCPWorld(t, certs.server("n1"))
 		may := &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1999}}, GIDs: []posix.IDs{{First: 100, Last: 100}}}
 		client, admin := w.dial(certs.client("web", may)), w.dial(certs.admin("boss"))
 		var seen []string
@@ -92,7 +92,7 @@ func TestPeerOf(t *testing.T) {
 		require.NoError(t, admin.Close())
 		w.close()
 
-		plain := newGRPCWorld(t, nil)
+		plain := newTCPWorld(t, nil)
 		c := plain.dial(nil)
 		plain.endpoint(1).Serve(func(ctx context.Context, _ []byte) ([]byte, error) {
 			id, ok := PeerOf(ctx)

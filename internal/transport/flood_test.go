@@ -268,7 +268,7 @@ func TestFloodOfCalls(t *testing.T) {
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
-		w := newGRPCWorld(t, certs.server("n1"))
+		w := newTCPWorld(t, certs.server("n1"))
 		for _, s := range w.servers {
 			s.gate.limits = smallLimits()
 		}
@@ -306,10 +306,41 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	})
 }
 
+// A client that connects again for each call has no more calls than one that stays. Its account goes in the end.
+func TestReconnectingKeepsTheAccount(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		certs := newAuthority(t, "prod")
+		w := newTCPWorld(t, certs.server("n1"))
+		s, err := Listen(Config{Address: address(7), Credentials: w.credentials, CallsPerSecond: 100, Resolve: w.resolve, listen: w.pipes.listen, dial: w.pipes.dial})
+		require.NoError(t, err)
+		s.Endpoint(1).Serve(echo)
+		w.move(1, address(7))
+		began := time.Now()
+		for range 40 {
+			c := w.dial(certs.client("c", posix.Everybody()))
+			for range 10 {
+				_, err := c.Call(t.Context(), 1, nil)
+				require.NoError(t, err)
+			}
+			require.NoError(t, c.Close())
+		}
+		require.GreaterOrEqual(t, time.Since(began), 2*time.Second, "400 calls, of which 100 are free, 100 a second")
+		has := func() bool {
+			s.gate.mu.Lock()
+			defer s.gate.mu.Unlock()
+			return len(s.gate.accounts) > 0
+		}
+		require.True(t, has())
+		require.Eventually(t, func() bool { return !has() }, time.Minute, time.Second)
+		require.NoError(t, s.Close())
+		w.close()
+	})
+}
+
 func TestCallsPerSecond(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
-		w := newGRPCWorld(t, certs.server("n1"))
+		w := newTCPWorld(t, certs.server("n1"))
 		var seconds = map[string]time.Duration{}
 		s, err := Listen(Config{Address: address(7), Credentials: w.credentials, CallsPerSecond: 100, Resolve: w.resolve, listen: w.pipes.listen, dial: w.pipes.dial})
 		require.NoError(t, err)
@@ -343,7 +374,7 @@ func TestCallsPerSecond(t *testing.T) {
 func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
-		w := newGRPCWorld(t, certs.server("n1"))
+		w := newTCPWorld(t, certs.server("n1"))
 		w.endpoint(1).Serve(echo)
 		short, long := w.dial(certs.short("short", 10*time.Minute)), w.dial(certs.client("long", posix.Everybody()))
 		for _, c := range []*Client{short, long} {
@@ -364,7 +395,7 @@ func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 // What was recorded of an earlier life of a process is dropped, also when a server's certificate brings it.
 func TestReplayedPackets(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newGRPCWorld(t, newAuthority(t, "prod").server("n1"))
+		w := newTCPWorld(t, newAuthority(t, "prod").server("n1"))
 		all := bootAll(t, w, 2)
 		require.NoError(t, all[0].send(2, 0))
 		settle()
@@ -392,10 +423,9 @@ func TestReplayedPackets(t *testing.T) {
 		require.NoError(t, all[0].send(2, 0))
 		settle()
 		seen := all[1].seen
-		conn, err := w.servers[0].pool.conn(address(2))
-		require.NoError(t, err)
+		client, done := w.grpcTo(w.servers[0], address(2))
 		ctx, cancel := context.WithCancel(t.Context())
-		stream, err := wire.NewTransportClient(conn).Frames(ctx)
+		stream, err := client.Frames(ctx)
 		require.NoError(t, err)
 		for range 100 {
 			require.NoError(t, stream.Send(&wire.Batch{Packets: []*wire.Packet{recorded}}))
@@ -406,6 +436,7 @@ func TestReplayedPackets(t *testing.T) {
 		settle()
 		requireInStep(t, all[0], all[1])
 		cancel()
+		done()
 		stopAll(all)
 		w.close()
 	})

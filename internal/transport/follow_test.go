@@ -17,7 +17,7 @@ func TestLinksFollowAProcess(t *testing.T) {
 	for name, gone := range map[string]bool{"the old server stays": false, "the old server is gone": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				w := newGRPCWorld(t, nil)
+				w := newTCPWorld(t, nil)
 				all := bootAll(t, w, 2)
 				all[1].stop()
 				if gone {
@@ -54,7 +54,7 @@ func sendersOf(s *Server) []string {
 // of what was sent.
 func TestLinksFollowAnAddress(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newGRPCWorld(t, nil)
+		w := newTCPWorld(t, nil)
 		all := bootAll(t, w, 2)
 		other := boot(t, w, 5, 1) // has moved before, so that there is a stream to the new address when the link comes
 		require.NoError(t, all[0].send(5, 0))
@@ -85,7 +85,7 @@ func TestLinksFollowAnAddress(t *testing.T) {
 // Links that are closed leave no way behind that would be kept open for nobody.
 func TestSendersEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newGRPCWorld(t, nil)
+		w := newTCPWorld(t, nil)
 		all := bootAll(t, w, 2)
 		require.Equal(t, []string{address(1), address(2)}, sendersOf(w.servers[1]))
 		stopAll(all)

@@ -59,8 +59,9 @@ func FuzzDeliver(f *testing.F) {
 		require.NoError(t, s.deliver(greeting(0)))
 		require.NoError(t, s.deliver(greeting(1, []byte("hello"))))
 		found := false
+		receiver := receiving(links)
 		for into := make([]multicast.Frame, 1); !found; {
-			_, err := links.Receive(t.Context(), into)
+			_, err := receiver.Receive(t.Context(), into)
 			require.NoError(t, err)
 			found = into[0].Peer == stranger && string(into[0].Data) == "hello"
 		}

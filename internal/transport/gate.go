@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,7 @@ import (
 	"github.com/globalfs/globalfs/internal/pause"
 )
 
-// protocol is what connections speak after the handshake (ALPN).
+// protocol is the ALPN name of gRPC's.
 const protocol = "h2"
 
 // limits bound what peers can make a server do. Servers of the cluster are bounded only by MaxFrame, MaxCall
@@ -38,24 +39,28 @@ func defaultLimits() limits {
 		handshakes:     512,
 		handshake:      probeTime,
 		connections:    8192,
-		perClient:      64,
+		perClient:      128,
 		calls:          1024,
 		bytes:          256 << 20,
 		callsPerSecond: DefaultCallsPerSecond,
 	}
 }
 
-// gate accepts connections, finds out whose they are, and hands them to the gRPC server for such peers. Until
+// gate accepts connections, finds out whose they are, and hands them to the gRPC server for such peers,
+// or to the framed protocol. Until
 // it knows its peer a connection costs little, and others cannot be kept out by silent ones: the oldest of
 // those gives way to a new one.
 type gate struct {
 	listener net.Listener
 	tls      *tls.Config // nil: peers are not known
+	revoked  func(*x509.Certificate) error
 	limits   limits
 	log      *slog.Logger
 	refusals rate.Sometimes // of log lines that a stranger can cause
 
-	servers, clients *door
+	servers, clients *door        // of gRPC
+	framed           func(*guest) // takes those who speak the framed protocol
+	protocols        []string
 
 	ctx     context.Context // ends with the gate
 	cancel  context.CancelFunc
@@ -64,17 +69,19 @@ type gate struct {
 	mu       sync.Mutex
 	pending  []net.Conn          // in their handshake, the oldest first
 	guests   int                 // connections of clients
-	accounts map[string]*account // of clients with connections
+	accounts map[string]*account // of clients with connections, or that had some not long ago
+	open     map[*guest]struct{} // connections with certificates that went through a door
 }
 
 func newGate(listener net.Listener, cfg *Config) *gate {
 	g := &gate{
-		listener: listener, limits: cfg.limits, log: cfg.Logger, accounts: map[string]*account{},
+		listener: listener, limits: cfg.limits, log: cfg.Logger, accounts: map[string]*account{}, open: map[*guest]struct{}{}, revoked: func(*x509.Certificate) error { return nil },
 		servers: newDoor(listener.Addr()), clients: newDoor(listener.Addr()),
-		refusals: rate.Sometimes{First: 10, Interval: time.Second},
+		refusals:  rate.Sometimes{First: 10, Interval: time.Second},
+		protocols: cfg.protocols,
 	}
 	if cfg.Credentials != nil {
-		g.tls = cfg.Credentials.ServerConfig(protocol)
+		g.tls, g.revoked = cfg.Credentials.ServerConfig(cfg.protocols...), cfg.Credentials.CheckRevoked
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
@@ -127,8 +134,16 @@ func (g *gate) admit(raw net.Conn) {
 	if err == nil {
 		err = g.enter(c)
 	}
+	if err == nil && c.leaf != nil {
+		g.keep(c)
+	}
 	g.mu.Unlock()
+	if err == nil && c.leaf != nil && g.revoked(c.leaf) != nil {
+		g.recheck() // it was revoked since the handshake
+	}
 	switch {
+	case err == nil && c.framed:
+		g.framed(c)
 	case err == nil && (c.info == nil || c.info.account == nil):
 		g.servers.give(c)
 	case err == nil:
@@ -145,18 +160,19 @@ func (g *gate) admit(raw net.Conn) {
 
 // identify makes the handshake.
 func (g *gate) identify(raw net.Conn) (*guest, error) {
+	m := newMeter(raw)
 	if g.tls == nil {
-		return &guest{Conn: raw, leave: func() {}}, nil
+		return g.greet(m)
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, g.limits.handshake)
 	defer cancel()
-	conn := tls.Server(raw, g.tls)
+	conn := tls.Server(m, g.tls)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, err
+		return nil, handshakeError(err)
 	}
 	state := conn.ConnectionState()
-	if state.NegotiatedProtocol != protocol {
-		return nil, fmt.Errorf("the peer does not speak %s", protocol)
+	if !slices.Contains(g.protocols, state.NegotiatedProtocol) {
+		return nil, fmt.Errorf("the peer speaks none of %q", g.protocols)
 	}
 	leaf := state.PeerCertificates[0] // which VerifyConnection has checked
 	id, err := identity.FromCertificate(leaf)
@@ -164,7 +180,55 @@ func (g *gate) identify(raw net.Conn) (*guest, error) {
 		return nil, err
 	}
 	end := time.AfterFunc(time.Until(leaf.NotAfter), func() { _ = raw.Close() })
-	return &guest{Conn: conn, info: &peerInfo{identity: id}, leave: func() { end.Stop() }}, nil
+	return &guest{
+		Conn: conn, meter: m, framed: state.NegotiatedProtocol == framedProtocol, leaf: leaf, cut: raw.Close, info: &peerInfo{identity: id}, leave: func() { end.Stop() },
+	}, nil
+}
+
+// greet finds out what a connection without TLS speaks.
+func (g *gate) greet(m *meter) (c *guest, err error) {
+	c = &guest{Conn: m, meter: m, leave: func() {}}
+	if slices.Contains(g.protocols, framedProtocol) {
+		c.framed, c.Conn, err = greeted(m, g.limits.handshake)
+	}
+	return c, err
+}
+
+// handshakeError says what to do about the handshake of a peer that does not use TLS.
+func handshakeError(err error) error {
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) && record.Conn != nil {
+		return fmt.Errorf("the peer does not use TLS: give it a certificate made by 'globalfs certs': %w", err)
+	}
+	return err
+}
+
+// keep remembers a connection until it ends. g.mu is held.
+func (g *gate) keep(c *guest) {
+	g.open[c] = struct{}{}
+	before := c.leave
+	c.leave = func() {
+		before()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.open, c)
+	}
+}
+
+// recheck ends the connections of peers whose certificates are revoked.
+func (g *gate) recheck() {
+	g.mu.Lock()
+	var gone []*guest
+	for c := range g.open {
+		if g.revoked(c.leaf) != nil {
+			gone = append(gone, c)
+		}
+	}
+	g.mu.Unlock()
+	for _, c := range gone {
+		g.log.Warn("connection closed: the certificate of the peer was revoked", "address", g.listener.Addr().String(), "peer", c.info.identity.String())
+		_ = c.cut() // who reads from it hears of that, and closes the rest
+	}
 }
 
 // enter counts a connection of a client. g.mu is held.
@@ -204,19 +268,42 @@ func (g *gate) leaver(name string, before func()) func() {
 		defer g.mu.Unlock()
 		g.guests--
 		if a := g.accounts[name]; a != nil {
-			if a.conns--; a.conns == 0 {
-				delete(g.accounts, name)
-			}
+			a.conns--
+			g.release(name, a)
 		}
+	}
+}
+
+// lookAgain is the time between two looks at an account without connections.
+const lookAgain = time.Second
+
+// release deletes an account without connections once it is as a new one. g.mu is held.
+func (g *gate) release(name string, a *account) {
+	switch {
+	case a.conns > 0 || a.leaving || g.ctx.Err() != nil:
+	case a.isUnused():
+		delete(g.accounts, name)
+	default:
+		a.leaving = true
+		time.AfterFunc(lookAgain, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			a.leaving = false
+			g.release(name, a)
+		})
 	}
 }
 
 // guest is a connection that the gate lets in.
 type guest struct {
 	net.Conn
-	info  *peerInfo // nil without certificates
-	once  sync.Once
-	leave func()
+	meter  *meter    // under Conn
+	framed bool      // speaks the framed protocol
+	info   *peerInfo // nil without certificates
+	leaf   *x509.Certificate
+	cut    func() error // ends the connection under TLS, without waiting for the peer
+	once   sync.Once
+	leave  func()
 }
 
 // Close ends the connection; several times are as good as once.

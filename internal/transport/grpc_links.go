@@ -1,7 +1,7 @@
 package transport
 
 import (
-	"context"
+	"slices"
 	"sync"
 
 	"github.com/globalfs/globalfs/internal/wire"
@@ -15,9 +15,11 @@ type grpcLinks struct {
 	incarnation uint64
 
 	// mu is locked before Server.mu and sender.mu.
-	mu    sync.Mutex
-	inbox inbox[multicast.Frame]
-	ends  map[multicast.ProcessID]*linkEnd
+	mu      sync.Mutex
+	inbox   inbox[multicast.Frame]
+	ends    map[multicast.ProcessID]*linkEnd
+	notify  func(mayWork bool) // nil: nobody listens yet
+	leaving []*sender          // have something to write, and nobody told them
 }
 
 // linkEnd is a link with its owner and the way to its peer.
@@ -29,9 +31,7 @@ type linkEnd struct {
 }
 
 func newGRPCLinks(s *Server, self multicast.ProcessID, incarnation uint64) *grpcLinks {
-	k := &grpcLinks{server: s, self: self, incarnation: incarnation, ends: map[multicast.ProcessID]*linkEnd{}}
-	k.inbox = newInbox[multicast.Frame](&k.mu)
-	return k
+	return &grpcLinks{server: s, self: self, incarnation: incarnation, ends: map[multicast.ProcessID]*linkEnd{}}
 }
 
 // end gives the link to peer, or nil if nobody knows where that is. k.mu is held.
@@ -63,8 +63,27 @@ func (k *grpcLinks) Send(to multicast.ProcessID, frame []byte) error {
 		return nil
 	}
 	err := e.send(frame)
-	e.sender.wakeFor(e)
+	k.leave(e)
 	return err
+}
+
+// leave has the packet of e written with the next Flush, if it has one. k.mu is held.
+func (k *grpcLinks) leave(e *linkEnd) {
+	if e.sender.enlist(e) && !slices.Contains(k.leaving, e.sender) {
+		k.leaving = append(k.leaving, e.sender)
+	}
+}
+
+func (k *grpcLinks) Flush() {
+	var senders [4]*sender
+	k.mu.Lock()
+	leaving := append(senders[:0], k.leaving...)
+	clear(k.leaving)
+	k.leaving = k.leaving[:0]
+	k.mu.Unlock()
+	for _, s := range leaving {
+		s.flush()
+	}
 }
 
 func (k *grpcLinks) Accept(peer multicast.ProcessID) {
@@ -75,35 +94,47 @@ func (k *grpcLinks) Accept(peer multicast.ProcessID) {
 	}
 }
 
-func (k *grpcLinks) Receive(ctx context.Context, into []multicast.Frame) (n int, err error) {
-	if err := k.inbox.lockReady(ctx); err != nil {
-		return 0, err
-	}
-	defer k.inbox.unlock()
-	for n < len(into) {
+func (k *grpcLinks) Notify(f func(mayWork bool)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.notify = f
+}
+
+func (k *grpcLinks) Take(into []multicast.Frame, most int) []multicast.Frame {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for range most {
 		f, ok := k.inbox.take()
 		if !ok {
 			break
 		}
-		into[n] = f
-		n++
+		into = append(into, f)
 		e := k.ends[f.Peer]
 		e.took(f.Data)
-		e.sender.wakeFor(e)
+		k.leave(e)
 	}
-	return n, nil
+	return into
 }
 
-// deliver takes in a packet of a peer.
+// deliver takes in a packet of a peer, in a goroutine that may work for the process.
 func (k *grpcLinks) deliver(p *wire.Packet) error {
+	notify, err := k.arrive(p)
+	if notify != nil {
+		notify(true)
+	}
+	return err
+}
+
+// arrive queues what a packet brings. If that is something, it returns whom to notify.
+func (k *grpcLinks) arrive(p *wire.Packet) (notify func(mayWork bool), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.inbox.closed {
-		return nil
+		return nil, nil
 	}
 	e := k.end(multicast.ProcessID(p.From))
 	if e == nil {
-		return nil // we could not answer
+		return nil, nil // we could not answer
 	}
 	start, frames, err := e.receive(p)
 	if start {
@@ -113,7 +144,10 @@ func (k *grpcLinks) deliver(p *wire.Packet) error {
 		k.inbox.push(multicast.Frame{Peer: e.peer, Data: f})
 	}
 	e.sender.wakeFor(e)
-	return err
+	if start || len(frames) > 0 {
+		notify = k.notify
+	}
+	return notify, err
 }
 
 func (k *grpcLinks) Close() error {

@@ -84,7 +84,7 @@ func (e *localEndpoint) Links(incarnation uint64) (Links, error) {
 		return nil, fmt.Errorf("process %d: incarnation %d is not higher than the last one, %d", e.self, incarnation, last)
 	}
 	l.incarnations[e.self] = incarnation
-	e.links = &localLinks{local: l, self: e.self, inbox: newInbox[localArrival](&l.mu)}
+	e.links = &localLinks{local: l, self: e.self}
 	l.links[e.self] = e.links
 	l.startKnown(e.self)
 	return e.links, nil

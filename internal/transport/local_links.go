@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -77,7 +76,7 @@ func (l *Local) start(p *localPair) {
 func (l *Local) startEnd(p *localPair, owner *localLinks, peer multicast.ProcessID) {
 	e := p.end(owner.self)
 	*e = localEnd{unaccepted: e.unaccepted + 1}
-	owner.inbox.push(localArrival{Frame: multicast.Frame{Peer: peer}})
+	owner.push(localArrival{Frame: multicast.Frame{Peer: peer}})
 }
 
 // stopAll ends the links of a process. l.mu is held.
@@ -103,15 +102,32 @@ func (l *Local) startKnown(self multicast.ProcessID) {
 // land puts a frame into the queue of its receiver. l.mu is held.
 func (l *Local) land(a localArrival) {
 	if a.pair.on && a.pair.session == a.session {
-		l.links[a.to].inbox.push(a)
+		l.links[a.to].push(a)
 	}
 }
 
 // localLinks are the links of one process. Everything is guarded by local.mu.
 type localLinks struct {
-	local *Local
-	self  multicast.ProcessID
-	inbox inbox[localArrival]
+	local  *Local
+	self   multicast.ProcessID
+	inbox  inbox[localArrival]
+	notify func(mayWork bool) // nil: nobody listens yet
+}
+
+// push queues what has arrived. The goroutine is the sender's, which has its own work.
+func (k *localLinks) push(a localArrival) {
+	k.inbox.push(a)
+	if k.notify != nil && !k.inbox.closed {
+		k.notify(false)
+	}
+}
+
+func (*localLinks) Flush() {}
+
+func (k *localLinks) Notify(f func(mayWork bool)) {
+	k.local.mu.Lock()
+	defer k.local.mu.Unlock()
+	k.notify = f
 }
 
 func (k *localLinks) Send(to multicast.ProcessID, frame []byte) error {
@@ -164,21 +180,18 @@ func (k *localLinks) Accept(peer multicast.ProcessID) {
 	}
 }
 
-func (k *localLinks) Receive(ctx context.Context, into []multicast.Frame) (n int, err error) {
-	if err := k.inbox.lockReady(ctx); err != nil {
-		return 0, err
-	}
-	defer k.inbox.unlock()
-	for n < len(into) {
+func (k *localLinks) Take(into []multicast.Frame, most int) []multicast.Frame {
+	k.local.mu.Lock()
+	defer k.local.mu.Unlock()
+	for range most {
 		a, ok := k.inbox.take()
 		if !ok {
 			break
 		}
-		into[n] = a.Frame
-		n++
+		into = append(into, a.Frame)
 		k.taken(&a)
 	}
-	return n, nil
+	return into
 }
 
 // taken opens the window of the sender; a link that overflowed starts again once it has drained.

@@ -2,23 +2,14 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/identity"
-	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 )
 
 const (
@@ -61,7 +52,9 @@ type Config struct {
 
 	limits limits // only tests change them
 
-	// The network under gRPC; nil: TCP.
+	protocols []string // spoken, the preferred first; nil: the framed protocol and HTTP/2. Only tests change it
+
+	// The network under them; nil: TCP.
 	listen func(address string) (net.Listener, error)
 	dial   func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -72,6 +65,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.limits == (limits{}) {
 		c.limits = defaultLimits()
+	}
+	if c.protocols == nil {
+		c.protocols = []string{framedProtocol, protocol}
 	}
 	if c.CallsPerSecond > 0 {
 		c.limits.callsPerSecond = c.CallsPerSecond
@@ -100,18 +96,21 @@ func (c *Config) checkAddress(address string) error {
 		"make some with 'globalfs certs', or use 127.0.0.1", address)
 }
 
-// pool keeps one connection to each address.
+// pool reaches the servers at other addresses.
 type pool struct {
 	cfg Config
 	log *slog.Logger
-
-	mu     sync.Mutex
-	conns  map[string]*grpc.ClientConn
-	closed bool
+	provider
 }
 
 func newPool(cfg Config) *pool {
-	return &pool{cfg: cfg, log: cfg.Logger, conns: map[string]*grpc.ClientConn{}}
+	p := &pool{cfg: cfg, log: cfg.Logger}
+	if slices.Contains(cfg.protocols, framedProtocol) {
+		p.provider = newEither(cfg)
+	} else {
+		p.provider = newGRPCProvider(cfg)
+	}
+	return p
 }
 
 // resolve gives the address of a process.
@@ -121,75 +120,4 @@ func (p *pool) resolve(process multicast.ProcessID) (string, error) {
 		return "", unreachable(process, "nobody knows its address")
 	}
 	return address, p.cfg.checkAddress(address)
-}
-
-// conn gives the connection to an address; gRPC opens it, and again when it broke.
-func (p *pool) conn(address string) (*grpc.ClientConn, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, ErrClosed
-	}
-	if c := p.conns[address]; c != nil {
-		return c, nil
-	}
-	c, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(p.credentials()),
-		grpc.WithContextDialer(p.cfg.dial),
-		grpc.WithNoProxy(),
-		grpc.WithStaticStreamWindowSize(flowWindow),
-		grpc.WithStaticConnWindowSize(flowWindow),
-		grpc.WithDisableServiceConfig(),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-			MinConnectTimeout: probeTime,
-		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietTime, Timeout: probeTime, PermitWithoutStream: true}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxCall+envelope)),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("connection to %s: %w", address, err)
-	}
-	p.conns[address] = c
-	return c, nil
-}
-
-// credentials are for connections that we open.
-func (p *pool) credentials() credentials.TransportCredentials {
-	if p.cfg.Credentials == nil {
-		return insecure.NewCredentials()
-	}
-	return credentials.NewTLS(p.cfg.Credentials.ClientConfig())
-}
-
-// call asks a process at another address.
-func (p *pool) call(ctx context.Context, to multicast.ProcessID, address string, request []byte) ([]byte, error) {
-	conn, err := p.conn(address)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := wire.NewTransportClient(conn).Call(ctx, &wire.CallRequest{To: uint32(to), Request: request})
-	switch {
-	case err == nil && reply.Error != nil:
-		return nil, &RemoteError{Text: reply.GetError()}
-	case err == nil:
-		return reply.GetReply(), nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case status.Code(err) == codes.DeadlineExceeded: // the other end was quicker to notice
-		return nil, context.DeadlineExceeded
-	}
-	return nil, unreachable(to, status.Convert(err).Message())
-}
-
-func (p *pool) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	var errs []error
-	for _, c := range p.conns {
-		errs = append(errs, c.Close())
-	}
-	clear(p.conns)
-	return errors.Join(errs...)
 }

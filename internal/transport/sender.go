@@ -7,10 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-	"google.golang.org/grpc/connectivity"
-
 	"github.com/globalfs/globalfs/internal/wire"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -21,6 +19,8 @@ const (
 	// have restarted, or begun to listen, without a word, and acknowledges what
 	// no packet has.
 	tellEvery = time.Second
+	// mostBatches is how many batches another goroutine than the sender's writes at a time.
+	mostBatches = 4
 	// Pauses between streams that break at once.
 	minPause, maxPause = 20 * time.Millisecond, time.Second
 )
@@ -37,6 +37,9 @@ type sender struct {
 	mu    sync.Mutex
 	ends  map[*linkEnd]struct{}
 	ready []*linkEnd // have a packet to write; each is there once
+
+	writing sync.Mutex   // before the mutex of links
+	open    directStream // GUARDED_BY writing; nil: only run writes
 }
 
 func newSender(s *Server, address string) *sender {
@@ -77,13 +80,44 @@ func (s *sender) all() []*linkEnd {
 
 // wakeFor has the packet of e written, if it has one. The owner's mutex is held.
 func (s *sender) wakeFor(e *linkEnd) {
+	if s.enlist(e) {
+		s.awake()
+	}
+}
+
+// enlist notes that e has a packet to write. It reports whether that is new. The owner's mutex is held.
+func (s *sender) enlist(e *linkEnd) bool {
 	if e.queued || !e.link.ready() {
-		return
+		return false
 	}
 	e.queued = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ready = append(s.ready, e)
+	return true
+}
+
+// flush writes what is ready, unless that would have to wait: then run does it.
+func (s *sender) flush() {
+	if !s.writing.TryLock() {
+		s.awake() // perhaps too late for who writes now
+		return
+	}
+	defer s.writing.Unlock()
+	for range mostBatches {
+		if s.open == nil || !s.open.isFree() {
+			break
+		}
+		batch := s.gather()
+		if batch == nil || s.open.sendSoon(batch) != nil { // run hears of an error
+			return
+		}
+	}
+	s.awake()
+}
+
+// awake has run look.
+func (s *sender) awake() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -120,65 +154,70 @@ func newOutage() *rate.Sometimes { return &rate.Sometimes{First: 2, Interval: ti
 func (s *sender) rest(pause time.Duration) {
 	ctx, cancel := context.WithTimeout(s.ctx, pause/2+random.N(pause))
 	defer cancel()
-	if conn, err := s.server.pool.conn(s.address); err == nil && conn.GetState() == connectivity.TransientFailure {
-		conn.WaitForStateChange(ctx, connectivity.TransientFailure)
-		return
-	}
-	<-ctx.Done()
+	s.server.pool.rest(ctx, s.address)
 }
+
+// here is the way to the links at the server's own address. It is no directStream: the turn of one process would
+// be a part of that of another.
+type here struct{ *Server }
+
+func (h here) send(batch *wire.Batch) error { return h.deliver(batch) }
+func (here) broken() <-chan struct{}        { return nil }
+func (here) why() error                     { return nil }
+func (here) close()                         {}
 
 // stream opens a stream and writes to it until it breaks.
 func (s *sender) stream(ctx context.Context) error {
 	if s.server.isHere(s.address) {
-		return s.pump(ctx, s.server.deliver, nil)
+		return s.pump(ctx, here{s.server})
 	}
-	conn, err := s.server.pool.conn(s.address)
+	stream, err := s.server.pool.packets(ctx, s.address)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	stream, err := wire.NewTransportClient(conn).Frames(ctx)
-	if err != nil {
-		cancel()
-		return err
-	}
-	broken := make(chan error)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		err := stream.RecvMsg(new(wire.FramesEnd))
-		select {
-		case broken <- err:
-		case <-ctx.Done():
-		}
-	}()
-	err = s.pump(ctx, stream.Send, broken)
-	cancel()
-	<-ended
-	return err
+	defer stream.close()
+	defer context.AfterFunc(ctx, stream.close)() // a peer that takes nothing is not waited for
+	return s.pump(ctx, stream)
 }
 
 // pump writes what is ready until the stream has broken.
-func (s *sender) pump(ctx context.Context, write func(*wire.Batch) error, broken <-chan error) error {
+func (s *sender) pump(ctx context.Context, stream packetStream) error {
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
 	s.forAll((*link).resume)
+	defer func() {
+		s.writing.Lock()
+		defer s.writing.Unlock()
+		s.open = nil
+	}()
 	for {
-		for batch := s.gather(); batch != nil; batch = s.gather() {
-			if err := write(batch); err != nil {
-				return err
-			}
+		if err := s.write(stream); err != nil {
+			return err
 		}
 		select {
 		case <-s.wake:
 		case <-tick.C:
 			s.forAll(func(k *link) { k.due = true })
-		case err := <-broken:
-			return err
+		case <-stream.broken():
+			return stream.why()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// write writes all that is ready. Then others may write, too, if that does not make them wait.
+func (s *sender) write(stream packetStream) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.open = nil
+	for batch := s.gather(); batch != nil; batch = s.gather() {
+		if err := stream.send(batch); err != nil {
+			return err
+		}
+	}
+	s.open, _ = stream.(directStream)
+	return nil
 }
 
 // forAll does f to every link and has it written.

@@ -41,6 +41,7 @@ type Server struct {
 	gate    *gate
 	control *service        // process 0: the server itself
 	grpc    [2]*grpc.Server // for servers, and for clients and admins
+	framed  *framed
 	ctx     context.Context // ends with the server
 	cancel  context.CancelFunc
 	running sync.WaitGroup // the senders, the gate and the gRPC servers
@@ -111,6 +112,8 @@ func Listen(cfg Config) (*Server, error) {
 		grpc.StaticStreamWindowSize(flowWindow))
 	s.grpc[1] = s.serve(s.gate.clients, grpc.MaxRecvMsgSize(MaxCall+envelope), grpc.MaxConcurrentStreams(maxClientCalls),
 		grpc.StaticStreamWindowSize(clientWindow), grpc.InTapHandle(admitCall))
+	s.framed = newFramed(s)
+	s.gate.framed = s.framed.give
 	s.running.Go(s.follow)
 	s.gate.running.Go(s.gate.run)
 	return s, nil
@@ -152,6 +155,9 @@ func (s *Server) serve(through *door, more ...grpc.ServerOption) *grpc.Server {
 	return server
 }
 
+// Recheck ends the connections of peers whose certificates were revoked since (Credentials.SetRevoked).
+func (s *Server) Recheck() { s.gate.recheck() }
+
 // Address is where the server listens, with the port that it got.
 func (s *Server) Address() string { return s.address }
 
@@ -187,6 +193,7 @@ func (s *Server) Close() error {
 	s.control.close()
 	s.cancel()
 	s.gate.close()
+	s.framed.close()
 	for _, g := range s.grpc {
 		g.Stop()
 	}
@@ -261,11 +268,16 @@ func (s *Server) answer(ctx context.Context, to multicast.ProcessID, request []b
 	if to == controlProcess {
 		return s.control.answer(ctx, request)
 	}
-	s.mu.Lock()
-	e := s.endpoints[to]
-	s.mu.Unlock()
+	e := s.endpoint(to)
 	if e == nil {
 		return nil, unreachable(to, "it does not run at "+s.address)
 	}
 	return e.answer(ctx, request)
+}
+
+// endpoint gives a process that is here, or nil.
+func (s *Server) endpoint(of multicast.ProcessID) *grpcEndpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endpoints[of]
 }

@@ -16,10 +16,10 @@ import (
 )
 
 // pairOnTCP are two servers on loopback: one with the odd processes, one with the even ones.
-func pairOnTCP(t testing.TB, credentials *identity.Credentials) (odd, even *Server) {
+func pairOnTCP(t testing.TB, credentials *identity.Credentials, protocols ...string) (odd, even *Server) {
 	var mu sync.Mutex
 	var servers [2]*Server
-	cfg := Config{Address: "127.0.0.1:0", Credentials: credentials, Resolve: func(id multicast.ProcessID) (string, bool) {
+	cfg := Config{Address: "127.0.0.1:0", Credentials: credentials, protocols: protocols, Resolve: func(id multicast.ProcessID) (string, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		return servers[id%2].Address(), true
@@ -126,7 +126,7 @@ func TestNobodyListens(t *testing.T) {
 // TestServerRestart: a whole address goes away, with frames under way, and comes back.
 func TestServerRestart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newGRPCWorld(t, nil)
+		w := newTCPWorld(t, nil)
 		all := bootAll(t, w, 3)
 		for life := uint64(2); life < 6; life++ {
 			for range 50 {
@@ -155,10 +155,9 @@ func TestServerRestart(t *testing.T) {
 // TestWildPacketsBreakTheStream, and links to others go on.
 func TestWildPacketsBreakTheStream(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newGRPCWorld(t, nil)
+		w := newTCPWorld(t, nil)
 		all := bootAll(t, w, 2)
-		conn, err := w.servers[1].pool.conn(address(2))
-		require.NoError(t, err)
+		client, done := w.grpcTo(w.servers[1], address(2))
 		good := &wire.Generation{Incarnation: 1}
 		for _, p := range []*wire.Packet{
 			{From: 1, To: 2},
@@ -166,7 +165,7 @@ func TestWildPacketsBreakTheStream(t *testing.T) {
 			{From: 1, To: 2, Source: good, Target: good, First: 1 << 60, Frames: [][]byte{{1}}},
 			{From: 1, To: 2, Source: good, Target: good, First: 1, Frames: [][]byte{{}}},
 		} {
-			stream, err := wire.NewTransportClient(conn).Frames(t.Context())
+			stream, err := client.Frames(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, stream.Send(&wire.Batch{Packets: []*wire.Packet{
 				{To: 77}, {From: uint32(unknownProcess), To: 2}, p,
@@ -176,6 +175,7 @@ func TestWildPacketsBreakTheStream(t *testing.T) {
 		require.NoError(t, all[0].send(2, 0))
 		settle()
 		requireInStep(t, all[0], all[1])
+		done()
 		stopAll(all)
 		w.close()
 	})
@@ -197,9 +197,9 @@ func TestKnownByAnotherAddress(t *testing.T) {
 	require.NoError(t, err)
 	to, err := two.Links(1)
 	require.NoError(t, err)
-	require.NoError(t, from.Send(2, []byte("start")))
+	require.NoError(t, receiving(from).Send(2, []byte("start")))
 	var into [1]multicast.Frame
-	_, err = to.Receive(t.Context(), into[:])
+	_, err = receiving(to).Receive(t.Context(), into[:])
 	require.NoError(t, err)
 	require.EqualValues(t, 1, into[0].Peer)
 	s.Control(echo)

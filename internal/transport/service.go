@@ -18,6 +18,7 @@ type service struct {
 
 	mu      sync.Mutex
 	handler Handler // nil until it serves
+	later   Asynchronous
 	closed  bool
 	running sync.WaitGroup // handlers; grows only while not closed
 }
@@ -34,6 +35,23 @@ func (s *service) Serve(h Handler) {
 	defer s.mu.Unlock()
 	invariant.Check(s.handler == nil, "process %d serves twice", s.self)
 	s.handler = h
+}
+
+// ServeLater is Endpoint.ServeLater.
+func (s *service) ServeLater(a Asynchronous) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.later = a
+}
+
+// asynchronous gives what takes calls in without waiting, nil if there is nothing.
+func (s *service) asynchronous() Asynchronous {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.handler == nil {
+		return nil
+	}
+	return s.later
 }
 
 // begin gives the handler, if there is one, and counts it as running.
@@ -57,7 +75,11 @@ func (s *service) answer(ctx context.Context, request []byte) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	reply, err := h(ctx, request)
+	return s.result(h(ctx, request))
+}
+
+// result is what the caller gets for an answer of this process.
+func (s *service) result(reply []byte, err error) ([]byte, error) {
 	switch {
 	case err != nil && s.ctx.Err() != nil:
 		return nil, unreachable(s.self, "it stops")

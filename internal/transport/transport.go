@@ -47,7 +47,7 @@ func (e *RemoteError) Error() string { return "remote: " + e.Text }
 // Links carry frames between this process and its peers. All methods may be called
 // from several goroutines; the frames of one caller keep their order.
 type Links interface {
-	// Send queues a frame to a peer and never blocks. The bytes must not change any more.
+	// Send queues a frame to a peer and never blocks: it leaves with Flush. The bytes must not change any more.
 	// A peer that is down, unknown or not started yet is no error: the link to it starts
 	// when it can, and what was sent before is dropped, as multicast.Frame says. Errors are
 	// ErrBacklog, ErrClosed, ErrTooLong, and a frame that is empty. A frame that is too long is lost like
@@ -58,9 +58,14 @@ type Links interface {
 	// after it belongs to the link that started, and what was sent before is lost. Call it
 	// once for each such frame, in order, before the first Send that knows of it.
 	Accept(peer multicast.ProcessID)
-	// Receive waits until something has arrived and returns all that has, up to len(into). The
-	// error is ctx's or ErrClosed.
-	Receive(ctx context.Context, into []multicast.Frame) (n int, err error)
+	// Flush lets leave what was sent. It may write to connections, and does not wait for a peer.
+	Flush()
+	// Take appends to into what has arrived, at most so many frames, and does not wait.
+	Take(into []multicast.Frame, most int) []multicast.Frame
+	// Notify has f called, once, before the first Take. f is called after frames have arrived that may not be taken
+	// yet, and tells whether it may do work: if so, it is called by a goroutine that reads from a connection; if
+	// not, it must neither block nor use the links.
+	Notify(f func(mayWork bool))
 	// Close ends all links. Peers hear nothing of it until the process is back.
 	Close() error
 }
@@ -69,6 +74,22 @@ type Links interface {
 // closes. Neither request nor reply may be changed afterwards by either side.
 type Handler func(ctx context.Context, request []byte) ([]byte, error)
 
+// Caller is who waits for the answer to a call.
+type Caller interface {
+	// Answer ends the call. It is called at most once, does not wait, and changes nothing after Withdraw. Neither
+	// side changes the reply afterwards.
+	Answer(reply []byte, err error)
+}
+
+// Asynchronous answers calls without a goroutine that waits for each.
+type Asynchronous interface {
+	// Begin takes a request in, and may work for the process. The caller is answered later, or before Begin
+	// returns. False: the Handler has to answer. ctx tells who calls (PeerOf), and ends with the connection.
+	Begin(ctx context.Context, request []byte, caller Caller) (token uint64, begun bool)
+	// Withdraw says that nobody waits for the answer any more.
+	Withdraw(token uint64)
+}
+
 // Endpoint is one process's access to the network.
 type Endpoint interface {
 	// Links opens the process's links, once. The incarnation is positive and
@@ -76,6 +97,9 @@ type Endpoint interface {
 	Links(incarnation uint64) (Links, error)
 	// Serve answers calls to this process, once. Before it, callers find it unreachable.
 	Serve(h Handler)
+	// ServeLater has a answer the calls that it takes in, and the Handler the others. Call it before Serve, if at
+	// all. Not each provider uses it.
+	ServeLater(a Asynchronous)
 	// Call asks another process. Errors: ErrUnreachable, *RemoteError, ctx's, or ErrClosed.
 	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
 	// Close ends the links and returns when no handler runs any more.

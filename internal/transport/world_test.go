@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/wire"
 	"github.com/globalfs/globalfs/pkg/multicast"
 	"github.com/globalfs/globalfs/test/logged"
 )
@@ -32,8 +33,12 @@ var worlds = map[string]func(t *testing.T) world{
 			return time.Duration(from+2*to) * time.Millisecond
 		})}
 	},
-	"GRPC": func(t *testing.T) world { return newGRPCWorld(t, nil) },
-	"TLS":  func(t *testing.T) world { return newGRPCWorld(t, newAuthority(t, "prod").server("n1")) },
+	"Framed":    func(t *testing.T) world { return newTCPWorld(t, nil) },
+	"FramedTLS": func(t *testing.T) world { return newTCPWorld(t, newAuthority(t, "prod").server("n1")) },
+	"GRPC":      func(t *testing.T) world { return newTCPWorld(t, nil, old, old, old) },
+	"GRPCTLS":   func(t *testing.T) world { return newTCPWorld(t, newAuthority(t, "prod").server("n1"), old, old, old) },
+	"Mixed":     func(t *testing.T) world { return newTCPWorld(t, nil, nil, old, nil) },
+	"MixedTLS":  func(t *testing.T) world { return newTCPWorld(t, newAuthority(t, "prod").server("n1"), old, nil, old) },
 }
 
 type localWorld struct{ *Local }
@@ -42,13 +47,17 @@ func (w localWorld) endpoint(id multicast.ProcessID) Endpoint { return w.Endpoin
 func (w localWorld) disturb()                                 {}
 func (w localWorld) close()                                   { _ = w.Close() }
 
-// grpcWorld has three servers; process p is at the server p%3 unless it has moved, and nobody knows the
+// old are the protocols of servers and clients that do not know the framed one yet.
+var old = []string{protocol}
+
+// tcpWorld has three servers; process p is at the server p%3 unless it has moved, and nobody knows the
 // processes from 100 on.
-type grpcWorld struct {
+type tcpWorld struct {
 	t           *testing.T
 	pipes       *pipes
 	servers     []*Server
 	credentials *identity.Credentials // nil: no TLS
+	protocols   [3][]string           // of the servers; nil: all
 	log         logged.Text
 
 	mu    sync.Mutex
@@ -59,7 +68,7 @@ const unknownProcess multicast.ProcessID = 100
 
 func address(i int) string { return fmt.Sprintf("127.0.0.1:%d", 7000+i) }
 
-func (w *grpcWorld) resolve(id multicast.ProcessID) (string, bool) {
+func (w *tcpWorld) resolve(id multicast.ProcessID) (string, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a, ok := w.moved[id]; ok {
@@ -69,35 +78,45 @@ func (w *grpcWorld) resolve(id multicast.ProcessID) (string, bool) {
 }
 
 // move lets a process be known at another address.
-func (w *grpcWorld) move(id multicast.ProcessID, address string) {
+func (w *tcpWorld) move(id multicast.ProcessID, address string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.moved[id] = address
 }
 
-func newGRPCWorld(t *testing.T, credentials *identity.Credentials) *grpcWorld {
-	w := &grpcWorld{t: t, credentials: credentials, moved: map[multicast.ProcessID]string{}, pipes: &pipes{listeners: map[string]*bufconn.Listener{}}}
+func newTCPWorld(t *testing.T, credentials *identity.Credentials, protocols ...[]string) *tcpWorld {
+	w := &tcpWorld{t: t, credentials: credentials, moved: map[multicast.ProcessID]string{}, pipes: &pipes{listeners: map[string]*bufconn.Listener{}}}
+	copy(w.protocols[:], protocols)
 	for i := range 3 {
 		w.servers = append(w.servers, w.listen(i))
 	}
 	return w
 }
 
-func (w *grpcWorld) listen(i int) *Server {
+func (w *tcpWorld) listen(i int) *Server {
 	s, err := Listen(Config{
 		Address: address(i), Resolve: w.resolve, Credentials: w.credentials, Logger: w.log.Logger(), listen: w.pipes.listen, dial: w.pipes.dial,
+		protocols: w.protocols[i],
 	})
 	require.NoError(w.t, err)
 	return s
 }
 
 // dial makes a client of the world.
-func (w *grpcWorld) dial(credentials *identity.Credentials) *Client {
+func (w *tcpWorld) dial(credentials *identity.Credentials) *Client {
 	return Dial(Config{Resolve: w.resolve, Credentials: credentials, dial: w.pipes.dial})
 }
 
+// grpcTo is gRPC as a server of the world would use it.
+func (w *tcpWorld) grpcTo(from *Server, address string) (client wire.TransportClient, done func()) {
+	p := newGRPCProvider(from.pool.cfg)
+	conn, err := p.conn(address)
+	require.NoError(w.t, err)
+	return wire.NewTransportClient(conn), func() { require.NoError(w.t, p.close()) }
+}
+
 // endpoint is at the server whose address is known for the process.
-func (w *grpcWorld) endpoint(id multicast.ProcessID) Endpoint {
+func (w *tcpWorld) endpoint(id multicast.ProcessID) Endpoint {
 	at, _ := w.resolve(id)
 	for i, s := range w.servers {
 		if address(i) == at {
@@ -107,8 +126,8 @@ func (w *grpcWorld) endpoint(id multicast.ProcessID) Endpoint {
 	w.t.Fatalf("no server at %s", at)
 	return nil
 }
-func (w *grpcWorld) disturb() { w.pipes.breakAll() }
-func (w *grpcWorld) close() {
+func (w *tcpWorld) disturb() { w.pipes.breakAll() }
+func (w *tcpWorld) close() {
 	for _, s := range w.servers {
 		require.NoError(w.t, s.Close())
 	}
@@ -171,13 +190,51 @@ func (p *pipes) breakAll() {
 	p.conns = nil
 }
 
+// receiver are links of which each frame leaves at once, and with which a goroutine can wait.
+type receiver struct {
+	Links
+	arrived chan struct{}
+}
+
+func receiving(links Links) *receiver {
+	r := &receiver{Links: links, arrived: make(chan struct{}, 1)}
+	links.Notify(func(bool) {
+		select {
+		case r.arrived <- struct{}{}:
+		default:
+		}
+	})
+	r.arrived <- struct{}{}
+	return r
+}
+
+func (r *receiver) Send(to multicast.ProcessID, frame []byte) error {
+	defer r.Flush()
+	return r.Links.Send(to, frame)
+}
+
+// Receive waits until something has arrived, and returns all that has, up to len(into).
+func (r *receiver) Receive(ctx context.Context, into []multicast.Frame) (int, error) {
+	for {
+		if n := len(r.Take(into[:0], len(into))); n > 0 {
+			r.Flush()
+			return n, nil
+		}
+		select {
+		case <-r.arrived:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
 // process sends numbered frames and checks the numbers of those that it gets.
 type process struct {
 	t        *testing.T
 	id       multicast.ProcessID
 	life     uint64
 	endpoint Endpoint
-	links    Links
+	links    *receiver
 	ctx      context.Context
 	kill     context.CancelFunc
 	done     chan struct{}
@@ -209,9 +266,9 @@ func boot(t *testing.T, w world, id multicast.ProcessID, life uint64) *process {
 func open(t *testing.T, w world, id multicast.ProcessID, life uint64) *process {
 	p := &process{t: t, id: id, life: life, endpoint: w.endpoint(id), done: make(chan struct{}),
 		out: map[multicast.ProcessID]*stretch{}, in: map[multicast.ProcessID]*stretch{}}
-	var err error
-	p.links, err = p.endpoint.Links(life)
+	links, err := p.endpoint.Links(life)
 	require.NoError(t, err)
+	p.links = receiving(links)
 	p.ctx, p.kill = context.WithCancel(t.Context())
 	return p
 }

@@ -7,7 +7,8 @@
 //
 //  1. The stepper fills an Input with everything that is ready, reads the clock, and calls Step.
 //  2. The replies in the Output leave at once: nothing that they say depends on the step's records.
-//  3. The stepper makes Output.Records durable, in the order of the steps.
+//  3. The stepper makes Output.Records durable, in the order of the steps. With Output.Sync it also syncs the
+//     log; then the replies in Output.Persisted leave.
 //  4. The frames leave, and Apply executes the deliveries of the step and returns further replies.
 //
 // A stepper may take steps 1 and 2 of the next turns before step 3 of this one has ended. It calls Apply once

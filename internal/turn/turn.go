@@ -33,23 +33,29 @@ func (in *Input) Reset() {
 	in.Requests, in.Withdrawn = in.Requests[:0], in.Withdrawn[:0]
 }
 
-// Output of a step: the output of the multicast core, and replies that wait for no record.
+// Output of a step: the output of the multicast core, and replies.
 type Output struct {
 	multicast.Output
-	Replies []Call
+	Replies []Call // that wait for no record
+	// Persisted are replies that say that the log is on disk: they leave after the sync of this step. A step
+	// that has them also has Sync set.
+	Persisted []Call
 }
 
 // Reset empties out for reuse.
 func (out *Output) Reset() {
 	out.Output.Reset()
 	clear(out.Replies)
-	out.Replies = out.Replies[:0]
+	clear(out.Persisted)
+	out.Replies, out.Persisted = out.Replies[:0], out.Persisted[:0]
 }
 
 // Node is a core with its state machine. Its methods are called by one goroutine at a time.
 type Node interface {
 	// Step consumes in and fills out, which the caller has reset. It neither blocks nor fails.
 	Step(in *Input, out *Output)
+	// Syncs reports whether Apply(out) will wait for the disk.
+	Syncs(out *Output) bool
 	// Apply executes out.Deliveries of a step whose records are durable, in order, and returns the replies
 	// that result. An error means that the state machine has failed: the node must not be called again.
 	Apply(out *Output) ([]Call, error)

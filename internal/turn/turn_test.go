@@ -20,12 +20,14 @@ func TestResetLeavesNothing(t *testing.T) {
 	require.False(t, in.Lead)
 	require.Zero(t, calls[0], "the bytes of a request are not held any more")
 
-	replies := []Call{{Token: 7, Data: []byte("reply")}}
-	out := Output{Replies: replies}
+	replies, persisted := []Call{{Token: 7, Data: []byte("reply")}}, []Call{{Token: 8, Data: []byte("on disk")}}
+	out := Output{Replies: replies, Persisted: persisted}
 	out.Wake, out.Records = 5, [][]byte{{1}}
 	out.Reset()
 	require.Empty(t, out.Replies)
 	require.Empty(t, out.Records)
 	require.Zero(t, out.Wake)
 	require.Zero(t, replies[0])
+	require.Empty(t, out.Persisted)
+	require.Zero(t, persisted[0])
 }

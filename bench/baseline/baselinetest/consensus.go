@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestOnPaxos tests what the protocols on package paxos have from it. Errors begin with name.
+// TestOnPaxos tests the parts of a protocol that package paxos provides. Errors begin with name.
 func TestOnPaxos(t *testing.T, p *Protocol, name string) {
 	t.Run("ConfigAndReplay", func(t *testing.T) {
 		l := p.newLoop(t, 1)
@@ -19,7 +19,7 @@ func TestOnPaxos(t *testing.T, p *Protocol, name string) {
 	t.Run("Proposals", p.testProposals)
 }
 
-// testProposals: what cannot be multicast is refused, and a number is used once.
+// testProposals: a message that cannot be multicast is refused, and a number is used once.
 func (p *Protocol) testProposals(t *testing.T) {
 	l := p.newLoop(t, 2)
 	propose := func(m multicast.Message) Stats {
@@ -35,8 +35,8 @@ func (p *Protocol) testProposals(t *testing.T) {
 	require.EqualValues(t, 1, propose(multicast.Message{ID: id, Dest: []multicast.GroupID{0, 1}}).Repeated)
 }
 
-// FuzzLoop feeds a leader and a follower, with a message under way, what another process can never say:
-// nothing breaks.
+// FuzzLoop feeds a leader and a follower, with a message under way, frames that another process can never
+// send: nothing breaks.
 func FuzzLoop(f *testing.F, p *Protocol) {
 	l := p.newLoop(f, 2)
 	for range 12 {

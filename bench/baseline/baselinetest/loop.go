@@ -10,14 +10,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Limits bound what a protocol uses in a loop in memory.
+// Limits bound the resources that a protocol uses in a loop in memory.
 type Limits struct {
 	Round       time.Duration // that passes between two steps of a process
 	Allocations float64       // in a round in which 64 messages are delivered six times: those of the frames
 	Kept        int           // messages that a process keeps under load
 }
 
-// loop connects groups of three in memory: all hear in each round what all said in the last one.
+// loop connects groups of three in memory: in each round every process receives the frames that all processes
+// sent in the last round.
 type loop struct {
 	round     time.Duration
 	cores     []multicast.Core
@@ -89,7 +90,7 @@ func (l *loop) load(rounds, batch int, payload []byte, dest ...multicast.GroupID
 	}
 }
 
-// Benchmark measures what steps take, for a message and for a delivery.
+// Benchmark measures the cost of steps, for a message and for a delivery.
 func Benchmark(b *testing.B, p *Protocol) {
 	for _, c := range []struct {
 		name          string
@@ -134,7 +135,8 @@ func (p *Protocol) testAllocations(t *testing.T) {
 	}
 }
 
-// testMemory: what all have delivered is forgotten, also if a group that shared a message falls silent.
+// testMemory: a message that all have delivered is forgotten, also if a group that shared a message falls
+// silent.
 func (p *Protocol) testMemory(t *testing.T) {
 	const warm, rounds = 500, 20_000
 	l := p.newLoop(t, 3)

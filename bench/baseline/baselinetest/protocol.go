@@ -1,6 +1,6 @@
-// Package baselinetest is the test suite of the baseline protocols (bench/baseline/...): what the simulator,
-// a loop in memory and hostile frames must show of each of them. A protocol's own tests call Test and
-// Benchmark, and add what only that protocol promises.
+// Package baselinetest is the test suite of the baseline protocols (bench/baseline/...): the tests that each
+// of them must pass in the simulator, in a loop in memory and with hostile frames. A protocol's own tests
+// call Test and Benchmark, and add tests of the properties that only this protocol has.
 //
 // The protocols are for benchmarks and record nothing. The faults of the suite therefore delay everything and
 // lose nothing; that crashes are not survived is tested, too, so that the suite is known to see.
@@ -17,7 +17,7 @@ import (
 // New makes a process of a protocol.
 type New func(self multicast.ProcessID, groups []multicast.Group) (multicast.Core, error)
 
-// Protocol is what the suite has to know of a protocol.
+// Protocol describes a protocol for the suite.
 type Protocol struct {
 	New New
 	// Vary, if set, draws a configuration for a simulation in which senders take part. Otherwise New is used.

@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// simulated is what the simulator runs. At the end a process must have forgotten all but the last closing
-// messages, whose news has had no frame to ride on.
+// simulated is the process that the simulator runs. At the end it must have forgotten all messages but the
+// last closing ones: news of their delivery has had no frame to ride on.
 func (p *Protocol) simulated(construct New) sim.Protocol {
 	return sim.Protocol{
 		New: func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Progress) (multicast.Core, error) {
@@ -40,7 +40,7 @@ func (p *Protocol) run(t *testing.T, cfg sim.Config, w sim.Workload, construct N
 	})
 }
 
-// Run simulates w, in which nothing may be violated, and gives what happened.
+// Run simulates w, in which nothing may be violated, and gives its history.
 func Run(t *testing.T, p *Protocol, cfg sim.Config, w sim.Workload) *check.History {
 	t.Helper()
 	r, found := p.run(t, cfg, w, p.New)
@@ -58,7 +58,7 @@ func Everybody(cfg *sim.Config, messages int, every time.Duration) sim.Workload 
 	return w
 }
 
-// groups makes groups whose sizes are drawn from sizes; numbers have gaps and are not in step.
+// groups makes groups of sizes drawn from sizes; numbers have gaps and are not in step.
 func groups(rng *rand.Rand, most int, sizes []int) []multicast.Group {
 	all := make([]multicast.Group, 1+rng.IntN(most))
 	next := multicast.ProcessID(1)

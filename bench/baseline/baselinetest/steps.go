@@ -12,10 +12,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// step is what each link takes in these runs. All else takes no time.
+// step is the time that each link takes in these runs. Everything else takes no time.
 const step = time.Second
 
-// even is a network whose links all take one step.
+// even is a network in which each link takes one step.
 func even(seed uint64, sizes []int) sim.Config {
 	rng := rand.New(rand.NewPCG(seed, 22))
 	cfg := sim.Default()
@@ -24,7 +24,7 @@ func even(seed uint64, sizes []int) sim.Config {
 	return cfg
 }
 
-// Alone runs with one message at a time, in groups whose sizes are drawn from sizes.
+// Alone runs with one message at a time, in groups of sizes drawn from sizes.
 func Alone(t *testing.T, p *Protocol, seed uint64, sizes ...int) *check.History {
 	t.Helper()
 	cfg := even(seed, sizes)

@@ -3,16 +3,17 @@
 // paxos). It is for benchmarks only.
 //
 //  1. The sender sends START(m) to every process of every destination group.
-//  2. and 3. A leader proposes m to its group, whose log gives it the local timestamp: the clock, plus one.
+//  2. and 3. A leader proposes m to its group. The group's log gives m the local timestamp: the clock, plus
+//     one.
 //  4. The leader sends it to the leaders of the other destination groups (HARD).
 //  5. and 6. A leader with the local timestamps of all proposes the highest as the final one; the group's
 //     clock goes up to it.
 //
 // Messages are delivered in the order of (final timestamp, id), six communication steps after the multicast.
 // The thesis gives twelve if others are in the way, as the clock moves only at the end. It is ten, because
-// the log orders what is proposed: only what reaches a leader before it proposes the final timestamp of m,
-// four steps after m was multicast, can be ordered before m, and takes six. A message to one group needs the
-// first consensus only: three.
+// the log orders the proposals: only a message that reaches a leader before the leader proposes the final
+// timestamp of m, four steps after m was multicast, can be ordered before m. Such a message takes six steps.
+// A message to one group needs the first consensus only: three.
 //
 // Timestamps go from leader to leader and not from all to all, since leaders are fixed.
 package classic

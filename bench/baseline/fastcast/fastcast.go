@@ -4,8 +4,8 @@
 //
 //  1. The sender sends START(m) to every process of every destination group.
 //  2. A leader guesses the local timestamp of m, from a soft clock of its own, and sends it to the leaders of
-//     the other destination groups (SOFT). At the same time it proposes m to its group, whose
-//     log decides the local timestamp, which is learned in step 3.
+//     the other destination groups (SOFT). At the same time it proposes m to its group. The group's log
+//     decides the local timestamp, and the group learns it in step 3.
 //  3. A leader with the guesses of all proposes the highest to its group as the optimistic final timestamp
 //     (SYNC-SOFT), which is decided, and moves the group's clock, in step 4.
 //  4. Meanwhile each member has sent the decided local timestamp to processes of the other destination groups
@@ -18,22 +18,22 @@
 //
 // If it is not, the paper decides the final timestamp by one more consensus (SYNC-HARD). That is left out
 // here, since a fixed leader never guesses wrong: the log decides in the order of its proposals, so its soft
-// clock, which goes through the same ones (I5), is what the group's clock will be. A soft clock that follows
-// what is decided only is two steps late. It guesses wrong whenever a SYNC-SOFT is under way, and a chain of
-// such messages takes longer than the eight steps that the thesis gives as failure-free latency. With this
-// one it is six: only what reaches a leader before the SYNC-SOFT of m is proposed, two steps after m was
-// multicast, can be ordered before m, and takes four. So this is FastCast at its best, as a comparison should
-// be.
+// clock, which goes through the same proposals (I5), has the later value of the group's clock. A soft clock
+// that follows decisions only is two steps late. It guesses wrong whenever a SYNC-SOFT is under way, and a
+// chain of such messages takes longer than the eight steps that the thesis gives as failure-free latency.
+// With this soft clock it is six: only a message that reaches a leader before the SYNC-SOFT of m is proposed,
+// two steps after m was multicast, can be ordered before m, and takes four steps. So this is FastCast at its
+// best, as a comparison should be.
 //
-// Followers are faster. With three members they learn what is decided a step before their leader does, so
-// their counterparts have it in step 3, as they have SYNC-SOFT. And if places stand for regions, it has
+// Followers are faster. With three members they learn decisions a step before their leader does. So their
+// counterparts have the decisions in step 3, as they have SYNC-SOFT. And if places stand for regions, it has
 // crossed none: the leaders being in one region, a follower waits for its own leader only (T 4.5.4). A HARD
 // of every member to every process would bring nothing more there, and cost three times the packets; as it
 // is, a follower has each timestamp twice, and the first counts.
 //
 // Invariant:
 //
-//	I5  soft, at a leader, is what the group's clock is when all that is proposed is decided.
+//	I5  soft, at a leader, is the value of the group's clock once all proposals are decided.
 package fastcast
 
 import (

@@ -37,7 +37,7 @@ type Config struct {
 
 // Stats are counts since the start.
 type Stats struct {
-	Malformed uint64 // frames dropped from a place on: malformed, or saying what cannot be
+	Malformed uint64 // frames dropped from a place on: malformed, or impossible
 	Refused   uint64 // proposals that cannot be multicast
 	Repeated  uint64 // proposals with a number that was used before
 	Waiting   int    // values not delivered, and at a coordinator messages that wait for a slot
@@ -275,7 +275,7 @@ func (c *Core) handle(q *peer, p *packet, encoded []byte) bool {
 	}
 }
 
-// flush hands over the frames of this step. What is for a peer whose link has not started waits for it.
+// flush hands over the frames of this step. A frame for a peer waits until the link to the peer has started.
 func (c *Core) flush(out *multicast.Output) {
 	for _, q := range c.all {
 		if len(q.frame) == 0 || !q.up {

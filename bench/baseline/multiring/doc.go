@@ -3,8 +3,8 @@
 //
 // Each group is a ring that orders the messages to this group alone. One more ring of all processes,
 // the global one, orders the messages to several groups. Every process subscribes to both, and merges
-// them deterministically. This is not genuine: what is in the global ring goes
-// through all processes, and those that are no destination discard it.
+// them deterministically. This is not genuine: a message in the global ring goes through all processes, and
+// the processes that are not destinations discard it.
 //
 // # A ring
 //
@@ -30,9 +30,9 @@
 //
 // All destinations of a message see it in the same slot of the same ring, so they agree. A process sees each
 // slot of its two rings once and no two have the same place, so positions ascend. And since all processes
-// deliver in the order of one number that a message carries, the union of their orders has no cycle. What
-// a process may deliver follows without looking at skips: each ring has a frontier, the place of its first
-// slot that is not decided, and all that is below both frontiers is complete.
+// deliver in the order of one number that a message carries, the union of their orders has no cycle. A
+// process need not look at skips to know the messages that it may deliver: each ring has a frontier, the
+// place of its first slot that is not decided, and everything below both frontiers is complete.
 //
 // # Skips
 //
@@ -40,11 +40,11 @@
 // since its start (as URingPaxos does it). A skip costs the same however many slots it covers, so
 // Lambda should be more than any group can order: a group that is faster waits for the global ring.
 // The coordinator of a group's ring skips to where the global ring is decided, as soon as it hears of it. In
-// the original it has a timeline of its own, which takes clocks that agree, and
-// makes what stays in the group wait until the global ring, through all regions, has decided what is
-// as old. Following needs no clocks and is kinder to local messages; a global message takes a
-// round of the group's ring longer. What stays in the group still waits up to Delta for the next skip if it
-// is not the first one (of M) since the last.
+// the original it has a timeline of its own. Such a timeline needs clocks that agree, and a message that
+// stays in the group waits until the global ring, through all regions, has decided everything that is as old.
+// Following needs no clocks and is kinder to local messages; a global message takes a round of the group's
+// ring longer. A message that stays in the group still waits up to Delta for the next skip if it is not the
+// first one (of M) since the last.
 //
 // Idle rings cost a frame a process each Delta. In a local network a millisecond is
 // right; in a wide one Delta should be about a tenth of a round trip, 10 ms say. With one group there is no
@@ -53,7 +53,7 @@
 // A lower bound of the final timestamp (Message.After) is met by skipping. It is one that some process has
 // seen, so the global ring has been there, and the group does not wait for long.
 //
-// # What is left out
+// # Omissions
 //
 // Coordinators are fixed, nothing is recorded, links must not restart once they have started: there is no
 // recovery, and Replay always gives an error. Values are forgotten as soon as they are delivered here; the

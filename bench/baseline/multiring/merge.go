@@ -18,7 +18,7 @@ func (m merge) final(rank uint8, slot uint64) multicast.Timestamp {
 	return multicast.Timestamp(slot/every*every*ranks + uint64(rank)*every + slot%every + 1)
 }
 
-// after is the first slot of a ring whose place is higher than a timestamp.
+// after is the first slot of a ring with a place above a timestamp.
 func (m merge) after(rank uint8, ts multicast.Timestamp) uint64 {
 	every, before := uint64(m), uint64(rank)*uint64(m)
 	round, place := uint64(ts)/(every*ranks), uint64(ts)%(every*ranks)
@@ -32,7 +32,7 @@ func (m merge) beside(slots uint64) uint64 {
 	return (slots + every - 1) / every * every
 }
 
-// deliver hands over what is below the frontiers of all rings.
+// deliver hands over the messages below the frontiers of all rings.
 func (c *Core) deliver(out *multicast.Output) {
 	limit := c.merge.final(groupRank, c.group.decided)
 	if c.global != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A frame is a sequence of packets: the kind, then its fields. Who sends is the frame's.
+// A frame is a sequence of packets: the kind, then its fields. The frame has the sender.
 type kind uint8
 
 const (
@@ -15,8 +15,8 @@ const (
 	kindDecided                 // along a ring: rank, number of slots decided from the start on
 )
 
-// maxNumber bounds slots, timestamps and sequence numbers from outside, so that what is computed from
-// them cannot overflow.
+// maxNumber bounds slots, timestamps and sequence numbers from outside, so that computations with them cannot
+// overflow.
 const maxNumber = 1 << 60
 
 // packet is any of the above; a kind uses the fields that it names.

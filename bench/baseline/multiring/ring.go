@@ -17,7 +17,7 @@ type ring struct {
 
 	accepted uint64             // slots voted for here: all below
 	decided  uint64             // slots known to be decided: all below
-	said     uint64             // of decided, what was passed on
+	said     uint64             // the part of decided that was passed on
 	values   queues.FIFO[value] // in the order of their slots
 	proposed queues.FIFO[proposal]
 }
@@ -29,8 +29,8 @@ type proposal struct {
 }
 
 // maxStep is how many bytes of values a coordinator puts into slots in one step, or one value if that is
-// larger. A process sends a frame on when it has all of it: what many clients propose at once would else go
-// around as one frame, with all links but one idle.
+// larger. A process sends a frame on when it has all of it. Without this bound, the values that many clients
+// propose at once would go around as one frame, with all links but one idle.
 const maxStep = 16 << 10
 
 // newRing places a process on a ring; nil if it is no member.
@@ -59,7 +59,7 @@ func (r *ring) take(slots uint64, packet []byte) {
 	}
 }
 
-// pass tells the next member what is decided, if it does not know by its own vote.
+// pass tells the next member the decisions that it does not know by its own vote.
 func (r *ring) pass() {
 	if r.said == r.decided || r.next == nil || (r.index+1)%r.members+1 >= r.quorum {
 		return
@@ -99,7 +99,7 @@ func (c *Core) propose(q *peer, p *packet) bool {
 	return true
 }
 
-// order gives slots to what was proposed; false if some of it is left for the next step.
+// order gives slots to the proposed values; false if some of it is left for the next step.
 func (c *Core) order(r *ring) bool {
 	size := 0
 	for next := r.proposed.First(); next != nil; next = r.proposed.First() {

@@ -10,7 +10,7 @@ import (
 type route struct {
 	encoded     []byte
 	dest        []multicast.GroupID
-	coordinator *peer // of the ring that orders what goes there
+	coordinator *peer // of the ring that orders messages to these groups
 	rank        uint8 // of that ring
 	own         bool  // the own group is among them
 }

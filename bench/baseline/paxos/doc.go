@@ -1,6 +1,6 @@
-// Package paxos is what replicated groups need beside the rules for timestamps: the consensus inside a group,
-// and a process around it. The baselines classic and fastcast are rules on top of it. It is for benchmarks
-// only.
+// Package paxos has the parts that replicated groups need beside the rules for timestamps: the consensus
+// inside a group, and a process around it. The baselines classic and fastcast are rules on top of it. It is
+// for benchmarks only.
 //
 // Log is multi-Paxos with a fixed leader, the first member of the group. Commands name messages and
 // timestamps; all that is proposed in a step is one instance, and instances are pipelined. Members broadcast
@@ -27,11 +27,11 @@
 //
 //	I1  the clock is a function of the decided commands: Assign raises it by one, above the message's After,
 //	    and is the local timestamp; SyncSoft and Final raise it to theirs.
-//	I2  what has a local timestamp and is not delivered is in a heap by (bound, id). The bound is the local
-//	    timestamp, and the final one once that is known; as the clock is at or above it then, all that is
-//	    assigned later comes behind it, so a final message at the top is next.
-//	I3  a sender numbers upwards and links are FIFO: STARTs come in the order of numbers. What is at or below
-//	    the highest one (peer.high) and not kept has been forgotten.
+//	I2  a message that has a local timestamp and is not delivered is in a heap by (bound, id). The bound is
+//	    the local timestamp, and the final one once that is known; as the clock is at or above it then, every
+//	    timestamp assigned later comes behind it, so a final message at the top is next.
+//	I3  a sender numbers upwards and links are FIFO: STARTs come in the order of numbers. A message at or
+//	    below the highest number (peer.high) that is not kept has been forgotten.
 //	I4  a message is delivered only after all packets and commands that name it have come, but for a HARD that
 //	    another member of the same group has said before.
 package paxos

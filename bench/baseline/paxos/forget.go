@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// tellAfter is how long news of what is delivered waits for a frame to ride on.
+// tellAfter is how long news of deliveries waits for a frame to ride on.
 const tellAfter = 100 * time.Millisecond
 
 // maxFree is how many forgotten messages are kept for reuse.
@@ -50,8 +50,8 @@ func (c *Member) drop(m *Message) {
 	}
 }
 
-// forgetDelivered forgets, at a leader, what all destinations have delivered. It owes the followers that
-// news, and the other leaders how far the own group is.
+// forgetDelivered forgets, at a leader, the messages that all destinations have delivered. It owes the
+// followers that news, and the other leaders how far the own group is.
 func (c *Member) forgetDelivered() {
 	if !c.leads || !c.news {
 		return
@@ -80,8 +80,8 @@ func (c *Member) forgetDelivered() {
 	}
 }
 
-// tell adds to the frames of this step what their receivers are owed, and what was owed for too long
-// to a frame of its own.
+// tell adds the news that a receiver is owed to its frame of this step. News that was owed for too long goes
+// in a frame of its own.
 func (c *Member) tell(now time.Duration) {
 	due, left := c.tellAt != 0 && now >= c.tellAt, false
 	c.self.owed = false

@@ -18,7 +18,7 @@ type Log struct {
 	waiting      [][]byte
 	head         int // of waiting
 	batch        []byte
-	learned      []byte   // what Next gave last
+	learned      []byte   // the last answer of Next
 	spare        [][]byte // batches of the leader, for reuse
 	scratch      []uint64
 }
@@ -34,7 +34,7 @@ func NewLog(self, members int) *Log {
 // Propose, at the leader, adds a command to the next instance. Its bytes are copied.
 func (l *Log) Propose(command []byte) { l.batch = append(l.batch, command...) }
 
-// Seal, at the leader, makes an instance of what was proposed. It gives its number, and what followers
+// Seal, at the leader, makes an instance of the proposals. It gives its number, and the bytes that followers
 // are to accept; 0 if nothing was proposed.
 func (l *Log) Seal() (instance uint64, batch []byte) {
 	if len(l.batch) == 0 {
@@ -62,7 +62,7 @@ func (l *Log) Accept(instance uint64, batch []byte) bool {
 	return true
 }
 
-// Accepted takes what a follower has accepted; false if it cannot be.
+// Accepted takes the instance up to which a follower has accepted; false if this is impossible.
 func (l *Log) Accepted(member int, upTo uint64) bool {
 	if member == 0 || member == l.self || upTo <= l.accepted[member] || l.self == 0 && upTo > l.accepted[0] {
 		return false
@@ -72,15 +72,15 @@ func (l *Log) Accepted(member int, upTo uint64) bool {
 	return true
 }
 
-// count moves decided to what a majority has accepted. A follower may hear of instances that have yet to
-// come.
+// count moves decided to the last instance that a majority has accepted. A follower may hear of instances
+// that have yet to come.
 func (l *Log) count() {
 	copy(l.scratch, l.accepted)
 	slices.Sort(l.scratch)
 	l.decided = max(l.decided, min(l.scratch[len(l.scratch)-l.quorum], l.accepted[l.self]))
 }
 
-// Tell gives what a follower has accepted and not said yet; 0 if nothing.
+// Tell gives the last instance that a follower has accepted and not announced yet; 0 if there is none.
 func (l *Log) Tell() uint64 {
 	if l.self == 0 || l.told == l.accepted[l.self] {
 		return 0

@@ -20,14 +20,14 @@ type Config struct {
 
 // Stats are counts since the start.
 type Stats struct {
-	Malformed uint64 // frames dropped from a place on: malformed, or saying what cannot be
+	Malformed uint64 // frames dropped from a place on: malformed, or impossible
 	Refused   uint64 // proposals that cannot be multicast
 	Repeated  uint64 // proposals with a number that was used before
 	Kept      int    // messages that some destination may not have delivered
 	Pending   int    // of them, those with a local timestamp that are not delivered here
 }
 
-// Rules are what a protocol does with timestamps. A Member calls them within its Step.
+// Rules are a protocol's rules for timestamps. A Member calls them within its Step.
 type Rules interface {
 	// Start: the content of m has come, once.
 	Start(m *Message)
@@ -86,7 +86,7 @@ type Member struct {
 	command []byte             // scratch
 	forgot  multicast.Position // at a leader: up to where the followers may forget
 	news    bool               // some member or group has delivered more
-	tellAt  time.Duration      // when what is owed goes alone; 0: nothing is owed
+	tellAt  time.Duration      // when owed news goes alone; 0: nothing is owed
 	stats   Stats
 }
 
@@ -209,7 +209,7 @@ func (c *Member) handle(q *peer, p *packet) bool {
 	return false // a command
 }
 
-// flush hands over the frames of this step. What is for a peer whose link has not started waits for it.
+// flush hands over the frames of this step. A frame for a peer waits until the link to the peer has started.
 func (c *Member) flush() {
 	for _, q := range c.order {
 		if len(q.frame) == 0 || !q.up {

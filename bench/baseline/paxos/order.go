@@ -86,7 +86,7 @@ func (c *Member) fresh() *Message {
 	return m
 }
 
-// learn carries out what was decided.
+// learn carries out the decided commands.
 func (c *Member) learn() {
 	for batch := c.log.Next(); batch != nil; batch = c.log.Next() {
 		r := varint.NewReader(batch)
@@ -120,7 +120,7 @@ func (c *Member) decided(p *packet) bool {
 	return true
 }
 
-// seal, at a leader, sends what was proposed in this step; false if nothing was.
+// seal, at a leader, sends the proposals of this step; false if there are none.
 func (c *Member) seal() bool {
 	instance, batch := c.log.Seal()
 	if instance == 0 {
@@ -133,7 +133,7 @@ func (c *Member) seal() bool {
 	return true
 }
 
-// sayAccepted, at a follower, tells the members what it has accepted in this step.
+// sayAccepted, at a follower, tells the members the instances that it has accepted in this step.
 func (c *Member) sayAccepted() {
 	upTo := c.log.Tell()
 	if upTo == 0 {
@@ -147,7 +147,7 @@ func (c *Member) sayAccepted() {
 	}
 }
 
-// deliver hands over what is final and before all else that has a local timestamp.
+// deliver hands over each message that is final and before all others that have a local timestamp.
 func (c *Member) deliver() {
 	for len(c.pending) > 0 && c.pending[0].final && c.pending[0].Started() {
 		m := c.pending.Pop()
@@ -213,7 +213,7 @@ func (c *Member) TellAll(kind Kind, m *Message, ts multicast.Timestamp) {
 }
 
 // Commit makes the final timestamp of m known, which has a local one that is not higher. The group's clock
-// must be at or above it. What breaks this comes from bad packets and is counted.
+// must be at or above it. A violation of this comes from bad packets and is counted.
 func (c *Member) Commit(m *Message, ts multicast.Timestamp) {
 	if m.final || !m.Assigned() || ts < m.bound || ts > c.clock {
 		c.stats.Malformed++

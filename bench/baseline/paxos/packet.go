@@ -5,7 +5,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Kind is what a packet or a command is. A Member handles the unexported ones by itself.
+// Kind is the kind of a packet or a command. A Member handles the unexported ones by itself.
 type Kind uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	Final    // command: the final timestamp of a message
 )
 
-// maxNumber bounds timestamps and sequence numbers from outside, so that what is computed from them cannot
+// maxNumber bounds timestamps and sequence numbers from outside, so that computations with them cannot
 // overflow.
 const maxNumber = 1 << 62
 
@@ -53,8 +53,8 @@ func (p *packet) append(b []byte) []byte {
 	return b
 }
 
-// read decodes the next packet of a frame, or the next command of an instance. What it gives aliases them.
-// The error is the reader's.
+// read decodes the next packet of a frame, or the next command of an instance. The result aliases the frame
+// or the instance. The error is the reader's.
 func (p *packet) read(r *varint.Reader) {
 	*p = packet{kind: Kind(r.Uint8())}
 	switch p.kind {

@@ -7,7 +7,7 @@ type FIFO[T any] struct {
 	head int // of all, those before are gone
 }
 
-// Push makes room at the end. What it gives is valid until the next call.
+// Push makes room at the end. The result is valid until the next call.
 func (f *FIFO[T]) Push() *T {
 	var zero T
 	f.all = append(f.all, zero)

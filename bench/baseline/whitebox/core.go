@@ -20,14 +20,14 @@ type Config struct {
 
 // Stats are counts since the start.
 type Stats struct {
-	Malformed uint64 // frames dropped from a place on: malformed, or saying what cannot be
+	Malformed uint64 // frames dropped from a place on: malformed, or impossible
 	Refused   uint64 // proposals that cannot be multicast
 	Repeated  uint64 // proposals with a number that was used before
 	Kept      int    // messages that some destination may not have delivered
 	Pending   int    // at a leader: of them, those not delivered here
 }
 
-// tellAfter is how long news of what is delivered waits for a frame to ride on.
+// tellAfter is how long news of deliveries waits for a frame to ride on.
 const tellAfter = 100 * time.Millisecond
 
 // maxScratch is how large a frame's buffer may be to be used again.
@@ -73,7 +73,7 @@ type Core struct {
 	safe     multicast.Timestamp // at a follower
 	told     multicast.Position  // at a leader: up to where the followers may forget
 	news     bool                // some peer has delivered more
-	tellAt   time.Duration       // when what is owed goes alone; 0: nothing is owed
+	tellAt   time.Duration       // when owed news goes alone; 0: nothing is owed
 	sequence uint64              // the highest number proposed here
 	stats    Stats
 }
@@ -188,7 +188,7 @@ func (c *Core) handle(q *peer, p *packet) bool {
 	}
 }
 
-// flush hands over the frames of this step. What is for a peer whose link has not started waits for it.
+// flush hands over the frames of this step. A frame for a peer waits until the link to the peer has started.
 func (c *Core) flush() {
 	for _, q := range c.order {
 		if len(q.frame) == 0 || !q.up {
@@ -202,7 +202,7 @@ func (c *Core) flush() {
 }
 
 // safeTimestamp is the highest timestamp that nothing will be delivered with any more. A follower knows it
-// from what it has delivered, since another message may have the same timestamp.
+// from its own deliveries, since another message may have the same timestamp.
 func (c *Core) safeTimestamp() multicast.Timestamp {
 	if !c.leads {
 		return c.safe

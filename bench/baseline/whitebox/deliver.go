@@ -32,7 +32,7 @@ func (c *Core) deliver(q *peer, p *packet) bool {
 	return true
 }
 
-// delivered hands m over and notes who is to hear of it.
+// delivered hands m over and notes the processes that are to hear of it.
 func (c *Core) delivered(m *message) {
 	c.out.Deliveries = append(c.out.Deliveries, multicast.Delivery{Message: m.Message, Final: m.final})
 	m.delivered = true

@@ -13,13 +13,13 @@
 // Leaders deliver three communication steps after the multicast, followers four; five and six
 // if other messages are in the way.
 //
-// What is told here and what is not: the leader of a group is its first member and stays it; there is no
-// leader change, nothing is recorded, and Replay always gives an error. Links must not
-// restart once they have started. Ballots are therefore not on the wire, and messages that
-// ask for multicast.AtomicGlobal are refused. All that matters for speed is as in the paper and
-// its prototype: the content travels in MULTICAST and in the ACCEPT of every destination
-// group, acks and DELIVERs name the message only, and every process keeps a message, as the
-// recovery of the paper would need it, until all its destinations have delivered it.
+// Differences from the paper: the leader of a group is its first member and stays it; there is no leader
+// change, nothing is recorded, and Replay always gives an error. Links must not restart once they have
+// started. Ballots are therefore not on the wire, and messages that ask for multicast.AtomicGlobal are
+// refused. Everything that matters for speed is as in the paper and its prototype: the content travels in
+// MULTICAST and in the ACCEPT of every destination group, acks and DELIVERs name the message only, and every
+// process keeps a message, as the recovery of the paper would need it, until all its destinations have
+// delivered it.
 //
 // # Forgetting
 //
@@ -31,12 +31,12 @@
 // # Invariants
 //
 //	I1  clock is at least every local timestamp given here and every final timestamp computed here.
-//	I2  at a leader, what waits for delivery is in a heap by (bound, id). The bound is the local timestamp,
-//	    and the final one once m is committed: no lower one can come (I1), so a committed
-//	    message at the top is next.
+//	I2  at a leader, each message that waits for delivery is in a heap by (bound, id). The bound is the local
+//	    timestamp, and the final one once m is committed: no lower one can come (I1), so a committed message
+//	    at the top is next.
 //	I3  a sender numbers upwards and links are FIFO: at a leader MULTICASTs, and at a follower its leader's
-//	    ACCEPTs, come in the order of numbers. What is at or below the highest one (peer.high) and not
-//	    kept has been forgotten.
-//	I4  a process does not ack what it has delivered: its leader had a quorum of acks, which went to all
-//	    leaders. So no ack follows the DELIVERED that covers its message.
+//	    ACCEPTs, come in the order of numbers. A message at or below the highest number (peer.high) that is
+//	    not kept has been forgotten.
+//	I4  a process does not ack a message that it has delivered: its leader had a quorum of acks, which went to
+//	    all leaders. So no ack follows the DELIVERED that covers its message.
 package whitebox

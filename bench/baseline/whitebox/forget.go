@@ -38,8 +38,8 @@ func (c *Core) drop(m *message) {
 	}
 }
 
-// forgetDelivered forgets, at a leader, what all destinations have delivered, and owes the followers the
-// news.
+// forgetDelivered forgets, at a leader, the messages that all destinations have delivered, and owes the
+// followers the news.
 func (c *Core) forgetDelivered() {
 	if !c.leads || !c.news {
 		return
@@ -75,8 +75,8 @@ func (m *message) deliveredByAll() bool {
 	return true
 }
 
-// tell adds to the frames of this step what their receivers are owed, and what was owed for too long
-// to a frame of its own.
+// tell adds the news that a receiver is owed to its frame of this step. News that was owed for too long goes
+// in a frame of its own.
 func (c *Core) tell(now time.Duration) {
 	due, left := c.tellAt != 0 && now >= c.tellAt, false
 	c.self.owed = false

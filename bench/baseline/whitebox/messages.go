@@ -5,7 +5,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A frame is a sequence of packets: the kind, then its fields. Who sends is the frame's.
+// A frame is a sequence of packets: the kind, then its fields. The frame has the sender.
 type kind uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	kindForget                    // by leaders, to their followers: all up to a position is delivered everywhere
 )
 
-// maxNumber bounds timestamps and sequence numbers from outside, so that what is computed from them cannot
+// maxNumber bounds timestamps and sequence numbers from outside, so that computations with them cannot
 // overflow.
 const maxNumber = 1 << 62
 

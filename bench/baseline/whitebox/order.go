@@ -7,13 +7,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// message is what is known of a message until all its destinations have delivered it.
+// message is the state of a message until all its destinations have delivered it.
 type message struct {
 	multicast.Message
 	route   *route
 	votes   []vote              // by group of route
-	few     [4]vote             // what votes is made of, usually
-	missing int                 // groups whose ACCEPT has not come
+	few     [4]vote             // the memory of votes, usually
+	missing int                 // groups of which no ACCEPT has come
 	waiting int                 // groups without a quorum of acks
 	bound   multicast.Timestamp // at a leader, I2; 0: MULTICAST has not come
 	final   multicast.Timestamp // once nothing is missing
@@ -22,7 +22,7 @@ type message struct {
 	committed, delivered bool
 }
 
-// vote is what one destination group says of a message.
+// vote is the state of one destination group of a message.
 type vote struct {
 	local multicast.Timestamp // 0: not known
 	acks  uint64              // a bit a member; only leaders count

@@ -6,6 +6,7 @@ package clienttest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -329,7 +330,7 @@ func (n *Network) step(m *member, requests ...turn.Call) (busy bool) {
 	if err != nil {
 		panic(err) // a store in memory does not fail
 	}
-	for _, reply := range append(out.Replies, late...) {
+	for _, reply := range slices.Concat(out.Replies, out.Persisted, late) {
 		if answer := m.waiting[reply.Token]; answer != nil {
 			answer <- reply.Data
 			delete(m.waiting, reply.Token)

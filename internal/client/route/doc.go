@@ -38,6 +38,10 @@
 // is thus looked at with a vector that is not older. If it was unlinked before, the look shows that, and the
 // caller must not use it.
 //
+// A renewal that is refused, as a bound client holds too many, changes nothing. The client then renews without
+// a vector: a renewal that has seen less than an earlier one extends the lease only. What is unlinked after the
+// last renewal that was accepted is not reaped, so nothing that is held goes.
+//
 // # Another process
 //
 // Suspend stops a router without ending its sessions. Another router that adopts its State goes on with them.

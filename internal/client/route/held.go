@@ -6,7 +6,7 @@ import (
 )
 
 // Hold counts ino as held once more, until Release, and reports whether it was not held before. It does not
-// look at the inode: see "Why C5 holds". EBUSY if too many are held; ESTALE if the cluster has no such
+// look at the inode: see "Why C5 holds". ENFILE if too many are held; ESTALE if the cluster has no such
 // partition.
 func (r *Router) Hold(ino posix.Ino) (first bool, err error) {
 	p, err := r.home(ino)
@@ -50,14 +50,14 @@ func (p *partition) renewed() uint64 {
 	return p.renewals
 }
 
-// hold counts ino as held once more, and returns how often it was held before. EBUSY if more are held than a
-// renewal can name.
+// hold counts ino as held once more, and returns how often it was held before. ENFILE if more are held than a
+// renewal can name, or the partition accepts.
 func (p *partition) hold(ino posix.Ino) (before int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before = p.held[ino]
-	if before == 0 && len(p.held) >= ask.MaxHeld {
-		return 0, posix.EBUSY
+	if before == 0 && (p.full || len(p.held) >= ask.MaxHeld) {
+		return 0, posix.ENFILE
 	}
 	p.held[ino] = before + 1
 	return before, nil
@@ -82,6 +82,13 @@ func (p *partition) heldForRenewal() []posix.Ino {
 		held = append(held, ino)
 	}
 	return held
+}
+
+// setFull notes whether the partition refuses to hold what is held.
+func (p *partition) setFull(full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.full = full
 }
 
 func (p *partition) holdsAny() bool {

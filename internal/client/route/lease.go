@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -87,7 +88,9 @@ func (p *partition) keep(ctx context.Context) {
 	}
 }
 
-// renew tells p which inodes are held. ESTALE if the session is gone.
+// renew tells p which inodes are held. ESTALE if the session is gone. If p refuses to hold so many, it still holds
+// those that it was told last, and keeps what is unlinked since: the session goes on, and opens of other inodes
+// fail until p accepts what is held.
 func (p *partition) renew(ctx context.Context, s *session) error {
 	began := time.Now()
 	reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
@@ -95,6 +98,20 @@ func (p *partition) renew(ctx context.Context, s *session) error {
 		q.Session, q.Held, q.Horizon = s.id, p.heldForRenewal(), s.horizon()
 		return q
 	})
+	if err == nil && reply.Status == ask.Refused {
+		reason := string(reply.Result)
+		// One that has seen nothing extends the lease, and replaces nothing.
+		reply, _, err = p.exchange(ctx, ordering, func() ask.Request {
+			return ask.Request{Kind: ask.RenewSession, Session: s.id, Horizon: s.horizon()}
+		})
+		if err == nil && reply.Status == ask.Answered {
+			p.net.notices.Rarely(fmt.Sprintf("held %d", p.id),
+				"a partition refuses to hold more open files for this client: opens fail with ENFILE until some are closed",
+				"partition", p.id, "path", p.path, "reason", reason)
+			p.setFull(true)
+			return nil
+		}
+	}
 	switch {
 	case err != nil:
 		return err
@@ -104,6 +121,7 @@ func (p *partition) renew(ctx context.Context, s *session) error {
 	case reply.Status != ask.Answered:
 		return p.refused(&reply)
 	}
+	p.setFull(false)
 	p.measured.add(time.Since(began))
 	return nil
 }

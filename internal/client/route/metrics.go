@@ -30,3 +30,14 @@ func (r *Router) Metrics(report metrics.Report, mount string) {
 		}
 	}
 }
+
+// Calls gives the numbers of queries and of updates that were answered so far.
+func (r *Router) Calls() (queries, updates uint64) {
+	for _, p := range r.partitions {
+		queries += p.counts.queries.Count()
+		for i := range p.counts.updates {
+			updates += p.counts.updates[i].Count()
+		}
+	}
+	return queries, updates
+}

@@ -23,6 +23,7 @@ type partition struct {
 	replicas atomic.Pointer[replicas]
 	counts   counts
 	measured distance
+	durable  durable
 	window   *semaphore.Weighted // bytes of updates under way
 
 	opening chan struct{} // holds one token while a session is being opened
@@ -31,6 +32,7 @@ type partition struct {
 	current  *session          // GUARDED_BY mu; nil: none is known to be open
 	held     map[posix.Ino]int // GUARDED_BY mu; how often each inode is held, at least once
 	renewals uint64            // GUARDED_BY mu; how often held was read for a renewal
+	full     bool              // GUARDED_BY mu; the replicas have refused the last renewal that named held
 }
 
 func newPartition(cfg *Config, p *topology.Partition, net *exchanger) *partition {

@@ -18,7 +18,7 @@ type Caller interface {
 	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
 }
 
-// Config of a Router. All fields but the bools must be set.
+// Config of a Router. All fields but the bools and Executed must be set.
 type Config struct {
 	Cluster      *topology.Cluster // as it is now: see SetCluster
 	Region       topology.Region   // where the client is: replicas near it are asked first
@@ -28,6 +28,7 @@ type Config struct {
 	Hard         bool          // calls wait until the replicas answer, however long that takes (C6)
 	Renew        time.Duration // between renewals of sessions: well below the lease of the replicas
 	Notices      *notice.Log
+	Executed     Executed // nil: nobody wants to know
 }
 
 // Router sends the commands of one client. All its methods may be called concurrently. It owns one goroutine,
@@ -93,6 +94,9 @@ func (r *Router) Suspend() {
 	r.lives.Load().end()
 	r.running.Wait()
 }
+
+// Suspended reports whether nothing may be sent.
+func (r *Router) Suspended() bool { return r.net.suspended.Load() }
 
 // Resume undoes Suspend. Another router may have gone on for a while with the State, but must have stopped.
 func (r *Router) Resume() {

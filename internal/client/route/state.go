@@ -81,6 +81,9 @@ func (r *Router) adopt(s *State) error {
 		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w", n, len(r.partitions), cmp.Or[error](err, posix.EINVAL))
 	}
 	r.Observe(seen)
+	for _, p := range r.partitions { // the other router may have written anything of it
+		p.durable.wrote(r.net.clock.of(p.id))
+	}
 	for i := range s.Partitions {
 		of := &s.Partitions[i]
 		p, err := r.partition(of.ID)

@@ -66,7 +66,12 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 			return Answer{Partition: p.id}, err
 		}
 		if reply.Status != ask.UnknownSession {
-			return p.answer(&reply)
+			r.wrote(p, to.parties, reply.Vector)
+			a, err := p.answer(&reply)
+			if reply.Status == ask.Answered && r.cfg.Executed != nil && len(to.parties) == 0 && !doubt {
+				r.cfg.Executed(p.id, a.Seen, cmd, &a.Result)
+			}
+			return a, err
 		}
 		// The session expired, and with it the memory of what was executed under it.
 		p.lost(s)

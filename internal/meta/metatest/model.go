@@ -14,7 +14,7 @@ type Model struct {
 	partition uint16
 	newest    uint64
 	nodes     map[posix.Ino]*node
-	blocks    map[posix.BlockID][]byte // what the block store holds
+	blocks    map[posix.BlockID][]byte // the content of the block store
 	named     map[posix.BlockID]bool   // by a write
 	lost      map[posix.Ino]uint64     // orphans: the update that took the last name
 }
@@ -49,7 +49,7 @@ func (m *Model) addRoot(ino posix.Ino, t posix.Time) *node {
 	return root
 }
 
-// stat computes what stat shows: links are counted by looking at every directory.
+// stat computes the result of stat: links are counted by looking at every directory.
 func (m *Model) stat(ino posix.Ino) posix.Attr {
 	n := m.nodes[ino]
 	if n == nil {
@@ -127,7 +127,7 @@ func (m *Model) dirAndName(ino posix.Ino, name string) (*node, posix.Code) {
 	return n, code
 }
 
-// forget removes a name; what has no other is an orphan then.
+// forget removes a name; an inode without another name is an orphan then.
 func (m *Model) forget(dir *node, name string, c *meta.Command, counter uint64) {
 	ino := dir.names[name]
 	delete(dir.names, name)
@@ -411,7 +411,7 @@ func (m *Model) Orphans() []meta.Orphan {
 	return all
 }
 
-// usage is what statfs shows.
+// usage is the result of statfs.
 func (m *Model) usage() (inodes, bytes uint64) {
 	for ino := range m.nodes {
 		bytes += m.stat(ino).Bytes

@@ -21,7 +21,7 @@ type partition struct {
 	stores   [replicaCount]Store
 	replicas [replicaCount]*meta.Machine
 	relayed  []*pending // ordered between partitions, and not prepared here yet
-	executed uint64     // counter of what changed it
+	executed uint64     // counter of the updates that changed it
 }
 
 // cluster is the partitions of a tree, and the model of that tree.
@@ -32,7 +32,7 @@ type cluster struct {
 	known      map[posix.Ino]posix.Ino // and back
 	over       bool                    // source has ended
 	undecided  []*pending
-	again      []*meta.Command // met what another command held
+	again      []*meta.Command // met a hold of another command
 	calm       bool            // nothing is aborted
 	counter    uint64          // of the model
 	ordered    uint64          // commands over several partitions
@@ -43,7 +43,7 @@ type cluster struct {
 	collected  uint64          // blocks
 }
 
-// Reach says how much of what was tried happened.
+// Reach counts the outcomes of a run.
 type Reach struct {
 	Updates          uint64
 	Decided, Refused uint64 // commands over several partitions
@@ -98,7 +98,7 @@ func newCluster(source Source, fresh func() Store) (*cluster, error) {
 	return c, nil
 }
 
-// endless goes on when source ends, for what is still to be done then.
+// endless goes on when source ends, for the work that is still to be done then.
 func (c *cluster) endless(source Source) Source {
 	state := uint32(1)
 	return func(n int) (int, bool) {
@@ -209,7 +209,7 @@ func (c *cluster) finish() error {
 	return c.model.sameTree(c)
 }
 
-// sameOrphans compares what the homes take for orphans with those of the model.
+// sameOrphans compares the orphans that the homes know with those of the model.
 func (c *cluster) sameOrphans() error {
 	found := 0
 	for _, p := range c.partitions {

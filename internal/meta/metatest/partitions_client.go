@@ -8,8 +8,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// What a client does: it tries a command in the partition of its directory or inode, and if what it is about
-// is not all there, looks where the rest is, and sends it to all of them.
+// A client tries a command in the partition of the command's directory or inode. If not everything that the
+// command concerns is there, the client looks for the partitions of the rest, and sends the command to all of
+// them.
 
 // pair notes that an inode of the model is one of the partitions'.
 func (c *cluster) pair(known, real posix.Ino) { c.real[known], c.known[real] = real, known }
@@ -44,7 +45,8 @@ func (c *cluster) locate(ino posix.Ino) (at uint16, found bool) {
 	return at, r.Code == posix.OK
 }
 
-// askAt asks one replica of a partition. What is about an inode that is not made yet waits until it is.
+// askAt asks one replica of a partition. A query about an inode that is not made yet waits until the inode is
+// made.
 func (c *cluster) askAt(at uint16, q *meta.Command) meta.Result {
 	m := c.partitions[at].replicas[c.pick(replicaCount)]
 	if r := m.Query(q); r.Code != posix.EHELD {
@@ -110,7 +112,7 @@ func (c *cluster) ask() error {
 	}
 	q := c.generator.query()
 	if q.Op == meta.OpStatFS {
-		return nil // what was reaped may still be there
+		return nil // a reaped inode may still be there
 	}
 	got, want := c.Query(q), c.model.Query(q)
 	if got.Code != want.Code || got.Attr != want.Attr || string(got.Data) != string(want.Data) {
@@ -163,7 +165,7 @@ func (c *cluster) putAgain(t *meta.Command, at uint16) {
 	}
 }
 
-// answering gives the inode whose partition is asked.
+// answering gives the inode of which the partition is asked.
 func answering(t *meta.Command) posix.Ino {
 	switch t.Op {
 	case meta.OpLink:
@@ -179,7 +181,7 @@ func (c *cluster) amid(x *pending, decided []uint16) error {
 	u := c.command()
 	switch c.pick(4) {
 	case 0:
-		u = &meta.Command{Op: meta.OpUnlink, Time: c.time} // what has just come to its place
+		u = &meta.Command{Op: meta.OpUnlink, Time: c.time} // the inode that has just come to its place
 		c.collide(u, x)
 	case 2:
 		u = &meta.Command{Op: meta.OpFallocate, Time: c.time, Length: 2 * maxFile, Flags: meta.FallocatePunch} // its blocks
@@ -193,7 +195,7 @@ func (c *cluster) amid(x *pending, decided []uint16) error {
 	at, found := c.locate(answering(&t))
 	if q := (meta.Command{Op: meta.OpGetAttr, Ino: answering(&t)}); x.command.Op == meta.OpMove && x.command.Child == q.Ino &&
 		c.partitions[x.command.Target].replicas[0].Query(&q).Code == posix.OK {
-		at = x.command.Target // as who was told so by it, before its home has decided
+		at = x.command.Target // as a client that learned this from it, before its home has decided
 	}
 	if !found || !slices.Contains(decided, at) || !c.exist(&t) {
 		return nil
@@ -237,8 +239,8 @@ func (c *cluster) stale(u *meta.Command) error {
 	return nil
 }
 
-// plan looks for what t is about, notes it in t, and gives the partitions that must take part; the one that
-// answers, at, first.
+// plan looks for the inodes and partitions that t concerns, notes them in t, and gives the partitions that
+// must take part; the one that answers, at, first.
 func (c *cluster) plan(t *meta.Command, at uint16) []uint16 {
 	parties := []uint16{at}
 	with := func(p uint16) {
@@ -295,7 +297,7 @@ func (c *cluster) planRename(t *meta.Command, with func(uint16), where func(posi
 	}
 }
 
-// target gives the partition where the rule of dir, which is in partition at, wants what is called name.
+// target gives the partition where the rule of dir, which is in partition at, places an inode called name.
 func (c *cluster) target(dir posix.Ino, at uint16, name string) uint16 {
 	rule, err := meta.DecodeRule(c.query(meta.Command{Op: meta.OpRule, Ino: dir}).Data)
 	if err != nil {
@@ -304,7 +306,7 @@ func (c *cluster) target(dir posix.Ino, at uint16, name string) uint16 {
 	return rule.Place(at, name)
 }
 
-// child gives what has a name, 0 if nothing has.
+// child gives the inode of a name, 0 if there is none.
 func (c *cluster) child(dir posix.Ino, name string) posix.Ino {
 	if name == "." || name == ".." {
 		return 0
@@ -376,7 +378,7 @@ func (c *cluster) compare(u *meta.Command, r, want meta.Result, disturbed bool) 
 	return nil
 }
 
-// open does what is left of a mknod that found a file in another partition.
+// open does the rest of a mknod that found a file in another partition.
 func (c *cluster) open(u *meta.Command, ino posix.Ino) (meta.Result, error) {
 	at, _ := c.locate(ino)
 	p := c.partitions[at]

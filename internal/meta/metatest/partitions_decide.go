@@ -17,7 +17,7 @@ type pending struct {
 	last      uint16 // the party at which it was relayed last: its time counts
 	votes     [][]byte
 	disturbed bool         // something else was executed since the first vote
-	refusals  []posix.Code // of parties that refused it alone, and what the model said then
+	refusals  []posix.Code // of parties that refused it alone, and the model's answer at that time
 }
 
 // advance lets an undecided command do one more step.
@@ -36,7 +36,7 @@ func (c *cluster) advance() error {
 	return c.prepare(p)
 }
 
-// prepare does what is next in the order between partitions at p.
+// prepare executes the next command in the order between partitions at p.
 func (c *cluster) prepare(p *partition) error {
 	x := p.relayed[0]
 	p.relayed = p.relayed[1:]
@@ -72,7 +72,7 @@ func (c *cluster) prepare(p *partition) error {
 }
 
 // refused takes note that a party refuses x alone: so must the model, now, since nothing is held for it to
-// stay so. Unless the code is final, the client may have been wrong about what names name.
+// stay so. Unless the code is final, the client may have been wrong about the inodes of the names.
 func (c *cluster) refused(x *pending, vote meta.Vote) error {
 	switch x.command.Op {
 	case meta.OpMove, meta.OpPlace:
@@ -87,7 +87,7 @@ func (c *cluster) refused(x *pending, vote meta.Vote) error {
 	return nil
 }
 
-// isNamed reports whether the names of x name what its client has found.
+// isNamed reports whether the names of x name the inodes that its client has found.
 func (c *cluster) isNamed(x *pending) bool {
 	names := func(dir posix.Ino, name string, child posix.Ino) bool {
 		d := c.model.nodes[dir]
@@ -143,8 +143,8 @@ func (c *cluster) alone(u *meta.Command) error {
 	return fmt.Errorf("%+v comes to no end", u)
 }
 
-// decide tells all parties the votes, in any order. What was decided at some may be built upon there before
-// the others know.
+// decide tells all parties the votes, in any order. Where a command is decided, later commands may build upon
+// it before the other parties know the decision.
 func (c *cluster) decide(x *pending) error {
 	c.forget(x)
 	var answer meta.Result
@@ -201,7 +201,7 @@ func (c *cluster) forget(x *pending) {
 // again reports whether a command is to be tried again.
 func again(code posix.Code) bool { return code == posix.EREMOTE || code == posix.EHELD }
 
-// outcome takes note of what x came to.
+// outcome takes note of the outcome of x.
 func (c *cluster) outcome(x *pending, r meta.Result) error {
 	if again(r.Code) {
 		c.decided[0]++

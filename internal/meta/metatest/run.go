@@ -121,7 +121,7 @@ func (r *run) ask() error {
 	return nil
 }
 
-// reap lets an orphan go, or tries to with what is none.
+// reap lets an orphan go, or tries to with an inode that is none.
 func (r *run) reap() error {
 	ino := r.ino(0)
 	if orphans := r.model.Orphans(); len(orphans) > 0 && !r.chance(4) {

@@ -176,6 +176,7 @@ const (
 // Codes of notices (enum fuse_notify_code).
 const (
 	noticeInvalidInode = 2
+	noticeInvalidEntry = 3
 	noticeResend       = 7
 )
 

@@ -53,6 +53,23 @@ func (k *Kernel) Attach(unique uint64, content []byte) bool {
 	return k != nil && k.server.attach(unique, content)
 }
 
+// expireOnly, in a notice of an entry, keeps what uses the entry: the kernel only looks it up again (Linux 6.2;
+// older ones drop the entry).
+const expireOnly = 1
+
+// ExpireEntry makes the kernel look up a name in a directory again before it uses the name. It waits as long as a
+// request in that directory is not answered: a goroutine that answers requests must not call it.
+func (k *Kernel) ExpireEntry(parent uint64, name string) {
+	if k == nil {
+		return
+	}
+	body := binary.NativeEndian.AppendUint64(nil, parent)
+	body = binary.NativeEndian.AppendUint32(body, uint32(len(name)))
+	body = binary.NativeEndian.AppendUint32(body, expireOnly)
+	body = append(append(body, name...), 0)
+	_ = k.server.conn.notify(noticeInvalidEntry, body) // a name that the kernel does not know need not be looked up
+}
+
 // ForgetAttributes makes the kernel request the attributes of a node again before it uses anything that it
 // has cached of the node.
 func (k *Kernel) ForgetAttributes(node uint64) {
@@ -63,4 +80,15 @@ func (k *Kernel) ForgetAttributes(node uint64) {
 	body = binary.NativeEndian.AppendUint64(body, ^uint64(0)) // a negative offset: no pages
 	body = binary.NativeEndian.AppendUint64(body, 0)
 	_ = k.server.conn.notify(noticeInvalidInode, body) // a node that the kernel does not know has no attributes either
+}
+
+// Answered is the number of requests that were answered so far.
+func (k *Kernel) Answered() (n uint64) {
+	if k == nil {
+		return 0
+	}
+	for op := range k.server.operations.took {
+		n += k.server.operations.took[op].Count()
+	}
+	return n
 }

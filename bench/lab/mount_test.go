@@ -1,0 +1,56 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/bench/compare"
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/test/cluster"
+)
+
+// The mount, the loopback file system and the disk are measured in one run, and a second mount shows the
+// changes of the first; nothing stays mounted or on the disk.
+func TestMount(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
+		t.Skipf("a mount needs root and /dev/fuse: %v", err)
+	}
+	if _, err := cluster.FindEtcd(); err != nil {
+		t.Skipf("no etcd: deploy/deps.sh test fetches it (%v)", err)
+	}
+	t.Setenv(asProgram, "1")
+	work := t.TempDir()
+	var out, said bytes.Buffer
+	code := Main([]string{
+		"mount", "--globalfs", program(t), "--data-dir", work, "--durability", "os", "--mount-options", "timeout=20s", "--",
+		"--measures", "create,seen-create,seen-write", "--files", "3", "--clients", "1", "--rounds", "1", "-o", "json",
+	}, &out, &said)
+	require.Equal(t, command.ExitOK, code, said.String())
+	var rows []compare.Row
+	require.NoError(t, json.Unmarshal(out.Bytes(), &rows), out.String())
+	require.Len(t, rows, 5)
+	for i, name := range []string{"loopback", "globalfs", "disk", "globalfs", "globalfs"} {
+		require.Equal(t, name, rows[i].Directory)
+		require.Equal(t, 3, rows[i].Operations)
+	}
+	require.Len(t, rows[1].CPU, 1+3) // the mount and all servers
+	left, err := os.ReadDir(work)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	mounts, err := os.ReadFile("/proc/mounts")
+	require.NoError(t, err)
+	require.NotContains(t, string(mounts), work)
+}
+
+func TestMountInput(t *testing.T) {
+	for _, args := range [][]string{{"--durability", "memory"}, {"--replicas", "2"}, {"--copies", "4"}, {"--etcd", "/bin/true", "--globalfs", "/no/such/program"}} {
+		var out, err bytes.Buffer
+		code := Main(append([]string{"mount"}, args...), &out, &err)
+		require.Equal(t, command.ExitInput, code, "%v: %s", args, err.String())
+		require.Contains(t, err.String(), "give ")
+	}
+}

@@ -1,0 +1,144 @@
+package ask
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/varint"
+)
+
+// MaxInterest bounds the bytes of Interest.
+const MaxInterest = 2 << 10
+
+// maxLinger bounds Watching.Linger.
+const maxLinger = time.Minute
+
+// Watching is the content of a request of kind Watch: it asks for the changes of the tree after a place of the
+// partition's order.
+type Watching struct {
+	History  uint64        // of From
+	From     uint64        // the client knows the changes up to this place
+	Mark     uint64        // of From, as the replica has told it: a partition may lose entries and order others
+	Linger   time.Duration // without a change that interests the client, the replica waits so long with its answer
+	Interest Interest      // nil: no change is urgent
+}
+
+// Append appends the encoding of w.
+func (w *Watching) Append(b []byte) []byte {
+	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, w.History), w.From), w.Mark)
+	b = varint.AppendUint(b, uint64(w.Linger/time.Millisecond))
+	return varint.AppendBytes(b, w.Interest)
+}
+
+// DecodeWatching reads what Append has written. What follows it is ignored: a newer client may say more.
+func DecodeWatching(b []byte) (Watching, error) {
+	r := varint.NewReader(b)
+	w := Watching{History: r.Uint64(), From: r.Uint64(), Mark: r.Uint64()}
+	w.Linger = time.Duration(r.Uint(uint64(maxLinger/time.Millisecond))) * time.Millisecond
+	w.Interest = slices.Clone(r.Bytes())
+	if len(w.Interest) > MaxInterest {
+		r.Fail()
+	}
+	if r.Err() != nil {
+		return Watching{}, fmt.Errorf("watch: %w", r.Err())
+	}
+	return w, nil
+}
+
+// Interest is a set of directories as bits: a client names the directories of which it wants to hear at once.
+// It may have more than were added, never less.
+type Interest []byte
+
+// NewInterest returns an empty set with room for n directories.
+func NewInterest(n int) Interest {
+	size := 8
+	for size < n && size < MaxInterest { // a byte for each directory
+		size *= 2
+	}
+	return make(Interest, size)
+}
+
+func (s Interest) bit(dir posix.Ino) (index uint64, mask byte) {
+	const spread = 0x9e3779b97f4a7c15
+	at := uint64(dir) * spread >> 16 % uint64(8*len(s))
+	return at / 8, 1 << (at % 8)
+}
+
+// Add adds a directory.
+func (s Interest) Add(dir posix.Ino) {
+	i, mask := s.bit(dir)
+	s[i] |= mask
+}
+
+// Has reports whether a directory may be in the set.
+func (s Interest) Has(dir posix.Ino) bool {
+	if len(s) == 0 {
+		return false
+	}
+	i, mask := s.bit(dir)
+	return s[i]&mask != 0
+}
+
+// Change is a change of the tree.
+type Change struct {
+	meta.Change
+	Place uint64 // in the partition's order
+	Own   bool   // an update of the session that watches made it
+}
+
+// MaxChanges bounds the changes of one answer, unless a single place has more.
+const MaxChanges = 2 << 10
+
+// Changes is the answer to Watching.
+type Changes struct {
+	History uint64
+	From    uint64 // the changes after this place
+	To      uint64 // up to this place; below From: the replica is behind the client
+	Mark    uint64 // of To
+	Lost    bool   // the replica does not have them any more: anything may have changed
+	List    []Change
+}
+
+// Append appends the encoding of c.
+func (c *Changes) Append(b []byte) []byte {
+	b = varint.AppendUint(varint.AppendUint(varint.AppendUint(b, c.History), c.From), c.To)
+	b = varint.AppendUint(b, c.Mark)
+	b = varint.AppendUint(b, varint.Bit(c.Lost))
+	b = varint.AppendUint(b, uint64(len(c.List)))
+	last := c.From
+	for i := range c.List {
+		x := &c.List[i]
+		b = append(b, byte(x.Kind))
+		b = varint.AppendUint(b, x.Ino)
+		b = varint.AppendUint(b, (x.Place-last)<<1|varint.Bit(x.Own))
+		b = varint.AppendBytes(b, x.Name)
+		last = x.Place
+	}
+	return b
+}
+
+// DecodeChanges reads what Append has written. What follows it is ignored. A change of a kind that this version
+// does not know makes the answer Lost.
+func DecodeChanges(b []byte) (Changes, error) {
+	r := varint.NewReader(b)
+	c := Changes{History: r.Uint64(), From: r.Uint64(), To: r.Uint64(), Mark: r.Uint64(), Lost: r.Uint(1) == 1}
+	last := c.From
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		x := Change{Change: meta.Change{Kind: meta.ChangeKind(r.Uint8()), Ino: posix.Ino(r.Uint64())}}
+		step := r.Uint64()
+		x.Place, x.Own, x.Name = last+step>>1, step&1 != 0, r.String()
+		if x.Place < last || x.Place > c.To {
+			r.Fail()
+		}
+		c.Lost = c.Lost || !x.Kind.IsKnown()
+		last = x.Place
+		c.List = append(c.List, x)
+	}
+	if r.Err() != nil {
+		return Changes{}, fmt.Errorf("changes: %w", r.Err())
+	}
+	return c, nil
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/backup"
+	"github.com/globalfs/globalfs/internal/command"
+)
+
+// backupFlags are those of the commands about backups.
+type backupFlags struct {
+	access  accessFlags
+	logging *logFlags
+	id      string
+	output  string
+}
+
+func newBackup(logging *logFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup",
+		Short: "Save the metadata and the blocks of a running cluster",
+		Long: `backup saves the metadata of all partitions at one consistent cut in a repository, and the blocks of the files. The cluster runs on, and nothing waits. 'globalfs restore' makes a new cluster from a backup.
+A repository is a directory. It holds many backups: each stores only what has changed. It holds the content of all files: protect it.`,
+		Example: `  globalfs backup create /backups/prod
+  globalfs backup list /backups/prod
+  globalfs backup verify /backups/prod`,
+	}
+	command.Group(cmd)
+	cmd.AddCommand(newBackupCreate(logging), newBackupVerify(), newBackupList())
+	return cmd
+}
+
+func newBackupCreate(logging *logFlags) *cobra.Command {
+	f := backupFlags{logging: logging}
+	cmd := &cobra.Command{
+		Use:   "create REPOSITORY",
+		Short: "Make a backup of a running cluster",
+		Long: `create makes a backup. All partitions save their states at one consistent cut: no effect is saved without its cause. A majority of the
+replicas of each partition must run. In a cluster with certificates an admin's is needed.
+Blocks that the repository lacks are copied. Servers delete none of the blocks of the backup until it is complete.
+A backup that is interrupted does not exist. The blocks and metadata that it has stored are used by the next one.`,
+		Example: `  globalfs backup create /backups/prod --config cluster.yaml
+  globalfs backup create /backups/prod --config cluster.yaml -o json`,
+		Args: oneRepository,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.create(cmd, args[0]) },
+	}
+	f.access.register(cmd)
+	f.registerOutput(cmd)
+	return cmd
+}
+
+func (f *backupFlags) registerOutput(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+}
+
+func (f *backupFlags) registerID(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.id, "backup", "", "id of the backup, as 'globalfs backup list' shows it (default: the newest)")
+}
+
+func (f *backupFlags) create(cmd *cobra.Command, where string) error {
+	if err := checkOutput(f.output); err != nil {
+		return err
+	}
+	logger, err := f.logging.logger()
+	if err != nil {
+		return err
+	}
+	repository, err := backup.OpenDirectory(where, true)
+	if err != nil {
+		return err
+	}
+	c, err := openBackedUp(cmd.Context(), &f.access, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.close() }() // it only ends connections
+	var m *backup.Manifest
+	err = narrated(cmd, func(say func(string)) (err error) {
+		m, err = repository.Create(cmd.Context(), c, backup.Options{Build: command.Version(), Progress: say})
+		return err
+	})
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: there is no backup; what was stored is used by the next 'globalfs backup create %s': %w", where, err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.output == "json" {
+		return command.PrintJSON(cmd.OutOrStdout(), m)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "backup %s of cluster %s: %d partitions, %s of metadata, %d blocks; %s were added to %s\n",
+		m.ID, m.Cluster, len(m.Partitions), bytesText(m.Bytes), m.BlockCount, bytesText(m.NewBytes), where)
+	return nil
+}
+
+func newBackupVerify() *cobra.Command {
+	var f backupFlags
+	cmd := &cobra.Command{
+		Use:   "verify REPOSITORY",
+		Short: "Read a backup back and check it",
+		Long: `verify reads everything that a backup needs, compares the checksums, makes the metadata as a restore does, and checks that all partitions
+make one sound tree.
+Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
+		Example: `  globalfs backup verify /backups/prod
+  globalfs backup verify /backups/prod --backup 20261123T050000.000Z -o json`,
+		Args: oneRepository,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.report(cmd, args[0], "is sound", func(r *backup.Repository, say func(string)) (*backup.Report, error) {
+				return r.Verify(cmd.Context(), f.id, backup.Options{Progress: say})
+			})
+		},
+	}
+	f.registerID(cmd)
+	f.registerOutput(cmd)
+	return cmd
+}
+
+// report has something done with a repository, and prints what was found.
+func (f *backupFlags) report(cmd *cobra.Command, where, sound string, do func(*backup.Repository, func(string)) (*backup.Report, error)) error {
+	if err := checkOutput(f.output); err != nil {
+		return err
+	}
+	repository, err := backup.OpenDirectory(where, false)
+	if err != nil {
+		return err
+	}
+	var report *backup.Report
+	err = narrated(cmd, func(say func(string)) (err error) {
+		report, err = do(repository, say)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if f.output == "json" {
+		err = command.PrintJSON(out, report)
+	} else {
+		for _, p := range report.Problems {
+			fmt.Fprintln(out, p)
+		}
+		if len(report.Problems) == 0 {
+			fmt.Fprintf(out, "backup %s %s: %d blocks, %d of them read; %d open commands finished, %d aborted\n",
+				report.ID, sound, report.Blocks, report.Read, report.Finished, report.Aborted)
+		}
+	}
+	if err == nil && len(report.Problems) > 0 {
+		err = fmt.Errorf("backup %s is damaged", report.ID)
+	}
+	return err
+}
+
+func newBackupList() *cobra.Command {
+	var f backupFlags
+	cmd := &cobra.Command{
+		Use:     "list REPOSITORY",
+		Short:   "List the backups in a repository",
+		Example: `  globalfs backup list /backups/prod`,
+		Args:    oneRepository,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(f.output); err != nil {
+				return err
+			}
+			repository, err := backup.OpenDirectory(args[0], false)
+			if err != nil {
+				return err
+			}
+			all, err := repository.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if f.output == "json" {
+				return command.PrintJSON(cmd.OutOrStdout(), all)
+			}
+			return printBackups(cmd.OutOrStdout(), all)
+		},
+	}
+	f.registerOutput(cmd)
+	return cmd
+}
+
+func printBackups(out io.Writer, all []backup.Manifest) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tCLUSTER\tPARTITIONS\tMETADATA\tBLOCKS\tADDED")
+	for _, m := range all {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%s\n", m.ID, m.Cluster, len(m.Partitions), bytesText(m.Bytes), m.BlockCount, bytesText(m.NewBytes))
+	}
+	return w.Flush()
+}
+
+// bytesText returns a number of bytes for people.
+func bytesText(n uint64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	x, i := float64(n), 0
+	for x >= 1024 && i < len(units)-1 {
+		x, i = x/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", x, units[i])
+}
+
+// narrated does something that tells its progress, which is printed if it takes long.
+func narrated(cmd *cobra.Command, do func(say func(string)) error) error {
+	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
+	defer n.stop()
+	return do(n.say)
+}
+
+func oneRepository(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return command.UsageError(fmt.Errorf("%s: give one REPOSITORY, a directory", cmd.Name()))
+	}
+	return nil
+}

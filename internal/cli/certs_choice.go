@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+// defaultCerts are the directories where certificates are looked for.
+const defaultCerts = "./certs, /etc/globalfs/certs"
+
+// noCerts is the value of --certs for a cluster that has no certificates.
+const noCerts = "none"
+
+// certsChoice are the flags that choose the certificate of this process.
+type certsChoice struct {
+	dir, name string
+}
+
+func (c *certsChoice) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.dir, "certs", "", "directory with ca.pem and a certificate made by 'globalfs certs', or none for a cluster without certificates (default: "+defaultCerts+" if there is a certificate in it)")
+	cmd.Flags().StringVar(&c.name, "name", "", "name of the certificate, if the directory has several")
+}
+
+// find gives the certificate of the first role that has one. No files: the cluster has none. Configured is the
+// directory that a cluster file names, empty if there is no such file.
+func (c *certsChoice) find(configured string, roles ...identity.Role) (identity.Files, error) {
+	dir := c.dir
+	if dir == "" {
+		dir = configured
+	}
+	if dir == "" {
+		dir = defaultCertsDir(roles...)
+	}
+	if dir == noCerts || dir == "" {
+		if c.name != "" {
+			return identity.Files{}, command.UsageError(fmt.Errorf("--name %s: give the directory of the certificate, too: --certs DIR", c.name))
+		}
+		return identity.Files{}, nil
+	}
+	var errs []error
+	for _, role := range roles {
+		files, err := identity.Find(dir, role, c.name)
+		if err == nil {
+			return files, nil
+		}
+		errs = append(errs, err)
+	}
+	return identity.Files{}, command.InputError(errors.Join(errs...))
+}
+
+// defaultCertsDir gives the first default directory that has a certificate of one of the roles. Empty: none has.
+func defaultCertsDir(roles ...identity.Role) string {
+	for dir := range strings.SplitSeq(defaultCerts, ", ") {
+		for _, role := range roles {
+			found, err := filepath.Glob(filepath.Join(dir, string(role)+"-*.pem"))
+			if err == nil && len(found) > 0 && isThere(filepath.Join(dir, "ca.pem")) {
+				return dir
+			}
+		}
+	}
+	return ""
+}
+
+// checkServers refuses addresses that can never be connected to, before anything is waited for. Encrypted says that
+// this process has a certificate.
+func checkServers(servers []string, encrypted bool) error {
+	var unknown []string
+	for _, s := range servers {
+		if err := topology.CheckAddress(s); err != nil {
+			return command.InputError(fmt.Errorf("server %q: %w", s, err))
+		}
+		host, _, _ := net.SplitHostPort(s) // CheckAddress has split it
+		var failed *net.DNSError
+		if _, err := net.LookupHost(host); errors.As(err, &failed) && failed.IsNotFound {
+			unknown = append(unknown, host)
+			continue
+		}
+		if ip := net.ParseIP(host); !encrypted && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return command.InputError(fmt.Errorf("server %s: connections to other hosts need a certificate: give --certs DIR; 'globalfs certs' makes certificates", s))
+		}
+	}
+	if len(unknown) > 0 && len(unknown) == len(servers) {
+		return command.InputError(fmt.Errorf("cannot resolve %s: check the names, or give IP addresses", strings.Join(unknown, ", ")))
+	}
+	return nil
+}

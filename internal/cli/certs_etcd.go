@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/identity"
+)
+
+func newCertsEtcd() *cobra.Command {
+	var f certsFlags
+	cmd := &cobra.Command{
+		Use:   "etcd NAME --host HOST",
+		Short: "Make the certificates by which etcd and the servers know each other",
+		Long: `etcd makes the certificate of a member of etcd, and DIR/etcd-client.pem, which all servers show to etcd. Etcd has a CA of its own
+(DIR/etcd-ca.pem), because each certificate of its CA may write in etcd. 'globalfs init --etcd https://...' names these files in the cluster file.
+
+Start the member with --cert-file, --key-file, --client-cert-auth and --trusted-ca-file, and --peer-* likewise if there are several members.`,
+		Example: `  globalfs certs etcd etcd1 --host etcd1.example.com,10.0.0.9
+  etcd --cert-file etcd-etcd1.pem --key-file etcd-etcd1-key.pem --client-cert-auth --trusted-ca-file etcd-ca.pem ...`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if len(f.hosts) == 0 {
+				return command.UsageError(errors.New("certs etcd: give the names or addresses of the member with --host, as they stand in the endpoints"))
+			}
+			return f.etcd(cmd, args[0])
+		},
+	}
+	f.register(cmd, int(identity.LeafValidity/(24*time.Hour)))
+	cmd.Flags().StringSliceVar(&f.hosts, "host", nil, "DNS names and IP addresses of the member")
+	return cmd
+}
+
+// etcd makes the certificates unless they are there.
+func (f *certsFlags) etcd(cmd *cobra.Command, name string) error {
+	files := identity.FilesIn(f.dir, "etcd", name)
+	if certificate, _ := which(files); certificate && !f.renew {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: kept; --renew makes it anew\n", files.Certificate)
+		return err
+	}
+	if _, err := os.Stat(f.dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no directory %s: 'globalfs certs init --cluster NAME --dir %s' makes it, and the CA of the cluster", f.dir, f.dir)
+	}
+	written, err := identity.IssueEtcd(f.dir, name, f.hosts, f.validity())
+	if err != nil {
+		return command.InputError(err)
+	}
+	for i, w := range written {
+		whose := "for all servers"
+		if i > 0 {
+			whose = "for member " + name + " at " + strings.Join(f.hosts, ", ")
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: made, %s\n", w.Certificate, whose); err != nil {
+			return err
+		}
+	}
+	return nil
+}

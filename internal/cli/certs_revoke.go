@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/topology"
+)
+
+func newCertsRevoke(logging *logFlags) *cobra.Command {
+	f := adminFlags{logging: logging}
+	var role string
+	var undo bool
+	cmd := f.register(&cobra.Command{
+		Use:   "revoke NAME",
+		Short: "Have all servers refuse the certificates of a process",
+		Long: `revoke has all servers refuse the certificates of a client (or of an admin or a server, by --role) that were made until now. Servers close its
+connections within seconds. A certificate that is made later is good: 'globalfs certs client NAME --renew' lets the machine in again. The command goes
+through the registry, so etcd must be there; a server that is cut off from the registry follows when it hears of it again. An admin's certificate is needed.`,
+		Example: `  globalfs certs revoke laptop --config cluster.yaml
+  globalfs certs revoke us-west-2a --role server
+  globalfs certs revoke laptop --undo`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := identity.CheckName(args[0]); err != nil {
+				return command.InputError(err)
+			}
+			return f.revoke(cmd, &daemon.Request{Op: daemon.Revoke, Role: identity.Role(role), Server: args[0], Undo: undo})
+		},
+	})
+	cmd.Flags().StringVar(&role, "role", string(identity.Client), "client, admin or server")
+	cmd.Flags().BoolVar(&undo, "undo", false, "accept its certificates again")
+	return cmd
+}
+
+// revoke asks a server that is not the one whose certificate is to be revoked.
+func (f *adminFlags) revoke(cmd *cobra.Command, q *daemon.Request) error {
+	done := fmt.Sprintf("the certificates of %s %s are refused from now on", q.Role, q.Server)
+	if q.Undo {
+		done = fmt.Sprintf("the certificates of %s %s are accepted again", q.Role, q.Server)
+	}
+	if q.Role != identity.Server || q.Undo {
+		return f.ask(cmd, "", q, done)
+	}
+	logger, err := f.logging.logger()
+	if err != nil {
+		return err
+	}
+	a, err := f.access.open(cmd.Context(), logger, identity.Admin)
+	if err != nil {
+		return err
+	}
+	answers := a.Status(cmd.Context())
+	if err := a.Close(); err != nil {
+		return err
+	}
+	for _, answer := range answers {
+		if answer.Error == "" && answer.Status.Registry == "" && answer.Server.Name != q.Server {
+			return f.ask(cmd, answer.Server.Name, q, done)
+		}
+	}
+	return errors.New("no other server answers and reaches the registry: a server does not revoke its own certificate")
+}
+
+// listedCertificate is a line of 'certs list'.
+type listedCertificate struct {
+	Role    string     `json:"role"`
+	Name    string     `json:"name"`
+	State   string     `json:"state"`             // valid, expired or revoked
+	Until   *time.Time `json:"until,omitempty"`   // of a certificate in the directory
+	Revoked *time.Time `json:"revoked,omitempty"` // when
+}
+
+func newCertsList(logging *logFlags) *cobra.Command {
+	var access accessFlags
+	var dir, output string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the certificates of a cluster, and those that are revoked",
+		Long: `list prints the certificates in the directory of 'globalfs certs', and all that are revoked, as a server of the cluster knows them. Servers
+keep no list of certificates that are valid: each one that the CA has signed is.`,
+		Example: `  globalfs certs list --dir certs --config cluster.yaml`,
+		Args:    command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			logger, err := logging.logger()
+			if err != nil {
+				return err
+			}
+			a, err := access.open(cmd.Context(), logger, identity.Admin, identity.Client)
+			if err != nil {
+				return err
+			}
+			revoked := a.Revoked()
+			if err := a.Close(); err != nil {
+				return err
+			}
+			all, err := listCertificates(dir, revoked)
+			if err != nil {
+				return err
+			}
+			return printListed(cmd, output, all)
+		},
+	}
+	access.register(cmd)
+	cmd.Flags().StringVar(&dir, "dir", "certs", "the directory of the files; it may be missing")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// listCertificates joins the certificates in a directory and the revocations.
+func listCertificates(dir string, revoked []topology.Revocation) ([]listedCertificate, error) {
+	all := []listedCertificate{}
+	checker := new(identity.Credentials)
+	var list []identity.Revocation
+	for _, r := range revoked {
+		list = append(list, identity.Revocation{Role: identity.Role(r.Role), Name: r.Name, At: r.At})
+		all = append(all, listedCertificate{Role: r.Role, Name: r.Name, State: "revoked", Revoked: &r.At})
+	}
+	checker.SetRevoked(list)
+	paths, err := filepath.Glob(filepath.Join(dir, "*.pem"))
+	if err != nil {
+		return nil, command.InputError(fmt.Errorf("--dir %s: %w", dir, err))
+	}
+	for _, path := range paths {
+		certificates, err := identity.ReadCertificates(path)
+		if err != nil || strings.HasSuffix(path, "-key.pem") {
+			continue // a key, or a file of something else
+		}
+		id, err := identity.FromCertificate(certificates[0])
+		if err != nil {
+			continue // of a CA, or of etcd
+		}
+		line := listedCertificate{Role: string(id.Role), Name: id.Name, State: "valid", Until: &certificates[0].NotAfter}
+		switch {
+		case checker.CheckRevoked(certificates[0]) != nil:
+			line.State = "revoked"
+		case time.Now().After(certificates[0].NotAfter):
+			line.State = "expired"
+		}
+		i := slices.IndexFunc(all, func(l listedCertificate) bool { return l.Role == line.Role && l.Name == line.Name })
+		if i < 0 {
+			all = append(all, line)
+			continue
+		}
+		all[i].State, all[i].Until = line.State, line.Until
+	}
+	return all, nil
+}
+
+func printListed(cmd *cobra.Command, output string, all []listedCertificate) error {
+	if output == "json" {
+		return command.PrintJSON(cmd.OutOrStdout(), all)
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "role\tname\tstate\tuntil\trevoked")
+	for _, c := range all {
+		until, revoked := "-", "-"
+		if c.Until != nil {
+			until = day(*c.Until)
+		}
+		if c.Revoked != nil {
+			revoked = c.Revoked.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Role, c.Name, c.State, until, revoked)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/mount"
+)
+
+func newInfo() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "info PATH...",
+		Short: "Show the inode, the placement, the extents and the copies of files",
+		Long: `info shows for each PATH on a mounted tree the inode, the partition with its replicas, the reason of its placement and, for a regular file, the
+extents with the servers that have a copy of each block. The first extents are listed; all are counted.
+
+The storage servers are asked for the copies. A mount with a certificate for some users only may not ask them: the holders are not shown then.`,
+		Example: `  globalfs info ~/globalfs/projects/plan.pdf
+  globalfs info -o json ~/globalfs/projects/plan.pdf | jq '.[0].content.first_extents[].holders'`,
+		Args: somePaths("info"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			found, err := infoAll(cmd.Context(), args)
+			if output == "json" {
+				return errors.Join(err, command.PrintJSON(cmd.OutOrStdout(), found))
+			}
+			return errors.Join(err, printInfo(cmd.OutOrStdout(), found))
+		},
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+// somePaths refuses a command line without a PATH.
+func somePaths(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return command.UsageError(fmt.Errorf("%s: give the PATH of a file or directory on a mounted tree", name))
+		}
+		return nil
+	}
+}
+
+// described is the Info of a path.
+type described struct {
+	Path string `json:"path"`
+	mount.Info
+}
+
+// infoAll asks for all paths: one that fails does not hide the others.
+func infoAll(ctx context.Context, paths []string) ([]described, error) {
+	found := []described{} // [] in JSON
+	var errs []error
+	for _, path := range paths {
+		d := described{Path: path}
+		if err := getJSON(ctx, path, mount.XattrInfo, &d.Info); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found = append(found, d)
+	}
+	return found, errors.Join(errs...)
+}
+
+// kindOf names the type of a st_mode.
+func kindOf(mode uint32) string {
+	kinds := map[uint32]string{0x8000: "file", 0x4000: "directory", 0xa000: "symbolic link", 0x1000: "fifo", 0xc000: "socket", 0x2000: "character device", 0x6000: "block device"}
+	return kinds[mode&0xf000]
+}
+
+func printInfo(out io.Writer, found []described) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i := range found {
+		d := &found[i]
+		fmt.Fprintln(w, d.Path)
+		fmt.Fprintf(w, "  inode\t%d (%s, %s, %d links)\n", d.Inode, kindOf(d.Mode), fs.FileMode(d.Mode&0o777), d.Links)
+		fmt.Fprintf(w, "  region\t%s (partition %d)\n", d.Region, d.Partition)
+		fmt.Fprintf(w, "  why\t%s\n", d.Why)
+		fmt.Fprintf(w, "  replicas\t%s\n", servers(&d.Where))
+		if d.Rule != nil {
+			fmt.Fprintf(w, "  rule\t%s\n", describeRule(d.Rule))
+		}
+		if d.Task != nil {
+			fmt.Fprintf(w, "  moving\t%s\n", progress(d.Task))
+		}
+		if c := d.Content; c != nil {
+			fmt.Fprintf(w, "  size\t%s (%d bytes), %s used\n", size(d.Size), d.Size, size(d.Used))
+			printContent(w, c, d.Copies)
+		}
+	}
+	return w.Flush()
+}
+
+func printContent(w io.Writer, c *mount.Content, copies int) {
+	atLeast := ""
+	if !c.Complete {
+		atLeast = "at least "
+	}
+	fmt.Fprintf(w, "  extents\t%s%d: %d in blocks, %s in the metadata, %s in holes\n", atLeast, c.Extents, c.Blocks, size(c.Inline), size(c.Holes))
+	fmt.Fprintf(w, "  copies\t%d of each block in a region\n", copies)
+	for _, e := range c.First {
+		where := "in the metadata"
+		if e.Block != "" {
+			where = fmt.Sprintf("block %s", e.Block)
+			if c.Unknown == "" || len(e.Holders) > 0 {
+				where += " on " + orDash(strings.Join(e.Holders, ", "))
+			}
+		}
+		fmt.Fprintf(w, "  at %d\t%s %s\n", e.Offset, size(e.Length), where)
+	}
+	if left := c.Extents - uint64(len(c.First)); left > 0 {
+		fmt.Fprintf(w, "  ...\t%d more\n", left)
+	}
+	if c.Unknown != "" && c.Blocks > 0 {
+		fmt.Fprintf(w, "  holders\tnot all known: %s\n", c.Unknown)
+	}
+}

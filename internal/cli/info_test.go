@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/command"
+)
+
+// A file is shown with its extents and with the servers that have copies of its blocks, as many as there are copies.
+func TestInfo(t *testing.T) {
+	dir, _ := clusterHere(t, 0)
+	file := filepath.Join(dir, "us-west-2", "file")
+	require.NoError(t, os.WriteFile(file, bytes.Repeat([]byte("0123456789"), 300_000), 0o640))
+	small := filepath.Join(dir, "small")
+	require.NoError(t, os.WriteFile(small, []byte("x"), 0o600))
+
+	var found []described
+	require.NoError(t, json.Unmarshal([]byte(run(t, "info", "-o", "json", file, small, dir)), &found))
+	require.Len(t, found, 3)
+	c := found[0].Content
+	require.EqualValues(t, 3_000_000, found[0].Size)
+	require.True(t, c.Complete)
+	require.NotZero(t, c.Blocks)
+	require.Empty(t, c.Unknown)
+	require.Len(t, c.First, int(c.Extents))
+	for _, e := range c.First {
+		require.Len(t, e.Holders, found[0].Copies, "%+v", e)
+		require.NotEmpty(t, e.Block)
+	}
+	require.EqualValues(t, 1, found[1].Content.Inline)
+	require.Empty(t, found[1].Content.First[0].Holders)
+	require.Nil(t, found[2].Content, "a directory")
+
+	text := run(t, "info", file)
+	require.Contains(t, text, "(file, -rw-r-----, 1 links)")
+	require.Regexp(t, `at 0 +\S+ \S+ block \S+ on us-west-2[abc]`, text)
+	require.Contains(t, run(t, "info", small), "1 B in the metadata")
+	require.Contains(t, fails(t, command.ExitFailure, "info", t.TempDir()), "not on a GlobalFS mount")
+	require.Contains(t, fails(t, command.ExitUsage, "info"), "give the PATH")
+}
+
+// A sparse file's holes are counted, and a file with more extents than are shown says so.
+func TestInfoOfManyExtents(t *testing.T) {
+	dir, _ := mountHere(t)
+	path := filepath.Join(dir, "file")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	const pieces = 100
+	for i := range int64(pieces) {
+		_, err := f.WriteAt([]byte("data"), i*100_000)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Truncate(20_000_000))
+	require.NoError(t, f.Close())
+	found, err := infoAll(t.Context(), []string{path})
+	require.NoError(t, err)
+	c := found[0].Content
+	require.EqualValues(t, pieces, c.Extents)
+	require.Less(t, len(c.First), pieces)
+	require.EqualValues(t, 20_000_000-4*pieces, c.Holes)
+	require.EqualValues(t, 4*pieces, c.Inline+4*c.Blocks)
+	require.True(t, c.Complete)
+	require.Regexp(t, `\.\.\. +\d+ more`, run(t, "info", path))
+}
+
+// tree makes some files: 3 directories, 5 names of 4 inodes, 1,111 bytes.
+func tree(t *testing.T, dir string) {
+	for path, length := range map[string]int{"a": 1, "d/b": 10, "d/e/c": 100, "d/e/x": 1000} {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("x"), length), 0o600))
+	}
+	require.NoError(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "d", "again")))
+}
+
+func TestDu(t *testing.T) {
+	root, _ := mountHere(t)
+	dir := filepath.Join(root, "projects")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	tree(t, dir)
+	var found []usage
+	require.NoError(t, json.Unmarshal([]byte(run(t, "du", "-o", "json", "--by-region", dir)), &found))
+	require.Len(t, found, 1)
+	u := found[0]
+	require.Equal(t, []uint64{4, 3, 1111}, []uint64{u.Files, u.Directories, u.Size}, "an inode with two names counts once")
+	require.Equal(t, map[string]uint64{"global": u.Used}, u.Regions)
+	require.Empty(t, u.Children)
+	require.Regexp(t, `(?m)^1\.1 KiB +\S+ \S+ +4 +3 +`+dir+`$`, run(t, "du", dir))
+
+	var s usage
+	require.NoError(t, json.Unmarshal([]byte(run(t, "summary", "-o", "json", dir)), &s))
+	require.EqualValues(t, 1111, s.Size)
+	require.Len(t, s.Children, 2)
+	require.Equal(t, filepath.Join(dir, "d"), s.Children[0].Path, "the largest first")
+	require.Empty(t, s.Children[0].Children[0].Children, "two levels")
+	text := run(t, "summary", "--depth", "1", "--entries", "1", dir)
+	require.Contains(t, text, dir+"/d/\n")
+	require.Contains(t, text, "... 1 more\n")
+	require.Contains(t, fails(t, command.ExitInput, "summary", "--depth", "0", dir), "give positive numbers")
+	require.Contains(t, fails(t, command.ExitUsage, "summary", dir, dir), "takes one PATH")
+	require.Contains(t, fails(t, command.ExitFailure, "du", filepath.Join(dir, "none")), "no such file")
+}
+
+// The end of the context ends a walk, however many directories there are.
+func TestWalkIsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	tree(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &walk{region: func(context.Context, string) (string, error) {
+		cancel()
+		return "", nil
+	}}
+	_, err := w.of(ctx, dir)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// lines collects what is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Progress is shown after a while, and not by commands that are quick.
+func TestProgress(t *testing.T) {
+	var out lines
+	stop := showProgress(t.Context(), &out, func(time.Duration) string { return "working" })
+	stop()
+	require.Empty(t, out.String())
+	stop = showProgress(t.Context(), &out, func(time.Duration) string { return "working" })
+	require.Eventually(t, func() bool { return out.String() != "" }, time.Minute, 10*time.Millisecond)
+	stop()
+	require.Contains(t, out.String(), "working\n")
+
+	require.Equal(t, "0 inodes", pace(0, 0, "inodes", time.Second))
+	require.Equal(t, "100 inodes, 50/s", pace(100, 0, "inodes", 2*time.Second))
+	require.Equal(t, "100 of 400 inodes (25 %), 50/s, about 6s left", pace(100, 400, "inodes", 2*time.Second))
+	require.Equal(t, "0 of 400 inodes (0 %)", pace(0, 400, "inodes", time.Second))
+}

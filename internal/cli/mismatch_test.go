@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// A connection of the wrong kind is explained at once, in both directions.
+func TestMismatch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	run(t, "certs", "init", "--dir", dir, "--cluster", "test")
+	run(t, "certs", "client", "--dir", dir, "laptop")
+	run(t, "certs", "client", "--dir", dir, "desk")
+	run(t, "certs", "server", "--dir", dir, "n1")
+	listen := func(cfg transport.Config) string {
+		cfg.Address = "127.0.0.1:0"
+		cfg.Resolve = func(multicast.ProcessID) (string, bool) { return "", false }
+		s, err := transport.Listen(cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s.Address()
+	}
+	plain := listen(transport.Config{})
+	credentials, err := identity.Load(identity.FilesIn(dir, identity.Server, "n1"), nil)
+	require.NoError(t, err)
+	encrypted := listen(transport.Config{Credentials: credentials})
+
+	status := []string{"status", "--connect-timeout", "10m", "--servers"}
+	require.Contains(t, fails(t, command.ExitFailure, append(status, plain, "--certs", dir, "--name", "desk")...), "server "+plain+" has no certificate and accepts only unencrypted connections: give --certs none")
+	require.Contains(t, fails(t, command.ExitFailure, append(status, encrypted, "--certs", "none")...), "server "+encrypted+" accepts only TLS: give the directory")
+	require.Contains(t, fails(t, command.ExitInput, append(status, plain, "--certs", dir)...), "choose one with --name NAME")
+	require.Contains(t, fails(t, command.ExitUsage, append(status, plain, "--name", "desk")...), "--certs DIR")
+}
+
+// The certificates of all servers of a file are made by one command, which can be repeated.
+func TestCertsServers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cluster.yaml")
+	out := run(t, "init", "--name", "prod", "--regions", "a,b,c", "--datacenters", "1", "--address", "aa=10.0.0.2:7420", path)
+	require.Contains(t, out, "globalfs certs servers --config "+path+"\n")
+	require.Contains(t, out, "globalfs mount --mkdir 10.0.0.2:7420,ba.example.com:7420,ca.example.com:7420 /mnt/globalfs --certs "+filepath.Join(dir, "certs")+"\n")
+	require.Contains(t, run(t, "certs", "servers", "--config", path), "made, globalfs://prod/server/ba")
+	require.Contains(t, run(t, "certs", "servers", "--config", path), "kept, globalfs://prod/server/ba")
+	all, err := identity.ReadCertificates(filepath.Join(dir, "certs", "server-aa.pem"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.0.0.2"}, hostsOf(all[0]))
+	require.Contains(t, fails(t, command.ExitInput, "certs", "servers", "--config", filepath.Join(dir, "none")), "'globalfs init' writes such a file")
+	require.Contains(t, fails(t, command.ExitInput, "server", "zz", "--config", path), "there is no server \"zz\" in the cluster file, which has aa, ba, ca")
+}

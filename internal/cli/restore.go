@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/backup"
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/daemon"
+)
+
+// restoreFlags are those of `restore`.
+type restoreFlags struct {
+	backupFlags
+	from    string
+	config  string
+	servers []string
+}
+
+func newRestore(logging *logFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore",
+		Short: "Make a new cluster from a backup",
+		Long: `restore makes the data of a new cluster from a backup: 'restore metadata' on the host of each server before the servers start for the first
+time, then 'restore blocks' once, when they run. The new cluster has another identity: mounts of the old one do not go on with it.`,
+		Example: `  globalfs restore metadata --from /backups/prod --config cluster.yaml
+  globalfs restore blocks --from /backups/prod --config cluster.yaml`,
+	}
+	command.Group(cmd)
+	cmd.AddCommand(newRestoreMetadata(), newRestoreBlocks(logging))
+	return cmd
+}
+
+func newRestoreMetadata() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "metadata --from REPOSITORY",
+		Short: "Make the data directories of the servers of a new cluster",
+		Long: `metadata writes the metadata of a backup into the data directories of servers that have not started yet, as the cluster file names them.
+The file must name the same regions in the same order as the cluster of the backup; their servers may be on other hosts. Run it on the
+host of each server with --server; without --server it makes the directories of all servers here.
+A directory that is not empty is refused.
+Etcd must have no description of the cluster: 'globalfs admin forget' deletes that of a lost cluster.`,
+		Example: `  globalfs restore metadata --from /backups/prod --config cluster.yaml --server us-west-2a
+  globalfs restore metadata --from /backups/prod --config cluster.yaml --backup 20261123T050000.000Z`,
+		Args: noRestoreArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := readConfig(f.config)
+			if err != nil {
+				return err
+			}
+			plan, err := file.Plan()
+			if err != nil {
+				return err
+			}
+			dirs := map[string]string{}
+			for _, name := range f.servers {
+				if plan.Server(name) == nil {
+					return command.InputError(fmt.Errorf("--server %s: the cluster file has no such server", name))
+				}
+				dirs[name] = filepath.Join(file.DataDir, name)
+			}
+			for _, s := range plan.Servers {
+				if len(f.servers) == 0 {
+					dirs[s.Name] = filepath.Join(file.DataDir, s.Name)
+				}
+			}
+			return f.report(cmd, f.from, "is restored: start the servers, then run 'globalfs restore blocks'", func(r *backup.Repository, say func(string)) (*backup.Report, error) {
+				mark := backup.Mark{File: daemon.RestoredFile, Incomplete: daemon.RestoreIncomplete}
+				return r.RestoreMetadata(cmd.Context(), f.id, plan, dirs, mark, backup.Options{Progress: say})
+			})
+		},
+	}
+	f.registerFrom(cmd)
+	f.registerID(cmd)
+	cmd.Flags().StringVar(&f.config, "config", "", "the cluster file (default: "+defaultConfigs+")")
+	cmd.Flags().StringSliceVar(&f.servers, "server", nil, "servers with directories on this host (default: all)")
+	return cmd
+}
+
+func newRestoreBlocks(logging *logFlags) *cobra.Command {
+	f := restoreFlags{backupFlags: backupFlags{logging: logging}}
+	cmd := &cobra.Command{
+		Use:   "blocks --from REPOSITORY",
+		Short: "Put the blocks of a backup into the storage of the new cluster",
+		Long: `blocks puts the blocks of a backup into the storage of the cluster that was restored from it, which must run. The cluster
+knows its backup: newer ones in the repository do not matter. Until it is done, files with blocks that are missing cannot be read.
+It can be repeated: blocks that are there stay as they are.`,
+		Example: `  globalfs restore blocks --from /backups/prod --config cluster.yaml`,
+		Args:    noRestoreArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := f.logging.logger()
+			if err != nil {
+				return err
+			}
+			c, err := openBackedUp(cmd.Context(), &f.access, logger)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = c.close() }() // it only ends connections
+			if f.id, err = restoredFrom(c.access.Restored(), f.id); err != nil {
+				return err
+			}
+			return f.report(cmd, f.from, "has its blocks back", func(r *backup.Repository, say func(string)) (*backup.Report, error) {
+				return r.RestoreBlocks(cmd.Context(), f.id, c, backup.Options{Progress: say})
+			})
+		},
+	}
+	f.registerFrom(cmd)
+	cmd.Flags().StringVar(&f.id, "backup", "", "id of the backup that the cluster was restored from; another one is refused (default: that one)")
+	f.access.register(cmd)
+	return cmd
+}
+
+// restoredFrom returns the backup that a cluster was restored from. asked is the backup that --backup names.
+func restoredFrom(restored, asked string) (string, error) {
+	switch {
+	case restored == "":
+		return "", errors.New("the cluster was not restored from a backup: 'globalfs restore metadata' makes the directories of a new cluster")
+	case asked != "" && asked != restored:
+		return "", command.InputError(fmt.Errorf("--backup %s: the cluster was restored from backup %s: leave the flag out", asked, restored))
+	}
+	return restored, nil
+}
+
+func (f *restoreFlags) registerFrom(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.from, "from", "", "the repository with the backup")
+	_ = cmd.MarkFlagRequired("from") // it exists
+	f.registerOutput(cmd)
+}
+
+func noRestoreArguments(cmd *cobra.Command, args []string) error {
+	if len(args) != 0 {
+		return command.UsageError(errors.New(cmd.Name() + ": give the repository with --from, and no arguments"))
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/mount/mountpoint"
+)
+
+func newSync() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "sync [DIR]",
+		Short: "Wait until all that a mount has written and seen survives a loss of power",
+		Long: `sync returns when a majority of the servers of each partition has on disk everything that the mount at DIR (default: the working
+directory) has written and seen until now. It does for a whole mount what fsync(2) does for a file. sync(1), sync(2) and syncfs(2) do not:
+Linux does not pass them on to FUSE file systems of this kind.
+
+Exit code 1: it is not known to be on disk. ETIMEDOUT says that too few servers answer, EIO that a loss of power may have taken
+something already.`,
+		Example: `  globalfs sync /mnt/globalfs
+  cp -r project /mnt/globalfs/ && globalfs sync /mnt/globalfs && echo safe
+  globalfs sync --output json /mnt/globalfs | jq .seconds`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return command.UsageError(fmt.Errorf("sync takes one DIR, got %q", args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			synced, err := syncMount(cmd, pathOr(args))
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return command.PrintJSON(cmd.OutOrStdout(), synced)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text (nothing is printed) or json")
+	return cmd
+}
+
+// syncMount waits for the disks of the mount at path.
+func syncMount(cmd *cobra.Command, path string) (synced mount.Synced, err error) {
+	if err := mountpoint.WritePages(path); err != nil {
+		return synced, err
+	}
+	err = getJSON(cmd.Context(), path, mount.XattrSync, &synced)
+	if errors.Is(err, syscall.EIO) {
+		err = fmt.Errorf("%w: servers have lost power, or their disks fail, and what was written before may be gone: see the log of the mount, and 'globalfs status'", err)
+	}
+	return synced, err
+}

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// usage is the sum over a directory with all below it, or a file.
+type usage struct {
+	Path        string `json:"path"`
+	Files       uint64 `json:"files"` // all that is no directory
+	Directories uint64 `json:"directories"`
+	Size        uint64 `json:"size"` // bytes of regular files
+	Used        uint64 `json:"used"` // bytes, without holes, one copy counted
+	// Regions are the bytes in use by region, if they were asked for.
+	Regions  map[string]uint64 `json:"used_by_region,omitempty"`
+	Children []*usage          `json:"children,omitempty"`
+
+	directory bool
+}
+
+// add adds the sum of another one.
+func (u *usage) add(o *usage) {
+	u.Files, u.Directories, u.Size, u.Used = u.Files+o.Files, u.Directories+o.Directories, u.Size+o.Size, u.Used+o.Used
+	for region, bytes := range o.Regions {
+		if u.Regions == nil {
+			u.Regions = map[string]uint64{}
+		}
+		u.Regions[region] += bytes
+	}
+}
+
+// walkers is how many calls a walk makes at a time: servers may be far away.
+const walkers = 16
+
+// walk sums up trees. Inodes with several names count once.
+type walk struct {
+	depth  int                                                    // of the children that are kept
+	region func(ctx context.Context, path string) (string, error) // nil: regions are not asked for
+
+	seen  atomic.Uint64 // inodes
+	mu    sync.Mutex
+	links map[[2]uint64]bool // GUARDED_BY mu; device and inode of files with several names
+	errs  []error            // GUARDED_BY mu
+}
+
+// maxWalkErrors bounds the errors that a walk remembers.
+const maxWalkErrors = 20
+
+// of sums up a path. Files that cannot be read are left out; the error names the first ones.
+func (w *walk) of(ctx context.Context, path string) (*usage, error) {
+	w.links = map[[2]uint64]bool{}
+	stat, err := lstat(ctx, path)
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(walkers)
+	root := w.visit(ctx, g, path, stat, 0)
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	root.sum(w.depth)
+	return root, errors.Join(w.errs...)
+}
+
+// sum adds the children, and leaves those out that are too deep.
+func (u *usage) sum(depth int) {
+	for _, child := range u.Children {
+		child.sum(depth - 1)
+		u.add(child)
+	}
+	if depth <= 0 {
+		u.Children = nil
+		return
+	}
+	slices.SortFunc(u.Children, func(a, b *usage) int {
+		if a.Used != b.Used {
+			return int(max(-1, min(1, int64(b.Used)-int64(a.Used))))
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+}
+
+func (w *walk) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.errs) < maxWalkErrors {
+		w.errs = append(w.errs, err)
+	}
+}
+
+// isCounted reports whether an inode was counted under another name already.
+func (w *walk) isCounted(stat *syscall.Stat_t) bool {
+	if stat.Nlink < 2 || stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := [2]uint64{stat.Dev, stat.Ino}
+	counted := w.links[key]
+	w.links[key] = true
+	return counted
+}
+
+// visit counts one inode, and has the entries of a directory counted in the background as far as walkers are free.
+func (w *walk) visit(ctx context.Context, g *errgroup.Group, path string, stat *syscall.Stat_t, level int) *usage {
+	u := &usage{Path: path}
+	if w.isCounted(stat) {
+		return u
+	}
+	w.seen.Add(1)
+	u.Used = uint64(stat.Blocks) * 512
+	switch stat.Mode & syscall.S_IFMT {
+	case syscall.S_IFDIR:
+		u.Directories, u.directory = 1, true
+	case syscall.S_IFREG:
+		u.Files, u.Size = 1, uint64(stat.Size)
+	default:
+		u.Files = 1
+	}
+	if w.region != nil {
+		region, err := w.region(ctx, path)
+		if err != nil {
+			w.fail(err)
+		} else {
+			u.Regions = map[string]uint64{region: u.Used}
+		}
+	}
+	if u.directory {
+		read := func() error { return w.entries(ctx, g, u, stat.Dev, level) }
+		if !g.TryGo(read) {
+			if err := read(); err != nil {
+				w.fail(err)
+			}
+		}
+	}
+	return u
+}
+
+// entries visits the entries of a directory, if they are on the same file system. A failure is remembered; only the end
+// of ctx ends the walk.
+func (w *walk) entries(ctx context.Context, g *errgroup.Group, dir *usage, device uint64, level int) error {
+	entries, err := obtain(ctx, func() ([]fs.DirEntry, error) { return os.ReadDir(dir.Path) })
+	if err != nil && ctx.Err() == nil {
+		w.fail(fmt.Errorf("%w: its entries are not counted", err))
+	}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		path := filepath.Join(dir.Path, e.Name())
+		stat, err := lstat(ctx, path)
+		switch {
+		case errors.Is(err, syscall.ENOENT): // it was removed
+		case err != nil:
+			w.fail(explain(path, err))
+		case stat.Dev == device:
+			dir.Children = append(dir.Children, w.visit(ctx, g, path, stat, level+1))
+		}
+	}
+	return ctx.Err()
+}
+
+func lstat(ctx context.Context, path string) (*syscall.Stat_t, error) {
+	return obtain(ctx, func() (*syscall.Stat_t, error) {
+		var stat syscall.Stat_t
+		err := syscall.Lstat(path, &stat)
+		return &stat, err
+	})
+}
+
+// obtain is patiently for a call with a result. A call that is left alone keeps its result to itself.
+func obtain[T any](ctx context.Context, call func() (T, error)) (result T, err error) {
+	got := make(chan T, 1)
+	err = patiently(ctx, func() error {
+		value, err := call()
+		if err == nil {
+			got <- value
+		}
+		return err
+	})
+	if err == nil {
+		result = <-got
+	}
+	return result, err
+}

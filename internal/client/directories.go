@@ -1,0 +1,99 @@
+package client
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/recent"
+)
+
+// maxDirectories is how many directories a client remembers that it has changed.
+const maxDirectories = 1 << 10
+
+// directories remembers the attributes of directories that came with the answers to changes of names in them.
+//
+//   - Answers arrive in any order. An answer whose time of change is not later than that of the one before makes
+//     the client forget all directories. So do other changes of this client, and changes with an unknown
+//     outcome. All of that is rare. An answer to a change that was sent before comes too late to be remembered.
+//   - Changes of other clients are not known: attributes are good for a limited time.
+type directories struct {
+	known *recent.Map[posix.Ino, changedDir]
+
+	mu    sync.Mutex
+	since time.Time // GUARDED_BY mu; what was sent before is forgotten
+}
+
+// changedDir is a directory as an answer has told it.
+type changedDir struct {
+	attr posix.Attr
+	sent time.Time // when the change was sent
+}
+
+func newDirectories() *directories {
+	return &directories{known: recent.New[posix.Ino, changedDir](maxDirectories)}
+}
+
+// changed takes in the outcome of a change of a name that was sent at a time.
+func (d *directories) changed(r *meta.Result, err error, sent time.Time) {
+	dir := &r.Dir
+	switch {
+	case err == nil && dir.Ino != 0:
+	case refused(err):
+		return
+	default:
+		d.forget()
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !sent.After(d.since) {
+		return
+	}
+	if before, ok := d.known.Get(dir.Ino); ok && before.sent.After(d.since) && before.attr.Ctime >= dir.Ctime {
+		d.since = time.Now() // which one is later is not known: clocks differ
+		return
+	}
+	d.known.Put(dir.Ino, changedDir{*dir, sent})
+}
+
+// refused reports whether an error says that a change was not made.
+func refused(err error) bool {
+	var code posix.Code
+	if !errors.As(err, &code) {
+		return false
+	}
+	switch code {
+	case posix.EEXIST, posix.ENOENT, posix.ENOTEMPTY, posix.ENOTDIR, posix.EISDIR, posix.EACCES, posix.EPERM, posix.ENAMETOOLONG:
+		return true
+	}
+	return false
+}
+
+// removed forgets a directory that was removed.
+func (d *directories) removed(attr *posix.Attr) {
+	if attr.Mode.IsDir() {
+		d.forget()
+	}
+}
+
+// forget forgets all directories.
+func (d *directories) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.since = time.Now()
+}
+
+// recent gives a directory whose change was sent at most a time ago.
+func (d *directories) recent(dir posix.Ino, most time.Duration) (attr posix.Attr, age time.Duration, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, ok := d.known.Get(dir)
+	age = time.Since(k.sent)
+	if !ok || age >= most || !k.sent.After(d.since) {
+		return posix.Attr{}, 0, false
+	}
+	return k.attr, age, true
+}

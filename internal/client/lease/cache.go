@@ -1,0 +1,208 @@
+package lease
+
+import (
+	"container/list"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Bounds of a cache.
+const (
+	maxDirectories = 1 << 10
+	maxNames       = 1 << 16 // in all directories
+	maxOutdated    = 1 << 12
+	maxOwn         = 1 << 10
+)
+
+// Finding is what a cache knows of a name.
+type Finding uint8
+
+// The findings.
+const (
+	Unknown Finding = iota // a replica must be asked
+	Absent
+	Present
+)
+
+// Name is a name in a directory.
+type Name struct {
+	Dir  posix.Ino
+	Name string
+}
+
+// Cache is the cache of one partition. It has one owner.
+type Cache struct {
+	stream
+	outdated outdated
+
+	dirs  map[posix.Ino]*list.Element // of order
+	order list.List                   // of *directory, the one used last in front
+	names int                         // in all directories
+	grown bool                        // since the last Watching
+}
+
+// directory is what is known of the names in a directory.
+type directory struct {
+	ino      posix.Ino
+	names    map[string]entry
+	complete bool // no other names are in it
+	misses   int  // absent names that a replica was asked for
+}
+
+// entry is what is known of a name as of a place of the order.
+type entry struct {
+	finding Finding // Unknown: it may have changed at the place
+	asOf    uint64
+}
+
+// New returns an empty cache. It is of no use before the first Take.
+func New() *Cache {
+	c := &Cache{dirs: map[posix.Ino]*list.Element{}}
+	c.reset()
+	return c
+}
+
+// reset forgets all names. The directories stay: somebody else may cache names of them.
+func (c *Cache) reset() {
+	c.outdated.reset(c.from)
+	for e := c.order.Front(); e != nil; e = e.Next() {
+		d := e.Value.(*directory)
+		*d = directory{ino: d.ino, names: map[string]entry{}}
+	}
+	c.names = 0
+}
+
+// Find tells what the cache knows of a name, for a client that has seen so much of the partition. It counts as a
+// use of the directory.
+func (c *Cache) Find(at Name, seen ask.Seen) Finding {
+	if !c.reaches(seen) {
+		return Unknown
+	}
+	d := c.use(at.Dir, false)
+	if d == nil {
+		return Unknown
+	}
+	e, ok := d.names[at.Name]
+	switch {
+	case ok:
+		return e.finding
+	case d.complete:
+		return Absent
+	}
+	return Unknown
+}
+
+// Lags reports whether the client has seen more than the stream has told, so that names are not used.
+func (c *Cache) Lags(seen ask.Seen) bool { return c.attached && c.live && !c.reaches(seen) }
+
+// Use has the cache watch a directory, of which somebody else caches names.
+func (c *Cache) Use(dir posix.Ino) { c.use(dir, true) }
+
+// use returns a directory as the one used last; if it is not there, it is made or nil.
+func (c *Cache) use(dir posix.Ino, made bool) *directory {
+	if e := c.dirs[dir]; e != nil {
+		c.order.MoveToFront(e)
+		return e.Value.(*directory)
+	}
+	if !made {
+		return nil
+	}
+	d := &directory{ino: dir, names: map[string]entry{}}
+	c.dirs[dir] = c.order.PushFront(d)
+	c.grown = true
+	for c.order.Len() > maxDirectories {
+		c.evict()
+	}
+	return d
+}
+
+// evict forgets the directory that was used longest ago.
+func (c *Cache) evict() {
+	d := c.order.Remove(c.order.Back()).(*directory)
+	c.names -= len(d.names)
+	delete(c.dirs, d.ino)
+}
+
+func (c *Cache) set(d *directory, name string, e entry) {
+	before := len(d.names)
+	d.names[name] = e
+	c.names += len(d.names) - before
+	for c.names > maxNames && c.order.Len() > 0 {
+		c.evict()
+	}
+}
+
+func (c *Cache) unset(d *directory, name string) {
+	before := len(d.names)
+	delete(d.names, name)
+	c.names += len(d.names) - before
+}
+
+// Learn takes in that a replica has found a name, or not, at a place of the order. It returns how many absent names
+// of the directory were asked for, if not all of its names are known.
+func (c *Cache) Learn(at Name, found Finding, asOf ask.Seen) (misses int) {
+	d := c.use(at.Dir, true)
+	if asOf.History != c.history || !c.attached || c.outdated.name(at) > asOf.Count {
+		return 0
+	}
+	if e, ok := d.names[at.Name]; !ok || e.asOf <= asOf.Count {
+		c.set(d, at.Name, entry{found, asOf.Count})
+	}
+	if found == Absent && !d.complete {
+		d.misses++
+		return d.misses
+	}
+	return 0
+}
+
+// IsOutdated reports whether the stream has told a change of a name that an answer as of a place does not include.
+func (c *Cache) IsOutdated(at Name, asOf ask.Seen) bool {
+	return c.attached && asOf.History == c.history && c.outdated.name(at) > max(asOf.Count, c.outdated.floor)
+}
+
+// List takes in all names that a directory has at a place of the order.
+func (c *Cache) List(dir posix.Ino, names []string, asOf ask.Seen) {
+	d := c.use(dir, true)
+	if asOf.History != c.history || !c.attached || c.outdated.any(dir) > asOf.Count {
+		return
+	}
+	for name, e := range d.names {
+		if e.asOf <= asOf.Count {
+			c.unset(d, name)
+		}
+	}
+	d.complete = true
+	for _, name := range names {
+		if _, newer := d.names[name]; !newer {
+			c.set(d, name, entry{Present, asOf.Count})
+		}
+	}
+}
+
+// change takes in a change at a place of the order.
+func (c *Cache) change(x *ask.Change) {
+	at := Name{x.Ino, x.Name}
+	if !isName(x) {
+		c.outdated.noteAll(x.Ino, x.Place)
+		if e := c.dirs[x.Ino]; e != nil {
+			d := e.Value.(*directory)
+			c.names -= len(d.names)
+			d.names, d.complete = map[string]entry{}, false
+		}
+		return
+	}
+	c.outdated.note(at, x.Place)
+	e := c.dirs[x.Ino]
+	if e == nil {
+		return
+	}
+	d := e.Value.(*directory)
+	switch old, ok := d.names[x.Name]; {
+	case ok && old.asOf >= x.Place:
+	case d.complete:
+		c.set(d, x.Name, entry{Unknown, x.Place})
+	case ok:
+		c.unset(d, x.Name)
+	}
+}

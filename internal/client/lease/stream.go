@@ -1,0 +1,123 @@
+package lease
+
+import (
+	"maps"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
+)
+
+// stream is how far the changes of a partition are known.
+type stream struct {
+	attached   bool // Take was called
+	live       bool // and the stream was not cut since
+	history    uint64
+	from, mark uint64          // as the replica has told it
+	upTo       uint64          // from, or further by own updates
+	own        map[uint64]bool // places of own updates after from; true: the stream must tell of a change there
+}
+
+// reaches reports whether names may be used by a client that has seen so much (L1).
+func (s *stream) reaches(seen ask.Seen) bool {
+	return s.attached && s.live && seen.History == s.history && seen.Count <= s.upTo && seen.LastOpen() == 0
+}
+
+// UpTo returns the place at which the cached names are the state of the partition.
+func (s *stream) UpTo() uint64 { return s.upTo }
+
+// Cut says that the replica does not answer: names are not used until the next Take.
+func (s *stream) Cut() { s.live = false }
+
+// advance moves upTo over own updates that come directly after it (L3).
+func (s *stream) advance() {
+	for place := s.upTo + 1; ; place++ {
+		if _, ok := s.own[place]; !ok {
+			return
+		}
+		s.upTo = place
+	}
+}
+
+// Watching returns the next request to watch, and notes its interest: Grown.
+func (c *Cache) Watching(linger time.Duration) ask.Watching {
+	w := ask.Watching{History: c.history, From: c.from, Mark: c.mark, Linger: linger, Interest: ask.NewInterest(len(c.dirs))}
+	for dir := range c.dirs {
+		w.Interest.Add(dir)
+	}
+	c.grown = false
+	return w
+}
+
+// Grown reports whether directories were added since the last Watching.
+func (c *Cache) Grown() bool { return c.grown }
+
+// Executed takes in an own update that a partition has executed alone at a place, with the names that it may have
+// changed; certain says that it has changed them. Its outcome may be learned afterwards.
+func (c *Cache) Executed(place ask.Seen, certain bool, names ...Name) {
+	if !c.attached || place.History != c.history || place.Count <= c.from {
+		return
+	}
+	for _, at := range names {
+		c.change(&ask.Change{Change: changeOf(at), Place: place.Count, Own: true})
+	}
+	if len(c.own) < maxOwn {
+		c.own[place.Count] = certain
+		c.advance()
+	}
+}
+
+// Take takes in an answer to Watching. It returns the changes by others of directories that the cache watches;
+// all says that anything may have changed.
+func (c *Cache) Take(x *ask.Changes) (foreign []ask.Change, all bool) {
+	switch {
+	case x.Lost || !c.attached || x.History != c.history || c.isMissing(x):
+		return nil, c.restart(x)
+	case x.From != c.from || x.To < x.From:
+		return nil, false // of an older request; or the replica is behind
+	}
+	for i := range x.List {
+		ch := &x.List[i]
+		if e := c.dirs[ch.Ino]; e != nil && !ch.Own && ch.Kind != meta.ChangedPlace {
+			foreign = append(foreign, *ch)
+		}
+		c.change(ch)
+	}
+	c.live, c.from, c.mark = true, x.To, x.Mark
+	c.upTo = max(c.upTo, x.To)
+	maps.DeleteFunc(c.own, func(place uint64, _ bool) bool { return place <= x.To })
+	c.advance()
+	return foreign, false
+}
+
+// isMissing reports whether own changes of names are missing in an answer: the partition has lost them (L4).
+func (c *Cache) isMissing(x *ask.Changes) bool {
+	if x.From != c.from {
+		return false
+	}
+	told := map[uint64]bool{}
+	for i := range x.List {
+		if x.List[i].Own {
+			told[x.List[i].Place] = true
+		}
+	}
+	for place, named := range c.own {
+		if named && place <= x.To && !told[place] {
+			return true
+		}
+	}
+	return false
+}
+
+// restart forgets all names, and goes on from the end of an answer.
+func (c *Cache) restart(x *ask.Changes) (all bool) {
+	all = c.attached
+	c.attached, c.live, c.history, c.from, c.mark, c.upTo = true, true, x.History, x.To, x.Mark, x.To
+	c.own = map[uint64]bool{}
+	c.reset()
+	return all
+}
+
+func changeOf(at Name) meta.Change {
+	return meta.Change{Kind: meta.ChangedName, Ino: at.Dir, Name: at.Name}
+}

@@ -1,0 +1,267 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client/lease"
+	"github.com/globalfs/globalfs/internal/client/route"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// How names are cached.
+const (
+	// watchLinger is the longest time that a replica waits with its answer: a replica that is silent for longer,
+	// and some time for the network, ends the use of cached names.
+	watchLinger = time.Second
+	// watchIdle is the time without a look at names after which a partition is not watched any more.
+	watchIdle = 10 * time.Second
+	// watchPause is the pause between two requests, unless the stream lags: it bounds their rate.
+	watchPause = time.Millisecond
+	// watchAgain is the pause after a replica has failed, and watchLater that after one that cannot watch.
+	watchAgain, watchLater = 200 * time.Millisecond, time.Minute
+)
+
+// All names of a directory are asked for after so many looks at absent names in it, so many at most.
+var listings = []struct {
+	misses int
+	names  uint64
+}{{8, 512}, {128, meta.MaxEntries - 1}}
+
+// leases cache names as long as the changes of their partitions are told (package lease).
+type leases struct {
+	router  *route.Router
+	changed atomic.Pointer[func(dir posix.Ino, name string)] // nil: nobody wants to know
+
+	mu   sync.Mutex
+	held map[uint16]*held // GUARDED_BY mu; by partition; nil: nothing is cached
+}
+
+// held is the cache of one partition, with its watcher.
+type held struct {
+	id uint16
+
+	mu      sync.Mutex
+	cache   *lease.Cache
+	runs    bool               // GUARDED_BY mu; the watcher
+	used    time.Time          // GUARDED_BY mu
+	hurry   bool               // GUARDED_BY mu; the next answer must not wait
+	waiting context.CancelFunc // GUARDED_BY mu; ends the request that waits; nil: it does not wait
+}
+
+func newLeases(cfg *Config) *leases {
+	l := &leases{}
+	if cfg.CacheNames && !cfg.Linearizable {
+		l.held = map[uint16]*held{}
+	}
+	return l
+}
+
+// of returns the cache of a partition, which is watched from now on; nil: nothing is cached.
+func (l *leases) of(partition uint16) *held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		return nil
+	}
+	h := l.held[partition]
+	if h == nil {
+		h = &held{id: partition, cache: lease.New()}
+		l.held[partition] = h
+	}
+	return h
+}
+
+// isName reports whether a name can be cached: of others, the replica says what is wrong with them.
+func isName(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) <= posix.MaxName
+}
+
+// absent reports whether it is known that a directory does not have a name.
+func (l *leases) absent(at Name) bool {
+	p, err := l.router.At(at.Dir)
+	if err != nil || !isName(at.Name) {
+		return false
+	}
+	h := l.of(p)
+	if h == nil {
+		return false
+	}
+	seen := l.router.Seen(p)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.use(l)
+	found := h.cache.Find(lease.Name(at), seen)
+	h.poke(h.cache.Lags(seen))
+	return found == lease.Absent
+}
+
+// use notes a use, and begins to watch. The caller holds mu.
+func (h *held) use(l *leases) {
+	h.used = time.Now()
+	if !h.runs {
+		h.runs = true
+		l.router.Go(func(life context.Context) { l.watch(life, h) })
+	}
+}
+
+// poke has the watcher ask again at once if the stream lags, and soon if directories were added. The caller holds
+// mu.
+func (h *held) poke(lags bool) {
+	if !lags && !h.cache.Grown() || h.waiting == nil {
+		return
+	}
+	h.hurry = h.hurry || lags
+	h.waiting()
+	h.waiting = nil
+}
+
+// found takes in that a replica has found what a name names, or that it names nothing. It reports whether the name
+// was changed meanwhile.
+func (l *leases) found(at Name, a *route.Answer, present bool) (changed bool) {
+	h := l.of(a.Partition)
+	if h == nil || !isName(at.Name) {
+		return false
+	}
+	finding := lease.Absent
+	if present {
+		finding = lease.Present
+	}
+	h.mu.Lock()
+	misses := h.cache.Learn(lease.Name(at), finding, a.Seen)
+	changed = h.cache.IsOutdated(lease.Name(at), a.Seen)
+	h.poke(false)
+	h.mu.Unlock()
+	for _, x := range listings {
+		if misses == x.misses {
+			l.router.Go(func(life context.Context) { l.list(life, at.Dir, x.names) })
+		}
+	}
+	return changed
+}
+
+// list asks for all names of a directory, if it has at most so many.
+func (l *leases) list(ctx context.Context, dir posix.Ino, most uint64) {
+	a, err := l.router.Query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Length: most + 1}, route.Inode(dir))
+	if err == nil {
+		l.listed(dir, 0, most+1, &a)
+	}
+}
+
+// listed takes in names of a directory.
+func (l *leases) listed(dir posix.Ino, cookie, limit uint64, a *route.Answer) {
+	h := l.of(a.Partition)
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.use(l)
+	h.cache.Use(dir)
+	if cookie == 0 && uint64(len(a.Entries)) < min(limit, meta.MaxEntries) {
+		names := make([]string, len(a.Entries))
+		for i := range a.Entries {
+			names[i] = a.Entries[i].Name
+		}
+		h.cache.List(dir, names, a.Seen)
+	}
+	h.poke(false)
+}
+
+// executed takes in an own update. It is a route.Executed.
+func (l *leases) executed(partition uint16, place ask.Seen, cmd *meta.Command, result *meta.Result) {
+	h := l.of(partition)
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lease.Apply(h.cache, partition, place, cmd, result)
+}
+
+// watch asks for changes until nobody has used names for a while.
+func (l *leases) watch(life context.Context, h *held) {
+	for {
+		w, ok := h.begin(life)
+		if !ok {
+			return
+		}
+		ctx, cancel := context.WithCancel(life)
+		h.wait(cancel, w.Linger)
+		x, err := l.router.Watch(ctx, h.id, &w)
+		poked := ctx.Err() != nil
+		cancel()
+		l.take(h, &x, err, poked)
+		again := watchPause
+		switch {
+		case errors.Is(err, route.ErrCannotWatch):
+			again = watchLater
+		case err != nil && !poked:
+			again = watchAgain
+		case h.isHurried():
+			continue
+		}
+		_ = pause.For(life, again) // begin looks at life
+	}
+}
+
+// begin returns the next request; false: the watcher has ended.
+func (h *held) begin(life context.Context) (ask.Watching, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if life.Err() != nil || time.Since(h.used) > watchIdle {
+		h.runs = false
+		h.cache.Cut()
+		return ask.Watching{}, false
+	}
+	linger := watchLinger
+	if h.hurry {
+		linger = 0
+	}
+	h.hurry = false
+	return h.cache.Watching(linger), true
+}
+
+// wait notes how the request that is sent now can be ended.
+func (h *held) wait(end context.CancelFunc, linger time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting = nil; linger > 0 {
+		h.waiting = end
+	}
+}
+
+func (h *held) isHurried() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.hurry
+}
+
+// take takes in an answer, and tells of changes by others.
+func (l *leases) take(h *held, x *ask.Changes, err error, poked bool) {
+	h.mu.Lock()
+	h.waiting = nil
+	var foreign []ask.Change
+	switch {
+	case err == nil:
+		foreign, _ = h.cache.Take(x)
+	case !poked:
+		h.cache.Cut()
+	}
+	h.mu.Unlock()
+	changed := l.changed.Load()
+	if changed == nil {
+		return
+	}
+	for i := range foreign {
+		if c := &foreign[i]; c.Kind == meta.ChangedName {
+			(*changed)(c.Ino, c.Name)
+		}
+	}
+}

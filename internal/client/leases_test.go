@@ -1,0 +1,198 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// counting counts the queries of a client; an old one answers as servers of older versions do.
+type counting struct {
+	client.Caller
+	queries atomic.Int64
+	watches atomic.Int64
+	old     bool
+}
+
+func (c *counting) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	switch ask.Kind(request[0]) {
+	case ask.Query:
+		c.queries.Add(1)
+	case ask.Watch:
+		c.watches.Add(1)
+		if c.old {
+			refused := ask.Reply{Status: ask.Refused, Result: []byte("request: unknown kind 8")}
+			return refused.Append(nil), nil
+		}
+	}
+	return c.Caller.Call(ctx, to, request)
+}
+
+// caching makes a client that caches names.
+func caching(t *testing.T, n *clienttest.Network, old bool) (*client.Client, *counting) {
+	t.Helper()
+	cfg := n.Config("us-west-2")
+	calls := &counting{Caller: cfg.Caller, old: old}
+	cfg.Caller, cfg.CacheNames = calls, true
+	c, err := client.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c, calls
+}
+
+const patience = 30 * time.Second
+
+// isAbsent looks at a name that nothing has.
+func isAbsent(t *testing.T, c *client.Client, dir posix.Ino, name string) {
+	t.Helper()
+	_, err := c.Lookup(t.Context(), dir, name)
+	require.ErrorIs(t, err, posix.ENOENT)
+}
+
+// awaitCached waits until a look at an absent name needs no call.
+func awaitCached(t *testing.T, c *client.Client, calls *counting, dir posix.Ino, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		before := calls.queries.Load()
+		isAbsent(t, c, dir, name)
+		return calls.queries.Load() == before
+	}, patience, time.Millisecond)
+}
+
+// A file is made in a directory of the client's own without a look at the servers, and so are those in a directory
+// whose names the client has asked for.
+func TestCreateIsOneCall(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, false)
+	isAbsent(t, c, posix.Root, "own") // the partition is watched from now on
+	awaitCached(t, c, calls, posix.Root, "own")
+	own, err := c.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "own"}, 0o755)
+	require.NoError(t, err)
+	awaitCached(t, c, calls, own.Ino, "before") // a renewal or the like may have been ordered
+	before := calls.queries.Load()
+	for i := range 50 {
+		name := fmt.Sprint("file", i)
+		awaitCached(t, c, calls, own.Ino, name)
+		_, err := c.Create(t.Context(), posix.Cred{}, client.Name{Dir: own.Ino, Name: name}, 0o644, 0)
+		require.NoError(t, err)
+		found, err := c.Lookup(t.Context(), own.Ino, name)
+		require.NoError(t, err)
+		require.True(t, found.Mode.IsRegular())
+		require.NoError(t, c.Unlink(t.Context(), posix.Cred{}, client.Name{Dir: own.Ino, Name: name}))
+		awaitCached(t, c, calls, own.Ino, name)
+		c.Release(found.Ino)
+	}
+	t.Logf("%d queries for 50 files, %d requests to watch in all", calls.queries.Load()-before, calls.watches.Load())
+
+	other := n.Client(t, "us-west-2")
+	_, err = other.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "theirs"}, 0o755)
+	require.NoError(t, err)
+	c.Observe(other.Proofs())
+	theirs, err := c.Lookup(t.Context(), posix.Root, "theirs")
+	require.NoError(t, err)
+	for i := range 8 {
+		isAbsent(t, c, theirs.Ino, fmt.Sprint(i))
+	}
+	awaitCached(t, c, calls, theirs.Ino, "never asked for")
+}
+
+// What another client changes is told, and what a client has seen of another one it does not unsee.
+func TestChangesOfOthersAreTold(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, false)
+	told := make(chan string, 100)
+	c.OnChange(func(dir posix.Ino, name string) {
+		if dir == posix.Root {
+			told <- name
+		}
+	})
+	isAbsent(t, c, posix.Root, "x")
+	awaitCached(t, c, calls, posix.Root, "x")
+	other := n.Client(t, "us-west-2")
+	_, err := other.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "x"}, 0o755)
+	require.NoError(t, err)
+	select {
+	case name := <-told:
+		require.Equal(t, "x", name)
+	case <-time.After(patience):
+		t.Fatal("the change was not told")
+	}
+	_, err = c.Lookup(t.Context(), posix.Root, "x")
+	require.NoError(t, err)
+	for i := range 50 {
+		name := fmt.Sprint("next", i)
+		awaitCached(t, c, calls, posix.Root, name)
+		_, err := other.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: name}, 0o755)
+		require.NoError(t, err)
+		c.Observe(other.Proofs())
+		_, err = c.Lookup(t.Context(), posix.Root, name)
+		require.NoError(t, err, "it was told that the name is there")
+		require.NoError(t, other.Rmdir(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: name}))
+		c.Observe(other.Proofs())
+		isAbsent(t, c, posix.Root, name)
+	}
+}
+
+// A name that cannot be is refused as ever.
+func TestNamesThatAreNotCached(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, false)
+	own, err := c.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "own"}, 0o755)
+	require.NoError(t, err)
+	isAbsent(t, c, own.Ino, "x")
+	awaitCached(t, c, calls, own.Ino, "x")
+	_, err = c.Lookup(t.Context(), own.Ino, string(make([]byte, posix.MaxName+1)))
+	require.ErrorIs(t, err, posix.ENAMETOOLONG)
+	parent, err := c.Lookup(t.Context(), own.Ino, "..")
+	require.NoError(t, err)
+	require.Equal(t, posix.Root, parent.Ino)
+}
+
+// With servers of an older version, names are looked up as before.
+func TestServersThatCannotWatch(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, true)
+	for range 20 {
+		before := calls.queries.Load()
+		isAbsent(t, c, posix.Root, "x")
+		require.Greater(t, calls.queries.Load(), before)
+	}
+	_, err := c.Create(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "x"}, 0o644, 0)
+	require.NoError(t, err)
+	_, err = c.Lookup(t.Context(), posix.Root, "x")
+	require.NoError(t, err)
+	require.LessOrEqual(t, calls.watches.Load(), int64(2))
+}
+
+// While the replica that is watched is silent, names are looked up at the others; when all go on, names are cached
+// again.
+func TestWatchedReplicaIsSilent(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, false)
+	isAbsent(t, c, posix.Root, "x")
+	awaitCached(t, c, calls, posix.Root, "x")
+	for _, r := range n.Plan.Partitions[0].Replicas {
+		n.Fail(clienttest.Down, r.Process)
+	}
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := c.Lookup(ctx, posix.Root, "x")
+		return !errors.Is(err, posix.ENOENT)
+	}, patience, time.Millisecond, "the stream was cut")
+	for _, r := range n.Plan.Partitions[0].Replicas {
+		n.Fail(clienttest.None, r.Process)
+	}
+	awaitCached(t, c, calls, posix.Root, "x")
+}

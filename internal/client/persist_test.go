@@ -1,0 +1,124 @@
+package client_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/client/clienttest"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Persist needs a majority of the replicas that have all that was written, and asks nobody when nothing is new.
+func TestPersistAsksAMajority(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		all := n.Processes(0, west)
+		require.Len(t, all, 3)
+		f := create(t, c, posix.Root, "f").Ino
+		before := n.Calls(all...)
+		require.NoError(t, c.Persist(t.Context(), f))
+		require.GreaterOrEqual(t, n.Calls(all...), before+2)
+		synctest.Wait() // the third replica was asked too
+		before = n.Calls(all...)
+		require.NoError(t, c.Persist(t.Context(), f))
+		synctest.Wait()
+		require.Equal(t, before, n.Calls(all...), "nothing is new")
+
+		n.Fail(clienttest.Silent, all[0])
+		write(t, c, f, 0, []byte("with a majority"))
+		require.NoError(t, c.Persist(t.Context(), f))
+
+		n.Fail(clienttest.None, all[0])
+		write(t, c, f, 0, []byte("with nobody but one"))
+		n.Fail(clienttest.Silent, all[1:]...)
+		start := time.Now()
+		require.Equal(t, posix.ETIMEDOUT, c.Persist(t.Context(), f))
+		require.Equal(t, client.DefaultTimeout, time.Since(start))
+		require.Equal(t, posix.ETIMEDOUT, c.PersistAll(t.Context()))
+		n.Fail(clienttest.None, all...)
+		require.NoError(t, c.Persist(t.Context(), f), "it is asked again")
+		require.Zero(t, c.Losses())
+	})
+}
+
+// A replica that does not have what was written yet says nothing: it counts once it has.
+func TestPersistWaitsForWhoIsBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c := n.Client(t, west)
+		all := n.Processes(0, west)
+		n.Fail(clienttest.Lagging, all[1:]...)
+		f := create(t, c, posix.Root, "f").Ino
+		const behind = 5 * time.Second
+		time.AfterFunc(behind, func() { n.Fail(clienttest.None, all[1:]...) })
+		start := time.Now()
+		require.NoError(t, c.Persist(t.Context(), f))
+		require.GreaterOrEqual(t, time.Since(start), behind)
+	})
+}
+
+// syncedStore counts the syncs of a block store.
+type syncedStore struct {
+	block.Store
+	syncs atomic.Int64
+	err   error
+}
+
+func (s *syncedStore) Sync(context.Context) error {
+	s.syncs.Add(1)
+	return s.err
+}
+
+// Blocks are synced once for all that were put since the last time, and an error is told.
+func TestPersistSyncsBlocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		s := &syncedStore{Store: n.Blocks}
+		cfg := n.Config(west)
+		cfg.Blocks = func(uint16) block.Store { return s }
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		f := create(t, c, posix.Root, "f").Ino
+		require.NoError(t, c.Persist(t.Context(), f))
+		require.Zero(t, s.syncs.Load())
+		write(t, c, f, 0, make([]byte, 10<<10))
+		s.err = block.ErrUnavailable
+		require.Equal(t, posix.EIO, c.Persist(t.Context(), f))
+		s.err = nil
+		require.NoError(t, c.Persist(t.Context(), f))
+		require.EqualValues(t, 2, s.syncs.Load())
+		require.NoError(t, c.Persist(t.Context(), f))
+		require.EqualValues(t, 2, s.syncs.Load(), "nothing is new")
+	})
+}
+
+// Blocks that the client before has put are synced once by the one that resumes it.
+func TestPersistAfterResumeSyncsBlocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		s := &syncedStore{Store: n.Blocks}
+		cfg := n.Config(west)
+		cfg.Blocks = func(uint16) block.Store { return s }
+		old, err := client.New(cfg)
+		require.NoError(t, err)
+		f := create(t, old, posix.Root, "f").Ino
+		write(t, old, f, 0, make([]byte, 10<<10))
+		cfg.Resume = through(t, old.Suspend())
+		require.NoError(t, old.Close())
+		require.Zero(t, s.syncs.Load())
+
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		require.NoError(t, c.Persist(t.Context(), f))
+		synced := s.syncs.Load()
+		require.NotZero(t, synced)
+		require.NoError(t, c.Persist(t.Context(), f))
+		require.Equal(t, synced, s.syncs.Load(), "nothing is new")
+	})
+}

@@ -1,0 +1,206 @@
+package route
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// durable is what is known of the disks of one partition's replicas.
+type durable struct {
+	mu      sync.Mutex
+	written ask.Seen // GUARDED_BY mu; the answers to all updates of this client
+	onDisk  ask.Seen // GUARDED_BY mu; a majority of the replicas has this on disk
+	lost    uint64   // GUARDED_BY mu; how often the partition may have lost what this client has written
+}
+
+// wrote notes the answer to an update.
+func (d *durable) wrote(seen ask.Seen) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.note(seen)
+	d.written = d.written.Merge(seen.Claim())
+}
+
+// note notes a state of the partition. If what was written is of a history that has ended and was not on
+// disk, it may be lost. d.mu is held.
+func (d *durable) note(now ask.Seen) {
+	if d.written.IsPast(now) {
+		if !d.onDisk.Covers(d.written) {
+			d.lost++
+		}
+		d.written = ask.Seen{}
+	}
+}
+
+// target returns what has to be on disk: what was written, and what else is named. ok is false if nothing is
+// missing.
+func (d *durable) target(seen ask.Seen) (target ask.Seen, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	target = d.written.Merge(seen.Claim())
+	return target, !target.IsZero() && !(d.onDisk.History == target.History && d.onDisk.Count >= target.Count)
+}
+
+// confirm notes that a majority has target on disk.
+func (d *durable) confirm(target ask.Seen) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onDisk = d.onDisk.Merge(ask.Seen{History: target.History, Count: target.Count, Known: target.Count})
+}
+
+// forget notes that the partition does not have target. What was written to a later history stays, and a loss
+// that is known counts once.
+func (d *durable) forget(target ask.Seen) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.written.IsZero() || d.written.History > target.History {
+		return
+	}
+	d.lost++
+	d.written = ask.Seen{}
+}
+
+// losses returns how often something may have been lost, by what is known of the partition now.
+func (d *durable) losses(now ask.Seen) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.note(now)
+	return d.lost
+}
+
+// wrote notes the answer to an update of p, or of several partitions.
+func (r *Router) wrote(p *partition, parties []uint16, vector ask.Vector) {
+	p.durable.wrote(vector.Of(p.id))
+	for _, id := range parties {
+		if party, err := r.partition(id); err == nil && party != p {
+			party.durable.wrote(vector.Of(id))
+		}
+	}
+}
+
+// Losses counts how often a partition may have lost updates of this client that were answered and not yet
+// covered by Persist: all its replicas have lost power, for example.
+func (r *Router) Losses() (n uint64) {
+	for _, p := range r.partitions {
+		n += p.durable.losses(p.net.clock.of(p.id))
+	}
+	return n
+}
+
+// Persist returns once a majority of the replicas of each partition has on disk all updates of this client
+// that were answered, and all that the client has seen of the given partitions. EIO if a partition does not
+// have them any more.
+func (r *Router) Persist(ctx context.Context, seen []uint16) error {
+	ctx, cancel := r.Operation(ctx)
+	defer cancel()
+	all := map[uint16]bool{}
+	for _, id := range seen {
+		all[id] = true
+	}
+	g, asking := errgroup.WithContext(ctx)
+	for _, p := range r.partitions {
+		p.durable.losses(p.net.clock.of(p.id))
+		var also ask.Seen
+		if all[p.id] {
+			also = p.net.clock.of(p.id)
+		}
+		if target, missing := p.durable.target(also); missing {
+			g.Go(func() error { return p.persist(asking, target) })
+		}
+	}
+	return r.Outcome(g.Wait())
+}
+
+// persist returns once a majority of the replicas of p has target on disk.
+func (p *partition) persist(ctx context.Context, target ask.Seen) error {
+	onDisk := map[multicast.ProcessID]bool{}
+	for wait, patience := firstPause, firstPatience; ; wait, patience = min(2*wait, maxPause), min(2*patience, maxPatience) {
+		done, err := p.persistAt(ctx, target, onDisk, patience)
+		if err != nil {
+			return err
+		}
+		if done && target.IsPast(p.net.clock.of(p.id)) { // a new history has begun meanwhile
+			p.durable.forget(target)
+			return posix.EIO
+		}
+		if done {
+			p.durable.confirm(target)
+			return nil
+		}
+		if p.net.suspended.Load() {
+			return errSuspended
+		}
+		p.net.notices.Rarely("persist", "fsync waits: less than a majority of a partition's replicas says that its log is on disk; check that its servers run and can be reached",
+			"partition", p.id, "path", p.path)
+		if err := pause.Between(ctx, wait/2, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// persistAt asks each replica that is not among onDisk yet, and adds those that have target on disk. It
+// returns as soon as these are a majority of the replicas of now.
+func (p *partition) persistAt(ctx context.Context, target ask.Seen, onDisk map[multicast.ProcessID]bool, patience time.Duration) (bool, error) {
+	all := p.replicas.Load().all
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan persisted, len(all))
+	present := 0
+	for _, replica := range all {
+		if onDisk[replica.Process] {
+			present++
+			answers <- persisted{}
+			continue
+		}
+		go func() { answers <- p.askPersist(asking, replica, target, patience) }()
+	}
+	for range all {
+		if present > len(all)/2 {
+			return true, nil
+		}
+		switch a := <-answers; {
+		case a.lost:
+			p.durable.forget(target)
+			p.net.notices.Rarely("persist lost", "a partition does not have all that this mount has written: its replicas have lost power; fsync fails with EIO",
+				"partition", p.id, "path", p.path)
+			return false, posix.EIO
+		case a.at != 0:
+			onDisk[a.at] = true
+			present++
+		}
+	}
+	return present > len(all)/2, ctx.Err()
+}
+
+// persisted is the answer of a replica to a request of kind ask.Persist.
+type persisted struct {
+	at   multicast.ProcessID // it has everything on disk; 0: it does not say so
+	lost bool                // the partition does not have everything
+}
+
+func (p *partition) askPersist(ctx context.Context, replica topology.Replica, target ask.Seen, patience time.Duration) persisted {
+	q := p.request(ask.Persist)
+	q.Claim = q.Claim.Merge(target)
+	reply, err := p.net.send(ctx, replica.Process, &q, patience)
+	switch {
+	case err != nil:
+	case reply.Status == ask.Answered:
+		return persisted{at: replica.Process}
+	case reply.Status == ask.Unseen:
+		return persisted{lost: true}
+	case reply.Status == ask.Unproven:
+		p.unproven(replica.Server, q.Proofs)
+	case reply.Status == ask.Refused:
+		_ = p.refused(&reply) // it is logged, and others are asked
+	}
+	return persisted{}
+}

@@ -1,0 +1,56 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
+)
+
+// Errors of Watch.
+var (
+	// ErrCannotWatch: the replica is of an older version.
+	ErrCannotWatch = errors.New("the replica does not tell changes: it is of an older version")
+	// ErrBusy: the replica has too many requests.
+	ErrBusy = errors.New("the replica has too much to do")
+)
+
+// watchPatience is how much longer than its Linger a request to watch may take.
+const watchPatience = 2 * time.Second
+
+// Watch asks the replica of a partition that is asked first for changes of the tree. It does not turn to others: the
+// next call does.
+func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (ask.Changes, error) {
+	p, err := r.partition(id)
+	if err != nil {
+		return ask.Changes{}, err
+	}
+	if p.net.suspended.Load() {
+		return ask.Changes{}, errSuspended
+	}
+	q := ask.Request{Kind: ask.Watch, Command: w.Append(nil)}
+	if s := p.session(); s != nil {
+		q.Session = s.id
+	}
+	replicas := p.replicas.Load()
+	i := replicas.order(reading)[0]
+	reply, err := p.net.send(ctx, replicas.all[i].Process, &q, w.Linger+watchPatience)
+	switch {
+	case ctx.Err() != nil:
+		return ask.Changes{}, ctx.Err()
+	case err != nil:
+		replicas.failed(i, reading, err)
+		return ask.Changes{}, err
+	case reply.Status == ask.Refused:
+		return ask.Changes{}, ErrCannotWatch
+	case reply.Status != ask.Answered:
+		return ask.Changes{}, ErrBusy
+	}
+	return ask.DecodeChanges(reply.Result)
+}
+
+// Executed is called after an update that one partition has executed alone, once, with the place of the update in
+// the order of the partition.
+type Executed func(partition uint16, place ask.Seen, cmd *meta.Command, result *meta.Result)

@@ -1,0 +1,15 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A backup whose number is of the far future is refused before a replica hears of it.
+func TestABackupOfTheFutureIsRefused(t *testing.T) {
+	number := uint64(time.Now().Add(maxBackupAhead + time.Minute).UnixMilli())
+	_, err := (&Server{}).backup(t.Context(), &Request{Backup: &BackupRequest{Number: number}})
+	require.ErrorIs(t, err, errBackupAhead)
+}

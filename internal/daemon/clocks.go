@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// maxClockDifference is how far the clocks of two servers may differ: files get their times from them.
+const maxClockDifference = time.Second
+
+// Clock is the clock of a server, compared with the clock of the process that has asked.
+type Clock struct {
+	Known  bool
+	Ahead  time.Duration // of the asker's clock
+	Within time.Duration // Ahead is wrong by this at most: half of the time of the call
+}
+
+// readClock compares a clock that was read at an unknown moment of a call.
+func readClock(asked, answered, said time.Time) Clock {
+	if said.IsZero() {
+		return Clock{}
+	}
+	half := answered.Sub(asked) / 2 // by the monotonic clock
+	return Clock{Known: true, Ahead: said.Sub(asked.Add(half).Round(0)), Within: half}
+}
+
+// clocksDiffer describes the servers whose clocks differ for sure by more than maxClockDifference from the
+// median of all clocks; empty: there are none.
+func clocksDiffer(answers []Answer) (odd []string) {
+	var known []Answer
+	for _, a := range answers {
+		if a.Error == "" && a.Clock.Known {
+			known = append(known, a)
+		}
+	}
+	if len(known) < 2 {
+		return nil
+	}
+	slices.SortStableFunc(known, func(a, b Answer) int { return cmp.Compare(a.Clock.Ahead, b.Clock.Ahead) })
+	if len(known) == 2 { // nobody can tell which one is right
+		first, last := known[0], known[1]
+		if apart := last.Clock.Ahead - first.Clock.Ahead; apart-first.Clock.Within-last.Clock.Within > maxClockDifference {
+			return []string{fmt.Sprintf("%s is %v ahead of %s", last.Server.Name, apart.Round(100*time.Millisecond), first.Server.Name)}
+		}
+		return nil
+	}
+	median := known[len(known)/2].Clock
+	for _, a := range known {
+		ahead := a.Clock.Ahead - median.Ahead
+		if ahead.Abs()-a.Clock.Within-median.Within <= maxClockDifference {
+			continue
+		}
+		word := "ahead of"
+		if ahead < 0 {
+			word = "behind"
+		}
+		odd = append(odd, fmt.Sprintf("%s is %v %s most servers", a.Server.Name, ahead.Abs().Round(100*time.Millisecond), word))
+	}
+	slices.Sort(odd)
+	return odd
+}

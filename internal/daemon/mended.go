@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/globalfs/globalfs/internal/durable"
+)
+
+// tellMended logs which small files of a data directory were damaged and mended (durable.ReadCopied): the disk
+// may be bad.
+func tellMended(of string, d *description, logger *slog.Logger) {
+	dirs := []string{of}
+	for _, p := range d.cluster.Partitions {
+		dirs = append(dirs, filepath.Join(of, fmt.Sprintf("partition-%d", p.ID)))
+	}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it has no replica here, or who needs it says so
+		}
+		for _, e := range entries {
+			if name, is := strings.CutSuffix(e.Name(), durable.DamagedSuffix); is && !e.IsDir() {
+				logger.Warn("a file was damaged, and has the content of its copy again: is the disk or the memory of this host bad? Remove the damaged one once you have looked at it",
+					"file", filepath.Join(dir, name), "damaged", filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// stillAfter is how far back the progress of replicas is remembered. A replica is behind if it has not
+// executed what another one had executed that long ago.
+const stillAfter = 10 * time.Second
+
+// movement remembers how far the replicas of a server were lately.
+type movement struct {
+	mu       sync.Mutex
+	replicas map[multicast.ProcessID]*moves // GUARDED_BY mu
+}
+
+// moves is the progress of one replica.
+type moves struct {
+	samples []progressAt // oldest first; the first one is the newest that is older than stillAfter
+	moved   time.Time    // when it was first seen where it is now
+}
+
+type progressAt struct {
+	at      time.Time
+	applied uint64
+}
+
+// note takes in how many commands the replicas have executed at a time. It forgets all others.
+func (m *movement) note(now time.Time, all map[multicast.ProcessID]uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.replicas
+	m.replicas = map[multicast.ProcessID]*moves{}
+	for process, applied := range all {
+		r := known[process]
+		if r == nil {
+			r = &moves{moved: now}
+		} else if applied != r.samples[len(r.samples)-1].applied {
+			r.moved = now
+		}
+		r.samples = append(r.samples, progressAt{now, applied})
+		for len(r.samples) > 1 && now.Sub(r.samples[1].at) >= stillAfter {
+			r.samples = r.samples[1:]
+		}
+		m.replicas[process] = r
+	}
+}
+
+// of returns how many commands a replica had executed stillAfter ago, and how long it has been where it is.
+// Zeros: the replica is not known for so long.
+func (m *movement) of(p multicast.ProcessID, now time.Time) (before uint64, still time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.replicas[p]
+	if r == nil {
+		return 0, 0
+	}
+	if first := r.samples[0]; now.Sub(first.at) >= stillAfter {
+		before = first.applied
+	}
+	return before, now.Sub(r.moved)
+}

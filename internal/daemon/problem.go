@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Level is the urgency of a problem.
+type Level string
+
+// The levels. INFO does not make a cluster unhealthy: it ends by itself, mostly after the start of a server.
+const (
+	LevelInfo Level = "INFO"
+	LevelWarn Level = "WARN" // files are served, with less redundancy or with a part of the cluster missing
+	LevelErr  Level = "ERR"  // files are not served, or data is lost or wrong
+)
+
+// Problem is one problem of a cluster, in one line.
+type Problem struct {
+	Level Level  `json:"level"`
+	Code  string `json:"code"` // one of the codes below, which do not change
+	Text  string `json:"text"` // one line
+	// CausedBy are the servers with a problem of their own that explains this one.
+	CausedBy []string `json:"caused_by,omitempty"`
+	Details  []string `json:"details,omitempty"` // errors as the servers reported them
+}
+
+// String returns code and text.
+func (p Problem) String() string { return p.Code + ": " + p.Text }
+
+// Effect reports whether another problem explains this one, which needs no attention of its own.
+func (p Problem) Effect() bool { return len(p.CausedBy) > 0 && p.Level != LevelErr }
+
+// Codes of problems.
+const (
+	ServerDown            = "SERVER_DOWN"
+	RegistryAway          = "REGISTRY_AWAY"    // files are served all the same
+	ClocksDiffer          = "CLOCKS_DIFFER"    // by more than a second
+	ReplicaDiverged       = "REPLICA_DIVERGED" // it has another state than the others
+	ReplicaDamaged        = "REPLICA_DAMAGED"  // its log or store; it is replaced if that can be
+	ReplicaStopped        = "REPLICA_STOPPED"  // until its server is started again
+	ReplicaFailing        = "REPLICA_FAILING"  // it starts again after a while
+	ReplicaAmnesiac       = "REPLICA_AMNESIAC" // it has lost power, and has no vote yet
+	PartitionBlocked      = "PARTITION_BLOCKED"
+	PartitionNotAnswering = "PARTITION_NOT_ANSWERING" // a majority of its replicas is there, and does not answer
+	PartitionWeak         = "PARTITION_WEAK"          // a majority, but replicas are missing
+	ReplicaBehind         = "REPLICA_BEHIND"
+	ServerBehind          = "SERVER_BEHIND" // it does not know of the last change of the cluster
+	BlocksLost            = "BLOCKS_LOST"
+	RepairPending         = "REPAIR_PENDING"
+)
+
+// causes are all codes. A problem with a code may be the cause of problems with later codes.
+var causes = []string{
+	ServerDown, RegistryAway, ClocksDiffer, ReplicaDiverged, ReplicaDamaged, ReplicaStopped, ReplicaFailing, ReplicaAmnesiac,
+	PartitionBlocked, PartitionNotAnswering, PartitionWeak,
+	ReplicaBehind, ServerBehind, BlocksLost, RepairPending,
+}
+
+// urgent are the codes of level ERR. Other problems are warnings, or INFO while a server starts.
+var urgent = []string{ReplicaDiverged, ReplicaStopped, PartitionBlocked, PartitionNotAnswering, BlocksLost}
+
+// levelOf returns the level of a code.
+func levelOf(code string) Level {
+	if slices.Contains(urgent, code) {
+		return LevelErr
+	}
+	return LevelWarn
+}
+
+// maxNamed bounds the names in a line; all names are in the details.
+const maxNamed = 6
+
+// named lists names in one line.
+func named(names []string) string {
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+}
+
+// inOneLine makes one line of an error text.
+func inOneLine(text string) string {
+	var parts []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, "; ")
+}

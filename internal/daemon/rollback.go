@@ -1,0 +1,249 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/registry"
+	"github.com/globalfs/globalfs/internal/server"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// rollbacks finds out whether the data directory of this server was rolled back, and keeps what other servers
+// need to find out the same.
+type rollbacks struct {
+	name, instance, dir string // of this server
+	logger              *slog.Logger
+	registry            registry.Marks
+	plan                func() *topology.Cluster // the newest
+	dial                func() *transport.Client
+
+	peers  peers
+	before []knownNumbers // what others knew of this server's directory before it started
+}
+
+// newRollbacks is called when the instance of the data directory is known.
+func (s *Server) newRollbacks() *rollbacks {
+	r := &rollbacks{
+		name: s.cfg.Name, instance: s.instance, dir: s.dir, logger: s.logger, registry: s.registry,
+		plan: func() *topology.Cluster { return s.known.now.Load().cluster },
+		dial: func() *transport.Client { return transport.Dial(s.transportConfig()) },
+	}
+	if err := r.peers.load(s.dir); err != nil {
+		s.logger.Warn("what other servers have told of their numbers cannot be read: it begins anew", "file", filepath.Join(s.dir, numbersFile), "error", err)
+	}
+	return r
+}
+
+// hear answers a server that tells its numbers.
+func (r *rollbacks) hear(ctx context.Context, said *Numbers) (Numbers, error) {
+	if said == nil {
+		return Numbers{}, errors.New("numbers: none were given")
+	}
+	if err := said.validate(); err != nil {
+		return Numbers{}, err
+	}
+	if who := asking(ctx); !who.Server || who.Name != "" && who.Name != said.Server {
+		return Numbers{}, fmt.Errorf("only server %s itself tells its numbers", said.Server)
+	}
+	plan := r.plan()
+	if plan.Server(said.Server) == nil {
+		return Numbers{}, fmt.Errorf("the cluster has no server %q", said.Server)
+	}
+	return r.peers.hear(said, plan.ReplicasOn(said.Server)), nil
+}
+
+// neighbours are the servers that share a partition with this one.
+func (r *rollbacks) neighbours() (all []topology.Server) {
+	plan, names := r.plan(), map[string]bool{r.name: true}
+	for _, p := range plan.Partitions {
+		if !slices.ContainsFunc(p.Replicas, func(own topology.Replica) bool { return own.Server == r.name }) {
+			continue
+		}
+		for _, other := range p.Replicas {
+			if !names[other.Server] {
+				names[other.Server] = true
+				all = append(all, *plan.Server(other.Server))
+			}
+		}
+	}
+	return all
+}
+
+// numbersPatience bounds how long the registry or a server may take.
+const numbersPatience = time.Second
+
+// knownNumbers is what a place knows of this server's directory.
+type knownNumbers struct {
+	place, remedy string
+	Numbers
+}
+
+// askNeighbours tells them numbers, and gives what they knew of this server.
+func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (all []knownNumbers) {
+	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
+	defer cancel()
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for _, other := range r.neighbours() {
+		asking.Go(func() {
+			var known Numbers
+			if err := ask(ctx, via, other.Address, &Request{Op: TellNumbers, Numbers: n}, &known); err != nil {
+				return // it is away, or of an older version
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, knownNumbers{"server " + other.Name, "the entry of this server in the file " + numbersFile + " of server " + other.Name, known})
+		})
+	}
+	asking.Wait()
+	return all
+}
+
+// askRegistry gives what the registry knows of this server; nil: nothing, or it cannot be asked.
+func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
+	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
+	defer cancel()
+	text, err := r.registry.Noted(ctx, r.name)
+	if err != nil || text == nil {
+		return nil
+	}
+	known := knownNumbers{place: "the registry", remedy: "the key numbers/" + r.name + " of the cluster in etcd"}
+	if err := json.Unmarshal(text, &known.Numbers); err != nil {
+		r.logger.Warn("the registry's numbers of this server make no sense, and are replaced", "error", err)
+		return nil
+	}
+	return []knownNumbers{known}
+}
+
+// remember finds out, before the replicas start, whether the data directory was rolled back: others know of a
+// later start, or of a longer log. Those who are away are not waited for.
+func (r *rollbacks) remember(ctx context.Context) error {
+	last, err := server.LastIncarnation(r.dir)
+	if err != nil || last == 0 {
+		return err
+	}
+	via := r.dial()
+	known := r.askNeighbours(ctx, via, &Numbers{Server: r.name, Instance: r.instance})
+	r.hangUp(via)
+	highest := last
+	var reason string
+	for _, k := range append(known, r.askRegistry(ctx)...) {
+		if k.Instance != r.instance {
+			continue
+		}
+		if err := k.validate(); err != nil || k.Incarnation > last+maxStarts {
+			r.logger.Error("numbers of this server are not believed: delete them there", "from", k.place, "delete", k.remedy, "incarnation", k.Incarnation, "here", last)
+			continue
+		}
+		r.before = append(r.before, k)
+		if k.Incarnation > highest {
+			highest = k.Incarnation
+			reason = fmt.Sprintf("%s knows start %d of the server with this data directory %s, which has counted %d: a copy or a snapshot was put back", k.place, k.Incarnation, r.dir, last)
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	r.logger.Error("the data directory was rolled back: its replicas are replaced as if the disk was lost", "dir", r.dir, "reason", reason)
+	return server.NoteRollback(r.dir, highest, reason)
+}
+
+// wasFurther tells whether others know that the log of a process here was further than at.
+func (r *rollbacks) wasFurther(process multicast.ProcessID, at wal.Position) string {
+	for _, k := range r.before {
+		then, has := k.Logs[uint32(process)]
+		switch {
+		case !has || then.Compare(at) <= 0:
+		case then.Segment > at.Segment+maxCheckpoints:
+			r.logger.Error("numbers of a replica are not believed: delete them there", "process", process, "from", k.place, "delete", k.remedy, "position", then, "here", at)
+		default:
+			return fmt.Sprintf("%s knows that the log of process %d was at %d/%d, and it ends at %d/%d: a copy or a snapshot was put back",
+				k.place, process, then.Segment, then.Batch, at.Segment, at.Batch)
+		}
+	}
+	return ""
+}
+
+// How often the numbers of this server are told to its neighbours, and at most noted in the registry.
+const (
+	tellEvery = 2 * time.Second
+	noteEvery = time.Minute
+)
+
+// begin tells others the number of this start, before the server promises anything.
+func (r *rollbacks) begin(ctx context.Context, incarnation uint64) {
+	via := r.dial()
+	defer r.hangUp(via)
+	r.tell(ctx, via, incarnation, nil, true)
+}
+
+func (r *rollbacks) hangUp(via *transport.Client) {
+	if err := via.Close(); err != nil {
+		r.logger.Warn("connections to other servers cannot be closed", "error", err)
+	}
+}
+
+// run tells others the numbers of this server until ctx ends, and keeps what others tell. The first round notes
+// the positions in the registry: begin has noted none.
+func (r *rollbacks) run(ctx context.Context, of *server.Server) {
+	via := r.dial()
+	defer r.hangUp(via)
+	var noted time.Time
+	failing := false
+	for pause.For(ctx, tellEvery) == nil {
+		err := r.peers.save(r.dir)
+		if err != nil && !failing {
+			r.logger.Warn("the numbers of other servers cannot be kept: it is tried again", "dir", r.dir, "error", err)
+		}
+		failing = err != nil
+		logs := map[uint32]wal.Position{}
+		for process, at := range of.Positions(ctx) {
+			logs[uint32(process)] = at
+		}
+		if r.tell(ctx, via, of.Incarnation(), logs, time.Since(noted) > noteEvery) {
+			noted = time.Now()
+		}
+	}
+}
+
+// tell tells the neighbours, and the registry if it is to be told; it reports whether that knows.
+func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) bool {
+	n := Numbers{Server: r.name, Instance: r.instance, Incarnation: incarnation, Logs: logs}
+	r.askNeighbours(ctx, via, &n)
+	if !registry {
+		return false
+	}
+	text, err := json.Marshal(&n)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
+	defer cancel()
+	return r.registry.Note(ctx, r.name, text) == nil
+}
+
+// checkAlone fails if a server of this name answers at its address in the description: this process then has a
+// copy of its data directory, or is the same one, started twice.
+func (s *Server) checkAlone(ctx context.Context, d *description) error {
+	if s.cfg.Listener != nil { // it is this process that has the address
+		return nil
+	}
+	answers, err := s.askPeers(ctx, []topology.Server{*d.cluster.Server(s.cfg.Name)})
+	if err != nil || answers[0].Error != "" || answers[0].Status.Name != s.cfg.Name {
+		return err
+	}
+	return fmt.Errorf("it runs already: a process at %s answers as this server since %s. If %s is a copy of that one's data directory, delete it; if the server is to move, stop that process first, and do not start it there again",
+		answers[0].Server.Address, answers[0].Status.Started.Format(time.RFC3339), s.dir)
+}

@@ -1,0 +1,297 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/invariant"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+const (
+	// mostFrames is how many frames a turn takes at most.
+	mostFrames = 256
+	// mostTurns is how many turns in a row a goroutine takes that has brought something: it has its own work,
+	// such as its connection. If there is more to do, the goroutine of Run goes on. A primary that proposes takes
+	// up to three: its own messages come back to it.
+	mostTurns = 8
+)
+
+// turns is the state of the turns. Everything is guarded by taking.
+//
+// Whoever sets pending tries to lock taking. Whoever unlocks it looks at pending again. So nothing that is
+// pending is left without a goroutine.
+type turns struct {
+	taking sync.Mutex
+
+	live   bool  // Run takes turns
+	failed error // why the node cannot go on
+	behind bool
+	rest   bool // the output of the last step is not released: the goroutine of Run does that
+
+	in  turn.Input
+	out turn.Output
+	own []multicast.Frame // what the process sends to itself
+
+	timer *time.Timer
+	due   time.Duration // when the next turn is due without an event; 0: never
+	alarm time.Duration // when timer fires, at the latest at due; 0: it does not
+}
+
+// begin lets turns happen.
+func (d *Driver) begin() {
+	t := &d.turns
+	t.taking.Lock()
+	t.live = true
+	t.own = []multicast.Frame{{Peer: d.self}} // the link to itself starts, too
+	t.timer = time.NewTimer(time.Hour)
+	t.taking.Unlock()
+	d.links.Notify(d.kick)
+	d.pending.Store(true)
+}
+
+// end says why there are no more turns, nil if that is asked for.
+func (d *Driver) end() error {
+	t := &d.turns
+	t.taking.Lock()
+	defer t.taking.Unlock()
+	t.live = false
+	t.timer.Stop()
+	return t.failed
+}
+
+// kick has a turn taken for what was made ready. A goroutine that may run turns does it by itself, unless
+// another one does already.
+func (d *Driver) kick(mayRun bool) {
+	d.pending.Store(true)
+	if !mayRun {
+		d.wake()
+		return
+	}
+	for d.pending.Load() && d.turns.taking.TryLock() {
+		done := d.takeSome()
+		d.turns.taking.Unlock()
+		if !done {
+			d.wake()
+			return
+		}
+	}
+}
+
+// wake has the goroutine of Run look.
+func (d *Driver) wake() {
+	select {
+	case d.ready <- struct{}{}:
+	default:
+	}
+}
+
+// takeSome takes a few turns. False: the goroutine of Run has to go on. taking is held.
+func (d *Driver) takeSome() (done bool) {
+	t := &d.turns
+	for range mostTurns {
+		if !t.live || t.failed != nil || t.rest {
+			return false
+		}
+		if !d.pending.Swap(false) && len(t.own) == 0 {
+			return true
+		}
+		if !d.try(d.turn) {
+			return false
+		}
+	}
+	return !d.pending.Load() && len(t.own) == 0
+}
+
+// takeAll takes turns in the goroutine of Run until nothing is ready. False: it was the last time.
+func (d *Driver) takeAll(ctx context.Context) bool {
+	t := &d.turns
+	for {
+		t.taking.Lock()
+		for t.live && ctx.Err() == nil && t.failed == nil && d.isReady() {
+			d.try(func() bool { d.finish(ctx); return true })
+		}
+		t.live = t.live && ctx.Err() == nil && t.failed == nil
+		live := t.live
+		t.taking.Unlock()
+		if !live || !d.pending.Load() {
+			return live
+		}
+	}
+}
+
+// isReady reports whether a turn has something to do, and sets the timer if not.
+func (d *Driver) isReady() bool {
+	t := &d.turns
+	if t.rest || d.pending.Swap(false) || len(t.own) > 0 { // what is pending waits for the rest
+		return true
+	}
+	if t.due == 0 {
+		return false
+	}
+	in := t.due - d.clock.Now().Mono
+	if in > 0 {
+		t.alarm = t.due
+		t.timer.Reset(in)
+	}
+	return in <= 0
+}
+
+// try makes an error of a panic: a broken invariant's evidence, or where a bug is. Either stops this replica
+// and nothing else.
+func (d *Driver) try(f func() bool) (done bool) {
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		var b invariant.Violation
+		if e, ok := r.(error); ok && errors.As(e, &b) {
+			d.turns.failed = fmt.Errorf("%w\n%s", b, debug.Stack())
+		} else {
+			d.turns.failed = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// turn takes a turn in a goroutine that should not wait. False: the goroutine of Run has to finish it.
+func (d *Driver) turn() bool {
+	t := &d.turns
+	d.mu.Lock()
+	busy := len(d.between) > 0
+	d.mu.Unlock()
+	if busy {
+		d.pending.Store(true)
+		return false
+	}
+	d.gather()
+	d.step()
+	if t.out.Sync || t.out.Checkpoint || d.node.Syncs(&t.out) || len(t.out.Records) > 0 && d.log.Synchronous() {
+		t.rest = true
+		return false
+	}
+	t.failed = d.release()
+	return t.failed == nil
+}
+
+// finish takes a turn, or ends one, in the goroutine of Run.
+func (d *Driver) finish(ctx context.Context) {
+	t := &d.turns
+	if t.rest {
+		t.rest = false
+		t.failed = d.release()
+		return
+	}
+	d.mu.Lock()
+	between := d.between
+	d.between = nil
+	d.mu.Unlock()
+	for _, f := range between {
+		f()
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	d.gather()
+	d.step()
+	t.failed = d.release()
+}
+
+// gather takes all that is ready.
+func (d *Driver) gather() {
+	in, t := &d.turns.in, &d.turns
+	in.Reset()
+	in.Frames = append(in.Frames, t.own...)
+	clear(t.own)
+	t.own = t.own[:0]
+	before := len(in.Frames)
+	in.Frames = d.links.Take(in.Frames, mostFrames)
+	if len(in.Frames)-before == mostFrames {
+		d.pending.Store(true)
+	}
+	for _, f := range in.Frames {
+		if f.Data == nil && f.Peer != d.self {
+			d.links.Accept(f.Peer) // what this turn sends is for the link that has started
+		}
+	}
+	d.mu.Lock()
+	in.Requests = append(in.Requests, d.requests...)
+	clear(d.requests)
+	d.requests = d.requests[:0]
+	in.Withdrawn = append(in.Withdrawn, d.withdrawn...)
+	d.withdrawn = d.withdrawn[:0]
+	d.mu.Unlock()
+	in.Now = d.clock.Now()
+}
+
+// step steps the node. What it answers at once leaves.
+func (d *Driver) step() {
+	t := &d.turns
+	t.out.Reset()
+	d.node.Step(&t.in, &t.out)
+	d.answer(t.out.Replies)
+}
+
+// release is the gate: records first, then all that speaks of them.
+func (d *Driver) release() error {
+	t := &d.turns
+	out := &t.out
+	if len(out.Records) > 0 {
+		if err := d.log.Append(out.Records, out.Checkpoint); err != nil {
+			return fmt.Errorf("write-ahead log: %w", err)
+		}
+	}
+	if out.Sync {
+		if err := d.log.Sync(); err != nil {
+			return fmt.Errorf("write-ahead log: %w", err)
+		}
+	}
+	d.answer(out.Persisted)
+	for _, f := range out.Frames {
+		if f.Peer == d.self {
+			t.own = append(t.own, f)
+		} else if err := d.links.Send(f.Peer, f.Data); err != nil && !errors.Is(err, transport.ErrBacklog) && !errors.Is(err, transport.ErrTooLong) {
+			return fmt.Errorf("link to process %d: %w", f.Peer, err)
+		} // a frame that is lost restarts its link, and the core says again what is needed
+	}
+	d.links.Flush()
+	replies, err := d.node.Apply(out)
+	if err != nil {
+		return err
+	}
+	d.answer(replies)
+	if out.Retired {
+		return ErrRetired
+	}
+	if len(out.Behind) > 0 && !t.behind {
+		t.behind = true
+		close(d.behind)
+	}
+	d.schedule()
+	return nil
+}
+
+// schedule sets the timer for whichever wants the next turn first, unless it fires early enough.
+func (d *Driver) schedule() {
+	t := &d.turns
+	t.due = d.node.Wake()
+	if core := t.out.Wake; t.due == 0 || core != 0 && core < t.due {
+		t.due = core
+	}
+	now := d.clock.Now().Mono
+	switch {
+	case t.due == 0 || t.alarm > now && t.alarm <= t.due:
+	case t.due <= now:
+		d.pending.Store(true)
+	default:
+		t.alarm = t.due
+		t.timer.Reset(t.due - now)
+	}
+}

@@ -1,0 +1,191 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// echoing answers each request after its record, and notes which goroutine does what.
+type echoing struct {
+	stepping  atomic.Int32
+	overlaps  atomic.Int32
+	steps     atomic.Int32
+	byCaller  atomic.Int32 // steps
+	byRun     atomic.Int32 // appends
+	frames    atomic.Int32
+	sync      bool // the log waits for the disk
+	stores    bool // the store waits for it
+	watched   bool // stacks are looked at
+	chatty    bool // each step sends a frame to itself
+	requested []turn.Call
+}
+
+func (e *echoing) Step(in *turn.Input, out *turn.Output) {
+	if e.stepping.Add(1) > 1 {
+		e.overlaps.Add(1)
+	}
+	defer e.stepping.Add(-1)
+	e.steps.Add(1)
+	if e.watched && bytes.Contains(debug.Stack(), []byte("(*Driver).Handle")) {
+		e.byCaller.Add(1)
+	}
+	e.frames.Add(int32(len(in.Frames)))
+	e.requested = append(e.requested, in.Requests...)
+	if len(e.requested) > 0 {
+		out.Records = [][]byte{{1}}
+	}
+	if e.chatty {
+		out.Frames = append(out.Frames, multicast.Frame{Peer: 1, Data: []byte{1}})
+	}
+}
+
+func (e *echoing) Syncs(*turn.Output) bool { return e.stores }
+
+func (e *echoing) Apply(*turn.Output) (replies []turn.Call, err error) {
+	if e.stepping.Load() > 0 {
+		e.overlaps.Add(1)
+	}
+	for _, call := range e.requested {
+		replies = append(replies, turn.Call{Token: call.Token, Data: call.Data})
+	}
+	e.requested = nil
+	return replies, nil
+}
+
+func (*echoing) Wake() time.Duration { return 0 }
+
+func (e *echoing) Append([][]byte, bool) error {
+	if e.watched && bytes.Contains(debug.Stack(), []byte("(*Driver).Run")) {
+		e.byRun.Add(1)
+	}
+	return nil
+}
+func (*echoing) Sync() error         { return nil }
+func (e *echoing) Synchronous() bool { return e.sync }
+
+// arrivals are links on which frames arrive as a test wants.
+type arrivals struct {
+	transport.Links
+	waiting atomic.Int32
+	notify  func(bool)
+}
+
+func (a *arrivals) Take(into []multicast.Frame, most int) []multicast.Frame {
+	for n := 0; n < most && a.waiting.Load() > 0; n++ {
+		a.waiting.Add(-1)
+		into = append(into, multicast.Frame{Peer: 2, Data: []byte{1}})
+	}
+	return into
+}
+func (a *arrivals) Notify(f func(bool)) { a.notify = f }
+func (*arrivals) Flush()                {}
+func (*arrivals) Close() error          { return nil }
+
+// running is a driver that runs until the test ends.
+func running(t *testing.T, e *echoing) (*Driver, *arrivals) {
+	t.Helper()
+	links := &arrivals{}
+	d := New(1, e, links, e, NewSystemClock())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		steps := e.steps.Load()
+		links.notify(true)
+		_, err := d.Handle(context.Background(), nil, []byte("late"))
+		require.ErrorIs(t, err, ErrStopped)
+		require.Equal(t, steps, e.steps.Load(), "no turn follows the end of Run")
+		require.Zero(t, e.overlaps.Load(), "one turn at a time")
+	})
+	require.NoError(t, d.Between(t.Context(), func() {})) // it has begun
+	return d, links
+}
+
+func echo(t *testing.T, d *Driver) {
+	t.Helper()
+	answer, err := d.Handle(t.Context(), nil, []byte("request"))
+	require.NoError(t, err)
+	require.Equal(t, "request", string(answer))
+}
+
+// A goroutine with a request takes the turn by itself.
+func TestCallerTakesTheTurn(t *testing.T) {
+	e := &echoing{watched: true}
+	d, _ := running(t, e)
+	for range 100 {
+		echo(t, d)
+	}
+	require.Positive(t, e.byCaller.Load())
+}
+
+// A log or a store that waits for the disk is written in the goroutine of Run: the caller may have other work.
+func TestDiskIsAwaitedInRun(t *testing.T) {
+	for _, e := range []*echoing{{sync: true, watched: true}, {stores: true, watched: true}} {
+		d, _ := running(t, e)
+		for range 100 {
+			echo(t, d)
+		}
+		require.EqualValues(t, 100, e.byRun.Load())
+	}
+}
+
+// A goroutine that has brought something is let go, however much there is to do.
+func TestCallerIsLetGo(t *testing.T) {
+	e := &echoing{chatty: true}
+	d, links := running(t, e)
+	echo(t, d)
+	links.notify(true)
+}
+
+// Requests that come while a turn waits for the disk are not forgotten, also if nothing else happens.
+func TestRequestsDuringASync(t *testing.T) {
+	d, _ := running(t, &echoing{sync: true})
+	for range 2000 {
+		var working sync.WaitGroup
+		for range 3 {
+			working.Go(func() { echo(t, d) })
+		}
+		working.Wait()
+	}
+}
+
+// Nothing that arrives waits for ever, whoever brings it, and whatever happens between the turns.
+func TestNothingIsLeftBehind(t *testing.T) {
+	for _, sync := range []bool{false, true} {
+		all(t, &echoing{sync: sync})
+	}
+}
+
+func all(t *testing.T, e *echoing) {
+	const each = 300
+	d, links := running(t, e)
+	var working sync.WaitGroup
+	for _, work := range []func(){
+		func() { echo(t, d) },
+		func() { echo(t, d) },
+		func() { links.waiting.Add(1); links.notify(true) },
+		func() { links.waiting.Add(1); links.notify(false) },
+		func() { require.NoError(t, d.Between(t.Context(), func() {})) },
+	} {
+		working.Go(func() {
+			for range each {
+				work()
+			}
+		})
+	}
+	working.Wait()
+	require.Eventually(t, func() bool { return e.frames.Load() == 2*each+1 }, time.Minute, time.Millisecond, "and the start of its own link")
+}

@@ -1,0 +1,69 @@
+package identity
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSignedText(t *testing.T) {
+	dir := t.TempDir()
+	ca := newCA(t, dir, "prod")
+	a := mustLoad(t, issue(t, ca, dir, Request{Role: Server, Name: "a"}), nil)
+	b := mustLoad(t, issue(t, ca, dir, Request{Role: Server, Name: "b"}), nil)
+	text := []byte("name: prod\nversion: 1\n")
+	signed, err := a.SignText(text)
+	require.NoError(t, err)
+	got, by, err := b.VerifyText(signed)
+	require.NoError(t, err)
+	require.Equal(t, text, got)
+	require.Equal(t, "a", by.Name)
+	again, err := b.SignText(got)
+	require.NoError(t, err)
+	_, by, err = a.VerifyText(again)
+	require.NoError(t, err)
+	require.Equal(t, "b", by.Name)
+
+	for i := range signed { // a byte of the base64 of a signature may say nothing
+		bad := bytes.Clone(signed)
+		bad[i] ^= 1
+		got, _, err := b.VerifyText(bad)
+		require.True(t, err != nil || bytes.Equal(got, text), "byte %d", i)
+		if err != nil {
+			require.ErrorIs(t, err, ErrSignature)
+		}
+		_, _, err = b.VerifyText(signed[:i])
+		require.ErrorIs(t, err, ErrSignature)
+	}
+	elsewhere := t.TempDir()
+	other := newCA(t, elsewhere, "prod")
+	stranger := mustLoad(t, issue(t, other, elsewhere, Request{Role: Server, Name: "a"}), nil)
+	forged, err := stranger.SignText(text)
+	require.NoError(t, err)
+	_, _, err = b.VerifyText(forged)
+	require.ErrorContains(t, err, "not of a CA")
+	for _, role := range []Role{Client, Admin} {
+		forged, err := mustLoad(t, issue(t, ca, dir, Request{Role: role, Name: "c"}), nil).SignText(text)
+		require.NoError(t, err)
+		_, _, err = b.VerifyText(forged)
+		require.ErrorContains(t, err, "the signature is by")
+	}
+}
+
+// What a server has signed stays signed after its certificate has expired, and after the CA was renewed.
+func TestSignedTextOutlivesTheCertificate(t *testing.T) {
+	dir := t.TempDir()
+	ca := newCA(t, dir, "prod")
+	a := mustLoad(t, issue(t, ca, dir, Request{Role: Server, Name: "a", Validity: 1500 * time.Millisecond}), nil)
+	signed, err := a.SignText([]byte("x\n"))
+	require.NoError(t, err)
+	time.Sleep(2 * time.Second)
+	next, err := ca.Renewed(CAValidity)
+	require.NoError(t, err)
+	require.NoError(t, SaveCA(dir, next, true))
+	b := mustLoad(t, issue(t, next, dir, Request{Role: Server, Name: "b"}), nil)
+	_, _, err = b.VerifyText(signed)
+	require.NoError(t, err)
+}

@@ -1,0 +1,90 @@
+package meta
+
+import (
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// ChangeKind is the kind of a Change.
+type ChangeKind uint8
+
+// The kinds of changes. Their numbers never change: servers send them to clients of other versions.
+const (
+	// ChangedName: the name Name in the directory Ino was added, removed, or names something else.
+	ChangedName ChangeKind = 1 + iota
+	// ChangedNames: any names in the directory Ino may have changed.
+	ChangedNames
+	// ChangedPlace: the inode Ino was removed from this partition, because it is gone or in another partition.
+	ChangedPlace
+	changeKinds
+)
+
+// IsKnown reports whether this version knows a kind.
+func (k ChangeKind) IsKnown() bool { return k > 0 && k < changeKinds }
+
+// Change is a change of the tree, for clients that cache names.
+type Change struct {
+	Kind ChangeKind
+	Ino  posix.Ino
+	Name string
+}
+
+// maxNoted bounds the changes that a Machine notes until they are taken.
+const maxNoted = 1 << 12
+
+// noting is the store of a Machine. It notes the changes of the tree: exactly the keys of names and inodes that
+// are written, whichever command writes them.
+type noting struct {
+	Keys
+	changes []Change
+	all     bool // there were too many
+}
+
+// Set implements Keys.
+func (n *noting) Set(key, value []byte) {
+	n.noteKey(key, false)
+	n.Keys.Set(key, value)
+}
+
+// Delete implements Keys.
+func (n *noting) Delete(key []byte) {
+	n.noteKey(key, true)
+	n.Keys.Delete(key)
+}
+
+func (n *noting) noteKey(key []byte, deleted bool) {
+	const number = 9 // the length of the prefix and an inode
+	switch {
+	case len(key) < number:
+	case key[0] == prefixDirent:
+		n.note(Change{Kind: ChangedName, Ino: inoOf(key), Name: string(key[number:])})
+	case key[0] == prefixInode && deleted:
+		n.note(Change{Kind: ChangedPlace, Ino: inoOf(key)})
+	}
+}
+
+func (n *noting) note(c Change) {
+	if len(n.changes) >= maxNoted {
+		n.changes, n.all = nil, true
+	}
+	if !n.all {
+		n.changes = append(n.changes, c)
+	}
+}
+
+// TakeChanges returns the changes in a machine since the last call; all says that they were too many, and anything may have
+// changed.
+func TakeChanges(m *Machine) (changes []Change, all bool) {
+	changes, all = m.noted.changes, m.noted.all
+	m.noted.changes, m.noted.all = nil, false
+	return changes, all
+}
+
+// MayList reports whether a client with an authority may read the names of a directory that is in a machine; nil:
+// the client may do everything.
+func MayList(m *Machine, authority *posix.Authority, dir posix.Ino) bool {
+	if authority == nil {
+		return true
+	}
+	n, code := m.inode(dir)
+	return code == posix.OK && authority.Admits(&n.Attr, posix.Read)
+}

@@ -1,0 +1,106 @@
+package behind
+
+import (
+	"time"
+
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// made is a new file as the cluster made it.
+type made struct {
+	attr  posix.Attr
+	at    time.Time // when that was known here
+	names uint64    // changes of names before
+}
+
+// Created notes that a file was made with these attributes, and is open.
+func (f *Files) Created(handle uint64, attr *posix.Attr) {
+	at := f.lock(attr.Ino)
+	defer at.mu.Unlock()
+	at.told[handle] = at.failures
+	at.made = &made{attr: *attr, at: time.Now(), names: f.names.Load()}
+}
+
+// Named notes that this mount is about to change a name: the links of files may change.
+func (f *Files) Named() { f.names.Add(1) }
+
+// Ordering notes that this mount is about to order something else of an inode than content that was kept.
+func (f *Files) Ordering(ino posix.Ino) {
+	at := f.get(ino)
+	if at == nil {
+		return
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	at.made = nil
+}
+
+// keptAttrs are the attributes that may be kept, and unchanged those that stay as they are: the owner and group of a
+// file that is not given away, without set-id bits.
+const (
+	keptAttrs = unchanged | meta.SetMode | meta.SetAtime | meta.SetMtime
+	unchanged = meta.SetUID | meta.SetGID | meta.KillSetID
+)
+
+// SetAttr keeps attributes that a user sets with the content of a new file that is not ordered yet. It returns
+// the attributes of the file, and reports whether it has kept them: otherwise the caller orders the content and
+// then the attributes. Only what the cluster does not refuse is kept: what the owner does to the file, who
+// neither gives it away nor sets set-id bits. The attributes of the new file are believed for a time.
+func (f *Files) SetAttr(ino posix.Ino, cred posix.Cred, set uint32, attr *posix.Attr, believe time.Duration) (posix.Attr, bool) {
+	at := f.get(ino)
+	if at == nil {
+		return posix.Attr{}, false
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	r, m := at.current, at.made
+	switch {
+	case r == nil || r.Append || r.Cred != cred || at.last != nil || at.failures > 0:
+	case m == nil || m.names != f.names.Load() || time.Since(m.at) >= believe:
+	case !m.allows(cred, set, attr):
+	default:
+		return r.set(m, set, attr), true
+	}
+	return posix.Attr{}, false
+}
+
+// allows reports whether a user may set attributes for sure.
+func (m *made) allows(cred posix.Cred, set uint32, attr *posix.Attr) bool {
+	const setID = posix.SetUID | posix.SetGID
+	switch {
+	case set == 0 || set&^keptAttrs != 0:
+		return false
+	case cred.UID != m.attr.UID, set&meta.SetUID != 0 && attr.UID != m.attr.UID, set&meta.SetGID != 0 && attr.GID != m.attr.GID:
+		return false
+	}
+	return m.attr.Mode&setID == 0 && (set&meta.SetMode == 0 || attr.Mode&setID == 0)
+}
+
+// set keeps attributes, and returns those of the file. The time of the last write is what the server's clock is
+// now, as far as known: it is set with the others, so that it stays what is returned.
+func (r *run) set(m *made, set uint32, attr *posix.Attr) posix.Attr {
+	now := m.attr.Ctime + posix.Time(time.Since(m.at))
+	if r.Set == 0 {
+		r.Set, r.Attr.Mtime = meta.SetMtime, now
+	}
+	if set&meta.SetMode != 0 {
+		r.Attr.Mode = attr.Mode
+	}
+	if set&meta.SetAtime != 0 {
+		r.Attr.Atime = attr.Atime
+	}
+	if set&meta.SetMtime != 0 {
+		r.Attr.Mtime = attr.Mtime
+	}
+	r.Set |= set &^ unchanged
+	a := m.attr
+	a.Size, a.Bytes, a.Mtime, a.Ctime = max(a.Size, r.end()), a.Bytes+uint64(r.length), r.Attr.Mtime, max(a.Ctime, now)
+	if r.Set&meta.SetMode != 0 {
+		a.Mode = a.Mode.Type() | r.Attr.Mode.Perm()
+	}
+	if r.Set&meta.SetAtime != 0 {
+		a.Atime = r.Attr.Atime
+	}
+	return a
+}

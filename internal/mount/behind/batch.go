@@ -1,0 +1,171 @@
+package behind
+
+import (
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Limits of a batch.
+const (
+	blockSize = posix.MaxBlock
+	// maxBlocks bounds the full blocks of a batch. More of them save commands, and need more memory.
+	maxBlocks = 8
+	// firstPart is the room of a part at first, in bytes.
+	firstPart = 16 << 10
+)
+
+// Batch is content that is written by one command.
+type Batch struct {
+	Ino       posix.Ino
+	Cred      posix.Cred
+	Offset    uint64 // with Append: where the end of the file was believed to be
+	Append    bool
+	KillSetID bool    // a write by a user without CAP_FSETID is in it
+	Parts     []*Part // each at most one block, in order
+	// Set names the attributes that are set after the content, to those in Attr, in the name of Cred.
+	Set  uint32
+	Attr posix.Attr
+}
+
+// Part is content that becomes one block.
+type Part struct {
+	Data   []byte
+	Staged Staged // nil: it is not stored yet
+}
+
+// Staged is content that was stored as a block, and that no file has yet.
+type Staged interface {
+	// Drop says that no write will name the block.
+	Drop()
+}
+
+// run is a batch that is being collected or ordered.
+type run struct {
+	Batch
+	length  int
+	timer   *time.Timer
+	staging sync.WaitGroup // of parts whose Staged is being set
+	done    chan struct{}  // closed when the batch was ordered, or has failed
+
+	mu     sync.Mutex
+	failed error // GUARDED_BY mu; why a part could not be stored
+}
+
+func newRun(w *Write) *run {
+	return &run{
+		Batch: Batch{Ino: w.Ino, Cred: w.Cred, Offset: w.Offset, Append: w.Append},
+		done:  make(chan struct{}),
+	}
+}
+
+// end is the offset behind the content.
+func (r *run) end() uint64 { return r.Offset + uint64(r.length) }
+
+// takes reports whether a write can be added.
+func (r *run) takes(w *Write) bool {
+	switch {
+	case r == nil || r.Cred != w.Cred || r.Append != w.Append || r.Set != 0:
+		return false
+	case w.Append: // a write is in one command
+		return r.length+len(w.Data) <= maxBlocks*blockSize
+	}
+	return w.Offset == r.end() || r.overwrites(w)
+}
+
+// overwrites reports whether a write changes only content of the last part, which is not being stored.
+func (r *run) overwrites(w *Write) bool {
+	if r.Append || len(r.Parts) == 0 {
+		return false
+	}
+	last := r.Parts[len(r.Parts)-1]
+	from := r.end() - uint64(len(last.Data))
+	return !r.isFull(last) && w.Offset >= from && w.Offset+uint64(len(w.Data)) <= r.end()
+}
+
+// add adds the content of a write, and returns by how much the batch has grown. stage is called for each part that
+// has become full.
+func (r *run) add(w *Write, stage func(*run, *Part)) (grown int) {
+	r.KillSetID = r.KillSetID || w.KillSetID
+	data := w.Data
+	if w.Offset != r.end() && r.overwrites(w) {
+		last := r.Parts[len(r.Parts)-1].Data
+		copy(last[w.Offset-(r.end()-uint64(len(last))):], data)
+		return 0
+	}
+	for len(data) > 0 {
+		room := r.room()
+		if room == 0 {
+			r.Parts = append(r.Parts, &Part{})
+			room = r.room()
+		}
+		n := min(room, len(data))
+		last := r.Parts[len(r.Parts)-1]
+		last.Data = appendTo(last.Data, data[:n])
+		r.length += n
+		data = data[n:]
+		if r.isFull(last) {
+			stage(r, last)
+		}
+	}
+	return len(w.Data)
+}
+
+// room is how much the last part can still take.
+func (r *run) room() int {
+	if len(r.Parts) == 0 {
+		return 0
+	}
+	return r.size(len(r.Parts)-1) - len(r.Parts[len(r.Parts)-1].Data)
+}
+
+// size is the size of a part that is full: blocks end at multiples of their size in the file.
+func (r *run) size(part int) int {
+	if part > 0 || r.Append {
+		return blockSize
+	}
+	return blockSize - int(r.Offset%blockSize)
+}
+
+// isFull reports whether the last part is full.
+func (r *run) isFull(last *Part) bool { return len(last.Data) == r.size(len(r.Parts)-1) }
+
+// isLong reports whether the batch is to be ordered: more would delay others.
+func (r *run) isLong() bool { return r.length >= maxBlocks*blockSize }
+
+// appendTo is append with large steps, up to a whole block.
+func appendTo(to, data []byte) []byte {
+	if need := len(to) + len(data); need > cap(to) {
+		room := max(firstPart, cap(to))
+		for room < need {
+			room *= 4
+		}
+		to = append(make([]byte, 0, min(room, blockSize)), to...)
+	}
+	return append(to, data...)
+}
+
+// fail notes why a part could not be stored.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = err
+	}
+}
+
+func (r *run) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// drop gives up the blocks that were stored.
+func (r *run) drop() {
+	for i := range r.Parts {
+		if s := r.Parts[i].Staged; s != nil {
+			s.Drop()
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/globalfs/globalfs/internal/client/clienttest"
+)
+
+// believing mounts with a kernel that believes names for an hour.
+func believing(t *testing.T, n *clienttest.Network) *mounted {
+	t.Helper()
+	return mountAs(t, n, func(cfg *Config) { cfg.CacheTime = time.Hour })
+}
+
+// The kernel of a mount hears of names that another mount changes: without that it would believe them for an hour.
+func TestKernelHearsOfNames(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	a, b := mountOf(t, n), believing(t, n)
+	_, err := os.Stat(b.path("not there"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	// The changes before the first answer to b's watcher are not told.
+	probe := 0
+	require.True(t, eventually(time.Minute, func() bool {
+		probe++
+		name := fmt.Sprint("probe", probe)
+		require.NoError(t, os.WriteFile(a.path(name), nil, 0o644))
+		b.client.Observe(a.client.Proofs())
+		_, err := os.Stat(b.path(name))
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(a.path(name)))
+		return eventually(100*time.Millisecond, func() bool { return isGone(b.path(name)) })
+	}))
+
+	require.NoError(t, os.Mkdir(a.path("d"), 0o755))
+	a.write(t, "d/old", "content")
+	b.client.Observe(a.client.Proofs())
+	require.Equal(t, "content", b.read(t, "d/old"))
+	in, err := os.Open(b.path("d"))
+	require.NoError(t, err)
+	defer in.Close()
+	require.NoError(t, os.Rename(a.path("d/old"), a.path("d/new")))
+	require.True(t, eventually(time.Minute, func() bool { return isGone(b.path("d/old")) }), "the name has changed")
+	require.Equal(t, "content", b.read(t, "d/new"))
+	require.NoError(t, os.Rename(a.path("d"), a.path("e")))
+	require.True(t, eventually(time.Minute, func() bool { return isGone(b.path("d")) }))
+	require.Equal(t, "content", b.read(t, "e/new"))
+	_, err = in.Readdirnames(-1)
+	require.NoError(t, err, "what is open stays")
+}
+
+// Both mounts make, rename and remove names in one directory while they hear of each other: nothing gets stuck.
+func TestKernelHearsWhileItWorks(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	a, b := mountOf(t, n), mountOf(t, n)
+	require.NoError(t, os.Mkdir(a.path("d"), 0o755))
+	b.client.Observe(a.client.Proofs())
+	var all sync.WaitGroup
+	for i, m := range []*mounted{a, b, a, b} {
+		all.Go(func() {
+			for j := range 100 {
+				one, two := m.path("d/"+string(rune('a'+j%3))), m.path("d/"+string(rune('a'+(i+j)%4)))
+				if f, err := os.OpenFile(one, os.O_CREATE|os.O_RDWR, 0o644); err == nil {
+					f.Close()
+				} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESTALE) { // others replace the file all the time
+					t.Error(err)
+				}
+				_ = os.Rename(one, two)
+				_, _ = os.ReadDir(m.path("d"))
+				_ = os.Remove(two)
+			}
+		})
+	}
+	all.Wait()
+	a.client.Observe(b.client.Proofs())
+	b.client.Observe(a.client.Proofs())
+	of := func(m *mounted) (names []string) {
+		entries, err := os.ReadDir(m.path("d"))
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	require.Equal(t, of(a), of(b))
+}
+
+func isGone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// eventually waits for a condition.
+func eventually(most time.Duration, is func() bool) bool {
+	for end := time.Now().Add(most); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,226 @@
+package mount
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/mount/behind"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// Bounds of content that is written behind.
+const (
+	writtenDelay  = 200 * time.Millisecond // until it is ordered, though the file is open and nobody asks
+	writtenMemory = 64 << 20               // bytes of it
+	writtenFinish = 10 * time.Second       // for what is left when the mount ends
+)
+
+// written is the content that programs have written, and that is not ordered yet; nil: there never is any.
+type written struct {
+	*behind.Files
+}
+
+// newWritten gives nil if each write is to be ordered before it is answered.
+func newWritten(cfg *Config, forget func(posix.Ino)) *written {
+	if cfg.Sync || cfg.Client == nil {
+		return nil
+	}
+	return &written{behind.New(behind.Config{
+		Store: contents{cfg.Client}, Delay: writtenDelay, Memory: writtenMemory, Logger: cfg.Logger, Forget: forget,
+	})}
+}
+
+// contents has batches written by the client.
+type contents struct {
+	client *client.Client
+}
+
+// Stage implements behind.Store.
+func (c contents) Stage(ctx context.Context, ino posix.Ino, data []byte) (behind.Staged, error) {
+	s, err := c.client.Stage(ctx, ino, data)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Write implements behind.Store.
+func (c contents) Write(ctx context.Context, b *behind.Batch) error {
+	if err := c.write(ctx, b); err != nil || b.Set == 0 {
+		return err
+	}
+	_, err := c.client.SetAttr(ctx, b.Cred, b.Ino, b.Set, b.Attr)
+	return err
+}
+
+// write orders the content of a batch.
+func (c contents) write(ctx context.Context, b *behind.Batch) error {
+	w := client.Write{Ino: b.Ino, Offset: b.Offset, Append: b.Append, KillSetID: b.KillSetID}
+	if len(b.Parts) == 1 && b.Parts[0].Staged == nil { // it may be small enough for the metadata
+		w.Data = b.Parts[0].Data
+		_, err := c.client.Write(ctx, b.Cred, w)
+		return err
+	}
+	parts := make([]client.Part, len(b.Parts))
+	for i, p := range b.Parts {
+		parts[i].Data = p.Data
+		if p.Staged != nil {
+			parts[i].Staged = p.Staged.(*client.Staged)
+		}
+	}
+	_, err := c.client.WriteParts(ctx, b.Cred, w, parts)
+	return err
+}
+
+// open notes a handle.
+func (w *written) open(ino posix.Ino, handle uint64) {
+	if w != nil {
+		w.Open(ino, handle)
+	}
+}
+
+// created notes a handle of a new file.
+func (w *written) created(a *posix.Attr, handle uint64) {
+	if w != nil {
+		w.Created(handle, a)
+	}
+}
+
+// naming notes that a name is about to be changed.
+func (w *written) naming() {
+	if w != nil {
+		w.Named()
+	}
+}
+
+// keepAttr keeps attributes with the content of a new file, or orders the content: then the caller sets the
+// attributes.
+func (w *written) keepAttr(ctx context.Context, h *fuse.InHeader, set uint32, wanted *posix.Attr, believe time.Duration) (a posix.Attr, kept bool, err error) {
+	if w == nil {
+		return posix.Attr{}, false, nil
+	}
+	if a, kept = w.SetAttr(ino(h), cred(h), set, wanted, believe); kept {
+		return a, true, nil
+	}
+	w.Ordering(ino(h))
+	return posix.Attr{}, false, w.Flush(ctx, ino(h))
+}
+
+// settleToChange is settle before something else of the file is changed.
+func (w *written) settleToChange(ctx context.Context, ino posix.Ino) error {
+	if w == nil {
+		return nil
+	}
+	w.Ordering(ino)
+	return w.Flush(ctx, ino)
+}
+
+// release forgets a handle.
+func (w *written) release(ino posix.Ino, handle uint64) {
+	if w != nil {
+		w.Release(ino, handle)
+	}
+}
+
+// keep keeps the content of a write, and reports whether it has. What a program wants to be ordered at once, and
+// pages of shared mappings, which may come after the last close, are not kept.
+func (w *written) keep(ctx context.Context, in *fuse.WriteIn, data []byte) (bool, error) {
+	const atOnce = unix.O_DSYNC | unix.O_DIRECT // the first is a part of O_SYNC
+	if w == nil || in.Flags&atOnce != 0 || in.WriteFlags&fuse.WRITE_CACHE != 0 {
+		return false, nil
+	}
+	return w.Write(ctx, &behind.Write{
+		Ino: ino(&in.InHeader), Handle: in.Fh, Cred: cred(&in.InHeader), Offset: in.Offset, Data: data,
+		Append: in.Flags&unix.O_APPEND != 0, KillSetID: in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0,
+	})
+}
+
+// settle returns when all that was written to a file is ordered.
+func (w *written) settle(ctx context.Context, ino posix.Ino) error {
+	if w == nil {
+		return nil
+	}
+	return w.Flush(ctx, ino)
+}
+
+// settleHandle is settle that also returns, once, the error of content that is lost.
+func (w *written) settleHandle(ctx context.Context, ino posix.Ino, handle uint64) error {
+	if w == nil {
+		return nil
+	}
+	return w.FlushHandle(ctx, ino, handle)
+}
+
+// settleAll returns when all that was written is ordered.
+func (w *written) settleAll(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
+	return w.FlushAll(ctx)
+}
+
+// settleBeside is settleAll of the files that are in the partition of one of some inodes: files of others may not
+// be in reach.
+func (w *written) settleBeside(ctx context.Context, c *client.Client, inos ...posix.Ino) error {
+	if w == nil {
+		return nil
+	}
+	return w.FlushThose(ctx, func(file posix.Ino) bool {
+		at, ok := c.At(file)
+		return ok && slices.ContainsFunc(inos, func(ino posix.Ino) bool {
+			other, ok := c.At(ino)
+			return ok && at == other
+		})
+	})
+}
+
+// settleWithin is settleAll within a time.
+func (w *written) settleWithin(most time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	return w.settleAll(ctx)
+}
+
+// finish orders what is left when the mount ends.
+func (w *written) finish() {
+	if w == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writtenFinish)
+	defer cancel()
+	w.Close(ctx)
+}
+
+// look has attributes of an inode read that are not older than what had been written through this mount before. If
+// the answer may be older, read is called again. For what is written meanwhile the kernel itself ignores
+// attributes that it has requested before.
+func (w *written) look(ctx context.Context, read func() (posix.Attr, error)) (posix.Attr, error) {
+	mark := w.mark()
+	a, err := read()
+	if err != nil || !w.changed(&a, mark) {
+		return a, err
+	}
+	if err := w.settle(ctx, a.Ino); err != nil {
+		return a, err
+	}
+	return read()
+}
+
+// mark is a moment for changed.
+func (w *written) mark() uint64 {
+	if w == nil {
+		return 0
+	}
+	return w.Mark()
+}
+
+// changed reports whether attributes that were read after a mark may be older than what was written.
+func (w *written) changed(a *posix.Attr, mark uint64) bool {
+	return w != nil && a.Mode.IsRegular() && w.Changed(a.Ino, mark)
+}

@@ -1,0 +1,42 @@
+package order
+
+import "github.com/globalfs/globalfs/internal/varint"
+
+// The number of a backup travels with all that a replica says: in each entry that it proposes, in each frame
+// that it sends, and in the tag of each vector that it gives to a client (package replica). A replica says the
+// highest number that it has heard. So the number reaches a partition before, or together with, each
+// consequence of an entry that was executed behind the marker of another partition (package cross).
+
+// HearBackup notes the number of a backup that another process speaks of, or that is started here.
+func (o *Orders) HearBackup(number uint64) { o.backup = max(o.backup, number) }
+
+// Backup returns the newest backup that this replica has heard of; 0: of none.
+func (o *Orders) Backup() uint64 { return o.backup }
+
+// hearSection takes the number of a backup from a frame.
+func (o *Orders) hearSection(data []byte) {
+	r := varint.NewReader(data)
+	if number := r.Uint64(); r.Done() == nil {
+		o.HearBackup(number)
+	}
+}
+
+// carry returns a frame that carries the number of a backup; 0: it carries none.
+func carry(backup uint64, data []byte) []byte {
+	if backup == 0 {
+		return data
+	}
+	b := append(make([]byte, 0, len(data)+12), byte(sectionBackup))
+	b = varint.AppendBytes(b, varint.AppendUint(nil, backup))
+	return append(b, data...)
+}
+
+// BackupOf returns the number of the backup that the payload of a delivery carries; 0: none, or it is
+// malformed.
+func BackupOf(payload []byte) uint64 {
+	e, err := DecodeEntry(payload)
+	if err != nil {
+		return 0
+	}
+	return e.Backup
+}

@@ -1,0 +1,120 @@
+package replica
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/digest"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/session"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Replicas of a partition are compared by the digests of their stores at the same places of the partition's
+// own order (invariant I6). The places follow from the order itself, so nothing is ordered for them: a digest
+// is taken after each entry with which the time of the order enters another Config.DigestPeriod, and after
+// each entry whose number is a multiple of digestEvery.
+const (
+	digestEvery = 4096
+	keptDigests = 16
+)
+
+// DefaultDigestPeriod is the default of Config.DigestPeriod.
+const DefaultDigestPeriod = 5 * time.Second
+
+// digestKey holds the digest of the store.
+var digestKey = []byte{0x49}
+
+// Digest is the digest of a partition's state after an entry. Replicas that have executed the same entries
+// have equal digests.
+type Digest struct {
+	Entry multicast.MessageID // the last entry
+	Count uint64              // its number in the partition's own order
+	Sum   digest.Sum
+}
+
+// digests are the last ones of a replica.
+type digests struct {
+	taken    []Digest
+	verified bool // the store was read, and its digest is that of what it holds
+}
+
+// isDigested reports whether a digest is taken after the present entry, before which the time of the order was
+// before.
+func (r *Replica) isDigested(before posix.Time) bool {
+	period := func(t posix.Time) int64 { return int64(t) / int64(r.cfg.DigestPeriod) }
+	return r.cross.Count()%digestEvery == 0 || period(r.progress.time) != period(before)
+}
+
+// takeDigest takes the digest after the entry id.
+func (r *Replica) takeDigest(id multicast.MessageID) {
+	r.save() // what is saved once in a batch is a part of the state
+	d := &r.digests
+	if len(d.taken) == keptDigests {
+		d.taken = append(d.taken[:0], d.taken[1:]...)
+	}
+	d.taken = append(d.taken, Digest{Entry: id, Count: r.cross.Count(), Sum: r.keys.Digest()})
+}
+
+// Digests returns the last digests, the oldest first; none until the store is verified.
+func (r *Replica) Digests() []Digest {
+	if !r.digests.verified {
+		return nil
+	}
+	return append([]Digest(nil), r.digests.taken...)
+}
+
+// VerifyDigest takes in the sum of all entries of the store (SumStore), which were read when the store's digest
+// was claimed. If they differ, the store was changed behind the back of the replica, or by a version that
+// keeps no digest: the digests are corrected, so that they tell of what the store holds.
+func (r *Replica) VerifyDigest(read, claimed digest.Sum) {
+	r.digests.verified = true
+	difference := read.Sub(claimed)
+	if difference == (digest.Sum{}) {
+		return
+	}
+	r.keys.Correct(difference)
+	for i := range r.digests.taken {
+		r.digests.taken[i].Sum = r.digests.taken[i].Sum.Add(difference)
+	}
+}
+
+// SumStore reads a store of a replica, and returns the sum of all entries that count for its digest.
+func SumStore(store meta.Scanner) digest.Sum {
+	return digest.Of(store.Scan(nil, nil), partOf)
+}
+
+// partOf tells how much of the entry with a key counts for the digest. Of an answer only its name counts: another
+// version of the program may answer the same update in other words.
+func partOf(key []byte) digest.Part {
+	switch {
+	case string(key) == string(digestKey) || string(key) == string(adoptedKey):
+		return digest.None
+	case session.IsAnswer(key):
+		return digest.Key
+	}
+	return digest.Whole
+}
+
+// restore replaces the store by a snapshot of another replica's, unless the digest in it is not that of its
+// entries.
+func (r *Replica) restore(snapshot io.Reader) error {
+	var read digest.Sum
+	err := meta.RestoreIf(r.keys, snapshot, func(store meta.Scanner) error {
+		var stored []byte
+		for _, value := range store.Scan(digestKey, append(digestKey[:1:1], 0)) {
+			stored = value
+		}
+		read = SumStore(store)
+		if sum, carried := digest.Parse(stored); carried && read != sum { // an older version carries none, or of another scheme
+			return fmt.Errorf("%w: its digest is %v, and its entries have %v: the store of the other replica is damaged", ErrNotNewer, sum, read)
+		}
+		return nil
+	})
+	if err == nil { // the store that was replaced may have had a false digest
+		r.keys.Correct(read.Sub(r.keys.Digest()))
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// output steps a request and returns the output, whose deliveries are not applied.
+func (f *fixture) output(requests ...ask.Request) (out turn.Output) {
+	in := turn.Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono, Wall: 1e18}}}
+	for _, q := range requests {
+		f.token++
+		in.Requests = append(in.Requests, turn.Call{Token: f.token, Data: q.Append(nil), From: f.from})
+	}
+	f.Step(&in, &out)
+	return out
+}
+
+// A request for the disk is answered behind the sync of a step that it asks for, and only when the replica has
+// executed all that its client has seen.
+func TestPersistAsksForASync(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	_, made := f.do(7, 1, mknod("a"))
+	out := f.output()
+	require.False(t, out.Sync)
+	own := f.Vector().Of(0)
+	out = f.output(ask.Request{Kind: ask.Persist, Claim: own.Claim()})
+	require.True(t, out.Sync)
+	require.Empty(t, out.Replies)
+	require.Len(t, out.Persisted, 1)
+	require.Equal(t, f.token, out.Persisted[0].Token)
+	p, err := ask.DecodeReply(out.Persisted[0].Data)
+	require.NoError(t, err)
+	require.Equal(t, ask.Answered, p.Status)
+	require.True(t, p.Vector.Of(0).Covers(own))
+	out = f.output()
+	require.False(t, out.Sync, "once")
+
+	ahead := ask.Seen{History: own.History, Count: own.Count + 1, Known: own.Count + 1}
+	out = f.output(ask.Request{Kind: ask.Persist, Claim: ahead.Claim()})
+	waiting := f.token
+	require.False(t, out.Sync, "it does not have that yet")
+	require.Empty(t, append(out.Persisted, out.Replies...))
+	_, other := f.do(7, 2, meta.Command{Op: meta.OpUnlink, Ino: 1, Name: "a"})
+	require.Equal(t, made.Code, other.Code)
+	require.NotZero(t, f.Wake(), "the sync is in the next step")
+	out = f.output()
+	require.True(t, out.Sync)
+	require.Len(t, out.Persisted, 1)
+	require.Equal(t, waiting, out.Persisted[0].Token)
+}
+
+// What is ahead of the partition for good is Unseen: fsync fails then.
+func TestPersistOfWhatIsLost(t *testing.T) {
+	f := newFixture(t)
+	f.open(7)
+	own := f.Vector().Of(0)
+	lost := ask.Seen{History: own.History, Count: own.Count + 100, Known: own.Count + 100}
+	require.Empty(t, f.step(ask.Request{Kind: ask.Persist, Claim: lost.Claim()}))
+	waiting := f.token
+	f.mono += 2 * ask.DoubtAfter
+	replies := f.step()
+	require.Equal(t, ask.Unseen, replies[waiting].Status)
+}

@@ -1,0 +1,84 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// A bound client must not fill the memory and the disk of all replicas, nor take the room of others. So the
+// asked replica bounds the requests of each name; clients with user 0, and the cluster's own processes, are not
+// bounded. The bounds are no part of the ordered state: replicas with other bounds execute the same. Several
+// replicas may be asked at once, and each counts the requests that it has executed and proposed: so a name gets
+// at most as many times a bound as its partition has replicas.
+const (
+	// MaxSessionsOfClient is how many sessions a bound client may have open in a partition.
+	MaxSessionsOfClient = 64
+	// MaxHeldOfClient is how many inodes they may hold together.
+	MaxHeldOfClient = 2 * ask.MaxHeld
+	// A bound client gets one of so many parts of the room for requests that wait.
+	proposedParts, blockedParts, queryParts = 4, 8, 4
+)
+
+// share is what a bound client has proposed at this replica, and is not delivered yet.
+type share struct{ proposed, opening, held int }
+
+// charge counts an update of a bound client that was proposed, or delivered with a sign of -1.
+func (s *updates) charge(u *update, sign int) {
+	if u.call.From.Bounds() == nil {
+		return
+	}
+	x := s.shares[u.call.From.Owner()]
+	x.proposed += sign
+	switch u.query.Kind {
+	case ask.OpenSession:
+		x.opening += sign
+	case ask.RenewSession:
+		x.held += sign * u.grows
+	}
+	if x == (share{}) {
+		delete(s.shares, u.call.From.Owner())
+		return
+	}
+	s.shares[u.call.From.Owner()] = x
+}
+
+// blocks returns how many blocked updates a client has; 0 if it is not bound.
+func (s *updates) blocks(bounds *posix.Authority, owner string) (n int) {
+	if bounds == nil {
+		return 0
+	}
+	for _, u := range s.blocked {
+		if u.call.From.Owner() == owner {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Replica) shareOfBlocked() int  { return max(1, r.cfg.MaxPending/blockedParts) }
+func (r *Replica) shareOfProposed() int { return max(1, r.cfg.MaxPending/proposedParts) }
+func (r *Replica) shareOfQueries() int  { return max(1, r.cfg.MaxPending/queryParts) }
+
+// quota refuses a change of a session by which a bound client would have more than its share.
+func (r *Replica) quota(u *update) error {
+	from := u.call.From
+	if from.Bounds() == nil {
+		return nil
+	}
+	usage, under := r.sessions.Usage(from.Owner()), r.updates.shares[from.Owner()]
+	switch u.query.Kind {
+	case ask.OpenSession:
+		if n := usage.Sessions + under.opening; n >= MaxSessionsOfClient && !r.sessions.Has(u.query.Session, from) {
+			return fmt.Errorf("client %s has %d sessions in this partition, which is the most: unmount some, or wait a minute for those that ended without a word; give each machine a certificate of its own",
+				from.Owner(), n)
+		}
+	case ask.RenewSession:
+		u.grows = max(0, len(u.query.Held)-r.sessions.Held(u.query.Session))
+		if n := usage.Held + under.held + u.grows; u.grows > 0 && n > MaxHeldOfClient {
+			return fmt.Errorf("client %s would hold %d inodes of this partition open, by all its sessions: at most %d", from.Owner(), n, MaxHeldOfClient)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/cross"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/session"
+	"github.com/globalfs/globalfs/internal/varint"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Refound makes the states of a backup the first states of a new cluster: stores[i] has partition i. No
+// session is open any more, and what only sessions held is gone. All commands of several partitions have
+// ended (cross.Conclude), all posts are delivered, and the orders begin anew, in new histories. The caller
+// commits the stores.
+func Refound(stores []Keys, hash uint32) (done cross.Concluded, err error) {
+	states := make([]cross.State, len(stores))
+	clocks := make([]stored, len(stores))
+	for p, keys := range stores {
+		machine, err := meta.New(keys, meta.Config{Partition: uint16(p)})
+		if err != nil {
+			return done, fmt.Errorf("partition %d: %w", p, err)
+		}
+		states[p] = cross.State{Keys: keys, Machine: machine}
+		if clocks[p], err = loadProgress(keys); err != nil {
+			return done, fmt.Errorf("partition %d: %w", p, err)
+		}
+	}
+	if done, err = cross.Conclude(states, hash); err != nil {
+		return done, err
+	}
+	for p := range states {
+		if err := endSessions(&states[p]); err != nil {
+			return done, fmt.Errorf("partition %d: %w", p, err)
+		}
+	}
+	for moved := true; moved; {
+		moved = false
+		for p := range states {
+			moved = reapAll(&states[p], clocks[p]) || moved
+			moved = deliverPosts(states, uint16(p), clocks) || moved
+		}
+	}
+	for p, keys := range stores {
+		b := ask.AppendPosition(nil, multicast.Position{})
+		keys.Set(positionKey, varint.AppendInt(b, int64(clocks[p].time)))
+		keys.Delete(adoptedKey)
+		keys.Delete(backupKey)
+		keys.Set(digestKey, SumStore(keys).Bytes())
+		err = errors.Join(err, keys.Err())
+	}
+	return done, err
+}
+
+// endSessions ends all sessions of a partition, and forgets those that have ended: clients of the new cluster
+// begin new ones.
+func endSessions(s *cross.State) error {
+	open, err := session.Clear(s.Keys)
+	for _, id := range open {
+		s.Machine.EndSession(id)
+	}
+	return err
+}
+
+// reapAll lets all unlinked inodes of a partition go. It reports whether there was one.
+func reapAll(s *cross.State, clock stored) (reaped bool) {
+	for {
+		orphans := s.Machine.Orphans(0, maxReap)
+		for _, o := range orphans {
+			s.Machine.Reap(o.Ino, clock.time)
+		}
+		left := s.Machine.Orphans(0, maxReap)
+		reaped = reaped || len(left) < len(orphans)
+		if len(left) == 0 || len(left) == len(orphans) {
+			return reaped
+		}
+	}
+}
+
+// deliverPosts delivers the posts of one partition to the others. It reports whether there was one.
+func deliverPosts(states []cross.State, from uint16, clocks []stored) (moved bool) {
+	m := states[from].Machine
+	for _, to := range m.Destinations() {
+		if int(to) >= len(states) {
+			continue
+		}
+		for out := m.Outbox(to, maxReap); len(out) > 0; out = m.Outbox(to, maxReap) {
+			commands := make([]meta.Command, len(out))
+			for i := range out {
+				commands[i] = out[i].Command
+			}
+			upTo := states[to].Machine.ExecutePosts(from, out[0].Number, commands, clocks[to].time, 0)
+			if upTo < out[0].Number {
+				break
+			}
+			m.Posted(to, upTo)
+			moved = true
+		}
+	}
+	return moved
+}

@@ -1,0 +1,246 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// A client that caches names watches the partition at one replica: it asks for the changes after a place of the
+// order, and gets them in this order (ask.Watch). The replica keeps the changes of the last places, for all
+// clients together, and nothing for a client but its waiting request. So a client may go on at any replica. A
+// client that is further behind than the kept places, or that was at a place that this order does not have,
+// hears that anything may have changed.
+//
+// A bound client gets the names of a directory only if one of its users may list the directory.
+
+// Bounds of what is kept of the last places.
+const (
+	maxPlaces = 1 << 14
+	maxKept   = 1 << 15 // changes
+	// MaxWatchesOfClient is how many requests to watch of a bound client may wait at a replica.
+	MaxWatchesOfClient = 64
+)
+
+// watches are the changes of the last places, and the requests that wait for others.
+type watches struct {
+	machine *meta.Machine
+	most    int // requests that may wait
+	reply   func(token uint64, s ask.Outcome, result []byte) turn.Call
+
+	history uint64
+	before  uint64  // the place before the first of places
+	mark    uint64  // of before
+	places  []place // without a gap
+	kept    int     // changes in places
+	scanned uint64  // the place up to which parked requests were told
+	parked  []*watch
+}
+
+// place is what one entry of the order has changed.
+type place struct {
+	mark    uint64
+	session uint64 // whose update it was; 0: of no session, or of several partitions
+	changes []meta.Change
+}
+
+// watch is a request that waits.
+type watch struct {
+	call turn.Call
+	ask.Request
+	ask.Watching
+	until time.Duration
+}
+
+// markOf tells entries at the same place apart, if the partition has lost one of them.
+func markOf(p multicast.Position) uint64 {
+	const spread = 0x9e3779b97f4a7c15
+	return uint64(p.Final)*spread ^ uint64(p.ID.Sender)<<48 ^ p.ID.Seq
+}
+
+// begin forgets all places up to the present one.
+func (w *watches) begin(own ask.Seen, mark uint64) {
+	w.history, w.before, w.mark, w.scanned = own.History, own.Count, mark, own.Count
+	w.places, w.kept = nil, 0
+}
+
+// end is the last place.
+func (w *watches) end() uint64 { return w.before + uint64(len(w.places)) }
+
+// note keeps what the entry that was just executed has changed, with its mark, for a session whose update it was.
+func (w *watches) note(own ask.Seen, mark, session uint64) {
+	changes, all := meta.TakeChanges(w.machine)
+	if all || own.History != w.history || own.Count != w.end()+1 {
+		w.begin(own, mark)
+		return
+	}
+	w.keep(place{mark, session, changes})
+}
+
+// keep adds a place, and forgets the oldest ones if there are too many.
+func (w *watches) keep(p place) {
+	w.places, w.kept = append(w.places, p), w.kept+len(p.changes)
+	n := 0
+	for ; len(w.places)-n > maxPlaces || w.kept > maxKept; n++ {
+		w.kept -= len(w.places[n].changes)
+		w.before, w.mark = w.before+1, w.places[n].mark
+	}
+	if n > 0 {
+		clear(w.places[:n])
+		w.places = w.places[n:]
+	}
+}
+
+// markAt returns the mark of a place that is kept, or is the one before.
+func (w *watches) markAt(place uint64) uint64 {
+	if place == w.before {
+		return w.mark
+	}
+	return w.places[place-w.before-1].mark
+}
+
+// isLost reports whether the changes after the place of a request are not known.
+func (w *watches) isLost(q *watch) bool {
+	if q.History != w.history || q.From < w.before {
+		return true
+	}
+	return q.From <= w.end() && q.Mark != w.markAt(q.From)
+}
+
+// after returns the places after one, which are kept.
+func (w *watches) after(from uint64) []place {
+	return w.places[min(max(from, w.before), w.end())-w.before:]
+}
+
+// isUrgent reports whether the answer to a request must not wait: among some places is a change by another
+// client that interests this one.
+func isUrgent(q *watch, places []place) bool {
+	return slices.ContainsFunc(places, func(p place) bool {
+		if p.session != 0 && p.session == q.Session {
+			return false
+		}
+		return slices.ContainsFunc(p.changes, func(c meta.Change) bool {
+			return c.Kind != meta.ChangedPlace && q.Interest.Has(c.Ino)
+		})
+	})
+}
+
+// add answers a request to watch, or keeps it until there is something to tell.
+func (w *watches) add(call turn.Call, request ask.Request, now time.Duration, replies []turn.Call) []turn.Call {
+	asked, err := ask.DecodeWatching(request.Command)
+	if err != nil {
+		return append(replies, w.reply(call.Token, ask.Refused, []byte(err.Error())))
+	}
+	q := &watch{call: call, Request: request, Watching: asked, until: now + asked.Linger}
+	switch {
+	case asked.Linger == 0 || w.isLost(q) || isUrgent(q, w.after(q.From)):
+		return append(replies, w.answer(q))
+	case len(w.parked) >= w.most || call.From.Bounds() != nil && w.of(call.From.Owner()) >= MaxWatchesOfClient:
+		return append(replies, w.reply(call.Token, ask.Overloaded, nil))
+	}
+	w.parked = append(w.parked, q)
+	return replies
+}
+
+// of returns the number of requests of a client that wait.
+func (w *watches) of(owner string) (n int) {
+	for _, q := range w.parked {
+		if q.call.From.Owner() == owner {
+			n++
+		}
+	}
+	return n
+}
+
+// tell answers the requests that wait for one of the places that were committed now.
+func (w *watches) tell(replies []turn.Call) []turn.Call {
+	added := w.after(w.scanned)
+	w.scanned = w.end()
+	return w.answerAll(replies, func(q *watch) bool { return w.isLost(q) || isUrgent(q, added) })
+}
+
+// expire answers the requests whose time is over.
+func (w *watches) expire(now time.Duration, replies []turn.Call) []turn.Call {
+	return w.answerAll(replies, func(q *watch) bool { return now >= q.until })
+}
+
+func (w *watches) answerAll(replies []turn.Call, isDue func(q *watch) bool) []turn.Call {
+	if len(w.parked) == 0 {
+		return replies
+	}
+	w.parked = slices.DeleteFunc(w.parked, func(q *watch) bool {
+		if !isDue(q) {
+			return false
+		}
+		replies = append(replies, w.answer(q))
+		return true
+	})
+	return replies
+}
+
+// answer answers a request to watch.
+func (w *watches) answer(q *watch) turn.Call {
+	c := ask.Changes{History: w.history, From: q.From, To: w.end(), Lost: w.isLost(q)}
+	if !c.Lost {
+		c.List, c.To = w.list(q)
+		w.withhold(q.call.From, c.List)
+	}
+	c.Mark = w.markAt(c.To)
+	return w.reply(q.call.Token, ask.Answered, c.Append(nil))
+}
+
+// list returns the changes for a request, and the place up to which they are complete.
+func (w *watches) list(q *watch) (list []ask.Change, to uint64) {
+	to = min(q.From, w.end())
+	for _, p := range w.after(q.From) {
+		if len(list) > 0 && len(list)+len(p.changes) > ask.MaxChanges {
+			break
+		}
+		to++
+		for _, c := range p.changes {
+			list = append(list, ask.Change{Change: c, Place: to, Own: p.session != 0 && p.session == q.Session})
+		}
+	}
+	return list, to
+}
+
+// withhold takes out the names in directories that a client may not list.
+func (w *watches) withhold(from *ask.Client, list []ask.Change) {
+	bounds := from.Bounds()
+	if bounds == nil {
+		return
+	}
+	for i := range list {
+		if c := &list[i]; c.Kind == meta.ChangedName && !meta.MayList(w.machine, bounds, c.Ino) {
+			c.Kind, c.Name = meta.ChangedNames, ""
+		}
+	}
+}
+
+// wake returns the time of the next answer that is due; 0: none.
+func (w *watches) wake() (at time.Duration) {
+	for _, q := range w.parked {
+		if at == 0 || q.until < at {
+			at = q.until
+		}
+	}
+	return at
+}
+
+// withdraw removes the requests of calls whose clients have given up.
+func (w *watches) withdraw(tokens []uint64) {
+	w.parked = slices.DeleteFunc(w.parked, func(q *watch) bool { return slices.Contains(tokens, q.call.Token) })
+}
+
+// takeCalls removes all requests, and returns the tokens of their calls.
+func (w *watches) takeCalls() (tokens []uint64) {
+	for _, q := range w.parked {
+		tokens = append(tokens, q.call.Token)
+	}
+	w.parked = nil
+	return tokens
+}

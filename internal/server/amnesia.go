@@ -1,0 +1,240 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+
+	"github.com/globalfs/globalfs/internal/driver"
+	"github.com/globalfs/globalfs/internal/durable"
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/internal/turn"
+	"github.com/globalfs/globalfs/internal/wal"
+	"github.com/globalfs/globalfs/pkg/multicast/primcast"
+)
+
+// # Loss of power
+//
+// With wal.OS a loss of power may take records that a replica has acknowledged. The replica must know of the
+// loss (package primcast, amnesia.go). The file life in the directory of the server tells: it has the boot id
+// of the kernel that the server runs on, and whether the server has stopped after a sync of all its logs and
+// stores. A start with another boot id, without such a stop, follows a loss of power. Then:
+//
+//  1. A file amnesiac is put into the directory of each replica with a log, and is durable.
+//  2. The new boot id is durable. A crash before that repeats 1.
+//  3. A replica with the file starts as amnesiac. Its first turn records the loss in its log, synced.
+//  4. The file goes. A crash before that makes the replica amnesiac again, which is safe.
+//
+// A replica without a vote answers no requests: clients ask another one. Its log may lack records that its
+// store has, so it cannot say that something is on disk (ask.Persist). With the state of an epoch in its log it
+// is like a replica that was away for a while: queries wait until it has executed what their readers have seen.
+//
+// A sync of the log that fails stops the replica, which starts anew in the same process, or in the next one. The
+// log then has all that it has acknowledged, on disk, or it counts as damaged (package wal, Rot).
+//
+// Each sync of the store follows a sync of the log (syncedKeys): amnesia.go relies on it.
+
+// amnesiacFile is in the directory of a replica that may have lost records, until its log says so.
+const amnesiacFile = "amnesiac"
+
+// errAmnesiac answers calls to a replica that may have lost records.
+var errAmnesiac = errors.New("replica has lost power, and waits for the state of a majority of the others")
+
+// life is the content of the file life.
+type life struct {
+	Boot     string `json:"boot"`     // boot id; empty: unknown, which differs from all
+	Unsynced bool   `json:"unsynced"` // a loss of power takes records
+	Clean    bool   `json:"clean"`    // the server has stopped, and all that it had was synced
+}
+
+// bootVariable is for tests of losses of power: the environment variable has a value in the place of the boot
+// id of the kernel.
+const bootVariable = "GLOBALFS_TEST_BOOT_ID"
+
+func bootID() string {
+	if id := os.Getenv(bootVariable); id != "" {
+		return id
+	}
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "" // a system without one: each crash counts as a loss of power
+	}
+	return strings.TrimSpace(string(id))
+}
+
+func (l *life) save(dir string) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, "life"), append(text, '\n'))
+}
+
+// lastLife reads the file life. Without one the server is new, or an older version has run here. A file that
+// cannot be understood stands for a loss.
+func lastLife(dir string, d wal.Durability) (life, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "life"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return life{Unsynced: d == wal.OS}, nil
+	}
+	if err != nil {
+		return life{}, err
+	}
+	var l life
+	if json.Unmarshal(text, &l) != nil {
+		l = life{Unsynced: true}
+	}
+	return l, nil
+}
+
+// lost reports whether records may be lost since the life l, at a boot.
+func (l *life) lost(boot string) bool {
+	return l.Unsynced && !l.Clean && (boot == "" || l.Boot != boot)
+}
+
+var replicaDir = regexp.MustCompile(`^partition-[0-9]+$`)
+
+// beginLife notes that the server runs, and first, if power was lost, that its replicas may have lost records.
+// The replicas are not open. Call settle once all are.
+func beginLife(dir string, d wal.Durability, logger *slog.Logger) (life, error) {
+	last, err := lastLife(dir, d)
+	if err != nil || d == wal.Memory {
+		return last, err
+	}
+	now := life{Boot: bootID(), Unsynced: d == wal.OS || last.Unsynced && !last.Clean}
+	if last.lost(now.Boot) {
+		if err := markAmnesiac(dir, logger); err != nil {
+			return now, err
+		}
+	}
+	if now == last {
+		return now, nil
+	}
+	return now, now.save(dir)
+}
+
+// settle notes that the replicas are open: what they have was synced then, and with wal.Sync all that
+// follows is.
+func (l *life) settle(dir string, d wal.Durability) error {
+	if d != wal.Sync || !l.Unsynced {
+		return nil
+	}
+	l.Unsynced = false
+	return l.save(dir)
+}
+
+func markAmnesiac(dir string, logger *slog.Logger) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	marked := 0
+	for _, e := range entries {
+		if !e.IsDir() || !replicaDir.MatchString(e.Name()) {
+			continue
+		}
+		has, err := hasLog(filepath.Join(dir, e.Name(), "log"))
+		if err != nil {
+			return err
+		}
+		if !has {
+			continue // it is new, and has said nothing
+		}
+		if err := durable.WriteFile(filepath.Join(dir, e.Name(), amnesiacFile), nil); err != nil {
+			return err
+		}
+		marked++
+	}
+	if marked > 0 {
+		logger.Warn("the machine has started anew since this server ran, with durability os, and the server was not stopped before: "+
+			"replicas may have lost records, and have no vote until they have the state of a majority of the others, or until all replicas are back",
+			"dir", dir, "replicas", marked)
+	}
+	return nil
+}
+
+// endLife notes a stop after which nothing can be lost.
+func (s *Server) endLife() error {
+	s.mu.Lock()
+	settled := !s.unsettled && len(s.damaged) == 0
+	s.mu.Unlock()
+	if s.cfg.Durability != wal.OS || !settled {
+		return nil
+	}
+	l := life{Boot: bootID(), Unsynced: true, Clean: true}
+	return l.save(s.cfg.Dir)
+}
+
+// settle syncs the log and the store of a replica whose driver has ended without an error.
+func (h *hosted) settle() error {
+	if h.log == nil || h.keys == nil {
+		return wal.ErrClosed
+	}
+	return errors.Join(h.log.Sync(), h.keys.Commit(true))
+}
+
+// isMarked reports whether a replica may have lost records that its log does not speak of.
+func isMarked(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, amnesiacFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// unmark deletes the file amnesiac once the first turn is over: the log has the loss then.
+func (s *Server) unmark(ctx context.Context, h *hosted) {
+	if !h.marked {
+		return
+	}
+	for range 2 { // a turn is between both
+		if h.driver.Between(ctx, func() {}) != nil {
+			return
+		}
+	}
+	if err := durable.Remove(filepath.Join(s.partitionDir(h.partition), amnesiacFile)); err != nil {
+		s.cfg.Logger.Warn("a file cannot be deleted: the next start takes the replica as one that has lost power, which is safe",
+			"server", s.cfg.Name, "partition", h.partition, "error", err)
+	}
+}
+
+// voter is a replica that tells after each step whether it has a vote.
+type voter struct {
+	*replica.Replica
+	own      *primcast.Core
+	amnesiac *atomic.Bool
+	logger   *slog.Logger
+}
+
+// Step implements turn.Node.
+func (v voter) Step(in *turn.Input, out *turn.Output) {
+	v.Replica.Step(in, out)
+	is := v.own.Amnesiac()
+	if v.amnesiac.Swap(is) && !is {
+		v.logger.Info("a replica that had lost power has the state of the others, and takes part again")
+	}
+}
+
+// syncedKeys is the store of a replica with its log. The log has, durably, all that the store has durably.
+type syncedKeys struct {
+	*kv.Store
+	log driver.Log
+}
+
+// Commit implements replica.Keys.
+func (k syncedKeys) Commit(sync bool) error {
+	if sync {
+		if err := k.log.Sync(); err != nil {
+			return err
+		}
+	}
+	return k.Store.Commit(sync)
+}

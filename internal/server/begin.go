@@ -1,0 +1,47 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/transport"
+)
+
+// later takes in calls to a replica that nothing but its driver has to answer.
+type later struct {
+	server *Server
+	hosted *hosted
+}
+
+// Begin implements transport.Asynchronous. Server.serve answers the others, and tells the reasons.
+func (l later) Begin(ctx context.Context, request []byte, caller transport.Caller) (token uint64, begun bool) {
+	h, asker := l.hosted, l.server.cfg.Asker(ctx)
+	if asker.isNobody() || h.catching.Load() || h.amnesiac.Load() || len(request) == 0 || request[0] == transferRequest {
+		return 0, false
+	}
+	client := asker.client()
+	if client.Bounds() != nil {
+		return 0, false // its rates may have to be waited for, and its blocks to be looked for
+	}
+	return h.driver.Begin(client, request, &timedCall{Caller: caller, counts: h.counts, kind: request[0], began: time.Now()}), true
+}
+
+// Withdraw implements transport.Asynchronous.
+func (l later) Withdraw(token uint64) { l.hosted.driver.Withdraw(token) }
+
+// timedCall counts how long a call takes that is answered.
+type timedCall struct {
+	transport.Caller
+	counts *counts
+	kind   byte
+	began  time.Time
+}
+
+// Answer implements transport.Caller.
+func (c *timedCall) Answer(reply []byte, err error) {
+	if err == nil {
+		c.counts.answered(ask.Kind(c.kind), time.Since(c.began))
+	}
+	c.Caller.Answer(reply, err)
+}

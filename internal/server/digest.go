@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/digest"
+	"github.com/globalfs/globalfs/internal/kv"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/replica"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// A replica that starts reads its whole store once, in the background, and compares it with the digest that
+// the store has kept. Until then it tells no digests: they may be wrong.
+const (
+	verifyPiece = 4096 // entries; then it rests
+	verifyRest  = 10 * time.Millisecond
+)
+
+// verifyDigest reads the store of a replica, and tells the replica its digest.
+func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
+	var view *kv.View
+	var claimed digest.Sum
+	var err error
+	// If ctx ends, the driver ends, too: the view is not left behind.
+	stopped := h.driver.Between(context.WithoutCancel(ctx), func() {
+		claimed = h.keys.Digest()
+		view, err = h.keys.View()
+	})
+	if view == nil {
+		if err != nil && stopped == nil {
+			s.cfg.Logger.Warn("the store of a replica cannot be read: its digest is not compared with others",
+				"server", s.cfg.Name, "partition", h.partition, "error", err)
+		}
+		return
+	}
+	read := replica.SumStore(&slowScanner{ctx: ctx, of: view})
+	err = view.Err()
+	view.Close()
+	if err != nil || ctx.Err() != nil {
+		return // a store that cannot be read fails the replica where it needs it
+	}
+	if read != claimed {
+		s.cfg.Logger.Error("the store of a replica is not what the replica has written: it was changed behind the back of this server, damaged, "+
+			"or written by a version of globalfs that keeps no digest; it is compared with the other replicas now",
+			"server", s.cfg.Name, "partition", h.partition, "process", h.process, "digest", read, "written", claimed)
+	}
+	_ = h.driver.Between(ctx, func() { h.replica.VerifyDigest(read, claimed) }) // fails only if the driver ends
+}
+
+// slowScanner scans a store with rests, until ctx ends.
+type slowScanner struct {
+	ctx context.Context
+	of  meta.Scanner
+}
+
+// Scan implements meta.Scanner.
+func (s *slowScanner) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		n := 0
+		for key, value := range s.of.Scan(from, to) {
+			if n++; n%verifyPiece == 0 && pause.For(s.ctx, verifyRest) != nil {
+				return
+			}
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// errDiverged says that a replica is to be replaced because of its state.
+var errDiverged = errors.New("the replica has another state than the majority of its partition")
+
+// Diverged stops a replica whose state differs from that of a majority of its partition, as if its store were
+// damaged. reason names the difference.
+func (s *Server) Diverged(partition uint16, process multicast.ProcessID, reason string) {
+	r := s.residence(partition)
+	if r == nil {
+		return
+	}
+	if h := r.now.Load(); h.process == process {
+		select {
+		case h.odd <- fmt.Errorf("%w: %s", errDiverged, reason):
+		default: // it was told before
+		}
+	}
+}
+
+// ReplicaDigests are the last digests of a replica on this server.
+type ReplicaDigests struct {
+	Partition uint16
+	Process   multicast.ProcessID
+	Taken     []replica.Digest
+}
+
+// Digests returns the last digests of each replica on this server that runs, by partition.
+func (s *Server) Digests(ctx context.Context) (all []ReplicaDigests) {
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	for _, r := range s.residences() {
+		asking.Go(func() {
+			h := r.now.Load()
+			taken := make(chan []replica.Digest, 1)
+			if h.driver.Between(ctx, func() { taken <- h.replica.Digests() }) != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, ReplicaDigests{Partition: h.partition, Process: h.process, Taken: <-taken})
+		})
+	}
+	asking.Wait()
+	slices.SortFunc(all, func(a, b ReplicaDigests) int { return int(a.Partition) - int(b.Partition) })
+	return all
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/pause"
+)
+
+// ClientRates bound the requests that each bound client may make at a server's replicas in a second; 0: without
+// a bound. A client that was silent may make as many as in two seconds at once.
+type ClientRates struct {
+	Updates float64 // updates, and changes of sessions
+	Calls   float64 // of all kinds
+	Bytes   float64 // of updates: what stays in logs and metadata is about as long
+}
+
+// patientFor is the longest time for which a server delays a request of a client that makes too many. A client
+// whose turn is later tries again, here or at another replica.
+const patientFor = time.Second
+
+// maxRated bounds the clients whose rates are remembered.
+const maxRated = 4096
+
+// rates delay the requests of bound clients.
+type rates struct {
+	limits ClientRates
+
+	mu      sync.Mutex
+	clients map[string]*clientRate // GUARDED_BY mu; by name
+}
+
+// clientRate is what one client may do now.
+type clientRate struct {
+	updates, calls, bytes *rate.Limiter
+
+	told atomic.Int64 // when the log was last told that it makes too many, in Unix seconds
+}
+
+func newRates(limits ClientRates) *rates {
+	return &rates{limits: limits, clients: map[string]*clientRate{}}
+}
+
+func limiter(perSecond float64) *rate.Limiter {
+	if perSecond == 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(2*perSecond)))
+}
+
+// of returns the rate of a client.
+func (r *rates) of(client string) *clientRate {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.clients[client]
+	if c == nil {
+		if len(r.clients) >= maxRated {
+			r.forget()
+		}
+		c = &clientRate{updates: limiter(r.limits.Updates), calls: limiter(r.limits.Calls), bytes: limiter(r.limits.Bytes)}
+		r.clients[client] = c
+	}
+	return c
+}
+
+// forget drops the clients that may make as many requests as new ones. The caller holds mu.
+func (r *rates) forget() {
+	full := func(l *rate.Limiter) bool { return l.Limit() == rate.Inf || l.Tokens() >= float64(l.Burst()) }
+	for name, c := range r.clients {
+		if full(c.updates) && full(c.calls) && full(c.bytes) {
+			delete(r.clients, name)
+		}
+	}
+}
+
+// isNews reports whether the log was not told of a client for a minute.
+func (r *rates) isNews(client string) bool {
+	c, now := r.of(client), time.Now().Unix()
+	last := c.told.Load()
+	return now-last >= 60 && c.told.CompareAndSwap(last, now)
+}
+
+// wait returns when a request of a client may be executed. It is false if that takes too long, or ctx ends.
+func (r *rates) wait(ctx context.Context, client string, kind ask.Kind, size int) bool {
+	c, now := r.of(client), time.Now()
+	taken := []*rate.Reservation{c.calls.ReserveN(now, 1)}
+	if kind != ask.Query && kind != ask.AskStatus && kind != ask.Watch {
+		taken = append(taken, c.updates.ReserveN(now, 1), c.bytes.ReserveN(now, min(size, c.bytes.Burst())))
+	}
+	delay := time.Duration(0)
+	for _, t := range taken {
+		delay = max(delay, t.DelayFrom(now))
+	}
+	if delay <= patientFor {
+		return delay == 0 || pause.For(ctx, delay) == nil
+	}
+	for _, t := range taken {
+		t.CancelAt(now)
+	}
+	return false
+}

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// StoppedState is the reason in one word why a replica does not run.
+type StoppedState string
+
+// The states of a replica that does not run.
+const (
+	StateStopped    StoppedState = "stopped"     // for good, until the server is started again: an invariant is broken
+	StateFailing    StoppedState = "failing"     // it failed, and starts again after a while
+	StateCatchingUp StoppedState = "catching-up" // it takes over the state of another one
+	StateAmnesiac   StoppedState = "amnesiac"    // it has lost power, runs, and has no vote until it has the state of others
+)
+
+// Stopped is a replica of this server that does not run, or has no vote.
+type Stopped struct {
+	Partition uint16
+	Process   multicast.ProcessID
+	State     StoppedState
+	Reason    string // the first line of the error; empty: none
+}
+
+// stopped notes that the replica does not run.
+func (r *residence) stopped(state StoppedState, reason error) {
+	h := r.now.Load()
+	text, _, _ := strings.Cut(reason.Error(), "\n") // the log has the rest
+	r.trouble.Store(&Stopped{Partition: h.partition, Process: h.process, State: state, Reason: text})
+}
+
+// Stopped returns the replicas of this server that do not run although they should, or have no vote, by
+// partition.
+func (s *Server) Stopped() (all []Stopped) {
+	for _, r := range s.residences() {
+		h := r.now.Load()
+		if trouble := r.trouble.Load(); trouble != nil {
+			all = append(all, *trouble)
+		} else if h.catching.Load() {
+			all = append(all, Stopped{Partition: h.partition, Process: h.process, State: StateCatchingUp})
+		} else if h.amnesiac.Load() {
+			all = append(all, Stopped{Partition: h.partition, Process: h.process, State: StateAmnesiac})
+		}
+	}
+	slices.SortFunc(all, func(a, b Stopped) int { return int(a.Partition) - int(b.Partition) })
+	return all
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/pause"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// A write of a bound client is ordered only if the blocks that it names are stored: otherwise a client could
+// make files that nobody can read, and that fsck and status report as lost blocks. The server of the asked
+// replica looks before the replica sees the request. What it finds stays true: a block of an open session that
+// is not below the session's horizon is not garbage (package replica, garbage.go), and blocks never change.
+// The others are refused by the replica. A repetition of a write that was executed is refused too if its
+// blocks were overwritten and collected meanwhile, which takes the grace period.
+//
+// Clients with user 0 are trusted like servers, and not checked.
+
+// How long and how often a server looks for a block. A block that moves from one storage server to another at
+// this moment may be missed once.
+const (
+	storedTimeout = 10 * time.Second
+	storedTries   = 2
+	storedPause   = 50 * time.Millisecond
+)
+
+// checkStored returns the answer to a request of a bound client that names blocks which are not stored; nil if
+// the replica is to see the request.
+func (s *Server) checkStored(ctx context.Context, h *hosted, bounds *posix.Authority, request []byte) []byte {
+	if bounds == nil || len(request) == 0 || ask.Kind(request[0]) != ask.Update {
+		return nil
+	}
+	q, err := ask.DecodeRequest(request)
+	if err != nil {
+		return nil // the replica refuses it
+	}
+	c, err := meta.DecodeCommand(q.Command)
+	if err != nil || c.Op != meta.OpWrite || len(c.Blocks) == 0 {
+		return nil
+	}
+	ids := make([]block.ID, len(c.Blocks))
+	for i, b := range c.Blocks {
+		if b.ID.Partition() != h.partition || b.ID.Session() != q.Session {
+			return nil // the replica refuses it; storage must not look for blocks that are far apart
+		}
+		ids[i] = b.ID
+	}
+	ctx, cancel := context.WithTimeout(ctx, storedTimeout)
+	defer cancel()
+	for range storedTries {
+		lengths, unknown := s.lengths(ctx, h.partition, ids)
+		if err = checkLengths(c.Blocks, lengths); err == nil {
+			return nil
+		}
+		if unknown = errors.Join(unknown, pause.For(ctx, storedPause)); unknown != nil {
+			s.cfg.Logger.Debug("storage servers do not tell whether the blocks of a write are stored: the client has to try again",
+				"server", s.cfg.Name, "partition", h.partition, "error", unknown)
+			return (&ask.Reply{Status: ask.Overloaded}).Append(nil)
+		}
+	}
+	return (&ask.Reply{Status: ask.Refused, Result: []byte(err.Error())}).Append(nil)
+}
+
+// checkLengths returns an error that names the first block of a write that is not stored, or is shorter than
+// the write says.
+func checkLengths(blocks []meta.Block, lengths []uint32) error {
+	for i, b := range blocks {
+		if lengths[i] < b.Length {
+			return fmt.Errorf("write: block %v of %d bytes: the region stores %d bytes of it: put the block before the write", b.ID, b.Length, lengths[i])
+		}
+	}
+	return nil
+}
+
+// lengths returns the length of each block of a partition in bytes, 0 of one that is not stored. An error says
+// that a length may be missing.
+func (s *Server) lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
+	lengths := make([]uint32, len(ids))
+	if node := s.Storage(); node != nil && s.plan.Load().Objects == nil {
+		if near, err := node.node.Lengths(ctx, ids); err == nil {
+			lengths = near
+		}
+	}
+	if !slices.Contains(lengths, 0) || s.cfg.Lengths == nil {
+		return lengths, nil
+	}
+	all, err := s.cfg.Lengths(ctx, partition, ids)
+	for i := range all {
+		lengths[i] = max(lengths[i], all[i])
+	}
+	return lengths, err
+}

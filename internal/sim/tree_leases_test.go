@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/client/lease"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/turn"
+)
+
+// Clients that cache names (package lease) watch each partition beside their operations. A look at a name that is
+// known to be absent asks nobody: for the judge, it is an answer of the partition as of the place that the stream
+// has reached.
+
+// Situations of leases.
+const (
+	foundAbsent   treeMark = "a name was known to be absent"
+	streamLagged  treeMark = "a client had seen more than its stream had told"
+	streamLost    treeMark = "a replica did not have the changes that a stream needed"
+	streamForeign treeMark = "a client heard of a change by another one"
+	ownAdvanced   treeMark = "an own update advanced a stream"
+)
+
+// TestTreeLeases: the tree of TestTree, with clients that cache names. Sessions end, replicas crash, links are cut.
+func TestTreeLeases(t *testing.T) {
+	reach := treeReach{}
+	seeds(t, 24, func(seed uint64) error {
+		setup := treeSetup{leases: true}
+		if seed%3 == 0 {
+			setup.lease = 2 * time.Second
+		}
+		if seed%2 == 0 {
+			setup.retain = 1 << 12
+		}
+		return treeRun(seed, setup).judge(reach)
+	})
+	reach.require(t, foundAbsent, streamLagged, streamLost, streamForeign, ownAdvanced)
+}
+
+// treeLeases are the caches of one client, by partition.
+type treeLeases []*lease.Cache
+
+func newTreeLeases(c *treeClient) treeLeases {
+	if !c.run.leases {
+		return nil
+	}
+	var all treeLeases
+	for p := range uint16(len(treeGroups)) {
+		all = append(all, lease.New())
+		c.run.net.Schedule(time.Duration(c.id+1)*time.Millisecond, func() { c.watch(p) })
+	}
+	return all
+}
+
+// watch asks for changes, over and over.
+func (c *treeClient) watch(p uint16) {
+	if c.finished {
+		return
+	}
+	cache, net := c.leases[p], c.run.net
+	w := cache.Watching(net.between(0, 200*time.Millisecond))
+	q := ask.Request{Kind: ask.Watch, Session: c.session[p], Command: w.Append(nil)}
+	to := c.run.groups[p].nearby(c)
+	net.Call(to, turn.Call{Data: q.Append(nil)}, w.Linger+300*time.Millisecond, func(b []byte, arrived bool) {
+		c.watched(p, b, arrived)
+		net.Schedule(net.Now()+net.between(0, 20*time.Millisecond), func() { c.watch(p) })
+	})
+}
+
+// watched takes in an answer.
+func (c *treeClient) watched(p uint16, b []byte, arrived bool) {
+	reply, err := ask.DecodeReply(b)
+	if !arrived || err != nil || reply.Status != ask.Answered {
+		c.leases[p].Cut()
+		return
+	}
+	x, err := ask.DecodeChanges(reply.Result)
+	if err != nil {
+		c.run.fail("client %d: changes of partition %d: %w", c.id, p, err)
+		return
+	}
+	c.adopt(ask.Proof{Vector: reply.Vector, Tag: reply.Tag})
+	foreign, all := c.leases[p].Take(&x)
+	if all {
+		c.run.reach[streamLost]++
+	}
+	c.run.reach[streamForeign] += len(foreign)
+}
+
+// isAbsent reports whether a client knows that a name is absent where its directory is, and notes that for the
+// judge.
+func (c *treeClient) isAbsent(dir posix.Ino, name string) bool {
+	if c.leases == nil {
+		return false
+	}
+	p := c.at(dir)
+	cache, seen := c.leases[p], c.proofs.Merged().Of(p)
+	if cache.Lags(seen) {
+		c.run.reach[streamLagged]++
+	}
+	if cache.Find(lease.Name{Dir: dir, Name: name}, seen) != lease.Absent {
+		return false
+	}
+	c.run.reach[foundAbsent]++
+	h := &c.run.history
+	asked := h.add(happening{kind: asks, client: c.id, partition: p})
+	h.add(happening{
+		kind: reads, client: c.id, partition: p, count: cache.UpTo(), asked: asked,
+		command: meta.Command{Op: meta.OpLookup, Ino: dir, Name: name}, result: meta.Result{Code: posix.ENOENT},
+	})
+	return true
+}
+
+// learnNames takes in what a query has found.
+func (c *treeClient) learnNames(p uint16, asOf ask.Seen, command *meta.Command, m *meta.Result) {
+	if c.leases == nil {
+		return
+	}
+	at := lease.Name{Dir: command.Ino, Name: command.Name}
+	switch {
+	case command.Op == meta.OpLookup && m.Code == posix.OK && command.Name != "..":
+		c.leases[p].Learn(at, lease.Present, asOf)
+	case command.Op == meta.OpLookup && m.Code == posix.ENOENT:
+		c.leases[p].Learn(at, lease.Absent, asOf)
+	case command.Op == meta.OpReadDir && m.Code == posix.OK && command.Offset == 0 && uint64(len(m.Entries)) < command.Length:
+		var names []string
+		for i := range m.Entries {
+			names = append(names, m.Entries[i].Name)
+		}
+		c.leases[p].List(command.Ino, names, asOf)
+	}
+}
+
+// executed takes in an own update that was answered at the first try. Links of the simulator repeat requests: an
+// answer from memory tells of a later place, and does not count.
+func (c *treeClient) executed(u *change, p uint16, place ask.Seen) {
+	if c.leases == nil || u.dest != nil || u.count != place.Count {
+		return
+	}
+	before := c.leases[p].UpTo()
+	lease.Apply(c.leases[p], p, place, &u.command, &u.result)
+	if c.leases[p].UpTo() > before {
+		c.run.reach[ownAdvanced]++
+	}
+}

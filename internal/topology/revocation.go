@@ -1,0 +1,27 @@
+package topology
+
+import (
+	"slices"
+	"time"
+)
+
+// Revocation makes certificates of a process invalid before they expire.
+type Revocation struct {
+	Role string `yaml:"role" json:"role"`
+	Name string `yaml:"name" json:"name"`
+	// At is when they were revoked: certificates that were made later are good.
+	At time.Time `yaml:"at" json:"at"`
+}
+
+// Revoke adds r, in place of an earlier one of the same process.
+func (s *Spec) Revoke(r Revocation) {
+	s.Pardon(r.Role, r.Name)
+	s.Revoked = append(s.Revoked, r)
+}
+
+// Pardon takes the revocation of a process back, and reports whether there was one.
+func (s *Spec) Pardon(role, name string) bool {
+	before := len(s.Revoked)
+	s.Revoked = slices.DeleteFunc(slices.Clone(s.Revoked), func(r Revocation) bool { return r.Role == role && r.Name == name })
+	return len(s.Revoked) < before
+}

@@ -1,0 +1,161 @@
+package transport
+
+import (
+	"errors"
+	"time"
+)
+
+// framedCall is a call that a process has begun to answer without a goroutine that waits for the answer.
+//
+// The call ends once: by its answer, because its caller has withdrawn it, or at its deadline. Whoever deletes it
+// from session.begun ends it.
+type framedCall struct {
+	session  *session
+	service  *service
+	process  Asynchronous
+	id       uint64
+	token    uint64    // of the process; 0: it has not begun yet. GUARDED_BY session.pending
+	deadline time.Time // zero: none
+	held     int64     // of the account
+}
+
+// begin has a process begin with a call. False: it has to be answered by a goroutine.
+func (s *session) begin(c *framedCall, request []byte) (begun bool, err error) {
+	s.pending.Lock()
+	if s.begun[c.id] != nil || s.cancels[c.id] != nil {
+		s.pending.Unlock()
+		return false, twice(c.id)
+	}
+	s.begun[c.id] = c
+	s.pending.Unlock()
+	s.answers.Add(1)
+	s.held.Store(true) // a turn may run
+	token, begun := c.process.Begin(s.calls, request, c)
+	s.held.Store(false)
+	s.pending.Lock()
+	defer s.pending.Unlock()
+	if !begun {
+		delete(s.begun, c.id)
+		s.answers.Done()
+		return false, nil
+	}
+	if s.begun[c.id] == c { // it is not answered yet
+		c.token = token
+		s.watch(c.deadline)
+	}
+	return true, nil
+}
+
+// watch has expire look at a deadline. s.pending is held.
+func (s *session) watch(deadline time.Time) {
+	switch {
+	case deadline.IsZero() || !s.expiry.IsZero() && !s.expiry.After(deadline):
+		return
+	case s.expirer == nil:
+		s.expirer = time.AfterFunc(time.Until(deadline), s.expire)
+	default:
+		s.expirer.Reset(time.Until(deadline))
+	}
+	s.expiry = deadline
+}
+
+// expire ends the calls whose deadlines have passed.
+func (s *session) expire() {
+	var late []*framedCall
+	s.pending.Lock()
+	now := time.Now()
+	s.expiry = time.Time{}
+	for id, c := range s.begun {
+		switch {
+		case c.deadline.IsZero() || c.token == 0:
+		case !c.deadline.After(now):
+			delete(s.begun, id)
+			late = append(late, c)
+		default:
+			s.watch(c.deadline)
+		}
+	}
+	s.pending.Unlock()
+	for _, c := range late {
+		c.process.Withdraw(c.token)
+		c.finish(kindLate, nil)
+	}
+}
+
+// abandon ends a call that its caller has withdrawn, if it was begun.
+func (s *session) abandon(id uint64) {
+	s.pending.Lock()
+	c := s.begun[id]
+	delete(s.begun, id)
+	s.pending.Unlock()
+	if c != nil {
+		c.process.Withdraw(c.token)
+		c.finish(kindLate, nil)
+	}
+}
+
+// abandonAll ends all calls that were begun: the connection has ended.
+func (s *session) abandonAll() {
+	s.pending.Lock()
+	all := s.begun
+	s.begun = nil
+	if s.expirer != nil {
+		s.expirer.Stop()
+	}
+	s.pending.Unlock()
+	for _, c := range all {
+		c.process.Withdraw(c.token)
+		c.finish(kindLate, nil)
+	}
+}
+
+// Answer implements Caller. It does not wait for the peer.
+func (c *framedCall) Answer(reply []byte, err error) {
+	s := c.session
+	s.pending.Lock()
+	waits := s.begun[c.id] == c
+	if waits {
+		delete(s.begun, c.id)
+	}
+	s.pending.Unlock()
+	if !waits {
+		return
+	}
+	reply, err = c.service.result(reply, err)
+	var remote *RemoteError
+	switch {
+	case err == nil:
+		c.finish(kindReply, reply)
+	case errors.As(err, &remote):
+		c.finish(kindFailed, []byte(remote.Text))
+	default:
+		c.finish(kindRefused, []byte(err.Error()))
+	}
+}
+
+// finish tells the caller how its call has ended. If the peer does not take what it is sent, the call stays under
+// way, and a goroutine waits.
+func (c *framedCall) finish(k kind, body []byte) {
+	s := c.session
+	if k != kindReply {
+		body = body[:min(len(body), maxErrorText)]
+	}
+	start := appendHead(make([]byte, 0, headSize+min(len(body), smallMessage)), k, c.id, len(body))
+	if len(body) <= smallMessage-headSize && s.trySoon(append(start, body...)) {
+		c.leave()
+		return
+	}
+	go func() { // session.serve waits for it
+		defer c.leave()
+		if err := s.send(s.ended, start, body); err != nil {
+			s.fail(err)
+		}
+	}()
+}
+
+// leave gives back what the call has held.
+func (c *framedCall) leave() {
+	c.session.account().leave(c.held)
+	<-c.session.slots
+	c.session.answers.Done()
+}

@@ -1,0 +1,271 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// answer is what a caller gets for a call.
+type answer struct {
+	kind kind
+	body []byte
+}
+
+// caller is a connection that this side has opened, for calls or for the packets of links.
+type caller struct {
+	*framedConn
+	slots    chan struct{} // calls that the peer has not answered yet
+	answered atomic.Bool   // the peer has answered a call
+
+	pending sync.Mutex
+	next    uint64                 // GUARDED_BY pending
+	calls   map[uint64]chan answer // GUARDED_BY pending; nil when the connection has ended
+}
+
+// errOldPeer says that a server does not speak the framed protocol, but may speak HTTP/2.
+var errOldPeer = errors.New("the server does not speak " + framedProtocol)
+
+// connect opens a connection to an address and waits for the server's first message. The connection has a
+// goroutine that reads until it ends.
+func (p *framedProvider) connect(ctx context.Context, address string) (c *caller, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	defer func() {
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("no GlobalFS server has answered within %s: %w", probeTime, err)
+		}
+	}()
+	raw, err := p.cfg.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // whatever waits for the peer
+	m := newMeter(raw)
+	conn, err := p.shake(ctx, m)
+	if err != nil {
+		stop()
+		_ = raw.Close()
+		return nil, err
+	}
+	c = &caller{framedConn: newFramedConn(conn, m), calls: map[uint64]chan answer{}}
+	if t, ok := conn.(*tls.Conn); ok {
+		leaf := t.ConnectionState().PeerCertificates[0]
+		c.valid = func() error { return p.cfg.Credentials.CheckRevoked(leaf) }
+	}
+	err = c.hello()
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.fail(err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// shake finds out whether a server speaks the framed protocol.
+func (p *framedProvider) shake(ctx context.Context, m *meter) (net.Conn, error) {
+	if p.cfg.Credentials == nil {
+		return m, shakePlain(m)
+	}
+	config := p.cfg.Credentials.ClientConfig()
+	config.NextProtos = p.cfg.protocols
+	config.DynamicRecordSizingDisabled = true // small records would cost more than they gain: whole messages count
+	conn := tls.Client(m, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	switch spoken := conn.ConnectionState().NegotiatedProtocol; spoken {
+	case framedProtocol:
+		return conn, nil
+	case protocol:
+		return nil, errOldPeer
+	default:
+		return nil, fmt.Errorf("the peer speaks %q and none of %q: is the address that of a GlobalFS server?", spoken, p.cfg.protocols)
+	}
+}
+
+// shakePlain does that on a connection without TLS.
+func shakePlain(c net.Conn) error {
+	if _, err := io.WriteString(c, greeting); err != nil {
+		return err
+	}
+	b := make([]byte, len(greeting))
+	n, err := io.ReadFull(c, b)
+	switch {
+	case err == nil && string(b) == greeting:
+		return nil
+	case n >= 4 && b[3] == 4: // the settings of HTTP/2
+		return errOldPeer
+	case err == nil || errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the peer does not speak " + framedProtocol + " without TLS: does it need certificates?")
+	case errors.Is(err, io.EOF):
+		return errors.New("the peer closed the connection: does it need certificates?")
+	}
+	return err
+}
+
+// hello reads the server's first message.
+func (c *caller) hello() error {
+	h, err := c.framedConn.next()
+	if err != nil {
+		return err
+	}
+	if h.kind != kindHello {
+		return fmt.Errorf("%w: its first message is of kind %d", errFormat, h.kind)
+	}
+	body, err := c.body(h)
+	if err != nil {
+		return err
+	}
+	most, n := binary.Uvarint(body)
+	if n <= 0 || most == 0 {
+		return fmt.Errorf("%w: it says no number of calls", errFormat)
+	}
+	c.slots = make(chan struct{}, min(most, maxCalls))
+	return nil
+}
+
+// run reads messages until the connection ends.
+func (c *caller) run() {
+	err := c.read()
+	c.fail(err)
+	c.pending.Lock()
+	defer c.pending.Unlock()
+	c.calls = nil // who waits hears of the end of the connection
+}
+
+func (c *caller) read() error {
+	for {
+		h, err := c.framedConn.next()
+		if err != nil {
+			return err
+		}
+		switch h.kind {
+		case kindReply, kindFailed, kindRefused, kindLate:
+		default:
+			return fmt.Errorf("%w: a server sends a message of kind %d", errFormat, h.kind)
+		}
+		c.answered.Store(true)
+		waiting, known := c.forget(h.call)
+		switch {
+		case !known:
+			return fmt.Errorf("%w: it answers the call %d, which is not under way", errFormat, h.call)
+		case waiting == nil:
+			err = c.skip(h)
+		default:
+			var body []byte
+			if body, err = c.body(h); err == nil {
+				waiting <- answer{h.kind, body}
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// forget ends a call that is answered or was never sent. It gives the place for the answer, nil if nobody waits.
+func (c *caller) forget(call uint64) (waiting chan answer, known bool) {
+	c.pending.Lock()
+	defer c.pending.Unlock()
+	if waiting, known = c.calls[call]; known {
+		delete(c.calls, call)
+		<-c.slots
+	}
+	return waiting, known
+}
+
+// withdraw tells the server that nobody waits for a call any more. The call is under way until it is answered
+// all the same, and the answer is short.
+func (c *caller) withdraw(call uint64) {
+	c.pending.Lock()
+	if c.calls[call] != nil {
+		c.calls[call] = nil
+	}
+	c.pending.Unlock()
+	c.post(appendHead(nil, kindCancel, call, 0))
+}
+
+// unused reports whether no call is under way.
+func (c *caller) unused() bool { return len(c.slots) == 0 }
+
+// call makes one call.
+func (c *caller) call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.ended.Done():
+		return nil, unreachable(to, c.why().Error())
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	waiting := make(chan answer, 1)
+	c.pending.Lock()
+	if c.calls == nil {
+		c.pending.Unlock()
+		return nil, unreachable(to, c.why().Error())
+	}
+	c.next++
+	id := c.next
+	c.calls[id] = waiting
+	c.pending.Unlock()
+	var limit time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = max(time.Until(deadline), time.Microsecond)
+	}
+	start := callStart(make([]byte, 0, headSize+2*binary.MaxVarintLen64+min(len(request), smallMessage)), id, to, limit, request)
+	if len(request) > smallMessage {
+		go func() { _ = c.transmit(ctx, id, start, request) }() // the caller does not wait for a slow network
+	} else if err := c.transmit(ctx, id, start, request); err != nil && ctx.Err() == nil {
+		return nil, unreachable(to, err.Error())
+	}
+	select {
+	case a := <-waiting:
+		return a.result(to)
+	case <-ctx.Done():
+		c.withdraw(id)
+		return nil, ctx.Err()
+	case <-c.ended.Done():
+	}
+	select {
+	case a := <-waiting: // the answer was the last that came
+		return a.result(to)
+	default:
+		return nil, unreachable(to, c.why().Error())
+	}
+}
+
+// transmit sends the request of a call.
+func (c *caller) transmit(ctx context.Context, call uint64, start, request []byte) error {
+	err := c.send(ctx, start, request)
+	switch {
+	case err != nil:
+		c.forget(call)
+	case len(request) > smallMessage && ctx.Err() != nil:
+		c.withdraw(call) // what was withdrawn before the call has left is not known to the server
+	}
+	return err
+}
+
+// result is what Call returns for an answer.
+func (a answer) result(to multicast.ProcessID) ([]byte, error) {
+	switch a.kind {
+	case kindReply:
+		return a.body, nil
+	case kindFailed:
+		return nil, &RemoteError{Text: string(a.body)}
+	case kindLate:
+		return nil, context.DeadlineExceeded
+	}
+	return nil, unreachable(to, string(a.body))
+}

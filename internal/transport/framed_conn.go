@@ -1,0 +1,411 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// smallMessage is how long a message is at most that leaves together with others in one write.
+	smallMessage = 16 << 10
+	// maxQueued bounds the small messages that wait while another one is written.
+	maxQueued = 1 << 20
+	// writeRounds is how often the goroutine that has written its own message writes the queue, too, before
+	// another goroutine takes over.
+	writeRounds = 4
+	// A message that has begun to arrive is complete in slowTicks times probeTime, or the connection breaks.
+	slowTicks = 24
+	// idleTicks times probeTime without calls, and a caller closes the connection.
+	idleTicks = 360
+)
+
+// framedConn is a connection that carries messages of the framed protocol. One goroutine reads. Whoever has a
+// message writes it, without a goroutine in between; what becomes ready meanwhile leaves with the next write.
+//
+// INVARIANT: if not busy, queue and waiting are empty.
+type framedConn struct {
+	net.Conn
+	meter *meter
+	in    *bufio.Reader
+	ended context.Context // its cause is why the connection has ended
+	end   context.CancelCauseFunc
+	idle  func() bool  // has no call under way and wants to end when it is quiet for long; nil: never
+	valid func() error // fails once the certificate of the peer is revoked; nil: it has none
+
+	partial atomic.Bool   // the body of a message is being read
+	bodies  atomic.Uint32 // bodies that have begun to arrive
+	held    atomic.Bool   // nothing is read for now, and that is not the peer's fault
+
+	mu      sync.Mutex
+	busy    bool            // a goroutine writes
+	queue   []byte          // small messages that wait
+	waiting []chan struct{} // writers of other messages, the oldest first
+
+	keeper keeper
+}
+
+// keeper is what the timer of a connection remembers.
+type keeper struct {
+	timer                      *time.Timer
+	reads, writes, bodies      uint32
+	quiet, stuck, slow, unused int // ticks
+}
+
+func newFramedConn(c net.Conn, m *meter) *framedConn {
+	f := &framedConn{Conn: c, meter: m, in: bufio.NewReaderSize(c, smallMessage)}
+	f.ended, f.end = context.WithCancelCause(context.Background())
+	return f
+}
+
+// keep starts the timer of the connection. idle may be nil.
+func (c *framedConn) keep(idle func() bool) {
+	c.idle = idle
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.Err() == nil {
+		c.keeper.timer = time.AfterFunc(probeTime, c.tick)
+	}
+}
+
+// tick breaks the connection if its peer is gone or does not take what it is sent, and asks a quiet peer for a
+// sign of life.
+func (c *framedConn) tick() {
+	k := &c.keeper
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.Err() != nil {
+		return
+	}
+	reads, writes := c.meter.reads.Load(), c.meter.writes.Load()
+	k.quiet = ticks(k.quiet, reads == k.reads && !c.held.Load())
+	k.stuck = ticks(k.stuck, (c.busy || c.meter.isFull()) && writes == k.writes)
+	bodies := c.bodies.Load()
+	k.slow = ticks(k.slow, c.partial.Load() && bodies == k.bodies) // the same body
+	k.unused = ticks(k.unused, c.idle != nil && c.idle())
+	k.reads, k.writes, k.bodies = reads, writes, bodies
+	const most = int((quietTime + probeTime) / probeTime)
+	switch err := c.revoked(); {
+	case err != nil:
+		go c.fail(err)
+	case k.quiet >= most:
+		go c.fail(fmt.Errorf("nothing was heard from the peer for %s", quietTime+probeTime))
+	case k.stuck >= most:
+		go c.fail(fmt.Errorf("the peer has taken nothing for %s", quietTime+probeTime))
+	case k.slow > slowTicks:
+		go c.fail(fmt.Errorf("a message of the peer is not complete after %s", slowTicks*probeTime))
+	case k.unused > idleTicks:
+		go c.fail(errors.New("the connection was not used"))
+	default:
+		if k.quiet == most-1 {
+			c.enqueue(appendHead(nil, kindPing, 0, 0))
+		}
+		if c.held.Load() { // its pings are not read
+			c.enqueue(appendHead(nil, kindPong, 0, 0))
+		}
+		k.timer.Reset(probeTime)
+	}
+}
+
+// revoked fails once the certificate of the peer is revoked.
+func (c *framedConn) revoked() error {
+	if c.valid == nil {
+		return nil
+	}
+	return c.valid()
+}
+
+// ticks counts how often something has been so without a break.
+func ticks(before int, still bool) int {
+	if still {
+		return before + 1
+	}
+	return 0
+}
+
+// fail ends the connection; the first reason counts.
+func (c *framedConn) fail(why error) {
+	c.end(why)
+	if c.meter.isFull() {
+		_ = c.meter.Close() // TLS would wait for the peer to say goodbye
+	}
+	_ = c.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keeper.timer != nil {
+		c.keeper.timer.Stop()
+	}
+}
+
+// why is the reason for which the connection has ended.
+func (c *framedConn) why() error { return context.Cause(c.ended) }
+
+// send writes a message: start is its head with what goes before body. It returns when the message is written,
+// or waits to be written together with others; an error says that it is not, and never will be. The time that a
+// small message takes is not bounded by ctx: the connection breaks if the peer takes nothing.
+func (c *framedConn) send(ctx context.Context, start, body []byte) error {
+	small := len(start)+len(body) <= smallMessage
+	c.mu.Lock()
+	switch {
+	case c.ended.Err() != nil:
+		c.mu.Unlock()
+		return c.why()
+	case !c.busy:
+		c.busy = true
+		c.mu.Unlock()
+	case small && len(c.queue) < maxQueued:
+		c.queue = append(append(c.queue, start...), body...)
+		c.mu.Unlock()
+		return nil
+	default:
+		turn := make(chan struct{})
+		c.waiting = append(c.waiting, turn)
+		c.mu.Unlock()
+		if err := c.await(ctx, turn); err != nil {
+			return err
+		}
+		c.writeQueue() // it is older, perhaps from this sender
+	}
+	err := c.write(start, body)
+	c.release(writeRounds)
+	return err
+}
+
+// sendSoon writes a message without waiting for the peer: what the peer does not take at once leaves later. The
+// caller sees to it that this is little (meter.isFull).
+func (c *framedConn) sendSoon(message []byte) error {
+	c.mu.Lock()
+	if c.ended.Err() != nil {
+		c.mu.Unlock()
+		return c.why()
+	}
+	if c.busy {
+		c.queue = append(c.queue, message...)
+		c.mu.Unlock()
+		return nil
+	}
+	c.busy = true
+	c.mu.Unlock()
+	c.meter.soon.Store(true)
+	_, err := c.Write(message)
+	c.meter.soon.Store(false)
+	if err != nil {
+		c.fail(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.Err() == nil && (len(c.queue) > 0 || len(c.waiting) > 0) {
+		go c.release(0)
+		return nil
+	}
+	c.busy = false
+	return err
+}
+
+// trySoon is sendSoon if the peer takes what it is sent. False: nothing was done, and send has to wait.
+func (c *framedConn) trySoon(message []byte) bool {
+	c.mu.Lock()
+	full := c.busy && len(c.queue) >= maxQueued
+	c.mu.Unlock()
+	if full || c.meter.isFull() {
+		return false
+	}
+	if err := c.sendSoon(message); err != nil {
+		c.fail(err)
+	}
+	return true
+}
+
+// await waits for the turn to write.
+func (c *framedConn) await(ctx context.Context, turn chan struct{}) error {
+	select {
+	case <-turn:
+		return nil
+	case <-c.ended.Done():
+		return c.why()
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	i := slices.Index(c.waiting, turn)
+	if i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+	}
+	c.mu.Unlock()
+	if i < 0 {
+		c.release(0) // it was given the turn already
+	}
+	return ctx.Err()
+}
+
+// post has a small message written, and waits only if the peer takes nothing.
+func (c *framedConn) post(message []byte) {
+	c.mu.Lock()
+	full := len(c.queue) >= maxQueued
+	if !full {
+		c.enqueue(message)
+	}
+	c.mu.Unlock()
+	if full {
+		_ = c.send(c.ended, message, nil)
+	}
+}
+
+// enqueue has a small message written by another goroutine. c.mu is held.
+func (c *framedConn) enqueue(message []byte) {
+	c.queue = append(c.queue, message...)
+	if !c.busy {
+		c.busy = true
+		go c.release(0)
+	}
+}
+
+// writeQueue writes the small messages that wait. It is this goroutine's turn. An error ends the connection.
+func (c *framedConn) writeQueue() {
+	c.mu.Lock()
+	queue := c.queue
+	c.queue = nil
+	c.mu.Unlock()
+	if len(queue) == 0 {
+		return
+	}
+	if _, err := c.Write(queue); err != nil {
+		c.fail(err)
+	}
+}
+
+// isBusy reports whether a goroutine writes.
+func (c *framedConn) isBusy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy
+}
+
+// write writes a message. It is this goroutine's turn.
+func (c *framedConn) write(start, body []byte) error {
+	if n := min(len(body), smallMessage-len(start)); n > 0 { // the first record of TLS is full
+		start = append(start, body[:n]...)
+		body = body[n:]
+	}
+	_, err := c.Write(start)
+	if err == nil && len(body) > 0 {
+		_, err = c.Write(body)
+	}
+	if err != nil {
+		c.fail(err)
+		return c.why()
+	}
+	return nil
+}
+
+// release gives up the turn to write. First it writes what has become ready, at most rounds times; then another
+// goroutine does. It gives the turn to the next writer that waits.
+func (c *framedConn) release(rounds int) {
+	var spare []byte
+	for first, own := rounds, rounds > 0; ; rounds-- {
+		c.mu.Lock()
+		queue := c.queue
+		switch {
+		case c.ended.Err() != nil || len(queue) == 0 && len(c.waiting) == 0:
+			c.busy = false
+			c.mu.Unlock()
+			return
+		case len(c.waiting) > 0 && (len(queue) == 0 || rounds < first):
+			turn := c.waiting[0]
+			c.waiting = c.waiting[1:]
+			c.mu.Unlock()
+			close(turn)
+			return
+		case own && rounds == 0:
+			c.mu.Unlock()
+			go c.release(0)
+			return
+		}
+		c.queue = spare
+		c.mu.Unlock()
+		if _, err := c.Write(queue); err != nil {
+			c.fail(err)
+		}
+		if spare = nil; cap(queue) <= 2*smallMessage {
+			spare = queue[:0]
+		}
+	}
+}
+
+// next reads the head of the next message. It answers what every peer may say at any time by itself.
+func (c *framedConn) next() (head, error) {
+	for {
+		var b [headSize]byte
+		if _, err := io.ReadFull(c.in, b[:]); err != nil {
+			return head{}, err
+		}
+		h, err := parseHead(&b)
+		if err != nil {
+			return head{}, err
+		}
+		switch h.kind {
+		case kindPing:
+			c.post(appendHead(nil, kindPong, 0, 0))
+		case kindPong:
+		case kindBye:
+			text, err := c.body(h)
+			if err != nil {
+				return head{}, err
+			}
+			return head{}, errors.New("the peer ended the connection: " + string(text))
+		default:
+			return h, nil
+		}
+	}
+}
+
+// body reads the body of a message.
+func (c *framedConn) body(h head) ([]byte, error) {
+	b := make([]byte, h.length)
+	c.bodies.Add(1)
+	c.partial.Store(true)
+	defer c.partial.Store(false)
+	_, err := io.ReadFull(c.in, b)
+	return b, err
+}
+
+// skip reads past the body of a message.
+func (c *framedConn) skip(h head) error {
+	c.bodies.Add(1)
+	c.partial.Store(true)
+	defer c.partial.Store(false)
+	_, err := c.in.Discard(h.length)
+	return err
+}
+
+// bye tells the peer why the connection ends, if it listens, and ends it.
+func (c *framedConn) bye(why error) {
+	_ = c.SetWriteDeadline(time.Now().Add(byeTime))
+	_ = c.send(c.ended, textMessage(kindBye, 0, why.Error()), nil)
+	c.flush()
+	c.fail(why)
+}
+
+// byeTime is how long the last words to a peer may take.
+const byeTime = time.Second
+
+// flush returns when all is written that was to be, or the connection has ended.
+func (c *framedConn) flush() {
+	turn := make(chan struct{})
+	c.mu.Lock()
+	if !c.busy || c.ended.Err() != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.waiting = append(c.waiting, turn)
+	c.mu.Unlock()
+	if c.await(c.ended, turn) == nil {
+		c.release(0)
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package transport
+
+import "syscall"
+
+// writeAtOnce writes nothing: a goroutine does.
+func writeAtOnce(syscall.RawConn, []byte) (int, error) { return 0, nil }

@@ -1,0 +1,112 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/wire"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// provider reaches the servers at other addresses: over framed connections or over gRPC.
+type provider interface {
+	// call asks a process at an address.
+	call(ctx context.Context, to multicast.ProcessID, address string, request []byte) ([]byte, error)
+	// packets opens a way for the packets of links to an address.
+	packets(ctx context.Context, address string) (packetStream, error)
+	// rest waits until it is worth to try packets again, at most until ctx ends.
+	rest(ctx context.Context, address string)
+	close() error
+}
+
+// packetStream carries packets to an address, in their order.
+type packetStream interface {
+	send(batch *wire.Batch) error
+	// broken is closed when the stream has ended; why tells the reason then.
+	broken() <-chan struct{}
+	why() error
+	// close may be called several times, and while send is under way, which then ends.
+	close()
+}
+
+// directStream is a packetStream to which any goroutine can write without waiting.
+type directStream interface {
+	packetStream
+	// isFree reports whether all that was sent before has left.
+	isFree() bool
+	// sendSoon sends a batch like send. What the peer does not take at once leaves later.
+	sendSoon(batch *wire.Batch) error
+}
+
+// oldPeerTime is how long an address that speaks only HTTP/2 is not asked again for the framed protocol.
+const oldPeerTime = time.Minute
+
+// either uses the framed protocol, and gRPC where a server is too old for that.
+type either struct {
+	framed, grpc provider
+
+	mu  sync.Mutex
+	old map[string]time.Time // GUARDED_BY mu; until when an address is taken for an old server's
+}
+
+func newEither(cfg Config) *either {
+	return &either{framed: newFramedProvider(cfg), grpc: newGRPCProvider(cfg), old: map[string]time.Time{}}
+}
+
+// isOld reports whether an address is taken for an old server's.
+func (e *either) isOld(address string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.old) == 0 {
+		return false
+	}
+	until, ok := e.old[address]
+	if ok && time.Now().After(until) {
+		delete(e.old, address)
+		return false
+	}
+	return ok
+}
+
+// learn notices an old server by an error.
+func (e *either) learn(address string, err error) (old bool) {
+	if !errors.Is(err, errOldPeer) {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.old[address] = time.Now().Add(oldPeerTime)
+	return true
+}
+
+func (e *either) call(ctx context.Context, to multicast.ProcessID, address string, request []byte) ([]byte, error) {
+	if !e.isOld(address) {
+		reply, err := e.framed.call(ctx, to, address, request)
+		if err == nil || !e.learn(address, err) {
+			return reply, err
+		}
+	}
+	return e.grpc.call(ctx, to, address, request)
+}
+
+func (e *either) packets(ctx context.Context, address string) (packetStream, error) {
+	if !e.isOld(address) {
+		stream, err := e.framed.packets(ctx, address)
+		if err == nil || !e.learn(address, err) {
+			return stream, err
+		}
+	}
+	return e.grpc.packets(ctx, address)
+}
+
+func (e *either) rest(ctx context.Context, address string) {
+	if e.isOld(address) {
+		e.grpc.rest(ctx, address)
+	} else {
+		e.framed.rest(ctx, address)
+	}
+}
+
+func (e *either) close() error { return errors.Join(e.framed.close(), e.grpc.close()) }
