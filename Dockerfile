@@ -5,6 +5,8 @@
 #   docker exec -it globalfs ls -l /mnt/globalfs
 #
 # Some hosts also need --security-opt apparmor=unconfined.
+#
+# The target "server" runs servers as the user globalfs, without root: docker build --target server -t globalfs-server .
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -14,10 +16,18 @@ COPY internal internal
 COPY pkg pkg
 RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /globalfs ./cmd/globalfs
 
-FROM debian:bookworm-slim
+FROM debian:bookworm-slim AS server
 COPY --from=build /globalfs /usr/local/bin/globalfs
+RUN useradd --system --uid 7420 --user-group --home-dir /var/lib/globalfs --shell /usr/sbin/nologin globalfs \
+ && install -d -m 700 -o globalfs -g globalfs /var/lib/globalfs
+STOPSIGNAL SIGINT
+USER globalfs
+ENTRYPOINT ["globalfs"]
+CMD ["server", "--help"]
+
+# A mount needs root, and so does "dev" with one.
+FROM server
+USER root
 RUN mkdir -p /mnt/globalfs /data
 VOLUME /data
-STOPSIGNAL SIGINT
-ENTRYPOINT ["globalfs"]
 CMD ["dev", "--data-dir", "/data", "--mount", "/mnt/globalfs"]

@@ -3,13 +3,13 @@
 #
 #   deploy/deps.sh go             nothing: says how to get Go if it is missing or too old
 #   deploy/deps.sh run            FUSE's mount helper
-#   deploy/deps.sh test           that, a C compiler, the file system testers pjdfstest and fsx, an S3 server,
-#                                 and etcd
+#   deploy/deps.sh test           that, a C compiler, systemd-analyze, the file system testers pjdfstest and fsx,
+#                                 an S3 server, and etcd
 #   deploy/deps.sh tool F M@V     the Go program of module M, version V, as file F
 #
-# What cannot be installed for want of root or network is named with the command that does it. For
-# run and test the script then goes on: the mount says what it misses, and tests that
-# need a missing tool skip themselves.
+# A tool that cannot be installed without root or network is named with the command that installs it.
+# For run and test the script then goes on: the mount names the missing helper, and tests without their
+# tool are skipped. With SKIPPED=fail in the environment a tool that is missing for a test is an error.
 set -euo pipefail
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/globalfs"
@@ -71,17 +71,40 @@ need_fuse() {
 		"On a machine of your own: sudo modprobe fuse. In a container: --device /dev/fuse --cap-add SYS_ADMIN"
 }
 
-# new_cargo prints the path of a cargo that builds the testers.
+# without reports that the tests of a missing tool will be skipped. With SKIPPED=fail it fails.
+without() {
+	say "no $1: its tests will be skipped.${2:+ $2}"
+	[ "${SKIPPED:-}" != fail ] || { say "SKIPPED=fail: that is an error"; return 1; }
+}
+
+# retried runs a command that downloads up to three times.
+retried() {
+	local attempt
+	for attempt in 1 2 3; do
+		"$@" && return 0
+		[ "$attempt" -eq 3 ] || sleep "$((attempt * 5))"
+	done
+	return 1
+}
+
+# rust_of prints the version of a cargo or rustc, or nothing. rustup's cargo fails without a default toolchain.
+rust_of() { "$1" --version 2>/dev/null | awk 'NR == 1 { print $2 }' || true; }
+
+# new_cargo prints the path of a cargo that builds the testers: it and the rustc beside it are new enough.
 new_cargo() {
 	local cargo
 	for cargo in "$(command -v cargo || true)" "$HOME/.cargo/bin/cargo" /usr/bin/cargo; do
-		if [ -x "$cargo" ] && at_least "$("$cargo" --version 2>/dev/null | cut -d' ' -f2)" "$min_rust"; then
+		if [ -x "$cargo" ] && at_least "$(rust_of "$cargo")" "$min_rust" && at_least "$(rust_of "${cargo%/*}/rustc")" "$min_rust"; then
 			printf '%s\n' "$cargo"
 			return 0
 		fi
 	done
 	return 1
 }
+
+# build_tester builds a tester with a cargo. The rustc beside that cargo comes first: cargo takes rustc from PATH,
+# and there it may be the one of rustup, which has no toolchain.
+build_tester() { PATH="${1%/*}:$PATH" "$1" install --quiet --locked --force --root "$testers" --version "$3" "$2" </dev/null; }
 
 # need_cargo installs the first package of the distribution that is new enough: Debian 12's cargo
 # is 1.63, but it has a recent one for building browsers, cargo-web.
@@ -103,9 +126,9 @@ need_tester() {
 	[ "$("$testers/bin/$name" --version 2>/dev/null)" = "$name $version" ] && return 0
 	if need_cargo && cargo="$(new_cargo)"; then
 		say "building $name $version (once, into $testers)"
-		"$cargo" install --quiet --locked --force --root "$testers" --version "$version" "$name" </dev/null && return 0
+		retried build_tester "$cargo" "$name" "$version" && return 0
 	fi
-	say "no $name: its tests will be skipped"
+	without "$name"
 }
 
 # need_tool builds a Go program outside of this module, once.
@@ -115,7 +138,7 @@ need_tool() {
 	say "building $module (once, into ${file%/*})"
 	mkdir -p "${file%/*}"
 	dir="$(mktemp -d "${file%/*}/build.XXXXXX")"
-	if ! { GOBIN="$dir" GOFLAGS= go install "$module" && mv "$dir"/* "$file"; }; then
+	if ! { retried env GOBIN="$dir" GOFLAGS= go install "$module" && mv "$dir"/* "$file"; }; then
 		rm -rf "$dir"
 		return 1
 	fi
@@ -124,15 +147,15 @@ need_tool() {
 
 # need_s3 builds an S3 server, once.
 need_s3() {
-	need_tool "$cache/tools/$s3_server" "github.com/versity/versitygw/cmd/$s3_server" || say "no S3 server: its tests will be skipped"
+	need_tool "$cache/tools/$s3_server" "github.com/versity/versitygw/cmd/$s3_server" || without "S3 server"
 }
 
 # fetch_package unpacks a Debian package into a directory, which needs no root and starts no service.
-fetch_package() {
+fetch_package() (
 	cd "$2" || return 1
 	apt-get -qq download "$1" >/dev/null 2>&1 || { apt_get update && apt-get -qq download "$1" >/dev/null 2>&1; } || return 1
 	dpkg-deb -x ./*.deb .
-}
+)
 
 # need_etcd fetches Debian's etcd, once. It is not installed: the package would run a service of its own.
 need_etcd() {
@@ -143,8 +166,10 @@ need_etcd() {
 	mkdir -p "$cache/tools"
 	dir="$(mktemp -d "$cache/tools/build.XXXXXX")"
 	say "fetching etcd (once, into $cache/tools)"
-	if ! { (fetch_package etcd-server "$dir") && mv "$dir/usr/bin/etcd" "$cache/tools/etcd"; }; then
-		say "no etcd in PATH: its tests will be skipped. See https://etcd.io/docs/latest/install"
+	if ! { retried fetch_package etcd-server "$dir" && mv "$dir/usr/bin/etcd" "$cache/tools/etcd"; }; then
+		rm -rf "$dir"
+		without "etcd in PATH" "See https://etcd.io/docs/latest/install"
+		return
 	fi
 	rm -rf "$dir"
 }
@@ -156,10 +181,14 @@ test)
 	need_go
 	need_fuse
 	command -v cc >/dev/null || apt_install gcc libc6-dev || true
+	command -v systemd-analyze >/dev/null || apt_install systemd || true
 	need_tester pjdfstest "$pjdfstest_version"
 	need_tester fsx "$fsx_version"
+	had="$(ls "$cache/tools" 2>/dev/null || true)"
 	need_s3
 	need_etcd
+	# Go's cache may have results of tests that were skipped without these tools.
+	[ "$(ls "$cache/tools")" = "$had" ] || go clean -testcache
 	;;
 tool) need_tool "$2" "$3" ;;
 *)

@@ -15,14 +15,18 @@ const support = -1
 // floors says on which floor each package stands. A pattern ends in "/...".
 var floors = map[string]int{
 	"pkg/multicast":      0,
+	"pkg/fabric":         0,
+	"pkg/batching":       0,
 	"internal/posix":     0,
 	"internal/invariant": 0,
+	"internal/digest":    0,
 	"internal/varint":    0,
 	"internal/heap":      0,
 
 	"pkg/multicast/primcast": 1,
 	"pkg/multicast/skeen":    1,
 	"pkg/multicast/check":    1,
+	"pkg/multicast/tram":     1,
 	"internal/topology":      1,
 	"internal/meta":          1,
 	"internal/block/ring":    1,
@@ -40,10 +44,15 @@ var floors = map[string]int{
 	"internal/turn":    3,
 	"internal/session": 3,
 
+	"internal/client/lease": 3,
+
 	"internal/cross": 4,
 	"internal/reads": 4,
 
 	"internal/replica": 5,
+
+	"pkg/fabric/soft":      4,
+	"pkg/fabric/fabricsim": 4,
 
 	"internal/pause":         4,
 	"internal/recent":        4,
@@ -67,6 +76,7 @@ var floors = map[string]int{
 
 	"internal/block/objects":    6,
 	"internal/mount/mountpoint": 5,
+	"internal/mount/behind":     5,
 	"internal/mount/serve":      6,
 
 	"internal/driver":    6,
@@ -74,6 +84,7 @@ var floors = map[string]int{
 	"internal/fsck":      6,
 	"internal/collector": 6,
 
+	"internal/backup": 7,
 	"internal/server": 7,
 	"internal/mount":  7,
 	"internal/mover":  7,
@@ -81,13 +92,17 @@ var floors = map[string]int{
 	"bench/figures":   7,
 	"bench/results":   7,
 
+	"internal/bench/compare": 8,
+
 	"internal/attach": 7,
 	"internal/daemon": 8,
 	"internal/dev":    9,
+	"bench/batching":  8,
 	"bench/carrier":   8,
 	"bench/geo":       8,
 	"bench/ordering":  8,
 	"bench/process":   8,
+	"bench/onesided":  9,
 
 	"internal/cli":     10,
 	"bench/lab":        10,
@@ -106,6 +121,7 @@ var floors = map[string]int{
 	"internal/registry/registrytest":     support,
 	"internal/transport/transporttest":   support,
 	"pkg/multicast/multicasttest":        support,
+	"pkg/fabric/fabrictest":              support,
 	"test/...":                           support,
 	"bench/...":                          support,
 }
@@ -125,20 +141,20 @@ func isCore(rel string) bool {
 // owners says which packages may import an outside module. One library, one importer: it can be
 // replaced by changing one package.
 var owners = map[string][]string{
-	"github.com/hanwen/go-fuse/v2":        {"internal/mount", "internal/mount/serve"},
+	"github.com/hanwen/go-fuse/v2":        {"internal/mount", "internal/mount/serve", "test/power/lossy"},
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
 	"github.com/minio/minio-go/v7":        {"internal/block/objects"},
 	"github.com/google/pprof":             {"bench/geo"},
 	"github.com/spf13/cobra":              {"internal/cli", "internal/command", "bench/lab"},
-	"github.com/spf13/pflag":              {"internal/command"},
-	"go.yaml.in/yaml/v3":                  {"internal/topology"},
+	"github.com/spf13/pflag":              {"internal/cli", "internal/command"},
+	"go.yaml.in/yaml/v3":                  {"internal/cli", "internal/topology"},
 	"go.etcd.io/etcd":                     {"internal/registry"},
 	"go.uber.org/zap":                     {"internal/registry"},
 	"google.golang.org/grpc":              {"internal/registry", "internal/transport", "internal/wire"},
 	"google.golang.org/protobuf":          {"internal/transport", "internal/wire"},
-	"golang.org/x/sync":                   {"internal/block/region", "internal/client", "internal/client/route", "internal/collector", "internal/dev", "internal/fsck", "internal/mover", "internal/server", "internal/transport"},
-	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/block/disk", "internal/block/diskcache", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "test/cluster", "test/wan"},
-	"golang.org/x/time":                   {"internal/block/disk", "internal/block/region", "internal/transport"},
+	"golang.org/x/sync":                   {"internal/backup", "internal/block/region", "internal/cli", "internal/client", "internal/client/route", "internal/collector", "internal/dev", "internal/fsck", "internal/mount/behind", "internal/mover", "internal/server", "internal/transport"},
+	"golang.org/x/sys":                    {"bench/ordering", "internal/bench", "internal/bench/compare", "internal/block/disk", "internal/block/diskcache", "internal/cli", "internal/dev", "internal/mount", "internal/mount/mountpoint", "internal/mount/serve", "internal/wal", "test/cluster", "test/wan"},
+	"golang.org/x/time":                   {"internal/block/disk", "internal/block/region", "internal/server", "internal/transport"},
 	"gonum.org/v1/plot":                   {"bench/figures"},
 	"github.com/prometheus/client_golang": {"internal/metrics"},
 	"github.com/stretchr/testify":         {}, // tests

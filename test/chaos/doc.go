@@ -1,6 +1,6 @@
 // Package chaos runs a cluster of real processes on the hosts of a WAN laboratory, under a load that knows
 // what every file must hold and under a compiler, while processes are killed and paused, links cut and
-// slowed, disks filled, the clock stepped and etcd stopped. What it demands:
+// slowed, disks filled, rotten and rolled back, the clock stepped and etcd stopped. What it demands:
 //
 //   - no acknowledged update is lost, and no byte is wrong: through the mount that wrote it at any time,
 //     through all others at the end;

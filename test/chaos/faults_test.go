@@ -19,9 +19,10 @@ import (
 
 // fault is something that goes wrong for a while.
 type fault struct {
-	name  string
-	begin func(ctx context.Context) error
-	end   func(ctx context.Context) error
+	name    string
+	begin   func(ctx context.Context) error
+	end     func(ctx context.Context) error
+	settles bool // its end waits until the cluster is healthy
 }
 
 // adversary draws faults.
@@ -42,7 +43,7 @@ func (a *adversary) region() topology.Region { return a.regions[a.rng.IntN(len(a
 
 // kinds are all faults.
 func (a *adversary) kinds() []func() fault {
-	kinds := []func() fault{a.kill, a.killTwo, a.pause, a.cutServer, a.cutRegion, a.slow, a.lossy, a.fullDisk, a.loseEtcd, a.pauseEtcd}
+	kinds := []func() fault{a.kill, a.killTwo, a.pause, a.cutServer, a.cutRegion, a.slow, a.lossy, a.fullDisk, a.loseEtcd, a.pauseEtcd, a.rot, a.rollBack}
 	if a.clock {
 		kinds = append(kinds, a.stepClock)
 	}

@@ -25,7 +25,7 @@ type Config struct {
 	Datacenters int // a region, one server in each
 	Replicas    int
 	Copies      int
-	Durability  string   // empty: os
+	Durability  string   // empty: os, as tests of many clusters share one disk
 	Objects     string   // of the cluster file, in YAML; empty: blocks are on the servers' disks
 	Lab         *wan.Lab // has hosts named as the servers, and Mounts' hosts; nil: loopback
 	Profiled    bool     // servers and mounts serve Go's profiler, see Process.Profile
@@ -70,6 +70,14 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 		}
 	}
 	return c, nil
+}
+
+// durability is what the servers are told.
+func (c *Config) durability() string {
+	if c.Durability == "" {
+		return "os"
+	}
+	return c.Durability
 }
 
 // Names lists the servers, region after region.
@@ -186,6 +194,9 @@ func (c *Cluster) init(ctx context.Context) error {
 		c.addresses[name] = address
 		args = append(args, "--address", name+"="+address)
 	}
+	if c.cfg.Lab != nil {
+		args = append(args, "--insecure") // etcd is on another host of the laboratory
+	}
 	commands := [][]string{append(args, c.file()), {"certs", "init", "--cluster", "test"}, {"certs", "admin", "op"}, {"certs", "client", "mount", "--root"}}
 	for _, name := range c.Names() {
 		commands = append(commands, []string{"certs", "server", name})
@@ -203,9 +214,7 @@ func (c *Cluster) init(ctx context.Context) error {
 		return err
 	}
 	file := string(text)
-	if c.cfg.Durability != "" {
-		file = strings.Replace(file, "\ndurability: os\n", "\ndurability: "+c.cfg.Durability+"\n", 1)
-	}
+	file = strings.Replace(file, "\ndurability: sync\n", "\ndurability: "+c.cfg.durability()+"\n", 1)
 	if c.cfg.Objects != "" {
 		file += "objects: " + c.cfg.Objects + "\n"
 	}

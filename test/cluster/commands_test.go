@@ -44,7 +44,9 @@ func startWith(t *testing.T, cfg Config) *Cluster {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	cfg.Regions, cfg.Datacenters, cfg.Replicas, cfg.Copies = []topology.Region{"west", "east", "eu"}, 1, 1, 1
+	if cfg.Regions == nil {
+		cfg.Regions, cfg.Datacenters, cfg.Replicas, cfg.Copies = []topology.Region{"west", "east", "eu"}, 1, 1, 1
+	}
 	c, err := Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -160,7 +162,7 @@ func TestMountFails(t *testing.T) {
 func TestStatus(t *testing.T) {
 	c := start(t)
 	require.Eventually(t, func() bool {
-		_, err := c.Admin(t.Context(), "status")
+		_, err := c.Admin(t.Context(), "status", "--settled")
 		return err == nil
 	}, 60*time.Second, 100*time.Millisecond, "healthy")
 	c.Servers["eua"].Kill()
@@ -170,13 +172,35 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 5, exit.ExitCode())
 	var h daemon.Health
 	require.NoError(t, json.Unmarshal([]byte(out), &h))
-	require.Len(t, h.Problems, 3, h.Problems)
-	require.Contains(t, h.Problems[0], "SERVER_DOWN: server eua")
-	require.Contains(t, h.Problems[1], "PARTITION_WEAK: partition 0")
-	require.Contains(t, h.Problems[2], "PARTITION_BLOCKED: partition 3")
+	require.False(t, h.Healthy)
+	problem := func(code string) (found []daemon.Problem) {
+		for _, p := range h.Problems {
+			if p.Code == code {
+				found = append(found, p)
+			}
+		}
+		require.Len(t, found, 1, "%s in %v", code, h.Problems)
+		return found
+	}
+	require.Equal(t, daemon.ServerDown, h.Problems[0].Code, "the cause is first: %v", h.Problems)
+	require.Contains(t, problem(daemon.ServerDown)[0].Text, "server eua does not answer (it has replicas of /, /eu)")
+	require.Contains(t, problem(daemon.PartitionBlocked)[0].Text, "partition 3 (/eu)")
+	require.Equal(t, daemon.LevelErr, problem(daemon.PartitionBlocked)[0].Level)
+	require.Equal(t, []string{"eua"}, problem(daemon.PartitionWeak)[0].CausedBy)
+	for _, p := range h.Problems {
+		require.NotContains(t, p.Text, "\n")
+		require.NotContains(t, p.Text+strings.Join(p.Details, " "), "desc = ")
+	}
 	out, err = c.Admin(t.Context(), "status")
 	require.Error(t, err)
 	require.Contains(t, out, "NOT HEALTHY")
+	require.Regexp(t, `(?m)^  WARN SERVER_DOWN: server eua.*\n  ERR  PARTITION_BLOCKED: partition 3`, out)
+	require.NotContains(t, out, daemon.PartitionWeak, "it follows from the server that is down")
+	require.Contains(t, out, "'globalfs status --verbose' shows them")
+	require.NotContains(t, out, "\x1b", "no colours in a pipe")
+	all, err := c.Admin(t.Context(), "status", "-v")
+	require.Error(t, err)
+	require.Regexp(t, `PARTITION_WEAK: partition 0 .*\n +caused by eua`, all)
 	require.Regexp(t, `eua +eu +[0-9.:]+ +down`, out)
 }
 

@@ -32,9 +32,7 @@ func Embedded(ctx context.Context, cfg Config, dir string, flags ...string) (*Mo
 		"dev", "--regions", strings.Join(regions, ","), "--datacenters", fmt.Sprint(cfg.Datacenters), "--replicas", fmt.Sprint(cfg.Replicas),
 		"--copies", fmt.Sprint(cfg.Copies), "--data-dir", c.path("data"), "--mount", dir,
 	}, flags, more)
-	if cfg.Durability != "" {
-		args = append(args, "--durability", cfg.Durability)
-	}
+	args = append(args, "--durability", cfg.durability())
 	m.command = func(ctx context.Context) *exec.Cmd { return endWithUs(exec.CommandContext(ctx, cfg.Program, args...)) }
 	m.ready = func(ctx context.Context) error {
 		return poll(ctx, func(context.Context) error { return said(m.Log, 0, "ready: ") })

@@ -18,7 +18,8 @@ const patience = 60 * time.Second
 // those of different processes may.
 type Process struct {
 	Name string
-	Log  string // file with all that it has said
+	Log  string   // file with all that it has said
+	Env  []string // beside the environment of the test, from the next start on
 
 	command func(ctx context.Context) *exec.Cmd
 	ready   func(ctx context.Context) error // returns when it can be used
@@ -74,6 +75,9 @@ func (p *Process) Launch() error {
 	}
 	cmd := p.command(context.Background())
 	cmd.Stdout, cmd.Stderr = log, log
+	if len(p.Env) > 0 {
+		cmd.Env = append(cmd.Environ(), p.Env...)
+	}
 	err = cmd.Start()
 	if err = errors.Join(err, log.Close()); err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)

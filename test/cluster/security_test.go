@@ -15,11 +15,12 @@ import (
 )
 
 // mountWith mounts in the background with the certificates of a directory.
-func (c *Cluster) mountWith(t *testing.T, certs string) (dir string) {
+func (c *Cluster) mountWith(t *testing.T, certs string, more ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
-	code, said := c.ranAs(t, "globalfs", "mount", c.Address("westa"), dir, "--certs", certs, "--region", "west")
+	args := append([]string{"mount", c.Address("westa"), dir, "--certs", certs, "--region", "west"}, more...)
+	code, said := c.ranAs(t, "globalfs", args...)
 	require.Zero(t, code, said)
 	t.Cleanup(func() {
 		code, said := c.ranAs(t, "globalfs", "umount", dir)
@@ -61,7 +62,7 @@ func TestIntruders(t *testing.T) {
 	west := filepath.Join(trusted, "west")
 	require.NoError(t, os.Mkdir(filepath.Join(west, "home"), 0o777))
 	require.NoError(t, os.Chmod(filepath.Join(west, "home"), 0o777|os.ModeSticky))
-	out, err := shell(filepath.Join(west, "home"), 2000, "umask 077; echo secret > theirs; echo all > public; chmod 644 public")
+	out, err := shell(filepath.Join(west, "home"), 2000, "umask 077; echo secret > theirs; echo all > public; head -c 3000000 /dev/urandom > large; chmod 644 public large")
 	require.NoError(t, err, out)
 
 	t.Run("a bound machine", func(t *testing.T) {
@@ -69,10 +70,17 @@ func TestIntruders(t *testing.T) {
 		out, err := shell(home, 1000, "echo mine > mine && cat mine public && mv mine mine2 && chmod 600 mine2")
 		require.NoError(t, err, out)
 		require.Equal(t, "mine\nall\n", out)
+		out, err = shell(home, 1000, "cp large copy && cmp large copy && sync copy") // by rights to its blocks
+		require.NoError(t, err, out)
+		out, err = shell(filepath.Join(c.mountWith(t, c.only(t, "client-bound")), "west", "home"), 1000, "cmp large copy")
+		require.NoError(t, err, out)
+		out, err = shell(filepath.Join(west, "home"), 2000, "cmp large copy")
+		require.NoError(t, err, out)
 		for who, script := range map[uint32]string{
 			0:    "cat theirs",        // its kernel lets root
 			3000: "echo x > stranger", // its kernel lets anybody write here
-			2000: "echo x >> theirs",  // its kernel believes that this is the owner
+			// Its kernel believes that this is the owner. What it writes is ordered later: fsync has the error.
+			2000: "echo x | dd of=theirs oflag=append conv=notrunc,fsync",
 		} {
 			out, err := shell(home, who, script)
 			require.Error(t, err, "user %d: %s: %s", who, script, out)
@@ -94,6 +102,36 @@ func TestIntruders(t *testing.T) {
 	t.Run("a client as admin", func(t *testing.T) {
 		out, err := c.Run(t.Context(), "admin", "drain", "westa", "--servers", c.Address("westa"), "--certs", c.only(t, "client-mount"))
 		require.ErrorContains(t, err, "no certificate for the role admin", out)
+	})
+	t.Run("a revoked machine", func(t *testing.T) {
+		certify("client", "stolen", "--dir", c.Certs())
+		west := filepath.Join(c.mountWith(t, c.only(t, "client-stolen"), "--timeout", "2s"), "west")
+		names, err := os.ReadDir(west)
+		require.NoError(t, err)
+		require.NotEmpty(t, names)
+		revoke := func(more ...string) string {
+			out, err := c.Admin(t.Context(), append([]string{"certs", "revoke", "stolen"}, more...)...)
+			require.NoError(t, err)
+			return out
+		}
+		require.Contains(t, revoke(), "the certificates of client stolen are refused from now on")
+		made := filepath.Join(west, "home", "by-the-thief")
+		require.Eventually(t, func() bool {
+			_, err := shell(west, 2000, "touch "+made)
+			return err != nil
+		}, 60*time.Second, 100*time.Millisecond)
+		_, err = shell(west, 2000, "touch "+made+"2")
+		require.Error(t, err)
+		out, err := c.Admin(t.Context(), "certs", "list", "--dir", c.Certs())
+		require.NoError(t, err)
+		require.Regexp(t, `client +stolen +revoked`, out)
+		require.Regexp(t, `client +mount +valid`, out)
+		require.Contains(t, revoke("--undo"), "accepted again")
+		require.Eventually(t, func() bool {
+			_, err := shell(west, 2000, "touch "+made+"3")
+			return err == nil
+		}, 60*time.Second, 100*time.Millisecond)
+		require.NoFileExists(t, made+"2")
 	})
 	t.Run("noise", func(t *testing.T) {
 		for n := range 50 {

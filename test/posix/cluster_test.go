@@ -127,7 +127,7 @@ func (c *cluster) start() {
 	c.t.Helper()
 	path, err := binary()
 	require.NoError(c.t, err)
-	args := append([]string{"dev", "--data-dir", c.dir}, c.flags...)
+	args := append([]string{"dev", "--durability", "os", "--data-dir", c.dir}, c.flags...) // c.flags win
 	for _, region := range []string{near, far} {
 		args = append(args, "--mount", region+"="+c.mounts[region])
 	}

@@ -1,0 +1,154 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/globalfs/globalfs/internal/pause"
+)
+
+// notes are the small files of a server. Each has a copy, or can be damaged without harm.
+var notes = []string{"owner", "incarnation", "numbers", "cluster.yaml", "life", "partition-*/process"}
+
+// files are the files of the replicas of a server.
+var files = []string{"partition-*/log/*.wal", "partition-*/log/MARK", "partition-*/state/*.ldb", "partition-*/state/*.log", "partition-*/state/MANIFEST-*"}
+
+// rot turns a bit over in one of the notes and in one of the files of a server while that is down. At the end the
+// server has mended or replaced what is damaged: the next fault may need it.
+func (a *adversary) rot() fault {
+	s := a.server()
+	var rotten []string
+	return fault{
+		name:    "rot " + s.Name,
+		settles: true,
+		begin: func(context.Context) error {
+			s.Kill()
+			for _, patterns := range [][]string{notes, files} {
+				path, err := a.flip(a.cluster.DataDir(s.Name), patterns)
+				if err != nil {
+					return err
+				}
+				rotten = append(rotten, path)
+			}
+			return nil
+		},
+		end: func(ctx context.Context) error {
+			err := s.Start(ctx)
+			if err == nil {
+				err = a.settled(ctx)
+			}
+			if err != nil {
+				err = fmt.Errorf("%v: %w", rotten, err)
+			}
+			return err
+		},
+	}
+}
+
+// flip inverts a bit of a file that one of the patterns names. Files without content are left as they are.
+func (a *adversary) flip(dir string, patterns []string) (path string, err error) {
+	for _, i := range a.rng.Perm(len(patterns)) {
+		paths, err := filepath.Glob(filepath.Join(dir, patterns[i]))
+		if err != nil {
+			return "", err
+		}
+		for _, j := range a.rng.Perm(len(paths)) {
+			b, err := os.ReadFile(paths[j])
+			if err != nil {
+				return "", err
+			}
+			if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
+				b[a.rng.IntN(n)] ^= 1 << a.rng.IntN(8)
+				return paths[j], os.WriteFile(paths[j], b, 0o600)
+			}
+		}
+	}
+	return "", fmt.Errorf("%s has nothing to damage", dir)
+}
+
+// rollBack puts back what the replicas of a server had before, as a snapshot of their disk does.
+func (a *adversary) rollBack() fault {
+	s := a.server()
+	dir := a.cluster.DataDir(s.Name)
+	var saved string
+	return fault{
+		name:    "roll back " + s.Name,
+		settles: true,
+		begin: func(ctx context.Context) (err error) {
+			s.Kill()
+			if saved, err = os.MkdirTemp("", "chaos-saved"); err != nil {
+				return err
+			}
+			if err := copyAll(ctx, dir, saved); err != nil {
+				return err
+			}
+			return s.Start(ctx)
+		},
+		end: func(ctx context.Context) error {
+			defer os.RemoveAll(saved)
+			s.Kill()
+			now, err := snapshot(dir)
+			if err != nil {
+				return err
+			}
+			for _, path := range now {
+				if err := os.RemoveAll(path); err != nil {
+					return err
+				}
+			}
+			if err := copyAll(ctx, saved, dir); err != nil {
+				return err
+			}
+			if err := s.Start(ctx); err != nil {
+				return err
+			}
+			return a.settled(ctx)
+		},
+	}
+}
+
+// snapshot gives what a data directory holds, but for the blocks: other copies of new ones could be lost by the
+// next fault, before they are repaired.
+func snapshot(dir string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != "blocks" && e.Name() != "members.json" && e.Name() != "members.json.copy" {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, err
+}
+
+// copyAll copies a snapshot.
+func copyAll(ctx context.Context, from, to string) error {
+	paths, err := snapshot(from)
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, "cp", append(append([]string{"-a"}, paths...), to)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("cp: %w: %s", err, out)
+	}
+	return err
+}
+
+// settled returns when no server finds anything wrong, and every replica takes part.
+func (a *adversary) settled(ctx context.Context) error {
+	for began := time.Now(); ; {
+		out, err := a.cluster.Admin(ctx, "status", "--settled")
+		if err == nil {
+			return nil
+		}
+		if time.Since(began) > 3*time.Minute {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,203 @@
+//go:build flood
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/client"
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/identity"
+	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/topology"
+	"github.com/globalfs/globalfs/internal/transport"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// Phases of the measurement: quiet and attacked ones take turns, so that both see the same machine.
+const (
+	floodPhase  = 15 * time.Second
+	floodPhases = 8 // of each kind: two minutes of attack
+)
+
+// TestAFlood measures how much a hostile machine with a certificate for one user slows another mount, for two
+// minutes. 'make flood' runs it: it says little on a busy machine.
+func TestAFlood(t *testing.T) {
+	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})
+	_, err := c.Run(t.Context(), "certs", "client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
+	require.NoError(t, err)
+	west := filepath.Join(c.mountWith(t, c.only(t, "client-mount")), "west")
+	require.NoError(t, os.Mkdir(filepath.Join(west, "open"), 0o777))
+	require.NoError(t, os.Chmod(filepath.Join(west, "open"), 0o777))
+	mine := filepath.Join(west, "mine")
+	require.NoError(t, os.Mkdir(mine, 0o755))
+
+	var quiet, attacked []time.Duration
+	_ = work(t, mine, floodPhase/3)
+	for range floodPhases {
+		quiet = append(quiet, work(t, mine, floodPhase)...)
+		attacker := exec.CommandContext(t.Context(), "nice", "-n", "19", os.Args[0], "-test.run=^TestFloodAttacker$", "-test.v")
+		attacker.Env = append(os.Environ(), "FLOOD_CERTS="+c.Certs(), "FLOOD_SERVER="+c.Address("westa"))
+		out := &strings.Builder{}
+		attacker.Stdout, attacker.Stderr = out, out
+		require.NoError(t, attacker.Start())
+		time.Sleep(time.Second)
+		attacked = append(attacked, work(t, mine, floodPhase)...)
+		require.NoError(t, attacker.Process.Signal(os.Interrupt))
+		_ = attacker.Wait()
+		t.Log(strings.TrimSpace(out.String()))
+	}
+	for _, of := range [][]time.Duration{quiet, attacked} {
+		slices.Sort(of)
+	}
+	at := func(of []time.Duration, share float64) time.Duration { return of[int(share*float64(len(of)-1))] }
+	for _, share := range []float64{0.5, 0.9, 0.99} {
+		q, a := at(quiet, share), at(attacked, share)
+		fmt.Printf("p%.0f of create, write 1 KB, read, unlink: quiet %v, attacked %v: %.2fx\n", 100*share, q, a, float64(a)/float64(q))
+	}
+	require.Less(t, at(attacked, 0.5), 2*at(quiet, 0.5))
+}
+
+// work makes, reads and removes files for a while, and returns how long each took.
+func work(t *testing.T, dir string, during time.Duration) (took []time.Duration) {
+	content := make([]byte, 1<<10)
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		began, name := time.Now(), filepath.Join(dir, "file")
+		require.NoError(t, os.WriteFile(name, content, 0o644))
+		_, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(name))
+		took = append(took, time.Since(began))
+	}
+	return took
+}
+
+func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// flood is the hostile machine.
+type flood struct {
+	ctx    context.Context
+	via    *transport.Client
+	plan   *topology.Cluster
+	client *attach.Client
+	dir    posix.Ino
+	done   [5]atomic.Int64
+}
+
+// TestFloodAttacker is the process of the hostile machine.
+func TestFloodAttacker(t *testing.T) {
+	if os.Getenv("FLOOD_CERTS") == "" {
+		t.Skip("TestAFlood starts it")
+	}
+	files := identity.FilesIn(os.Getenv("FLOOD_CERTS"), identity.Client, "bound")
+	a, err := daemon.Connect(t.Context(), daemon.AccessConfig{Servers: []string{os.Getenv("FLOOD_SERVER")}, Certificates: files, Timeout: time.Minute, Logger: quietLog()})
+	require.NoError(t, err)
+	credentials, err := identity.Load(files, quietLog())
+	require.NoError(t, err)
+	hosts := a.Cluster().Hosts()
+	f := &flood{ctx: t.Context(), plan: a.Cluster(), via: transport.Dial(transport.Config{
+		Credentials: credentials, Logger: quietLog(),
+		Resolve: func(p multicast.ProcessID) (string, bool) {
+			if s := hosts[p]; s != nil {
+				return s.Address, true
+			}
+			return "", false
+		},
+	})}
+	f.client, err = a.Client(daemon.ClientConfig{Region: "west", CacheBytes: 1 << 20, Timeout: time.Minute})
+	require.NoError(t, err)
+	root := f.plan.Partitions[1].Root()
+	open, err := f.client.Lookup(f.ctx, root, "open")
+	require.NoError(t, err)
+	f.dir = open.Ino
+	var all sync.WaitGroup
+	for n, attack := range []func(){f.churn, f.ask, f.forge, f.put, f.sessions} {
+		for range []int{48, 32, 16, 4, 4}[n] {
+			all.Go(func() {
+				for f.ctx.Err() == nil {
+					attack()
+					f.done[n].Add(1)
+				}
+			})
+		}
+	}
+	for range 60 {
+		time.Sleep(2 * time.Second)
+		fmt.Printf("so far: %d files, %d queries, %d forged writes, %d blocks, %d sessions\n", f.done[0].Load(), f.done[1].Load(), f.done[2].Load(), f.done[3].Load(), f.done[4].Load())
+	}
+	all.Wait()
+}
+
+var user1000 = posix.Cred{UID: 1000, GID: 1000}
+
+// churn makes and removes a file.
+func (f *flood) churn() {
+	name := client.Name{Dir: f.dir, Name: fmt.Sprint(rand.Uint64())}
+	if a, err := f.client.Create(f.ctx, user1000, name, 0o644, 0); err == nil {
+		_ = f.client.Unlink(f.ctx, user1000, name)
+		f.client.Release(a.Ino)
+	}
+}
+
+// call sends a request to some replica of the partition that others work in.
+func (f *flood) call(q *ask.Request) {
+	ctx, cancel := context.WithTimeout(f.ctx, 5*time.Second)
+	defer cancel()
+	replicas := f.plan.Partitions[1].Replicas
+	_, _ = f.via.Call(ctx, replicas[rand.IntN(len(replicas))].Process, q.Append(nil))
+}
+
+func (f *flood) ask() {
+	c := meta.Command{Op: meta.OpReadDir, Ino: f.dir, Length: 1 << 10}
+	f.call(&ask.Request{Kind: ask.Query, Command: c.Append(nil)})
+}
+
+// forge writes blocks that are not stored.
+func (f *flood) forge() {
+	session := rand.Uint64()>>16 | 1
+	c := meta.Command{Op: meta.OpWrite, Cred: user1000, Ino: f.dir}
+	for i := range uint64(meta.MaxBlocks) {
+		c.Blocks = append(c.Blocks, meta.Block{ID: posix.MakeBlockID(1, session, 1<<24+i), Length: 1})
+		c.Length++
+	}
+	f.call(&ask.Request{Kind: ask.Update, Session: session, Seq: 1, Command: c.Append(nil)})
+}
+
+// put stores blocks; at most a thousand, so that the disk stays.
+func (f *flood) put() {
+	id := posix.MakeBlockID(1, 77, 1<<24+rand.Uint64N(1000))
+	store, err := f.client.BlockStore(1)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(f.ctx, 5*time.Second)
+		defer cancel()
+		_ = store.Put(ctx, block.New(id, make([]byte, 256<<10)))
+	}
+}
+
+func (f *flood) sessions() {
+	session := rand.Uint64()>>16 | 1
+	f.call(&ask.Request{Kind: ask.OpenSession, Session: session, Command: f.plan.Identity()})
+	held := make([]posix.Ino, 1000)
+	for i := range held {
+		held[i] = posix.MakeIno(1, rand.Uint64()>>40)
+	}
+	f.call(&ask.Request{Kind: ask.RenewSession, Session: session, Held: held})
+}

@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/internal/daemon"
+	"github.com/globalfs/globalfs/internal/wal"
+)
+
+// copyDir copies a directory as a snapshot of a disk does.
+func copyDir(t *testing.T, from, to string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// putBack replaces the data directory of a server that does not run by a copy.
+func (v *victim) putBack(t *testing.T, server, saved string) {
+	t.Helper()
+	require.NoError(t, os.RemoveAll(v.DataDir(server)))
+	copyDir(t, saved, v.DataDir(server))
+}
+
+// told gives the highest positions of the logs of a server that another one was told of.
+func (v *victim) told(t *testing.T, by, of string) (sum wal.Position) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(v.DataDir(by), "numbers"))
+	if err != nil {
+		return sum
+	}
+	numbers := map[string]daemon.Numbers{}
+	require.NoError(t, json.Unmarshal(text, &numbers))
+	for _, at := range numbers[of].Logs {
+		sum.Segment += at.Segment
+		sum.Batch += at.Batch
+	}
+	return sum
+}
+
+// A data directory is put back to what it was, as by a snapshot of a virtual machine. The server notices and
+// takes over the state of the others: nothing that was acknowledged is lost.
+func TestRollback(t *testing.T) {
+	v := newVictim(t)
+	const noticed, replaced = "the directory was rolled back", "a damaged replica is replaced"
+	servers := v.Names()
+	useIt := func(t *testing.T, without string) { // the majority needs the server that was rolled back
+		from := len(v.log(t, without))
+		v.Servers[without].Kill()
+		v.write(t, 5)
+		v.check(t)
+		require.NoError(t, v.Servers[without].Start(t.Context()))
+		require.NotContains(t, v.log(t, without)[from:], "rolled back", "a crash is none")
+	}
+	t.Run("of a stopped server", func(t *testing.T) {
+		name, saved := servers[0], filepath.Join(t.TempDir(), "saved")
+		server := v.Servers[name]
+		v.write(t, 5)
+		require.NoError(t, server.Stop())
+		copyDir(t, v.DataDir(name), saved)
+		require.NoError(t, server.Start(t.Context()))
+		v.awaitHealthy(t)
+		v.write(t, 20)
+		server.Kill()
+		v.putBack(t, name, saved)
+		from := len(v.log(t, name))
+		require.NoError(t, server.Start(t.Context()))
+		v.awaitSaid(t, name, from, noticed)
+		v.awaitSaid(t, name, from, replaced)
+		v.awaitHealthy(t)
+		v.check(t)
+		useIt(t, servers[1])
+	})
+	t.Run("of a server that ran", func(t *testing.T) { // the copy knows all starts
+		name, other, saved := servers[1], servers[2], filepath.Join(t.TempDir(), "saved")
+		server := v.Servers[name]
+		v.write(t, 5)
+		server.Signal(syscall.SIGSTOP)
+		copyDir(t, v.DataDir(name), saved)
+		server.Signal(syscall.SIGCONT)
+		var before wal.Position
+		require.Eventually(t, func() bool { before = v.told(t, other, name); return before != wal.Position{} }, long, 100*time.Millisecond)
+		v.write(t, 20)
+		require.Eventually(t, func() bool {
+			now := v.told(t, other, name)
+			return now.Batch > before.Batch+20 || now.Segment > before.Segment
+		}, long, 100*time.Millisecond)
+		server.Kill()
+		v.putBack(t, name, saved)
+		from := len(v.log(t, name))
+		require.NoError(t, server.Start(t.Context()))
+		v.awaitSaid(t, name, from, noticed)
+		v.awaitSaid(t, name, from, replaced)
+		v.awaitHealthy(t)
+		v.check(t)
+		useIt(t, servers[2])
+	})
+	t.Run("while etcd is away", func(t *testing.T) {
+		name, saved := servers[2], filepath.Join(t.TempDir(), "saved")
+		server := v.Servers[name]
+		v.write(t, 5)
+		require.NoError(t, server.Stop())
+		copyDir(t, v.DataDir(name), saved)
+		require.NoError(t, server.Start(t.Context()))
+		v.Etcd.Kill() // only the other servers can tell of the start
+		v.write(t, 20)
+		server.Kill()
+		v.putBack(t, name, saved)
+		from := len(v.log(t, name))
+		require.NoError(t, server.Start(t.Context()))
+		v.awaitSaid(t, name, from, noticed)
+		v.check(t)
+		v.write(t, 5)
+		require.NoError(t, v.Etcd.Start(t.Context()))
+		v.awaitSaid(t, name, from, replaced)
+		v.awaitHealthy(t)
+		v.check(t)
+		useIt(t, servers[0])
+	})
+	t.Run("copy beside", func(t *testing.T) { // another host runs a copy: the rightful server goes on
+		name, saved := servers[0], t.TempDir()
+		copyDir(t, v.DataDir(name), filepath.Join(saved, name))
+		text, err := os.ReadFile(v.file())
+		require.NoError(t, err)
+		free, err := freePort("127.0.0.1")
+		require.NoError(t, err)
+		file := strings.ReplaceAll(string(text), v.path("data"), saved)
+		file = strings.ReplaceAll(file, v.Address(name), free)
+		path := v.path("copy.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err = v.Run(ctx, "server", name, "--config", path)
+		require.ErrorContains(t, err, "it runs already")
+		require.True(t, v.Servers[name].Running())
+		v.awaitHealthy(t)
+		useIt(t, servers[1])
+	})
+	t.Run("new directory at once", func(t *testing.T) {
+		name := servers[1]
+		v.Servers[name].Kill()
+		require.NoError(t, os.RemoveAll(v.DataDir(name)))
+		require.NoError(t, v.Servers[name].Start(t.Context())) // waits for the lease of the last life
+		v.awaitHealthy(t)
+		v.check(t)
+	})
+}
