@@ -38,7 +38,11 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 	case XattrToken:
 		return []byte(f.client.Token()), nil
 	case XattrSync:
-		return f.persister.syncAll(ctx)
+		answer, err := f.persister.syncAll(ctx)
+		if f.written.tellLosses() {
+			err = posix.EIO
+		}
+		return answer, err
 	case XattrRegions:
 		return json.Marshal(f.client.Cluster().Regions)
 	case XattrCounters:

@@ -143,7 +143,7 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *serve.Hande
 		if err != nil {
 			return nil, nil, err
 		}
-		m, err := New(Config{Client: c, Dir: r.Dir, Logger: logger})
+		m, err := New(Config{Client: c, Dir: r.Dir, Logger: logger, Sync: true}) // as with --supervise
 		return m, c, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -191,7 +191,7 @@ func take(cfg client.Config, logger *slog.Logger, handed *serve.Handed) (*serve.
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := Take(Config{Client: c, Logger: logger}, handed)
+	m, err := Take(Config{Client: c, Logger: logger, Sync: true}, handed)
 	if err != nil {
 		return nil, nil, errors.Join(err, handed.Close())
 	}

@@ -137,7 +137,6 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 func (f *fileSystem) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
-	defer f.notices.give()()
 	dir, cookie, l := ino(&in.InHeader), in.Offset, f.listings.get(in.Fh)
 	if l == nil {
 		return status(posix.EBADF)

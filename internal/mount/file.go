@@ -128,8 +128,10 @@ func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte
 	if err := f.written.settleToChange(ctx, ino(&in.InHeader)); err != nil {
 		return 0, status(err)
 	}
-	if err := f.written.settleHandle(ctx, ino(&in.InHeader), in.Fh); err != nil { // what is lost is told first
-		return 0, status(err)
+	if in.WriteFlags&fuse.WRITE_CACHE == 0 { // pages are of any process, and have an outcome of their own
+		if err := f.written.settleHandle(ctx, ino(&in.InHeader), in.Fh); err != nil { // a loss is told first
+			return 0, status(err)
+		}
 	}
 	written, err := f.client.Write(ctx, cred(&in.InHeader), client.Write{
 		Ino: ino(&in.InHeader), Offset: in.Offset, Data: data,

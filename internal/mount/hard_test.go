@@ -13,7 +13,7 @@ import (
 )
 
 // mountWith mounts with a client of its own settings.
-func mountWith(t *testing.T, n *clienttest.Network, set func(*client.Config)) *mounted {
+func mountWith(t *testing.T, n *clienttest.Network, set func(*client.Config), more ...func(*Config)) *mounted {
 	t.Helper()
 	mountOf(t, n) // or skips
 	cfg := n.Config("us-west-2")
@@ -21,7 +21,11 @@ func mountWith(t *testing.T, n *clienttest.Network, set func(*client.Config)) *m
 	c, err := client.New(cfg)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	m, err := New(Config{Client: c, Dir: dir})
+	mc := Config{Client: c, Dir: dir}
+	for _, f := range more {
+		f(&mc)
+	}
+	m, err := New(mc)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, m.Unmount())
@@ -64,10 +68,10 @@ func TestHardMount(t *testing.T) {
 
 // umount -f ends a mount whose cluster is away, with all that waits for it.
 func TestForcedUnmount(t *testing.T) {
-	for name, hard := range map[string]bool{"soft": false, "hard": true} {
+	for name, x := range map[string]struct{ hard, sync bool }{"soft": {false, true}, "hard": {true, true}, "content is kept": {false, false}} {
 		t.Run(name, func(t *testing.T) {
 			n := clienttest.New(t, spec, time.Minute)
-			m := mountWith(t, n, func(cfg *client.Config) { cfg.Hard, cfg.Timeout = hard, time.Hour })
+			m := mountWith(t, n, func(cfg *client.Config) { cfg.Hard, cfg.Timeout = x.hard, time.Hour }, func(cfg *Config) { cfg.Sync = x.sync })
 			m.write(t, "f", "x")
 			writer, write := writerOf(t, m.path("f"))
 			replicas := n.Processes(0, "us-west-2")
@@ -80,7 +84,9 @@ func TestForcedUnmount(t *testing.T) {
 			require.NoError(t, exec.Command("umount", "-f", "-l", m.dir).Run())
 			require.NoError(t, inTime(t, func() error { m.mount.Wait(); return nil }), "all handlers have ended")
 			require.Error(t, inTime(t, reader.Wait))
-			require.Error(t, inTime(t, writer.Wait))
+			if err := inTime(t, writer.Wait); x.sync {
+				require.Error(t, err)
+			}
 			require.NoError(t, unix.Access(m.dir, unix.R_OK))
 			n.Fail(clienttest.None, replicas...)
 		})

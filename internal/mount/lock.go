@@ -57,8 +57,7 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	if r.Unlock {
 		ctx, end := f.waits.changing(cancel)
 		defer end()
-		// Who gets the lock next sees what was written under it.
-		if err := f.written.settleAll(ctx); err != nil {
+		if err := f.written.settleLocked(ctx, f.client, r.Ino); err != nil {
 			return status(err)
 		}
 		return status(f.unlock(ctx, r, o))
@@ -67,6 +66,11 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	defer end()
 	if err := f.settled(ctx, r.Ino); err != nil {
 		return status(err)
+	}
+	if f.locks.holds(r.Ino, o) { // the new lock may let others in
+		if err := f.written.settleLocked(ctx, f.client, r.Ino); err != nil {
+			return status(err)
+		}
 	}
 	attempt := f.locks.begin(r.Ino, o)
 	err := ask(ctx, r)
@@ -106,12 +110,12 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 }
 
 // Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then,
-// whichever descriptor they were taken through. What was written to the file is ordered before, and what was written
-// to all files if there are locks.
+// whichever descriptor they were taken through. Content that was written to the file is ordered before, and content
+// of all files if there are locks.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
-	err := f.written.settleHandle(ctx, ino(&in.InHeader), in.Fh)
+	err := f.written.settleDescriptor(ctx, ino(&in.InHeader), in.Fh)
 	f.locks.flush(ino(&in.InHeader), in.Fh)
 	f.endLocks(ino(&in.InHeader), f.locks.ofProcess(ino(&in.InHeader), in.LockOwner))
 	return status(err)
@@ -166,7 +170,7 @@ func (f *fileSystem) endLeft() {
 func (f *fileSystem) endLock(ino posix.Ino, o lockOwner) bool {
 	ctx, cancel := context.WithTimeout(f.waits.life, f.client.Timeout())
 	defer cancel()
-	if f.written.settleAll(ctx) != nil { // who gets the lock next sees what was written under it
+	if f.written.settleLocked(ctx, f.client, ino) != nil {
 		return false
 	}
 	err := f.unlock(ctx, client.LockRequest{Ino: ino, Owner: o.owner, End: lastByte, Unlock: true, Flock: o.flock}, o)

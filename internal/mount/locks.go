@@ -84,6 +84,13 @@ func (l *locks) end(ino posix.Ino, o lockOwner, attempt uint64, err error) {
 	}
 }
 
+// holds reports whether o may hold a lock on an inode.
+func (l *locks) holds(ino posix.Ino, o lockOwner) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held[ino][o] != nil
+}
+
 // quiet gives the last attempt of o if none is running, otherwise 0, which is none.
 func (l *locks) quiet(ino posix.Ino, o lockOwner) (attempt uint64) {
 	l.mu.Lock()

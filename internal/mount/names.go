@@ -21,7 +21,6 @@ func (f *fileSystem) made(out *fuse.EntryOut, a posix.Attr, err error) fuse.Stat
 func (f *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
-	defer f.notices.give()()
 	a, err := f.written.look(ctx, func() (posix.Attr, error) { return f.client.Lookup(ctx, ino(header), name) })
 	return f.made(out, a, err)
 }
@@ -95,6 +94,14 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, new
 	// Whoever sees the new name must see what was written to the file before.
 	if err := f.written.settleBeside(ctx, f.client, ino(&in.InHeader), posix.Ino(in.Newdir)); err != nil {
 		return status(err)
+	}
+	if err := f.written.settleNamed(ctx, f.client, ino(&in.InHeader), name); err != nil {
+		return status(err)
+	}
+	if flags == meta.RenameExchange {
+		if err := f.written.settleNamed(ctx, f.client, posix.Ino(in.Newdir), newName); err != nil {
+			return status(err)
+		}
 	}
 	to := client.Name{Dir: posix.Ino(in.Newdir), Name: newName}
 	return status(f.client.Rename(ctx, cred(&in.InHeader), at(&in.InHeader, name), to, flags))

@@ -92,6 +92,43 @@ func TestKernelHearsWhileItWorks(t *testing.T) {
 	require.Equal(t, of(a), of(b))
 }
 
+// A notice does not wait for the lock of a directory that a slow request holds: all other requests of the directory
+// would wait behind it.
+func TestANoticeWaitsForNoRequest(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	a, b := mountOf(t, n), mountOf(t, n)
+	local := n.Plan.Partitions[1]
+	for i := range 20 { // b watches the root
+		_, err := os.Stat(b.path("none" + string(rune('a'+i))))
+		require.ErrorIs(t, err, os.ErrNotExist)
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, r := range local.Replicas {
+		n.Fail(clienttest.Silent, r.Process)
+	}
+	time.Sleep(1200 * time.Millisecond) // the kernel believes no names any more
+	slow := make(chan error, 1)
+	go func() {
+		_, err := os.Stat(b.path(local.Path[1:]))
+		slow <- err
+	}()
+	time.Sleep(200 * time.Millisecond)
+	require.NoError(t, os.WriteFile(a.path("healthy"), nil, 0o644))
+	time.Sleep(200 * time.Millisecond)
+	b.client.Observe(a.client.Proofs())
+	_, err := os.Stat(b.path("healthy"))
+	require.NoError(t, err)
+	select {
+	case err := <-slow:
+		t.Fatal("the request was not slow", err)
+	default:
+	}
+	for _, r := range local.Replicas {
+		n.Fail(clienttest.None, r.Process)
+	}
+	require.NoError(t, <-slow)
+}
+
 func isGone(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, os.ErrNotExist)

@@ -38,6 +38,9 @@ func (f *fileSystem) Continue() {
 // Abandon implements serve.Requests.
 func (f *fileSystem) Abandon() { f.waits.end() }
 
+// Settle implements serve.Requests.
+func (f *fileSystem) Settle() { f.written.settleForEnd(f.logger) }
+
 // Close implements serve.Requests.
 func (f *fileSystem) Close() {
 	f.written.finish()
@@ -78,7 +81,7 @@ func (f *fileSystem) Adopt(s *serve.State) error {
 // fill fills in this file system's part of a state, with its client's.
 func (f *fileSystem) fill(s *serve.State, of *client.State) (err error) {
 	s.Running, s.Files, s.Listings = of.Running, f.files.Load(), f.listings.count()
-	s.Refused, s.Holders = f.retries.threads(), f.locks.state()
+	s.Refused, s.Holders, s.Lost = f.retries.threads(), f.locks.state(), f.written.lost()
 	s.Client, err = json.Marshal(of)
 	return err
 }
@@ -101,6 +104,7 @@ func (f *fileSystem) adopt(s *serve.State) {
 	for i := range s.Holders {
 		f.locks.adopt(&s.Holders[i])
 	}
+	f.written.adopt(s.Lost)
 }
 
 func (l *listings) count() uint64 {

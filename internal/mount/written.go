@@ -2,6 +2,8 @@ package mount
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/client"
 	"github.com/globalfs/globalfs/internal/mount/behind"
+	"github.com/globalfs/globalfs/internal/mount/serve"
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
@@ -19,6 +22,7 @@ const (
 	writtenDelay  = 200 * time.Millisecond // until it is ordered, though the file is open and nobody asks
 	writtenMemory = 64 << 20               // bytes of it
 	writtenFinish = 10 * time.Second       // for what is left when the mount ends
+	lockPatience  = 5 * time.Second        // for files of other partitions when a lock is released
 )
 
 // written is the content that programs have written, and that is not ordered yet; nil: there never is any.
@@ -33,6 +37,7 @@ func newWritten(cfg *Config, forget func(posix.Ino)) *written {
 	}
 	return &written{behind.New(behind.Config{
 		Store: contents{cfg.Client}, Delay: writtenDelay, Memory: writtenMemory, Logger: cfg.Logger, Forget: forget,
+		Abandon: client.ErrAbandoned,
 	})}
 }
 
@@ -157,6 +162,14 @@ func (w *written) settleHandle(ctx context.Context, ino posix.Ino, handle uint64
 	return w.FlushHandle(ctx, ino, handle)
 }
 
+// settleDescriptor is settleHandle for the close of a descriptor: the error does not count as told.
+func (w *written) settleDescriptor(ctx context.Context, ino posix.Ino, handle uint64) error {
+	if w == nil {
+		return nil
+	}
+	return w.FlushDescriptor(ctx, ino, handle)
+}
+
 // settleAll returns when all that was written is ordered.
 func (w *written) settleAll(ctx context.Context) error {
 	if w == nil {
@@ -165,13 +178,15 @@ func (w *written) settleAll(ctx context.Context) error {
 	return w.FlushAll(ctx)
 }
 
-// settleBeside is settleAll of the files that are in the partition of one of some inodes: files of others may not
-// be in reach.
+// settleBeside is settleAll of some inodes and the files in their partitions: files of others may not be in reach.
 func (w *written) settleBeside(ctx context.Context, c *client.Client, inos ...posix.Ino) error {
 	if w == nil {
 		return nil
 	}
 	return w.FlushThose(ctx, func(file posix.Ino) bool {
+		if slices.Contains(inos, file) {
+			return true
+		}
 		at, ok := c.At(file)
 		return ok && slices.ContainsFunc(inos, func(ino posix.Ino) bool {
 			other, ok := c.At(ino)
@@ -180,12 +195,77 @@ func (w *written) settleBeside(ctx context.Context, c *client.Client, inos ...po
 	})
 }
 
+// settleLocked returns when the content is ordered that was written under a lock on an inode: who gets the lock
+// next reads it. Files of other partitions, which may be out of reach, are waited for only for a time.
+func (w *written) settleLocked(ctx context.Context, c *client.Client, locked posix.Ino) error {
+	if w == nil || w.IsSettled() {
+		return nil
+	}
+	if err := w.settleBeside(ctx, c, locked); err != nil {
+		return err
+	}
+	others, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	if err := w.settleAll(others); err != nil && ctx.Err() != nil {
+		return err
+	}
+	return nil
+}
+
+// settleNamed settles the file with a name, which may be in another partition than its directory.
+func (w *written) settleNamed(ctx context.Context, c *client.Client, dir posix.Ino, name string) error {
+	if w == nil || w.IsSettled() {
+		return nil
+	}
+	a, err := c.Lookup(ctx, dir, name)
+	if err != nil {
+		return nil // the operation itself finds out why
+	}
+	return w.settle(ctx, a.Ino)
+}
+
 // settleWithin is settleAll within a time.
 func (w *written) settleWithin(most time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	return w.settleAll(ctx)
 }
+
+// lost returns the losses that open files were not told of.
+func (w *written) lost() (all []serve.Lost) {
+	if w == nil {
+		return nil
+	}
+	w.Unreported(func(ino posix.Ino, handle uint64, err error) {
+		l := serve.Lost{Ino: ino, File: handle, Code: posix.EIO}
+		_ = errors.As(err, &l.Code)
+		all = append(all, l)
+	})
+	return all
+}
+
+// adopt takes over the losses of a process that has served the mount before.
+func (w *written) adopt(all []serve.Lost) {
+	if w == nil {
+		return
+	}
+	for _, l := range all {
+		if l.Code == posix.OK || !l.Code.Valid() {
+			l.Code = posix.EIO
+		}
+		w.Adopt(l.Ino, l.File, l.Code)
+	}
+}
+
+// settleForEnd orders all content that is kept, within a time, and logs a failure.
+func (w *written) settleForEnd(logger *slog.Logger) {
+	if err := w.settleWithin(writtenFinish); err != nil {
+		logger.Error("unmounted, but not all that was written could be ordered in time: it is lost")
+	}
+}
+
+// tellLosses reports whether content of any file was lost since its last call.
+func (w *written) tellLosses() bool { return w != nil && w.TellLosses() }
 
 // finish orders what is left when the mount ends.
 func (w *written) finish() {

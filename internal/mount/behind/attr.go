@@ -18,7 +18,7 @@ type made struct {
 func (f *Files) Created(handle uint64, attr *posix.Attr) {
 	at := f.lock(attr.Ino)
 	defer at.mu.Unlock()
-	at.told[handle] = at.failures
+	at.reported[handle] = at.failures
 	at.made = &made{attr: *attr, at: time.Now(), names: f.names.Load()}
 }
 

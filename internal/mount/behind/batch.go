@@ -50,7 +50,7 @@ type run struct {
 	done    chan struct{}  // closed when the batch was ordered, or has failed
 
 	mu     sync.Mutex
-	failed error // GUARDED_BY mu; why a part could not be stored
+	failed error // GUARDED_BY mu; why a part could not be stored, or the batch not be ordered
 }
 
 func newRun(w *Write) *run {
@@ -134,19 +134,16 @@ func (r *run) isFull(last *Part) bool { return len(last.Data) == r.size(len(r.Pa
 // isLong reports whether the batch is to be ordered: more would delay others.
 func (r *run) isLong() bool { return r.length >= maxBlocks*blockSize }
 
-// appendTo is append with large steps, up to a whole block.
+// appendTo is append that doubles the room, up to a whole block.
 func appendTo(to, data []byte) []byte {
 	if need := len(to) + len(data); need > cap(to) {
-		room := max(firstPart, cap(to))
-		for room < need {
-			room *= 4
-		}
+		room := max(firstPart, 2*cap(to), need)
 		to = append(make([]byte, 0, min(room, blockSize)), to...)
 	}
 	return append(to, data...)
 }
 
-// fail notes why a part could not be stored.
+// fail notes why a part could not be stored, or the batch not be ordered; nil is no failure.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

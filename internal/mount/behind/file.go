@@ -1,6 +1,7 @@
 package behind
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -15,28 +16,34 @@ type file struct {
 	mu       sync.Mutex
 	current  *run              // GUARDED_BY mu; it collects; nil: none
 	last     *run              // GUARDED_BY mu; sealed, and to be ordered last; nil: all that were sealed are ordered
+	sealed   int               // GUARDED_BY mu; batches that are sealed and not ordered
 	failures uint64            // GUARDED_BY mu; batches that could not be ordered
 	failure  error             // GUARDED_BY mu; of the last of them
-	told     map[uint64]uint64 // GUARDED_BY mu; by open handle: the failures that it need not be told any more
+	reported map[uint64]uint64 // GUARDED_BY mu; by open handle: the failures that FlushHandle has told
 	made     *made             // GUARDED_BY mu; how the file was made, as long as nothing else of it was ordered; nil: it was not
 }
 
-// take keeps a write, and returns how much memory it takes. It reports false if the file has failed. mu is held.
-func (f *file) take(w *Write) (grown int, ok bool) {
-	if _, known := f.told[w.Handle]; !known {
-		f.told[w.Handle] = 0 // it was opened by a process that served the mount before
+// take keeps a write, and returns how much memory it takes. It reports false if the file has failed, or if too
+// many of its batches wait for their order. mu is held.
+func (f *file) take(w *Write) (grown int64, ok bool) {
+	if _, known := f.reported[w.Handle]; !known {
+		f.reported[w.Handle] = 0 // it was opened by a process that served the mount before
 	}
 	if f.failures > 0 {
 		return 0, false
 	}
 	if !f.current.takes(w) {
+		if f.sealed >= maxSealed {
+			return 0, false
+		}
+		grown = runCost
 		f.seal()
 		r := newRun(w)
 		r.timer = time.AfterFunc(f.files.cfg.Delay, func() { f.sealOne(r) })
 		f.current = r
 		f.files.unordered.Add(1)
 	}
-	grown = f.current.add(w, f.stage)
+	grown += int64(f.current.add(w, f.stage))
 	if f.current.isLong() {
 		f.seal()
 	}
@@ -72,6 +79,7 @@ func (f *file) seal() {
 	}
 	before := f.last
 	f.current, f.last = nil, r
+	f.sealed++
 	f.files.running.Go(func() { f.order(r, before) })
 }
 
@@ -89,10 +97,14 @@ func (f *file) order(r, before *run) {
 	r.staging.Wait()
 	if before != nil {
 		<-before.done
+		if err := before.failure(); isUnreachable(err) {
+			r.fail(err) // without another timeout
+		}
 	}
 	err := r.failure()
 	if err == nil {
 		err = f.files.cfg.Store.Write(f.files.life, &r.Batch)
+		r.fail(err)
 	} else {
 		r.drop()
 	}
@@ -103,6 +115,11 @@ func (f *file) order(r, before *run) {
 	f.files.ordered(f, r, err)
 }
 
+// isUnreachable reports whether an error says that servers did not answer.
+func isUnreachable(err error) bool {
+	return errors.Is(err, posix.ETIMEDOUT) || errors.Is(err, posix.EIO)
+}
+
 // lost notes that a batch could not be ordered.
 func (f *file) lost(err error) {
 	f.files.cfg.Logger.Error("content that a program has written is lost: the write could not be ordered; fsync and close of the file report the error",
@@ -111,16 +128,27 @@ func (f *file) lost(err error) {
 	defer f.mu.Unlock()
 	f.failures++
 	f.failure = err
+	f.files.losses.Add(1)
 }
 
-// tell returns the failure that a handle must be told now, nil if there is none.
-func (f *file) tell(handle uint64) error {
+// unreported returns the failure that report has not told a handle, nil if there is none.
+func (f *file) unreported(handle uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.told[handle] == f.failures {
+	if f.reported[handle] == f.failures {
 		return nil
 	}
-	f.told[handle] = f.failures
+	return f.failure
+}
+
+// report is unreported, and the failure then counts as told.
+func (f *file) report(handle uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reported[handle] == f.failures {
+		return nil
+	}
+	f.reported[handle] = f.failures
 	return f.failure
 }
 
@@ -136,6 +164,7 @@ func (f *file) pending() *run {
 func (f *file) ordered(r *run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.sealed--
 	if f.last == r {
 		f.last = nil
 	}
@@ -152,5 +181,5 @@ func (f *file) isDirty() bool {
 func (f *file) isIdle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.told) == 0 && f.current == nil && f.last == nil
+	return len(f.reported) == 0 && f.current == nil && f.last == nil
 }

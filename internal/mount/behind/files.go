@@ -28,14 +28,18 @@ type Config struct {
 	Delay  time.Duration // after which content is ordered although nobody waits for it
 	Memory int64         // bound of the content in memory, in bytes; at least that of the largest write
 	Logger *slog.Logger
-	// Forget is called when content of an inode was lost: who caches the inode must ask again. Nil: nobody does.
+	// Forget is called when content of an inode was lost: caches of the inode are void. Nil: there are none.
 	Forget func(ino posix.Ino)
+	// Abandon is the cause with which the contexts of Store end when Close gives up.
+	Abandon error
 }
 
 // Limits.
 const (
-	maxStaging = 8       // blocks that are stored at a time
-	maxSettled = 1 << 12 // inodes of which is remembered when content was ordered
+	maxStaging = 8        // blocks that are stored at a time
+	maxSealed  = 64       // batches of a file that wait for their order
+	runCost    = 20 << 10 // memory of a batch beside its content, in bytes: a first part, a timer, a goroutine
+	maxSettled = 1 << 12  // inodes of which is remembered when content was ordered
 )
 
 // Files are the files of a mount with what was written to them. Its methods may be called concurrently.
@@ -46,13 +50,16 @@ type Files struct {
 	unordered atomic.Int64  // batches that are not ordered yet
 
 	life    context.Context
-	end     context.CancelFunc
+	end     context.CancelCauseFunc
 	running sync.WaitGroup
 
 	settled *recent.Map[posix.Ino, uint64] // the number of the batch of an inode that was ordered last
 	count   atomic.Uint64                  // batches that were ordered, or have failed
 
 	names atomic.Uint64 // changes of names
+
+	losses     atomic.Uint64 // batches that could not be ordered
+	toldLosses atomic.Uint64 // of these, for TellLosses
 
 	mu    sync.Mutex // is taken before that of a file
 	files map[posix.Ino]*file
@@ -64,7 +71,7 @@ func New(cfg Config) *Files {
 		cfg: cfg, memory: semaphore.NewWeighted(cfg.Memory), staging: make(chan struct{}, maxStaging),
 		settled: recent.New[posix.Ino, uint64](maxSettled), files: map[posix.Ino]*file{},
 	}
-	f.life, f.end = context.WithCancel(context.Background())
+	f.life, f.end = context.WithCancelCause(context.Background())
 	return f
 }
 
@@ -83,19 +90,20 @@ type Write struct {
 // itself. An error says that ctx ended before there was room.
 func (f *Files) Write(ctx context.Context, w *Write) (kept bool, err error) {
 	size := int64(len(w.Data))
-	if size == 0 || size > f.cfg.Memory || w.Offset > posix.MaxSize || uint64(size) > posix.MaxSize-w.Offset {
+	most := size + runCost
+	if size == 0 || most > f.cfg.Memory || w.Offset > posix.MaxSize || uint64(size) > posix.MaxSize-w.Offset {
 		return false, nil
 	}
-	if !f.memory.TryAcquire(size) {
+	if !f.memory.TryAcquire(most) {
 		f.seal(func(posix.Ino) bool { return true })
-		if err := f.memory.Acquire(ctx, size); err != nil {
+		if err := f.memory.Acquire(ctx, most); err != nil {
 			return false, posix.EINTR
 		}
 	}
 	at := f.lock(w.Ino)
 	defer at.mu.Unlock()
 	grown, kept := at.take(w)
-	f.memory.Release(size - int64(grown)) // what was overwritten takes no more
+	f.memory.Release(most - grown) // overwritten content takes no more
 	return kept, nil
 }
 
@@ -105,7 +113,7 @@ func (f *Files) lock(ino posix.Ino) *file {
 	defer f.mu.Unlock()
 	at := f.files[ino]
 	if at == nil {
-		at = &file{files: f, ino: ino, told: map[uint64]uint64{}}
+		at = &file{files: f, ino: ino, reported: map[uint64]uint64{}}
 		f.files[ino] = at
 	}
 	at.mu.Lock()
@@ -116,7 +124,37 @@ func (f *Files) lock(ino posix.Ino) *file {
 func (f *Files) Open(ino posix.Ino, handle uint64) {
 	at := f.lock(ino)
 	defer at.mu.Unlock()
-	at.told[handle] = at.failures
+	at.reported[handle] = at.failures
+}
+
+// Adopt notes a handle of a process that has served the mount before. The handle is told of err as of content that
+// is lost.
+func (f *Files) Adopt(ino posix.Ino, handle uint64, err error) {
+	at := f.lock(ino)
+	defer at.mu.Unlock()
+	at.reported[handle] = 0
+	at.failures, at.failure = 1, err
+}
+
+// Unreported calls each with the handles that were not told yet of content that is lost, and with the error.
+func (f *Files) Unreported(each func(ino posix.Ino, handle uint64, err error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for ino, at := range f.files {
+		at.mu.Lock()
+		for handle, reported := range at.reported {
+			if reported != at.failures {
+				each(ino, handle, at.failure)
+			}
+		}
+		at.mu.Unlock()
+	}
+}
+
+// TellLosses reports whether content of any file was lost since its last call.
+func (f *Files) TellLosses() bool {
+	n := f.losses.Load()
+	return f.toldLosses.Swap(n) != n
 }
 
 // Release notes that a handle is used no more.
@@ -126,7 +164,7 @@ func (f *Files) Release(ino posix.Ino, handle uint64) {
 		return
 	}
 	at.mu.Lock()
-	delete(at.told, handle)
+	delete(at.reported, handle)
 	at.mu.Unlock()
 	f.tidy(at)
 }
@@ -172,8 +210,20 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// FlushHandle is Flush for an open file: the error is also that of content that was lost, once for each handle.
+// FlushHandle is Flush for fsync of an open file, and for a write that is not kept: the error is also that of
+// content that was lost, once for each handle.
 func (f *Files) FlushHandle(ctx context.Context, ino posix.Ino, handle uint64) error {
+	return f.flushHandle(ctx, ino, handle, (*file).report)
+}
+
+// FlushDescriptor is Flush for the close of a descriptor of an open file. The error is also that of content that
+// was lost, until FlushHandle has told the handle: a duplicate of the descriptor, such as one that a child process
+// has inherited, may be closed without a look at the error.
+func (f *Files) FlushDescriptor(ctx context.Context, ino posix.Ino, handle uint64) error {
+	return f.flushHandle(ctx, ino, handle, (*file).unreported)
+}
+
+func (f *Files) flushHandle(ctx context.Context, ino posix.Ino, handle uint64, failure func(*file, uint64) error) error {
 	if err := f.Flush(ctx, ino); err != nil {
 		return err
 	}
@@ -181,8 +231,11 @@ func (f *Files) FlushHandle(ctx context.Context, ino posix.Ino, handle uint64) e
 	if at == nil {
 		return nil
 	}
-	return at.tell(handle)
+	return failure(at, handle)
 }
+
+// IsSettled reports whether all content is ordered or lost.
+func (f *Files) IsSettled() bool { return f.unordered.Load() == 0 }
 
 // FlushAll is Flush of all files.
 func (f *Files) FlushAll(ctx context.Context) error {
@@ -224,7 +277,7 @@ func (f *Files) seal(those func(posix.Ino) bool) (last []*run) {
 func (f *Files) ordered(at *file, r *run, err error) {
 	f.settled.Put(at.ino, f.count.Add(1))
 	f.unordered.Add(-1)
-	f.memory.Release(int64(r.length))
+	f.memory.Release(int64(r.length) + runCost)
 	if f.cfg.Forget != nil && err != nil {
 		f.cfg.Forget(at.ino)
 	}
@@ -256,6 +309,6 @@ func (f *Files) Close(ctx context.Context) {
 	if err := f.FlushAll(ctx); err != nil {
 		f.cfg.Logger.Error("unmounted, but not all that was written could be ordered in time: it is lost", "batches", f.unordered.Load())
 	}
-	f.end()
+	f.end(f.cfg.Abandon)
 	f.running.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -283,7 +284,7 @@ func TestEachHandleIsToldOfALossOnce(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	c := cluster{hold: make(chan struct{})}
-	f := filesOf(t, &c, never, 2<<20)
+	f := filesOf(t, &c, never, 2<<20+2*runCost)
 	write(t, f, Write{Ino: 1, Handle: 1, Data: pattern(1 << 20)})
 	write(t, f, Write{Ino: 2, Handle: 2, Data: pattern(1 << 20)})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -362,4 +363,86 @@ func TestAtTheSameTime(t *testing.T) {
 	require.Len(t, c.read(1), 4*total)
 	require.Len(t, c.read(2), 4*total)
 	require.Empty(t, f.files)
+}
+
+// Writes that do not follow each other cost more memory than their content. A file has few batches that wait.
+func TestScatteredWritesAreBounded(t *testing.T) {
+	c := cluster{hold: make(chan struct{})}
+	f := filesOf(t, &c, never, 40*runCost)
+	kept := 0
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for i := range uint64(1000) {
+		if ok, err := f.Write(ctx, &Write{Ino: posix.Ino(1 + i), Handle: i, Data: []byte("x")}); err != nil || !ok {
+			require.ErrorIs(t, err, posix.EINTR)
+			break
+		}
+		kept++
+	}
+	require.Less(t, kept, 41)
+	close(c.hold)
+
+	c = cluster{hold: make(chan struct{})}
+	f = filesOf(t, &c, never, 64<<20)
+	for i := range uint64(maxSealed + 1) {
+		write(t, f, Write{Ino: 1, Handle: 1, Offset: 2 * i, Data: []byte("x")})
+	}
+	ok, err := f.Write(t.Context(), &Write{Ino: 1, Handle: 1, Offset: 1 << 20, Data: []byte("x")})
+	require.NoError(t, err)
+	require.False(t, ok)
+	write(t, f, Write{Ino: 2, Handle: 2, Data: []byte("x")})
+	close(c.hold)
+}
+
+// silent is a Store whose servers do not answer.
+type silent struct{ asked *atomic.Int32 }
+
+func (silent) Stage(context.Context, posix.Ino, []byte) (Staged, error) { return nil, posix.ETIMEDOUT }
+
+func (s silent) Write(context.Context, *Batch) error {
+	s.asked.Add(1)
+	return posix.ETIMEDOUT
+}
+
+// Batches do not wait for servers one after the other.
+func TestOneTimeoutForAll(t *testing.T) {
+	s := silent{&atomic.Int32{}}
+	f := filesOf(t, &cluster{}, never, 64<<20)
+	f.cfg.Store = s
+	require.True(t, f.memory.TryAcquire(20*(4096+runCost)))
+	at := f.lock(1)
+	for i := range uint64(20) { // of which all but the last are sealed before the first is ordered
+		_, ok := at.take(&Write{Ino: 1, Handle: 1, Offset: 8192 * i, Data: make([]byte, 4096)})
+		require.True(t, ok)
+	}
+	at.mu.Unlock()
+	require.ErrorIs(t, f.FlushHandle(t.Context(), 1, 1), posix.ETIMEDOUT)
+	require.EqualValues(t, 1, s.asked.Load())
+	require.True(t, f.TellLosses())
+	require.False(t, f.TellLosses())
+}
+
+// A duplicate of a descriptor that is closed does not take the error from fsync.
+func TestCloseOfADuplicateTellsNobody(t *testing.T) {
+	c := cluster{fail: posix.ENOSPC}
+	f := filesOf(t, &c, never, 64<<20)
+	f.Open(1, 1)
+	f.Open(1, 2)
+	write(t, f, Write{Ino: 1, Handle: 1, Data: []byte("x")})
+	require.ErrorIs(t, f.FlushDescriptor(t.Context(), 1, 1), posix.ENOSPC)
+	require.ErrorIs(t, f.FlushDescriptor(t.Context(), 1, 1), posix.ENOSPC)
+	var lost []uint64
+	f.Unreported(func(_ posix.Ino, handle uint64, err error) {
+		require.ErrorIs(t, err, posix.ENOSPC)
+		lost = append(lost, handle)
+	})
+	require.ElementsMatch(t, []uint64{1, 2}, lost)
+	require.ErrorIs(t, f.FlushHandle(t.Context(), 1, 1), posix.ENOSPC)
+	require.NoError(t, f.FlushHandle(t.Context(), 1, 1))
+	require.NoError(t, f.FlushDescriptor(t.Context(), 1, 1))
+
+	next := filesOf(t, &cluster{}, never, 64<<20)
+	next.Adopt(1, 2, posix.ENOSPC)
+	require.ErrorIs(t, next.FlushHandle(t.Context(), 1, 2), posix.ENOSPC)
+	require.NoError(t, next.FlushHandle(t.Context(), 1, 2))
 }

@@ -24,6 +24,9 @@ type Requests interface {
 	Continue()
 	// Abandon makes all requests fail, as the kernel waits for no answer any more.
 	Abandon()
+	// Settle orders content that is kept, within a bounded time: the process is about to leave a mount that
+	// programs still use.
+	Settle()
 	// Close is Abandon, and returns when the file system does nothing more in the background.
 	Close()
 }
@@ -53,30 +56,13 @@ func (k *Kernel) Attach(unique uint64, content []byte) bool {
 	return k != nil && k.server.attach(unique, content)
 }
 
-// expireOnly, in a notice of an entry, keeps what uses the entry: the kernel only looks it up again (Linux 6.2;
-// older ones drop the entry).
-const expireOnly = 1
-
-// ExpireEntry makes the kernel look up a name in a directory again before it uses the name. It waits as long as a
-// request in that directory is not answered: a goroutine that answers requests must not call it.
-func (k *Kernel) ExpireEntry(parent uint64, name string) {
-	if k == nil {
-		return
-	}
-	body := binary.NativeEndian.AppendUint64(nil, parent)
-	body = binary.NativeEndian.AppendUint32(body, uint32(len(name)))
-	body = binary.NativeEndian.AppendUint32(body, expireOnly)
-	body = append(append(body, name...), 0)
-	_ = k.server.conn.notify(noticeInvalidEntry, body) // a name that the kernel does not know need not be looked up
-}
-
 // ForgetAttributes makes the kernel request the attributes of a node again before it uses anything that it
 // has cached of the node.
 func (k *Kernel) ForgetAttributes(node uint64) {
 	if k == nil {
 		return
 	}
-	body := binary.NativeEndian.AppendUint64(nil, node)
+	body := binary.NativeEndian.AppendUint64(nil, k.node(node))
 	body = binary.NativeEndian.AppendUint64(body, ^uint64(0)) // a negative offset: no pages
 	body = binary.NativeEndian.AppendUint64(body, 0)
 	_ = k.server.conn.notify(noticeInvalidInode, body) // a node that the kernel does not know has no attributes either

@@ -7,24 +7,36 @@ const (
 	opLookup      = 1
 	opForget      = 2
 	opGetAttr     = 3
+	opSetAttr     = 4
 	opReadlink    = 5
+	opSymlink     = 6
+	opMknod       = 8
+	opMkdir       = 9
+	opUnlink      = 10
+	opRmdir       = 11
 	opRename      = 12
+	opLink        = 13
 	opRead        = 15
 	opStatFS      = 17
+	opSetXattr    = 21
 	opGetXattr    = 22
 	opListXattr   = 23
+	opRemoveXattr = 24
 	opInit        = 26
 	opReadDir     = 28
+	opFsyncDir    = 30
 	opGetLk       = 31
 	opSetLk       = 32
 	opSetLkw      = 33
 	opAccess      = 34
+	opCreate      = 35
 	opInterrupt   = 36
 	opIoctl       = 39
 	opBatchForget = 42
 	opReadDirPlus = 44
 	opRename2     = 45
 	opLseek       = 46
+	opTmpfile     = 51
 )
 
 // operationNames are what operations are called in metrics, by their numbers in the protocol.

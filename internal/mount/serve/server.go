@@ -23,6 +23,7 @@ type server struct {
 	root     posix.Ino // the directory that the mount shows
 
 	operations operations
+	locked     locked
 
 	keeper atomic.Pointer[Keeper] // nil: no holder keeps the mount
 
@@ -35,7 +36,7 @@ type server struct {
 func newServer(cfg *Config, conn *connection) *server {
 	return &server{
 		conn: conn, protocol: fuse.NewProtocolServer(cfg.FileSystem, cfg.Options), logger: cfg.Logger, root: cfg.Root,
-		pending: map[uint64]*request{}, operations: operations{failed: map[failure]uint64{}},
+		pending: map[uint64]*request{}, operations: operations{failed: map[failure]uint64{}}, locked: newLocked(),
 	}
 }
 
@@ -46,6 +47,9 @@ func (s *server) serve(r *request) {
 		return
 	}
 	r.show(s.root)
+	nodes := r.nodesLocked()
+	s.locked.begin(nodes)
+	defer s.locked.end(nodes)
 	s.mu.Lock()
 	if r.op() == opInterrupt {
 		if about := s.pending[r.target()]; about != nil {

@@ -22,6 +22,7 @@ type State struct {
 	Listings uint64          `json:"listings"`           // and of the directory
 	Refused  []uint32        `json:"refused,omitempty"`  // threads whose open was given ESTALE just now
 	Holders  []LockOwner     `json:"holders,omitempty"`  // owners of locks, perhaps
+	Lost     []Lost          `json:"lost,omitempty"`     // content that open files are to be told of
 	Requests [][]byte        `json:"requests,omitempty"` // read, and not answered
 	Client   json.RawMessage `json:"client"`
 }
@@ -40,6 +41,13 @@ type LockOwner struct {
 	Flock  bool      `json:"flock,omitempty"`
 	Closed bool      `json:"closed,omitempty"` // the file was closed just now, perhaps
 	Ending bool      `json:"ending,omitempty"` // its locks are being released
+}
+
+// Lost says that content of a file is lost, and that an open file was not told of that.
+type Lost struct {
+	Ino  posix.Ino  `json:"ino"`
+	File uint64     `json:"file"` // the number of the open file
+	Code posix.Code `json:"code"`
 }
 
 // Formats: a state that an older version would misread has another number. The first version knew only mounts
