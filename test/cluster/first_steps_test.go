@@ -146,7 +146,7 @@ func (f *firstSteps) mismatch(mount, port string) {
 		{"globalfs mount --connect-timeout 10m --name nobody " + server + " .", 3, `no certificate of the client "nobody", only of client1`},
 		{"globalfs mount --connect-timeout 10m --certs none 192.0.2.1:7420 .", 3, "connections to other hosts need a certificate"},
 		{"globalfs mount --connect-timeout 10m no-such-host.invalid:7420 .", 3, "cannot resolve no-such-host.invalid"},
-		{"globalfs server us-west-2z", 3, "the cluster file has the servers us-west-2a, us-east-1a, eu-west-1a"},
+		{"globalfs server us-west-2z", 3, "in the cluster file, which has us-west-2a, us-east-1a, eu-west-1a"},
 	} {
 		start := time.Now()
 		out, code := f.sh(c.script)
