@@ -24,7 +24,6 @@ import (
 //	    UnknownSession, and nothing changes (applyUpdate, meta's mayName). Commands of several partitions,
 //	    relays and posts are no writes. So the client's belief about a write does not matter: a write that is
 //	    ordered behind the renewal that gave it up has no effect, and neither has a repeated or delayed one.
-//	    is ordered behind the renewal that gave it up has no effect, a repeated or delayed one neither.
 //	G2  A session that has ended is never open again (I2: its number is remembered for a week by the order's
 //	    time, longer than any copy of its opening lives). A client puts a block only after the opening of its
 //	    session was answered, and so ordered. S is newer than the finding of the block, that is newer than its
@@ -40,10 +39,6 @@ import (
 //	    OpCollected removes only records in the queue, and no extent names these again: the last reference of
 //	    a block is its last for ever (G1 gives the first one only to a block without a record), and the post
 //	    about the end of the last reference is sent only after that end.
-//	    a file leaves it holds the block, and until it decides that it comes the block is away. OpCollected
-//	    removes only records in the queue, and these no extent names again: the last reference of a block is
-//	    its last for ever (G1 gives the first to a block without a record only), and a post that says it is
-//	    gone is sent once it is true.
 //	G5  So if S has no record of a block, and no write behind S can name it: no extent names it in S or later.
 //	G6  All claims are about states of the order, not of replicas: a replica that was replaced, restarted or
 //	    has taken over the state of another answers behind a barrier of its own, or does not answer. Copies of
