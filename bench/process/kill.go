@@ -30,7 +30,7 @@ type Death struct {
 	Gaps map[multicast.ProcessID]time.Duration `json:"gaps_ns"`
 	// CaughtUp is the time from the restart until no delivery is missing at any replica, without load.
 	CaughtUp time.Duration `json:"caught_up_ns"`
-	// Messages are the messages delivered by each member of a group, the same in the same order.
+	// Messages counts the messages delivered by each member of a group, the same in the same order.
 	Messages map[multicast.GroupID]uint64 `json:"messages"`
 	// Unknown counts the victim's messages under way at its end that no replica has delivered.
 	Unknown uint64 `json:"unknown_outcome"`
