@@ -69,8 +69,7 @@ func (c *Config) Validate() error {
 	return c.Cost.Validate()
 }
 
-// saturated is the least ratio of throughputs of two neighbours on a curve: the curve ends when more
-// outstanding messages bring less.
+// saturated ends a curve: more outstanding messages must raise the throughput by at least this factor.
 const saturated = 1.02
 
 // Run measures all points, and the steps. When ctx ends it gives the results so far, with the error.

@@ -13,8 +13,8 @@ const epoch = int64(1_700_000_000) * int64(time.Second)
 // holds them at once, and a snapshot now and then is enough.
 const coverEvery = 1024
 
-// shortestWake is the least time between two steps. It keeps virtual time moving for a core that asks for
-// each next step at once.
+// shortestWake is the least delay of a step that a core asks for. It keeps virtual time moving for a core
+// that asks for each next step at once.
 const shortestWake = time.Microsecond
 
 // process is one machine with one CPU: it steps, or is busy for the cost of a step, or sleeps.

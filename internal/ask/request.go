@@ -34,7 +34,7 @@ func (k Kind) isWithoutSession() bool {
 const MaxHeld = 1 << 16
 
 // DoubtAfter is the time for which a request waits for entries that its client has seen and the asked replica
-// has not. Then the order tells whether they exist.
+// has not. Then a barrier in the order shows whether they exist.
 const DoubtAfter = 100 * time.Millisecond
 
 // MaxOutstanding is the largest Seq-Done of a session: the updates that are not answered yet, or answered out

@@ -168,9 +168,9 @@ func (d *Driver) Between(ctx context.Context, f func()) error {
 	}
 }
 
-// Run takes turns until ctx ends (then it returns nil) or the replica cannot go
-// on: its log or store fails, an invariant is broken, or it has retired (ErrRetired). When it returns, no turn
-// runs any more in any goroutine, and the links are closed.
+// Run takes turns until ctx ends (then it returns nil) or the replica cannot continue: its log or store
+// fails, an invariant is broken, or it has retired (ErrRetired). When it returns, no turn runs any more in
+// any goroutine, and the links are closed.
 func (d *Driver) Run(ctx context.Context) error {
 	d.begin()
 	for d.takeAll(ctx) {

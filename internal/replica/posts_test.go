@@ -14,8 +14,8 @@ import (
 // prepared is the number of the first update after ready.
 const prepared = 4
 
-// ready gives the root of partition 0 a rule that sends all to partition 1, and both partitions hear each
-// other.
+// ready gives the root of partition 0 a rule that places all children in partition 1, and lets both
+// partitions receive messages of each other.
 func ready(t *testing.T) *several {
 	s := newSeveral(t)
 	place := meta.Command{Op: meta.OpPlace, Ino: posix.Root, Data: (&meta.Rule{Spread: []uint16{1}}).Append(nil)}

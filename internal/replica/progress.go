@@ -71,7 +71,7 @@ func Positions(keys meta.Keys) (own multicast.Position, between multicast.Progre
 const maxReap = 512
 
 // reap removes unlinked inodes that no session can hold (I4). If more are left, the replica that proposed
-// this entry goes on.
+// this entry continues.
 func (r *Replica) reap(mine bool) {
 	seen, held := r.sessions.Unused(r.cross.Count())
 	reaped := 0

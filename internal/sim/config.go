@@ -57,18 +57,20 @@ type Faults struct {
 	Chase    int // the leader of a group stops for a short time, then the next leader
 	Kill     int // a process stops for ever, of each group less than half
 	Move     int // a process is asked to lead its group
-	Ahead    int // a process stops, and after its restart the others of its group take over its state
-	Learn    int // a process stops, and at its restart its state machine has learned another's deliveries
-	Evict    int // a member that lives is to be replaced by a spare, in each group one at a time
-	Grow     int // a spare is to join a group
-	Shrink   int // a member that lives is to leave its group
-	Power    int // all members of a group lose power (power.go); only if their nodes are loggers
-	Outage   int // a process loses power alone (power.go); only with Remembers
+	// Ahead: a process stops, and after its restart the others of its group take over its state, as if it
+	// were ahead in another order.
+	Ahead  int
+	Learn  int // a process stops, and at its restart its state machine has learned another's deliveries
+	Evict  int // a member that lives is to be replaced by a spare, in each group one at a time
+	Grow   int // a spare is to join a group
+	Shrink int // a member that lives is to leave its group
+	Power  int // all members of a group lose power (power.go); only if their nodes are loggers
+	Outage int // a process loses power alone (power.go); only with Remembers
 
 	LagMax time.Duration
 
-	// The knowledge of the load; each field may be nil. TakeOver to Dark are used only with the weight of the
-	// same fault. A process that is asked to lead takes steps.
+	// The knowledge of the load; each field may be nil. TakeOver to Dark are used only with the weight of
+	// their fault: Ahead, Learn, Evict, Grow, Shrink, Power. A process that is asked to lead takes steps.
 	MayCrash func(multicast.ProcessID) bool      // whether the process may be stopped now
 	MayMove  func(multicast.ProcessID) bool      // whether it may be asked to lead; nil: any may
 	Leads    func(multicast.ProcessID) bool      // whether a process that is up leads; nil: any may

@@ -4,7 +4,7 @@
 // There are two layers. Network is the machine room: it steps nodes (package turn), carries their frames,
 // syncs their records, stops and restarts them. Run puts a protocol core on each process, multicasts at
 // random, lets the faults rage, then heals everything and demands that all is delivered (liveness), and gives
-// the History to package check. A larger core, such as a replica with clients, is a node of its own on a
+// the History to package check. A larger component, such as a replica with clients, is a node of its own on a
 // Network.
 //
 // A Network does the following to its nodes:

@@ -18,7 +18,7 @@ func (r *run) finish() {
 	}
 	for range closing {
 		for _, id := range r.net.ids {
-			r.net.Poke(id) // the state machine is durable, the core hears of it
+			r.net.Poke(id) // the state machine is durable, and the core learns that
 		}
 		up := slices.IndexFunc(r.workload.Senders, r.net.Up)
 		if up < 0 {

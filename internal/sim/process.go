@@ -12,8 +12,8 @@ import (
 // epoch is the Unix time, in nanoseconds, at which virtual time starts.
 const epoch = int64(1_700_000_000) * int64(time.Second)
 
-// shortestWake is the least time between two steps. It keeps virtual time moving for a node that asks for
-// each next step at once.
+// shortestWake is the least delay of a step that a node asks for. It keeps virtual time moving for a node
+// that asks for each next step at once.
 const shortestWake = time.Microsecond
 
 // process is one process: its node while it is up, its disk, its ends of links.
