@@ -14,7 +14,7 @@ import (
 )
 
 // TestTreeBlocks: files have blocks, which clients put before they write; some writes fail, come late or
-// never. All clients also collect garbage: dropped blocks, and orphans that a sweep over a store finds.
+// never. All clients also collect garbage: dropped blocks, and the garbage that a sweep over a store finds.
 // Deleted blocks must be dead, and at the end exactly the live blocks are left (tree_blocks_judge_test.go).
 func TestTreeBlocks(t *testing.T) {
 	reach := treeReach{}
@@ -167,7 +167,7 @@ func (c *treeClient) writeBlocks() {
 	if c.gaveUp && c.pick(4) > 0 {
 		c.renew()
 		c.sweepSome()
-		c.pause(c.run.net.between(0, 3*time.Second)) // it may be sent now
+		c.pause(c.run.net.between(0, 3*time.Second)) // the update may take effect now
 	}
 	c.gaveUp = false
 }

@@ -122,8 +122,8 @@ func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 			made := u.observed.Attr.Ino // the name is elsewhere
 			touched = []object{{"links", made, ""}, {"content", made, ""}}
 			if about == nil {
-				// Its answer did not wait for that partition: the error counts only for clients that know of
-				// the inode.
+				// The update's answer did not wait for that partition; only requests about the inode wait for
+				// it.
 				about = shows(e)
 			}
 		}
