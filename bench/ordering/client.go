@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// client is a closed loop beside a replica: whenever one of its messages is delivered there, it
-// thinks, and multicasts the next one.
+// client is a closed loop beside a replica: when one of its messages is delivered there, the client thinks,
+// and multicasts the next one.
 type client struct {
 	process      *process
 	destinations int
@@ -18,7 +18,7 @@ type client struct {
 	think        time.Duration // mean
 
 	seq       uint64
-	proposed  map[uint64]time.Duration // when, by sequence number: the outstanding ones
+	proposed  map[uint64]time.Duration // the times of the outstanding ones, by sequence number
 	completed func(latency time.Duration)
 }
 

@@ -11,21 +11,21 @@ import (
 type Config struct {
 	Scenarios []Scenario
 	Protocols []Protocol
-	// Destinations of a message; none: those of each scenario.
+	// Destinations of a message; none: the destinations of each scenario.
 	Destinations []int
 	// Outstanding messages of each client, ascending: the points of a curve.
 	Outstanding []int
-	Window      time.Duration // of virtual time; 0: that of each scenario
-	Think       time.Duration // of a client, on average; 0: that of each scenario
+	Window      time.Duration // of virtual time; 0: the window of each scenario
+	Think       time.Duration // of a client, on average; 0: the mean of each scenario
 	Seed        uint64
 	Payload     int // bytes
 	Cost        Cost
-	Skew        time.Duration // between a wall clock and true time at most
-	// Progress is told what is measured next; nil: nobody is.
+	Skew        time.Duration // between a wall clock and true time, at most
+	// Progress is called with the name of the next measurement; nil: not called.
 	Progress func(what string)
 }
 
-// Default measures everything as the thesis does.
+// Default measures all points of the thesis.
 func Default() Config {
 	return Config{
 		Scenarios: Scenarios(), Protocols: Protocols(),
@@ -34,7 +34,7 @@ func Default() Config {
 	}
 }
 
-// Quick thins a configuration out until it takes seconds.
+// Quick reduces a configuration to a run of seconds.
 func (c *Config) Quick() {
 	c.Destinations = []int{2}
 	c.Outstanding = []int{2, 32}
@@ -44,7 +44,7 @@ func (c *Config) Quick() {
 	}
 }
 
-// Validate says which field is wrong and what to do.
+// Validate names the wrong field and the remedy.
 func (c *Config) Validate() error {
 	for _, d := range c.Destinations {
 		if d < 1 || d > groupCount {
@@ -69,11 +69,10 @@ func (c *Config) Validate() error {
 	return c.Cost.Validate()
 }
 
-// saturated: a curve ends when more outstanding messages bring no more throughput than this.
+// saturated ends a curve: more outstanding messages must raise the throughput by at least this factor.
 const saturated = 1.02
 
-// Run measures all points, and the steps. When ctx ends it gives what was measured until then, with
-// the error.
+// Run measures all points, and the steps. When ctx ends it gives the results so far, with the error.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -109,7 +108,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return r, nil
 }
 
-// curve measures growing load until the protocol is saturated.
+// curve measures growing loads until the protocol is saturated.
 func (c *Config) curve(ctx context.Context, r *Report, l *load) error {
 	before := 0.0
 	for _, l.outstanding = range c.Outstanding {

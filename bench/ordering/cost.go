@@ -10,27 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cost is what keeps a process and its network interface busy in virtual time.
+// Cost is the work that keeps a process and its network interface busy in virtual time.
 type Cost struct {
-	// Measured adds the CPU time that a step of the core really takes. Without, runs with the
-	// same seed are equal.
+	// Measured adds the CPU time of each step of the core. Without it, runs with the same seed are equal.
 	Measured bool `json:"measured"`
-	// Frame is the price of each frame sent and of each one received: the system call and the
-	// network stack.
+	// Frame is the price of each sent frame and of each received one: the system call and the network stack.
 	Frame time.Duration `json:"frame_ns"`
 	// Wake is the price of a step that finds the process asleep: the interrupt, the scheduler.
 	Wake time.Duration `json:"wake_ns"`
-	// Bandwidth of a process's network interface for what it sends, in bits a second; 0: no limit.
+	// Bandwidth of a process's network interface for sent frames, in bits a second; 0: no limit.
 	Bandwidth int `json:"bandwidth_bits_per_s"`
 }
 
-// Ethernet, IP and TCP add so many bytes to each packet, which carries up to so many of a frame.
+// Ethernet, IP and TCP add so many bytes to each packet, which carries up to so many bytes of a frame.
 const (
 	packetHeader = 78
 	packetData   = 1448
 )
 
-// transmission is how long a frame occupies the network interface.
+// transmission is the time for which a frame occupies the network interface.
 func (c *Cost) transmission(frame int) time.Duration {
 	if c.Bandwidth == 0 {
 		return 0
@@ -40,15 +38,14 @@ func (c *Cost) transmission(frame int) time.Duration {
 }
 
 // DefaultCost has prices measured with a Go program on two cores and a loopback TCP connection, 100,000
-// frames of 256 bytes. Streamed, a frame takes 3.3 us of CPU at both ends together, of which
-// the writer has 1.9: about 2 us for each end. In ping-pong an end takes 11.7 us for a frame
-// received and one sent: the remaining 7.7 us are for waking up. The bandwidth is that of the thesis'
-// cluster.
+// frames of 256 bytes. Streamed, a frame takes 3.3 us of CPU at both ends together, 1.9 of them at the
+// writer: about 2 us for each end. In ping-pong an end takes 11.7 us for a received frame and a sent one: the
+// remaining 7.7 us are for waking up. The bandwidth is that of the thesis' cluster.
 func DefaultCost() Cost {
 	return Cost{Measured: true, Frame: 2 * time.Microsecond, Wake: 7700 * time.Nanosecond, Bandwidth: 1_000_000_000}
 }
 
-// Validate says which field is wrong and what to do.
+// Validate names the wrong field and the remedy.
 func (c *Cost) Validate() error {
 	if c.Frame < 0 || c.Wake < 0 || c.Bandwidth < 0 {
 		return fmt.Errorf("cost: %v a frame, %v to wake up, %d bits a second: give 0 or more", c.Frame, c.Wake, c.Bandwidth)
@@ -56,14 +53,14 @@ func (c *Cost) Validate() error {
 	return nil
 }
 
-// meter tells how much CPU time passes between start and stop on the current thread.
+// meter measures the CPU time between start and stop on the current thread.
 type meter struct {
 	started  time.Duration
 	overhead time.Duration // of reading the clock twice
 	err      error         // of the first read that failed
 }
 
-// newMeter weighs its own reading of the clock.
+// newMeter measures the overhead of its own reading of the clock.
 func newMeter() (*meter, error) {
 	m := &meter{overhead: time.Hour}
 	for range 100 {
@@ -85,7 +82,7 @@ func (m *meter) start() { m.started = m.read() }
 
 func (m *meter) stop() time.Duration { return max(0, m.read()-m.started-m.overhead) }
 
-// garbage is how many bytes of heap there may be until the collector runs.
+// garbage is the size of the heap, in bytes, at which the collector runs.
 const garbage = 512 << 20
 
 // collector runs the garbage collector between steps instead of during them.
@@ -94,8 +91,8 @@ type collector struct {
 	heap    []metrics.Sample
 }
 
-// newCollector turns the automatic collector off, and keeps the goroutine on its thread, for
-// the meter; close undoes both.
+// newCollector turns the automatic collector off, and locks the goroutine to its thread, for the meter; close
+// undoes both.
 func newCollector() *collector {
 	runtime.LockOSThread()
 	return &collector{

@@ -29,15 +29,15 @@ type link struct {
 	last  time.Duration // when the last frame arrives: frames keep their order
 }
 
-// redrawn is after how many latencies a link's deviation is drawn anew.
+// redrawn is the number of latencies after which a link's deviation is drawn anew.
 const redrawn = 10
 
-// build is what a network is made of.
+// build is the parameters of a network.
 type build struct {
 	scenario *Scenario
 	protocol *Protocol
 	cost     Cost
-	skew     time.Duration // how far a wall clock is from true time at most
+	skew     time.Duration // the maximal distance of a wall clock from true time
 	seed     uint64
 	groups   []multicast.Group
 	places   []place
@@ -75,16 +75,16 @@ func newNetwork(b build) (*network, error) {
 
 func (n *network) process(id multicast.ProcessID) *process { return n.processes[id-1] }
 
-// schedule has f called at a time that is not past.
+// schedule schedules a call of f at a time that is not past.
 func (n *network) schedule(at time.Duration, f func()) {
 	n.seq++
 	n.queue.Push(event{at: at, seq: n.seq, what: f})
 }
 
-// slice is how many events happen between two looks at the world outside.
+// slice is the number of events between two calls of between.
 const slice = 256
 
-// run lets everything happen up to a time. Now and then it calls between, which ends the run with an error.
+// run executes all events up to a time. Now and then it calls between; an error of between ends the run.
 func (n *network) run(until time.Duration, between func() error) error {
 	for i := 1; len(n.queue) > 0 && n.queue[0].at <= until; i++ {
 		e := n.queue.Pop()
@@ -108,7 +108,7 @@ func (n *network) send(p *process, f multicast.Frame) {
 	q := n.process(f.Peer)
 	arrived := multicast.Frame{Peer: p.id, Data: f.Data}
 	if p == q {
-		p.next.Frames = append(p.next.Frames, arrived) // p looks for it when all is sent
+		p.next.Frames = append(p.next.Frames, arrived) // p takes it after all frames are sent
 		return
 	}
 	p.sent = max(p.sent, n.now) + n.cost.transmission(len(f.Data))
@@ -117,7 +117,7 @@ func (n *network) send(p *process, f multicast.Frame) {
 	n.schedule(l.last, func() { q.receive(arrived) })
 }
 
-// latency is what a frame takes that leaves now.
+// latency is the latency of a frame that leaves now.
 func (l *link) latency(n *network) time.Duration {
 	if n.now >= l.until {
 		deviated := 1 + n.scenario.deviation*n.rng.NormFloat64()

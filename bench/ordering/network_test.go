@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/skeen"
 )
 
-// recorder is a core that notes how much each of its steps took in, and says what it is told to.
+// recorder is a core that notes the size of the input of each step, and sends given frames.
 type recorder struct {
 	steps []int // frames with data
 	at    []time.Duration
@@ -32,7 +32,7 @@ func (r *recorder) Step(in *multicast.Input, out *multicast.Output) {
 	out.Wake, r.wake = r.wake, 0
 }
 
-// recorders gives a network of two processes, in two groups, whose links take 10 ms.
+// recorders gives a network of two processes, in two groups, with links of 10 ms.
 func recorders(t *testing.T, cost Cost) (*network, []*recorder) {
 	var cores []*recorder
 	groups, places := deployment(2, 1)
@@ -50,7 +50,7 @@ func recorders(t *testing.T, cost Cost) (*network, []*recorder) {
 
 func nothing() error { return nil }
 
-// What arrives while a process is busy goes into one step when it is free.
+// Input that arrives while a process is busy goes into one step when the process is free.
 func TestBusyProcessGathers(t *testing.T) {
 	n, cores := recorders(t, Cost{Frame: 5 * time.Millisecond, Wake: time.Millisecond})
 	p := n.processes[0]
@@ -67,7 +67,8 @@ func TestBusyProcessGathers(t *testing.T) {
 	require.Equal(t, 22*time.Millisecond, n.uses()[0].busy, "two waking up, four frames")
 }
 
-// A frame leaves when the step ends that made it, and takes the link's time. One to itself is free.
+// A frame leaves at the end of the step that made it, and takes the link's time. A frame of a process to
+// itself is free.
 func TestFrameLeavesWhenTheStepEnds(t *testing.T) {
 	n, cores := recorders(t, Cost{Frame: 2 * time.Millisecond, Wake: time.Millisecond})
 	n.schedule(100*time.Millisecond, func() {
@@ -82,7 +83,7 @@ func TestFrameLeavesWhenTheStepEnds(t *testing.T) {
 	require.Equal(t, 1, n.uses()[0].frames)
 }
 
-// The second frame waits for the first one to pass the network interface.
+// The second frame waits until the first one has passed the network interface.
 func TestBandwidth(t *testing.T) {
 	n, cores := recorders(t, Cost{Bandwidth: 8000}) // a byte a millisecond
 	n.schedule(0, func() {
@@ -121,8 +122,8 @@ func TestLinksDeviateInOrder(t *testing.T) {
 	require.InDelta(t, 10.5, milliseconds(latencies.percentile(84)), 0.3, "one standard deviation")
 }
 
-// Skeen's protocol needs two steps (T 5.3), of which the network makes no more. Here the receiver needs only
-// one: the sender's timestamp comes with the message.
+// Skeen's protocol needs two steps (T 5.3), and the network adds none. Here the receiver needs only one: the
+// sender's timestamp comes with the message.
 func TestNetworkAddsNoSteps(t *testing.T) {
 	groups, places := deployment(2, 1)
 	scenario := uniform()

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/bench/figures"
 )
 
-// The loads whose distributions T Figure 4.5 shows.
+// The loads with their distributions in T Figure 4.5.
 const (
 	cdfScenario     = "distributed"
 	cdfDestinations = 2
@@ -28,7 +28,7 @@ type plot struct {
 	figures.Figure
 }
 
-// plots gives the thesis' figures that there are points for.
+// plots gives the figures of the thesis for which there are points.
 func (r *Report) plots() (all []plot) {
 	for _, s := range Scenarios() {
 		for d := 1; d <= groupCount; d++ {
@@ -41,7 +41,7 @@ func (r *Report) plots() (all []plot) {
 	return slices.DeleteFunc(all, func(p plot) bool { return len(p.Curves) == 0 })
 }
 
-// loadPlot has throughput and latency while the load grows.
+// loadPlot shows throughput and latency under growing load.
 func (r *Report) loadPlot(s *Scenario, destinations int) plot {
 	return plot{
 		name: fmt.Sprintf("figure-%s-%s-%d.svg", s.Figure, s.Name, destinations),
@@ -83,7 +83,7 @@ func (r *Report) cdfPlot(outstanding int, figure string) plot {
 // onLog keeps a latency on a logarithmic axis, which has no 0.
 func onLog(milliseconds float64) float64 { return max(milliseconds, 0.001) }
 
-// curves gives one for each protocol that has something to show.
+// curves gives a curve for each protocol with points to show.
 func (r *Report) curves(show func(*Point) []figures.Point, marks bool) (all []figures.Curve) {
 	for style, protocol := range Protocols() {
 		c := figures.Curve{Name: protocol.Title, Style: style, Marks: marks}

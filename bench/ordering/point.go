@@ -18,18 +18,18 @@ type Point struct {
 	Throughput float64 `json:"throughput_per_s"` // of all clients
 	Median     float64 `json:"median_ms"`
 	P95        float64 `json:"p95_ms"`
-	// Busy is how much of the window the busiest process computed, 0 to 1.
+	// Busy is the part of the window in which the busiest process computed, 0 to 1.
 	Busy float64 `json:"busy"`
-	// CPU is what all processes together computed for one message; Core the measured part of it.
+	// CPU is the computing time of all processes together for one message; Core is the measured part of it.
 	CPU  float64 `json:"cpu_us_per_message"`
 	Core float64 `json:"core_us_per_message"`
-	// Frames is how many frames crossed the network for one message.
+	// Frames is the number of frames that crossed the network for one message.
 	Frames float64 `json:"frames_per_message"`
 	// Latencies are the percentiles 0 to 100.
 	Latencies []float64 `json:"latency_percentiles_ms"`
 }
 
-// load is what a Point measures.
+// load is the load of a Point.
 type load struct {
 	scenario                  *Scenario
 	protocol                  *Protocol
@@ -45,7 +45,7 @@ func (l *load) window() time.Duration {
 	return l.scenario.Window * time.Duration(min(4, max(1, 16/l.outstanding)))
 }
 
-// measurement is one load while it runs.
+// measurement is a running measurement of one load.
 type measurement struct {
 	*load
 	net       *network
@@ -86,12 +86,12 @@ func (c *Config) measure(ctx context.Context, l *load) (Point, error) {
 }
 
 const (
-	rounds = 2  // of all clients, before anything counts
-	tries  = 10 // but no more than so many warm-ups
+	rounds = 2  // of all clients, before the measurement begins
+	tries  = 10 // at most so many warm-ups
 )
 
-// warmUp lasts as long as the scenario says, and longer for the slow: until the clients have had some rounds
-// of messages delivered, or are seen not to get there.
+// warmUp takes the scenario's time, and longer for slow protocols: it ends when the clients have had some
+// rounds of messages delivered, or after a number of tries.
 func (m *measurement) warmUp() error {
 	for range tries {
 		if err := m.net.run(m.net.now+m.scenario.Warmup, m.between); err != nil {
@@ -104,8 +104,8 @@ func (m *measurement) warmUp() error {
 	return nil
 }
 
-// startClients starts one beside each process. The first messages of each come spread over the longest
-// round trip, so that the clients do not march in step.
+// startClients starts one beside each process. The first messages of each are spread over the longest round
+// trip, so that the clients do not march in step.
 func (n *network) startClients(l *load, payload []byte, completed func(time.Duration)) {
 	spread := int64(l.scenario.longest())
 	for _, p := range n.processes {
@@ -120,7 +120,7 @@ func (n *network) startClients(l *load, payload []byte, completed func(time.Dura
 	}
 }
 
-// uses gives what each process has done until now.
+// uses gives the work of each process until now.
 func (n *network) uses() (all []use) {
 	for _, p := range n.processes {
 		u := p.use

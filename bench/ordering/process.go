@@ -9,14 +9,15 @@ import (
 // epoch is the Unix time, in nanoseconds, at which virtual time starts.
 const epoch = int64(1_700_000_000) * int64(time.Second)
 
-// coverEvery is after how many deliveries a process may forget them: its state machine, in
-// memory, holds them at once, and a snapshot is worth it now and then only.
+// coverEvery is the number of deliveries after which a process may forget them: its state machine, in memory,
+// holds them at once, and a snapshot now and then is enough.
 const coverEvery = 1024
 
-// shortestWake keeps a core that asks to step again at once from standing still in time.
+// shortestWake is the least delay of a step that a core asks for. It keeps virtual time moving for a core
+// that asks for each next step at once.
 const shortestWake = time.Microsecond
 
-// process is one machine with one CPU: it steps, or is busy with what a step costs, or sleeps.
+// process is one machine with one CPU: it steps, or is busy for the cost of a step, or sleeps.
 type process struct {
 	net   *network
 	id    multicast.ProcessID
@@ -29,9 +30,9 @@ type process struct {
 	busy     bool          // until the output of the last step leaves
 	free     time.Duration // when it leaves
 	wakeAt   time.Duration // 0: none
-	sent     time.Duration // when the network interface is done with all that left
+	sent     time.Duration // when the network interface has sent all frames that left
 
-	// deliver is told of each delivery when it leaves.
+	// deliver is called for each delivery when it leaves.
 	deliver   func(p *process, d *multicast.Delivery)
 	delivered multicast.Position
 	uncovered int // deliveries since the last Covered
@@ -39,9 +40,9 @@ type process struct {
 	use use
 }
 
-// use counts what a process did, with all of a step that is not over.
+// use counts the work of a process, with all of a step that is not over.
 type use struct {
-	busy, measured time.Duration // all, and what the core's steps took of it
+	busy, measured time.Duration // all work, and the measured time of the core's steps
 	frames         int           // sent to others
 }
 
@@ -56,14 +57,14 @@ func (p *process) propose(m multicast.Message) {
 	p.wake()
 }
 
-// wake steps if p sleeps; if it is busy, it finds what is ready when it has finished.
+// wake steps if p sleeps. A busy p takes the ready input when its step ends.
 func (p *process) wake() {
 	if !p.busy {
 		p.step(p.net.cost.Wake)
 	}
 }
 
-// step takes in all that is ready, and is busy for what that costs and for the price of beginning.
+// step takes all ready input, and is busy for the cost of the step and the price of its beginning.
 func (p *process) step(price time.Duration) {
 	n := p.net
 	p.next, p.in = p.in, p.next
@@ -100,7 +101,7 @@ func (p *process) foreign(frames []multicast.Frame) (count int) {
 	return count
 }
 
-// release ends a step: what it said leaves, and what came meanwhile is next.
+// release ends a step: its output leaves, and input that has arrived meanwhile goes into the next step.
 func (p *process) release() {
 	n := p.net
 	for _, f := range p.out.Frames {

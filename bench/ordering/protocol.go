@@ -16,17 +16,17 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// Protocol is one to measure.
+// Protocol is a protocol to measure.
 type Protocol struct {
 	Name  string
 	Title string
 	// New makes the core of a process.
 	New func(s *setting) (multicast.Core, error)
-	// Order is what its messages ask for.
+	// Order is the order that its messages ask for.
 	Order multicast.Order
 }
 
-// setting is what a protocol may know of where it runs.
+// setting is the information that a protocol has about its deployment.
 type setting struct {
 	self     multicast.ProcessID
 	groups   []multicast.Group
@@ -34,8 +34,8 @@ type setting struct {
 	scenario *Scenario
 }
 
-// ring goes from the first process to the nearest one that it has not been at, and so on: through one region,
-// then the next. Those at the same distance are taken by number.
+// ring goes from the first process to the nearest unvisited one, and so on: through one region, then the
+// next. Processes at the same distance are taken by number.
 func (s *setting) ring() []multicast.ProcessID {
 	left := make([]multicast.ProcessID, len(s.places))
 	for i := range left {
@@ -104,7 +104,7 @@ func newPrimCast(cfg primcast.Config) func(s *setting) (multicast.Core, error) {
 }
 
 // newMultiRing skips every millisecond in a LAN, as its prototype does, and every 10 ms in a WAN. The rate is
-// above what a group orders here, and so does not limit it.
+// above the throughput of a group here, and so does not limit it.
 func newMultiRing(s *setting) (multicast.Core, error) {
 	delta := min(max(s.scenario.longest()/10, time.Millisecond), 10*time.Millisecond)
 	return multiring.New(multiring.Config{Self: s.self, Groups: s.groups, Ring: s.ring(), Lambda: 1_000_000, Delta: delta, M: 1})
@@ -120,7 +120,7 @@ func ScenariosNamed(names []string) ([]Scenario, error) {
 	return pick("scenario", names, Scenarios(), func(s *Scenario) string { return s.Name })
 }
 
-// pick gives those of all that are named; no names: all.
+// pick gives the named elements of all; no names: all.
 func pick[T any](what string, names []string, all []T, name func(*T) string) ([]T, error) {
 	var known []string
 	for i := range all {

@@ -27,8 +27,8 @@ func TestRingGoesThroughRegions(t *testing.T) {
 	}
 }
 
-// TestColocatedLeaders: FastCast is as fast as PrimCast at all replicas while there is little load (T 4.5.4),
-// and Multi-Ring Paxos crosses each region a few times only.
+// TestColocatedLeaders: FastCast is as fast as PrimCast at all replicas under little load (T 4.5.4), and
+// Multi-Ring Paxos crosses each region only a few times.
 func TestColocatedLeaders(t *testing.T) {
 	c := Default()
 	var err error

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Report is what a run measured, and how.
+// Report is the results of a run, with their setup.
 type Report struct {
 	Setup  Setup   `json:"setup"`
 	Steps  []Steps `json:"steps"`
 	Points []Point `json:"points"`
 }
 
-// Setup is what the numbers depend on.
+// Setup is the parameters that determine the numbers.
 type Setup struct {
 	Go           string        `json:"go"`
 	Platform     string        `json:"platform"`
@@ -65,7 +65,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// WriteTable writes what a person reads.
+// WriteTable writes tables for people.
 func (r *Report) WriteTable(out io.Writer) error {
 	s := &r.Setup
 	cpu := "as fixed"

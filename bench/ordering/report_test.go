@@ -86,7 +86,7 @@ func TestStepsOfPrimCast(t *testing.T) {
 	require.LessOrEqual(t, max(steps.Crowd.Primaries, steps.Crowd.Followers), 5.0)
 }
 
-// A run that is interrupted gives what it has.
+// An interrupted run gives its results so far.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := small()
@@ -172,7 +172,7 @@ func TestJSON(t *testing.T) {
 	require.True(t, json.Valid(b.Bytes()), "an interrupted run: %s", &b)
 }
 
-// The files are those that the README in bench/results speaks of, and browsers can show them.
+// The files are those that the README in bench/results names, and browsers can show them.
 func TestWriteFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	require.NoError(t, results().WriteFiles(dir))

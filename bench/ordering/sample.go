@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// sample is latencies.
+// sample is a set of latencies.
 type sample []time.Duration
 
-// percentile gives the smallest latency that at least this part of a sorted sample does not exceed;
-// 0 of an empty one. 0 percent is the lowest.
+// percentile gives the smallest latency that at least this part of a sorted sample does not exceed; 0 for an
+// empty one. 0 percent is the lowest.
 func (s sample) percentile(percent int) time.Duration {
 	if len(s) == 0 {
 		return 0

@@ -17,10 +17,10 @@ type Scenario struct {
 	Name   string
 	Title  string
 	Figure string // the thesis'
-	// Destinations are those that the thesis shows.
+	// Destinations are the ones that the thesis shows.
 	Destinations []int
-	// Warmup is cut off; Window is measured after it. Both in virtual time, and longer when
-	// little happens.
+	// Warmup is cut off; Window is measured after it. Both are in virtual time, and longer when few messages
+	// are delivered.
 	Warmup, Window time.Duration
 	// Think is the mean time between a delivery and the client's next message (package doc).
 	Think time.Duration
@@ -29,7 +29,7 @@ type Scenario struct {
 	deviation float64 // standard deviation of a latency, as a part of it
 }
 
-// place is where a process is: member m of group g. The first member leads.
+// place is the place of a process: member m of group g. The first member leads.
 type place struct {
 	group  int
 	member int
@@ -62,8 +62,8 @@ func Scenarios() []Scenario {
 	}
 }
 
-// colocated: a region for each member of every group. The leaders are where the two shorter
-// round trips meet: the thesis does not say which region has them.
+// colocated: a region for each member of every group. The leaders are in the region where the two shorter
+// round trips meet: the thesis does not name their region.
 func colocated(a, b place) time.Duration {
 	if a.member > b.member {
 		a, b = b, a
@@ -87,7 +87,7 @@ func distributed(a, b place) time.Duration {
 	return 30 * time.Millisecond
 }
 
-// unit is what a communication step takes when steps are counted.
+// unit is the time of a communication step when steps are counted.
 const unit = 100 * time.Millisecond
 
 // uniform has links of one unit in each direction.

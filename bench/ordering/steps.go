@@ -21,7 +21,7 @@ type Steps struct {
 	Crowd Delays `json:"crowd"`
 }
 
-// Delays tell where: a group's primary often delivers earlier than its followers.
+// Delays are the longest delays by role: a group's primary often delivers earlier than its followers.
 type Delays struct {
 	Primaries float64 `json:"primaries"`
 	Followers float64 `json:"followers"`
@@ -77,7 +77,7 @@ func delays(ctx context.Context, p *Protocol, seed uint64, messages int, every t
 	return Delays{Primaries: inUnits(s.longest[0]), Followers: inUnits(slices.Max(s.longest[1:]))}, nil
 }
 
-// stepper notes how long deliveries take.
+// stepper notes the latencies of deliveries.
 type stepper struct {
 	net      *network
 	order    multicast.Order
@@ -86,7 +86,7 @@ type stepper struct {
 	longest  [members]time.Duration // by member of a group
 }
 
-// multicast sends a message with a number of its own at some time.
+// multicast sends a message with a number of its own at a time.
 func (s *stepper) multicast(at time.Duration, seq uint64) {
 	rng := s.net.rng
 	sender := s.net.processes[rng.IntN(len(s.net.processes))]

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// patience is how long a child may take for an answer, and to end.
+// patience is the time limit of a child for an answer, and for its end.
 const patience = 20 * time.Second
 
 // child is a running replica as the parent sees it. Its methods must not be called concurrently.
@@ -26,7 +26,8 @@ type child struct {
 	last    state                // its latest answer
 }
 
-// spawn starts this program again as a replica. Whatever happens to us, its input ends, and so does it.
+// spawn starts this program again as a replica. When the parent ends in any way, the input of the child ends,
+// and so does the child.
 func spawn(cfg *Config, s spec) (*child, error) {
 	c := &child{spec: s, command: exec.Command(cfg.Program[0], cfg.Program[1:]...), answers: make(chan json.RawMessage)}
 	c.command.Stderr = os.Stderr
@@ -47,7 +48,7 @@ func spawn(cfg *Config, s spec) (*child, error) {
 		for decoder := json.NewDecoder(out); ; {
 			var line json.RawMessage
 			if decoder.Decode(&line) != nil {
-				return // it has ended; wait tells why
+				return // it has ended; wait tells the reason
 			}
 			c.answers <- line
 		}
@@ -93,7 +94,7 @@ func (c *child) ask(ctx context.Context, o order) error {
 // kill ends the child as a crash does.
 func (c *child) kill() {
 	_ = c.command.Process.Kill() // fails only if it has ended
-	_ = c.reap()                 // the end of a killed process is no news
+	_ = c.reap()                 // the end of a killed process is no error
 }
 
 // stop ends the child in order, or else as a crash does.
@@ -107,9 +108,9 @@ func (c *child) stop() error {
 	return nil
 }
 
-// reap waits for the end of the child, whose pipes are closed with it.
+// reap waits for the end of the child, and so of its pipes.
 func (c *child) reap() error {
-	for range c.answers { // what nobody asks for any more
+	for range c.answers { // answers that nobody reads any more
 	}
 	return c.command.Wait()
 }
@@ -147,7 +148,7 @@ func start(ctx context.Context, cfg *Config, groups []multicast.Group) (_ *clust
 	return k, nil
 }
 
-// listen starts one child up to where it knows its address.
+// listen starts one child and waits until the child knows its address.
 func (k *cluster) listen(ctx context.Context, p multicast.ProcessID, incarnation uint64, address string) error {
 	dir := fmt.Sprintf("%s/%d", k.dir, p)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -203,12 +204,12 @@ func (k *cluster) each(ctx context.Context, o order, but multicast.ProcessID) er
 	return nil
 }
 
-// close ends all children and removes what they wrote.
+// close ends all children and removes their files.
 func (k *cluster) close() error {
 	var errs []error
 	for p := range k.all() {
 		if c := k.children[p]; c != nil {
-			_ = c.in.Close() // they end beside each other
+			_ = c.in.Close() // they end in parallel
 		}
 	}
 	for p := range k.all() {

@@ -18,22 +18,27 @@ const (
 	RoleSender   = "sender"   // a follower of group 0 with a client
 )
 
-// Death is what a killed replica did to the others, and what became of it.
+// Death is the effect of a kill on the other replicas, and the recovery of the victim.
 type Death struct {
-	Shape       string                                `json:"shape"`
-	Outstanding int                                   `json:"outstanding"`
-	Role        string                                `json:"role"`
-	Victim      multicast.ProcessID                   `json:"victim"`
-	KilledAfter time.Duration                         `json:"killed_after_ns"`
-	Gaps        map[multicast.ProcessID]time.Duration `json:"gaps_ns"`         // longest time without a delivery of each other replica, from shortly before the kill to the restart
-	CaughtUp    time.Duration                         `json:"caught_up_ns"`    // from the restart until nothing was missing anywhere, the load stopped
-	Messages    map[multicast.GroupID]uint64          `json:"messages"`        // delivered by each member of a group, the same in the same order
-	Unknown     uint64                                `json:"unknown_outcome"` // messages of the victim under way at its end that nobody delivered
+	Shape       string              `json:"shape"`
+	Outstanding int                 `json:"outstanding"`
+	Role        string              `json:"role"`
+	Victim      multicast.ProcessID `json:"victim"`
+	KilledAfter time.Duration       `json:"killed_after_ns"`
+	// Gaps are the longest times without a delivery of each other replica, from shortly before the kill to
+	// the restart.
+	Gaps map[multicast.ProcessID]time.Duration `json:"gaps_ns"`
+	// CaughtUp is the time from the restart until no delivery is missing at any replica, without load.
+	CaughtUp time.Duration `json:"caught_up_ns"`
+	// Messages counts the messages delivered by each member of a group, the same in the same order.
+	Messages map[multicast.GroupID]uint64 `json:"messages"`
+	// Unknown counts the victim's messages under way at its end that no replica has delivered.
+	Unknown uint64 `json:"unknown_outcome"`
 }
 
 // Kill ends one process by SIGKILL under load, at a random moment of cfg.Duration, and starts it again after
-// as long as it can take for others to go on (cfg.Down). The error says what was lost, came twice or in
-// different orders.
+// cfg.Down, the longest time that the others may take to go on. The error reports messages that were lost,
+// came twice or in different orders.
 func Kill(ctx context.Context, cfg Config, role string) (d Death, err error) {
 	k, err := start(ctx, &cfg, cfg.Shape.groups())
 	if err != nil {
@@ -87,7 +92,7 @@ func Kill(ctx context.Context, cfg Config, role string) (d Death, err error) {
 	return d, errors.Join(err, k.check())
 }
 
-// cast gives the victim of a role and who has a client: all but a mere follower.
+// cast gives the victim of a role and the processes with a client: all but a victim that is a mere follower.
 func (k *cluster) cast(role string) (victim multicast.ProcessID, clients []multicast.ProcessID) {
 	members := k.groups[0].Members
 	victim = map[string]multicast.ProcessID{RolePrimary: members[0], RoleFollower: members[1], RoleSender: members[2]}[role]

@@ -11,13 +11,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// recent is how many numbers of a sender are told apart: more than it can have on the way.
+// recent is the number of remembered numbers of a sender: more than it can have on the way.
 const recent = 1 << 15
 
-// maxViolations bounds what a process reports.
+// maxViolations bounds the violations that a process reports.
 const maxViolations = 10
 
-// ledger is the state of the state machine: what was delivered.
+// ledger is the state of the state machine: the deliveries.
 type ledger struct {
 	Position   multicast.Position
 	Count      uint64
@@ -28,14 +28,14 @@ type ledger struct {
 	scratch [28]byte
 }
 
-// sender is what was delivered of one.
+// sender is the deliveries of messages of one sender.
 type sender struct {
 	Count uint64
 	High  uint64              // the highest number
 	Seen  [recent / 64]uint64 // of the numbers in (High-recent, High]
 }
 
-// mark notes number seq. It is false if that was there before, or is too old to tell.
+// mark notes number seq. It is false if the number was noted before, or is too old to tell.
 func (s *sender) mark(seq uint64) bool {
 	switch {
 	case seq > s.High+recent:
@@ -58,7 +58,7 @@ func (s *sender) mark(seq uint64) bool {
 	return true
 }
 
-// deliver notes d. One that the state already held at a restart is passed over.
+// deliver notes d. It skips a delivery that the state already held at a restart.
 func (l *ledger) deliver(d *multicast.Delivery, restored multicast.Position) {
 	at := d.Position()
 	if at.Compare(restored) <= 0 {
@@ -93,7 +93,7 @@ func (l *ledger) violate(format string, args ...any) {
 	}
 }
 
-// loadLedger gives what save left in dir; an empty ledger if nothing.
+// loadLedger gives the ledger saved in dir; an empty one if there is none.
 func loadLedger(dir string) (ledger, error) {
 	l := ledger{Senders: map[multicast.ProcessID]*sender{}}
 	b, err := os.ReadFile(filepath.Join(dir, "ledger"))
@@ -108,7 +108,7 @@ func loadLedger(dir string) (ledger, error) {
 	return l, nil
 }
 
-// save replaces what is in dir, with sync also for a loss of power.
+// save replaces the ledger in dir; with sync it survives a loss of power too.
 func (l *ledger) save(dir string, sync bool) error {
 	b, err := json.Marshal(l)
 	if err != nil {

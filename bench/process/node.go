@@ -12,25 +12,25 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// saveEvery is how often a state that survives the process is saved. What is not saved is delivered
+// saveEvery is the time between two saves of a state that survives the process. Unsaved deliveries are made
 // again after a restart.
 const saveEvery = 250 * time.Millisecond
 
-// load is what a client has to do.
+// load is the task of a client.
 type load struct {
 	Outstanding int                   // at any time; 0: nothing more
-	Messages    uint64                // in all; 0: until told otherwise
+	Messages    uint64                // in all; 0: until the next command
 	Payload     int                   // bytes
 	Dest        [][]multicast.GroupID // taken in turn
 }
 
-// command is what the parent asks of a running replica.
+// command is an order of the parent to a running replica.
 type command struct {
 	Load *load `json:",omitempty"`
 	Mark bool  // start the measurement anew
 }
 
-// state is what a replica says of itself.
+// state is the report of a replica on itself.
 type state struct {
 	Count      uint64
 	Digest     uint64
@@ -61,13 +61,13 @@ type node struct {
 	seq       uint64
 	submitted uint64
 	completed uint64
-	started   [recent]time.Duration // when number n was submitted, at n % recent
+	started   [recent]time.Duration // the time at which number n was submitted, at n % recent
 	latency   histogram
-	last      time.Duration // the last delivery
+	last      time.Duration // the time of the last delivery
 	gap       time.Duration
 }
 
-// Step proposes what the load has room for, and lets the core take its step.
+// Step proposes as many messages as the load allows, and steps the core.
 func (n *node) Step(in *turn.Input, out *turn.Output) {
 	n.now = in.Now.Mono
 	for _, call := range in.Requests {
@@ -91,7 +91,7 @@ func (n *node) hasRoom() bool {
 	return n.submitted-n.completed < uint64(n.load.Outstanding) && (n.load.Messages == 0 || n.submitted < n.load.Messages)
 }
 
-// Wake is when the next step is needed without any input.
+// Wake is the time of the next step without any input.
 func (n *node) Wake() time.Duration {
 	if n.hasRoom() {
 		return max(n.now, 1)
@@ -102,7 +102,7 @@ func (n *node) Wake() time.Duration {
 // Syncs implements turn.Node.
 func (*node) Syncs(*turn.Output) bool { return false }
 
-// Apply counts and checks.
+// Apply counts and checks deliveries.
 func (n *node) Apply(out *turn.Output) ([]turn.Call, error) {
 	deliveries := out.Deliveries
 	if len(deliveries) > 0 {
@@ -133,7 +133,7 @@ func (n *node) deliver(d *multicast.Delivery, now time.Duration) {
 	}
 }
 
-// answer obeys a command and gives the state.
+// answer executes a command and gives the state.
 func (n *node) answer(b []byte) []byte {
 	var c command
 	violations := n.ledger.Violations

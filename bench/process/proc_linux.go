@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// endWithParent has the kernel end a child whose parent died.
+// endWithParent makes the kernel end a child when its parent dies.
 func endWithParent() *syscall.SysProcAttr {
 	// A group of its own: Ctrl-C is for the parent, which ends its children in order.
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// rssOf is how much memory a running process has, in bytes.
+// rssOf is the resident memory of a running process, in bytes.
 func rssOf(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

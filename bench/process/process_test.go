@@ -41,7 +41,7 @@ func TestEveryShapeDelivers(t *testing.T) {
 		t.Run(shape.Name, func(t *testing.T) {
 			cfg := config(t, i, 16)
 			cfg.Durability = wal.Memory
-			cfg.Messages = 100 // however slow the machine is just then
+			cfg.Messages = 100 // also on a slow machine
 			point, err := Run(t.Context(), cfg)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, point.Messages, uint64(100))

@@ -1,8 +1,8 @@
 package process
 
-// Reference is what a prototype of PrimCast in Rust (pacheco/primcast, e0e8870) took on a machine like the
-// one that this was written on, with other work beside it: the best of its runs. The CPU time is the
-// replicas', without their clients.
+// Reference is the cost of a prototype of PrimCast in Rust (pacheco/primcast, e0e8870) on a machine like the
+// author's, with other work beside it: the best of its runs. The CPU time is that of the replicas, without
+// their clients.
 type Reference struct {
 	PerSecond float64 `json:"per_second"`
 	P50       uint64  `json:"p50_us"`

@@ -32,13 +32,13 @@ type spec struct {
 	PackDelay   time.Duration
 }
 
-// hello is the first line that a child writes; its second input are the addresses of all.
+// hello is the first line that a child writes. The second line that it reads has the addresses of all.
 type hello struct{ Address string }
 
 // order is each further line that a child reads. It answers with a state.
 type order struct {
 	command
-	Profile string // write a CPU profile there, from now on
+	Profile string // the file for a CPU profile from now on
 	Stop    bool   // the profile is complete
 }
 
@@ -77,7 +77,7 @@ func Replica(ctx context.Context, in io.Reader, out io.Writer) error {
 	return s.run(ctx, server, decoder, encoder)
 }
 
-// run takes turns and obeys orders.
+// run takes turns and executes orders.
 func (s *spec) run(ctx context.Context, server *transport.Server, orders *json.Decoder, answers *json.Encoder) (err error) {
 	log, err := wal.Open(filepath.Join(s.Dir, "log"), wal.Options{Durability: s.Durability})
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *spec) run(ctx context.Context, server *transport.Server, orders *json.D
 	}
 }
 
-// node brings the replica back to where it was.
+// node restores the state of the replica.
 func (s *spec) node(log *wal.Log) (*node, error) {
 	n := &node{self: s.Self, clock: driver.NewSystemClock(), seq: s.Incarnation << 32}
 	n.ledger.Senders = map[multicast.ProcessID]*sender{}
@@ -139,7 +139,7 @@ func (s *spec) node(log *wal.Log) (*node, error) {
 	return n, nil
 }
 
-// obey answers orders until there are no more.
+// obey answers orders until the input ends.
 func obey(ctx context.Context, d *driver.Driver, orders *json.Decoder, answers *json.Encoder) error {
 	var profile *os.File
 	for {

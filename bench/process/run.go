@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Shape is who multicasts to whom.
+// Shape is the pattern of senders and destinations.
 type Shape struct {
 	Name        string
 	Description string
@@ -22,13 +22,13 @@ type Shape struct {
 	dest func(g multicast.GroupID) [][]multicast.GroupID
 }
 
-// MaxOutstanding is how much a client may have under way.
+// MaxOutstanding is the maximal number of outstanding messages of a client.
 const MaxOutstanding = 8192
 
 // replicas of each group.
 const replicas = 3
 
-// Shapes are those in which the prototypes were measured.
+// Shapes are the shapes in which the prototypes were measured.
 func Shapes() []Shape {
 	return []Shape{
 		{"a", "1 group x 3", 1, func(multicast.GroupID) [][]multicast.GroupID { return [][]multicast.GroupID{{0}} }},
@@ -60,8 +60,8 @@ func (s *Shape) groups() []multicast.Group {
 
 // Config of a measurement.
 type Config struct {
-	Program     []string // how a child is started
-	Environment []string // of the children, beside ours
+	Program     []string // the command that starts a child
+	Environment []string // of the children, beside the parent's
 	Shape       Shape
 	Outstanding int           // over all clients
 	Messages    uint64        // run until so many are completed; 0: for Duration
@@ -71,14 +71,14 @@ type Config struct {
 	Window      int           // see primcast.Config
 	PackDelay   time.Duration // see primcast.Config
 	Durability  wal.Durability
-	Dir         string        // where the replicas keep their logs; "": a temporary directory
+	Dir         string        // of the replicas' logs; "": a temporary directory
 	Profile     string        // directory for a CPU profile of each replica; "": none
-	Down        time.Duration // how long a killed replica stays away
-	// Progress hears how far a long run is, if not nil.
+	Down        time.Duration // the time until the restart of a killed replica
+	// Progress, if not nil, is called with the progress of a long run.
 	Progress func(string)
 }
 
-// Point is what was measured.
+// Point is the result of a measurement.
 type Point struct {
 	Shape       string  `json:"shape"`
 	Outstanding int     `json:"outstanding"`
@@ -92,7 +92,7 @@ type Point struct {
 	RSSEnd      int64   `json:"rss_end_bytes"`
 }
 
-// sampleEvery is how often a running measurement is looked at.
+// sampleEvery is the time between two samples of a running measurement.
 const sampleEvery = 2 * time.Second
 
 // Run measures one point, on a cluster of its own.
@@ -146,7 +146,8 @@ func (k *cluster) progress(format string, args ...any) {
 	}
 }
 
-// primaries are the first members of the groups, or only of the first one if there is not a message for each.
+// primaries are the first members of the groups, or of the first group only if there is not a message for
+// each.
 func (k *cluster) primaries() (clients []multicast.ProcessID) {
 	for _, g := range k.groups[:min(len(k.groups), k.cfg.Outstanding)] {
 		clients = append(clients, g.Members[0])
@@ -154,7 +155,7 @@ func (k *cluster) primaries() (clients []multicast.ProcessID) {
 	return clients
 }
 
-// load starts the clients of these processes, which share what is to be outstanding.
+// load starts the clients of these processes, which share the outstanding messages.
 func (k *cluster) load(ctx context.Context, clients []multicast.ProcessID) error {
 	for i, p := range clients {
 		l := &load{
@@ -173,7 +174,7 @@ func (k *cluster) groupOf(p multicast.ProcessID) multicast.GroupID {
 	return multicast.GroupID((p - 1) / replicas)
 }
 
-// sample is the cluster at a moment.
+// sample is the state of the cluster at a moment.
 type sample struct {
 	at        time.Time
 	completed uint64
@@ -181,7 +182,7 @@ type sample struct {
 	rss       int64         // of the largest
 }
 
-// sample looks at all replicas; the first one starts the measurement.
+// sample takes a sample of all replicas; the first one starts the measurement.
 func (k *cluster) sample(ctx context.Context, first bool) (s sample, err error) {
 	for p := range k.all() {
 		o := order{command: command{Mark: first}}

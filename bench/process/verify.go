@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// drainFor is how long the last messages may take.
+	// drainFor is the time limit of the last messages.
 	drainFor   = 60 * time.Second
 	drainEvery = 50 * time.Millisecond
 )
 
-// drain stops the clients and waits until all replicas that run have delivered everything. What a client
-// had under way when its process was killed counts only if it was delivered.
+// drain stops the clients and waits until all running replicas have delivered everything. Messages that a
+// client had outstanding when its process was killed count only if they were delivered.
 func (k *cluster) drain(ctx context.Context, but multicast.ProcessID) error {
 	o := order{command: command{Load: &load{}}, Stop: true}
 	for deadline := time.Now().Add(drainFor); ; {
@@ -37,7 +37,7 @@ func (k *cluster) drain(ctx context.Context, but multicast.ProcessID) error {
 	}
 }
 
-// late says what is still under way, or nil.
+// late reports messages that are still under way, or nil.
 func (k *cluster) late(but multicast.ProcessID) error {
 	for _, g := range k.groups {
 		first := uint64(0)

@@ -17,8 +17,8 @@ import (
 // verify identities. Their requests are not bounded, and a nil *Client adds no bytes to what is sent and
 // stored. Validate, Bounds and Owner accept nil.
 type Client struct {
-	// Name tells clients apart. A session belongs to the name that has opened it. Numbers of sessions are no
-	// secret: they are part of the ids of blocks.
+	// Name distinguishes clients. A session belongs to the name that has opened it. Numbers of sessions are
+	// no secret: they are part of the ids of blocks.
 	Name      string
 	Authority *posix.Authority // never nil
 }

@@ -1,6 +1,6 @@
-// Package ask is the protocol between a client and a replica of a partition: requests and replies, the
-// vector clock that a client carries from one replica to another (T 3.4.1), the identity of the client
-// machine, and the status of a replica.
+// Package ask is the protocol between a client and a replica of a partition: requests and replies, the vector
+// clock that a client carries from one replica to another (T 3.4.1), the identity of the client machine, and
+// the status of a replica.
 //
 // The package holds data types and their encodings. Package replica executes requests; package client and
 // others send them without depending on package replica.
@@ -9,13 +9,13 @@
 //
 // All encodings consist of the varints of package varint. The numbers of kinds and outcomes never change:
 // requests are stored in write-ahead logs, and clients of another version send them. A decoder accepts any
-// bytes: it returns an error for what is malformed or out of range. What it allocates is bounded by a
-// constant factor of its input.
+// bytes: it returns an error for malformed or out-of-range values. Its allocations are bounded by a constant
+// factor of its input.
 //
 // # Proofs
 //
 // Replicas of one partition cannot know the counts of another one. A client carries these counts, and could
-// make them up. So a replica gives its vector with a tag (Sealer), and a request shows the tagged vectors
+// forge them. So a replica gives its vector with a tag (Sealer), and a request contains the tagged vectors
 // that the client was given (Proofs).
 //
 //	P1  A replica stores, passes on and marks only entries of vectors whose tags it has verified, and entries

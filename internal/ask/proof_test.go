@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proofs cover each other entry by entry: only those are kept that say something of their own.
+// Proofs cover each other entry by entry: only proofs with an uncovered entry are kept.
 func TestProofsThatAreCovered(t *testing.T) {
 	var p Proofs
 	p = p.Add(Proof{Vector: counts(1, 5)})

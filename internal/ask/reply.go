@@ -15,9 +15,9 @@ const (
 	Answered       Outcome = iota // Result holds the answer
 	UnknownSession                // the session ended or never was; its open files and locks are gone
 	Overloaded                    // not executed: try again later or at another replica
-	Refused                       // not executed: the request is malformed, Result says why
+	Refused                       // not executed: the request is malformed; Result has the reason
 	Unseen                        // not executed: the vector counts entries that this partition does not have
-	Replaced                      // the replica is a member no more: ask another one, this one may have ordered an update
+	Replaced                      // the replica left its group: ask another one; it may have ordered an update
 	Unproven                      // not executed: no server of the cluster has given the client its proofs
 	outcomeEnd
 )
@@ -37,7 +37,7 @@ func (r *Reply) Append(b []byte) []byte {
 	return varint.AppendBytes(b, r.Result)
 }
 
-// DecodeReply reads a reply that Append has written; Result aliases b. The error says what is malformed.
+// DecodeReply reads a reply that Append has written; Result aliases b. The error names the malformed part.
 func DecodeReply(b []byte) (Reply, error) {
 	r := varint.NewReader(b)
 	p := Reply{Status: Outcome(r.Uint(uint64(outcomeEnd - 1))), Vector: ReadVector(r), Tag: slices.Clone(r.Bytes()), Result: r.Bytes()}

@@ -34,11 +34,11 @@ func (k Kind) isWithoutSession() bool {
 const MaxHeld = 1 << 16
 
 // DoubtAfter is the time for which a request waits for entries that its client has seen and the asked replica
-// has not. Then the order tells whether they exist.
+// has not. Then a barrier in the order shows whether they exist.
 const DoubtAfter = 100 * time.Millisecond
 
-// MaxOutstanding is the largest Seq-Done of a session: the updates that are not answered yet, or answered
-// out of order.
+// MaxOutstanding is the largest Seq-Done of a session: the updates that are not answered yet, or answered out
+// of order.
 const MaxOutstanding = 1024
 
 // Request is a request of a client to a replica of one partition.
@@ -69,8 +69,7 @@ type Request struct {
 // Reader returns the client's entry for the asked partition.
 func (r *Request) Reader(asked uint16) Seen { return r.Vector.Of(asked).Merge(r.Claim) }
 
-// Merge sets Vector to what Proofs say. It is costly for proofs that somebody has made up, and they should be
-// verified before.
+// Merge sets Vector to the merged vectors of Proofs. It is costly for forged proofs: verify them before.
 func (r *Request) Merge() { r.Vector = r.Proofs.Merged() }
 
 // Trusted returns the request as replicas exchange it: they have verified the proofs, and need only the
@@ -116,7 +115,8 @@ func (r *Request) Append(b []byte) []byte {
 	return varint.AppendBytes(b, r.Command)
 }
 
-// DecodeRequest reads a request that Append has written; Command aliases b. The error says what is malformed.
+// DecodeRequest reads a request that Append has written; Command aliases b. The error names the malformed
+// part.
 func DecodeRequest(b []byte) (Request, error) {
 	r := varint.NewReader(b)
 	q := Request{Kind: Kind(r.Uint8()), Session: r.Uint(1<<48 - 1), Seq: r.Uint64(), Done: r.Uint64()}

@@ -27,8 +27,8 @@ func TestRequestRoundTrip(t *testing.T) {
 	}
 }
 
-// A request carries the vectors that replicas have given to the client, each with its tag. Its vector is what
-// they say together. A claim is about the asked partition alone.
+// A request carries the vectors that replicas have given to the client, each with its tag. Its vector is the
+// merge of these. A claim is about the asked partition alone.
 func TestProofsOfARequest(t *testing.T) {
 	q := Request{
 		Kind: Query, Proofs: Proofs{{counts(1, 5), []byte("a")}, {counts(2, 0, 7), []byte("b")}}, Claim: Seen{Count: 9},
@@ -116,7 +116,7 @@ func FuzzReadClient(f *testing.F) {
 	})
 }
 
-// A call without a bound of its time, and one that is as long as it may be.
+// A call without a bound of its time, and one with the longest time.
 func TestPatienceIsInMilliseconds(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{
 		0: 0, time.Millisecond: time.Millisecond, 1999 * time.Microsecond: time.Millisecond,

@@ -25,10 +25,10 @@ const MaxPlaces = 64
 type Seen struct {
 	History uint64 // its number in the upper half, see NextHistory
 	Count   uint64 // all entries up to this place
-	// Open are places of votes for commands whose commit was seen at another partition, ascending.
+	// Open are places of votes, ascending, for commands that were seen committed at another partition.
 	Open []uint64
 	// OpenUpTo makes every place up to it open. It replaces a list of more than MaxPlaces: a reader may then
-	// wait for a command whose effect the reader has not seen, which is safe.
+	// wait for a command without having seen its effect, which is safe.
 	OpenUpTo uint64
 
 	// Undecided are the places that were undecided at the place Known, ascending: the lowest MaxPlaces of them.
@@ -56,7 +56,7 @@ func (s Seen) isDecidedUpTo(place uint64) bool {
 	return place <= s.Known && (len(s.Undecided) == 0 || place < s.Undecided[0])
 }
 
-// merge adds what other has seen. The slices of other are not changed.
+// merge adds the entries and places of other. The slices of other are not changed.
 func (s *Seen) merge(other *Seen) {
 	if other.History != s.History {
 		if other.History > s.History {
@@ -96,7 +96,8 @@ func (s Seen) Observe(place uint64) Seen {
 	return s
 }
 
-// Claim returns s as a client may claim it: only the partition says which commands are decided.
+// Claim returns the part of s that a client may claim: only the partition may state which commands are
+// decided.
 func (s Seen) Claim() Seen {
 	s.Known, s.Undecided = 0, nil
 	return s
@@ -121,7 +122,7 @@ func (s Seen) IsAhead(own Seen) bool {
 func (s Seen) IsPast(own Seen) bool { return s.History < own.History && !s.IsZero() }
 
 // Covers reports whether an answer at s is as new as other: no entry of other is missing, and every place
-// that is open in other was open for the reader who got the answer, or decided.
+// that is open in other was open for the reader of the answer, or decided.
 func (s Seen) Covers(other Seen) bool {
 	if s.History != other.History {
 		return s.History > other.History
@@ -131,7 +132,7 @@ func (s Seen) Covers(other Seen) bool {
 		!slices.ContainsFunc(other.Open, func(place uint64) bool { return !known(place) })
 }
 
-// Merge returns what s and other have seen together.
+// Merge returns the union of s and other.
 func (s Seen) Merge(other Seen) Seen {
 	s.merge(&other)
 	return s
@@ -147,7 +148,7 @@ func (s Seen) LastOpen() uint64 {
 }
 
 // State returns the entry of a partition for itself: the place count of its order, the places of its
-// undecided commands, and those among them whose commit is known to readers of its state. Both lists ascend.
+// undecided commands, and those of them with a commit known to readers of its state. Both lists ascend.
 func State(count uint64, undecided, open []uint64) Seen {
 	s := Seen{Count: count, Known: count, Undecided: undecided, Open: open}
 	if len(s.Undecided) > MaxPlaces {

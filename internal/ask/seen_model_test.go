@@ -61,17 +61,17 @@ func (h *history) statement(place uint64, marked map[uint64]bool) Seen {
 	return State(place, undecided, open)
 }
 
-// observer is a Seen beside the plain sets that it stands for.
+// observer is a Seen with the plain sets that it represents.
 type observer struct {
 	seen      Seen
 	count     uint64
 	known     uint64          // place of the newest statement
-	committed map[uint64]bool // votes whose commits were seen
+	committed map[uint64]bool // votes of commands that were seen committed
 }
 
 func newObserver() *observer { return &observer{committed: map[uint64]bool{}} }
 
-// isOpen is the meaning: the commit was seen, and no statement has it decided.
+// isOpen is the meaning of an open place: the commit was seen, and no statement shows it decided.
 func (o *observer) isOpen(h *history, vote uint64) bool {
 	return o.committed[vote] && !h.isDecided(vote, o.known)
 }
@@ -81,7 +81,7 @@ func (o *observer) observe(vote uint64) {
 	o.count, o.committed[vote] = max(o.count, vote), true
 }
 
-// visit merges the partition's own statement. Of the commits that are marked there the observer learns too.
+// visit merges the partition's own statement. The observer also learns the commits that are marked there.
 func (o *observer) visit(h *history, place uint64, marked map[uint64]bool) {
 	o.seen = o.seen.Merge(h.statement(place, marked))
 	o.count, o.known = max(o.count, place), max(o.known, place)
@@ -100,7 +100,7 @@ func (o *observer) merge(other *observer) {
 	}
 }
 
-// check compares a Seen with its meaning. If it is exact, no place is open that need not be.
+// check compares a Seen with its meaning. If it is exact, no place is open without need.
 func (o *observer) check(t *testing.T, h *history, exact bool) {
 	t.Helper()
 	require.Equal(t, o.count, o.seen.Count)

@@ -262,8 +262,8 @@ func FuzzReadProgress(f *testing.F) {
 	})
 }
 
-// A list that is flagged as present has places: otherwise one Seen has two encodings, and the decoded one
-// differs from what is read again.
+// A list that is flagged as present has places: otherwise one Seen has two encodings, and the decoded Seen
+// differs from the one read again.
 func TestAListThatIsPresentIsNotEmpty(t *testing.T) {
 	for _, b := range [][]byte{{9, hasOpen, 0}, {9, hasUndecided, 0}} {
 		r := varint.NewReader(b)
@@ -274,8 +274,7 @@ func TestAListThatIsPresentIsNotEmpty(t *testing.T) {
 	}
 }
 
-// What was merged covers both sides, also when the bound of many open places was passed and all up to it is
-// decided.
+// A merge covers both sides, also when the bound of many open places was passed and all up to it is decided.
 func TestCoversAllThatIsDecided(t *testing.T) {
 	many := Seen{Count: 100, OpenUpTo: 90}
 	later := State(200, []uint64{150}, nil)

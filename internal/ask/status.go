@@ -34,7 +34,7 @@ func (s *Status) Append(b []byte) []byte {
 	return varint.AppendInt(b, int64(s.Age))
 }
 
-// DecodeStatus reads a status that Append has written. The error says what is malformed.
+// DecodeStatus reads a status that Append has written. The error names the malformed part.
 func DecodeStatus(b []byte) (Status, error) {
 	r := varint.NewReader(b)
 	s := Status{

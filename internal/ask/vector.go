@@ -9,7 +9,7 @@ import (
 // MaxPartitions bounds the length of a vector.
 const MaxPartitions = 1 << 12
 
-// Vector is the vector clock (T 3.4.1): entry p is what was seen of partition p. Missing entries are zero.
+// Vector is the vector clock (T 3.4.1): entry p is the seen part of partition p. Missing entries are zero.
 // The lists in its entries are shared by copies, and never changed.
 type Vector []Seen
 
@@ -21,7 +21,7 @@ func (v Vector) Of(p uint16) Seen {
 	return Seen{}
 }
 
-// Merge returns what v and other have seen together. It overwrites v; other is not changed.
+// Merge returns the union of v and other, entry by entry. It overwrites v; other is not changed.
 func (v Vector) Merge(other Vector) Vector {
 	for len(v) < len(other) {
 		v = append(v, Seen{})

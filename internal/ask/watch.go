@@ -21,7 +21,7 @@ const maxLinger = time.Minute
 type Watching struct {
 	History  uint64        // of From
 	From     uint64        // the client knows the changes up to this place
-	Mark     uint64        // of From, as the replica has told it: a partition may lose entries and order others
+	Mark     uint64        // of From, from a replica: a partition may lose entries and order others
 	Linger   time.Duration // without a change that interests the client, the replica waits so long with its answer
 	Interest Interest      // nil: no change is urgent
 }
@@ -33,7 +33,8 @@ func (w *Watching) Append(b []byte) []byte {
 	return varint.AppendBytes(b, w.Interest)
 }
 
-// DecodeWatching reads what Append has written. What follows it is ignored: a newer client may say more.
+// DecodeWatching reads a Watching that Append has written. It ignores further bytes: a newer client may send
+// more.
 func DecodeWatching(b []byte) (Watching, error) {
 	r := varint.NewReader(b)
 	w := Watching{History: r.Uint64(), From: r.Uint64(), Mark: r.Uint64()}
@@ -48,8 +49,8 @@ func DecodeWatching(b []byte) (Watching, error) {
 	return w, nil
 }
 
-// Interest is a set of directories as bits: a client names the directories of which it wants to hear at once.
-// It may have more than were added, never less.
+// Interest is a set of directories as bits: a client names the directories with urgent changes. It may have
+// more directories than were added, never less.
 type Interest []byte
 
 // NewInterest returns an empty set with room for n directories.
@@ -120,8 +121,8 @@ func (c *Changes) Append(b []byte) []byte {
 	return b
 }
 
-// DecodeChanges reads what Append has written. What follows it is ignored. A change of a kind that this version
-// does not know makes the answer Lost.
+// DecodeChanges reads Changes that Append has written. It ignores further bytes. A change of a kind that this
+// version does not know makes the answer Lost.
 func DecodeChanges(b []byte) (Changes, error) {
 	r := varint.NewReader(b)
 	c := Changes{History: r.Uint64(), From: r.Uint64(), To: r.Uint64(), Mark: r.Uint64(), Lost: r.Uint(1) == 1}

@@ -152,7 +152,8 @@ func (c *Commands) judge(x *command, command *meta.Command) bool {
 	return true
 }
 
-// refuse ends a command here that met an older one. The coordinator has it proposed again.
+// refuse ends a command here that must not wait, for example behind an older one. The coordinator makes the
+// asked replica propose it again.
 func (c *Commands) refuse(x *command) {
 	c.machine.Abort(x.number)
 	if x.coordinator == c.cfg.Partition {

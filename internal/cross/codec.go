@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// The encodings shared by entries, messages and stored commands. A reader fails on malformed bytes; what it
-// allocates is bounded by the length of its input.
+// The encodings shared by entries, messages and stored commands. A reader fails on malformed bytes; its
+// allocations are bounded by the length of its input.
 
 func appendID(b []byte, id multicast.MessageID) []byte {
 	return varint.AppendUint(varint.AppendUint(b, uint32(id.Sender)), id.Seq)

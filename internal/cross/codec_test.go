@@ -90,7 +90,7 @@ func TestEntriesRoundTrip(t *testing.T) {
 	}
 }
 
-// A command is stored with all that is replicated, in every phase.
+// A command is stored with all its replicated state, in every phase.
 func TestCommandsAreStored(t *testing.T) {
 	n := newNode(t, 0)
 	for p := waiting; p <= aborted; p++ {

@@ -24,13 +24,13 @@ type Age struct {
 // compare orders ages, the oldest first.
 func (a Age) compare(b Age) int { return cmp.Or(cmp.Compare(a.Time, b.Time), a.ID.Compare(b.ID)) }
 
-// phase is how far a command has come at this party.
+// phase is the progress of a command at this party.
 type phase uint8
 
 // The phases. Their numbers are stored.
 const (
 	waiting   phase = 1 + iota // for holds of younger commands
-	voted                      // to commit or to refuse; what it needs is held
+	voted                      // to commit or to refuse; the needed objects are held
 	refused                    // it met the hold of an older command: the coordinator will abort it
 	committed                  // at the coordinator, until all parties have confirmed
 	aborted                    // likewise

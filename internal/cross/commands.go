@@ -94,8 +94,8 @@ func (c *Commands) Save() {
 	c.relays.save()
 }
 
-// Step does the work for other partitions that is due: it proposes entries, sends messages, and lets waiting
-// updates in. It may answer calls.
+// Step does the due work for other partitions: it proposes entries, sends messages, and proposes waiting
+// updates. It may answer calls.
 func (c *Commands) Step() {
 	c.timer.reset()
 	leads := c.orders.Leads()
@@ -107,16 +107,16 @@ func (c *Commands) Step() {
 	c.gate.proposeSeal()
 }
 
-// Executed asks for a step if the entries that were executed have left posts.
+// Executed asks for a step if the executed entries have left posts.
 func (c *Commands) Executed() {
 	if len(c.machine.Destinations()) > 0 {
 		c.timer.hurry()
 	}
 }
 
-// Settle brings the replica's entry for itself up to date, after an entry of the order was executed. Before
-// that the entry says nothing of the commands that are undecided at its place. If the entry was durable, the
-// state is sealed.
+// Settle updates the replica's entry for itself after the execution of an entry of the order. Before that the
+// replica's entry for itself lacks the commands that are undecided at its place. If the executed entry was
+// durable, the state is sealed.
 func (c *Commands) Settle() {
 	c.vector.settle()
 	if c.gate.seal(c.Vector()) {

@@ -20,15 +20,15 @@ type State struct {
 
 // Concluded counts the commands of several partitions that a cut had left open.
 type Concluded struct {
-	Committed int // parties that now execute what the coordinator had decided
+	Committed int // parties that now execute the coordinator's decision
 	Aborted   int // parties that now release their holds: the coordinator had not decided to commit
 }
 
 // Conclude ends all commands of several partitions in the states of all partitions at a consistent cut,
 // indexed by partition. Each party gets the outcome that the coordinator has decided inside of the cut; a
 // command that the coordinator has not decided to commit there is aborted. Afterwards the partitions remember
-// no command and no position of a class, and their vectors stand in new histories: hash tells the histories
-// of different restores apart. An error means that the states are no consistent cut, or are damaged.
+// no command and no position of a class, and their vectors stand in new histories: hash distinguishes the
+// histories of different restores. An error means that the states are no consistent cut, or are damaged.
 func Conclude(states []State, hash uint32) (done Concluded, err error) {
 	tables := make([]map[multicast.MessageID]*command, len(states))
 	for p := range states {
@@ -85,7 +85,7 @@ func (s *State) conclude(x *command, partition uint16, tables []map[multicast.Me
 	return nil
 }
 
-// forget removes what belongs to the orders of the cluster that the states come from.
+// forget removes the state of the orders of the original cluster.
 func (s *State) forget(seen ask.Vector) {
 	for _, prefix := range []byte{commandPrefix, stateKey[0], tombstoneByte} {
 		for k := range s.Keys.Scan([]byte{prefix}, []byte{prefix + 1}) {
@@ -96,7 +96,7 @@ func (s *State) forget(seen ask.Vector) {
 }
 
 // Contradictions compares the vectors of states: a state must not follow from entries of another partition
-// that the other state does not hold. It returns what contradicts; nothing for a consistent cut.
+// that the other state does not hold. It returns the contradictions; nothing for a consistent cut.
 func Contradictions(keys []meta.Keys) (found []string, err error) {
 	vectors := make([]ask.Vector, len(keys))
 	for p := range keys {

@@ -80,7 +80,8 @@ func (c *Commands) decide(d *decision) {
 	if x == nil || x.phase != voted || x.coordinator != c.cfg.Partition || len(d.ballots) != len(x.parties) {
 		return // decided before
 	}
-	if !c.sessions.IsOpen(x.update) { // its session has ended, or its client has given it up: it must not happen any more
+	// Its session has ended, or its client has given it up: it must not happen any more.
+	if !c.sessions.IsOpen(x.update) {
 		c.drop(x)
 		c.requests.answer(x, ask.UnknownSession, nil)
 		return

@@ -57,9 +57,9 @@
 //
 // When the time of a call is over, the asked replica orders ABANDON. It records ETIMEDOUT as the answer to
 // the update and aborts the command if it is undecided. Sessions remember answers, so every copy of the
-// command that is relayed later is refused: an update whose caller got ETIMEDOUT is never executed. A party
-// that waits for the outcome of a command that the coordinator has not relayed asks for it; the coordinator
-// then orders ABANDON, and answers that the command is aborted.
+// command that is relayed later is refused: an update that was answered with ETIMEDOUT is never executed. A
+// party that waits for the outcome of a command that the coordinator has not relayed asks for it; the
+// coordinator then orders ABANDON, and answers that the command is aborted.
 //
 // # Why updates are sequentially consistent
 //
@@ -78,7 +78,7 @@
 //
 // # Why reads are causal
 //
-// A vector says for each partition q what was seen of it (ask.Seen): a count, and open places.
+// A vector has, for each partition q, the seen part of q (ask.Seen): a count, and open places.
 //
 //  1. Invariant V: if the commit of a command is in the past of a state or of a client, then for each other
 //     party q its vector counts q's vote place, and either holds the place open or counts q's outcome. DECIDE
@@ -88,7 +88,7 @@
 //     Undecided).
 //  3. Invariant M: if the past of a state of q contains the commit of a command that is undecided at q, the
 //     command is marked there: the ordered entry that brought this past carried a vector with the place open.
-//  4. A read waits for the vector's count. Then it waits for an undecided command that touches what is read
+//  4. A read waits for the vector's count. Then it waits for an undecided command that touches its objects
 //     if the command is marked, or its place is open in the vector. By 1 and 3 no reader with the commit in
 //     its past, or that follows from it by the state, sees the state before the command. All others may see
 //     it: the order by t explains their answers.
@@ -100,20 +100,20 @@
 // must not hold an effect of it. A durable entry is one that is proposed with order.Entry.Durable: its
 // delivery implies that the disks of a quorum hold it and all that is ordered before it. The lost suffix of
 // an order contains no durable entry that any replica has executed, as long as a quorum returns with at least
-// what it had synced.
+// its synced entries.
 //
-//  1. The order between partitions is synced in each step (package order). What a partition has said there is
+//  1. The order between partitions is synced in each step (package order). A message of a partition there is
 //     not lost.
 //  2. D1: RELAY, DECIDE, ABORT, OUTCOME, ABANDON, POSTS and SEAL are durable. Votes, refusals, decisions,
 //     tombstones and ended classes change in no other entry. FORGET and POSTED are not durable: they end a
 //     repetition, and a repeated outcome or post is confirmed again and has no other effect.
-//  3. A vote, an outcome, a confirmation of an outcome and a receipt of posts say that such a change was
-//     executed. By 1 and 2, no loss of power undoes what they say. The vote also carries the vector as of its
-//     durable entry.
-//  4. D2: all other messages that speak of the state, and all vectors but those of votes, are as of the
-//     newest durable entry that the sender has executed (sealed). So each count of a partition that reaches
-//     another partition by a message is a count that the partition does not lose. After a restart nothing is
-//     sealed, and none of these messages leaves, until the next durable entry.
+//  3. A vote, an outcome, a confirmation of an outcome and a receipt of posts report that such a change was
+//     executed. By 1 and 2, no loss of power undoes the reported change. The vote also carries the vector as
+//     of its durable entry.
+//  4. D2: all other messages about the state, and all vectors but those of votes, are as of the newest
+//     durable entry that the sender has executed (sealed). So each count of a partition that reaches another
+//     partition by a message is a count that the partition does not lose. After a restart nothing is sealed,
+//     and none of these messages leaves, until the next durable entry.
 //  5. The sealed vector serves invariant V: an outcome leaves after its DECIDE, a post after its entry, a
 //     confirmation after its OUTCOME, and the newest durable entry is not before any of these.
 //  6. D3: a post leaves when a durable entry was executed at or after the entry that made it. The entry that
@@ -134,19 +134,19 @@
 //
 // A backup has a number, above those of all earlier ones. A replica has heard of a number when it was asked
 // for the backup, has executed an entry with the number, or has received it in a frame of a replica, in the
-// proof of a client, or in a command of the order between partitions. From then on the number is in each entry
-// that it proposes, in each frame that it sends, and in the tag of each vector that it gives to a client. The
-// marker of a partition is the place in front of the first entry with the number. Each replica saves the state
-// of its store there (package replica). The cut is the union of the entries in front of the markers (Lai and
-// Yang, 1987).
+// proof of a client, or in a command of the order between partitions. From then on the number is in each
+// entry that it proposes, in each frame that it sends, and in the tag of each vector that it gives to a
+// client. The marker of a partition is the place in front of the first entry with the number. Each replica
+// saves the state of its store there (package replica). The cut is the union of the entries in front of the
+// markers (Lai and Yang, 1987).
 //
 //  1. Let the entry e of partition q follow from the entry f of partition p: some process has learned of f's
-//     execution, and what it has learned came, by messages, replies and requests, to the replica that proposed
-//     e, before it did.
+//     execution, and this knowledge came, by messages, replies and requests, to the replica that proposed e
+//     before the proposal.
 //  2. If f is behind the marker of p, then each replica that has executed f has heard of the number, since it
-//     has executed the marker before f. So all that it says afterwards carries the number, and so does all
-//     that others say in consequence: a client passes on the proofs that it has received. The proposer of e
-//     had heard of the number, e carries it, and e is behind the marker of q.
+//     has executed the marker before f. So all its later messages carry the number, and so do all messages
+//     of others that follow from these: a client passes on the proofs that it has received. The proposer of
+//     e had heard of the number, e carries it, and e is behind the marker of q.
 //  3. So an entry in the cut follows from entries in the cut only. Replicas compute the same marker, since it
 //     depends on the order alone.
 //  4. A command that is committed in the cut at its coordinator has, by 3, its votes in the cut: each party
@@ -156,7 +156,7 @@
 //     decision, else abort. An aborted command has no effect at any party.
 //  5. A post that is executed in the cut was made in the cut. A post that was removed from the outbox in the
 //     cut was executed in the cut. So the posts that are left are delivered by a restore, each once.
-//  6. Nothing waits: a replica that hears of a number goes on, and takes an iterator snapshot of its store.
+//  6. Nothing waits: a replica that hears of a number continues, and takes an iterator snapshot of its store.
 //
 // # Parts
 //
@@ -164,11 +164,11 @@
 //
 //	Commands    executes the entries at their places (begin.go, decide.go), and composes the parts
 //	table       the commands, and the reads and updates that wait for them
-//	vector      what the state follows from
+//	vector      the entries of all partitions from which the state follows
 //	relays      deliveries on their way into the own order, positions of the classes
 //	tombstones  commands that are aborted before their relay
 //	gate        proposals by the rules D1-D3, the sealed vector
-//	pursuit     proposals and messages that bring commands on (pursue.go, receive.go), early ballots
+//	pursuit     proposals and messages that advance commands (pursue.go, receive.go), early ballots
 //	posting     posts
 //	requests    updates at the asked replica (requests.go, queue.go)
 //	reach       the processes in reach
@@ -188,5 +188,5 @@
 //	X3  a vote is final: a party keeps the holds and the vote of a command until it has ordered the outcome.
 //	X4  a coordinator keeps a decision until all parties have confirmed that they ordered the outcome.
 //	X5  an update that was answered is never executed again, and one answered with ETIMEDOUT never at all.
-//	D1-D3 above: what another partition learns by a message is on the disks of a quorum.
+//	D1-D3 above: the facts that another partition learns by a message are on the disks of a quorum.
 package cross

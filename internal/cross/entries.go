@@ -17,7 +17,7 @@ const (
 	EntryAbort                          // commands to be proposed again
 	EntryOutcome                        // of a command that another party coordinates
 	EntryForget                         // commands that all parties have confirmed
-	EntryAbandon                        // updates whose calls are over
+	EntryAbandon                        // updates with ended calls
 	EntryPosts                          // of another partition
 	EntryPosted                         // posts that another partition has executed
 	EntrySeal                           // no effect: messages that wait for a durable entry leave after it
@@ -180,7 +180,7 @@ func readForgotten(r *varint.Reader) forgotten {
 	return f
 }
 
-// appendAbandoned appends the name of an update whose calls are over.
+// appendAbandoned appends the name of an update with ended calls.
 func appendAbandoned(b []byte, n session.Name) []byte {
 	return varint.AppendBytes(varint.AppendUint(varint.AppendUint(b, n.Session), n.Seq), n.Client)
 }

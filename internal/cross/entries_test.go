@@ -60,8 +60,8 @@ func TestErrorsOfExecuteNameTheVersion(t *testing.T) {
 	}
 }
 
-// A relay whose parties are not those of a command of this partition, sorted and with the coordinator, is an
-// error, or has no effect. It does not break the replica later.
+// A relay with other parties than those of a command of this partition, sorted and with the coordinator, is
+// an error, or has no effect. It does not break the replica later.
 func TestARelayOfOtherParties(t *testing.T) {
 	for name, c := range map[string]struct {
 		parties     []uint16

@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// FuzzReceive hands a partition with undecided commands two messages of any bytes. They are dropped, or have
-// an effect: nothing breaks, and what is ordered because of them can be executed.
+// FuzzReceive passes two messages of any bytes to a partition with undecided commands. They are dropped, or
+// have an effect: nothing breaks, and the resulting proposals can be executed.
 func FuzzReceive(f *testing.F) {
 	_, seen := undecided(f)
 	for i, message := range seen {
@@ -30,8 +30,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// FuzzExecute hands a partition with undecided commands an entry of any bytes. It is executed, has no effect,
-// or is an error that stops the replica.
+// FuzzExecute passes an entry of any bytes to a partition with undecided commands. The entry is executed, has
+// no effect, or is an error that stops the replica.
 func FuzzExecute(f *testing.F) {
 	n, _ := undecided(f)
 	mine, theirs, done := n.list[1], n.list[2], n.list[0]

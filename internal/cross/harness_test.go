@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// fakeCore notes what is proposed. Process p+1 is the only member of group p.
+// fakeCore notes its proposals. Process p+1 is the only member of group p.
 type fakeCore struct{ proposed []multicast.Message }
 
 func (c *fakeCore) Replay([]byte) error { return nil }
@@ -71,7 +71,7 @@ func (n *node) load(partition uint16) {
 	require.NoError(n.t, err)
 }
 
-// step takes one step, with messages. What it proposes in its own order stays there.
+// step takes one step, with messages. Its proposals in the own order stay there.
 func (n *node) step(messages ...multicast.Frame) {
 	n.mono += time.Millisecond
 	in := multicast.Input{Now: multicast.Instant{Mono: n.mono, Wall: 1e18}}
@@ -88,7 +88,7 @@ func (n *node) step(messages ...multicast.Frame) {
 	n.frames = out.Frames
 }
 
-// run executes what is proposed in the own order.
+// run executes the proposals in the own order.
 func (n *node) run() error {
 	for _, m := range n.own.proposed {
 		n.orders.Delivered(m.ID)
@@ -137,7 +137,7 @@ func rename(seq uint64, from, to uint16, name string, ino posix.Ino) turn.Call {
 	return turn.Call{Token: seq, Data: q.Append(nil)}
 }
 
-// submit hands a call over, and returns the message that is proposed between partitions.
+// submit submits a call, and returns the message that is proposed between partitions.
 func (n *node) submit(call turn.Call) multicast.Message {
 	q, err := ask.DecodeRequest(call.Data)
 	require.NoError(n.t, err)

@@ -11,7 +11,7 @@ import (
 // of one client for an object go one after the other, the oldest first: at the same time, all but one would
 // be refused. An update that was aborted before stands before the updates of all clients: newer ones could
 // always come first while it pauses. No other update of a client stands before those of another client: it
-// may be refused for lack of permission, or wait for something that never comes.
+// may be refused for lack of permission, or wait for ever.
 type objects struct {
 	aborted map[object]bool
 	own     map[ownObject]bool
@@ -35,7 +35,7 @@ func objectsOf(m *meta.Command) [4]object {
 	return [4]object{{m.Ino, m.Name}, {m.NewParent, m.NewName}, {m.Child, ""}, {m.NewChild, ""}}
 }
 
-// add puts an update before those that follow. known says that its session is open.
+// add adds the objects of an update, which stands before later ones. known means that its session is open.
 func (o objects) add(r *request, known bool) {
 	if len(r.tokens) == 0 {
 		return

@@ -28,7 +28,7 @@ func (n *node) proposals() (seqs []uint64) {
 	return seqs
 }
 
-// put hands a call over.
+// put submits a call.
 func (n *node) put(call turn.Call) {
 	q, err := ask.DecodeRequest(call.Data)
 	require.NoError(n.t, err)
@@ -119,8 +119,7 @@ func (n *node) by(client string, session uint64, call turn.Call) turn.Call {
 }
 
 // An update of a client does not stand before those of another client unless it was aborted in the order: it
-// may lack the permission, or wait for something that never comes. An update that nobody waits for stands
-// before none.
+// may lack the permission, or wait for ever. An update without waiting clients stands before none.
 func TestUpdatesOfOthersDoNotStandBefore(t *testing.T) {
 	n := newNode(t, 0)
 	f := n.mknod("f")

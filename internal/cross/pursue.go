@@ -13,13 +13,13 @@ const maxSent = 4 << 20
 // maxForget bounds the commands that one FORGET names.
 const maxForget = 256
 
-// finished is a command whose outcome was ordered here, and that the coordinator is to be told of.
+// finished is a command with an outcome ordered here, which is to be confirmed to the coordinator.
 type finished struct {
 	id          multicast.MessageID
 	coordinator uint16
 }
 
-// pursuit brings the commands on, by proposals and by messages between the replicas of their parties. Its
+// pursuit advances the commands, by proposals and by messages between the replicas of their parties. Its
 // state is soft.
 type pursuit struct {
 	partition  uint16
@@ -44,7 +44,7 @@ type proposedAbort struct {
 	command, entry multicast.MessageID
 }
 
-// step brings each command on: the leader at once, another replica when nothing has happened for a while.
+// step advances each command: the leader at once, another replica when nothing has happened for a while.
 func (s *pursuit) step(leads bool) {
 	s.sent = 0
 	var forget []*command
@@ -109,7 +109,7 @@ func (s *pursuit) pursueDecision(x *command, due bool) {
 	s.timer.wakeBy(x.since + patience)
 }
 
-// ballots returns the parties whose ballots the coordinator misses, and whether a party refuses.
+// ballots returns the parties with missing ballots, and whether a party refuses.
 func (s *pursuit) ballots(x *command) (missing []uint16, refused bool) {
 	for _, p := range x.parties {
 		if p == s.partition {
@@ -149,7 +149,7 @@ func (s *pursuit) pursueConfirmations(x *command, due bool) bool {
 	return false
 }
 
-// proposeForget has commands forgotten that all parties have confirmed.
+// proposeForget proposes FORGET for commands that all parties have confirmed.
 func (s *pursuit) proposeForget(all []*command) {
 	if len(all) == 0 {
 		return

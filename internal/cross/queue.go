@@ -19,11 +19,11 @@ type request struct {
 	call     turn.Call   // the first call
 	query    ask.Request // of the call
 	command  meta.Command
-	tokens   []uint64      // of all calls for the update whose clients wait
+	tokens   []uint64      // of all calls for the update with waiting clients
 	age      Age           // zero until the first proposal
 	attempt  uint8         // proposals so far
 	since    time.Duration // when it came
-	silent   time.Duration // since when its parties are out of reach; 0: they are not
+	silent   time.Duration // the time since its parties are out of reach; 0: they are in reach
 	notUntil time.Duration // a pause after it was aborted
 	deadline time.Duration // of the call; 0: none
 	// abandoning is the entry that ends the update because its time is over.
@@ -68,7 +68,7 @@ func olderFirst(a, b *request) int {
 	return a.age.compare(b.age)
 }
 
-// queue holds the requests whose messages are not relayed.
+// queue holds the requests with messages that are not relayed.
 type queue struct {
 	last     uint64                           // number of the newest
 	waiting  []*request                       // to be proposed
@@ -120,7 +120,7 @@ func (q *queue) propose(r *request, id multicast.MessageID) {
 	q.proposed[id] = r
 }
 
-// begun removes and returns the request whose message was relayed; nil: another replica has proposed it.
+// begun removes and returns the request of a relayed message; nil: another replica has proposed it.
 func (q *queue) begun(id multicast.MessageID) *request {
 	r := q.proposed[id]
 	if r != nil {

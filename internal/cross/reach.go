@@ -38,8 +38,8 @@ func (r *reach) Received(p multicast.ProcessID) {
 	delete(r.asked, p)
 }
 
-// isReachable reports whether a quorum of each partition was received from lately, or is silent without
-// having been asked.
+// isReachable reports whether a quorum of each partition is in reach: a process was received from lately, was
+// not pinged since, or may still answer a ping.
 func (r *reach) isReachable(partitions []uint16) bool {
 	for _, p := range partitions {
 		count, members := 0, r.orders.Members(p)
@@ -67,7 +67,7 @@ func (r *reach) mayAnswer(p multicast.ProcessID) bool {
 	return r.isHeard(p) || !asked || r.timer.time()-at < pongWithin
 }
 
-// orAsk reports whether a quorum of each partition is in reach. It has silent processes asked.
+// orAsk reports whether a quorum of each partition is in reach. It makes ask ping silent processes.
 func (r *reach) orAsk(partitions []uint16) bool {
 	for _, p := range partitions {
 		for _, member := range r.orders.Members(p) {

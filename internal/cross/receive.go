@@ -78,7 +78,7 @@ func (s *pursuit) isAborting(id multicast.MessageID) bool {
 	return s.abort.command == id && s.orders.Pending(s.abort.entry)
 }
 
-// receiveAsk takes the question of the coordinator for the ballot of this party.
+// receiveAsk takes the coordinator's request for the ballot of this party.
 func (s *pursuit) receiveAsk(from multicast.ProcessID, n *name) {
 	if x := s.table.find(n.id); x != nil && x.coordinator == n.from {
 		s.sendVote(x, []multicast.ProcessID{from})

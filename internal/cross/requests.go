@@ -29,8 +29,8 @@ type Answer struct {
 	Result  []byte
 }
 
-// requests are the updates of several partitions at the asked replica: soft state. The request of an update
-// whose message is relayed belongs to the command.
+// requests are the updates of several partitions at the asked replica: soft state. The request of a relayed
+// message belongs to the command.
 type requests struct {
 	partition  uint16
 	maxPending int
@@ -68,12 +68,13 @@ func (s *requests) Submit(call turn.Call, q ask.Request, command meta.Command) {
 	s.timer.hurry()
 }
 
-// undecidedParts is the part of the room for updates that a bound client gets, waiting and undecided ones
-// together. An undecided command holds names and inodes in all its partitions, and others wait for these.
+// undecidedParts is the number of parts of the room for updates, of which a bound client gets one, for
+// waiting and undecided updates together. An undecided command holds names and inodes in all its partitions,
+// and others wait for these.
 const undecidedParts = 128
 
-// hasItsShare reports whether a bound client has as many updates here as it may have. What other replicas of the
-// partition were asked for they count themselves.
+// hasItsShare reports whether a bound client has its maximal number of updates here. Other replicas of the
+// partition count the updates that they were asked for.
 func (s *requests) hasItsShare(client *ask.Client) bool {
 	if client.Bounds() == nil {
 		return false
@@ -87,7 +88,7 @@ func (s *requests) hasItsShare(client *ask.Client) bool {
 	return n >= max(1, s.maxPending/undecidedParts)
 }
 
-// Withdraw removes calls whose clients have given up. An update without calls is not proposed, and not
+// Withdraw removes calls that their clients have given up. An update without calls is not proposed, and not
 // proposed again.
 func (s *requests) Withdraw(tokens []uint64) {
 	gone := func(token uint64) bool { return slices.Contains(tokens, token) }
@@ -114,7 +115,7 @@ func (s *requests) TakeCalls() (tokens []uint64) {
 	return tokens
 }
 
-// inFlight returns the requests that are proposed or whose command is undecided, in a fixed order.
+// inFlight returns the requests that are proposed or have an undecided command, in a fixed order.
 func (s *requests) inFlight() []*request {
 	all := s.queue.underWay()
 	for _, x := range s.table.all() {
@@ -126,8 +127,7 @@ func (s *requests) inFlight() []*request {
 	return all
 }
 
-// step proposes the updates whose parties are in reach and whose objects are free for their readers. It ends
-// those whose time is over.
+// step proposes the updates with parties in reach and free objects. It ends those with ended calls.
 func (s *requests) step() {
 	flying, toPropose := s.inFlight(), s.queue.toPropose()
 	if len(flying)+len(toPropose) == 0 {
@@ -153,8 +153,8 @@ func (s *requests) step() {
 	}
 }
 
-// admit proposes an update, or notes the time at which it is to be looked at again. behind says that an older
-// update for the same objects is at this replica.
+// admit proposes an update, or notes the time of its next try. behind means that an older update for the same
+// objects is at this replica.
 func (s *requests) admit(r *request, behind bool) {
 	own, now := r.query.Reader(s.partition), s.timer.time()
 	switch {
@@ -212,7 +212,7 @@ func (s *requests) proposeAbandon(r *request) {
 	}
 }
 
-// Abandon orders that an update gets ETIMEDOUT as its answer, unless it is answered before.
+// Abandon orders ETIMEDOUT as the answer to an update, unless the update is answered before.
 func (s *requests) Abandon(update session.Name) multicast.MessageID {
 	return s.gate.propose(EntryAbandon, appendAbandoned(nil, update))
 }

@@ -31,8 +31,8 @@ func (g *gate) propose(k order.Kind, body []byte) multicast.MessageID {
 // begin notes whether the entry that is to be executed is durable.
 func (g *gate) begin(durable bool) { g.durable = durable }
 
-// seal notes that the state may leave, if the entry that has brought it about is durable. It reports whether
-// the entry is.
+// seal notes that the state may leave, if the entry that has led to it is durable. It reports whether the
+// entry is durable.
 func (g *gate) seal(state ask.Vector) bool {
 	if !g.durable {
 		return false
@@ -44,7 +44,7 @@ func (g *gate) seal(state ask.Vector) bool {
 // sealed returns the vector for messages; nil: there is none. The caller must not change it.
 func (g *gate) sealed() ask.Vector { return g.vector }
 
-// isSealed reports whether there is a sealed vector for a message. If not, one is asked for.
+// isSealed reports whether there is a sealed vector for a message. If not, it asks for one.
 func (g *gate) isSealed() bool {
 	g.wanted = g.wanted || g.vector == nil
 	return g.vector != nil
@@ -58,8 +58,8 @@ func (g *gate) isUpToDate(count uint64) bool {
 // want asks for a newer sealed vector.
 func (g *gate) want() { g.wanted = true }
 
-// proposeSeal has a durable entry ordered if a message waits for one. A durable entry of this replica that is
-// not delivered yet does as well: the entries that the message follows from are executed, and so before it.
+// proposeSeal proposes a durable entry if a message waits for one. A durable entry of this replica that is
+// not delivered yet is enough: the entries that the message follows from are executed, and so before it.
 func (g *gate) proposeSeal() {
 	if g.wanted && !g.orders.Pending(g.proposed) {
 		g.propose(EntrySeal, nil)

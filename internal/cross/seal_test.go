@@ -24,7 +24,7 @@ func (n *node) kindsSent() (kinds []messageKind) {
 }
 
 // proposedKinds returns the kinds of the proposals in the own order, and demands that these are as durable as
-// D1 says.
+// D1 requires.
 func (n *node) proposedKinds() (kinds []order.Kind) {
 	for _, m := range n.own.proposed {
 		e, err := order.DecodeEntry(m.Payload)

@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A bound client gets its share of the updates that wait or are undecided, also of those whose calls it has
-// given up. Others get theirs.
+// A bound client gets its share of the waiting and undecided updates, including updates with calls that it
+// has given up. Other clients get theirs.
 func TestUndecidedUpdatesOfAClientAreBounded(t *testing.T) {
 	n := newNode(t, 0)
 	n.requests.maxPending = 2 * undecidedParts

@@ -68,7 +68,7 @@ func (t *table) enter(x *command, p phase) {
 // save stores a command.
 func (t *table) save(x *command) { t.keys.Set(commandKey(x.number), x.encode()) }
 
-// mark marks the undecided commands that are open in what was seen of this partition.
+// mark marks the undecided commands with open places in the seen part of this partition.
 func (t *table) mark(seen ask.Seen) {
 	for _, x := range t.list {
 		if x.phase == voted && !x.marked && seen.IsOpen(x.place) {
@@ -86,7 +86,7 @@ func (t *table) touch() {
 }
 
 // Changed reports, once, whether a command was prepared, decided or marked since the last call: waiting reads
-// and updates are then to be looked at again.
+// and updates are then to be tried again.
 func (t *table) Changed() bool {
 	changed := t.changed
 	t.changed = false
@@ -181,8 +181,8 @@ func (t *table) Undecided() int {
 }
 
 // Awaits reports whether a query or an update of a reader must wait: for an undecided command that touches
-// its objects and that the reader may have seen committed elsewhere, or that the state here follows from; or
-// for the post that makes its inode.
+// its objects, if the reader may have seen the commit elsewhere, or the state here follows from the commit;
+// or for the post that makes its inode.
 func (t *table) Awaits(reader ask.Seen, command *meta.Command) bool {
 	if t.machine.Awaits(command) {
 		return true
@@ -196,7 +196,7 @@ func (t *table) Awaits(reader ask.Seen, command *meta.Command) bool {
 }
 
 // Barrier returns the numbers of the commands that may be committed elsewhere already: a linearizable read
-// that was asked before waits for those that touch its objects.
+// that was sent before waits for those that touch its objects.
 func (t *table) Barrier() (numbers []uint64) {
 	for _, x := range t.list {
 		if x.phase == voted {

@@ -7,8 +7,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// How long other replicas leave to the leader the work that any replica could do, the next one by index
-// longer; and how often a replica repeats a message that has had no effect.
+// leaveToLeader is the time for which other replicas leave to the leader the work that any replica can do;
+// stagger is the additional time for each index of a replica. repeatAfter is the time after which a replica
+// repeats a message without an effect.
 const (
 	leaveToLeader = time.Second
 	stagger       = 300 * time.Millisecond
@@ -45,5 +46,5 @@ func (t *timer) patience() time.Duration {
 	return t.now + leaveToLeader + stagger*time.Duration(t.index)
 }
 
-// again returns the time at which this replica repeats a message of this step that has no effect.
+// again returns the time at which this replica repeats a message of this step without an effect.
 func (t *timer) again() time.Duration { return t.now + repeatAfter + 4*stagger*time.Duration(t.index) }

@@ -13,7 +13,7 @@ import (
 
 var vectorKey = []byte{0x47}
 
-// vector is what this partition's state follows from, of each partition: replicated state.
+// vector is the entries, of each partition, from which this partition's state follows: replicated state.
 type vector struct {
 	partition uint16
 	keys      meta.Keys
@@ -69,8 +69,8 @@ func (v *vector) Advance(t posix.Time) {
 // time returns the time of the entry that is being executed.
 func (v *vector) time() posix.Time { return v.at }
 
-// Observe notes that what follows here comes after everything that a vector says. Commands that are undecided
-// here and open in the vector become marked: the state of this partition follows from their commits.
+// Observe notes that later entries here follow from everything in a vector. Commands that are undecided here
+// and open in the vector become marked: the state of this partition follows from their commits.
 func (v *vector) Observe(seen ask.Vector) {
 	own := v.Own()
 	if here := seen.Of(v.partition); here.LastOpen() > 0 && here.History == own.History {
@@ -96,10 +96,10 @@ func (v *vector) open(partition uint16, b *ballot) {
 	v.seen = v.seen.Merge(place)
 }
 
-// Doubt compares what a client was proven to have seen of this partition with the state, in an entry of the
-// order: a true count was ordered before the entry. If the client has seen more, then the partition has lost
-// entries, and begins a new history. The counts of the old one are void everywhere, as soon as they meet the
-// new one.
+// Doubt compares the entries of this partition that a client has provably seen with the state, in an entry of
+// the order: a true count was ordered before the entry. If the client has seen more, then the partition has
+// lost entries, and begins a new history. The counts of the old one are void everywhere, as soon as they meet
+// the new one.
 func (v *vector) Doubt(seen ask.Seen, entry multicast.MessageID) {
 	own := &v.seen[v.partition]
 	if seen.History < own.History || seen.History == own.History && seen.Count < own.Count {
@@ -111,7 +111,7 @@ func (v *vector) Doubt(seen ask.Seen, entry multicast.MessageID) {
 	v.table.touch()
 }
 
-// settle brings the replica's entry for itself up to date.
+// settle updates the replica's entry for itself.
 func (v *vector) settle() {
 	own := &v.seen[v.partition]
 	if !v.table.takeUnsettled() {

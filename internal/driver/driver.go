@@ -1,9 +1,8 @@
-// Package driver runs a turn.Node, such as a replica, for real: the only stepper of a core. A turn
-// gathers everything that is ready (frames, requests, the time), steps once, makes the records
-// durable (also against a loss of power if the core asks for it, Output.Sync), and only then lets frames
-// leave, applies deliveries and answers (DESIGN section 3, STYLE
-// section 5). Packing and group commit follow from that: what arrives during a turn is the
-// next one's batch.
+// Package driver runs a turn.Node, such as a replica, for real: the only stepper of a core. A turn gathers
+// everything that is ready (frames, requests, the time), steps once, makes the records durable (also against
+// a loss of power if the core asks for it, Output.Sync), and only then lets frames leave, applies deliveries
+// and answers (DESIGN section 3, STYLE section 5). Packing and group commit follow: input that arrives during
+// a turn is the batch of the next one.
 package driver
 
 import (
@@ -23,14 +22,14 @@ import (
 // update has had or will have effect is unknown.
 var ErrStopped = errors.New("replica stopped")
 
-// ErrRetired says that the node is a member of its group no more, for ever (multicast.Output.Retired).
+// ErrRetired means that the node is no longer a member of its group, for ever (multicast.Output.Retired).
 var ErrRetired = errors.New("replica retired: it is a member of its group no more")
 
-// Clock is what the driver reads once a turn. Everything else uses package time; this
-// exists because one machine has one clock and a cluster has many.
+// Clock gives the time that the driver reads once a turn. All other code uses package time. Clock exists
+// because one machine has one clock and a cluster has many.
 type Clock interface{ Now() multicast.Instant }
 
-// SystemClock is the machine's clock, with Mono counted from when it was made.
+// SystemClock is the machine's clock, with Mono counted from its creation.
 type SystemClock struct{ start time.Time }
 
 // NewSystemClock starts counting.
@@ -42,8 +41,8 @@ func (c SystemClock) Now() multicast.Instant {
 	return multicast.Instant{Mono: now.Sub(c.start), Wall: now.UnixNano()}
 }
 
-// Log is the write-ahead log that a driver needs: Append returns once the records are as
-// durable as was asked for; with checkpoint, records[0] stands for all before.
+// Log is the write-ahead log that a driver needs. Append returns once the records are as durable as
+// configured; with checkpoint, records[0] replaces all earlier records.
 type Log interface {
 	Append(records [][]byte, checkpoint bool) error
 	// Synchronous reports whether Append waits for the disk.
@@ -52,9 +51,9 @@ type Log interface {
 	Sync() error
 }
 
-// Driver runs one node. A turn runs in the goroutine that has brought something for it: one that reads from a
-// connection, or one that has a request. The goroutine of Run takes the turns for which nobody else is there,
-// and those that wait for the disk.
+// Driver runs one node. A turn runs in the goroutine that has brought its input: one that reads from a
+// connection, or one with a request. The goroutine of Run takes the other turns, and those that wait for the
+// disk.
 type Driver struct {
 	self  multicast.ProcessID
 	node  turn.Node
@@ -65,13 +64,13 @@ type Driver struct {
 	ready   chan struct{} // capacity 1: the goroutine of Run has something to do
 	over    chan struct{} // closed when it has stopped
 	behind  chan struct{} // see Behind
-	pending atomic.Bool   // something waits for a turn
+	pending atomic.Bool   // input waits for a turn
 	turns   turns
 
 	mu        sync.Mutex
 	requests  []turn.Call
 	between   []func()
-	withdrawn []uint64 // taken along with the next turn
+	withdrawn []uint64 // for the next turn
 	waiting   map[uint64]transport.Caller
 	token     uint64
 	stopped   bool
@@ -88,7 +87,7 @@ func New(self multicast.ProcessID, node turn.Node, links transport.Links, log Lo
 	}
 }
 
-// Handle answers one encoded request of a client; nil: of one of the cluster's own processes.
+// Handle answers one encoded request of a client. A nil client is one of the cluster's own processes.
 func (d *Driver) Handle(ctx context.Context, from *ask.Client, request []byte) ([]byte, error) {
 	answer := make(waiter, 1)
 	token := d.Begin(from, request, answer)
@@ -113,7 +112,7 @@ type waiter chan answer
 // Answer implements transport.Caller.
 func (w waiter) Answer(reply []byte, err error) { w <- answer{reply, err} }
 
-// Begin takes a request in, and may take its turn. The caller gets the answer, perhaps before Begin returns,
+// Begin takes a request, and may take its turn. The caller gets the answer, perhaps before Begin returns,
 // unless the request is withdrawn.
 func (d *Driver) Begin(from *ask.Client, request []byte, caller transport.Caller) (token uint64) {
 	d.mu.Lock()
@@ -131,7 +130,7 @@ func (d *Driver) Begin(from *ask.Client, request []byte, caller transport.Caller
 	return token
 }
 
-// Withdraw says that nobody waits for the answer to a request any more.
+// Withdraw drops the answer to a request: no client waits for it any more.
 func (d *Driver) Withdraw(token uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,13 +140,14 @@ func (d *Driver) Withdraw(token uint64) {
 	}
 }
 
-// Behind is closed once the others of the group have forgotten what this process still needs: it must be
-// given the state of one of them. It goes on taking its turns: the others may need what only it has.
+// Behind is closed once the others of the group have forgotten messages that this process still needs: it
+// must get the state of one of them. It continues to take turns: the others may need messages that only this
+// process has.
 func (d *Driver) Behind() <-chan struct{} { return d.behind }
 
-// Between has f called between two turns, when all that was stepped is durable and applied, and returns after
-// it. f holds up the replica as long as it runs: it is for what has to happen while nothing else does. After
-// an error f may still be called, unless it is ErrStopped. If f ends the context of Run, no turn follows.
+// Between calls f between two turns, when all steps are durable and applied, and returns after f. The replica
+// stands still while f runs: f is for work that needs that. After an error f may still be called, unless the
+// error is ErrStopped. If f ends the context of Run, no turn follows.
 func (d *Driver) Between(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	d.mu.Lock()
@@ -168,9 +168,9 @@ func (d *Driver) Between(ctx context.Context, f func()) error {
 	}
 }
 
-// Run takes turns until ctx ends (then it returns nil) or the replica cannot go
-// on: its log or store fails, an invariant is broken, or it has retired (ErrRetired). When it returns, no turn
-// runs any more in any goroutine, and the links are closed.
+// Run takes turns until ctx ends (then it returns nil) or the replica cannot continue: its log or store
+// fails, an invariant is broken, or it has retired (ErrRetired). When it returns, no turn runs any more in
+// any goroutine, and the links are closed.
 func (d *Driver) Run(ctx context.Context) error {
 	d.begin()
 	for d.takeAll(ctx) {
@@ -197,7 +197,8 @@ func (d *Driver) answer(replies []turn.Call) {
 	}
 }
 
-// Stop ends what waits for the driver, whether it has run or not. It is called after Run, or in its place.
+// Stop ends all waiting for the driver, also if the driver has never run. It is called after Run, or in its
+// place.
 func (d *Driver) Stop() {
 	d.mu.Lock()
 	waiting := d.waiting

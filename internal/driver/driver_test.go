@@ -94,7 +94,7 @@ func TestAnswersAndStops(t *testing.T) {
 	require.ErrorIs(t, err, ErrStopped)
 }
 
-// A log that cannot be written stops the replica, and nothing that it did not hold is answered.
+// A log that cannot be written stops the replica, and no answer leaves without its record.
 func TestLogFails(t *testing.T) {
 	full := errors.New("no space left on device")
 	d := alone(t, &memoryLog{fails: full}, same)
@@ -105,7 +105,7 @@ func TestLogFails(t *testing.T) {
 	require.ErrorIs(t, <-ended, full)
 }
 
-// durableCore asks for a sync of all that it records.
+// durableCore asks for a sync of all its records.
 type durableCore struct{ order.Core }
 
 func (c durableCore) Step(in *multicast.Input, out *multicast.Output) {
@@ -113,8 +113,8 @@ func (c durableCore) Step(in *multicast.Input, out *multicast.Output) {
 	out.Sync = len(out.Records) > 0
 }
 
-// What must be synced and cannot be stops the replica like a record that cannot be written. Without a wish of
-// the core the log is not synced.
+// A required sync that fails stops the replica like a record that cannot be written. Without a request of the
+// core the log is not synced.
 func TestSyncFails(t *testing.T) {
 	bad := errors.New("input/output error")
 	d := alone(t, &memoryLog{unsafe: bad}, func(c order.Core) order.Core { return durableCore{c} })
@@ -136,7 +136,7 @@ func (n persisting) Step(in *turn.Input, out *turn.Output) {
 	}
 }
 
-// An answer that says that the log is on disk comes after the sync, and never if that fails.
+// An answer that confirms a sync of the log comes after the sync, and never if the sync fails.
 func TestPersistedAfterTheSync(t *testing.T) {
 	d := alone(t, &memoryLog{}, same)
 	d.node = persisting{d.node}
@@ -196,7 +196,7 @@ func TestHandleGivesUpWithItsContext(t *testing.T) {
 	require.Empty(t, d.waiting)
 }
 
-// longCore says what no link carries.
+// longCore sends a frame that is too long for a link.
 type longCore struct{ order.Core }
 
 func (c longCore) Step(in *multicast.Input, out *multicast.Output) {

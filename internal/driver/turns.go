@@ -15,36 +15,36 @@ import (
 )
 
 const (
-	// mostFrames is how many frames a turn takes at most.
+	// mostFrames is the maximal number of frames of a turn.
 	mostFrames = 256
-	// mostTurns is how many turns in a row a goroutine takes that has brought something: it has its own work,
-	// such as its connection. If there is more to do, the goroutine of Run goes on. A primary that proposes takes
-	// up to three: its own messages come back to it.
+	// mostTurns is the maximal number of successive turns of a goroutine that has brought input: it has its
+	// own work, such as its connection. The goroutine of Run takes the remaining turns. A primary that
+	// proposes takes up to three: its own messages come back to it.
 	mostTurns = 8
 )
 
-// turns is the state of the turns. Everything is guarded by taking.
+// turns is the state of the turns. The lock taking guards all fields.
 //
-// Whoever sets pending tries to lock taking. Whoever unlocks it looks at pending again. So nothing that is
-// pending is left without a goroutine.
+// A goroutine that sets pending tries to lock taking. A goroutine that unlocks taking checks pending again.
+// So pending input never remains without a goroutine.
 type turns struct {
 	taking sync.Mutex
 
 	live   bool  // Run takes turns
-	failed error // why the node cannot go on
+	failed error // the error after which the node cannot go on
 	behind bool
 	rest   bool // the output of the last step is not released: the goroutine of Run does that
 
 	in  turn.Input
 	out turn.Output
-	own []multicast.Frame // what the process sends to itself
+	own []multicast.Frame // frames of the process to itself
 
 	timer *time.Timer
 	due   time.Duration // when the next turn is due without an event; 0: never
 	alarm time.Duration // when timer fires, at the latest at due; 0: it does not
 }
 
-// begin lets turns happen.
+// begin permits turns.
 func (d *Driver) begin() {
 	t := &d.turns
 	t.taking.Lock()
@@ -56,7 +56,7 @@ func (d *Driver) begin() {
 	d.pending.Store(true)
 }
 
-// end says why there are no more turns, nil if that is asked for.
+// end forbids turns, and returns the error that ended them; nil if Run was asked to end.
 func (d *Driver) end() error {
 	t := &d.turns
 	t.taking.Lock()
@@ -66,8 +66,8 @@ func (d *Driver) end() error {
 	return t.failed
 }
 
-// kick has a turn taken for what was made ready. A goroutine that may run turns does it by itself, unless
-// another one does already.
+// kick causes a turn for ready input. A goroutine that may run turns takes the turn itself, unless another
+// goroutine takes turns now.
 func (d *Driver) kick(mayRun bool) {
 	d.pending.Store(true)
 	if !mayRun {
@@ -84,7 +84,7 @@ func (d *Driver) kick(mayRun bool) {
 	}
 }
 
-// wake has the goroutine of Run look.
+// wake wakes the goroutine of Run.
 func (d *Driver) wake() {
 	select {
 	case d.ready <- struct{}{}:
@@ -92,7 +92,7 @@ func (d *Driver) wake() {
 	}
 }
 
-// takeSome takes a few turns. False: the goroutine of Run has to go on. taking is held.
+// takeSome takes a few turns. False: the goroutine of Run must continue. The caller holds taking.
 func (d *Driver) takeSome() (done bool) {
 	t := &d.turns
 	for range mostTurns {
@@ -129,7 +129,7 @@ func (d *Driver) takeAll(ctx context.Context) bool {
 // isReady reports whether a turn has something to do, and sets the timer if not.
 func (d *Driver) isReady() bool {
 	t := &d.turns
-	if t.rest || d.pending.Swap(false) || len(t.own) > 0 { // what is pending waits for the rest
+	if t.rest || d.pending.Swap(false) || len(t.own) > 0 { // pending input waits for the rest
 		return true
 	}
 	if t.due == 0 {
@@ -143,8 +143,8 @@ func (d *Driver) isReady() bool {
 	return in <= 0
 }
 
-// try makes an error of a panic: a broken invariant's evidence, or where a bug is. Either stops this replica
-// and nothing else.
+// try turns a panic into an error: with the evidence of a broken invariant, or the place of a bug. Either
+// stops this replica and nothing else.
 func (d *Driver) try(f func() bool) (done bool) {
 	defer func() {
 		r := recover()
@@ -204,7 +204,7 @@ func (d *Driver) finish(ctx context.Context) {
 	t.failed = d.release()
 }
 
-// gather takes all that is ready.
+// gather takes all ready input.
 func (d *Driver) gather() {
 	in, t := &d.turns.in, &d.turns
 	in.Reset()
@@ -218,7 +218,7 @@ func (d *Driver) gather() {
 	}
 	for _, f := range in.Frames {
 		if f.Data == nil && f.Peer != d.self {
-			d.links.Accept(f.Peer) // what this turn sends is for the link that has started
+			d.links.Accept(f.Peer) // frames of this turn are for the link that has started
 		}
 	}
 	d.mu.Lock()
@@ -231,7 +231,7 @@ func (d *Driver) gather() {
 	in.Now = d.clock.Now()
 }
 
-// step steps the node. What it answers at once leaves.
+// step steps the node. Its immediate answers leave.
 func (d *Driver) step() {
 	t := &d.turns
 	t.out.Reset()
@@ -239,7 +239,7 @@ func (d *Driver) step() {
 	d.answer(t.out.Replies)
 }
 
-// release is the gate: records first, then all that speaks of them.
+// release is the gate: records first, then the output that depends on them.
 func (d *Driver) release() error {
 	t := &d.turns
 	out := &t.out
@@ -259,7 +259,7 @@ func (d *Driver) release() error {
 			t.own = append(t.own, f)
 		} else if err := d.links.Send(f.Peer, f.Data); err != nil && !errors.Is(err, transport.ErrBacklog) && !errors.Is(err, transport.ErrTooLong) {
 			return fmt.Errorf("link to process %d: %w", f.Peer, err)
-		} // a frame that is lost restarts its link, and the core says again what is needed
+		} // a lost frame restarts its link, and the core sends the needed content again
 	}
 	d.links.Flush()
 	replies, err := d.node.Apply(out)
@@ -278,7 +278,8 @@ func (d *Driver) release() error {
 	return nil
 }
 
-// schedule sets the timer for whichever wants the next turn first, unless it fires early enough.
+// schedule sets the timer for the earlier one of the next turns of node and core, unless the timer fires
+// early enough.
 func (d *Driver) schedule() {
 	t := &d.turns
 	t.due = d.node.Wake()

@@ -16,7 +16,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// echoing answers each request after its record, and notes which goroutine does what.
+// echoing answers each request after its record, and notes the goroutine of each action.
 type echoing struct {
 	stepping  atomic.Int32
 	overlaps  atomic.Int32
@@ -26,7 +26,7 @@ type echoing struct {
 	frames    atomic.Int32
 	sync      bool // the log waits for the disk
 	stores    bool // the store waits for it
-	watched   bool // stacks are looked at
+	watched   bool // stacks are checked
 	chatty    bool // each step sends a frame to itself
 	requested []turn.Call
 }
@@ -74,7 +74,7 @@ func (e *echoing) Append([][]byte, bool) error {
 func (*echoing) Sync() error         { return nil }
 func (e *echoing) Synchronous() bool { return e.sync }
 
-// arrivals are links on which frames arrive as a test wants.
+// arrivals are links with frames that a test makes arrive.
 type arrivals struct {
 	transport.Links
 	waiting atomic.Int32
@@ -142,7 +142,7 @@ func TestDiskIsAwaitedInRun(t *testing.T) {
 	}
 }
 
-// A goroutine that has brought something is let go, however much there is to do.
+// A goroutine that has brought input is released, for any amount of work.
 func TestCallerIsLetGo(t *testing.T) {
 	e := &echoing{chatty: true}
 	d, links := running(t, e)
@@ -150,7 +150,7 @@ func TestCallerIsLetGo(t *testing.T) {
 	links.notify(true)
 }
 
-// Requests that come while a turn waits for the disk are not forgotten, also if nothing else happens.
+// Requests that come while a turn waits for the disk are executed, also without another event.
 func TestRequestsDuringASync(t *testing.T) {
 	d, _ := running(t, &echoing{sync: true})
 	for range 2000 {
@@ -162,7 +162,7 @@ func TestRequestsDuringASync(t *testing.T) {
 	}
 }
 
-// Nothing that arrives waits for ever, whoever brings it, and whatever happens between the turns.
+// No input waits for ever, from any goroutine, and with any work between the turns.
 func TestNothingIsLeftBehind(t *testing.T) {
 	for _, sync := range []bool{false, true} {
 		all(t, &echoing{sync: sync})

@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// across checks what partitions say of each other: stores has all, by their numbers. As long as one has not
-// decided a command that another may have executed, what is found may be of that.
+// across compares the partitions with each other: stores has all, by their numbers. As long as a partition
+// has not decided a command that another one may have executed, a finding may come from that command.
 func (r *Report) across(stores []meta.Keys) {
 	inFlight := false
 	for id, keys := range stores {
@@ -29,12 +29,13 @@ func (r *Report) across(stores []meta.Keys) {
 	}
 }
 
-// behindOthers reports whether some partition has executed a command of several, a create without votes for
-// one, that partition id has not. Stores that were read over the network do not tell.
+// behindOthers reports whether some partition has executed a command of several partitions, or a create
+// without votes, that partition id has not executed. Stores that were read over the network have no such
+// information.
 func behindOthers(stores []meta.Keys, id int) bool {
 	stored, err := cross.StoredVector(stores[id])
 	if err != nil {
-		return false // reported where stores are opened
+		return false // reported when stores are opened
 	}
 	own := stored.Of(uint16(id))
 	for _, other := range stores {

@@ -12,13 +12,13 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// parallel bounds the blocks that are looked for at a time.
+// parallel bounds the concurrent checks of blocks.
 const parallel = 16
 
-// finder says what is wrong with a block: nothing if it can be read.
+// finder names the fault of a block; wrong is empty if the block can be read.
 type finder func(ctx context.Context, id posix.BlockID) (wrong string, err error)
 
-// blocks looks for the blocks of a partition, or for as many as o wants, evenly spread.
+// blocks checks the blocks of a partition, or as many as o allows, evenly spread.
 func (r *Report) blocks(ctx context.Context, o *Options, p *Partition, keys meta.Keys, find finder) error {
 	wanted := min(uint64(max(0, o.Blocks)), p.Blocks)
 	if wanted == 0 {

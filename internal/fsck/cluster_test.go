@@ -51,7 +51,7 @@ func fill(t *testing.T, partition uint16, keys *kv.Store) {
 	require.NoError(t, keys.Commit(false))
 }
 
-// first gives the first key of a kind that ends like this.
+// first gives the first key of a kind with this end.
 func first(t *testing.T, keys *kv.Store, kind byte, end string) []byte {
 	t.Helper()
 	for key := range keys.Scan([]byte{kind}, []byte{kind + 1}) {
@@ -68,7 +68,7 @@ func remove(kind byte, end string) func(t *testing.T, keys *kv.Store) {
 	return func(t *testing.T, keys *kv.Store) { keys.Delete(first(t, keys, kind, end)) }
 }
 
-// damage is a fault, and what is told of it.
+// damage is a fault, with its report.
 type damage struct {
 	partition int
 	does      func(t *testing.T, keys *kv.Store)
@@ -76,7 +76,7 @@ type damage struct {
 	what      string
 }
 
-// damages are one for each kind of thing that is checked.
+// damages are one for each kind of check.
 var damages = map[string]damage{
 	"entry gone": {0, remove(keyDirent, "file"), "partition 0", "has no entry like it"},
 	"inode gone": {0, remove(keyInode, "\x02"), "partition 0", "is not there"},
@@ -121,8 +121,8 @@ func leaveUndecided(t *testing.T, keys *kv.Store) {
 // cluster is a fsck.Source. Its pages have one key each.
 type cluster struct {
 	stores []*kv.Store
-	moving bool                   // something is executed between any two pages
-	scan   func(partition uint16) // told of each scan that begins
+	moving bool                   // a command is executed between any two pages
+	scan   func(partition uint16) // called at the beginning of each scan
 	has    func(posix.BlockID) bool
 	fails  error
 	count  uint64

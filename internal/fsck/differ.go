@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 )
 
-// differ says where b first differs from a, nothing if they are equal.
+// differ names the first difference of b from a; empty if they are equal.
 func differ(a, b *kv.Store) string {
 	next, stop := iter.Pull2(b.Scan(nil, nil))
 	defer stop()
@@ -29,7 +29,7 @@ func differ(a, b *kv.Store) string {
 	return ""
 }
 
-// maxShown bounds how much of a value is shown, in bytes.
+// maxShown bounds the bytes of a value in a report.
 const maxShown = 64
 
 func shown(value []byte) string {

@@ -16,10 +16,10 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// disks are the stores of a cluster that has stopped: of its servers, or of its regions in object storage.
+// disks are the stores of a stopped cluster: of its servers, or of its regions in object storage.
 type disks map[topology.Region][]block.Store
 
-// blocks looks in the stores for what the metadata of all partitions names.
+// blocks checks the stores for the blocks that the metadata of all partitions names.
 func (c *offline) blocks(ctx context.Context, o *Options, newest []meta.Keys) (err error) {
 	if c.plan.Objects != nil && o.Objects == nil {
 		c.report.Notes = append(c.report.Notes, "the blocks are in object storage: they were not checked")
@@ -73,8 +73,8 @@ func (c *offline) stores(ctx context.Context, o *Options) (d disks, end func() e
 	}, nil
 }
 
-// find says in which regions a block is not that should have it. One that came with a file from another
-// partition may also be where it was written.
+// find names the regions that lack a block and should have it. A block that came with a file from another
+// partition may instead be in the regions of the partition where it was written.
 func (d disks) find(ctx context.Context, plan *topology.Cluster, partition uint16, id posix.BlockID) (string, error) {
 	var without []string
 	regions := plan.Partitions[partition].Regions()

@@ -17,8 +17,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Offline checks the data directory of a cluster that has stopped. The error says why that could not be done;
-// a damaged store is not an error but a Problem.
+// Offline checks the data directory of a stopped cluster. The error is the reason why the check was
+// impossible; a damaged store is not an error but a Problem.
 func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 	unlock, err := claim(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 	return c.report, err
 }
 
-// claim keeps a cluster from being started in dir meanwhile, and refuses one that runs.
+// claim prevents a start of the cluster in dir during the check, and refuses a running cluster.
 func claim(dir string) (unlock func() error, err error) {
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,15 +102,15 @@ func (c *offline) close() error {
 	return errors.Join(errs...)
 }
 
-// copyOf is a replica's store and how far it has come.
+// copyOf is a replica's store with its position.
 type copyOf struct {
 	where    string
 	keys     *kv.Store
 	position multicast.Position
 }
 
-// partition checks the replicas of p and gives the store of the one that is ahead: it has executed all that
-// any of them told another partition. Nil if no store can be read.
+// partition checks the replicas of p and gives the store of the one that is ahead: it has executed all
+// entries that any of them reported to another partition. Nil if no store can be read.
 func (c *offline) partition(p *topology.Partition) meta.Keys {
 	var newest *copyOf
 	looked := 0
@@ -127,7 +127,7 @@ func (c *offline) partition(p *topology.Partition) meta.Keys {
 			found = append(meta.Check(now.keys), fmt.Sprintf("it has executed the same commands as %s, but %s", other.where, what))
 		}
 		if err := now.keys.Err(); err != nil {
-			c.report.add(now.where, err.Error()) // what was found may only follow from that
+			c.report.add(now.where, err.Error()) // the other findings may only follow from this one
 			continue
 		}
 		looked++
@@ -167,5 +167,5 @@ func (c *offline) replica(p *topology.Partition, r *topology.Replica) (*copyOf, 
 	return state, true
 }
 
-// partitionDir is where a server keeps its replica of a partition: see package server.
+// partitionDir is the directory of a server's replica of a partition: see package server.
 func partitionDir(id uint16) string { return fmt.Sprintf("partition-%d", id) }

@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// stopped is the data directory of a cluster of two partitions that has stopped.
+// stopped is the data directory of a stopped cluster of two partitions.
 type stopped struct {
 	dir  string
 	plan *topology.Cluster
@@ -139,7 +139,7 @@ func TestOfflineReplicasDiffer(t *testing.T) {
 	}
 }
 
-// A replica that is behind is no problem, and partitions are compared by the one that is ahead.
+// A replica that is behind is no problem, and partitions are compared by their replicas that are ahead.
 func TestOfflineReplicaBehind(t *testing.T) {
 	s := newStopped(t)
 	s.edit(t, 1, "oregonc", func(t *testing.T, keys *kv.Store) {
@@ -181,7 +181,7 @@ func TestOfflineLostStores(t *testing.T) {
 	require.Contains(t, r.Notes[0], "were not checked")
 }
 
-// A store that opens and cannot be read is told as such, not by what follows from it.
+// A store that opens and cannot be read is reported as such, and not by consequences.
 func TestOfflineDamagedStore(t *testing.T) {
 	s := newStopped(t)
 	s.edit(t, 0, "oregona", func(*testing.T, *kv.Store) {}) // opening it makes tables of the journal

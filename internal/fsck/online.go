@@ -17,8 +17,8 @@ import (
 
 // Source is a running cluster, as a client sees it.
 type Source interface {
-	// Scan gives a page of the keys of a partition behind after, and how new the replica is that gave
-	// it; no pairs at the end.
+	// Scan gives a page of the keys of a partition behind after, and the part of the order that the replica
+	// has executed; no pairs at the end.
 	Scan(ctx context.Context, partition uint16, after []byte) ([]meta.Pair, ask.Seen, error)
 	// HasBlock reports whether a block of a partition can be read.
 	HasBlock(ctx context.Context, partition uint16, id posix.BlockID) (bool, error)
@@ -27,16 +27,16 @@ type Source interface {
 // Options of a check.
 type Options struct {
 	Partitions int // of the cluster; Offline knows by itself
-	// Blocks are looked for, in each partition, at most: spread evenly. 0: none.
+	// Blocks is the maximal number of blocks to check in each partition, spread evenly. 0: none.
 	Blocks int
-	// Progress is told what is being done; nil: nobody.
+	// Progress is called with a text about the present work; nil: not called.
 	Progress func(what string)
-	// Objects opens the regions' stores in object storage for Offline, if the blocks are there; end closes them.
-	// Nil: those blocks are not looked for.
+	// Objects opens the regions' stores in object storage for Offline, if the blocks are there; end closes
+	// them. Nil: those blocks are not checked.
 	Objects func(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error)
 }
 
-// AllBlocks is as many blocks as there are.
+// AllBlocks means all blocks.
 const AllBlocks = int(^uint(0) >> 1)
 
 func (o *Options) say(format string, args ...any) {
@@ -45,14 +45,14 @@ func (o *Options) say(format string, args ...any) {
 	}
 }
 
-// How a live cluster is looked at.
+// The checks of a live cluster.
 const (
-	maxLooks  = 4 // at most; two that agree are enough
-	maxCopies = 3 // tries for a copy of a partition that nobody changed meanwhile
+	maxLooks  = 4 // at most; two with a common finding are enough
+	maxCopies = 3 // tries for a copy of a partition without concurrent changes
 	settle    = time.Second
 )
 
-// Online checks a running cluster. The error is one of asking it; a Report comes with no error only.
+// Online checks a running cluster. The error is one of a request; a Report comes only without an error.
 func Online(ctx context.Context, source Source, o Options) (Report, error) {
 	found, err := look(ctx, source, &o)
 	if err != nil {
@@ -76,7 +76,7 @@ func Online(ctx context.Context, source Source, o Options) (Report, error) {
 	return found, nil
 }
 
-// both gives those of after that are also in before.
+// both gives the problems of after that are also in before.
 func both(before, after []Problem) []Problem {
 	return slices.DeleteFunc(slices.Clone(after), func(p Problem) bool {
 		return !slices.ContainsFunc(before, func(q Problem) bool { return p.Where == q.Where && p.What == q.What })

@@ -59,7 +59,7 @@ func requireProblem(t *testing.T, r *fsck.Report, where, what string) {
 	require.Fail(t, "not found", "%s in %v", where, r.Problems)
 }
 
-// What is there in one look only was a change on its way.
+// A finding of one look only was a change on its way.
 func TestOnlineForgetsWhatGoesBy(t *testing.T) {
 	c := newCluster(t)
 	looks := 0
@@ -82,7 +82,7 @@ func TestOnlineForgetsWhatGoesBy(t *testing.T) {
 	require.Equal(t, 2, looks)
 }
 
-// A partition that is changed between any two pages is not called clean without saying so.
+// The report of a partition that is changed between any two pages notes that.
 func TestOnlineSaysThatAllWasMoving(t *testing.T) {
 	c := newCluster(t)
 	c.moving = true
@@ -93,7 +93,7 @@ func TestOnlineSaysThatAllWasMoving(t *testing.T) {
 	require.Contains(t, r.Notes[1], "partition 1 was changed")
 }
 
-// What an undecided command may explain is no error.
+// A finding that an undecided command may explain is no error.
 func TestOnlineInFlight(t *testing.T) {
 	c := newCluster(t)
 	damages["far orphan"].does(t, c.stores[1])
@@ -137,7 +137,7 @@ func TestOnlineStopsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A report that is cut keeps what only a fault explains.
+// A report that is cut keeps the problems that only a fault explains.
 func TestCut(t *testing.T) {
 	r := fsck.Report{Problems: []fsck.Problem{{What: "a", InFlight: true}, {What: "b"}, {What: "c", InFlight: true}}}
 	r.Cut(1)

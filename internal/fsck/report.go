@@ -15,7 +15,7 @@ type Problem struct {
 	InFlight bool `json:"in_flight,omitempty"`
 }
 
-// String says the problem in one line.
+// String gives the problem in one line.
 func (p Problem) String() string {
 	if p.InFlight {
 		return fmt.Sprintf("%s: possibly in flight: %s", p.Where, p.What)
@@ -23,25 +23,25 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s: %s", p.Where, p.What)
 }
 
-// Partition is what there is in one partition.
+// Partition is the counts of one partition.
 type Partition struct {
 	ID       uint16 `json:"partition"`
-	Replicas int    `json:"replicas"` // that were looked at
+	Replicas int    `json:"replicas"` // that were checked
 	Inodes   uint64 `json:"inodes"`
 	Entries  uint64 `json:"entries"`
 	Blocks   uint64 `json:"blocks"`         // in use
 	Read     uint64 `json:"blocks_checked"` // of them
 }
 
-// Report is what a check has found.
+// Report is the result of a check.
 type Report struct {
 	Partitions []Partition `json:"partitions"`
 	Problems   []Problem   `json:"problems"`
 	LeftOut    int         `json:"problems_left_out,omitempty"` // by Cut
-	Notes      []string    `json:"notes,omitempty"`             // what the report cannot say, and why
+	Notes      []string    `json:"notes,omitempty"`             // limits of the report, with their reasons
 }
 
-// Sound reports whether nothing was found that only a fault explains.
+// Sound reports whether the check has found no problem that only a fault explains.
 func (r *Report) Sound() bool {
 	return r.LeftOut == 0 && !slices.ContainsFunc(r.Problems, func(p Problem) bool { return !p.InFlight })
 }
@@ -68,7 +68,7 @@ func (r *Report) add(where string, what ...string) {
 	}
 }
 
-// between is where problems are that no partition has alone.
+// between is the place of problems that no single partition has.
 const between = "between partitions"
 
 func partitionName(id uint16) string { return fmt.Sprintf("partition %d", id) }

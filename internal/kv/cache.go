@@ -1,15 +1,14 @@
 package kv
 
-// cache holds values read or written lately; nil says that a key is absent. It is two
-// generations: what is not used while the young one fills up is let go. What it holds
-// is at most twice limit.
+// cache holds recently read or written values; nil means that a key is absent. It has two generations: values
+// that are not used while the young one fills up are dropped. Its size is at most twice limit.
 type cache struct {
 	young, old map[string][]byte
 	size       int // bytes in young
 	limit      int
 }
 
-// entryOverhead is about what a map entry costs beside its bytes.
+// entryOverhead is the approximate cost of a map entry beside its bytes.
 const entryOverhead = 64
 
 func (c *cache) get(key []byte) (value []byte, ok bool) {

@@ -14,7 +14,7 @@ type summed struct {
 	hasher digest.Hasher
 }
 
-// of returns what a key with its value adds to the digest.
+// of returns the sum of a key with its value.
 func (d *summed) of(key, value []byte) digest.Sum {
 	if bytes.Equal(key, d.at) {
 		return digest.Sum{}
@@ -22,10 +22,10 @@ func (d *summed) of(key, value []byte) digest.Sum {
 	return d.hasher.Counted(d.part(key), key, value)
 }
 
-// KeepDigest has the store keep the digest of its entries from now on. part tells how much of the entry with a
-// key counts; the key at does not. Each commit stores the digest under the key at. A store without a digest, or
-// with one of another scheme, is read once. There must be no commits without KeepDigest to a store with a
-// digest, but for keys that do not count.
+// KeepDigest makes the store keep the digest of its entries from now on. part returns the part of the entry
+// with a key that counts; the key at does not count. Each commit stores the digest under the key at. A store
+// without a digest, or with one of another scheme, is read once. A store with a digest must have no commits
+// without KeepDigest, except of keys that do not count.
 func (s *Store) KeepDigest(at []byte, part func(key []byte) digest.Part) error {
 	d := &summed{at: at, part: part}
 	stored, err := s.base.get(at)
@@ -74,8 +74,8 @@ func (s *Store) changed(sum digest.Sum, e entry) digest.Sum {
 	return sum
 }
 
-// Correct adds a difference to the digest, because the store was found to hold something else than the digest
-// says. The next commit stores it.
+// Correct adds a difference to the digest, because the entries of the store do not have the digest. The next
+// commit stores it.
 func (s *Store) Correct(difference digest.Sum) {
 	s.summed.sum = s.summed.sum.Add(difference)
 }

@@ -12,7 +12,7 @@ import (
 
 var digestAt, digestApart = []byte("\x7fdigest"), []byte("\x7fapart")
 
-// digestPart: of keys that begin with 1 the value does not count.
+// digestPart: for keys that begin with 1 the value does not count.
 func digestPart(key []byte) digest.Part {
 	switch {
 	case string(key) == string(digestApart):
@@ -135,7 +135,7 @@ func BenchmarkCommit(b *testing.B) {
 				for range 10 {
 					n++
 					key := fmt.Appendf(nil, "%016d", n*7919%50_000)
-					_ = s.Get(key) // as the state machine does
+					_ = s.Get(key) // as in the state machine
 					value[0], value[1] = byte(n), byte(n>>8)
 					s.Set(key, value)
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/storage"
 )
 
-// The end of a table: the places of two blocks as varints, padding and a magic number. It is
-// the only part of a table that has no checksum.
+// The end of a table: the places of two blocks as varints, padding and a magic number. It is the only part of
+// a table without a checksum.
 const (
 	footerSize   = 48
 	blockTrailer = 5 // type and checksum
@@ -19,8 +19,8 @@ const (
 
 var errFooter = errors.New("the footer of a table is damaged")
 
-// checkFooter refuses a table whose footer names blocks outside of it: LevelDB would allocate
-// whatever length stands there.
+// checkFooter refuses a table with a footer that names blocks outside of it: LevelDB would allocate any
+// length named there.
 func checkFooter(fd storage.FileDesc, r storage.Reader) error {
 	size, err := r.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/storage"
 )
 
-// errAgain is what a lock held by another process gives.
+// errAgain is the error for a lock held by another process.
 var errAgain error = syscall.EAGAIN
 
 // journaled lets LevelDB's journals keep K1 over a loss of power:
@@ -41,7 +41,7 @@ func (s *journaled) Open(fd storage.FileDesc) (storage.Reader, error) {
 	r, err := s.Storage.Open(fd)
 	if err == nil && fd.Type == storage.TypeTable {
 		if err := checkFooter(fd, r); err != nil {
-			_ = r.Close() // it was only read; LevelDB knows the bare error
+			_ = r.Close() // it was only read; LevelDB expects the bare error
 			return nil, err
 		}
 	}
@@ -66,8 +66,7 @@ func (s *journaled) Open(fd storage.FileDesc) (storage.Reader, error) {
 
 var errSyncedJournal = errors.New("a journal that was synced is damaged")
 
-// followed reports whether something was written to a journal after this one, which was then
-// synced before.
+// followed reports whether a later journal has bytes; then this one was synced before.
 func (s *journaled) followed(fd storage.FileDesc) (bool, error) {
 	fds, err := s.List(storage.TypeJournal)
 	if err != nil {
@@ -97,7 +96,7 @@ func intactPrefix(r io.Reader) (intact []byte, cut bool, err error) {
 	for in := journal.NewReader(r, nil, true, true); ; {
 		next, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			err := w.Close() // fills out
+			err := w.Close() // fills the last block
 			return out.Bytes(), false, err
 		}
 		if err == nil {

@@ -20,7 +20,7 @@ type Options struct {
 	ValueCache  int // values read or written lately; default 2 MiB
 }
 
-// Defaults of Options, and what has no option.
+// Defaults of Options, and values without an option.
 const (
 	defaultWriteBuffer = 1 << 20
 	defaultBlockCache  = 1 << 20
@@ -58,7 +58,7 @@ func openLevel(dir string, o Options) (*leveldb.DB, storage.Storage, error) {
 	return db, files, nil
 }
 
-// openError says what an operator can do.
+// openError adds the remedy to an error.
 func openError(dir string, err error) error {
 	switch {
 	case errors.Is(err, storage.ErrLocked), errors.Is(err, errAgain):
@@ -133,8 +133,8 @@ func scanLevel(db leveldb.Reader, within *util.Range, o *opt.ReadOptions, yield 
 	return nil
 }
 
-// syncMark is deleted, though it never exists, where there is nothing else to sync: LevelDB
-// passes over an empty batch.
+// syncMark is a key that never exists. Its deletion forces a sync when there is nothing else to write:
+// LevelDB skips an empty batch.
 var syncMark = []byte{0xff}
 
 func (l *level) write(pending *table, sync bool) error {
@@ -158,7 +158,7 @@ func (l *level) write(pending *table, sync bool) error {
 	return nil
 }
 
-// verify reads the blocks from the files: the cache is passed by.
+// verify reads the blocks from the files, and not from the cache.
 func (l *level) verify(each func(bytes int) bool) error {
 	return scanLevel(l.db, nil, &opt.ReadOptions{DontFillCache: true, Strict: opt.StrictAll}, func(key, value []byte) bool {
 		return each(len(key) + len(value))

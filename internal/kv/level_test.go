@@ -44,7 +44,7 @@ func TestDamageIsReported(t *testing.T) {
 	require.ErrorContains(t, err, dir)
 }
 
-// A damaged table is found when it is read: the store fails, and does not answer "absent".
+// A read finds a damaged table: the store fails, and does not answer "absent".
 func TestADamagedTableFailsTheStore(t *testing.T) {
 	dir := t.TempDir()
 	s := openDisk(t, dir)
@@ -72,7 +72,7 @@ func TestADamagedTableFailsTheStore(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Invariant K1: wherever the journal is damaged, what is left is a prefix of the commits.
+// Invariant K1: after damage to any place of the journal, a prefix of the commits is left.
 func TestADamagedJournalLeavesAPrefix(t *testing.T) {
 	const commits = 40
 	dir := t.TempDir()
@@ -115,7 +115,7 @@ func TestADamagedJournalLeavesAPrefix(t *testing.T) {
 	require.Greater(t, longest, commits/2)
 }
 
-// syncs counts what is synced of the journals.
+// syncs counts the syncs of the journals.
 type syncs struct {
 	storage.Storage
 	count int
@@ -148,7 +148,7 @@ func TestAJournalIsSyncedWhenItIsClosed(t *testing.T) {
 	}
 }
 
-// A hole in front of a journal that goes on is not a torn tail: what comes after must not be applied alone.
+// A gap in front of a continuing journal is not a torn tail: the later entries must not be applied alone.
 func TestADamagedSyncedJournalIsRefused(t *testing.T) {
 	write := func(files storage.Storage, num int64, cut int) storage.FileDesc {
 		fd := storage.FileDesc{Type: storage.TypeJournal, Num: num}

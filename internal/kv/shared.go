@@ -12,8 +12,8 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/util"
 )
 
-// ErrDamaged marks errors that say that the files of a store are damaged: what was written
-// cannot be read as it was written. Errors of the disk itself are not marked.
+// ErrDamaged marks errors of damaged files: written entries cannot be read as they were written. Errors of
+// the disk itself are not marked.
 var ErrDamaged = errors.New("store is damaged")
 
 // Shared is a store on disk that many goroutines use at once: a read waits for no write and
@@ -48,8 +48,8 @@ func (s *Shared) Get(key []byte) ([]byte, error) {
 	return value, nil
 }
 
-// Scan yields the entries of [from, to) in order, as they were when it began, until yield says
-// stop; a nil to means all that follow. What it yields is valid during the call only.
+// Scan yields the entries of [from, to) in order, as they were at its beginning, until yield returns false; a
+// nil to means no upper bound. Key and value are valid during the call only.
 func (s *Shared) Scan(from, to []byte, yield func(key, value []byte) bool) error {
 	return scanLevel(s.db, &util.Range{Start: from, Limit: to}, nil, yield)
 }
@@ -66,7 +66,7 @@ func (s *Shared) Write(b *Batch, sync bool) error {
 	return nil
 }
 
-// Close lets the store go. Calls after it give ErrClosed.
+// Close closes the store. Calls after it give ErrClosed.
 func (s *Shared) Close() error {
 	if err := errors.Join(s.db.Close(), s.files.Close()); err != nil {
 		return fmt.Errorf("close store: %w", mark(err))
@@ -74,8 +74,8 @@ func (s *Shared) Close() error {
 	return nil
 }
 
-// Batch is a number of writes that are done together or not at all. A later one of the same
-// key replaces an earlier one.
+// Batch is a set of writes that are applied together or not at all. A later write of the same key replaces an
+// earlier one.
 type Batch struct{ batch leveldb.Batch }
 
 // Set sets key to value, both of which it copies.
@@ -84,7 +84,7 @@ func (b *Batch) Set(key, value []byte) { b.batch.Put(key, value) }
 // Delete removes key if it is there.
 func (b *Batch) Delete(key []byte) { b.batch.Delete(key) }
 
-// Size is about how many bytes the batch takes in the journal.
+// Size is the approximate size of the batch in the journal, in bytes.
 func (b *Batch) Size() int { return len(b.batch.Dump()) }
 
 // mark turns LevelDB's errors into this package's. A file that is missing is damage too.

@@ -29,7 +29,7 @@ func numbered(i int) (key, value []byte) {
 	return fmt.Appendf(nil, "%05d", i), fmt.Appendf(nil, "%0100d", i)
 }
 
-// Readers see whole batches only, whatever is written meanwhile.
+// Readers see whole batches only, during any writes.
 func TestSharedReadsWhileWriting(t *testing.T) {
 	s := openShared(t, t.TempDir())
 	const batches, size = 300, 10
@@ -90,9 +90,8 @@ func TestSharedReadsWhileWriting(t *testing.T) {
 	require.ErrorIs(t, s.Scan(nil, nil, func(_, _ []byte) bool { return true }), ErrClosed)
 }
 
-// A bit that is flipped anywhere in the files of a store is found when it matters: what is read is
-// what was written, or an error that is ErrDamaged, or (of the newest journal) a prefix of the
-// batches.
+// The store notices a flipped bit anywhere in its files when it matters: a read gives the written entries, or
+// an error that is ErrDamaged, or (for the newest journal) a prefix of the batches.
 func TestSharedFindsFlippedBits(t *testing.T) {
 	const keys = 600
 	dir := t.TempDir()
@@ -163,7 +162,7 @@ func readAll(t *testing.T, dir string, keys int, prefix bool) error {
 	return errors.Join(err, s.Write(&b, false))
 }
 
-// The footer of a table, which has no checksum, may say anything.
+// The footer of a table has no checksum, and may contain any bytes.
 func TestAFooterCannotNameWhatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	s := openShared(t, dir)

@@ -7,22 +7,22 @@ import (
 	"iter"
 )
 
-// base is where committed entries are.
+// base holds the committed entries.
 type base interface {
 	get(key []byte) ([]byte, error)
-	// scan yields [from, to) in order until yield says stop; what it yields is valid during
-	// the call only.
+	// scan yields [from, to) in order until yield returns false; key and value are valid during the call
+	// only.
 	scan(from, to []byte, yield func(key, value []byte) bool) error
 	// write makes the pending entries one batch.
 	write(pending *table, sync bool) error
 	// view gives the committed entries as they are now.
 	view() (*View, error)
-	// verify reads all entries, and calls each with their sizes until it says stop.
+	// verify reads all entries, and calls each with their sizes until it returns false.
 	verify(each func(bytes int) bool) error
 	close() error
 }
 
-// ErrClosed is what a Store gives after Close.
+// ErrClosed is the error of a Store after Close.
 var ErrClosed = errors.New("store is closed")
 
 // Store is ordered keys in batches. It has one owner.
@@ -59,10 +59,9 @@ func (s *Store) Delete(key []byte) {
 	s.pending.set(entry{key: bytes.Clone(key)})
 }
 
-// Scan yields the keys of [from, to) in order, pending writes included; a nil to
-// means all that follow. What it yields is valid until the next step and must not be changed.
-// The loop may write: keys ahead are then given as written, keys behind are not given again.
-// It must not commit.
+// Scan yields the keys of [from, to) in order, pending writes included; a nil to means no upper bound. Key
+// and value are valid until the next step and must not be changed. The loop may write: it gets keys ahead as
+// written, and no key behind again. It must not commit.
 func (s *Store) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if s.err != nil || to != nil && bytes.Compare(from, to) >= 0 {
@@ -133,9 +132,9 @@ func (s *Store) Commit(sync bool) error {
 // Err gives the first error, nil if there was none.
 func (s *Store) Err() error { return s.err }
 
-// Verify reads all that was committed, with its checksums, and gives what is wrong. It calls each, which may
-// be nil, with the size of each entry, and ends when that says so. Another goroutine than the owner may call
-// it; the owner does not close the store meanwhile.
+// Verify reads all committed entries, with their checksums, and gives the first error. It calls each, which
+// may be nil, with the size of each entry, and ends when each returns false. Another goroutine than the owner
+// may call it; the owner must not close the store meanwhile.
 func (s *Store) Verify(each func(bytes int) bool) error {
 	if each == nil {
 		each = func(int) bool { return true }
@@ -143,7 +142,7 @@ func (s *Store) Verify(each func(bytes int) bool) error {
 	return s.base.verify(each)
 }
 
-// Close lets the store go. What was not committed is lost.
+// Close closes the store. Uncommitted writes are lost.
 func (s *Store) Close() error {
 	if errors.Is(s.err, ErrClosed) {
 		return nil

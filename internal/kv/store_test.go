@@ -90,7 +90,7 @@ func TestSetCopies(t *testing.T) {
 	})
 }
 
-// A loop that writes sees what it wrote ahead of it, and nothing twice.
+// A loop that writes sees its writes ahead, and no key twice.
 func TestScanWhileWriting(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		for _, k := range []string{"a", "c", "e", "g"} {

@@ -6,21 +6,21 @@ import (
 	"sort"
 )
 
-// entry is a key with its value. A nil value says that the key was deleted;
-// only tables of pending writes hold such.
+// entry is a key with its value. A nil value means that the key was deleted; only tables of pending writes
+// hold such entries.
 type entry struct{ key, value []byte }
 
-// runMax bounds the entries of one run: what an insertion may have to move.
+// runMax bounds the entries of one run, and so the entries that an insertion moves.
 const runMax = 128
 
-// table is an ordered map: sorted runs of entries, in order, none of them
-// empty. Entries are never changed in place, so what it gives out stays valid.
+// table is an ordered map: sorted runs of entries, in order, none of them empty. Entries are never changed in
+// place, so results stay valid.
 type table struct {
 	runs    [][]entry
-	changes uint64 // tells cursors that entries moved
+	changes uint64 // counts moves of entries, for cursors
 }
 
-// find gives where key is, or where it belongs.
+// find gives the place of key, or the place for its insertion.
 func (t *table) find(key []byte) (run, at int, found bool) {
 	run = sort.Search(len(t.runs), func(i int) bool { return bytes.Compare(t.runs[i][0].key, key) > 0 }) - 1
 	if run < 0 {
@@ -38,7 +38,7 @@ func (t *table) get(key []byte) (value []byte, ok bool) {
 	return t.runs[run][at].value, true
 }
 
-// set keeps e.
+// set inserts or replaces an entry.
 func (t *table) set(e entry) {
 	run, at, found := t.find(e.key)
 	if found {
@@ -51,7 +51,7 @@ func (t *table) set(e entry) {
 	}
 	t.runs[run] = slices.Insert(t.runs[run], at, e)
 	if full := t.runs[run]; len(full) > runMax {
-		// What grows at its end, as most ranges do, leaves full runs behind.
+		// A range that grows at its end, as most do, leaves full runs behind.
 		cut := runMax / 2
 		if at == runMax {
 			cut = runMax
@@ -86,14 +86,14 @@ func (t *table) reset() {
 	}
 }
 
-// cursor walks a table in order, and may be used while the table changes: it gives
-// each key ahead of it as it is when the cursor gets there.
+// cursor walks a table in order. The table may change meanwhile: the cursor gives each key with its value at
+// the moment of the visit.
 type cursor struct {
 	t       *table
 	run, at int
 	changes uint64
 	past    []byte // everything up to here is behind the cursor
-	started bool   // past is meant
+	started bool   // past is valid
 	from    []byte
 }
 
@@ -103,7 +103,7 @@ func (t *table) seek(from []byte) cursor {
 	return c
 }
 
-// settle finds the place again.
+// settle finds the place of the cursor again.
 func (c *cursor) settle() {
 	c.changes = c.t.changes
 	from := c.from
@@ -131,8 +131,8 @@ func (c *cursor) peek() (entry, bool) {
 	return entry{}, false
 }
 
-// pass puts everything up to key behind the cursor; key must not be less than what
-// was passed before, and not greater than the key ahead.
+// pass puts all keys up to key behind the cursor; key must not be less than an earlier argument, and not
+// greater than the key ahead.
 func (c *cursor) pass(key []byte) {
 	if e, ok := c.peek(); ok && bytes.Equal(e.key, key) {
 		c.at++

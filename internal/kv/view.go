@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// View is what a store held when it was made. Another goroutine may read it while the owner of the store goes
-// on.
+// View is the content of a store at the time of its creation. Another goroutine may read it while the owner
+// uses the store.
 type View struct {
 	scan  func(yield func(key, value []byte) bool) error
 	close func()
@@ -39,7 +39,7 @@ func (v *View) Scan(_, _ []byte) iter.Seq2[[]byte, []byte] {
 // Err gives the error that ended a Scan early.
 func (v *View) Err() error { return v.err }
 
-// Close lets the view go.
+// Close releases the view.
 func (v *View) Close() { v.close() }
 
 func (m *memory) view() (*View, error) {

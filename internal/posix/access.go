@@ -1,11 +1,11 @@
 package posix
 
-// Access is what somebody wants to do with an inode: the bits of one class of a Mode.
+// Access is a kind of use of an inode: the bits of one class of a Mode.
 type Access uint8
 
 // The bits of an Access.
 const (
-	Execute Access = 1 << iota // of a directory: find what it names
+	Execute Access = 1 << iota // of a directory: look up its names
 	Write
 	Read
 )
@@ -19,16 +19,16 @@ const (
 
 func (m Mode) grants(class int, want Access) bool { return Access(m>>class)&want == want }
 
-// The rules below are those of POSIX for processes without privileges. Two things are known of a client: for
-// whom its machine may speak, and as whom it says that it asks now. What it says can only be one of those, so
-// the rules are about users (May, Owns) where that matters, and about machines (Admits) where it does not
-// help.
+// The rules below are those of POSIX for processes without privileges. Two facts are known of a client: the
+// users and groups for which its machine may act (Authority), and the user and group that it names in a
+// request (Cred). The named ones must be among the former. The rules are about users (May, Owns) where the
+// user matters, and about machines (Admits) where a distinction of users does not help.
 //
-// Nobody tells which supplementary groups a user is in: the machine's kernel knows. So whoever asks may be in
-// each group that the machine may speak for, and not be in it, whichever gives more.
+// The supplementary groups of a user are unknown: only the machine's kernel knows them. So the rules treat
+// the user as a member or not a member of each group for which the machine may act, whichever gives more.
 
-// As gives who c is where a speaks for it: root that has no power becomes Nobody. EPERM: a may not speak for
-// this user, or not for this group.
+// As gives the credentials of c where a acts for it: root without power becomes Nobody. EPERM: a may not act
+// for this user, or not for this group.
 func (a *Authority) As(c Cred) (Cred, Code) {
 	switch {
 	case a.Root():
@@ -41,12 +41,12 @@ func (a *Authority) As(c Cred) (Cred, Code) {
 	return c, OK
 }
 
-// speaksFor is MayUser with Nobody, whom everybody can be: by asking as root.
+// speaksFor is MayUser with Nobody, as whom every machine may act: by a request as root.
 func (a *Authority) speaksFor(uid uint32) bool { return uid == NobodyID || a.MayUser(uid) }
 
 func (a *Authority) mayBeIn(gid uint32) bool { return gid == NobodyID || a.MayGroup(gid) }
 
-// May reports whether c, for whom a speaks, may do all of want with n.
+// May reports whether c, for whom a acts, has all rights in want to n.
 func (a *Authority) May(c Cred, n *Attr, want Access) bool {
 	switch {
 	case a.Root():
@@ -59,20 +59,20 @@ func (a *Authority) May(c Cred, n *Attr, want Access) bool {
 	return n.Mode.grants(otherClass, want) || a.mayBeIn(n.GID) && n.Mode.grants(groupClass, want)
 }
 
-// Admits reports whether anybody for whom a speaks may do all of want with n, or could once he has changed
-// its mode: then the machine may have done so, and told another of its programs the result.
+// Admits reports whether any user for whom a acts has all rights in want to n, or could have them after
+// changing the mode: then the machine may have used them, and given the result to another of its programs.
 func (a *Authority) Admits(n *Attr, want Access) bool {
 	return a.Root() || a.speaksFor(n.UID) || n.Mode.grants(otherClass, want) || a.mayBeIn(n.GID) && n.Mode.grants(groupClass, want)
 }
 
-// Owns reports whether c, for whom a speaks, may do what only the owner of n may.
+// Owns reports whether c, for whom a acts, has the rights of the owner of n.
 func (a *Authority) Owns(c Cred, n *Attr) bool { return c.UID == n.UID || a.Root() }
 
-// In reports whether c, for whom a speaks, may be in a group.
+// In reports whether c, for whom a acts, may be in a group.
 func (a *Authority) In(c Cred, gid uint32) bool { return c.GID == gid || a.mayBeIn(gid) }
 
-// MayTake reports whether c, for whom a speaks, may take the name of n out of dir, as far as the sticky bit
-// goes.
+// MayTake reports whether c, for whom a acts, may take the name of n out of dir. It checks the sticky bit
+// only.
 func (a *Authority) MayTake(c Cred, dir, n *Attr) bool {
 	return dir.Mode&Sticky == 0 || a.Owns(c, n) || a.Owns(c, dir)
 }

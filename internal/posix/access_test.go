@@ -2,13 +2,13 @@ package posix
 
 import "testing"
 
-// person is somebody as POSIX sees him.
+// person is a user with groups, as POSIX sees it.
 type person struct {
 	uid    uint32
 	groups []uint32
 }
 
-// allowed is the rule of POSIX, bit by bit: one class counts, the first that he is in.
+// allowed is the rule of POSIX, bit by bit: the first class of the person counts.
 func (p *person) allowed(n *Attr, want Access) bool {
 	class := uint(0)
 	for _, g := range p.groups {
@@ -27,8 +27,8 @@ func (p *person) allowed(n *Attr, want Access) bool {
 	return true
 }
 
-// people gives everybody who could be behind a client: with each of its users if nil, and all sets of its
-// groups beside the one he says.
+// people gives all persons that could be behind a client: each of the users, with all sets of the groups of a
+// beside the named ones.
 func people(a *Authority, users []uint32, with ...uint32) (all []person) {
 	groups := []uint32{NobodyID}
 	for _, id := range ids {
@@ -65,7 +65,7 @@ func authority(t *testing.T, uids, gids string) *Authority {
 	return &Authority{UIDs: u, GIDs: g}
 }
 
-// What is allowed is what POSIX allows somebody who may be the one that asks.
+// A right is granted exactly if POSIX grants it to a person who may be behind the request.
 func TestAccessIsThatOfPOSIX(t *testing.T) {
 	for _, who := range [][2]string{{"1", "1"}, {"1-2", "2"}, {"", ""}, {"2-9", "1,3"}} {
 		a := authority(t, who[0], who[1])

@@ -11,14 +11,15 @@ import (
 // IDs are the user or group numbers First to Last, both included.
 type IDs struct{ First, Last uint32 }
 
-// Authority says for whom a machine may speak: which users and groups its programs can be. Its own kernel
-// checks what each of them may do; an Authority bounds what the whole machine can do, whatever its kernel
-// says. It is not changed once made. A nil *Authority is of the cluster's own processes: it bounds nothing.
+// Authority is the set of users and groups for which a machine may act, and so which its programs can be. The
+// machine's own kernel checks the rights of each of them; an Authority bounds the rights of the whole
+// machine, independent of its kernel. It is not changed once made. A nil *Authority is of the cluster's own
+// processes: it bounds nothing.
 type Authority struct {
 	UIDs, GIDs []IDs // sorted, apart from each other
 }
 
-// Everybody may speak for all users and groups, root included.
+// Everybody may act for all users and groups, root included.
 func Everybody() *Authority {
 	all := []IDs{{0, 1<<32 - 1}}
 	return &Authority{UIDs: all, GIDs: all}
@@ -27,13 +28,13 @@ func Everybody() *Authority {
 // NobodyID is the user and the group of Nobody.
 const NobodyID = 65534
 
-// Nobody is what root becomes where it has no power (root squash).
+// Nobody replaces root where root has no power (root squash).
 func Nobody() Cred { return Cred{UID: NobodyID, GID: NobodyID} }
 
 // MaxRanges bounds the ranges of users, and those of groups, in an Authority.
 const MaxRanges = 256
 
-// Validate says what is wrong with an Authority that was not made by ParseIDs.
+// Validate reports an error of an Authority that was not made by ParseIDs.
 func (a *Authority) Validate() error {
 	if a == nil {
 		return nil
@@ -51,13 +52,13 @@ func (a *Authority) Validate() error {
 	return nil
 }
 
-// Root reports whether a may speak for root, and so do everything with files.
+// Root reports whether a may act for root, and so do everything with files.
 func (a *Authority) Root() bool { return a == nil || within(a.UIDs, 0) }
 
-// MayUser reports whether a may speak for a user.
+// MayUser reports whether a may act for a user.
 func (a *Authority) MayUser(uid uint32) bool { return a == nil || within(a.UIDs, uid) }
 
-// MayGroup reports whether a may speak for members of a group.
+// MayGroup reports whether a may act for members of a group.
 func (a *Authority) MayGroup(gid uint32) bool { return a == nil || within(a.GIDs, gid) }
 
 func within(ranges []IDs, id uint32) bool {
@@ -74,7 +75,7 @@ func within(ranges []IDs, id uint32) bool {
 }
 
 // ParseIDs reads ranges such as "0,100-199,1000": sorted and apart in the result, whatever their order in the
-// text. Empty text is no number at all.
+// text. Empty text gives no ranges.
 func ParseIDs(text string) ([]IDs, error) {
 	if text == "" {
 		return nil, nil

@@ -2,9 +2,8 @@ package posix
 
 import "fmt"
 
-// Code is the outcome of an operation as it crosses the wire and stays in
-// logs: numbered for ever. 0 is success. It becomes an errno in one table,
-// Errno, and nowhere else.
+// Code is the outcome of an operation on the wire and in logs; its numbers never change. 0 is success. One
+// table, Errno, translates it to an errno.
 type Code uint8
 
 // The codes. Append only.
@@ -40,13 +39,12 @@ const (
 	EDEADLK
 	ENOLCK
 	EREMOTE // never leaves a client: the command must go to other partitions, or be tried again
-	EHELD   // never leaves a client: a command met what an undecided one holds; nothing was changed, and it is to be tried again
+	EHELD   // never leaves a client: a command met a hold of an undecided one; nothing was changed: try again
 	ENFILE  // never leaves a client
 	codeEnd
 )
 
-// codes gives each Code its Linux errno (x86 and arm agree on these), its name and
-// what it says to a person.
+// codes gives each Code its Linux errno (x86 and arm agree on these), its name and its message.
 var codes = [codeEnd]struct {
 	errno uint32
 	name  string
@@ -106,7 +104,7 @@ func (c Code) String() string {
 	return codes[c].name
 }
 
-// Error makes Code an error, for errors.As at the edges. OK must not be used as one.
+// Error makes Code an error, for errors.As at the edges. OK must not be used as an error.
 func (c Code) Error() string {
 	if !c.Valid() {
 		return c.String()

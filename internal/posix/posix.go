@@ -25,7 +25,7 @@ func MakeIno(partition uint16, counter uint64) Ino {
 	return Ino(uint64(partition)<<CounterBits | counter)
 }
 
-// Partition is the home partition: the one that made the inode.
+// Partition is the home partition, which made the inode.
 func (i Ino) Partition() uint16 { return uint16(i >> CounterBits) }
 
 // Counter is the number of the inode in its home partition.
@@ -68,7 +68,7 @@ type Time int64
 // Std converts t to the standard library's time.
 func (t Time) Std() time.Time { return time.Unix(0, int64(t)) }
 
-// Attr is what stat shows. Blocks are derived from Bytes by who shows them.
+// Attr is the result of stat. The caller derives st_blocks from Bytes.
 type Attr struct {
 	Ino   Ino
 	Mode  Mode
@@ -83,7 +83,7 @@ type Attr struct {
 	Ctime Time
 }
 
-// Cred is who asks. Root is UID 0.
+// Cred is the user and the group of a request. Root is UID 0.
 type Cred struct {
 	UID, GID uint32
 }
@@ -104,8 +104,8 @@ type BlockID [16]byte
 // String gives the id in hexadecimal.
 func (id BlockID) String() string { return fmt.Sprintf("%x", id[:]) }
 
-// BlockRight proves to storage servers that a replica has told a client where a block is, for a file that the
-// client may read. The zero BlockRight proves nothing.
+// BlockRight proves to storage servers that a replica has given a client the place of a block of a file that
+// the client may read. The zero BlockRight proves nothing.
 type BlockRight [16]byte
 
 // MaxBlock is the size of the largest block in bytes.
@@ -130,5 +130,5 @@ func (id BlockID) Partition() uint16 { return binary.BigEndian.Uint16(id[:2]) }
 // Session gives the session of the block's writer.
 func (id BlockID) Session() uint64 { return binary.BigEndian.Uint64(id[:8]) & (1<<48 - 1) }
 
-// Counter tells the blocks of a session apart.
+// Counter distinguishes the blocks of a session.
 func (id BlockID) Counter() uint64 { return binary.BigEndian.Uint64(id[8:]) }

@@ -16,8 +16,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// The store is synced, and the orders may then forget what led to it, after so many deliveries or so long
-// after one.
+// After so many deliveries, or so long after the first of them, the store is synced, and the orders may
+// forget the messages that led to its state.
 const (
 	syncEvery = 8192
 	syncAfter = 5 * time.Second
@@ -116,11 +116,11 @@ func (r *Replica) deliver(d *multicast.Delivery, replies []turn.Call) ([]turn.Ca
 type effect struct {
 	outcome ask.Outcome // of a client's request; Overloaded: it met a hold, and nothing was executed
 	result  []byte
-	session uint64         // that has made an update
+	session uint64         // that made an update
 	unseen  []*reads.Query // whose readers show a false count
 }
 
-// executeEntry executes an entry. An error means that another version has made it.
+// executeEntry executes an entry. An error means that an incompatible version has made the entry.
 func (r *Replica) executeEntry(e *order.Entry, id multicast.MessageID) (a effect, err error) {
 	mine := id.Sender == r.cfg.Self
 	switch {
@@ -210,7 +210,7 @@ func (r *Replica) applyUpdate(q *ask.Request, from *ask.Client, e *order.Entry) 
 	return effect{outcome: ask.Answered, result: answer, session: q.Session}, nil
 }
 
-// endSession ends a session, and releases what it held.
+// endSession ends a session, and releases the inodes that it held.
 func (r *Replica) endSession(id uint64) {
 	if !r.sessions.Has(id, nil) {
 		return

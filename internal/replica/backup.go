@@ -25,19 +25,19 @@ const HoldBlocks = 2 * time.Minute
 // A number that a client has made up does not exhaust them.
 const maxAhead = 24 * time.Hour
 
-// entryMarker starts a backup, keeps its blocks or lets them go.
+// entryMarker starts a backup, extends the time for which its blocks are held, or releases them.
 const entryMarker order.Kind = 9
 
 var backupKey = []byte{0x4f}
 
-// storedBackup is the replicated state: the newest backup, and until when its blocks are held, by the times of
-// entries.
+// storedBackup is the replicated state: the newest backup, and the end of the time for which its blocks are
+// held, by the times of entries.
 type storedBackup struct {
 	number uint64
 	hold   posix.Time
 }
 
-// backup is what a replica has to do with backups.
+// backup is the state of a replica for backups.
 type backup struct {
 	storedBackup
 	propose []byte // the body of a marker that is to be proposed; nil: none
@@ -61,7 +61,7 @@ func (b *backup) save(keys meta.Keys) {
 }
 
 // Mark starts the backup with a number, which must be above that of all others, or extends the time for which
-// its blocks are held. With release the blocks are let go. It returns the newest backup that the partition
+// its blocks are held. With release the blocks are released. It returns the newest backup that the partition
 // knows. It must be called between two steps, and has its effect with the next one.
 func (r *Replica) Mark(number uint64, release bool) (newest uint64) {
 	r.orders.HearBackup(number)
@@ -77,8 +77,8 @@ func (r *Replica) proposeMarker() {
 	}
 }
 
-// mark is called in front of each entry. If the entry carries a number above that of the partition, the state
-// of the partition is saved as it is.
+// mark is called in front of each entry. If the entry carries a number above that of the partition, the
+// present state of the partition is saved.
 func (r *Replica) mark(e *order.Entry) error {
 	if e.Backup <= r.backup.number {
 		return nil
@@ -117,9 +117,9 @@ func (r *Replica) passMarker(e *order.Entry) error {
 	return nil
 }
 
-// holdBlocks returns a query as it is to be executed: while the blocks of a backup are held, no block counts
-// as dropped long enough ago. Blocks that were dropped before the marker are not named by the backup, and are
-// collected after it.
+// holdBlocks returns the form of a query for execution: while the blocks of a backup are held, no block
+// counts as dropped long enough ago. The backup does not name blocks that were dropped before the marker;
+// these are collected after the hold.
 func (r *Replica) holdBlocks(c *meta.Command) *meta.Command {
 	if c.Op != meta.OpQueue || posix.Time(r.now.Wall) >= r.backup.hold {
 		return c
@@ -129,7 +129,7 @@ func (r *Replica) holdBlocks(c *meta.Command) *meta.Command {
 	return &held
 }
 
-// hearBackup takes the numbers of backups from proofs that were accepted.
+// hearBackup takes the numbers of backups from accepted proofs.
 func (r *Replica) hearBackup(p ask.Proofs) {
 	for i := range p {
 		if _, number := splitTag(p[i].Tag); number != nil {
@@ -140,7 +140,7 @@ func (r *Replica) hearBackup(p ask.Proofs) {
 	}
 }
 
-// A tag may end with the number of a backup. The seal covers the number, so that no client makes one up.
+// A tag may end with the number of a backup. The seal covers the number, so that no client can forge one.
 const (
 	tagUnit     = 16 // the length of a seal; a cluster without keys has none
 	taggedBytes = 8

@@ -76,7 +76,7 @@ func TestAnOrderedUpdateMeetsAHold(t *testing.T) {
 	c.isSound()
 }
 
-// What nobody waits for is not ordered.
+// An update whose clients have all given up is not ordered.
 func TestAWithdrawnUpdateIsNotExecuted(t *testing.T) {
 	c, _, command := newHeld(t, 1)
 	m := c.of(1)[0]
@@ -145,7 +145,8 @@ func TestAnUpdateWithoutPatienceWaits(t *testing.T) {
 	c.isQuiet()
 }
 
-// A file that an undecided command is about is written after the outcome, where it is then.
+// A write to a file that an undecided command affects is executed after the outcome, in the file's partition
+// of that time.
 func TestAWriteMeetsAHold(t *testing.T) {
 	c, ino, command := newHeld(t, 1)
 	m := meta.Command{Op: meta.OpWrite, Ino: ino, Data: []byte("x"), Length: 1}

@@ -33,8 +33,8 @@ type sharedFile struct {
 	ino   posix.Ino
 	first spot
 	last  spot              // as the clients believe
-	moves map[spot]spot     // that were answered with OK
-	never map[spot]struct{} // targets of moves that were answered otherwise
+	moves map[spot]spot     // answered with OK
+	never map[spot]struct{} // targets of moves that were answered with another code
 }
 
 // sign is a name that a client has made after a move: the old name is gone for everyone who sees it.
@@ -93,7 +93,7 @@ func (a *actor) update(partition uint16, q ask.Request) (code posix.Code, ino po
 	return m.Code, m.Attr.Ino
 }
 
-// isThere looks a name up with what the client has seen.
+// isThere looks up a name with the client's vector.
 func (a *actor) isThere(s spot) bool {
 	return result(a.t, a.do(s.partition, s.lookup(a.vector.Clone()))).Code == posix.OK
 }
@@ -103,7 +103,7 @@ func (a *actor) newSpot() spot {
 	return spot{uint16(a.random.IntN(partitions)), fmt.Sprintf("%d-%d", a.session, a.made)}
 }
 
-// rename moves a file, asked at any of its parties.
+// rename moves a file; it asks any of its parties.
 func (a *actor) rename(ino posix.Ino, from, to spot) posix.Code {
 	q := move(0, 1, ino, from, to)
 	coordinator := from.partition
@@ -118,7 +118,7 @@ func (a *actor) rename(ino posix.Ino, from, to spot) posix.Code {
 	return code
 }
 
-// live is what a client does: it moves a file of its own, and sometimes one that others move, too.
+// live is the life of a client: it moves a file of its own, and sometimes one that others move, too.
 func (a *actor) live(yield func(struct{}) bool) {
 	a.yield = yield
 	ino, at := a.newFile()
@@ -144,7 +144,7 @@ func (a *actor) newFile() (posix.Ino, spot) {
 	return ino, at
 }
 
-// unlink takes the name of a file, which may be away from its home: that is told by a post.
+// unlink takes the name of a file, which may be away from its home: the home learns it from a post.
 func (a *actor) unlink(at spot) {
 	m := meta.Command{Op: meta.OpUnlink, Ino: root(at.partition), Name: at.name}
 	code, _ := a.update(at.partition, ask.Request{Kind: ask.Update, Command: m.Append(nil)})
@@ -152,8 +152,8 @@ func (a *actor) unlink(at spot) {
 	require.False(a.t, a.isThere(at))
 }
 
-// moveOwn moves the client's own file. Only the time of the call may end it, and the client sees its effect
-// at once.
+// moveOwn moves the client's own file. Only the time of the call may end the call, and the client sees its
+// effect at once.
 func (a *actor) moveOwn(ino posix.Ino, at spot) spot {
 	to := a.newSpot()
 	code := a.rename(ino, at, to)
@@ -165,8 +165,8 @@ func (a *actor) moveOwn(ino posix.Ino, at spot) spot {
 	}
 	switch a.random.IntN(3) {
 	case 0:
-		return to // it goes on at once
-	case 1: // what follows is made where the outcome may be late
+		return to // the client continues at once
+	case 1: // the sign is made where the outcome may be late
 		f := sign{at: a.newSpot(), gone: at}
 		if a.random.IntN(2) == 0 {
 			f.at.partition = at.partition
@@ -192,7 +192,7 @@ func (a *actor) moveShared() {
 	}
 }
 
-// readFlag reads as somebody who knows nothing: what follows from the flag is seen with it.
+// readFlag reads with an empty vector: a reader that sees the flag must see the move before it.
 func (a *actor) readFlag() {
 	if len(a.flags) == 0 {
 		a.wait()
@@ -209,7 +209,7 @@ func (a *actor) readFlag() {
 }
 
 // Everything ends after a time of losses and restarts: each command has happened at all of its parties or at
-// none, and as its client was answered.
+// none, as its client was told.
 func TestCommandsUnderLossAndRestarts(t *testing.T) {
 	for seed := range *chaosSeeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runChaos(t, seed) })

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// someClient speaks for one user and the group of the same number.
+// someClient acts for one user and the group of the same number.
 func someClient(name string, id uint32) *ask.Client {
 	one := []posix.IDs{{First: id, Last: id}}
 	return &ask.Client{Name: name, Authority: &posix.Authority{UIDs: one, GIDs: one}}
@@ -50,7 +50,7 @@ func TestSessionsBelongToNames(t *testing.T) {
 	require.Equal(t, ask.UnknownSession, f.as(owner, ask.Request{Kind: ask.OpenSession, Session: 7}).Status, "it has ended for all")
 }
 
-// Who asks with the number of an update of somebody else does not get into its way, and not its answer.
+// A request with the number of another client's update neither blocks that update nor gets its answer.
 func TestUpdatesOfOthersAreNotJoined(t *testing.T) {
 	f := newFixture(t)
 	owner, other := someClient("owner", 1000), someClient("other", 1000)
@@ -60,7 +60,7 @@ func TestUpdatesOfOthersAreNotJoined(t *testing.T) {
 	require.Equal(t, ask.Answered, f.as(owner, q).Status)
 	require.Equal(t, ask.UnknownSession, f.as(other, q).Status)
 
-	// The same while nothing is delivered yet, so that nobody knows whose the session is.
+	// The same while nothing is delivered yet, so that the owner of the session is unknown.
 	f.hold = true
 	open, first := ask.Request{Kind: ask.OpenSession, Session: 8}, q
 	first.Session = 8
@@ -77,7 +77,7 @@ func TestUpdatesOfOthersAreNotJoined(t *testing.T) {
 	require.Equal(t, ask.Answered, replies[f.token].Status)
 }
 
-// A client that a server has not described well is refused, before anything is ordered.
+// A client whose description by a server is malformed is refused, before anything is ordered.
 func TestClientsThatAreRefused(t *testing.T) {
 	f := newFixture(t)
 	for _, bad := range []*ask.Client{

@@ -21,7 +21,7 @@ const partitions = 3
 // tick is the time between two steps of a replica.
 const tick = 50 * time.Millisecond
 
-// listCore is a core of an order that is a list. It delivers the part of its group.
+// listCore is a core of an order that is a list. It delivers the entries for its group.
 type listCore struct {
 	orderer
 	member *member
@@ -73,7 +73,7 @@ type member struct {
 	startedAt time.Duration
 	skew      time.Duration   // of its wall clock
 	isHeld    bool            // nothing of the order between partitions is delivered here
-	heldClass multicast.Class // nothing of this class is
+	heldClass multicast.Class // no message of this class is delivered here
 	requests  []turn.Call
 	withdrawn []uint64
 	*Replica
@@ -212,7 +212,7 @@ func (c *cluster) run(d time.Duration) {
 	}
 }
 
-// tick steps every replica until nothing more happens at this time, or once if the schedule is random.
+// tick steps every replica until no event is left at this time, or once if the schedule is random.
 func (c *cluster) tick() {
 	c.mono += tick
 	rounds := 8

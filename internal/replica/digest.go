@@ -35,14 +35,14 @@ type Digest struct {
 	Sum   digest.Sum
 }
 
-// digests are the last ones of a replica.
+// digests are the last digests of a replica.
 type digests struct {
 	taken    []Digest
-	verified bool // the store was read, and its digest is that of what it holds
+	verified bool // the store was read, and its digest is that of its entries
 }
 
-// isDigested reports whether a digest is taken after the present entry, before which the time of the order was
-// before.
+// isDigested reports whether a digest is taken after the present entry. before is the time of the order
+// before the entry.
 func (r *Replica) isDigested(before posix.Time) bool {
 	period := func(t posix.Time) int64 { return int64(t) / int64(r.cfg.DigestPeriod) }
 	return r.cross.Count()%digestEvery == 0 || period(r.progress.time) != period(before)
@@ -50,7 +50,7 @@ func (r *Replica) isDigested(before posix.Time) bool {
 
 // takeDigest takes the digest after the entry id.
 func (r *Replica) takeDigest(id multicast.MessageID) {
-	r.save() // what is saved once in a batch is a part of the state
+	r.save() // the progress, saved once in a batch, is a part of the state
 	d := &r.digests
 	if len(d.taken) == keptDigests {
 		d.taken = append(d.taken[:0], d.taken[1:]...)
@@ -66,9 +66,9 @@ func (r *Replica) Digests() []Digest {
 	return append([]Digest(nil), r.digests.taken...)
 }
 
-// VerifyDigest takes in the sum of all entries of the store (SumStore), which were read when the store's digest
-// was claimed. If they differ, the store was changed behind the back of the replica, or by a version that
-// keeps no digest: the digests are corrected, so that they tell of what the store holds.
+// VerifyDigest takes in the sum of all entries of the store (SumStore), which were read when the store's
+// digest was claimed. If they differ, the store was changed without the replica's knowledge, or by a version
+// that keeps no digest: the digests are corrected to those of the store's entries.
 func (r *Replica) VerifyDigest(read, claimed digest.Sum) {
 	r.digests.verified = true
 	difference := read.Sub(claimed)
@@ -86,8 +86,8 @@ func SumStore(store meta.Scanner) digest.Sum {
 	return digest.Of(store.Scan(nil, nil), partOf)
 }
 
-// partOf tells how much of the entry with a key counts for the digest. Of an answer only its name counts: another
-// version of the program may answer the same update in other words.
+// partOf returns the part of the entry with a key that counts for the digest. Of an answer only its name
+// counts: another version of the program may encode the answer to the same update in another way.
 func partOf(key []byte) digest.Part {
 	switch {
 	case string(key) == string(digestKey) || string(key) == string(adoptedKey):
@@ -108,12 +108,13 @@ func (r *Replica) restore(snapshot io.Reader) error {
 			stored = value
 		}
 		read = SumStore(store)
-		if sum, carried := digest.Parse(stored); carried && read != sum { // an older version carries none, or of another scheme
+		// An older version carries no digest, or one of another scheme.
+		if sum, carried := digest.Parse(stored); carried && read != sum {
 			return fmt.Errorf("%w: its digest is %v, and its entries have %v: the store of the other replica is damaged", ErrNotNewer, sum, read)
 		}
 		return nil
 	})
-	if err == nil { // the store that was replaced may have had a false digest
+	if err == nil { // the replaced store may have had a false digest
 		r.keys.Correct(read.Sub(r.keys.Digest()))
 	}
 	return err

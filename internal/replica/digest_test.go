@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// snapshotWith is a snapshot of a store with one key, whose digest is false if the store was changed behind
-// its back.
+// snapshotWith is a snapshot of a store with one key. Its digest is false if changed is set: the store was
+// changed behind its back.
 func snapshotWith(t *testing.T, changed bool) []byte {
 	t.Helper()
 	keys := kv.NewMemory()
@@ -26,7 +26,7 @@ func snapshotWith(t *testing.T, changed bool) []byte {
 	if changed {
 		keys.Set([]byte("key"), []byte("other"))
 		require.NoError(t, keys.Commit(true))
-		other := kv.NewMemory() // a store that keeps no digest takes what it is given
+		other := kv.NewMemory() // a store without a digest takes any entry
 		for k, v := range keys.Scan(nil, nil) {
 			other.Set(k, v)
 		}
@@ -39,8 +39,8 @@ func snapshotWith(t *testing.T, changed bool) []byte {
 	return b.Bytes()
 }
 
-// TestRestoreChecksTheDigest: a state whose digest is false is not taken over. A replica that takes a state
-// over has its digest, also if its own store had a false one.
+// TestRestoreChecksTheDigest: a state with a false digest is not taken over. A replica that takes over a
+// state has its digest, also if its own store had a false one.
 func TestRestoreChecksTheDigest(t *testing.T) {
 	f := newFixture(t)
 	before := SumStore(f.keys)
@@ -58,8 +58,8 @@ func TestRestoreChecksTheDigest(t *testing.T) {
 	require.Equal(t, f.keys.Digest().Bytes(), f.keys.Get(digestKey))
 }
 
-// TestDigests: digests are told once the store is verified. What is found then corrects those that were taken
-// before.
+// TestDigests: digests are returned once the store is verified. The verification then corrects earlier
+// digests.
 func TestDigests(t *testing.T) {
 	f := newFixture(t)
 	f.cfg.DigestPeriod = 1
@@ -88,7 +88,8 @@ func TestDigests(t *testing.T) {
 	require.EqualValues(t, 3*keptDigests-1, f.Digests()[keptDigests-1].Entry.Seq)
 }
 
-// Versions of the program may answer the same update in other words: their replicas have equal digests.
+// Versions of the program may encode the answer to the same update differently: their replicas have equal
+// digests.
 func TestAnswersAreNotDigested(t *testing.T) {
 	one, two := kv.NewMemory(), kv.NewMemory()
 	for keys, answer := range map[*kv.Store]string{one: "an answer", two: "another one"} {

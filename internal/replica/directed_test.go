@@ -41,7 +41,7 @@ func (c *cluster) hold(p uint16, parties ...multicast.GroupID) {
 	}
 }
 
-// all is an update of all three partitions: it gives a file of partition 2 that is in partition 0 a name in
+// all is an update of all three partitions: a file of partition 2 that is in partition 0 gets a name in
 // partition 1.
 func all(session, seq uint64, ino posix.Ino, from, to string) ask.Request {
 	return move(session, seq, ino, spot{0, from}, spot{1, to})
@@ -84,7 +84,7 @@ func TestACommandOfThreePartitions(t *testing.T) {
 	c.isSound()
 }
 
-// What a client does next sees what it did before, also where the outcome is late.
+// The next command of a client sees the effect of its earlier ones, also where the outcome is late.
 func TestTheNextCommandFollowsTheLast(t *testing.T) {
 	c, ino := newThree(t, 1)
 	c.loses(0, 1) // the outcome of the first
@@ -101,7 +101,7 @@ func TestTheNextCommandFollowsTheLast(t *testing.T) {
 	c.isQuiet()
 }
 
-// Messages that come again after all is over, in any order, change nothing.
+// Old messages that arrive again after the end, in any order, change nothing.
 func TestOldMessagesChangeNothing(t *testing.T) {
 	c, ino := newThree(t, 2)
 	c.keeps = true
@@ -134,14 +134,14 @@ func (c *cluster) pair(ino posix.Ino) (older, younger ask.Request) {
 }
 
 // age is the age that a message between partitions carries: the time of its first proposal, and the id of
-// that.
+// that proposal.
 type age struct {
 	time posix.Time
 	id   multicast.MessageID
 }
 
-// proposals returns the ages of the messages for an update, in their order, and the age of the first by
-// itself.
+// proposals returns the ages of the messages for an update, in their order, and the ages that the messages
+// carry.
 func (c *cluster) proposals(dest []uint16, from int) (own []age, carried []age) {
 	for i := from; i < len(c.between); i++ {
 		d := &c.between[i]
@@ -158,7 +158,7 @@ func (c *cluster) proposals(dest []uint16, from int) (own []age, carried []age) 
 	return own, carried
 }
 
-// An older command waits for a younger one that holds what it needs. It is not proposed again.
+// An older command waits for a younger one that holds an object it needs. It is not proposed again.
 func TestTheOlderWaits(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		c, ino := newThree(t, 1)
@@ -204,7 +204,7 @@ func TestTheYoungerIsRefused(t *testing.T) {
 	c.loses(1, 0) // the vote for the older one
 	first := c.send(c.of(0)[0], older)
 	c.run(tick)
-	second := c.send(c.of(2)[0], younger) // partition 2 knows nothing of the older one
+	second := c.send(c.of(2)[0], younger) // partition 2 does not know the older one
 	c.run(time.Second)
 	require.False(t, c.isAnswered(first) || c.isAnswered(second))
 	require.Empty(t, c.of(1)[0].machine.Waiting())
@@ -292,8 +292,8 @@ func TestCopiesThroughTwoReplicas(t *testing.T) {
 	}
 }
 
-// A party is cut off: the names that a command holds on the healthy side are free within five seconds, and
-// nothing is executed after its client got ETIMEDOUT.
+// A party is cut off: the names that a command holds on the healthy side are released within five seconds,
+// and nothing is executed after its client got ETIMEDOUT.
 func TestAPartyIsCutOff(t *testing.T) {
 	for _, replicas := range []int{1, 3} {
 		c, ino := newThree(t, replicas)
@@ -326,8 +326,8 @@ func TestAPartyIsCutOff(t *testing.T) {
 	}
 }
 
-// The time of a call is over while a vote is missing: it is answered once and for all, wherever the message
-// is relayed later.
+// The time of a call ends while a vote is missing: the call gets one final answer, wherever the message is
+// relayed later.
 func TestNothingIsExecutedAfterItsTime(t *testing.T) {
 	for _, held := range []uint16{0, 1, 2} { // where the message is not relayed in time
 		c, ino := newThree(t, 3)
@@ -351,8 +351,8 @@ func TestNothingIsExecutedAfterItsTime(t *testing.T) {
 	}
 }
 
-// A party that waits for the outcome of a command that the coordinator has not relayed has it aborted. The
-// asked replica proposes it again.
+// A party that waits for the outcome of a command that the coordinator has not relayed makes the coordinator
+// abort it. The asked replica proposes it again.
 func TestACommandThatTheCoordinatorHasNotRelayed(t *testing.T) {
 	c, ino := newThree(t, 3)
 	c.of(0)[0].isHeld, c.of(0)[1].isHeld, c.of(0)[2].isHeld = true, true, true
@@ -426,8 +426,7 @@ func TestAnUpdateOfAnUnknownSessionOutOfReach(t *testing.T) {
 	require.Less(t, c.entries(0), before+10)
 }
 
-// A command that meets the hold of an older one, whose coordinator is cut off, is not proposed at the speed
-// of the orders.
+// A command that meets the hold of an older one with a cut-off coordinator is proposed again with pauses.
 func TestARefusedCommandPauses(t *testing.T) {
 	c, _, _ := newHeld(t, 3)
 	mine := c.file(8, 1, spot{2, "mine"})

@@ -7,10 +7,10 @@
 // # Updates of one partition
 //
 // The asked replica proposes an update in the partition's own order, together with the client's vector and
-// the time. Every replica executes it at its place; the asked one answers. An update that meets a hold of a
-// command of several partitions has no effect: the asked replica proposes it again when the hold is released.
-// Before it proposes an update, the asked replica waits for the commands that the client has seen committed
-// elsewhere and that touch the update's objects.
+// the time. Every replica executes the update at its place; the asked replica answers. An update that meets a
+// hold of a command of several partitions has no effect: the asked replica proposes it again when the hold is
+// released. Before it proposes an update, the asked replica waits for the commands that the client has seen
+// committed elsewhere and that touch the update's objects.
 //
 // # Updates of several partitions, queries
 //
@@ -40,7 +40,7 @@
 //	I1  position and count are stored in the batch of the entries that they count: a restart executes each
 //	    entry once.
 //	I2  an update (session, number) is executed at most once (package session).
-//	I3  replies leave only after the batch that they speak of is committed.
+//	I3  replies leave only after the batch of their entries is committed.
 //	I4  an unlinked inode is reaped only when each session has seen its unlink and does not hold it (package
 //	    session). A block is reported as garbage only if no extent names it, and none ever will (garbage.go).
 //	I5  an entry that this version cannot execute stops the replica: it never skips one.

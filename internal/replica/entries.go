@@ -11,8 +11,8 @@ import (
 // Kinds of entries that this package makes. Their numbers never change. Package cross makes others.
 const (
 	entryRequest order.Kind = 1 + iota // a client's request
-	entryExpire                        // the end of a session that was silent
-	entryReap                          // go on reaping
+	entryExpire                        // the end of a silent session
+	entryReap                          // continue to reap
 	entryBarrier                       // queries wait for its place
 )
 

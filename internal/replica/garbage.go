@@ -8,22 +8,22 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// What a block store has, and nobody needs
+// Garbage in block stores
 //
 // A client puts blocks before it orders the write that names them. Some writes never come. A sweep, which
 // finds a block in a store, asks the block's home whether it is garbage: whether no extent names it,
-// anywhere, nor ever will. A block is garbage if its home has no record of it and it cannot be written any
+// anywhere, now or later. A block is garbage if its home has no record of it and it cannot be written any
 // more, in a state that is at least as new as the moment at which it was found. It cannot be written any more
 // if its session is not open, or its counter is below the session's horizon, which the client moves with its
 // renewals.
 //
-// Proof, by what the order of the home partition has executed up to the answer, S:
+// Proof. S is the state after the entries that the home partition has executed up to the answer.
 //
 //	G1  Only an OpWrite in the order of its home makes the first reference to a block; the update must be of
 //	    the block's session, which must be open, and its counter not below the horizon; else EINVAL, or
 //	    UnknownSession, and nothing changes (applyUpdate, meta's mayName). Commands of several partitions,
-//	    relays and posts are no writes. So it does not matter what a client thinks became of a write: one that
-//	    is ordered behind the renewal that gave it up has no effect, a repeated or delayed one neither.
+//	    relays and posts are no writes. So the client's belief about a write does not matter: a write that is
+//	    ordered behind the renewal that gave it up has no effect, and neither has a repeated or delayed one.
 //	G2  A session that has ended is never open again (I2: its number is remembered for a week by the order's
 //	    time, longer than any copy of its opening lives). A client puts a block only after the opening of its
 //	    session was answered, and so ordered. S is newer than the finding of the block, that is newer than its
@@ -34,19 +34,19 @@ import (
 //	G4  If an extent names a block in S or earlier, the home has a record of it from the write on until
 //	    OpCollected (I9 of package meta), whether the file is here, has been moved, is open without a name, or
 //	    is an orphan: extents change hands only by Move and Rename, to which the block is held, then away;
-//	    links and names do not count. Nothing that the home has not decided yet matters: until it decides that
-//	    a file leaves it holds the block, and until it decides that it comes the block is away. OpCollected
-//	    removes only records in the queue, and these no extent names again: the last reference of a block is
-//	    its last for ever (G1 gives the first to a block without a record only), and a post that says it is
-//	    gone is sent once it is true.
-//	G5  So no record in S, and never written behind S: no extent names the block in S, nor will.
-//	G6  All this is said of states of the order, not of replicas: a replica that was replaced, restarted or has
-//	    taken over the state of another answers behind a barrier of its own, or does not answer. That a block
-//	    was copied to another partition's store, before, while or after its file moved there, or the file did
-//	    not come at all, changes nothing: the home is asked about it. An answer stays true, so who deletes may
-//	    be slow, and copies that come later are found by a later sweep.
+//	    links and names do not count. Decisions that the home has not made yet do not matter: until it decides
+//	    that a file leaves, it holds the block; until it decides that a file comes, the block is away.
+//	    OpCollected removes only records in the queue, and no extent names these again: the last reference of
+//	    a block is its last for ever (G1 gives the first one only to a block without a record), and the post
+//	    about the end of the last reference is sent only after that end.
+//	G5  So if S has no record of a block, and no write behind S can name it: no extent names it in S or later.
+//	G6  All claims are about states of the order, not of replicas: a replica that was replaced, restarted or
+//	    has taken over the state of another answers behind a barrier of its own, or does not answer. Copies of
+//	    a block in another partition's store, made before, during or after a move of its file there, or
+//	    without such a move, change nothing: the sweep asks the home. An answer stays true, so the deletion
+//	    may be late; a later sweep finds later copies.
 
-// checkGarbage refuses to say from a state of any age what only a new one can.
+// checkGarbage refuses a garbage query that is not Fresh: only a new state can answer it.
 func checkGarbage(c *meta.Command, q *ask.Request) error {
 	if c.Op == meta.OpGarbage && !q.Fresh {
 		return errors.New("what is garbage can only be asked as of now: the query must be fresh")
@@ -54,7 +54,7 @@ func checkGarbage(c *meta.Command, q *ask.Request) error {
 	return nil
 }
 
-// garbage takes out of the answer to OpGarbage what may still be written.
+// garbage takes the blocks that may still be written out of the answer to OpGarbage.
 func (r *Replica) garbage(c *meta.Command, result *meta.Result) {
 	for i, b := range c.Blocks {
 		if r.mayBeWritten(b.ID) {

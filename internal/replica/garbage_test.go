@@ -41,8 +41,8 @@ func writeOf(ino posix.Ino, id posix.BlockID) meta.Command {
 	return meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{{ID: id, Length: 9}}, Length: 9}
 }
 
-// A block is garbage once nothing names it and no write can any more: by the horizon of its session, or its
-// end.
+// A block is garbage once no extent names it and no write can name it any more: by the horizon of its
+// session, or its end.
 func TestGarbage(t *testing.T) {
 	f := newFixture(t)
 	f.open(5)
@@ -82,7 +82,7 @@ func TestGarbageOfAnExpiredSession(t *testing.T) {
 	require.Equal(t, []bool{true}, f.garbage(blockOf(5, 1)))
 }
 
-// An old state may not know the session yet: it is not asked.
+// An old state may not know the session yet: the query must be fresh.
 func TestGarbageIsAskedAsOfNow(t *testing.T) {
 	f := newFixture(t)
 	f.open(5)

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// rememberFor is the time after which a notary forgets what it remembers: the keys may have changed.
+// rememberFor is the time after which a notary forgets seals: the keys may have changed.
 const rememberFor = time.Second
 
 // remembered is the number of accepted proofs that a notary remembers.
@@ -19,7 +19,7 @@ const remembered = 8
 type notary struct {
 	sealer   ask.Sealer
 	sealed   seal
-	since    time.Duration // it remembers what it has sealed and accepted since then
+	since    time.Duration // it remembers seals made and accepted since then
 	accepted [remembered]seal
 	oldest   int // index of accepted that is overwritten next
 	scratch  []byte
@@ -45,7 +45,7 @@ func (n *notary) tag(v ask.Vector, backup uint64) []byte {
 	return n.sealed.tag
 }
 
-// accepts reports whether replicas of the cluster have given all proofs.
+// accepts reports whether replicas of the cluster have made all proofs.
 func (n *notary) accepts(p ask.Proofs) bool {
 	for i := range p {
 		n.scratch = p[i].Vector.Append(n.scratch[:0])

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// countedKeys count what is asked of them.
+// countedKeys count the calls of their methods.
 type countedKeys struct {
 	ask.Keys
 	made, verified int
@@ -26,8 +26,8 @@ func (k *countedKeys) Gave(v, tag []byte) bool {
 	return k.Keys.Gave(v, tag)
 }
 
-// A notary makes and verifies a tag once while vectors repeat, for a second at most. It remembers no vector
-// but the one that it has verified.
+// A notary makes and verifies a tag once while vectors repeat, for a second at most. It remembers only
+// vectors that it has verified.
 func TestNotary(t *testing.T) {
 	keys := &countedKeys{Keys: ask.Keys{[]byte("a key")}}
 	n := notary{sealer: keys}

@@ -2,15 +2,16 @@ package replica
 
 import "github.com/globalfs/globalfs/internal/turn"
 
-// A request of kind ask.Persist is a barrier for the disk of this replica. It waits as a query does until the
-// replica has executed all that the client has seen. What was executed was recorded in the log by earlier
-// steps, or is in the store, which is on disk before the log forgets it. So a sync of the log at the next
-// step covers it. A client that has this answer of a majority of the replicas knows that a loss of power of
-// all of them keeps what it has seen: each later epoch begins with the log of one of that majority at least.
+// A request of kind ask.Persist is a barrier for the disk of this replica. It waits like a query until the
+// replica has executed all entries that the client has seen. Earlier steps recorded these entries in the log,
+// or they are in the store, which is on disk before the log forgets them. So a sync of the log at the next
+// step covers them. If a client has this answer from a majority of the replicas, a loss of power of all of
+// them keeps all entries that it has seen: each later epoch begins with the log of at least one of that
+// majority.
 //
 // An answer waits for no other replica and orders nothing.
 
-// persist has the log synced if somebody waits for that. It comes after the step of the orders.
+// persist requests a sync of the log if clients wait for one. It comes after the step of the orders.
 func (r *Replica) persist(out *turn.Output) {
 	if len(r.persists) == 0 {
 		return

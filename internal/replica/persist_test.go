@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// output steps a request and returns the output, whose deliveries are not applied.
+// output steps a request and returns the output, without applying its deliveries.
 func (f *fixture) output(requests ...ask.Request) (out turn.Output) {
 	in := turn.Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono, Wall: 1e18}}}
 	for _, q := range requests {
@@ -22,8 +22,8 @@ func (f *fixture) output(requests ...ask.Request) (out turn.Output) {
 	return out
 }
 
-// A request for the disk is answered behind the sync of a step that it asks for, and only when the replica has
-// executed all that its client has seen.
+// A request for the disk is answered behind the sync of a step that it asks for, and only when the replica
+// has executed all entries that its client has seen.
 func TestPersistAsksForASync(t *testing.T) {
 	f := newFixture(t)
 	f.open(7)
@@ -57,7 +57,7 @@ func TestPersistAsksForASync(t *testing.T) {
 	require.Equal(t, waiting, out.Persisted[0].Token)
 }
 
-// What is ahead of the partition for good is Unseen: fsync fails then.
+// Entries that the partition has lost for ever are Unseen: fsync fails then.
 func TestPersistOfWhatIsLost(t *testing.T) {
 	f := newFixture(t)
 	f.open(7)

@@ -14,8 +14,8 @@ import (
 // prepared is the number of the first update after ready.
 const prepared = 4
 
-// ready gives the root of partition 0 a rule that sends all to partition 1, and both partitions hear each
-// other.
+// ready gives the root of partition 0 a rule that places all children in partition 1, and lets both
+// partitions receive messages of each other.
 func ready(t *testing.T) *several {
 	s := newSeveral(t)
 	place := meta.Command{Op: meta.OpPlace, Ino: posix.Root, Data: (&meta.Rule{Spread: []uint16{1}}).Append(nil)}
@@ -31,7 +31,7 @@ func makeThere(name string, seq uint64) ask.Request {
 	return ask.Request{Kind: ask.Update, Session: 7, Seq: seq, Done: prepared - 1, Command: c.Append(nil)}
 }
 
-// isSound requires that nothing is under way, and the partitions fit.
+// isSound requires that no command or post is open, and that the partitions agree.
 func (s *several) isSound() {
 	s.t.Helper()
 	var all []meta.Keys
@@ -43,7 +43,7 @@ func (s *several) isSound() {
 	require.Empty(s.t, meta.CheckAll(all))
 }
 
-// answeredFirst has q answered before partition 1 learns of it.
+// answeredFirst checks that q is answered before partition 1 learns of it.
 func (s *several) answeredFirst(q ask.Request) ask.Reply {
 	s.t.Helper()
 	token := s.send(0, q)
@@ -52,7 +52,7 @@ func (s *several) answeredFirst(q ask.Request) ask.Reply {
 	return s.got[token]
 }
 
-// The answer does not wait for the other partition; what is asked there about the inode does.
+// The answer does not wait for the other partition; requests there about the inode do.
 func TestMakingElsewhereIsAnsweredAtOnce(t *testing.T) {
 	s := ready(t)
 	p := s.answeredFirst(makeThere("f", prepared))

@@ -12,18 +12,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// stored is the progress that I1 speaks of, beside the count in the vector.
+// stored is the progress of I1, beside the count in the vector.
 type stored struct {
-	position multicast.Position // of the last delivery of the partition's own order that was executed
+	position multicast.Position // of the last executed delivery of the partition's own order
 	time     posix.Time         // highest time of an entry
 }
 
-// progress is how far a replica has come, and what it has to do for itself.
+// progress is the progress of a replica, with its pending maintenance.
 type progress struct {
 	stored
 	covered        multicast.Position // of position, durable
 	coveredBetween multicast.Progress // of the relayed positions, durable
-	orderedAt      time.Duration      // when a delivery was executed last
+	orderedAt      time.Duration      // when the last delivery was executed
 	sinceSync      int                // deliveries
 	syncAt         time.Duration      // 0: nothing to sync
 	reapAgain      bool               // more inodes can be reaped
@@ -56,8 +56,8 @@ func loadProgress(keys meta.Keys) (p stored, err error) {
 	return p, nil
 }
 
-// Positions returns how far the state in keys has come in the order of the partition, and in the order
-// between partitions: cores made for it must deliver from there on.
+// Positions returns the positions of the state in keys in the order of the partition and in the order between
+// partitions: cores made for it must deliver the entries after them.
 func Positions(keys meta.Keys) (own multicast.Position, between multicast.Progress, err error) {
 	p, err := loadProgress(keys)
 	if err != nil {
@@ -71,7 +71,7 @@ func Positions(keys meta.Keys) (own multicast.Position, between multicast.Progre
 const maxReap = 512
 
 // reap removes unlinked inodes that no session can hold (I4). If more are left, the replica that proposed
-// this entry goes on.
+// this entry continues.
 func (r *Replica) reap(mine bool) {
 	seen, held := r.sessions.Unused(r.cross.Count())
 	reaped := 0

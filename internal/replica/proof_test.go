@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// proving is two partitions that verify what their clients show.
+// proving is two partitions that verify the proofs of their clients.
 func proving(t *testing.T) *several {
 	s := newSeveral(t)
 	s.keys = ask.Keys{[]byte("a key of both partitions")}
@@ -30,8 +30,8 @@ func (s *several) update(i int, seq uint64, name string, proofs ask.Proofs) ask.
 	return s.ask(i, ask.Request{Kind: ask.Update, Session: 7, Seq: seq, Proofs: proofs, Command: c.Append(nil)})
 }
 
-// A partition takes from a client only entries that a server has proven: a vector that a client made up is
-// neither stored nor passed on, and delays nobody.
+// A partition takes from a client only entries that a server has proven: a forged vector is neither stored
+// nor passed on, and delays nobody.
 func TestForgedVectors(t *testing.T) {
 	s := proving(t)
 	true0 := s.update(0, 1, "a", nil)
@@ -67,7 +67,7 @@ func TestForgedVectors(t *testing.T) {
 }
 
 // A client may claim to have seen entries of the asked partition without a proof. The partition itself can
-// tell; nobody else is told.
+// check the claim, and passes it on to nobody.
 func TestClaims(t *testing.T) {
 	s := proving(t)
 	seen := s.update(0, 1, "a", nil).Vector.Of(0)
@@ -111,7 +111,7 @@ func (s *several) forget(t *testing.T) ask.Proofs {
 }
 
 // A partition that was put back to an earlier state, with a vector of its future stored at another partition,
-// begins a new history at the first proof of that. Clients and partitions then go on by themselves.
+// begins a new history at the first proof of its loss. Clients and partitions then go on by themselves.
 func TestAPartitionThatHasLostEntries(t *testing.T) {
 	ways := map[string]func(s *several, lost ask.Proofs) ask.Reply{
 		"a query": func(s *several, lost ask.Proofs) ask.Reply {
@@ -141,7 +141,7 @@ func TestAPartitionThatHasLostEntries(t *testing.T) {
 			proofs := lost.Add(given(s.ask(0, lookup(posix.Root, "c")))[0])
 			q := lookup(posix.Root, "c")
 			q.Proofs = proofs
-			q.Claim = lost.Merged().Of(0) // void, as there is something newer
+			q.Claim = lost.Merged().Of(0) // void, as there is a newer history
 			p = s.ask(0, q)
 			require.Equal(t, ask.Answered, p.Status, "it goes on at once")
 			require.Equal(t, own.History, s.nodes[0].Vector().Of(0).History, "there is one new history")
@@ -157,15 +157,15 @@ func TestAPartitionThatHasLostEntries(t *testing.T) {
 	}
 }
 
-// An update whose client claims a place that does not exist, and that meets a hold, is looked at again once.
-// It does not keep the replica busy.
+// An update whose client claims a place that does not exist, and that meets a hold, is tried again once. It
+// does not keep the replica busy.
 func TestAFalseClaimDoesNotKeepAReplicaBusy(t *testing.T) {
 	s := proving(t)
 	m := result(t, s.update(0, 1, "a", nil))
 	s.loses = func(from, _ int) bool { return from == 1 } // no vote arrives
 	s.send(0, rename("a", m.Attr.Ino, 2))
 	s.settle()
-	c := mknod("a") // meets the hold of the name
+	c := mknod("a") // it meets the hold of the name
 	q := ask.Request{Kind: ask.Update, Session: 7, Seq: 3, Done: 1, Claim: ask.Seen{Count: 1 << 40, OpenUpTo: 1 << 40}, Command: c.Append(nil)}
 	token := s.send(0, q)
 	s.sleep(2 * ask.DoubtAfter)

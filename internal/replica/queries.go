@@ -50,7 +50,7 @@ func (r *Replica) grant(client string, extents []meta.Extent) {
 	}
 }
 
-// answerReady executes the queries that waited for a state that is there now.
+// answerReady executes the queries that waited for a state that the replica now has.
 func (r *Replica) answerReady(replies []turn.Call) []turn.Call {
 	for _, q := range r.queries.Ready() {
 		replies = r.execute(q, replies)

@@ -13,18 +13,18 @@ import (
 // replicas may be asked at once, and each counts the requests that it has executed and proposed: so a name gets
 // at most as many times a bound as its partition has replicas.
 const (
-	// MaxSessionsOfClient is how many sessions a bound client may have open in a partition.
+	// MaxSessionsOfClient is the maximal number of open sessions of a bound client in a partition.
 	MaxSessionsOfClient = 64
-	// MaxHeldOfClient is how many inodes they may hold together.
+	// MaxHeldOfClient is the maximal number of inodes that they may hold together.
 	MaxHeldOfClient = 2 * ask.MaxHeld
 	// A bound client gets one of so many parts of the room for requests that wait.
 	proposedParts, blockedParts, queryParts = 4, 8, 4
 )
 
-// share is what a bound client has proposed at this replica, and is not delivered yet.
+// share counts the requests of a bound client that are proposed at this replica and not delivered yet.
 type share struct{ proposed, opening, held int }
 
-// charge counts an update of a bound client that was proposed, or delivered with a sign of -1.
+// charge counts an update of a bound client when it is proposed; sign -1: when it is delivered.
 func (s *updates) charge(u *update, sign int) {
 	if u.call.From.Bounds() == nil {
 		return
@@ -44,7 +44,7 @@ func (s *updates) charge(u *update, sign int) {
 	s.shares[u.call.From.Owner()] = x
 }
 
-// blocks returns how many blocked updates a client has; 0 if it is not bound.
+// blocks returns the number of blocked updates of a client; 0 if it is not bound.
 func (s *updates) blocks(bounds *posix.Authority, owner string) (n int) {
 	if bounds == nil {
 		return 0

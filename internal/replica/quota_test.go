@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A bound client gets so many sessions and held inodes, and no more; nobody else is concerned, and what it
-// gives back it can have again.
+// A bound client gets so many sessions and held inodes, and no more. Other clients are not affected, and the
+// client can use released quota again.
 func TestQuotaOfABoundClient(t *testing.T) {
 	f := newFixture(t)
 	narrow := []posix.IDs{{First: 7, Last: 7}}
@@ -52,7 +52,7 @@ func TestQuotaOfABoundClient(t *testing.T) {
 	require.Equal(t, ask.Answered, renew(4, 10))
 }
 
-// Openings that are under way count: many at once pass no more than one after the other.
+// Proposed openings count: many at once open no more sessions than one after the other.
 func TestQuotaCountsWhatIsProposed(t *testing.T) {
 	f := newFixture(t)
 	f.cfg.MaxPending = 4096

@@ -13,9 +13,9 @@ import (
 )
 
 // Refound makes the states of a backup the first states of a new cluster: stores[i] has partition i. No
-// session is open any more, and what only sessions held is gone. All commands of several partitions have
-// ended (cross.Conclude), all posts are delivered, and the orders begin anew, in new histories. The caller
-// commits the stores.
+// session is open any more, and inodes held only by sessions are gone. All commands of several partitions
+// have ended (cross.Conclude), all posts are delivered, and the orders begin anew, in new histories. The
+// caller commits the stores.
 func Refound(stores []Keys, hash uint32) (done cross.Concluded, err error) {
 	states := make([]cross.State, len(stores))
 	clocks := make([]stored, len(stores))
@@ -65,7 +65,7 @@ func endSessions(s *cross.State) error {
 	return err
 }
 
-// reapAll lets all unlinked inodes of a partition go. It reports whether there was one.
+// reapAll reaps all unlinked inodes of a partition. It reports whether there was one.
 func reapAll(s *cross.State, clock stored) (reaped bool) {
 	for {
 		orphans := s.Machine.Orphans(0, maxReap)

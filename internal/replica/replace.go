@@ -10,17 +10,17 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// replaceAgain is how often the orders are asked for a replacement until it is done.
+// replaceAgain is the time between two requests to the orders for a replacement that is not done.
 const replaceAgain = time.Second
 
-// seats are the wishes of operators for the members of the group.
+// seats are the operators' requests for the members of the group.
 type seats struct {
 	replace []multicast.Replacement // not known to be done, oldest first
 	askAt   time.Duration           // when the orders are asked for them, or asked again
 	lead    bool                    // this replica is to lead its group
 }
 
-// Lead has this replica lead its group in both orders from the next step on, if the group follows. No entry
+// Lead makes this replica lead its group in both orders from the next step on, if the group follows. No entry
 // is lost by it.
 func (r *Replica) Lead() { r.seats.lead = true }
 
@@ -31,15 +31,15 @@ func (s *seats) leads(asked bool) bool {
 	return lead
 }
 
-// Replace has a process take the place of a member of the partition's group, in both orders, if it has not
-// yet. A process that is replaced again later is given first.
+// Replace asks for a process to take the place of a member of the partition's group, in both orders, if it
+// has not yet. For a chain of replacements the earlier ones are given first.
 func (r *Replica) Replace(p multicast.Replacement) {
 	r.seats.replace = append(r.seats.replace, p)
 	r.seats.askAt = r.now.Mono
 }
 
-// pursueReplacements asks for the replacements that are not done. Of a chain the last process comes in at
-// once: the others may be gone.
+// pursueReplacements asks the orders for the replacements that are not done. Of a chain only the last process
+// comes in: the others may be gone.
 func (r *Replica) pursueReplacements() {
 	s := &r.seats
 	if len(s.replace) == 0 || r.now.Mono < s.askAt {
@@ -67,7 +67,7 @@ func (s *seats) wake() time.Duration {
 	return max(s.askAt, 1)
 }
 
-// wanted returns the replacements with the processes that are to have the places in the end.
+// wanted returns the replacements with the final process of each place.
 func (s *seats) wanted() []multicast.Replacement {
 	all := slices.Clone(s.replace)
 	for i := range all {
@@ -81,7 +81,7 @@ func (s *seats) wanted() []multicast.Replacement {
 }
 
 // refuseAll answers all calls at this replica, which has left its group. An update that it has proposed may
-// still be ordered: a client that repeats it elsewhere under the same number gets its outcome.
+// still be ordered: a client that repeats it elsewhere under the same number gets the outcome.
 func (r *Replica) refuseAll(out *turn.Output) {
 	var tokens []uint64
 	for _, id := range slices.SortedFunc(maps.Keys(r.updates.proposed), multicast.MessageID.Compare) {

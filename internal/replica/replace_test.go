@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestReplacedReplicaSendsItsClientsAway: those that wait, and those that come. In the other order it goes on
+// TestReplacedReplicaSendsItsClientsAway: waiting and new clients. In the other order the replica continues
 // until it has retired there too.
 func TestReplacedReplicaSendsItsClientsAway(t *testing.T) {
 	for _, between := range []bool{false, true} {
@@ -48,7 +48,7 @@ func TestReplacedReplicaSendsItsClientsAway(t *testing.T) {
 	}
 }
 
-// TestLastOfAChainComesIn: who was to come in before may be gone.
+// TestLastOfAChainComesIn: the earlier processes of a chain may be gone.
 func TestLastOfAChainComesIn(t *testing.T) {
 	f := newFixture(t)
 	f.Replace(multicast.Replacement{Old: 1, New: 7})

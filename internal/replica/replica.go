@@ -26,8 +26,8 @@ type Keys interface {
 	// a loss of power.
 	Commit(sync bool) error
 	Err() error
-	// KeepDigest has the store keep the digest of its entries, with the writes that are not committed, and store
-	// it under the key at. part tells how much of the entry with a key counts.
+	// KeepDigest makes the store keep the digest of its entries, including pending writes, and store it under
+	// the key at. part returns the part of the entry with a key that counts.
 	KeepDigest(at []byte, part func(key []byte) digest.Part) error
 	Digest() digest.Sum
 	Correct(difference digest.Sum)
@@ -36,10 +36,10 @@ type Keys interface {
 // Config of a replica.
 type Config struct {
 	Partition   uint16
-	Groups      []multicast.Group // of all partitions, by their ids, as they were born
+	Groups      []multicast.Group // of all partitions, by their ids, with their initial members
 	Cluster     []byte            // the identity of the cluster: clients of another one are refused; nil: all are accepted
 	Self        multicast.ProcessID
-	Index       int           // of Self in its group: spreads the work that any replica may do
+	Index       int           // of Self in its group: spreads work that any replica may do
 	Incarnation uint64        // grows with every start of the process; below 2^31
 	Sealer      ask.Sealer    // of the proofs that clients carry; nil: proofs are not verified
 	Lease       time.Duration // a session that is silent for longer ends; 0: session.DefaultLease
@@ -47,15 +47,18 @@ type Config struct {
 	// DigestPeriod is the time of the order between two digests of the state; 0: DefaultDigestPeriod. It must be
 	// the same at all replicas of a partition: digests of other places cannot be compared.
 	DigestPeriod time.Duration
-	// Rights gives bound clients the right to read the blocks that they are told of. Nil: storage asks for none.
+	// Rights gives bound clients the right to read the blocks named in their answers. Nil: storage demands no
+	// rights.
 	Rights Rights
-	// Cut is called when the store holds exactly the state of the partition in a backup. Nil: nobody saves it.
+	// Cut is called when the store holds exactly the state of the partition in a backup. Nil: the state is
+	// not saved.
 	Cut func(backup uint64) error
 }
 
 // Rights proves to storage servers that a client may read a block.
 type Rights interface {
-	// Grant returns the right of the client with a name. It returns the zero value if rights cannot be proved.
+	// Grant returns the right of the client with a name. It returns the zero value if the right cannot be
+	// proven.
 	Grant(client string, id posix.BlockID) posix.BlockRight
 }
 
@@ -83,7 +86,7 @@ type Replica struct {
 	now      multicast.Instant
 }
 
-// New returns a replica over its cores and its store, which hold the state of the end of the last process.
+// New returns a replica with its cores and its store, which have the state at the end of the last process.
 // own is the core of the partition's own order, with a single group; between is the core of the order between
 // partitions. They must have been made to deliver everything after Positions(keys).
 func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) (*Replica, error) {
@@ -120,15 +123,15 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 		return nil, err
 	}
 	r.queries = reads.New(cfg.Partition, r.cross)
-	_, _ = meta.TakeChanges(machine) // of its birth
+	_, _ = meta.TakeChanges(machine) // of its initialisation
 	r.watches = watches{machine: machine, most: cfg.MaxPending, reply: r.reply}
 	r.watches.begin(r.cross.Own(), markOf(r.progress.position))
 	if r.backup.storedBackup, err = loadBackup(keys); err != nil {
 		return nil, err
 	}
 	r.orders.HearBackup(r.backup.number)
-	// A crash of the process alone may have left writes that a loss of power would undo. The cores forget what
-	// is covered.
+	// A crash of the process alone may have left writes that a loss of power would undo. The cores forget
+	// covered messages.
 	if err := keys.Commit(true); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -173,7 +176,7 @@ func (r *Replica) proposeBarrier(proven ask.Seen) multicast.MessageID {
 	return r.orders.Propose(order.Entry{Kind: entryBarrier, Body: proven.Append(nil)})
 }
 
-// maintain proposes entries for the replica's own sake.
+// maintain proposes the maintenance entries of the replica.
 func (r *Replica) maintain(out *turn.Output) {
 	if r.progress.reapAgain {
 		r.progress.reapAgain = false

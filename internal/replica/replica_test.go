@@ -17,11 +17,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// orderer is the smallest core: it alone is the group, and delivers what it is given at once.
+// orderer is the smallest core: it alone is the group, and delivers proposals at once.
 type orderer struct {
 	last     multicast.Timestamp
 	retired  bool
-	replaces []multicast.Replacement // that it was last asked for
+	replaces []multicast.Replacement // the last request
 }
 
 func (o *orderer) Replay([]byte) error { return nil }
@@ -81,7 +81,7 @@ func (f *fixture) restart() {
 	require.NoError(f.t, err)
 }
 
-// step hands requests over and gives the replies by token.
+// step passes requests in and gives the replies by token.
 func (f *fixture) step(requests ...ask.Request) map[uint64]ask.Reply {
 	in := turn.Input{Input: multicast.Input{Now: multicast.Instant{Mono: f.mono, Wall: 1e18}}}
 	for i := range requests {
@@ -219,7 +219,7 @@ func dump(keys *kv.Store, prefix byte) (found []string) {
 	return found
 }
 
-// I4: what is unlinked is kept while any session holds it, or has not said since that it does not.
+// I4: an unlinked inode is kept while any session holds it, or has not yet declared that it does not.
 func TestReaping(t *testing.T) {
 	f := newFixture(t)
 	f.open(1)
@@ -243,7 +243,7 @@ func TestReaping(t *testing.T) {
 	require.Equal(t, posix.ESTALE, f.code(getAttr(made.Attr.Ino)))
 }
 
-// More than one delivery may reap goes on by itself.
+// If one delivery cannot reap all inodes, the replica continues by itself.
 func TestReapingGoesOn(t *testing.T) {
 	f := newFixture(t)
 	f.open(1)
@@ -271,7 +271,7 @@ func TestAClientOfAnotherClusterIsRefused(t *testing.T) {
 	require.Equal(t, ask.Unseen, f.one(ask.Request{Kind: ask.OpenSession, Session: 4, Vector: ask.Vector{{Count: 99}}}).Status, "it has seen more than there is")
 }
 
-// A fresh query that comes while a barrier is under way is not left until something else happens.
+// A fresh query that arrives during a barrier does not wait for another event.
 func TestAFreshQueryBehindABarrier(t *testing.T) {
 	f := newFixture(t)
 	q := lookup(posix.Root, "a")

@@ -15,10 +15,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// between is the order between partitions of a test: a list, of which each partition takes its part.
+// between is the order between partitions of a test: a list, from which each partition takes its entries.
 type between struct{ list []multicast.Delivery }
 
-// part is one replica's core in it.
+// part is the core of one replica in it.
 type part struct {
 	orderer
 	order  *between
@@ -99,7 +99,7 @@ func (s *several) turn(i int, requests ...turn.Call) {
 	}
 }
 
-// settle steps both until nothing more happens.
+// settle steps both until no event is left.
 func (s *several) settle() {
 	for range 30 {
 		s.turn(0)
@@ -219,8 +219,8 @@ func TestACommandOfAnUnknownSessionHasNoEffect(t *testing.T) {
 	require.Zero(t, s.nodes[1].cross.Undecided())
 }
 
-// T 3.4.3: votes that were lost are asked for again, also by a replica that has restarted. The names of an
-// undecided command are held: an update of one of them waits.
+// T 3.4.3: lost votes are requested again, also by a replica that has restarted. An undecided command holds
+// its names: an update of one of them waits.
 func TestVotesAreAskedForAgain(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -244,8 +244,8 @@ func TestVotesAreAskedForAgain(t *testing.T) {
 	require.Equal(t, posix.ENOENT, result(t, s.got[held]).Code)
 }
 
-// A coordinator that hears nothing of the other party aborts, and the names are free. The client is answered
-// with ETIMEDOUT when its time is over, and the update never happens.
+// A coordinator that receives nothing from the other party aborts, and releases the names. The client is
+// answered with ETIMEDOUT when its time is over, and the update never happens.
 func TestACutCommandIsAborted(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -303,8 +303,8 @@ func TestAQueryWaitsForAnOutcome(t *testing.T) {
 	require.Equal(t, posix.OK, result(t, s.got[fresh]).Code)
 }
 
-// What follows from a commit that is undecided here marks the command: a reader of it waits, although nobody
-// told it.
+// An entry that follows from the commit of a command undecided here marks the command: a reader of the entry
+// waits, although its vector does not show the commit.
 func TestAMarkedCommandIsWaitedFor(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -327,8 +327,8 @@ func TestAMarkedCommandIsWaitedFor(t *testing.T) {
 	require.Equal(t, posix.OK, result(t, s.got[waits]).Code)
 }
 
-// The first update after a pause is proposed at once. When the other party does not answer it is aborted, and
-// it is not proposed again, nor are others, before the party is in reach. They are given up.
+// The first update after a pause is proposed at once. If the other party does not answer, the update is
+// aborted. Neither this update nor others are proposed again before the party is in reach. They are given up.
 func TestOutOfReach(t *testing.T) {
 	s := newSeveral(t)
 	ino := s.file("a", 1)
@@ -351,7 +351,7 @@ func TestOutOfReach(t *testing.T) {
 	require.Equal(t, posix.OK, result(t, s.ask(0, rename("a", ino, 2))).Code)
 }
 
-// What a partition learns from another comes with what that one had seen (causality over three partitions).
+// A vote carries the vector of its partition (causality over three partitions).
 func TestVotesCarryWhatTheirPartitionHasSeen(t *testing.T) {
 	s := newSeveral(t)
 	c := mknod("flag")
@@ -363,8 +363,8 @@ func TestVotesCarryWhatTheirPartitionHasSeen(t *testing.T) {
 	require.EqualValues(t, 5, p.Vector.Of(2).Count)
 }
 
-// A command that was refused for long keeps its place: while its parties are in reach it is not sent back to
-// its client, where it would lose its age.
+// A command that was refused for a long time keeps its place: while its parties are in reach it is not
+// returned to its client, which would lose its age.
 func TestARefusedCommandKeepsItsAge(t *testing.T) {
 	c, _, _ := newHeld(t, 1)
 	mine := c.file(8, 1, spot{2, "mine"})

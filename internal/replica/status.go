@@ -12,7 +12,7 @@ func (r *Replica) status() ask.Status {
 		Partition: r.cfg.Partition, Self: r.cfg.Self, Leads: r.orders.Leads(), Seated: r.orders.HasMember(r.cfg.Self),
 		Applied: r.cross.Count(), Undecided: r.cross.Undecided(),
 		Histories: r.cross.Own().Histories(), Malformed: r.orders.Malformed(),
-		// By the order's own time, and by the clock that does not jump: an entry that is applied late is old.
+		// By the order's own time, and by the monotonic clock: an entry that is applied late is old.
 		Age: max(0, r.now.Mono-p.orderedAt, time.Duration(r.now.Wall-int64(p.time))),
 	}
 }

@@ -12,21 +12,22 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A replica that was away for longer than the others keep for it, or whose disk is gone, takes over the state
-// of another one of its partition: what both cores need, and the store (DESIGN 4.1, T 3.4.3).
+// A replica that was absent for longer than the others retain messages for it, or whose disk is gone, takes
+// over the state of another replica of its partition: the state of both cores, and the store (DESIGN 4.1, T
+// 3.4.3).
 
 // maxCoreState bounds what a forged length can make Adopt allocate, in bytes.
 const maxCoreState = 1 << 30
 
-// ErrNotNewer is what Adopt gives for a state that does not help: another replica's, or the same one's
-// later, may.
+// ErrNotNewer is the error of Adopt for a state that does not help: the state of another replica, or a later
+// state of the same one, may help.
 var ErrNotNewer = errors.New("this state does not do")
 
-// CoreStates returns the state that another replica needs beside the store as it is now. All that was stepped
-// must be durable and applied.
+// CoreStates returns the state of the cores that another replica needs beside the present store. All steps so
+// far must be durable and applied.
 func (r *Replica) CoreStates() []byte { return r.orders.State() }
 
-// Export writes a state for Adopt: states as CoreStates gave them, and the store as it was at that time.
+// Export writes a state for Adopt: the result of CoreStates, and the store of the same time.
 func Export(w io.Writer, states []byte, store meta.Scanner) error {
 	if _, err := w.Write(append(binary.AppendUvarint(nil, uint64(len(states))), states...)); err != nil {
 		return fmt.Errorf("export: %w", err)
@@ -34,21 +35,22 @@ func Export(w io.Writer, states []byte, store meta.Scanner) error {
 	return meta.Snapshot(store, w)
 }
 
-// adoptedKey holds what must take the place of the write-ahead log: store and log are two, and the process
-// may end between them. The store is first; a log without its store would be delivered with a hole.
+// adoptedKey holds the record that must replace the write-ahead log: store and log are separate, and the
+// process may end between the two writes. The store is first; a log without its store would lead to
+// deliveries with a gap.
 var adoptedKey = []byte{0x44}
 
-// Adopted gives the record that must take the place of the write-ahead log, as a checkpoint, before anything
-// is made of store and log; nil if there is none. Then EndAdoption.
+// Adopted gives the record that must replace the write-ahead log, as a checkpoint, before store and log are
+// used; nil if there is none. Then the caller calls EndAdoption.
 func Adopted(keys Keys) []byte { return keys.Get(adoptedKey) }
 
-// EndAdoption notes that the log is what Adopted gave.
+// EndAdoption notes that the log consists of the record from Adopted.
 func EndAdoption(keys Keys) error {
 	keys.Delete(adoptedKey)
 	return keys.Commit(true)
 }
 
-// Adopt replaces the store by that of another replica. Then the process must start anew (Adopted). After an
+// Adopt replaces the store by that of another replica. Then the process must restart (Adopted). After an
 // error nothing has changed.
 func (r *Replica) Adopt(state io.Reader) error {
 	in := bufio.NewReader(state)

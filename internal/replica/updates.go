@@ -16,12 +16,12 @@ import (
 // update is a request that is to be ordered: an update, or a change of a session.
 type update struct {
 	call    turn.Call // the first call
-	tokens  []uint64  // of all calls for the update whose clients wait
+	tokens  []uint64  // of all calls for the update with waiting clients
 	query   ask.Request
 	command meta.Command // of an update
 	since   time.Duration
-	grows   int                 // by how many inodes it lets its session hold more
-	doubted bool                // it has waited for the entries that its client shows
+	grows   int                 // the number of additional inodes that its session holds by it
+	doubted bool                // it has waited for the claimed entries
 	ending  multicast.MessageID // the entry that ends the update because its time is over
 }
 
@@ -39,11 +39,11 @@ func (u *update) session() session.Update {
 
 // updates are the updates of one partition at the asked replica.
 type updates struct {
-	proposed map[multicast.MessageID]*update // that are not delivered yet
-	byName   map[session.Name]*update        // of these
-	blocked  []*update                       // that wait for a command of several partitions, not proposed
+	proposed map[multicast.MessageID]*update // not delivered yet
+	byName   map[session.Name]*update        // the same
+	blocked  []*update                       // not proposed: they wait for a command of several partitions
 	shares   map[string]share                // of bound clients in proposed
-	resume   bool                            // blocked updates are to be looked at again
+	resume   bool                            // blocked updates are to be tried again
 	wakeAt   time.Duration
 }
 
@@ -64,7 +64,7 @@ func (s *updates) delivered(id multicast.MessageID) *update {
 	return u
 }
 
-// update answers a repeated update from its session, joins one that is on its way, or has it ordered.
+// update answers a repeated update from its session, joins an update that is on its way, or proposes it.
 func (r *Replica) update(u update, out *turn.Output) {
 	if r.sessions.Has(u.query.Session, nil) {
 		if v := r.sessions.Admit(u.session(), u.call.From); !v.Execute {
@@ -99,7 +99,7 @@ func (r *Replica) isBlocked(u *update) bool {
 	return seen.LastOpen() > r.cross.Count() && r.now.Mono-u.since < ask.DoubtAfter || r.cross.Awaits(seen, &u.command) || r.machine.Blocked(&u.command)
 }
 
-// block keeps an update until no command is in its way, or its time is over.
+// block keeps an update until no command blocks it, or its time is over.
 func (r *Replica) block(u *update, out *turn.Output) {
 	if len(r.updates.blocked) >= r.cfg.MaxPending || r.updates.blocks(u.call.From.Bounds(), u.call.From.Owner()) >= r.shareOfBlocked() {
 		out.Replies = r.replyAll(u.tokens, ask.Overloaded, nil, out.Replies)
@@ -114,7 +114,7 @@ func (r *Replica) block(u *update, out *turn.Output) {
 	r.updates.blocked = append(r.updates.blocked, u)
 }
 
-// resume looks at the blocked updates again.
+// resume tries the blocked updates again.
 func (r *Replica) resume(out *turn.Output) {
 	if !r.updates.resume {
 		return
@@ -158,7 +158,7 @@ func (r *Replica) endBlocked(out *turn.Output) {
 	}
 }
 
-// withdraw drops what is not proposed yet, and whose clients have given up.
+// withdraw drops unproposed updates whose clients have all given up.
 func (r *Replica) withdraw(tokens []uint64) {
 	if len(tokens) == 0 {
 		return
@@ -176,7 +176,7 @@ func (r *Replica) withdraw(tokens []uint64) {
 	})
 }
 
-// propose has an update ordered.
+// propose proposes an update, or refuses it by the bounds.
 func (r *Replica) propose(u update, out *turn.Output) {
 	if len(r.updates.proposed) >= r.cfg.MaxPending || r.updates.shares[u.call.From.Owner()].proposed >= r.shareOfProposed() {
 		out.Replies = r.replyAll(u.tokens, ask.Overloaded, nil, out.Replies)

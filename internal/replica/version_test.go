@@ -42,7 +42,7 @@ func foreign() map[string][]byte {
 	}
 }
 
-// committed returns a store with what was committed: a process that ends loses the rest.
+// committed returns a store with the committed entries: a process that ends loses the rest.
 func committed(t *testing.T, keys *kv.Store) *kv.Store {
 	t.Helper()
 	again := kv.NewMemory()
@@ -53,8 +53,8 @@ func committed(t *testing.T, keys *kv.Store) *kv.Store {
 	return again
 }
 
-// A replica that meets an entry of another version stops: nothing of it, and nothing behind it, is answered
-// or stored. A newer version goes on where it stopped.
+// A replica that meets an entry of another version stops: neither this entry nor a later one is answered or
+// stored. A newer version continues from there.
 func TestEntriesOfAnotherVersionStopTheReplica(t *testing.T) {
 	for name, bad := range foreign() {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +84,8 @@ func stopsAt(t *testing.T, bad []byte) {
 	require.ErrorContains(t, err, "entry")
 	require.Empty(t, replies)
 
-	// The process starts again over what it has committed, and is given the same deliveries, with an entry
-	// that it knows.
+	// The process starts again with its committed state, and gets the same deliveries, with an entry that it
+	// knows.
 	f.keys = before
 	f.restart()
 	require.Equal(t, posix.ENOENT, f.code(lookup(posix.Root, "b")))

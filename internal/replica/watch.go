@@ -10,23 +10,23 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A client that caches names watches the partition at one replica: it asks for the changes after a place of the
-// order, and gets them in this order (ask.Watch). The replica keeps the changes of the last places, for all
-// clients together, and nothing for a client but its waiting request. So a client may go on at any replica. A
-// client that is further behind than the kept places, or that was at a place that this order does not have,
-// hears that anything may have changed.
+// A client that caches names watches the partition at one replica: it asks for the changes after a place of
+// the order, and gets them in this order (ask.Watch). The replica keeps the changes of the last places, for
+// all clients together. For a single client it keeps only the waiting request, so a client may continue at
+// any replica. A client that is further behind than the kept places, or that was at a place that this order
+// does not have, is told that anything may have changed.
 //
 // A bound client gets the names of a directory only if one of its users may list the directory.
 
-// Bounds of what is kept of the last places.
+// Bounds of the kept places.
 const (
 	maxPlaces = 1 << 14
 	maxKept   = 1 << 15 // changes
-	// MaxWatchesOfClient is how many requests to watch of a bound client may wait at a replica.
+	// MaxWatchesOfClient is the maximal number of waiting watch requests of a bound client at a replica.
 	MaxWatchesOfClient = 64
 )
 
-// watches are the changes of the last places, and the requests that wait for others.
+// watches are the changes of the last places, and the requests that wait for later ones.
 type watches struct {
 	machine *meta.Machine
 	most    int // requests that may wait
@@ -37,14 +37,14 @@ type watches struct {
 	mark    uint64  // of before
 	places  []place // without a gap
 	kept    int     // changes in places
-	scanned uint64  // the place up to which parked requests were told
+	scanned uint64  // the place up to which parked requests were answered
 	parked  []*watch
 }
 
-// place is what one entry of the order has changed.
+// place is the changes of one entry of the order.
 type place struct {
 	mark    uint64
-	session uint64 // whose update it was; 0: of no session, or of several partitions
+	session uint64 // the session of the update; 0: no session, or an update of several partitions
 	changes []meta.Change
 }
 
@@ -56,7 +56,7 @@ type watch struct {
 	until time.Duration
 }
 
-// markOf tells entries at the same place apart, if the partition has lost one of them.
+// markOf distinguishes entries at the same place, in case the partition has lost one of them.
 func markOf(p multicast.Position) uint64 {
 	const spread = 0x9e3779b97f4a7c15
 	return uint64(p.Final)*spread ^ uint64(p.ID.Sender)<<48 ^ p.ID.Seq
@@ -71,7 +71,7 @@ func (w *watches) begin(own ask.Seen, mark uint64) {
 // end is the last place.
 func (w *watches) end() uint64 { return w.before + uint64(len(w.places)) }
 
-// note keeps what the entry that was just executed has changed, with its mark, for a session whose update it was.
+// note keeps the changes of the entry that was just executed, with its mark and the session of its update.
 func (w *watches) note(own ask.Seen, mark, session uint64) {
 	changes, all := meta.TakeChanges(w.machine)
 	if all || own.History != w.history || own.Count != w.end()+1 {
@@ -95,7 +95,7 @@ func (w *watches) keep(p place) {
 	}
 }
 
-// markAt returns the mark of a place that is kept, or is the one before.
+// markAt returns the mark of a kept place, or of the one before these.
 func (w *watches) markAt(place uint64) uint64 {
 	if place == w.before {
 		return w.mark
@@ -111,7 +111,7 @@ func (w *watches) isLost(q *watch) bool {
 	return q.From <= w.end() && q.Mark != w.markAt(q.From)
 }
 
-// after returns the places after one, which are kept.
+// after returns the kept places after one place.
 func (w *watches) after(from uint64) []place {
 	return w.places[min(max(from, w.before), w.end())-w.before:]
 }
@@ -129,7 +129,7 @@ func isUrgent(q *watch, places []place) bool {
 	})
 }
 
-// add answers a request to watch, or keeps it until there is something to tell.
+// add answers a request to watch, or keeps it until there are changes.
 func (w *watches) add(call turn.Call, request ask.Request, now time.Duration, replies []turn.Call) []turn.Call {
 	asked, err := ask.DecodeWatching(request.Command)
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *watches) add(call turn.Call, request ask.Request, now time.Duration, re
 	return replies
 }
 
-// of returns the number of requests of a client that wait.
+// of returns the number of waiting requests of a client.
 func (w *watches) of(owner string) (n int) {
 	for _, q := range w.parked {
 		if q.call.From.Owner() == owner {
@@ -156,7 +156,7 @@ func (w *watches) of(owner string) (n int) {
 	return n
 }
 
-// tell answers the requests that wait for one of the places that were committed now.
+// tell answers the requests that wait for one of the newly committed places.
 func (w *watches) tell(replies []turn.Call) []turn.Call {
 	added := w.after(w.scanned)
 	w.scanned = w.end()

@@ -26,7 +26,7 @@ func changesOf(t *testing.T, p ask.Reply) ask.Changes {
 	return c
 }
 
-// after is the request that follows an answer.
+// after is the next request after an answer.
 func after(c *ask.Changes, linger time.Duration, dirs ...posix.Ino) ask.Watching {
 	w := ask.Watching{History: c.History, From: c.To, Mark: c.Mark, Linger: linger, Interest: ask.NewInterest(len(dirs))}
 	for _, dir := range dirs {
@@ -42,7 +42,7 @@ func namesOf(c *ask.Changes) (names []string) {
 	return names
 }
 
-// A client gets the changes after a place in their order; a change by another one at once, if it interests.
+// A client gets the changes after a place in their order; a relevant change by another client comes at once.
 func TestWatch(t *testing.T) {
 	f := newFixture(t)
 	f.open(7)
@@ -97,7 +97,7 @@ func updateOf(session, seq uint64, c meta.Command) ask.Request {
 	return ask.Request{Kind: ask.Update, Session: session, Seq: seq, Done: seq - 1, Command: c.Append(nil)}
 }
 
-// What is kept is bounded, and so is an answer.
+// The kept changes are bounded, and so is an answer.
 func TestWatchIsBounded(t *testing.T) {
 	f := newFixture(t)
 	start := changesOf(t, f.one(watching(0, ask.Watching{})))
@@ -121,7 +121,8 @@ func TestWatchIsBounded(t *testing.T) {
 	require.Empty(t, w.places, "an entry was passed over")
 }
 
-// A bound client has a share of the requests that wait, and hears no names of directories that it may not list.
+// A bound client has a share of the waiting requests, and does not get the names in directories that it may
+// not list.
 func TestWatchOfABoundClient(t *testing.T) {
 	f := newFixture(t)
 	bound := someClient("laptop", 1000)

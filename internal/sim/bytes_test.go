@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// TestPrimCastBurst: one process multicasts at once what is longer than a frame, as long as the window of a
-// link, and its leader stops in the middle of it.
+// TestPrimCastBurst: one process multicasts at once more than a frame holds, up to the window of a link, and
+// its leader stops in the middle.
 func TestPrimCastBurst(t *testing.T) {
 	var reach Reach
 	seeds(t, 6, func(seed uint64) error {
@@ -28,7 +28,7 @@ func TestPrimCastBurst(t *testing.T) {
 	t.Logf("reached: %+v", reach)
 }
 
-// little gives links that carry short frames and few bytes, to a protocol that knows it.
+// little gives links with short frames and small windows, and tells the protocol these limits.
 func little(seed uint64, cfg *Config, p primcast.Config) primcast.Config {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	p.MaxFrame = 1 << (4 + rng.IntN(8))
@@ -38,10 +38,10 @@ func little(seed uint64, cfg *Config, p primcast.Config) primcast.Config {
 	return p
 }
 
-// longest is more than a packet has of a message with a short payload.
+// longest is an upper bound of the bytes of a packet beside a message with a short payload.
 const longest = 200
 
-// TestPrimCastLittle: frames end in the middle of what a step has to say, and windows are full.
+// TestPrimCastLittle: frames are too short for the output of a step, and windows are full.
 func TestPrimCastLittle(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -56,7 +56,7 @@ func TestPrimCastLittle(t *testing.T) {
 	reach.requireMarks(t, Overflowed, Transferred, Chased)
 }
 
-// TestFramesHaveALimit, and windows too: what goes over the window is lost, and the link starts again.
+// TestFramesHaveALimit, and windows too: bytes beyond the window are lost, and the link restarts.
 func TestFramesHaveALimit(t *testing.T) {
 	cfg := Default()
 	cfg.MaxFrame = 1

@@ -19,11 +19,11 @@ type call struct {
 // taken is the token under which a process has taken a call. A request that is repeated has several.
 type taken struct{ incarnation, token uint64 }
 
-// Call sends a request from a client outside of all processes to one of them, which knows it by a token
-// that the network chooses. done is called once: with the answer, or after the timeout with ok false. Then
-// the request may have had effect, may still have, or never will. Calls overtake each other, get lost and
-// are repeated. Of the calls that end by their timeouts, Faults.WithdrawPercent are withdrawn: the process
-// learns that nobody waits any more.
+// Call sends a request from a client outside of all processes to one process, which knows the request by a
+// token chosen by the network. Call calls done once: with the answer, or with ok false after the timeout.
+// After a timeout the request may have had effect, may still have effect, or never will. Calls overtake each
+// other, get lost and are repeated. Of the calls that end by their timeouts, Faults.WithdrawPercent are
+// withdrawn: the process learns that the client has stopped waiting.
 func (n *Network) Call(to multicast.ProcessID, request turn.Call, timeout time.Duration, done func(reply []byte, ok bool)) {
 	c := &call{Call: request, done: done}
 	p := n.processes[to]
@@ -46,8 +46,8 @@ func (n *Network) giveUp(p *process, c *call) {
 	c.finish(nil, false)
 }
 
-// withdraw tells the process that nobody waits for the answer to a call. The call may be answered already, or
-// may be on its way still.
+// withdraw tells the process that the client no longer waits for the answer to a call. The call may be
+// answered already, or may still be on its way.
 func (p *process) withdraw(c *call) {
 	if !p.up || c.withdrawn {
 		return
@@ -68,7 +68,8 @@ func (p *process) withdrawToken(token uint64) {
 	p.input.Withdrawn = append(p.input.Withdrawn, token)
 }
 
-// request hands a request to the process with a token of its own: it cannot know a repeated one.
+// request hands a request to the process under a new token, so the process cannot recognise a repeated
+// request.
 func (p *process) request(c *call) {
 	if !p.up {
 		return

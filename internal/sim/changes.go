@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// killed is called when a process has stopped for ever. A spare takes its place, if there is one.
+// killed is called when a process has stopped for ever. A spare takes its place, if a spare is left.
 func (r *run) killed(dead multicast.ProcessID) {
 	r.loseUndelivered(dead)
 	r.leaveOut(dead)
@@ -16,7 +16,7 @@ func (r *run) killed(dead multicast.ProcessID) {
 	}
 }
 
-// evict has a member replaced that lives and goes on until it learns of it.
+// evict asks for the replacement of a live member, which continues until it learns of the replacement.
 func (r *run) evict(old multicast.ProcessID) {
 	g := r.net.groupOf(old)
 	if r.changing[g.ID] || r.evicted[old] || len(g.Members) == 1 || r.replaced == len(r.cfg.Spares) {
@@ -27,7 +27,7 @@ func (r *run) evict(old multicast.ProcessID) {
 	r.startSpare(multicast.Replacement{Old: old}, g.ID, r.changes(g.ID))
 }
 
-// grow has a spare join a group.
+// grow makes a spare join a group.
 func (r *run) grow(g multicast.GroupID) {
 	if r.changing[g] || r.replaced == len(r.cfg.Spares) {
 		return
@@ -36,7 +36,7 @@ func (r *run) grow(g multicast.GroupID) {
 	r.startSpare(multicast.Replacement{}, g, r.changes(g))
 }
 
-// shrink has a member leave its group that lives and goes on until it learns of it.
+// shrink makes a live member leave its group. The member continues until it learns of the change.
 func (r *run) shrink(old multicast.ProcessID) {
 	g := r.net.groupOf(old)
 	if r.changing[g.ID] || r.evicted[old] || r.waitedFor(g) < 3 {
@@ -47,13 +47,14 @@ func (r *run) shrink(old multicast.ProcessID) {
 	r.protocol.Replace(r.net, g.ID, multicast.Replacement{Old: old}, r.changes(g.ID))
 }
 
-// changes notes that the members of a group change, until the function that it gives is called.
+// changes notes that the members of a group change, until the caller calls done.
 func (r *run) changes(g multicast.GroupID) (done func()) {
 	r.changing[g] = true
 	return func() { delete(r.changing, g) }
 }
 
-// dismiss notes that a member is to go: it may be heard until it learns of it, or not.
+// dismiss notes that a member is to leave. Until the member learns of that, others may still accept its
+// messages, or not.
 func (r *run) dismiss(p multicast.ProcessID) {
 	r.evicted[p] = true
 	for _, s := range r.order {
@@ -64,8 +65,7 @@ func (r *run) dismiss(p multicast.ProcessID) {
 	r.leaveOut(p)
 }
 
-// leaveOut has nobody wait any more for what a process would deliver. What it delivers must still agree with
-// all others.
+// leaveOut ends all waiting for deliveries of a process. Its deliveries must still agree with all others.
 func (r *run) leaveOut(p multicast.ProcessID) {
 	i := slices.IndexFunc(r.history.Processes, func(x check.Process) bool { return x.ID == p })
 	if !r.history.Processes[i].Correct {
@@ -79,7 +79,7 @@ func (r *run) leaveOut(p multicast.ProcessID) {
 	}
 }
 
-// waitedFor is how many born members of a group must deliver what is multicast to it now.
+// waitedFor is the number of initial members of a group that must deliver a message multicast to it now.
 func (r *run) waitedFor(g *multicast.Group) (count int) {
 	for _, p := range g.Members {
 		if !r.net.processes[p].away && !r.evicted[p] {
@@ -89,9 +89,9 @@ func (r *run) waitedFor(g *multicast.Group) (count int) {
 	return count
 }
 
-// startSpare starts a spare after a while, if there is one left, and has it join a group, perhaps in the
-// place of another member. The spare is not Correct in the History: what it delivers must agree, but need not
-// be all.
+// startSpare starts a spare after a while, if one is left, and makes it join a group, perhaps in the place of
+// another member. The spare is not Correct in the History: its deliveries must agree, but need not be
+// complete.
 func (r *run) startSpare(what multicast.Replacement, group multicast.GroupID, done func()) {
 	if r.replaced == len(r.cfg.Spares) {
 		return
@@ -115,13 +115,13 @@ func (r *run) startSpare(what multicast.Replacement, group multicast.GroupID, do
 	})
 }
 
-// groupNamed gives a group as it was born.
+// groupNamed gives a group with its initial members.
 func (r *run) groupNamed(id multicast.GroupID) *multicast.Group {
 	i := slices.IndexFunc(r.cfg.Groups, func(g multicast.Group) bool { return g.ID == id })
 	return &r.cfg.Groups[i]
 }
 
-// retire is called when a process has learned that it is a member no more: it is stopped for ever, as nobody
+// retire is called when a process has learned that it is no longer a member: it stops for ever, since nobody
 // needs it.
 func (r *run) retire(p multicast.ProcessID) {
 	if r.retired[p] {
@@ -140,8 +140,8 @@ func (r *run) retire(p multicast.ProcessID) {
 	})
 }
 
-// unaware gives a process that was taken out of its group, was not killed and does not know it; 0: there is
-// none.
+// unaware gives a process that was taken out of its group, was not killed, and has not learned of its
+// removal; 0: no such process.
 func (r *run) unaware() multicast.ProcessID {
 	for _, p := range r.net.ids {
 		if r.evicted[p] && !r.retired[p] && !r.net.processes[p].away {
@@ -151,7 +151,7 @@ func (r *run) unaware() multicast.ProcessID {
 	return 0
 }
 
-// checkUnaware demands that there is none at the end.
+// checkUnaware demands that no such process is left at the end.
 func (r *run) checkUnaware() {
 	if p := r.unaware(); p != 0 {
 		r.violate("retired", p, multicast.MessageID{}, "process %d was taken out of its group, and does not know it", p)

@@ -36,8 +36,8 @@ func classesRun(seed uint64) (Config, Workload, primcast.Config) {
 	return cfg, w, p
 }
 
-// TestClasses: all promises hold within each class, under all faults, with state that is taken over, and with
-// windows that are full.
+// TestClasses: all promises hold within each class, under all faults, with transfers of state, and with full
+// windows.
 func TestClasses(t *testing.T) {
 	var reach Reach
 	seeds(t, 600, func(seed uint64) error {
@@ -54,8 +54,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestClassesAhead: messages are few, and often a process that has just restarted is the one whose state the
-// others take over.
+// TestClassesAhead: messages are few, and often the others take over the state of a process that has just
+// restarted.
 func TestClassesAhead(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -69,8 +69,8 @@ func TestClassesAhead(t *testing.T) {
 	reach.requireMarks(t, Transferred)
 }
 
-// TestClassesLearned: state machines learn deliveries also by another way than their core, as those of
-// replicas do from the order of their partition.
+// TestClassesLearned: state machines learn deliveries also by another way than their core, as the state
+// machines of replicas do from the order of their partition.
 func TestClassesLearned(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -83,8 +83,8 @@ func TestClassesLearned(t *testing.T) {
 	reach.requireMarks(t, Learned, Transferred, Chased)
 }
 
-// stuckRun is three groups of three of which the last one is cut off. More messages to the first one and it
-// than a sender's window takes wait for it.
+// stuckRun has three groups of three; the last group is cut off. The messages to the first and the last group
+// wait for it, and exceed a sender's window.
 type stuckRun struct {
 	*run
 	t      *testing.T
@@ -134,7 +134,7 @@ func (s *stuckRun) send(from int, to ...int) *sent {
 	return s.order[len(s.order)-1]
 }
 
-// work multicasts to all classes without the group that is cut off, one message a millisecond.
+// work multicasts to all classes that do not contain the cut-off group, one message a millisecond.
 func (s *stuckRun) work(messages int) {
 	for i := range messages {
 		to := [][]int{{0}, {0, 1}, {1}}[i%3]
@@ -144,7 +144,7 @@ func (s *stuckRun) work(messages int) {
 	s.after(time.Second)
 }
 
-// delivered counts the messages of which all destinations have been delivered to.
+// delivered counts the messages that all their destinations have delivered.
 func (s *stuckRun) delivered(messages []*sent) (count int) {
 	for _, m := range messages {
 		if m.by == m.of {
@@ -154,7 +154,7 @@ func (s *stuckRun) delivered(messages []*sent) (count int) {
 	return count
 }
 
-// rest lets the state machines become durable, and what is covered be told.
+// rest lets the state machines become durable, and lets the processes spread the covered positions.
 func (s *stuckRun) rest() {
 	for range 40 {
 		for _, g := range s.cfg.Groups[:2] {
@@ -170,8 +170,8 @@ func (s *stuckRun) core(p multicast.ProcessID) *primcast.Core {
 	return s.net.Node(p).(*coreNode).core.(*primcast.Core)
 }
 
-// requireLittleKept: of all that was multicast, the members of the groups that are not cut off keep what is
-// stuck, and the last few others.
+// requireLittleKept: the members of the groups that are not cut off keep only the stuck messages and the last
+// few others.
 func (s *stuckRun) requireLittleKept() {
 	for i, g := range s.cfg.Groups[:2] {
 		for _, p := range g.Members {
@@ -183,7 +183,7 @@ func (s *stuckRun) requireLittleKept() {
 	}
 }
 
-// heal ends the cut, and checks all that has happened. So many of the messages that were stuck are delivered
+// heal ends the cut and checks the whole run. The argument is the number of stuck messages that are delivered
 // then.
 func (s *stuckRun) heal(stuck int) {
 	s.net.Heal()
@@ -194,9 +194,9 @@ func (s *stuckRun) heal(stuck int) {
 	require.Empty(s.t, check.Describe(r.Violations))
 }
 
-// TestStuckMessagesPinNothing: a group that is cut off delays the classes that it is in. Others are
-// delivered, covered and forgotten by all members, over restarts too, and a sender's window in one class is
-// no other's.
+// TestStuckMessagesPinNothing: a cut-off group delays only the classes that contain it. Messages of other
+// classes are delivered, covered and forgotten by all members, also over restarts, and each class has its own
+// window of a sender.
 func TestStuckMessagesPinNothing(t *testing.T) {
 	s := newStuckRun(t, true)
 	s.work(2000)
@@ -213,10 +213,10 @@ func TestStuckMessagesPinNothing(t *testing.T) {
 	s.rest()
 	s.requireLittleKept()
 	require.Zero(t, s.net.Marks()[Transferred])
-	s.heal(8) // the sender has taken with it what waited for its window
+	s.heal(8) // the sender has lost the messages that waited for its window
 }
 
-// TestStuckWithoutClasses: what TestStuckMessagesPinNothing shows takes classes.
+// TestStuckWithoutClasses: TestStuckMessagesPinNothing holds only with classes.
 func TestStuckWithoutClasses(t *testing.T) {
 	s := newStuckRun(t, false)
 	s.work(100)
@@ -224,8 +224,8 @@ func TestStuckWithoutClasses(t *testing.T) {
 	s.heal(20)
 }
 
-// TestStuckAndLeftBehind: a member that was away for longer than the others keep what it lacks takes over the
-// state of one of them, with what is stuck.
+// TestStuckAndLeftBehind: a member was away until the others had forgotten messages that it lacks. It takes
+// over the state of another member, with the stuck messages.
 func TestStuckAndLeftBehind(t *testing.T) {
 	s := newStuckRun(t, true)
 	away := s.cfg.Groups[0].Members[2]

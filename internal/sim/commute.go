@@ -6,15 +6,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// This file is what changes for a protocol that orders only messages that conflict (Protocol.Conflicts, T
-// 4.4.3). Processes deliver those that commute in any order, so positions ascend among conflicting messages
-// only, and there are two meanings of how far a state machine is: which deliveries it holds, and up to which
-// position it holds all. The core is told the latter. All other promises stand: in particular nothing at or
-// below Output.Safe is delivered any more.
+// This file contains the differences for a protocol that orders only messages that conflict
+// (Protocol.Conflicts, T 4.4.3). Processes deliver commuting messages in any order, so positions ascend among
+// conflicting messages only. The progress of a state machine has two meanings: the set of deliveries that it
+// holds, and the position up to which it holds all deliveries. The core gets the latter. All other promises
+// stand: in particular no delivery at or below Output.Safe follows.
 
-// validateConflicts refuses restarts. After one a core delivers again all above the position that is covered,
-// of which the state machine may hold some, in another order: that a repetition is exact is no longer what to
-// look at.
+// validateConflicts refuses restarts. After a restart a core delivers again all messages above the covered
+// position. The state machine may hold some of them, in another order, so the exact repetition of deliveries
+// is not a valid check.
 func (p *Protocol) validateConflicts(cfg *Config) error {
 	if f := &cfg.Faults; p.Conflicts != nil && (f.Crash+f.CrashAll+f.Chase > 0 || len(cfg.Spares) > 0) {
 		return fmt.Errorf("sim: Protocol.Conflicts with processes that restart or are replaced: leave Crash, CrashAll, Chase and Spares out")
@@ -22,14 +22,15 @@ func (p *Protocol) validateConflicts(cfg *Config) error {
 	return nil
 }
 
-// conflict is that of the History.
+// conflict is the relation of the History.
 func (r *run) conflict(a, b multicast.MessageID) bool {
 	m, o := r.sent[a], r.sent[b]
-	return m == nil || o == nil || r.protocol.Conflicts(&m.Message, &o.Message) // integrity reports what was not sent
+	// Integrity reports messages that were not sent.
+	return m == nil || o == nil || r.protocol.Conflicts(&m.Message, &o.Message)
 }
 
-// covered is the highest position of a delivery up to which all is durable: the process has said that nothing
-// there is still to come, and nothing there is still being written.
+// covered is the highest position of a delivery up to which all is durable: the process has announced that no
+// delivery below is still to come, and no delivery below is still being written.
 func (m *machine) covered() (at multicast.Position) {
 	l := m.line("")
 	durable, volatile := l.history[:l.durable], l.history[l.durable:l.applied]

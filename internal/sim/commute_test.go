@@ -13,20 +13,21 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// last is the end of the payload, which counts the messages of a sender: it decides with what a message
-// conflicts.
+// last is the last byte of the payload, which counts the messages of a sender. It decides the conflicts of a
+// message.
 func last(m *multicast.Message) byte { return m.Payload[len(m.Payload)-1] }
 
-// relations are what messages may conflict with.
+// relations are the conflict relations of the tests.
 var relations = map[string]func(a, b *multicast.Message) bool{
-	"all":              func(_, _ *multicast.Message) bool { return true },
-	"none":             func(_, _ *multicast.Message) bool { return false },
-	"the same parity":  func(a, b *multicast.Message) bool { return last(a)%2 == last(b)%2 },
-	"even with even":   func(a, b *multicast.Message) bool { return last(a)%2+last(b)%2 == 0 },
-	"a third with all": func(a, b *multicast.Message) bool { return last(a)%3 == 0 || last(b)%3 == 0 }, // not transitive
+	"all":             func(_, _ *multicast.Message) bool { return true },
+	"none":            func(_, _ *multicast.Message) bool { return false },
+	"the same parity": func(a, b *multicast.Message) bool { return last(a)%2 == last(b)%2 },
+	"even with even":  func(a, b *multicast.Message) bool { return last(a)%2+last(b)%2 == 0 },
+	// Not transitive.
+	"a third with all": func(a, b *multicast.Message) bool { return last(a)%3 == 0 || last(b)%3 == 0 },
 }
 
-// commuting orders what conflicts.
+// commuting orders only conflicting messages.
 func commuting(cfg primcast.Config, conflicts func(a, b *multicast.Message) bool) Protocol {
 	cfg.Conflicts = conflicts
 	p := primCastWith(cfg)
@@ -34,8 +35,8 @@ func commuting(cfg primcast.Config, conflicts func(a, b *multicast.Message) bool
 	return p
 }
 
-// commutingRun draws all faults that restart no process: primaries change since processes stand still or are
-// cut off.
+// commutingRun draws all faults that restart no process: primaries change because processes pause or are cut
+// off.
 func commutingRun(seed uint64) (Config, Workload, primcast.Config) {
 	cfg, w, _ := primCastCuts(seed)
 	rng := rand.New(rand.NewPCG(seed, 12))
@@ -50,8 +51,8 @@ func commutingRun(seed uint64) (Config, Workload, primcast.Config) {
 	return cfg, w, core
 }
 
-// TestPrimCastCommuting: what conflicts is in order, whatever goes wrong and whoever leads, and the rest is
-// not.
+// TestPrimCastCommuting: conflicting messages are in order under all faults and changes of primaries, and
+// other messages are not.
 func TestPrimCastCommuting(t *testing.T) {
 	for name, conflicts := range relations {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +106,7 @@ func descents(h *check.History) (count int) {
 	return count
 }
 
-// TestConflictsAreSeen: the simulator finds a core that takes messages for commuting that are not.
+// TestConflictsAreSeen: the simulator finds a core that takes conflicting messages for commuting ones.
 func TestConflictsAreSeen(t *testing.T) {
 	found := map[string]int{}
 	for seed := range uint64(30) {
@@ -125,7 +126,7 @@ func TestConflictsAreSeen(t *testing.T) {
 	require.Len(t, found, 3, "%v", found)
 }
 
-// TestCommutingProcessesDoNotRestart: nothing is said about repeated deliveries.
+// TestCommutingProcessesDoNotRestart: the checks do not cover repeated deliveries.
 func TestCommutingProcessesDoNotRestart(t *testing.T) {
 	cfg, w, core := commutingRun(1)
 	cfg.Faults.Crash = 1
@@ -133,8 +134,8 @@ func TestCommutingProcessesDoNotRestart(t *testing.T) {
 	require.ErrorContains(t, err, "leave Crash, CrashAll, Chase and Spares out")
 }
 
-// TestCommutingDoNotWait: in a crowd, a message that conflicts with none takes as long as one that is alone
-// (T 4.4.3). Those that conflict with some still wait for them.
+// TestCommutingDoNotWait: in a crowd, a message without conflicts takes as long as a lone message (T 4.4.3).
+// A message with conflicts still waits for the conflicting ones.
 func TestCommutingDoNotWait(t *testing.T) {
 	core := primcast.Config{SuspectAfter: time.Hour, CheckpointMin: 1 << 20}
 	slow := map[string]bool{}

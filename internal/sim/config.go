@@ -20,26 +20,27 @@ type Config struct {
 	// Each direction of each link has a latency drawn between LatencyMin and LatencyMax; every frame takes up
 	// to Jitter longer. A process reaches itself at once.
 	LatencyMin, LatencyMax, Jitter time.Duration
-	// Gather is how long a process takes at most until it steps after something
-	// is ready, so that more gathers; 0: computing takes no time.
+	// Gather is the maximal time between the first ready input of a process and its step, so that more input
+	// gathers; 0: computing takes no time.
 	Gather time.Duration
-	// DiskMax is how long records take at most to become durable.
+	// DiskMax is the maximal time until records are durable.
 	DiskMax time.Duration
-	// MaxFrame is the longest frame that a process may send, Window how many bytes to one peer may be on the
-	// way or wait to be stepped with. Frames beyond it are lost, and the link starts again once the peer has
-	// taken those that arrived. 0: the limits of real links, from package multicast.
+	// MaxFrame is the length of the longest frame that a process may send. Window is the maximal number of
+	// bytes to one peer that are on the way or wait for a step. Frames beyond it are lost, and the link
+	// restarts when the peer has taken the frames that arrived. 0: the limits of real links, from package
+	// multicast.
 	MaxFrame, Window int
 	// Pipelined: a process steps on while its records are written.
 	Pipelined bool
-	// Skew is how far a wall clock is from virtual time at most.
+	// Skew is the maximal distance of a wall clock from virtual time.
 	Skew time.Duration
 
 	Faults Faults
 	Trace  io.Writer // every event, a line each; nil: none
 }
 
-// Faults says what goes wrong, until Heal. A fault has a kind, drawn with the weights, and
-// lasts up to Longest.
+// Faults configures the faults, which occur until Heal. A fault has a kind, drawn with the weights, and lasts
+// up to Longest.
 type Faults struct {
 	Every   time.Duration // mean time between two faults; 0: none
 	Longest time.Duration
@@ -49,34 +50,37 @@ type Faults struct {
 	Cut      int // they are lost, in one direction or both; then the links restart
 	Lag      int // a link, or each one of a process, is slower by up to LagMax
 	Reset    int // a link restarts between two processes that live on
-	SlowDisk int // what is written becomes durable that much later
+	SlowDisk int // writes become durable that much later
 	Jump     int // a wall clock changes by up to Skew
 	Crash    int // a process stops, and restarts after that time
 	CrashAll int // all processes do
-	Chase    int // who leads a group stops for a short time, then who leads next
+	Chase    int // the leader of a group stops for a short time, then the next leader
 	Kill     int // a process stops for ever, of each group less than half
 	Move     int // a process is asked to lead its group
-	Ahead    int // a process stops, and when it is back the others of its group take over its state: as if it were ahead in another order
-	Learn    int // a process stops, and when back, its state machine has learned what another one has
-	Evict    int // a member that lives is to be replaced by a spare, in each group one at a time
-	Grow     int // a spare is to join a group
-	Shrink   int // a member that lives is to leave its group
-	Power    int // all members of a group lose power (power.go); only if the processes tell where their logs end
-	Outage   int // a process loses power alone (power.go); only with Remembers
+	// Ahead: a process stops, and after its restart the others of its group take over its state, as if it
+	// were ahead in another order.
+	Ahead  int
+	Learn  int // a process stops, and at its restart its state machine has learned another's deliveries
+	Evict  int // a member that lives is to be replaced by a spare, in each group one at a time
+	Grow   int // a spare is to join a group
+	Shrink int // a member that lives is to leave its group
+	Power  int // all members of a group lose power (power.go); only if their nodes are loggers
+	Outage int // a process loses power alone (power.go); only with Remembers
 
 	LagMax time.Duration
 
-	// What the load knows; each may be nil.
-	MayCrash func(multicast.ProcessID) bool      // whether a process may be stopped now
-	MayMove  func(multicast.ProcessID) bool      // whether a process may be asked to lead: it takes steps then; nil: any may
-	Leads    func(multicast.ProcessID) bool      // whether a process that is up leads its group; nil: anybody may
-	Killed   func(multicast.ProcessID)           // is called when a process has stopped for ever
-	TakeOver func(from multicast.ProcessID)      // with the weight: has others take over the state of a process that is up
-	Learned  func(multicast.ProcessID)           // with the weight: has the state machine of a process learn
-	Evicted  func(multicast.ProcessID)           // with the weight: has a member replaced that was not killed
-	Grown    func(multicast.GroupID)             // with the weight: has a group grow
-	Shrunk   func(multicast.ProcessID)           // with the weight: has a member leave its group that was not killed
-	Dark     func([]multicast.ProcessID, LogEnd) // with the weight: cuts the state machines of a group to what its logs keep at least
+	// The knowledge of the load; each field may be nil. TakeOver to Dark are used only with the weight of
+	// their fault: Ahead, Learn, Evict, Grow, Shrink, Power. A process that is asked to lead takes steps.
+	MayCrash func(multicast.ProcessID) bool      // whether the process may be stopped now
+	MayMove  func(multicast.ProcessID) bool      // whether it may be asked to lead; nil: any may
+	Leads    func(multicast.ProcessID) bool      // whether a process that is up leads; nil: any may
+	Killed   func(multicast.ProcessID)           // is called when it has stopped for ever
+	TakeOver func(from multicast.ProcessID)      // makes others take over its state; it is up
+	Learned  func(multicast.ProcessID)           // makes its state machine learn deliveries
+	Evicted  func(multicast.ProcessID)           // asks for the replacement of a member that was not killed
+	Grown    func(multicast.GroupID)             // makes a group grow
+	Shrunk   func(multicast.ProcessID)           // makes a member leave its group that was not killed
+	Dark     func([]multicast.ProcessID, LogEnd) // cuts the state machines of a group to the end of its logs
 	// Remembers, with Outage: whether the core of a process that is up has a vote. Darkened is called when a
 	// process has lost power.
 	Remembers func(multicast.ProcessID) bool
@@ -104,7 +108,7 @@ func (c *Config) fill() {
 	c.Window = cmp.Or(c.Window, multicast.Window)
 }
 
-// Validate says which field is wrong and what to do.
+// Validate names the wrong field and the remedy.
 func (c *Config) Validate() error {
 	if c.MaxFrame < 0 || c.Window < 0 {
 		return fmt.Errorf("sim: MaxFrame, Window: %d, %d: use positive numbers, or 0 for those of package multicast", c.MaxFrame, c.Window)

@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/internal/turn"
 )
 
-// disk is the write-ahead log of a process and the gate before all that it says.
+// disk is the write-ahead log of a process and the gate before all its output.
 type disk struct {
 	records   [][]byte // durable, from the last checkpoint on
 	ends      []LogEnd // of the log, with each record
@@ -68,7 +68,7 @@ func (d *disk) keep(w *write, count int) {
 	}
 }
 
-// opened is when a process starts from its records: what is replayed was synced before.
+// opened is called when a process starts from its records: replayed records were synced before.
 func (d *disk) opened() {
 	d.synced = len(d.records)
 	if len(d.ends) != d.synced { // the log was replaced

@@ -1,20 +1,19 @@
-// Package sim runs processes in virtual time: a network, disks and clocks that fail in every way that
-// package multicast allows, all drawn from one seed. The same seed gives the same run, event by event.
+// Package sim runs processes in virtual time: a network, disks and clocks that fail in every way that package
+// multicast allows, all drawn from one seed. The same seed gives the same run, event by event.
 //
-// There are two layers. Network is the machine room: it steps nodes (package turn), carries their
-// frames, syncs their records, stops and restarts them. Run puts a protocol core on each
-// process, multicasts at random, lets the faults rage, then heals
-// everything and demands that all is delivered (liveness), and gives the History to
-// package check. Something bigger than a core, such as a replica with clients, is a
-// node of its own on a Network.
+// There are two layers. Network is the machine room: it steps nodes (package turn), carries their frames,
+// syncs their records, stops and restarts them. Run puts a protocol core on each process, multicasts at
+// random, lets the faults rage, then heals everything and demands that all is delivered (liveness), and gives
+// the History to package check. A larger component, such as a replica with clients, is a node of its own on a
+// Network.
 //
-// What a Network does to its nodes:
+// A Network does the following to its nodes:
 //
 //   - frames of a link arrive in order, those of different links in any order; a link can
-//     stall, and it can restart, which loses what is on the way and gives both ends the
+//     stall, and it can restart, which loses the frames on the way and gives both ends the
 //     frame without data;
 //   - a process can pause: everything reaches it later, all at once;
-//   - records take time to become durable. What a step asks for leaves only then, in
+//   - records take time to become durable. The output of a step leaves only then, in
 //     order; depending on the configuration the process steps on meanwhile;
 //   - a process, or all at once, can stop and come back with its durable records. Of those
 //     being written a random part has become durable, though nothing that they gate has

@@ -7,9 +7,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// duelRun draws a run in which processes suspect each other for no reason, and those who are suspected go on:
-// patience is about one trip over a link, links lag, and who has promised stops at once. Most epochs come to
-// nothing.
+// duelRun draws a run in which processes suspect each other without reason, and suspected primaries continue:
+// patience is about one trip over a link, links lag, and a process that has promised stops at once. Most
+// epochs fail.
 func duelRun(seed uint64) (Config, Workload, Protocol) {
 	cfg, rng := config(seed, sizes(seed, 2, 3, 3, 3, 5)...)
 	cfg.LatencyMax = 10 * time.Millisecond
@@ -24,7 +24,7 @@ func duelRun(seed uint64) (Config, Workload, Protocol) {
 	})
 }
 
-// TestPrimCastDuels: a primary goes on while others promise to the next.
+// TestPrimCastDuels: a primary continues while others promise to the next one.
 func TestPrimCastDuels(t *testing.T) {
 	var reach Reach
 	seeds(t, 500, func(seed uint64) error {
@@ -35,7 +35,7 @@ func TestPrimCastDuels(t *testing.T) {
 	reach.requireMarks(t, Unsent, CutFrames, CutSurvived, CutRestart, Late)
 }
 
-// TestPrimCastDuelsKeepAtomicGlobalOrder, though a deposed primary still speaks.
+// TestPrimCastDuelsKeepAtomicGlobalOrder, though a deposed primary still sends.
 func TestPrimCastDuelsKeepAtomicGlobalOrder(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -48,13 +48,14 @@ func TestPrimCastDuelsKeepAtomicGlobalOrder(t *testing.T) {
 	})
 }
 
-// TestPrimCastDuelsKilled: some who have just asked for promises stop for ever, and a few have promised.
+// TestPrimCastDuelsKilled: some candidates stop for ever right after they have asked for promises, and a few
+// processes have promised.
 func TestPrimCastDuelsKilled(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
 		cfg, w, p := duelRun(seed)
 		cfg.Faults.Kill = 1
-		p.AtRest = nil // who was killed keeps others from forgetting
+		p.AtRest = nil // killed processes keep others from forgetting
 		return judge(cfg, w, p, &reach)
 	})
 	reach.requireMarks(t, Killed, KilledMost)

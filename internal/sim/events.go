@@ -14,7 +14,7 @@ type event struct {
 	what func()
 }
 
-// events is what has yet to happen, the next event first.
+// events are the scheduled events, the next one first.
 type events = heap.Heap[event]
 
 // Before implements heap.Item.

@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// scheduleFault lets something go wrong after a random time, and then again.
+// scheduleFault schedules a fault after a random time, and then the next one.
 func (n *Network) scheduleFault() {
 	wait := time.Duration(n.rng.ExpFloat64() * float64(n.cfg.Faults.Every))
 	n.Schedule(n.now+wait, func() {
@@ -17,7 +17,7 @@ func (n *Network) scheduleFault() {
 	})
 }
 
-// fault lets one thing go wrong.
+// fault makes one fault happen.
 func (n *Network) fault() {
 	f := &n.cfg.Faults
 	p := n.anyProcess()
@@ -77,14 +77,14 @@ func (n *Network) reset(p *process) {
 	}
 }
 
-// change has the load take a member that was not killed out of its group.
+// change makes the load take a member that was not killed out of its group.
 func (n *Network) change(p *process, do func(multicast.ProcessID)) {
 	if do != nil && !p.away && n.groupOf(p.id) != nil {
 		do(p.id)
 	}
 }
 
-// grow has the load add a spare to the group of a process.
+// grow makes the load add a spare to the group of a process.
 func (n *Network) grow(p *process) {
 	if g := n.groupOf(p.id); g != nil && n.cfg.Faults.Grown != nil {
 		n.cfg.Faults.Grown(g.ID)

@@ -11,14 +11,14 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/skeen"
 )
 
-// heard is what a ticker got, and when.
+// heard is a number that a ticker received, with the time.
 type heard struct {
 	at   time.Duration
 	from multicast.ProcessID
 	tick int // 0: the link starts
 }
 
-// ticker sends a number to its peers every few milliseconds, and keeps what it hears.
+// ticker sends a number to its peers every few milliseconds, and keeps the numbers that it receives.
 type ticker struct {
 	peers []multicast.ProcessID
 	tick  int
@@ -76,7 +76,7 @@ func tickers(t *testing.T, cfg Config) *Network {
 	return n
 }
 
-// after gives what p has heard from a peer since a time.
+// after gives the numbers that p has received from a peer since a time.
 func after(n *Network, p, from multicast.ProcessID, at time.Duration) (found []heard) {
 	for _, h := range n.Node(p).(*ticker).heard {
 		if h.from == from && h.at >= at {
@@ -124,7 +124,7 @@ func TestCutsOverlap(t *testing.T) {
 	require.NotEmpty(t, after(n, 2, 1, cut))
 }
 
-// TestHealEndsCutAndLag at once, and what was to end them later does nothing.
+// TestHealEndsCutAndLag at once, and their scheduled ends do nothing later.
 func TestHealEndsCutAndLag(t *testing.T) {
 	n := tickers(t, Default())
 	at := n.Now()
@@ -163,7 +163,7 @@ func TestLag(t *testing.T) {
 	require.Positive(t, n.Marks()[Late])
 }
 
-// TestKill: at any time a majority of each group is there, and what is gone never returns.
+// TestKill: at any time a majority of each group is there, and killed processes never return.
 func TestKill(t *testing.T) {
 	var reach Reach
 	for seed := uint64(1); seed <= 20; seed++ {
@@ -258,13 +258,13 @@ func TestRunEndsThoughItIsNeverQuiet(t *testing.T) {
 	require.LessOrEqual(t, r.Size, w.Messages)
 }
 
-// silent is the core of a process that takes no part.
+// silent is the core of a process that does nothing.
 type silent struct{}
 
 func (silent) Replay([]byte) error                      { return nil }
 func (silent) Step(*multicast.Input, *multicast.Output) {}
 
-// TestRunReplacesTheKilled: each by a spare, as long as there are some.
+// TestRunReplacesTheKilled: a spare replaces each killed process, as long as spares are left.
 func TestRunReplacesTheKilled(t *testing.T) {
 	var reach Reach
 	for seed := uint64(1); seed <= 20; seed++ {

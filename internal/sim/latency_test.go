@@ -21,7 +21,7 @@ func unit(seed uint64, sizes ...int) Config {
 	return cfg
 }
 
-// latency runs a workload and compares with the bounds.
+// latency runs a workload and compares the latencies with the bounds.
 func latency(cfg Config, w Workload, p Protocol, collisionFree, failureFree int) error {
 	r, err := Run(cfg, w, p)
 	if err != nil {
@@ -59,7 +59,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestBoundsAreTight: the bounds of TestSteps are reached, so that the test can see.
+// TestBoundsAreTight: some runs reach the bounds of TestSteps, so TestSteps can notice a violation.
 func TestBoundsAreTight(t *testing.T) {
 	cfg := unit(1, 3, 3, 3)
 	alone := everybody(&cfg, 20, time.Minute)
@@ -68,7 +68,7 @@ func TestBoundsAreTight(t *testing.T) {
 	require.ErrorContains(t, latency(cfg, everybody(&cfg, 200, 500*time.Millisecond), primCastThatSuspects(time.Hour, 1<<20), 3, 4), "failure-free latency is at most 4")
 }
 
-// TestGenuine: processes of groups that no message concerns do nothing, whatever goes wrong.
+// TestGenuine: processes of groups that are no destination of any message do nothing, under all faults.
 func TestGenuine(t *testing.T) {
 	var reach Reach
 	seeds(t, 200, func(seed uint64) error {

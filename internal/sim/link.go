@@ -9,8 +9,9 @@ import (
 
 // link is one direction between two processes, kept at the sender.
 //
-// An era is the life of a connection. What is sent belongs to the era that the sender has
-// accepted, by stepping with the frame without data that announced it, and is lost when the era ends.
+// An era is the life of a connection. A frame without data announces it, and the sender accepts it by a step
+// with that frame. A sent frame belongs to the era that its sender has accepted, and is lost when that era
+// ends.
 type link struct {
 	latency  time.Duration
 	last     time.Duration // when the last frame arrives: frames keep their order
@@ -28,7 +29,7 @@ type link struct {
 
 // flying is a frame on the way.
 type flying struct {
-	at   time.Duration // when it arrives, if nothing holds it up
+	at   time.Duration // when it arrives unless it is held up
 	data []byte
 }
 
@@ -56,8 +57,8 @@ func (p *process) opened(peer multicast.ProcessID, era uint64) {
 	p.receive(multicast.Frame{Peer: peer})
 }
 
-// reconnect connects a process that has started: with itself at once, with all that
-// are up when a handshake has passed. One that is down now will do the same.
+// reconnect connects a process that has started: with itself at once, with all processes that are up after a
+// handshake. A process that is down now calls reconnect at its own start.
 func (n *Network) reconnect(p *process) {
 	n.connect(p, p)
 	for _, id := range n.ids {
@@ -107,13 +108,13 @@ func (n *Network) send(p *process, era uint64, f multicast.Frame) {
 	n.arriveAt(p, q, at)
 }
 
-// arriveAt lets the next frame arrive at a time, if the connection still lives then.
+// arriveAt schedules the arrival of the next frame at a time, if the connection still lives then.
 func (n *Network) arriveAt(p, q *process, at time.Duration) {
 	era := p.links[q.id].era
 	n.Schedule(at, func() { n.arrive(p, q, era) })
 }
 
-// arrive gives the frame that was longest on the way to its receiver.
+// arrive gives the oldest frame on the way to its receiver.
 func (n *Network) arrive(p, q *process, era uint64) {
 	l := p.links[q.id]
 	if l.era != era || len(l.flight) == 0 || l.flight[0].at > n.now {
@@ -132,8 +133,8 @@ func (n *Network) arrive(p, q *process, era uint64) {
 	n.drained(p, q)
 }
 
-// overflow: p has sent more than the window of its link to q takes. Frames on the way are lost with it, from
-// a random one on.
+// overflow handles a send beyond the window of the link from p to q. The new frame is lost, and of the frames
+// on the way all from a random one on.
 func (n *Network) overflow(p, q *process) {
 	n.mark(Overflowed)
 	n.trace.add(n.now, "overflow", p.id, uint64(q.id))
@@ -143,7 +144,7 @@ func (n *Network) overflow(p, q *process) {
 	n.drained(p, q)
 }
 
-// took opens the windows of those whose frames a step of q consumes.
+// took opens the windows of the senders of the frames that a step of q consumes.
 func (n *Network) took(q *process, frames []multicast.Frame) {
 	for _, f := range frames {
 		p := n.processes[f.Peer]
@@ -156,7 +157,7 @@ func (n *Network) took(q *process, frames []multicast.Frame) {
 
 func (l *link) taken(data []byte) { l.bytes = max(0, l.bytes-len(data)) }
 
-// drained starts a link again that overflowed, once nothing is on the way and all that arrived is taken.
+// drained restarts a link that overflowed, once no frame is on the way and all arrived frames are consumed.
 func (n *Network) drained(p, q *process) {
 	l := p.links[q.id]
 	if !l.full || len(l.flight) > 0 || slices.ContainsFunc(q.input.Frames, func(f multicast.Frame) bool { return f.Peer == p.id && len(f.Data) > 0 }) {
@@ -170,7 +171,7 @@ func (n *Network) drained(p, q *process) {
 	})
 }
 
-// loseFlight loses what a process that stops has on the way to others, from a random frame on.
+// loseFlight loses frames that a stopping process has on the way to others, from a random frame on.
 func (n *Network) loseFlight(p *process) {
 	for _, id := range n.ids {
 		n.loseSome(p.links[id])

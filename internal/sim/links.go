@@ -2,8 +2,8 @@ package sim
 
 import "time"
 
-// someProcesses draws a set of processes that something separates from the others: one process, a region, or
-// any.
+// someProcesses draws a set of processes that a fault separates from the others: one process, a region, or
+// any set.
 func (n *Network) someProcesses() (inside []bool, region bool) {
 	inside = make([]bool, len(n.ids))
 	for i := range inside {
@@ -23,7 +23,7 @@ func (n *Network) someProcesses() (inside []bool, region bool) {
 	return inside, true
 }
 
-// across does something to all links between the processes inside and the others, in both directions or one.
+// across calls do for all links between the processes inside and the others, in both directions or one.
 func (n *Network) across(inside []bool, oneWay bool, do func(from, to *process)) {
 	for i, from := range n.ids {
 		for j, to := range n.ids {
@@ -34,7 +34,7 @@ func (n *Network) across(inside []bool, oneWay bool, do func(from, to *process))
 	}
 }
 
-// stall lets what is on links wait.
+// stall delays the frames on some links.
 func (n *Network) stall(until time.Duration) {
 	inside, _ := n.someProcesses()
 	oneWay := n.rng.IntN(2) == 0
@@ -44,7 +44,7 @@ func (n *Network) stall(until time.Duration) {
 	})
 }
 
-// cut loses what is on links, and what is sent on them until they are mended.
+// cut loses the frames on some links, and all frames sent on them until the links are mended.
 func (n *Network) cut(until time.Duration) {
 	inside, region := n.someProcesses()
 	oneWay := n.rng.IntN(2) == 0
@@ -107,7 +107,7 @@ func (n *Network) lag(p *process, until time.Duration) {
 
 func (l *link) slow(by, until time.Duration) { l.lag, l.lagUntil = by, until }
 
-// delay is how long a frame takes that leaves now, at least.
+// delay is the minimal delay of a frame that leaves now.
 func (l *link) delay(now time.Duration) time.Duration {
 	if now < l.lagUntil {
 		return l.latency + l.lag
@@ -115,7 +115,7 @@ func (l *link) delay(now time.Duration) time.Duration {
 	return l.latency
 }
 
-// healLinks ends all faults of links. What is late arrives as if it had just been sent.
+// healLinks ends all faults of links. Late frames arrive as if they had just been sent.
 func (n *Network) healLinks() {
 	for _, from := range n.ids {
 		for _, to := range n.ids {

@@ -11,9 +11,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// machine is the state machine of a process: a list of deliveries for each class. It lives longer
-// than the process. Of each list a first part is durable; after a restart
-// the core must deliver the rest again, exactly as before.
+// machine is the state machine of a process: a list of deliveries for each class. It lives longer than the
+// process. A prefix of each list is durable; after a restart the core must deliver the rest again, exactly as
+// before.
 type machine struct {
 	run   *run
 	self  multicast.ProcessID
@@ -22,7 +22,7 @@ type machine struct {
 
 	replaces     multicast.ProcessID // the member whose place a spare takes
 	transferring bool                // the state of another process is on its way here
-	learned      bool                // it has learned what its core had not delivered
+	learned      bool                // it has learned deliveries that its core had not made
 }
 
 // line is the list of one class.
@@ -45,14 +45,14 @@ func (m *machine) line(class multicast.Class) *line {
 	return m.lines[len(m.lines)-1]
 }
 
-// has reports whether a message was ever delivered.
+// has reports whether a message was ever delivered or learned.
 func (m *machine) has(id multicast.MessageID) bool {
 	return slices.ContainsFunc(m.lines, func(l *line) bool {
 		return slices.ContainsFunc(l.history, func(at multicast.Position) bool { return at.ID == id })
 	})
 }
 
-// progress is how far the durable parts go.
+// progress is the progress of the durable parts.
 func (m *machine) progress() (all multicast.Progress) {
 	if m.run.protocol.Conflicts != nil {
 		return multicast.UpTo(m.covered())
@@ -65,7 +65,7 @@ func (m *machine) progress() (all multicast.Progress) {
 	return all
 }
 
-// sync makes the lists durable now and then, and always once faults have ended.
+// sync makes parts of the lists durable at random times, and always once faults have ended.
 func (m *machine) sync() multicast.Progress {
 	for _, l := range m.lines {
 		if rng := m.run.net.Rand(); m.run.net.healed || rng.IntN(4) == 0 {
@@ -78,7 +78,7 @@ func (m *machine) sync() multicast.Progress {
 	return m.progress()
 }
 
-// syncAfterLog is sync, less often where power is lost, and after the log then.
+// syncAfterLog is sync; with losses of power it syncs less often, and syncs the log first.
 func (m *machine) syncAfterLog() multicast.Progress {
 	net := m.run.net
 	if m.run.protocol.NewAmnesiac == nil || net.healed {
@@ -95,8 +95,8 @@ func (m *machine) syncAfterLog() multicast.Progress {
 	return after
 }
 
-// learn takes what another machine holds durably of messages to several groups, without the core: that will
-// deliver it once more.
+// learn takes the durable deliveries of another machine, of messages to several groups, without the core: the
+// core will deliver them once more.
 func (m *machine) learn(from *machine) {
 	for _, other := range from.lines {
 		l := m.line(other.class)
@@ -112,8 +112,8 @@ func (m *machine) learn(from *machine) {
 	}
 }
 
-// isAheadOf reports whether m has learned what another has not delivered. A core does not know of that, and
-// the state of the other does not do.
+// isAheadOf reports whether m has learned deliveries that another machine has not made. A core does not know
+// of them, so the state of the other machine must not replace m.
 func (m *machine) isAheadOf(other *machine) bool {
 	return m.learned && slices.ContainsFunc(m.lines, func(l *line) bool { return l.durable > other.line(l.class).applied })
 }
@@ -151,7 +151,7 @@ func (r *run) classOf(dest []multicast.GroupID) multicast.Class {
 type coreNode struct {
 	core    multicast.Core
 	machine *machine
-	safes   [][]multicast.Timestamp // of steps that are not released yet: of each of run.classes
+	safes   [][]multicast.Timestamp // of steps that are not released yet: for each of run.classes
 }
 
 // Step implements turn.Node.
@@ -202,7 +202,7 @@ func (c *coreNode) Apply(out *turn.Output) ([]turn.Call, error) {
 // Wake implements turn.Node.
 func (c *coreNode) Wake() time.Duration { return 0 }
 
-// violate notes what the machines find and a History cannot tell.
+// violate notes violations that the machines find and that a History does not show.
 func (r *run) violate(property string, p multicast.ProcessID, id multicast.MessageID, format string, args ...any) {
 	r.violations = append(r.violations, check.Violation{
 		Property: property, Detail: fmt.Sprintf(format, args...),
@@ -210,12 +210,12 @@ func (r *run) violate(property string, p multicast.ProcessID, id multicast.Messa
 	})
 }
 
-// transferred notes that the state machine of p holds a message that it did not before.
+// transferred notes that the state machine of p holds a new message.
 func (r *run) transferred(p multicast.ProcessID, at multicast.Position) *sent {
 	r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p, ID: at.ID, Final: at.Final, At: r.net.Now()})
 	s := r.sent[at.ID]
 	if s != nil && r.net.groupOf(p) != nil {
-		s.by++ // what a spare delivers, nobody waits for
+		s.by++ // deliveries of spares are not waited for
 		if r.evicted[p] {
 			s.of++ // nobody waited for this one
 		}

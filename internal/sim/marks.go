@@ -1,7 +1,6 @@
 package sim
 
-// Mark names a situation that is rare and worth a run: a test that runs many seeds
-// demands that they got there.
+// Mark names a rare situation: a test that runs many seeds demands that its runs reach it.
 type Mark uint8
 
 // The marks.
@@ -21,7 +20,7 @@ const (
 	Transferred             // a process took over the state of another
 	Moved                   // a process was asked to lead its group
 	Withdrawn               // a process learned that the client of a call had given up
-	Overflowed              // more was sent to a process than the window of a link takes
+	Overflowed              // more was sent to a process than the window of a link holds
 	Evicted                 // a member that lived was to be replaced
 	Grown                   // a process was to join a group
 	Shrunk                  // a member that lived was to leave its group
@@ -46,7 +45,7 @@ func (m Mark) String() string { return markNames[m] }
 // Marks counts how often each situation was reached.
 type Marks [markCount]int
 
-// Marks gives what the run has reached.
+// Marks gives the counts of the situations that the run has reached.
 func (n *Network) Marks() Marks { return n.marks }
 
 func (n *Network) mark(m Mark) { n.marks[m]++ }

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Network is processes with everything between and below them, in virtual time. It has one
-// owner; its callbacks run inside of Run.
+// Network is the processes with everything between and below them, in virtual time. It has one owner; its
+// callbacks run inside of Run.
 type Network struct {
 	cfg  Config
 	boot Boot
@@ -65,13 +65,13 @@ func (n *Network) Now() time.Duration { return n.now }
 // Rand draws from the network's seed, for workloads.
 func (n *Network) Rand() *rand.Rand { return n.rng }
 
-// Hash is a digest of all that has happened.
+// Hash is a digest of all events so far.
 func (n *Network) Hash() uint64 { return n.trace.hash }
 
-// Events is how many things have happened.
+// Events is the number of events so far.
 func (n *Network) Events() uint64 { return n.trace.events }
 
-// Schedule has f called at a time; if that is past, as soon as possible.
+// Schedule schedules a call of f at a time; for a time in the past, as soon as possible.
 func (n *Network) Schedule(at time.Duration, f func()) {
 	n.seq++
 	n.queue.Push(event{at: max(at, n.now), seq: n.seq, what: f})
@@ -86,8 +86,8 @@ func (n *Network) fail(err error) {
 	}
 }
 
-// Run lets everything happen up to a time; false if nothing was left to happen before, or
-// the run has ended.
+// Run executes all events up to a time. It returns false if no event is left before that time, or the run has
+// ended.
 func (n *Network) Run(until time.Duration) bool {
 	for len(n.queue) > 0 && n.err == nil {
 		if n.queue[0].at > until {
@@ -105,10 +105,10 @@ func (n *Network) Run(until time.Duration) bool {
 // Up reports whether a process is running, be it paused.
 func (n *Network) Up(p multicast.ProcessID) bool { return n.processes[p].up }
 
-// Incarnation counts the starts of a process.
+// Incarnation is the number of starts of a process.
 func (n *Network) Incarnation(p multicast.ProcessID) uint64 { return n.processes[p].incarnation }
 
-// Node gives what runs on a process; nil while it is down.
+// Node gives the node of a process; nil while the process is down.
 func (n *Network) Node(p multicast.ProcessID) turn.Node { return n.processes[p].node }
 
 // Propose hands a message to a process that is up; it is lost if the process stops before its next
@@ -120,17 +120,18 @@ func (n *Network) Propose(p multicast.ProcessID, m multicast.Message) {
 	x.wake()
 }
 
-// Replace asks a process that is up to have a member of its group replaced.
+// Replace asks a process that is up for the replacement of a member of its group.
 func (n *Network) Replace(p multicast.ProcessID, what multicast.Replacement) {
 	x := n.processes[p]
 	x.input.Replace = append(x.input.Replace, what)
 	x.wake()
 }
 
-// Poke makes a process step, as soon as it can.
+// Poke makes a process step as soon as possible.
 func (n *Network) Poke(p multicast.ProcessID) { n.processes[p].wake() }
 
-// Heal ends all faults for ever: what is down restarts, but for what was killed, and what waits goes on.
+// Heal ends all faults for ever: processes that are down restart, except killed ones, and delayed events go
+// on.
 func (n *Network) Heal() {
 	n.healed = true
 	n.healLinks()
@@ -161,5 +162,5 @@ func (n *Network) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(n.rng.Int64N(int64(to-from)+1))
 }
 
-// percent is true that often.
+// percent is true with a probability of p percent.
 func (n *Network) percent(p int) bool { return p > 0 && n.rng.IntN(100) < p }

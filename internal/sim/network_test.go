@@ -38,8 +38,8 @@ func TestTraceShowsWhatHappens(t *testing.T) {
 	require.Contains(t, b.String(), "1 deliver 1 1 1\n")
 }
 
-// counter sends a number to each peer with every step, counting from 1 on each link that starts, and
-// records how many steps it took. It demands what multicast.Frame promises.
+// counter sends a number to each peer with every step, counting from 1 on each link that starts, and records
+// how many steps it took. It checks the promises of multicast.Frame.
 type counter struct {
 	t        *testing.T
 	self     multicast.ProcessID
@@ -51,7 +51,7 @@ type counter struct {
 	world    *counters
 }
 
-// counters is what outlives the processes.
+// counters is the state that outlives the processes.
 type counters struct {
 	left     map[multicast.ProcessID]uint64 // the highest step whose output has left
 	restarts int
@@ -129,7 +129,7 @@ func TestNetworkKeepsItsPromises(t *testing.T) {
 				c.steps = step
 			}
 			require.GreaterOrEqual(t, c.steps, w.left[self], "what has left is durable")
-			w.left[self] = c.steps // what was durable and has not left never will
+			w.left[self] = c.steps // durable output that has not left never will
 			return c, nil
 		})
 		require.NoError(t, err)
@@ -183,8 +183,8 @@ func (e *echo) Apply(*turn.Output) ([]turn.Call, error) {
 
 func (e *echo) Wake() time.Duration { return 0 }
 
-// TestCalls: each call ends once; an answered one was executed; those that were not answered may have been,
-// and some of these are withdrawn.
+// TestCalls: each call ends once. An answered call was executed. A call without an answer may have been
+// executed, and some of these are withdrawn.
 func TestCalls(t *testing.T) {
 	cfg, _ := config(3, 3)
 	cfg.Faults = Faults{Every: 20 * time.Millisecond, Longest: 50 * time.Millisecond, Pause: 1, Crash: 2, LossPercent: 10, RepeatPercent: 10, WithdrawPercent: 100}

@@ -23,7 +23,7 @@ func skeenThat(when skeen.Acknowledge) Protocol {
 }
 
 // orderRun draws messages that follow deliveries at once, on links of which some are slow now and then. Pairs
-// of groups make chains of messages that end where they began.
+// of groups form cyclic chains of messages.
 func orderRun(seed uint64, sizes ...int) (Config, Workload) {
 	cfg, rng := config(seed, sizes...)
 	cfg.Gather = 0
@@ -46,8 +46,8 @@ func groupsOf(seed uint64, least, most, size int) []int {
 	return all
 }
 
-// breaking gives how many runs of so many seeds break atomic global order and nothing else. Messages do not
-// ask a protocol that does not offer it, and are looked at as if they did.
+// breaking gives the number of runs, of so many seeds, that break atomic global order and nothing else. For a
+// protocol without atomic global order the messages do not ask for it, and are checked as if they did.
 func breaking(t *testing.T, count uint64, draw func(seed uint64) (Config, Workload), p Protocol) int {
 	t.Helper()
 	broken := 0
@@ -74,7 +74,7 @@ func breaking(t *testing.T, count uint64, draw func(seed uint64) (Config, Worklo
 
 func skeenOrderRun(seed uint64) (Config, Workload) { return orderRun(seed, groupsOf(seed, 3, 8, 1)...) }
 
-// asking makes all messages ask.
+// asking makes all messages ask for atomic global order.
 func asking(draw func(uint64) (Config, Workload)) func(uint64) (Config, Workload) {
 	return func(seed uint64) (Config, Workload) {
 		cfg, w := draw(seed)
@@ -88,12 +88,13 @@ func TestSkeenBreaksAtomicGlobalOrder(t *testing.T) {
 	require.Greater(t, breaking(t, 100, skeenOrderRun, skeenThat(skeen.Never)), 10)
 }
 
-// TestSkeenDecidedBreaksAtomicGlobalOrder: Algorithm 4 as it is printed, with all that is in gray.
+// TestSkeenDecidedBreaksAtomicGlobalOrder: Algorithm 4 as printed, with all gray lines.
 func TestSkeenDecidedBreaksAtomicGlobalOrder(t *testing.T) {
 	require.Greater(t, breaking(t, 300, asking(skeenOrderRun), skeenThat(skeen.Decided)), 5)
 }
 
-// TestSkeenInOrderKeepsAtomicGlobalOrder also has messages that do not ask, more destinations, and faults.
+// TestSkeenInOrderKeepsAtomicGlobalOrder also has messages that do not ask for it, more destinations, and
+// faults.
 func TestSkeenInOrderKeepsAtomicGlobalOrder(t *testing.T) {
 	var reach Reach
 	seeds(t, 1000, func(seed uint64) error {
@@ -128,17 +129,17 @@ func TestSkeenInOrderSteps(t *testing.T) {
 	})
 }
 
-// primCastOrderRun has groups of one and three, with what Skeen's protocol stands.
+// primCastOrderRun has groups of one and three, with the faults that Skeen's protocol tolerates.
 func primCastOrderRun(seed uint64) (Config, Workload) {
 	return orderRun(seed, groupsOf(seed, 2, 5, 1+2*int(seed%2))...)
 }
 
-// TestPrimCastBreaksAtomicGlobalOrder where nobody asks for it: T figure 5.2 (top).
+// TestPrimCastBreaksAtomicGlobalOrder where no message asks for it: T figure 5.2 (top).
 func TestPrimCastBreaksAtomicGlobalOrder(t *testing.T) {
 	require.Greater(t, breaking(t, 300, primCastOrderRun, primCast(1<<20)), 15)
 }
 
-// TestPrimCastKeepsAtomicGlobalOrder for messages that ask.
+// TestPrimCastKeepsAtomicGlobalOrder for messages that ask for it.
 func TestPrimCastKeepsAtomicGlobalOrder(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -175,7 +176,7 @@ func byClocks(seed uint64, clockError time.Duration) (Config, Workload, Protocol
 	})
 }
 
-// TestPrimCastKeepsAtomicGlobalOrderByClocks that are no farther off than it was told.
+// TestPrimCastKeepsAtomicGlobalOrderByClocks with clock errors within the configured bound.
 func TestPrimCastKeepsAtomicGlobalOrderByClocks(t *testing.T) {
 	var reach Reach
 	seeds(t, 500, func(seed uint64) error {

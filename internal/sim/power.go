@@ -9,13 +9,13 @@ import (
 )
 
 // With durability `os` records are written, and synced only when a core asks for it (multicast.Output.Sync).
-// A process that stops alone loses nothing of what was written. A group that loses power loses what was not
-// synced.
+// A process that stops alone loses no written record. A group that loses power loses the records that were
+// not synced.
 //
 // The fault is restricted. Members that keep different ends of their logs may disagree afterwards within
 // their group: a quorum has acknowledged an entry, and one that kept it is alone with it; or a primary has
-// forgotten a proposal that a follower kept. That needs a procedure of its own, and is not what this fault is
-// for. Here
+// forgotten a proposal that a follower kept. That needs a procedure of its own, and this fault does not cover
+// it. Here
 //
 //  1. all members of one group lose power at the same time;
 //  2. there is one end of the log, in the order of ends (epoch, length of T), which is not before the last
@@ -40,14 +40,14 @@ type logger interface {
 	LogEnds(records [][]byte) []LogEnd
 }
 
-// SyncStore notes that the state machine of a process is durable as it is: a loss of power leaves at least
-// what the log has now.
+// SyncStore notes that the state machine of a process is durable as it is: after a loss of power the log
+// reaches at least its present end.
 func (n *Network) SyncStore(p multicast.ProcessID) {
 	d := &n.processes[p].disk
 	d.atLeast(d.end())
 }
 
-// end is where the records end that were written.
+// end is the end of the written records.
 func (d *disk) end() LogEnd {
 	if len(d.ends) == 0 {
 		return LogEnd{}
@@ -110,7 +110,7 @@ func (d *disk) cut(n *Network, end LogEnd) {
 }
 
 // outage stops one process and cuts its log somewhere after its last sync, if the others that are up and
-// remember are a quorum. What its state machine holds may be more than that.
+// remember are a quorum. The state machine may hold more than the rest of the log.
 func (n *Network) outage(until time.Duration, p *process) {
 	f, g := &n.cfg.Faults, n.groupOf(p.id)
 	if f.Remembers == nil || g == nil || !p.up || !n.mayStop(p) || f.MayMove != nil && !f.MayMove(p.id) {

@@ -38,8 +38,8 @@ func hostile(seed uint64) (Config, Workload, Protocol) {
 	return cfg, w, p
 }
 
-// askAndCut asks for a change, and cuts the group in two now and then while it is on its way, so that each
-// part knows something else.
+// askAndCut asks for a change, and now and then cuts the group in two while the change is on its way, so that
+// the two parts know different facts.
 func askAndCut(n *Network, group multicast.GroupID, what multicast.Replacement, done func()) {
 	askToReplace(n, group, what, done)
 	for range 4 {
@@ -77,8 +77,8 @@ func spares(count int) (ids []multicast.ProcessID) {
 	return ids
 }
 
-// leftNothing is for the end of runs in which members were replaced: some have said things that nobody had to
-// hear.
+// leftNothing is the AtRest check of runs with replaced members: these members have sent frames that nobody
+// had to receive.
 func leftNothing(core multicast.Core) error {
 	if s := core.(*primcast.Core).Stats(); s.Entries > 2 || s.Pending > 0 || s.BadFrames+s.Refused > 0 {
 		return fmt.Errorf("%+v", s)
@@ -86,8 +86,8 @@ func leftNothing(core multicast.Core) error {
 	return nil
 }
 
-// TestPrimCastEvicted: members that live are replaced, in the middle of everything else. They say and do what
-// they like until they learn of it.
+// TestPrimCastEvicted: live members are replaced, under all other faults. They send and act freely until they
+// learn of it.
 func TestPrimCastEvicted(t *testing.T) {
 	var reach Reach
 	seeds(t, 150, func(seed uint64) error {
@@ -119,7 +119,7 @@ func TestPrimCastEvictedAndKilled(t *testing.T) {
 	reach.requireMarks(t, Evicted, Replaced, Killed, KilledMost, Transferred, Chased, Retired)
 }
 
-// TestPrimCastResized: groups grow by a spare and shrink by a member that lives.
+// TestPrimCastResized: groups grow by a spare and shrink by a live member.
 func TestPrimCastResized(t *testing.T) {
 	var reach Reach
 	seeds(t, 200, func(seed uint64) error {

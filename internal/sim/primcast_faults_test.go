@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// primCastCuts draws a run in which links lose frames beside all else, and whole regions are away.
+// primCastCuts draws a run in which links also lose frames, and whole regions are cut off.
 func primCastCuts(seed uint64) (Config, Workload, Protocol) {
 	return primCastCutsOn(seed, sizes(seed, 1+int(seed%8), 1, 3, 5)...)
 }
@@ -44,8 +44,8 @@ func TestPrimCastCuts(t *testing.T) {
 	reach.requireMarks(t, Torn, Unsent, CutFrames, CutOneWay, CutRegion, CutSurvived, CutRestart, Late, Chased)
 }
 
-// TestPrimCastKilled: a minority of each group stops for ever. What it leaves behind cannot be forgotten
-// until it is replaced, so nothing is said about cores at rest.
+// TestPrimCastKilled: a minority of each group stops for ever. The others cannot forget its messages until it
+// is replaced, so the test does not check cores at rest.
 func TestPrimCastKilled(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -61,8 +61,8 @@ func TestPrimCastKilled(t *testing.T) {
 	}
 }
 
-// TestPrimCastTransfers: what is kept for members that are away is little, so that they must often be given
-// the state of another.
+// TestPrimCastTransfers: cores keep little for members that are away, so these members often need the state
+// of another member.
 func TestPrimCastTransfers(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {
@@ -75,8 +75,8 @@ func TestPrimCastTransfers(t *testing.T) {
 	reach.requireMarks(t, Transferred)
 }
 
-// TestPrimCastAhead: messages are few, and often a process that has just restarted is the one whose state the
-// others take over.
+// TestPrimCastAhead: messages are few, and often the others take over the state of a process that has just
+// restarted.
 func TestPrimCastAhead(t *testing.T) {
 	var reach Reach
 	seeds(t, 400, func(seed uint64) error {
@@ -102,7 +102,7 @@ func TestPrimCastEverything(t *testing.T) {
 		w.SendersFinish = seed%2 == 0
 		w.OrderPercent, w.Reactions, w.ReactPercent = 50*rng.IntN(3), 20, 20
 		p := primCastWith(everything(seed))
-		p.AtRest = nil // who was killed and not replaced keeps others from forgetting
+		p.AtRest = nil // killed processes without replacement keep others from forgetting
 		return judge(cfg, w, p, &reach)
 	})
 	t.Logf("reached: %+v", reach)

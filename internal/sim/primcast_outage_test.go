@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// outages draws a run of one group with durability `os`: single members lose power, and with it what their
-// logs had not synced, while others stop, are cut off, and take over each other's states.
+// outages draws a run of one group with durability `os`: single members lose power, and with it the unsynced
+// records of their logs, while others stop, are cut off, and take over each other's states.
 func outages(seed uint64) (Config, Workload, Protocol) {
 	cfg, rng := config(seed, 3+2*int(seed%2))
 	some := func(most int) time.Duration { return time.Duration(1+rng.IntN(most)) * time.Millisecond }
@@ -36,7 +36,7 @@ func outages(seed uint64) (Config, Workload, Protocol) {
 	return cfg, w, p
 }
 
-// TestPrimCastOutages: nothing that was delivered anywhere is lost, and all continues.
+// TestPrimCastOutages: no delivery of any process is lost, and the run continues.
 func TestPrimCastOutages(t *testing.T) {
 	var reach Reach
 	seeds(t, 300, func(seed uint64) error {

@@ -12,8 +12,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// primCast writes checkpoints after so many bytes; content that is late is asked for soon, and primaries
-// change soon.
+// primCast writes checkpoints after so many bytes, asks soon for missing content, and changes primaries soon.
 func primCast(checkpointMin int) Protocol {
 	return primCastThatSuspects(50*time.Millisecond, checkpointMin)
 }
@@ -38,7 +37,7 @@ func primCastWith(cfg primcast.Config) Protocol {
 		Leads:    func(core multicast.Core) bool { return core.(*primcast.Core).Stats().State == primcast.Primary },
 		Replace:  askToReplace,
 		AtRest: func(core multicast.Core) error {
-			// What is durable is told with the next frames, so the closing messages may still be there.
+			// The next frames carry the news of durable state, so the closing messages may still be there.
 			s := core.(*primcast.Core).Stats()
 			if s.Entries > 2 || s.Pending > 0 || s.BadFrames+s.BadPackets+s.Refused > 0 {
 				return fmt.Errorf("%+v", s)
@@ -48,7 +47,8 @@ func primCastWith(cfg primcast.Config) Protocol {
 	}
 }
 
-// askToReplace asks some process of the group, and again until it is done: an operator's part.
+// askToReplace asks some process of the group, again and again until the change is made: the part of an
+// operator.
 func askToReplace(n *Network, group multicast.GroupID, what multicast.Replacement, done func()) {
 	p := n.ids[n.Rand().IntN(len(n.ids))]
 	if n.Up(p) && n.Node(p).(*coreNode).machine.run.groupOf(p) == group {
@@ -62,7 +62,7 @@ func askToReplace(n *Network, group multicast.GroupID, what multicast.Replacemen
 	n.Schedule(n.Now()+100*time.Millisecond, func() { askToReplace(n, group, what, done) })
 }
 
-// TestPrimCastSlow: everything late and nothing lost.
+// TestPrimCastSlow: all frames are late and none is lost.
 func TestPrimCastSlow(t *testing.T) {
 	var reach Reach
 	seeds(t, 500, func(seed uint64) error {
@@ -100,7 +100,7 @@ func TestPrimCastCrashes(t *testing.T) {
 	}
 }
 
-// TestPrimCastSendersCrash: a sender also stops while only some destinations have heard of its message.
+// TestPrimCastSendersCrash: a sender also stops while only some destinations have received its message.
 func TestPrimCastSendersCrash(t *testing.T) {
 	var reach Reach
 	seeds(t, 1000, func(seed uint64) error {

@@ -12,7 +12,8 @@ import (
 // epoch is the Unix time, in nanoseconds, at which virtual time starts.
 const epoch = int64(1_700_000_000) * int64(time.Second)
 
-// shortestWake keeps a node that asks to step again at once from standing still in time.
+// shortestWake is the least delay of a step that a node asks for. It keeps virtual time moving for a node
+// that asks for each next step at once.
 const shortestWake = time.Microsecond
 
 // process is one process: its node while it is up, its disk, its ends of links.
@@ -54,8 +55,8 @@ func (n *Network) newProcess(index int) *process {
 	return p
 }
 
-// runs reports whether p is still in one incarnation: what was scheduled for an earlier one must
-// not happen to a later one.
+// runs reports whether p is still in one incarnation: an event scheduled for an earlier incarnation must not
+// happen to a later one.
 func (p *process) runs(incarnation uint64) bool { return p.up && p.incarnation == incarnation }
 
 // start boots the process from its disk.
@@ -79,14 +80,14 @@ func (p *process) start() {
 	p.net.reconnect(p)
 }
 
-// restart starts a process that is down and not gone.
+// restart starts a process that is down, unless it was killed or is an unstarted spare.
 func (p *process) restart() {
 	if !p.up && !p.away {
 		p.start()
 	}
 }
 
-// stop loses all but the disk.
+// stop loses all state but the disk.
 func (p *process) stop() {
 	p.net.trace.add(p.net.now, "stop", p.id)
 	p.up, p.node = false, nil
@@ -136,7 +137,7 @@ func (p *process) instant() multicast.Instant {
 // jump sets the wall clock to some other time.
 func (p *process) jump() { p.skew = p.net.between(-p.net.cfg.Skew, p.net.cfg.Skew) }
 
-// step is one turn: all that is ready goes in, and what comes out goes to the disk.
+// step is one turn: all ready input goes in, and the output goes to the disk.
 func (p *process) step() {
 	p.stepping, p.wakeAt = false, 0
 	p.input, p.last = p.last, p.input
@@ -171,7 +172,7 @@ func (p *process) step() {
 	p.disk.write(p, w)
 }
 
-// release lets all that the records of a step gated leave.
+// release lets all output leave that the records of a step gated.
 func (p *process) release(w *write) {
 	p.answer(w.out.Persisted)
 	for i, f := range w.out.Frames {
@@ -208,7 +209,7 @@ func (p *process) wakeBy(mono time.Duration) {
 	})
 }
 
-// act notes that the process takes part in the protocol.
+// act notes that the process has sent or received a frame.
 func (p *process) act() {
 	if !p.active {
 		p.active, p.activeAt = true, p.net.now

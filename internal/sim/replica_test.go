@@ -21,18 +21,20 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// Replicas of two partitions with clients that append to a file and read it. The file is the history: it
-// must hold each acknowledged append once, in the order of each client; what anybody reads must be
-// a prefix of it (all see one order), and hold all that the reader knew of (causality).
+// The test runs replicas of two partitions with clients that append to a file and read it. The file is the
+// history: it must contain each acknowledged append once, in the order of each client. The result of each
+// read must be a prefix of the file (all see one order), and must contain all appends that the reader knew of
+// (causality).
 func TestReplicas(t *testing.T) {
 	seeds(t, 150, func(seed uint64) error { return replicaRun(seed).judge() })
 }
 
-// stored is what survives a crash of a replica: the store as it is, or as one of the last commits left it.
+// stored is the state that survives a crash of a replica: the store as it is, or as one of the last commits
+// left it.
 type stored struct {
 	keys  *kv.Store
 	saved []byte
-	snaps []storeSnapshot // of runs with losses of power: the last one that was synced, and some after it
+	snaps []storeSnapshot // of runs with losses of power: the last synced one, and some after it
 }
 
 // lossyKeys is the store of a running replica.
@@ -89,7 +91,7 @@ func replicaRun(seed uint64) *replicas {
 	return r
 }
 
-// boot starts a replica over what its disk holds.
+// boot starts a replica with the state on its disk.
 func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (turn.Node, error) {
 	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), incarnation))
 	if disk == nil {
@@ -113,16 +115,16 @@ func (r *replicas) boot(self multicast.ProcessID, incarnation uint64, records []
 	}, local, cross, keys, machine)
 }
 
-// worker owns all files; some clients may speak for nobody else.
+// worker owns all files; some clients may act for worker only.
 var worker = posix.Cred{UID: 1000, GID: 1000}
 
-// bound are the clients that are not the cluster's own, by their sessions.
+// bound are the clients with restricted certificates, by their sessions.
 var bound = map[uint64]*ask.Client{
 	102: {Name: "two", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 1000, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
 	103: {Name: "three", Authority: &posix.Authority{UIDs: []posix.IDs{{First: 5, Last: 1000}}, GIDs: []posix.IDs{{First: 1000, Last: 1000}}}},
 }
 
-// crash loses what was not synced, or not.
+// crash loses the unsynced part of the store, or keeps it.
 func (d *stored) crash(rng *rand.Rand) error {
 	if d.saved == nil || rng.IntN(2) != 0 {
 		return nil
@@ -166,7 +168,7 @@ func replicaCores(
 	return local, cross, nil
 }
 
-// simClient does one operation after the other, in both partitions, like internal/client does.
+// simClient does one operation after the other, in both partitions, like internal/client.
 type simClient struct {
 	run     *replicas
 	id      int
@@ -175,8 +177,8 @@ type simClient struct {
 	seq     []uint64 // of the last update, by partition
 	log     [2]posix.Ino
 	acked   [][]string  // appends that were acknowledged, by partition
-	read    []string    // what was read last
-	known   [2][]string // appends that it must see: its own, and those that it was told of
+	read    []string    // the result of the last read
+	known   [2][]string // appends that it must see: its own, and those that other clients passed on
 	left    int
 }
 
@@ -200,7 +202,7 @@ func (c *simClient) open(p uint16) {
 	})
 }
 
-// work appends, reads, or passes on what it knows.
+// work appends, reads, or passes its knowledge on to another client.
 func (c *simClient) work() {
 	if c.left--; c.left < 0 {
 		return
@@ -232,7 +234,7 @@ func (c *simClient) work() {
 	}
 }
 
-// overstep asks for what a client that is bound may not do: nobody lets it.
+// overstep sends requests that a bound client is not allowed to make: replicas refuse them.
 func (c *simClient) overstep(p uint16) {
 	want := posix.OK
 	if bound[c.session] != nil {
@@ -280,7 +282,7 @@ func (c *simClient) update(p uint16, command meta.Command, then func(meta.Result
 	c.command(p, command, posix.OK, then)
 }
 
-// command sends an update under the next number until it is answered, as it should be.
+// command sends an update under the next number until it is answered, and checks the code of the answer.
 func (c *simClient) command(p uint16, command meta.Command, want posix.Code, then func(meta.Result)) {
 	c.seq[p]++
 	q := ask.Request{Kind: ask.Update, Session: c.session, Seq: c.seq[p], Done: c.seq[p] - 1, Command: command.Append(nil)}
@@ -317,7 +319,7 @@ func (c *simClient) fail(format string, args ...any) {
 	c.run.errs = append(c.run.errs, fmt.Errorf("client %d: %s", c.id, fmt.Sprintf(format, args...)))
 }
 
-// judge compares the end with what everybody saw.
+// judge compares the final state with the observations of all clients.
 func (r *replicas) judge() error {
 	if r.net == nil || r.net.Err() != nil || len(r.errs) > 0 {
 		return errors.Join(append(r.errs, r.netErr())...)
@@ -348,8 +350,8 @@ func (r *replicas) netErr() error {
 	return r.net.Err()
 }
 
-// history checks the log of a partition: liveness, exactly once, in each client's order, and that all
-// reads were of one order.
+// history checks the log of a partition: liveness, exactly-once execution, the order of each client, and that
+// all reads agree with one order.
 func (r *replicas) history(p uint16) error {
 	keys := r.disks[r.groups[p].Members[0]].keys
 	machine, err := meta.New(keys, meta.Config{Partition: p})

@@ -10,8 +10,8 @@ import (
 )
 
 // rough draws a run of three groups of three with every fault and option: candidates are chased like
-// primaries, suspicion comes before answers, links are slow, and frames, windows and logs may be short. Some
-// runs order by classes, some by clocks, some by fronts.
+// primaries, processes suspect others before these can answer, links are slow, and frames, windows and logs
+// may be short. Some runs order by classes, some by clocks, some by fronts.
 func rough(seed uint64) (Config, Workload, Protocol) {
 	cfg, rng := config(seed, 3, 3, 3)
 	some := func(most int) time.Duration { return time.Duration(1+rng.IntN(most)) * time.Millisecond }

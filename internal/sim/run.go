@@ -12,36 +12,37 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/check"
 )
 
-// Protocol is what Run puts on the processes.
+// Protocol is the protocol that Run puts on the processes.
 type Protocol struct {
-	// New makes the core of a process; what its state machine has up to delivered is durable.
+	// New makes the core of a process; its state machine up to delivered is durable.
 	New func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
 	// NewSpare makes the core of a process that is to replace another.
 	NewSpare func(self, dead multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
-	// AtRest, if set, says what is wrong with a core at the end, for example that it still
-	// keeps messages that all destinations hold durably. All messages have been delivered
-	// by then, and the last ones have gone from one process to all destination groups.
+	// AtRest, if set, reports errors of a core at the end, for example that it still keeps messages that all
+	// destinations hold durably. All messages have been delivered by then, and the last ones have gone from
+	// one process to all destination groups.
 	AtRest func(core multicast.Core) error
-	// Leads, if set, says whether a core leads its group: a chase stops it.
+	// Leads, if set, reports whether a core leads its group: a chase stops it.
 	Leads func(core multicast.Core) bool
-	// Size, if set, is how much a core keeps, in any unit. It is asked after each step: make it quick.
+	// Size, if set, is the amount of data that a core keeps, in any unit. It is called after each step, so it
+	// must be fast.
 	Size func(core multicast.Core) int
-	// Conflicts, if set, says which messages the cores order; those that commute they need not (T 4.4.3). It
-	// is symmetric. Faults must not restart processes.
+	// Conflicts, if set, reports whether two messages conflict: cores need not order commuting messages (T
+	// 4.4.3). It is symmetric. Faults must not restart processes.
 	Conflicts func(a, b *multicast.Message) bool
-	// SafeOf, if set, says that the cores order by classes (package multicast), and gives the timestamp up to
-	// which nothing more of a class is delivered after the last step.
+	// SafeOf, if set, means that the cores order by classes (package multicast). It gives the timestamp up to
+	// which no further message of a class is delivered after the last step.
 	SafeOf func(core multicast.Core, class multicast.Class) multicast.Timestamp
-	// NewAmnesiac, if set, makes the core of a process that has lost power, and Remembers tells whether a core
-	// has a vote: then single processes lose power.
+	// NewAmnesiac, if set, makes the core of a process that has lost power, and Remembers reports whether a
+	// core has a vote: then single processes lose power.
 	NewAmnesiac func(self multicast.ProcessID, groups []multicast.Group, delivered multicast.Progress) (multicast.Core, error)
 	Remembers   func(core multicast.Core) bool
 	// Replace, if set, begins a change of the members of a group, while faults go on: the spare has just
-	// started. Done, called any time later, says that the change has been made.
+	// started. Replace calls done, at any later time, when the change has been made.
 	Replace func(n *Network, group multicast.GroupID, what multicast.Replacement, done func())
 }
 
-// Workload is what Run multicasts.
+// Workload configures the messages that Run multicasts.
 type Workload struct {
 	Messages int
 	Every    time.Duration // mean time between two
@@ -51,21 +52,21 @@ type Workload struct {
 	MostDest int
 	Senders  []multicast.ProcessID
 	Payload  int // bytes at most
-	// Of the messages, how many ask for a lower bound of their final timestamp, and how many are
-	// old ones that their sender is handed again. It has not restarted in between: after
-	// a restart numbers must be higher than all before.
+	// AfterPercent of the messages ask for a lower bound of their final timestamp. AgainPercent are old
+	// messages that their sender gets again; it has not restarted in between, since after a restart numbers
+	// must be higher than all before.
 	AfterPercent, AgainPercent int
 	// OrderPercent of the messages ask for atomic global order, which is then checked.
 	OrderPercent int
-	// Reactions is how many more messages there are at most, each multicast by some sender right after some
-	// process has delivered something; ReactPercent is how often a delivery makes this happen.
+	// Reactions is the maximal number of additional messages, each multicast by some sender right after a
+	// delivery at some process. ReactPercent is the share of deliveries that cause one.
 	Reactions, ReactPercent int
-	// SendersFinish: a process is not stopped while a message of its own is on the way to any
-	// destination. Without, a sender can stop when half of the destinations have heard from it.
+	// SendersFinish: a process is not stopped while a message of its own is on the way to any destination.
+	// Otherwise a sender can stop when half of the destinations have received its message.
 	SendersFinish bool
 }
 
-// Validate says which field is wrong and what to do.
+// Validate names the wrong field and the remedy.
 func (w *Workload) Validate() error {
 	switch {
 	case len(w.Dest) == 0 || len(w.Senders) == 0:
@@ -76,21 +77,22 @@ func (w *Workload) Validate() error {
 	return nil
 }
 
-// Result is what a run did.
+// Result is the outcome of a run.
 type Result struct {
 	History    check.History
 	Violations []check.Violation
 	Hash       uint64 // equal for equal runs
 	Events     uint64
 	Reach      Reach
-	Size       int // the most that a core kept after any step, if the protocol can tell
+	Size       int // the most that a core kept after any step, if the protocol has Size
 }
 
-// Reach counts what must not be rare in a test's runs: it proves that they get there.
+// Reach counts situations that must not be rare in the runs of a test: the counts prove that the runs reach
+// them.
 type Reach struct {
 	Restarts    int
 	Repeated    int // deliveries that a restarted process made again
-	Lost        int // messages that their sender took with it
+	Lost        int // messages that were lost with their sender
 	Checkpoints int
 	Marks       Marks
 }
@@ -100,7 +102,7 @@ type sent struct {
 	multicast.Message
 	at          time.Duration
 	incarnation uint64 // of the sender
-	lost        bool   // before anybody delivered it
+	lost        bool   // no process had delivered it before its sender stopped
 	by, of      int    // deliveries: made, and to be made
 }
 
@@ -124,15 +126,14 @@ type run struct {
 	reactions  int
 	replacing  int                          // spares that are yet to start
 	replaced   int                          // spares that were used
-	changing   map[multicast.GroupID]bool   // a member that lives is to go, or a spare to join
-	evicted    map[multicast.ProcessID]bool // members that are to go while they live
-	retired    map[multicast.ProcessID]bool // those of them that know it
+	changing   map[multicast.GroupID]bool   // a live member is to go, or a spare to join
+	evicted    map[multicast.ProcessID]bool // members that are to leave while they live
+	retired    map[multicast.ProcessID]bool // the members of evicted that have learned it
 }
 
-// Run multicasts a workload while faults rage, then heals the network and demands that
-// everything is delivered, checks what package multicast promises, and that cores forget what
-// they need no more. The error is about the arguments, or says that a core would not start
-// from its records.
+// Run multicasts a workload under faults, then heals the network, and demands that all is delivered, that the
+// promises of package multicast hold, and that cores forget messages that they no longer need. The error is
+// about the arguments, or reports a core that would not start from its records.
 func Run(cfg Config, w Workload, p Protocol) (*Result, error) {
 	if err := errors.Join(w.Validate(), p.validateConflicts(&cfg)); err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func newRun(cfg Config, w Workload, p Protocol) *run {
 	return r
 }
 
-// play is the run from start to end.
+// play runs the workload from start to end.
 func (r *run) play() (err error) {
 	if r.workload.SendersFinish {
 		r.cfg.Faults.MayCrash = r.finished
@@ -205,7 +206,7 @@ func (r *run) play() (err error) {
 
 func (r *run) between(from, to time.Duration) time.Duration { return r.net.between(from, to) }
 
-// boot is a Boot.
+// boot implements Boot.
 func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byte) (turn.Node, error) {
 	m := r.machines[self]
 	for _, l := range m.lines {
@@ -232,8 +233,7 @@ func (r *run) boot(self multicast.ProcessID, incarnation uint64, records [][]byt
 	return &coreNode{core: core, machine: m}, err
 }
 
-// loseUndelivered: what a process multicast before it stopped may be lost with it, unless
-// somebody has delivered it.
+// loseUndelivered marks the messages of a stopped process as lost that no process has delivered.
 func (r *run) loseUndelivered(p multicast.ProcessID) {
 	for _, s := range r.order {
 		if s.ID.Sender == p && s.by == 0 && !s.lost {
@@ -243,7 +243,7 @@ func (r *run) loseUndelivered(p multicast.ProcessID) {
 	}
 }
 
-// finished reports whether all that a process multicast was delivered by all destinations.
+// finished reports whether all destinations have delivered all messages of a process.
 func (r *run) finished(p multicast.ProcessID) bool {
 	return !slices.ContainsFunc(r.order, func(s *sent) bool { return s.ID.Sender == p && s.by < s.of })
 }
@@ -304,7 +304,7 @@ func (r *run) multicast(from multicast.ProcessID, dest []multicast.GroupID) {
 	r.net.Propose(from, m)
 }
 
-// result checks what was recorded.
+// result checks the recorded history.
 func (r *run) result() *Result {
 	for _, s := range r.order {
 		r.history.Multicasts = append(r.history.Multicasts, check.Multicast{
@@ -323,7 +323,7 @@ func (r *run) result() *Result {
 	}
 	r.checkUnaware()
 	found := slices.Concat(r.violations, check.All(&r.history))
-	if r.replaced == 0 && len(r.evicted) == 0 { // of a change of members all processes hear
+	if r.replaced == 0 && len(r.evicted) == 0 { // all processes hear of a change of members
 		found = append(found, check.Genuineness(&r.history)...)
 	}
 	if r.workload.OrderPercent > 0 {

@@ -22,7 +22,7 @@ var (
 	traceAll  = flag.Bool("sim.trace", false, "print every event; use it with -sim.seed")
 )
 
-// TestMain lets more garbage gather between two collections: a run makes much, and little of it lives. That
+// TestMain raises the garbage collector's threshold: a run makes much garbage, and little of it lives. That
 // saves a fifth of the processor's time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
@@ -47,7 +47,7 @@ func seeds(t *testing.T, usual uint64, one func(seed uint64) error) {
 	}
 }
 
-// guarded makes an error of a panic, which a broken invariant is.
+// guarded turns a panic, as of a broken invariant, into an error.
 func guarded(seed uint64, one func(seed uint64) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -57,7 +57,7 @@ func guarded(seed uint64, one func(seed uint64) error) (err error) {
 	return one(seed)
 }
 
-// judge runs, adds to what was reached, and gives what is wrong.
+// judge runs a workload, adds to the reached situations, and gives the first error.
 func judge(cfg Config, w Workload, p Protocol, reach *Reach) error {
 	r, err := Run(cfg, w, p)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *Reach) add(b Reach) {
 	}
 }
 
-// requireMarks demands that the seeds of a test got to each of these situations.
+// requireMarks demands that the seeds of a test have reached each of these situations.
 func (a *Reach) requireMarks(t *testing.T, marks ...Mark) {
 	t.Helper()
 	if *oneSeed != 0 || *seedCount != 0 {
@@ -93,7 +93,7 @@ func (a *Reach) requireMarks(t *testing.T, marks ...Mark) {
 	}
 }
 
-// groups makes groups of these sizes. Numbers of groups and processes have gaps and are not in step.
+// groups makes groups of these sizes. The numbers of groups and processes have gaps and do not correspond.
 func groups(sizes ...int) []multicast.Group {
 	var all []multicast.Group
 	next := multicast.ProcessID(1)
@@ -108,7 +108,7 @@ func groups(sizes ...int) []multicast.Group {
 	return all
 }
 
-// everybody multicasts to everybody.
+// everybody is a workload in which each process multicasts to all groups.
 func everybody(cfg *Config, messages int, every time.Duration) Workload {
 	w := Workload{Messages: messages, Every: every, MostDest: len(cfg.Groups)}
 	for _, g := range cfg.Groups {

@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/skeen"
 )
 
-// skeenProtocol must have forgotten everything but who has sent what.
+// skeenProtocol must have forgotten everything at rest, except the numbers of the sent messages.
 var skeenProtocol = Protocol{
 	New: func(self multicast.ProcessID, groups []multicast.Group, _ multicast.Progress) (multicast.Core, error) {
 		return skeen.New(skeen.Config{Self: self, Groups: groups})
@@ -26,7 +26,7 @@ var skeenProtocol = Protocol{
 	},
 }
 
-// skeenRun draws a run of Skeen's protocol with the faults that it stands.
+// skeenRun draws a run of Skeen's protocol with the faults that it tolerates.
 func skeenRun(seed uint64) (Config, Workload) {
 	cfg, rng := config(seed, sizes(seed, 8, 1)...)
 	cfg.Faults = Faults{Every: 20 * time.Millisecond, Longest: 100 * time.Millisecond, Pause: 1, Stall: 1, Jump: 1}
@@ -43,7 +43,7 @@ func TestSkeen(t *testing.T) {
 	})
 }
 
-// TestSkeenDoesNotRestart: its records say nothing, so a message that was under way is lost for good.
+// TestSkeenDoesNotRestart: its records are empty, so a restart loses messages that were on the way.
 func TestSkeenDoesNotRestart(t *testing.T) {
 	caught := 0
 	for seed := uint64(1); seed <= 50; seed++ {

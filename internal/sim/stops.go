@@ -23,7 +23,7 @@ func (n *Network) crash(until time.Duration, p *process) bool {
 	return true
 }
 
-// ahead stops a process, and soon after it is back has the others of its group take over its state.
+// ahead stops a process. Soon after its restart the others of its group take over its state.
 func (n *Network) ahead(until time.Duration, p *process) {
 	if n.crash(until, p) {
 		n.Schedule(until+n.between(0, 4*n.cfg.LatencyMax), func() {
@@ -34,7 +34,7 @@ func (n *Network) ahead(until time.Duration, p *process) {
 	}
 }
 
-// learn stops a process, and right before it is back has the load give its state machine what another holds.
+// learn stops a process. Right before its restart the load gives its state machine the deliveries of another.
 func (n *Network) learn(until time.Duration, p *process) {
 	if n.crash(until, p) {
 		n.Schedule(max(n.now, until-1), func() {
@@ -79,7 +79,7 @@ func (n *Network) kill(p *process) {
 	}
 }
 
-// alive is how many members of a group were not killed.
+// alive is the number of members of a group that were not killed.
 func (n *Network) alive(g *multicast.Group) int {
 	alive := 0
 	for _, p := range g.Members {
@@ -99,11 +99,11 @@ func (n *Network) groupOf(p multicast.ProcessID) *multicast.Group {
 	return &n.cfg.Groups[i]
 }
 
-// chaseMost is how many leaders of a group a chase stops.
+// chaseMost is the number of leaders of a group that a chase stops.
 const chaseMost = 3
 
-// chase stops who leads the group of p, for a short time, then who leads next. Each is stopped soon
-// after it leads, with what it had begun half done.
+// chase stops the leader of the group of p for a short time, then the next leader. Each leader is stopped
+// soon after it begins to lead, in the middle of its work.
 type chase struct {
 	net     *Network
 	group   *multicast.Group
@@ -137,7 +137,7 @@ func (c *chase) look() {
 	n.Schedule(n.now+1+n.between(0, longest/8), c.look)
 }
 
-// leader gives a process of the group that says that it leads, or any if the load does not know.
+// leader gives a process of the group that reports that it leads, or any member if the load does not know.
 func (c *chase) leader() *process {
 	leads := c.net.cfg.Faults.Leads
 	if leads == nil {
@@ -163,8 +163,7 @@ func (n *Network) RestartAll() {
 	}
 }
 
-// Start starts a spare. From then on it is a process like the others, which faults can stop, though not for
-// ever.
+// Start starts a spare. From then on faults can stop it like any other process, though not for ever.
 func (n *Network) Start(spare multicast.ProcessID) {
 	p := n.processes[spare]
 	p.away = false

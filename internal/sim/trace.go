@@ -8,20 +8,20 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// FNV-1a over whole numbers instead of bytes: it only has to tell runs apart.
+// FNV-1a over whole numbers instead of bytes: the hash only has to distinguish runs.
 const (
 	offset = 14695981039346656037
 	prime  = 1099511628211
 )
 
-// trace digests what happens, and writes it down if there is a writer.
+// trace computes a digest of the events, and writes them if there is a writer.
 type trace struct {
 	to     io.Writer
 	hash   uint64
 	events uint64
 }
 
-// add notes one event of a process with numbers that tell it from others.
+// add notes one event of a process, with numbers that distinguish it from other events.
 func (t *trace) add(at time.Duration, what string, p multicast.ProcessID, details ...uint64) {
 	t.events++
 	t.mix(uint64(at))
@@ -43,7 +43,7 @@ func (t *trace) add(at time.Duration, what string, p multicast.ProcessID, detail
 
 func (t *trace) mix(v uint64) { t.hash = (t.hash ^ v) * prime }
 
-// digest tells contents apart.
+// digest distinguishes contents.
 func digest(b []byte) uint64 {
 	h := uint64(offset)
 	for _, c := range b {

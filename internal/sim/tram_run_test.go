@@ -24,22 +24,22 @@ type tramConfig struct {
 	messages int
 	every    time.Duration
 	mostDest int
-	linger   time.Duration // a step takes so long at most, and its operations leave when it ends
-	// Faults until the messages are multicast.
+	linger   time.Duration // a step takes up to this time, and its operations leave when it ends
+	// Faults occur until the messages are multicast.
 	faultEvery       time.Duration
 	cut, pause, kill int           // weights
 	longest          time.Duration // of a cut or a pause
 	chase            int           // weight: a leader pauses or is killed
 }
 
-// tramReach counts what the seeds of a test got to.
+// tramReach counts the situations that the seeds of a test have reached.
 type tramReach struct {
 	tram.Stats
 	fabric               fabricsim.Stats
 	killed, paused, cuts int
 }
 
-// tramProcess is a machine.
+// tramProcess is a process with its TRAM core.
 type tramProcess struct {
 	run         *tramRun
 	id          multicast.ProcessID
@@ -48,7 +48,7 @@ type tramProcess struct {
 	endpoint    *fabricsim.Endpoint
 	up          bool
 	busy        bool // a step has not ended, or is scheduled
-	again       bool // something has happened since
+	again       bool // input has arrived since
 	pausedUntil time.Duration
 	wakeAt      time.Duration
 	in          tram.Input
@@ -71,7 +71,7 @@ type tramRun struct {
 	healed     bool
 }
 
-// runTram runs and judges.
+// runTram runs a configuration and judges it.
 func runTram(cfg tramConfig, reach *tramReach) error {
 	r := &tramRun{
 		tramConfig: cfg, net: fabricsim.New(cfg.fabric), rng: rand.New(rand.NewPCG(cfg.seed, 11)),
@@ -226,7 +226,7 @@ func (r *tramRun) multicast() {
 	r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: m.ID, Dest: dest, At: r.net.Now()})
 	p.in.Proposed = append(p.in.Proposed, m)
 	if r.rng.IntN(10) == 0 {
-		p.in.Proposed = append(p.in.Proposed, m) // twice is once
+		p.in.Proposed = append(p.in.Proposed, m) // a repeated proposal counts once
 	}
 	p.wake()
 }
@@ -297,7 +297,7 @@ func (r *tramRun) hunt(until time.Duration) {
 	}
 }
 
-// crash stops a process for ever, if a majority of its group is left.
+// crash stops a process for ever, if a majority of its group remains.
 func (r *tramRun) crash(p *tramProcess) {
 	up := 0
 	for _, id := range p.group.Members {
@@ -326,7 +326,7 @@ func (r *tramRun) heal() {
 	}
 }
 
-// complete reports whether all is delivered and nothing waits.
+// complete reports whether all messages are delivered and no process waits.
 func (r *tramRun) complete() bool {
 	type place struct {
 		process multicast.ProcessID
@@ -354,7 +354,7 @@ func (r *tramRun) complete() bool {
 	return true
 }
 
-// judge checks the history: everything but final timestamps, which TRAM does not have.
+// judge checks the history: all properties except those of final timestamps, which TRAM does not have.
 func (r *tramRun) judge(reach *tramReach) error {
 	h := &r.history
 	for _, id := range r.ids {
@@ -447,8 +447,9 @@ func (r *tramRun) path(dest []multicast.GroupID) (lca multicast.GroupID, all map
 	return common[len(common)-1], all
 }
 
-// strangers: a process turns to another one only when a message was multicast that concerns both: the sender
-// and the lca, a group on the way, or one and its child (the paper's partial genuineness, link by link).
+// strangers checks that a process contacts another one only when a message was multicast that concerns both:
+// the sender and the lca, a group on the path, or one and its child (the paper's partial genuineness, link by
+// link).
 func (r *tramRun) strangers() (errs []error) {
 	type link struct{ a, b multicast.GroupID }
 	type client struct {

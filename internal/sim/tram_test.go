@@ -56,7 +56,7 @@ func TestTram(t *testing.T) {
 	require.Zero(t, reach.Failed)
 }
 
-// TestTramFaults: operations are lost before and after they were executed, land in pieces and late; links are
+// TestTramFaults: operations are lost before and after their execution, land in pieces and late; links are
 // cut; leaders are paused and killed one after the other.
 func TestTramFaults(t *testing.T) {
 	var reach tramReach

@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// transferLater gives a process whose core is behind the state of another member of its group, after the time
-// that this takes.
+// transferLater gives a process with a core that is behind the state of another member of its group, after
+// the time that a transfer takes.
 func (r *run) transferLater(p multicast.ProcessID) {
 	m := r.machines[p]
 	if m.transferring {
@@ -36,7 +36,7 @@ func (r *run) transfer(p multicast.ProcessID) bool {
 	return false
 }
 
-// takeOver has the other members take over the state of one, if it does.
+// takeOver makes the other members take over the state of one member, if the state is valid for them.
 func (r *run) takeOver(from multicast.ProcessID) {
 	for _, id := range r.net.ids {
 		if r.net.Up(id) {
@@ -45,7 +45,7 @@ func (r *run) takeOver(from multicast.ProcessID) {
 	}
 }
 
-// learn gives the state machine of a process what that of another member holds.
+// learn gives the state machine of a process the deliveries of another member's state machine.
 func (r *run) learn(p multicast.ProcessID) {
 	other := r.net.ids[r.net.Rand().IntN(len(r.net.ids))]
 	if from := r.machines[other]; from != nil && r.machines[p] != nil && r.groupOf(other) == r.groupOf(p) {
@@ -53,7 +53,8 @@ func (r *run) learn(p multicast.ProcessID) {
 	}
 }
 
-// transferFrom gives p the state of a donor, if it is one and its state does.
+// transferFrom gives p the state of a donor. It returns false unless the donor is an idle live member of the
+// same group with a valid state for p.
 func (r *run) transferFrom(donor *process, p multicast.ProcessID) bool {
 	if donor.id == p || !donor.up || donor.disk.busy() || r.groupOf(donor.id) != r.groupOf(p) {
 		return false
@@ -69,7 +70,7 @@ func (r *run) transferFrom(donor *process, p multicast.ProcessID) bool {
 	return err == nil
 }
 
-// groupOf also knows of spares.
+// groupOf gives the group of a member or of a spare.
 func (r *run) groupOf(p multicast.ProcessID) multicast.GroupID {
 	if m := r.machines[p]; m != nil && m.replaces != 0 {
 		return r.groupOf(m.replaces)

@@ -15,10 +15,10 @@ import (
 	"github.com/globalfs/globalfs/internal/replica"
 )
 
-// TestTreeBackup: backups are started one after the other, with all faults and while clients rename over
+// TestTreeBackup: backups are started one after the other, under all faults, while clients rename over
 // partitions. All replicas of a partition save the same bytes. The states of all partitions are a consistent
-// cut: none follows from what another one lacks, commands that were open end alike, and the restored tree is
-// sound.
+// cut: none contains an effect of an update that another one lacks, open commands end alike, and the restored
+// tree is sound.
 func TestTreeBackup(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 60, func(seed uint64) error { return treeRun(seed, treeSetup{backups: 40}).judgeBackups(reach) })

@@ -7,13 +7,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// How blocks are judged. The model knows which block holds which byte of which file after each update, in the
-// total order of updates. A block that was seen to be deleted, by who deleted it or who looked for it, must
-// be dead by then: no file that has a name holds it; if its file is held open, then no file at all. And no
-// update names it later. At the end each block that is alive is where it is looked for, and nothing else is
-// left anywhere.
+// How blocks are judged. The model knows the block of each byte of each file after each update, in the total
+// order of updates. A block that a client has deleted or has found deleted must be dead by then: no named
+// file contains it, and if a client holds its file open, no file at all. And no later update names the block.
+// At the end each live block is in its store, and no other block is left.
 
-// wrote notes which blocks the bytes of a file come from.
+// wrote notes the blocks of the bytes of a file after a write.
 func (t *oneTree) wrote(u *change) {
 	ino, at := u.result.Attr.Ino, int(u.result.Number)
 	var pieces []posix.BlockID
@@ -33,7 +32,7 @@ func (t *oneTree) wrote(u *change) {
 	t.pieces[ino] = now
 }
 
-// text is what u writes.
+// text is the text that u writes.
 func (u *change) text() string {
 	text := string(u.command.Data)
 	for _, k := range u.command.Blocks {
@@ -42,7 +41,8 @@ func (u *change) text() string {
 	return text
 }
 
-// holder gives a file that holds a block, 0 if none does. Files without a name count only if open is set.
+// holder gives a file that contains a block, 0 if there is none. Files without a name count only if open is
+// set.
 func (t *oneTree) holder(id posix.BlockID, open bool) posix.Ino {
 	ino, found := t.blockOf[id]
 	if !found {
@@ -56,7 +56,8 @@ func (t *oneTree) holder(id posix.BlockID, open bool) posix.Ino {
 	return 0
 }
 
-// deadUpTo checks what was seen to be deleted up to a time, of which all updates are executed.
+// deadUpTo checks the blocks that were seen to be deleted up to a time; all updates up to that time are
+// executed.
 func (j *treeJudge) deadUpTo(clock int) error {
 	s := &j.run.stores
 	for ; len(s.missing) > 0 && s.missing[0].clock < clock; s.missing = s.missing[1:] {
@@ -69,7 +70,7 @@ func (j *treeJudge) deadUpTo(clock int) error {
 	return nil
 }
 
-// names: what u names was not deleted, and is of its session.
+// names checks the blocks that u names: none was deleted, and all are of its session.
 func (j *treeJudge) names(u *change) error {
 	for _, k := range u.command.Blocks {
 		switch {
@@ -83,8 +84,8 @@ func (j *treeJudge) names(u *change) error {
 	return nil
 }
 
-// badBlocks reports whether u is a write that was refused because of the blocks that it names, of which the
-// model knows nothing: its client had given them up, or they are of another session.
+// badBlocks reports whether u is a write that was refused because of its blocks. The model does not know
+// these reasons: the client had given the blocks up, or they are of another session.
 func (r *tree) badBlocks(u *change) bool {
 	if u.command.Op != meta.OpWrite || len(u.command.Blocks) == 0 || u.result.Code != posix.EINVAL {
 		return false
@@ -99,7 +100,7 @@ func (r *tree) badBlocks(u *change) bool {
 	return other || u.gaveUp
 }
 
-// blocksLeft compares the stores with what files hold in the end.
+// blocksLeft compares the stores with the blocks of the files at the end.
 func (j *treeJudge) blocksLeft() error {
 	s := &j.run.stores
 	alive := map[posix.BlockID]bool{}

@@ -14,9 +14,8 @@ import (
 )
 
 // TestTreeBlocks: files have blocks, which clients put before they write; some writes fail, come late or
-// never. All clients are collectors, too: of what was dropped, and of what a sweep over a store finds that
-// nobody needs. What is deleted must be dead, and in the end just what is alive is left
-// (tree_blocks_judge_test.go).
+// never. All clients also collect garbage: dropped blocks, and the garbage that a sweep over a store finds.
+// Deleted blocks must be dead, and at the end exactly the live blocks are left (tree_blocks_judge_test.go).
 func TestTreeBlocks(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 90, func(seed uint64) error { return treeRun(seed, treeBlocks(seed)).judge(reach) })
@@ -37,8 +36,8 @@ const (
 	readLate       treeMark = "a reader found a block deleted that it had been told of"
 )
 
-// treeBlocks draws the faults: some of all, or long ones with sessions that expire and little kept for who is
-// away, or disks that are lost, too.
+// treeBlocks draws the faults: some of all kinds; or long ones, with sessions that expire and little retained
+// for absent replicas; or lost disks, too.
 func treeBlocks(seed uint64) treeSetup {
 	setup := treeSetup{linear: rand.New(rand.NewPCG(seed, 17)).IntN(4) == 0}
 	if seed%3 > 0 {
@@ -51,7 +50,7 @@ func treeBlocks(seed uint64) treeSetup {
 	return setup
 }
 
-// treeStores says which blocks are in the store of each partition.
+// treeStores are the blocks in the store of each partition.
 type treeStores struct {
 	has     []map[posix.BlockID]bool
 	missing []missing
@@ -62,7 +61,7 @@ type missing struct {
 	clock     int
 	id        posix.BlockID
 	partition uint16
-	open      bool // by who holds its file open: also without a name that keeps it
+	open      bool // the observer holds the file open: also without a name that keeps the block
 }
 
 func newTreeStores() treeStores {
@@ -73,7 +72,7 @@ func newTreeStores() treeStores {
 	return s
 }
 
-// blockText is what a block holds.
+// blockText is the content of a block.
 func blockText(id posix.BlockID) string {
 	return fmt.Sprintf("<%d.%d.%d>", id.Partition(), id.Session(), id.Counter())
 }
@@ -84,7 +83,7 @@ func (r *tree) deleteBlock(p uint16, id posix.BlockID) {
 	r.stores.missing = append(r.stores.missing, missing{clock: r.history.tick(), id: id, partition: p})
 }
 
-// writing is what a client has put and not given up.
+// writing is the blocks that a client has put and not given up.
 type writing struct {
 	partition uint16
 	session   uint64
@@ -100,8 +99,8 @@ func (c *treeClient) horizon(p uint16) uint64 {
 	return c.lastBlock[p] + 1
 }
 
-// put puts blocks for a write in p, unless that is done. After the end of the session under which that was it
-// may take them for good all the same: the partition must not.
+// put puts blocks for a write in p, unless that is done. If the session has ended since, the client may still
+// believe that its blocks are valid: the partition must refuse them.
 func (c *treeClient) put(p uint16) {
 	for c.writing.first == 0 || c.writing.partition != p || c.writing.session != c.session[p] && c.pick(3) > 0 {
 		c.writing = writing{partition: p, session: c.session[p], first: c.lastBlock[p] + 1}
@@ -115,7 +114,7 @@ func (c *treeClient) put(p uint16) {
 			if c.pick(3) == 0 {
 				c.pause(3 * c.run.lease / 2) // it is silent for so long that its session ends
 			}
-			c.renew() // what is put must stay
+			c.renew() // the blocks must stay
 		}
 		if c.pick(3) == 0 {
 			c.pause(c.run.net.between(0, time.Second))
@@ -150,7 +149,7 @@ func (c *treeClient) writeBlocks() {
 		}
 		p := c.at(ino)
 		if c.put(p); c.pick(8) == 0 {
-			return meta.Result{}, false // it never comes
+			return meta.Result{}, false // the update is never sent
 		}
 		c.hasty = hasty // from now on
 		command.Blocks, command.Length = c.writing.blocks, 0
@@ -168,20 +167,20 @@ func (c *treeClient) writeBlocks() {
 	if c.gaveUp && c.pick(4) > 0 {
 		c.renew()
 		c.sweepSome()
-		c.pause(c.run.net.between(0, 3*time.Second)) // it may come now
+		c.pause(c.run.net.between(0, 3*time.Second)) // the update may take effect now
 	}
 	c.gaveUp = false
 }
 
-// giveUp ends an update that was not answered in time: it may have had effect, or may still.
+// giveUp ends an update that was not answered in time: it may have had effect, or may have effect later.
 func (c *treeClient) giveUp(u *change) meta.Result {
 	u.doubt, u.gaveUp, u.answered = true, true, noAnswer
 	c.gaveUp = true
 	return meta.Result{Code: posix.EIO}
 }
 
-// overwrite moves a file, and at once writes over all that it holds: its blocks are dropped where it has
-// gone.
+// overwrite moves a file, and at once overwrites all its content: its blocks are dropped at its new
+// partition.
 func (c *treeClient) overwrite() {
 	ino := c.file()
 	if ino == 0 {
@@ -199,12 +198,12 @@ func (c *treeClient) overwrite() {
 	c.change(meta.Command{Op: meta.OpWrite, Ino: ino, Data: data, Length: uint64(len(data))})
 }
 
-// look notes which blocks of an answer of p cannot be read, and takes some to the store of p. It gives the
-// indexes of its notes: others note what they see meanwhile.
+// look notes the missing blocks of an answer of p, and copies some to the store of p. It gives the indexes of
+// its notes: other clients add notes meanwhile.
 func (c *treeClient) look(p uint16, m *meta.Result) (noted []int) {
 	s := &c.run.stores
 	if len(m.Extents) > 0 && c.run.blocks && c.pick(3) == 0 {
-		c.pause(c.run.net.between(0, 4*time.Second)) // what it was told of may be gone
+		c.pause(c.run.net.between(0, 4*time.Second)) // the blocks of the answer may be gone
 	}
 	for _, e := range m.Extents {
 		home := e.Block.Partition()
@@ -221,7 +220,7 @@ func (c *treeClient) look(p uint16, m *meta.Result) (noted []int) {
 	return noted
 }
 
-// copyTo copies the blocks of a file to the store of a partition where it is to go, as a mover does.
+// copyTo copies the blocks of a file to the store of the partition to which it moves, as a mover does.
 func (c *treeClient) copyTo(ino posix.Ino, target uint16) {
 	m := c.contentOf(ino)
 	for _, e := range m.Extents {
@@ -231,7 +230,8 @@ func (c *treeClient) copyTo(ino posix.Ino, target uint16) {
 	}
 }
 
-// collect deletes what a partition has dropped before a time, and says so. It gives how much that was.
+// collect deletes the blocks that a partition has dropped before a time, and confirms that. It gives the
+// number of blocks.
 func (c *treeClient) collect(p uint16, before posix.Time) int {
 	m := c.query(p, meta.Command{Op: meta.OpQueue, Length: uint64(1 + c.pick(8)), Time: before})
 	_, page, err := meta.DecodeQueue(m.Data)
@@ -252,7 +252,7 @@ func (c *treeClient) collect(p uint16, before posix.Time) int {
 	return len(page)
 }
 
-// collectSome leaves what was dropped a short time of grace.
+// collectSome collects after a short time of grace since the drop.
 func (c *treeClient) collectSome() {
 	c.collect(uint16(c.pick(len(treeGroups))), posix.Time(epoch+int64(c.run.net.Now()-100*time.Millisecond)))
 }
@@ -277,8 +277,7 @@ func (s *treeStores) list(p uint16) []posix.BlockID {
 	return slices.SortedFunc(maps.Keys(s.has[p]), func(a, b posix.BlockID) int { return slices.Compare(a[:], b[:]) })
 }
 
-// sweep asks the home of blocks that were found in the store of p whether they are garbage, and deletes those
-// that are.
+// sweep asks the home of blocks that were found in the store of p for the garbage among them, and deletes it.
 func (c *treeClient) sweep(p, home uint16, found []posix.BlockID) int {
 	garbage := meta.Command{Op: meta.OpGarbage}
 	for _, id := range found {
@@ -311,7 +310,7 @@ func (c *treeClient) sweep(p, home uint16, found []posix.BlockID) int {
 	return count
 }
 
-// treeBlockOperations are what clients do beside treeOperations where there are blocks.
+// treeBlockOperations are operations of clients beside treeOperations, in runs with blocks.
 var treeBlockOperations = []treeOperation{
 	{20, (*treeClient).writeBlocks},
 	{10, (*treeClient).collectSome},
@@ -322,13 +321,13 @@ var treeBlockOperations = []treeOperation{
 	{4, (*treeClient).read},
 }
 
-// collectAll deletes all that can be deleted, once all clients are done.
+// collectAll deletes all garbage when all clients are done.
 func (c *treeClient) collectAll() {
 	for slices.ContainsFunc(c.run.clients, func(o *treeClient) bool { return !o.rested }) {
 		c.pause(200 * time.Millisecond)
 	}
 	for range 12 {
-		c.move() // so that all partitions hear from each other
+		c.move() // so that all partitions exchange messages
 	}
 	for quiet := 0; quiet < 3; quiet++ {
 		c.renew()
@@ -345,5 +344,5 @@ func (c *treeClient) collectAll() {
 	}
 }
 
-// noTime is after all that happens.
+// noTime is after all events.
 const noTime posix.Time = 1 << 62

@@ -14,13 +14,13 @@ import (
 // vectorKeys are the keys that prove vectors in all runs.
 var vectorKeys = ask.Keys{[]byte("of the simulator")}
 
-// maxTreeProofs bounds the proofs of one client: of its last reply, and of all that the others have told it.
+// maxTreeProofs bounds the proofs of one client: from its last reply, and from the messages of other clients.
 const maxTreeProofs = 16
 
-// treeClient does one operation after the other, as internal/client does: it looks where things are, asks one
-// partition if it can, several if it must, and tries again when what it met was locked or had moved.
+// treeClient does one operation after the other, as internal/client does: it looks up the partitions of
+// inodes, uses one partition if it can, several if it must, and tries again after a lock or a move.
 //
-// What it does is written as straight code that runs as a coroutine of the network: it stands still while an
+// Its operations are sequential code in a coroutine of the network: the coroutine stands still while an
 // answer is on the way.
 type treeClient struct {
 	run     *tree
@@ -28,7 +28,7 @@ type treeClient struct {
 	session []uint64 // by partition
 	proofs  ask.Proofs
 	seq     []uint64             // of the last update, by partition
-	where   map[posix.Ino]uint16 // what is not at its home
+	where   map[posix.Ino]uint16 // of inodes away from their home
 	dirs    []posix.Ino          // that it has met
 	files   []posix.Ino
 	held    []posix.Ino // files that it holds open
@@ -36,15 +36,15 @@ type treeClient struct {
 	leases    treeLeases // nil: it caches no names
 	lastBlock []uint64   // counter of the newest block of its session, by partition
 	writing   writing
-	hasty     bool // it gives up what is not answered soon
+	hasty     bool // it soon gives up a call without an answer
 	gaveUp    bool
 
 	resume   func() (struct{}, bool)
 	yield    func(struct{}) bool
 	renewed  time.Duration // when it last began to renew its sessions
 	ready    bool          // its sessions are open
-	worked   bool          // it is through with its operations
-	rested   bool          // it has let go of all
+	worked   bool          // it has finished its operations
+	rested   bool          // it has released all
 	finished bool
 }
 
@@ -84,7 +84,7 @@ func (c *treeClient) backOff(try int) {
 	c.pause(c.run.net.between(most/2, most))
 }
 
-// stop notes what is wrong and stands still for ever: the run ends.
+// stop notes an error and stands still for ever: the run ends.
 func (c *treeClient) stop(format string, args ...any) {
 	c.run.fail("client %d: "+format, append([]any{c.id}, args...)...)
 	for {
@@ -162,7 +162,7 @@ func (c *treeClient) query(p uint16, command meta.Command) meta.Result {
 	c.learnNames(p, reply.Vector.Of(p), &command, &m)
 	kind := reads
 	if m.Code == posix.EHELD {
-		kind = learns // no answer
+		kind = learns // the query was not answered
 	}
 	c.run.history.add(happening{
 		kind: kind, client: c.id, partition: p, count: reply.Vector.Of(p).Count, asked: asked, command: command, result: m,
@@ -170,7 +170,8 @@ func (c *treeClient) query(p uint16, command meta.Command) meta.Result {
 	return m
 }
 
-// update sends an update to one partition, with those of several in dest, until it is answered.
+// update sends an update to one partition until it is answered. dest lists the partitions of an update of
+// several.
 func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta.Result {
 	dest = slices.Compact(slices.Sorted(slices.Values(dest)))
 	if len(dest) < 2 {
@@ -215,7 +216,7 @@ func (c *treeClient) update(p uint16, command meta.Command, dest ...uint16) meta
 	return u.result
 }
 
-// at is where an inode is, as far as the client knows.
+// at is the partition of an inode, as far as the client knows.
 func (c *treeClient) at(ino posix.Ino) uint16 {
 	if p, ok := c.where[ino]; ok {
 		return p
@@ -230,7 +231,7 @@ func (c *treeClient) learn(ino posix.Ino, p uint16) {
 	}
 }
 
-// askAbout sends a query to where its inode is; ESTALE if it is nowhere.
+// askAbout sends a query to the partition of its inode; ESTALE if no partition has the inode.
 func (c *treeClient) askAbout(command meta.Command) meta.Result {
 	for try := 0; ; try++ {
 		p := c.at(command.Ino)
@@ -249,7 +250,7 @@ func (c *treeClient) askAbout(command meta.Command) meta.Result {
 	}
 }
 
-// locate finds where an inode is; false if there is none any more.
+// locate finds the partition of an inode; false if the inode no longer exists.
 func (c *treeClient) locate(ino posix.Ino) (posix.Attr, bool) {
 	m := c.askAbout(meta.Command{Op: meta.OpGetAttr, Ino: ino})
 	if m.Code != posix.OK && m.Code != posix.ESTALE {
@@ -258,7 +259,7 @@ func (c *treeClient) locate(ino posix.Ino) (posix.Attr, bool) {
 	return m.Attr, m.Code == posix.OK
 }
 
-// lookup finds a name; 0 if nothing has it, or dir is gone.
+// lookup finds a name; ino 0 if the name is absent, ok false if dir is gone.
 func (c *treeClient) lookup(dir posix.Ino, name string) (ino posix.Ino, ok bool) {
 	if c.isAbsent(dir, name) {
 		return 0, true
@@ -317,7 +318,7 @@ func (c *treeClient) ruleOf(dir posix.Ino, name string) uint16 {
 	return rule.Place(c.at(dir), name)
 }
 
-// tell gives another client all that this one has seen: "message, then look".
+// tell gives the knowledge of this client to another one: "message, then look".
 func (c *treeClient) tell(other *treeClient) {
 	if other == c {
 		return

@@ -10,8 +10,8 @@ import (
 )
 
 // Every tree run compares the replicas by digests: the first replica of a partition that takes a digest after
-// an entry says which digest the others must have (invariant I6 of package replica). The digest that a store
-// has kept is compared with its keys at each start of a replica, and at the end.
+// an entry defines the digest of the others (invariant I6 of package replica). The kept digest of a store is
+// compared with the digest of its keys at each start of a replica, and at the end.
 
 // treeDigestPeriod is short, so that a difference is found near its cause.
 const treeDigestPeriod = 50 * time.Millisecond
@@ -59,7 +59,7 @@ func (n *treeNode) compareDigests() {
 	}
 }
 
-// verifyDigest compares the digest that the store of a starting replica has kept with its keys.
+// verifyDigest compares the kept digest of the store of a starting replica with the digest of its keys.
 func (n *treeNode) verifyDigest() error {
 	kept := n.keys.Digest()
 	n.Replica.VerifyDigest(kept, kept)

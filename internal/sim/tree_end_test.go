@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// end compares the tree that the replicas hold with the model's, from the root down.
+// end compares the tree of the replicas with that of the model, from the root down.
 func (j *treeJudge) end() error {
 	seen := map[posix.Ino]bool{}
 	return j.sameBelow(posix.Root, seen)
@@ -32,7 +32,7 @@ func (j *treeJudge) stored(ino posix.Ino) (*meta.Machine, meta.Result, error) {
 	return at, found, nil
 }
 
-// sameBelow compares an inode, and what is below it if it is a directory.
+// sameBelow compares an inode, and the tree below it if it is a directory.
 func (j *treeJudge) sameBelow(ino posix.Ino, seen map[posix.Ino]bool) error {
 	if seen[ino] {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// history is what was observed of a run. Its clock counts observations.
+// history is the observations of a run. Its clock counts observations.
 type history struct {
 	clock   int
 	changes []*change // by number
 	events  []happening
 	bySeq   map[updateName]*change
-	byMade  map[posix.Ino]*change // of what they have named in another partition
+	byMade  map[posix.Ino]*change // of inodes that they have named in another partition
 	byID    map[multicast.MessageID]*crossing
 }
 
@@ -28,7 +28,8 @@ func (h *history) tick() int {
 	return h.clock
 }
 
-// updateName is how replicas know an update: the partition that was asked, the session and its number.
+// updateName is the name of an update at replicas: the partition that received it, the session and its
+// number.
 type updateName struct {
 	partition    uint16
 	session, seq uint64
@@ -39,25 +40,25 @@ type change struct {
 	number   int
 	client   int
 	command  meta.Command
-	dest     []uint16 // nil: the one that was asked alone
+	dest     []uint16 // nil: only the partition asked
 	asked    uint16
 	session  uint64 // there
-	issued   int    // when
+	issued   int    // clock
 	answered int
 	result   meta.Result
-	count    uint64    // in the order of the partition that was asked, when it took effect
-	at       int       // when that was first seen
+	count    uint64    // the place in the order of the partition asked
+	at       int       // the clock when the effect was first seen
 	crossing *crossing // with several partitions that voted
-	made     uint64    // in the order of another partition, that of what it has named: when that was made there
+	made     uint64    // the place, in the order of another partition, where that partition made the inode
 
-	gaveUp   bool        // its client did not wait for the answer
-	withdrew bool        // some replica has learned that its client did not wait
-	doubt    bool        // its session ended before its client was answered, so it may have taken effect, or may later
-	observed meta.Result // the answer that replicas have for it, once it has taken effect
+	gaveUp   bool // its client did not wait for the answer
+	withdrew bool // some replica has learned that its client did not wait
+	// Its session ended before its client was answered, so it may have taken effect, or may later.
+	doubt    bool
+	observed meta.Result // the answer that replicas have stored, once it has taken effect
 }
 
-// crossing is a place in the order between partitions: when each party was first seen to decide what is
-// there.
+// crossing is a place in the order between partitions, with the first observed decision of each party there.
 type crossing struct {
 	at    int
 	count map[uint16]uint64 // in each party's own order
@@ -75,15 +76,16 @@ func (u *change) effect(partition uint16) (count uint64, ok bool) {
 	return u.count, u.asked == partition
 }
 
-// madeIn reports whether a partition has only made the inode of u, which another one has named without its
-// vote.
+// madeIn reports whether a partition has only made the inode of u: another partition has named the inode,
+// without a vote of this one.
 func (u *change) madeIn(partition uint16) bool {
 	return u.made != 0 && partition == u.observed.Attr.Ino.Partition()
 }
 
-// first is when u was first seen to take effect at any partition. By then it had all its locks, and
-// conflicting updates before it have let them go: in the order of these times, updates that conflict stand as
-// each partition executed them, and each one between its being issued and answered.
+// first is the time at which u was first seen to take effect at any partition. By then u had all its locks,
+// and conflicting updates before it had released them. So in the order of these times, conflicting updates
+// stand in the order of their execution at each partition, and the time of each update is between its issue
+// and its answer.
 func (u *change) first() int {
 	if u.crossing != nil {
 		return u.crossing.at
@@ -91,7 +93,7 @@ func (u *change) first() int {
 	return u.at
 }
 
-// eventKind says what a happening is.
+// eventKind is the kind of a happening.
 type eventKind uint8
 
 const (
@@ -102,7 +104,7 @@ const (
 	passes                  // client tells other all that it knows
 )
 
-// happening is something that a client did. A read points to its asks.
+// happening is an action of a client. A read points to its asks.
 type happening struct {
 	kind      eventKind
 	clock     int
@@ -122,16 +124,16 @@ func (h *history) add(e happening) int {
 	return len(h.events) - 1
 }
 
-// observedKeys is the store of a replica; it notes when updates take effect, by what the replica stores of
-// them.
+// observedKeys is the store of a replica; it notes the times at which updates take effect, from the keys that
+// the replica stores.
 type observedKeys struct {
 	lossyKeys
 	node     *treeNode
 	adopting bool // the state of another replica
-	blind    bool // nothing is noted: what took effect can be undone
+	blind    bool // nothing is noted: effects can be undone
 }
 
-// First bytes of the keys that tell: see the documents of packages replica and meta.
+// First bytes of the observed keys: see the documents of packages replica and meta.
 const (
 	inodeKeys       = 0x02
 	sessionKeys     = 0x41
@@ -171,7 +173,7 @@ func (k *observedKeys) Delete(key []byte) {
 	k.lossyKeys.Delete(key)
 }
 
-// answers: an update got its answer, which is when it takes effect.
+// answers notes the stored answer of an update: the update takes effect with it.
 func (k *observedKeys) answers(name updateName, value []byte) {
 	r := varint.NewReader(value)
 	_ = r.Uint64()
@@ -182,14 +184,14 @@ func (k *observedKeys) answers(name updateName, value []byte) {
 	k.node.takesEffect(name, k.node.count(), result)
 }
 
-// takesEffect notes the first time that an update is seen to take effect, and that it does so at one place
+// takesEffect notes the first time that an update is seen to take effect, and checks that it has one place
 // only.
 func (n *treeNode) takesEffect(name updateName, count uint64, result meta.Result) {
 	u := n.run.history.bySeq[name]
 	switch {
 	case name.session >= hostileSession:
 		n.deny(name, result.Code)
-	case u == nil && result.Code == posix.ETIMEDOUT: // abandoned for another one's sake
+	case u == nil && result.Code == posix.ETIMEDOUT: // abandoned for the sake of another one
 	case u == nil:
 		n.run.fail("replica %d answers an update that nobody sent: %+v", n.self, name)
 	case u.at == 0:
@@ -202,14 +204,15 @@ func (n *treeNode) takesEffect(name updateName, count uint64, result meta.Result
 	}
 }
 
-// makes: an inode is there, if for the first time that is its making.
+// makes notes the first appearance of an inode: its creation.
 func (k *observedKeys) makes(ino posix.Ino) {
 	if u := k.node.run.history.byMade[ino]; u != nil && u.made == 0 && ino.Partition() == k.node.partition {
 		u.made = k.node.count()
 	}
 }
 
-// coordinates: a command of several partitions has entered a phase. The coordinator's commit comes first.
+// coordinates notes that a command of several partitions has entered a phase. The coordinator's commit comes
+// first.
 func (k *observedKeys) coordinates(value []byte) {
 	s := readSeveral(value)
 	if mark := markOf[s.phase]; mark != "" {
@@ -230,7 +233,7 @@ func (k *observedKeys) coordinates(value []byte) {
 	}
 }
 
-// concludes: a party has executed a command that was committed.
+// concludes notes that a party has executed a committed command.
 func (k *observedKeys) concludes(id multicast.MessageID, c *crossing) {
 	p, count := k.node.partition, k.node.count()
 	if before, ok := c.count[p]; ok && before != count {
@@ -239,14 +242,14 @@ func (k *observedKeys) concludes(id multicast.MessageID, c *crossing) {
 	c.count[p] = count
 }
 
-// several is what a replica stores of a command of several partitions.
+// several is the stored record of a command of several partitions.
 type several struct {
 	id    multicast.MessageID
 	phase uint8
 	name  updateName
 }
 
-// markOf says which situation a phase of a command is.
+// markOf maps a phase of a command to its mark.
 var markOf = map[uint8]treeMark{1: waitedYounger, 3: refusedOlder, 5: abortedThere}
 
 // phaseCommitted is the phase of a command at the partition that has committed it.

@@ -10,9 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/turn"
 )
 
-// TestTreeHostile: a client with a narrow certificate sends everything that it may encode, and much that it
-// may not, while the others work under all faults. They notice nothing: what they are told fits one order,
-// and all of them finish.
+// TestTreeHostile: a client with a narrow certificate sends every request that it may encode, and many that
+// it may not, while the others work under all faults. They notice nothing: their answers fit one order, and
+// all of them finish.
 func TestTreeHostile(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 25, func(seed uint64) error { return treeRun(seed, treeSetup{hostile: true}).judge(reach) })
@@ -27,10 +27,10 @@ const (
 	hostileDenied   treeMark = "a hostile update was executed, and denied"
 )
 
-// Every session from hostileSession on is of an intruder.
+// Every session from hostileSession on belongs to an intruder.
 const hostileSession = 1 << 40
 
-// intruding is the intruder as its certificate names it. It may speak for a user who owns nothing.
+// intruding is the intruder as its certificate names it. It may act for a user without files.
 var intruding = &ask.Client{Name: "intruder", Authority: &posix.Authority{
 	UIDs: []posix.IDs{{First: 1 << 30, Last: 1 << 30}}, GIDs: []posix.IDs{{First: 1 << 30, Last: 1 << 30}},
 }}
@@ -67,7 +67,7 @@ func (r *tree) intrude() {
 	r.net.Schedule(200*time.Millisecond, again)
 }
 
-// leave closes the session of a partition: it may hold inodes, which the others wait for in the end.
+// leave closes the session of a partition: its inodes could block the others at the end.
 func (x *intruder) leave(p uint16) {
 	q := ask.Request{Kind: ask.CloseSession, Session: hostileSession + uint64(p)}
 	to := x.run.groups[p].members[0]
@@ -82,12 +82,12 @@ func (x *intruder) pick(n int) int { return x.run.net.Rand().IntN(n) }
 
 func (x *intruder) large() uint64 { return uint64(1) << (20 + x.pick(43)) }
 
-// headBytes are the kind and the session of a request. A flipped byte among them would open sessions that
-// nobody ends.
+// headBytes is the length of the kind and the session of a request. A flipped bit there would open sessions
+// that are never closed.
 const headBytes = 8
 
-// send sends a request, some with a byte that is flipped. That of an update stands before its command:
-// another command could be one that everybody may execute, such as to set no attribute.
+// send sends a request; some requests have one flipped bit. In an update that bit is before the command: a
+// changed command could be one that every user may execute, such as a SetAttr without attributes.
 func (x *intruder) send(p uint16, q *ask.Request) {
 	data := q.Append(nil)
 	end := len(data)
@@ -131,7 +131,8 @@ func (x *intruder) learn(answer []byte, ok bool) {
 func (x *intruder) request(p uint16) *ask.Request {
 	kinds := []ask.Kind{ask.Query, ask.Update, ask.Update, ask.Update, ask.RenewSession, ask.CloseSession, ask.OpenSession, ask.AskStatus}
 	q := &ask.Request{Kind: kinds[x.pick(len(kinds))], Session: hostileSession + uint64(p), Fresh: x.pick(4) == 0}
-	if x.pick(3) == 0 && q.Kind != ask.OpenSession { // of somebody else; nobody can guess one that is not open yet
+	// Another client's session; nobody can guess a session that is not open yet.
+	if x.pick(3) == 0 && q.Kind != ask.OpenSession {
 		c := x.run.clients[x.pick(len(x.run.clients))]
 		q.Session = c.session[p]
 		x.stolen = append(c.proofs[:len(c.proofs):len(c.proofs)], x.stolen...)
@@ -148,7 +149,7 @@ func (x *intruder) request(p uint16) *ask.Request {
 		}
 	case ask.CloseSession:
 		if q.Session >= hostileSession && x.pick(20) > 0 {
-			q.Kind = ask.OpenSession // so that there mostly is one
+			q.Kind = ask.OpenSession // so that a session is mostly open
 		}
 	}
 	x.show(q)
@@ -159,7 +160,7 @@ func (x *intruder) inode(p uint16) posix.Ino {
 	return posix.MakeIno(uint16(x.pick(len(treeGroups))), uint64(1+x.pick(4)*x.pick(30)))
 }
 
-// update makes up an update. It may not change anything: the user owns nothing, and the roots are root's.
+// update makes up an update. It must not change anything: the user owns nothing, and root owns the roots.
 func (x *intruder) update(p uint16, q *ask.Request) {
 	x.seq++
 	q.Seq, q.Done = x.seq, x.seq-1-uint64(x.pick(2))*min(x.seq-1, 5)
@@ -198,7 +199,7 @@ func (x *intruder) update(p uint16, q *ask.Request) {
 	q.Command = c.Append(nil)
 }
 
-// show adds made-up, altered, stolen and true proofs to a request, and claims.
+// show adds forged, altered, stolen and valid proofs to a request, and claims.
 func (x *intruder) show(q *ask.Request) {
 	if x.pick(3) == 0 {
 		q.Claim = ask.Seen{Count: x.large(), Known: 0}

@@ -16,19 +16,19 @@ import (
 // Updates. One total order of all updates is made: by the moment at which each was first seen to take effect
 // at any replica of any partition (change.first). It keeps each client's own order, and real time, since
 // every update has its moment between being issued and answered. The reference model, which knows of no
-// partitions, executes the updates in this order, one after the other, and must come to the same results, and
-// in the end to the same tree. So updates are linearizable: what each client was told is what it would have
-// been told by one machine. The order is not searched for; were there another one that fits while this does
-// not, two conflicting updates would have passed each other's locks, and we want to know.
+// partitions, executes the updates in this order, one after the other, and must give the same results and the
+// same final tree. So updates are linearizable: each client has received the answers of a single machine. The
+// judge does not search for an order. If this order does not fit and another one does, two conflicting
+// updates have passed each other's locks, which is an error.
 //
-// Reads. From the places in the partitions' own orders it is known what each answer must be: of an object (a
-// name, the content of an inode, its links), what the last update left that changed or brought it to that
-// partition up to the place at which the replica answered (versions). And that place must be after all that
-// the client could know when it asked: its own updates, what it has read, what others
-// have told it, and all that who made these knew in turn (knowledge). Where clients ask for linearizability,
-// each knows what any other was told before.
+// Reads. The places in the partitions' own orders determine each answer. For an object (a name, the content
+// of an inode, its links), it is the value after the last update that changed the object, or brought it to
+// that partition, up to the place at which the replica answered (versions). That place must be after
+// everything that the client could know when it asked: its own updates, its reads, the messages of other
+// clients, and in turn the knowledge of the clients that made these updates (knowledge). Where clients ask
+// for linearizability, each client knows all earlier answers to any client.
 
-// judge compares the end, and all answers, with what they must be.
+// judge compares the end, and all answers, with the required values.
 func (r *tree) judge(reach treeReach) error {
 	if r.net == nil || r.net.Err() != nil || len(r.errs) > 0 {
 		return errors.Join(append(r.errs, r.netErr())...)
@@ -58,7 +58,8 @@ func (r *tree) netErr() error {
 	return r.net.Err()
 }
 
-// alike: the replicas of each partition hold the same bytes, these are sound, and nothing is left to do.
+// alike checks that the replicas of each partition hold the same bytes, that these are sound, and that no
+// work is left.
 func (r *tree) alike() error {
 	var stores []meta.Keys
 	for p, group := range r.groups {
@@ -113,23 +114,23 @@ func sameKeys(a, b []string) error {
 	return nil
 }
 
-// treeJudge is a run with what the model makes of it.
+// treeJudge is a run with the results of the model.
 type treeJudge struct {
 	run      *tree
 	order    []*change // with effect, in the total order
 	model    *oneTree
 	versions map[object][]version
-	known    []bits // by order: what its client knew when it issued it
+	known    []bits // by order: the knowledge of its client when it issued the update
 	place    map[*change]int
 	touched  map[*change][]object
-	deleted  map[posix.BlockID]bool // so far, as the replay goes
+	deleted  map[posix.BlockID]bool // up to the present point of the replay
 }
 
 func newTreeJudge(r *tree) *treeJudge {
 	return &treeJudge{run: r, model: newOneTree(), versions: map[object][]version{}, place: map[*change]int{}, touched: map[*change][]object{}, deleted: map[posix.BlockID]bool{}}
 }
 
-// replay executes all updates in their order by the model.
+// replay executes all updates in their order on the model.
 func (j *treeJudge) replay() error {
 	all := slices.DeleteFunc(slices.Clone(j.run.history.changes), j.run.inDoubt)
 	all = slices.DeleteFunc(all, func(u *change) bool {
@@ -169,9 +170,10 @@ func (j *treeJudge) replay() error {
 	return j.deadUpTo(noAnswer)
 }
 
-// refused: the model refuses u, too, as it is now. One of several partitions may have been refused by what
-// one of them alone saw, at any time since it was issued: that party held nothing, and what it saw may have
-// changed before the decision. A refusal changes nothing, so its place in the order is that moment.
+// refused checks that the model refuses u too, in its present state. For an update of several partitions, one
+// party alone may have caused the refusal, at any time since the update was issued: that party held no locks,
+// and its state may have changed before the decision. A refusal changes nothing, so its place in the order is
+// that moment.
 func (j *treeJudge) refused(u *change) error {
 	now, agrees := j.refusedAfter(len(j.order), u)
 	if agrees {
@@ -187,12 +189,12 @@ func (j *treeJudge) refused(u *change) error {
 	return fmt.Errorf("%v: the model says %v", u, now)
 }
 
-// refusedAfter gives what a model that has executed the first n updates says to u, and whether that is what
-// its client was told.
+// refusedAfter gives the answer to u of a model that has executed the first n updates, and reports whether
+// the client of u got the same answer.
 //
-// A file in the place of a directory above it is refused for two reasons, both of them true. The model, like
-// Linux, looks for ways up first and says ENOTEMPTY. Nobody asks for the way up from the directory of a file
-// over partitions, so EISDIR is what is found first here.
+// A rename of a file to the name of a directory above it is refused for two valid reasons. The model, like
+// Linux, checks the ancestors first and returns ENOTEMPTY. Over partitions no replica looks up the ancestors
+// of a file's directory, so the first error is EISDIR.
 func (j *treeJudge) refusedAfter(n int, u *change) (code posix.Code, agrees bool) {
 	t := j.model
 	if n < len(j.order) {
@@ -202,7 +204,7 @@ func (j *treeJudge) refusedAfter(n int, u *change) (code posix.Code, agrees bool
 	file := c.Op == meta.OpRename && !t.parents[t.child(c.Ino, c.Name)]
 	code = t.try(u)
 	if code == posix.OK && t == j.model {
-		j.model = j.modelAfter(n) // it has done it
+		j.model = j.modelAfter(n) // the model has executed u
 	}
 	return code, code == u.result.Code || file && code == posix.ENOTEMPTY && u.result.Code == posix.EISDIR
 }
@@ -218,7 +220,7 @@ func (j *treeJudge) modelAfter(n int) *oneTree {
 	return t
 }
 
-// String describes an update for who looks for a bug.
+// String describes an update for debugging.
 func (u *change) String() string {
 	c := u.command
 	at := fmt.Sprint(u.count)

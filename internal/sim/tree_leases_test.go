@@ -11,9 +11,9 @@ import (
 	"github.com/globalfs/globalfs/internal/turn"
 )
 
-// Clients that cache names (package lease) watch each partition beside their operations. A look at a name that is
-// known to be absent asks nobody: for the judge, it is an answer of the partition as of the place that the stream
-// has reached.
+// Clients that cache names (package lease) watch each partition beside their operations. A lookup of a name
+// that is known to be absent sends no request: for the judge, it is an answer of the partition at the place
+// that the stream has reached.
 
 // Situations of leases.
 const (
@@ -24,7 +24,8 @@ const (
 	ownAdvanced   treeMark = "an own update advanced a stream"
 )
 
-// TestTreeLeases: the tree of TestTree, with clients that cache names. Sessions end, replicas crash, links are cut.
+// TestTreeLeases: the tree of TestTree, with clients that cache names. Sessions end, replicas crash, links
+// are cut.
 func TestTreeLeases(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 24, func(seed uint64) error {
@@ -70,7 +71,7 @@ func (c *treeClient) watch(p uint16) {
 	})
 }
 
-// watched takes in an answer.
+// watched processes an answer of a watch.
 func (c *treeClient) watched(p uint16, b []byte, arrived bool) {
 	reply, err := ask.DecodeReply(b)
 	if !arrived || err != nil || reply.Status != ask.Answered {
@@ -90,8 +91,8 @@ func (c *treeClient) watched(p uint16, b []byte, arrived bool) {
 	c.run.reach[streamForeign] += len(foreign)
 }
 
-// isAbsent reports whether a client knows that a name is absent where its directory is, and notes that for the
-// judge.
+// isAbsent reports whether a client knows that a name is absent at the partition of its directory, and notes
+// that for the judge.
 func (c *treeClient) isAbsent(dir posix.Ino, name string) bool {
 	if c.leases == nil {
 		return false
@@ -114,7 +115,7 @@ func (c *treeClient) isAbsent(dir posix.Ino, name string) bool {
 	return true
 }
 
-// learnNames takes in what a query has found.
+// learnNames adds the names in the result of a query to the cache.
 func (c *treeClient) learnNames(p uint16, asOf ask.Seen, command *meta.Command, m *meta.Result) {
 	if c.leases == nil {
 		return
@@ -134,8 +135,8 @@ func (c *treeClient) learnNames(p uint16, asOf ask.Seen, command *meta.Command, 
 	}
 }
 
-// executed takes in an own update that was answered at the first try. Links of the simulator repeat requests: an
-// answer from memory tells of a later place, and does not count.
+// executed applies an own update to the cache, if it was answered at the first try. Links of the simulator
+// repeat requests: a stored answer comes with a later place, and does not count.
 func (c *treeClient) executed(u *change, p uint16, place ask.Seen) {
 	if c.leases == nil || u.dest != nil || u.count != place.Count {
 		return

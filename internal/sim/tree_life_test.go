@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// live is the life of a client.
+// live runs the whole life of a client.
 func (c *treeClient) live() {
 	if c.run.script != nil && c.id > 0 {
 		return
@@ -38,7 +38,7 @@ func (c *treeClient) live() {
 	c.settle()
 }
 
-// prepare makes a directory in each partition; of some the children are spread.
+// prepare makes a directory in each partition; the children of some are spread.
 func (c *treeClient) prepare() {
 	for p := range uint16(len(treeGroups)) {
 		dir := c.make(posix.MakeIno(p, 1), treeNames[p], posix.TypeDir|0o755)
@@ -49,7 +49,7 @@ func (c *treeClient) prepare() {
 	}
 }
 
-// settle lets go of all and looks at the end of everything, until what nobody holds has been reaped.
+// settle releases all and checks the end of all files, until all unheld orphans are reaped.
 func (c *treeClient) settle() {
 	c.worked, c.held = true, nil
 	for slices.ContainsFunc(c.run.clients, func(o *treeClient) bool { return !o.worked }) || !c.run.net.healed {
@@ -73,7 +73,7 @@ type treeOperation struct {
 	do     func(c *treeClient)
 }
 
-// treeOperations are what clients do, by how often.
+// treeOperations are the operations of clients, with their frequencies.
 var treeOperations = []treeOperation{
 	{4, func(c *treeClient) { c.make(c.dir(), c.name(), posix.TypeRegular|0o644) }},
 	{3, func(c *treeClient) { c.make(c.dir(), c.name(), posix.TypeDir|0o755) }},

@@ -19,8 +19,8 @@ type oneTree struct {
 	parents  map[posix.Ino]bool   // directories, by numbers of the run
 	at       map[posix.Ino]uint16 // where inodes are
 	blocks   map[posix.BlockID][]byte
-	pieces   map[posix.Ino][]posix.BlockID // which block holds each byte of a file, by numbers of the run
-	blockOf  map[posix.BlockID]posix.Ino   // the file that each was written to
+	pieces   map[posix.Ino][]posix.BlockID // the block of each byte of a file, by numbers of the run
+	blockOf  map[posix.BlockID]posix.Ino   // the file that each block was written to
 }
 
 func newOneTree() *oneTree {
@@ -57,7 +57,7 @@ func (t *oneTree) translate(c meta.Command) *meta.Command {
 	return &c
 }
 
-// number is the model's, or one that it does not have.
+// number is the model's number, or one that the model does not have.
 func (t *oneTree) number(ino posix.Ino) posix.Ino {
 	if n, ok := t.inside[ino]; ok {
 		return n
@@ -65,12 +65,12 @@ func (t *oneTree) number(ino posix.Ino) posix.Ino {
 	return posix.MakeIno(0, 1<<40)
 }
 
-// moves reports whether u is an operation that the model does not see: what it does must show nowhere.
+// moves reports whether u is an operation that the model does not have: a move must have no visible effect.
 func (u *change) moves() bool {
 	return u.command.Op == meta.OpMove || u.command.Op == meta.OpPlace || u.command.Op == meta.OpCollected
 }
 
-// execute lets the model do what u did, and compares what came out.
+// execute applies u to the model, and compares the results.
 func (t *oneTree) execute(u *change) error {
 	t.follow(u)
 	if u.moves() {
@@ -99,7 +99,7 @@ func (t *oneTree) execute(u *change) error {
 	return nil
 }
 
-// follow notes where u leaves the inode that it is about.
+// follow notes the partition of the inode of u after u.
 func (t *oneTree) follow(u *change) {
 	switch ino := u.result.Attr.Ino; {
 	case u.command.Op == meta.OpMove:
@@ -111,8 +111,9 @@ func (t *oneTree) follow(u *change) {
 	}
 }
 
-// differs says in what a result is not that of the model. Of directories and times only what no concurrent
-// command changes: a command of several partitions shows attributes as they were when it was prepared.
+// differs names the first difference of a result from that of the model. For directories and times it
+// compares only the parts that no concurrent command changes: a command of several partitions shows
+// attributes as of its preparation.
 func (t *oneTree) differs(u *change, got, want *meta.Result) string {
 	a, b := got.Attr, want.Attr
 	switch {
@@ -136,7 +137,7 @@ func (t *oneTree) differs(u *change, got, want *meta.Result) string {
 	return ""
 }
 
-// try gives what the model says to u. It has done it if that is OK.
+// try gives the answer of the model to u. With OK the model has executed u.
 func (t *oneTree) try(u *change) posix.Code {
 	if u.moves() {
 		return t.tryMove(u.command.Ino + u.command.Child) // one of them is 0
@@ -144,7 +145,7 @@ func (t *oneTree) try(u *change) posix.Code {
 	return t.model.Apply(t.translate(u.command), t.counter).Code
 }
 
-// tryMove: what has no name is not moved.
+// tryMove refuses the move of an inode without a name.
 func (t *oneTree) tryMove(ino posix.Ino) posix.Code {
 	switch t.value(object{"links", ino, ""}) {
 	case noLinks, notNamed:
@@ -163,20 +164,20 @@ func splice(text string, at int, data string) string {
 	return text[:at] + data
 }
 
-// object is something that commands change as a whole.
+// object is a part of the tree that commands change as a whole.
 type object struct {
 	what string // "name", "content" or "links"
 	ino  posix.Ino
 	name string
 }
 
-// version is what an object is after an update.
+// version is the value of an object after an update.
 type version struct {
 	by    *change
 	value string
 }
 
-// touches lists what u changes, or takes to another partition, by what the tree is now.
+// touches lists the objects that u changes, or takes to another partition, in the present tree.
 func (t *oneTree) touches(u *change) []object {
 	c := &u.command
 	var all []object
@@ -214,7 +215,7 @@ func (t *oneTree) touches(u *change) []object {
 	return all
 }
 
-// whole is all of an inode.
+// whole lists all objects of an inode.
 func (t *oneTree) whole(ino posix.Ino) []object {
 	all := []object{{"links", ino, ""}, {"content", ino, ""}}
 	if t.parents[ino] {
@@ -225,7 +226,7 @@ func (t *oneTree) whole(ino posix.Ino) []object {
 	return all
 }
 
-// child gives what a name names, by the number of the run; 0 if nothing.
+// child gives the inode with a name, by the number of the run; 0 if there is none.
 func (t *oneTree) child(dir posix.Ino, name string) posix.Ino {
 	m := t.model.Query(&meta.Command{Op: meta.OpLookup, Ino: t.number(dir), Name: name})
 	if m.Code != posix.OK {
@@ -246,13 +247,13 @@ func (t *oneTree) value(o object) string {
 	return contentOf(&a) + t.contents[o.ino]
 }
 
-// What linksOf shows of what has no name.
+// The results of linksOf for inodes without a name.
 const (
 	noLinks  = "links 0"
 	notNamed = "named false"
 )
 
-// linksOf shows how often an inode has a name; a directory has one or none.
+// linksOf shows the number of names of an inode; a directory has one or none.
 func linksOf(a *posix.Attr) string {
 	if a.Mode.IsDir() {
 		return fmt.Sprint("named ", a.Nlink > 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// treeNames are all names that anybody gives: few, so that clients meet.
+// treeNames are all names in a run: few, so that clients conflict.
 var treeNames = []string{"a", "b", "c", "d"}
 
 func (c *treeClient) dir() posix.Ino {
@@ -31,8 +31,8 @@ func (c *treeClient) file() posix.Ino {
 
 func (c *treeClient) name() string { return treeNames[c.pick(len(treeNames))] }
 
-// persist tries an update until its outcome is one: what it met was locked, or had moved. plan gives false if
-// there is nothing to do any more.
+// persist repeats an update until its outcome is final: locks and moves cause another try. plan gives false
+// if nothing is left to do.
 func (c *treeClient) persist(plan func(try int) (meta.Result, bool)) (meta.Result, bool) {
 	for try := 0; ; try++ {
 		m, ok := plan(try)
@@ -71,7 +71,7 @@ func (c *treeClient) make(dir posix.Ino, name string, mode posix.Mode) posix.Ino
 	return m.Attr.Ino
 }
 
-// place says where children of a directory are made from now on.
+// place sets the partitions where new children of a directory are made.
 func (c *treeClient) place(dir posix.Ino) {
 	rule := meta.Rule{Spread: []uint16{0, 1, 2}[c.pick(2):], Region: "anywhere"}
 	if c.pick(4) == 0 {
@@ -109,7 +109,7 @@ func (c *treeClient) chmod() {
 	}
 }
 
-// change sends an update of one inode to where it is.
+// change sends an update of one inode to its partition.
 func (c *treeClient) change(command meta.Command) {
 	c.persist(func(try int) (meta.Result, bool) {
 		if try > 0 {
@@ -122,7 +122,7 @@ func (c *treeClient) change(command meta.Command) {
 	})
 }
 
-// find looks for what a name names and where that is. again: it has just moved.
+// find looks up the inode with a name, and its partition. again: the inode has just moved.
 func (c *treeClient) find(dir posix.Ino, name string) (a posix.Attr, ok, again bool) {
 	ino, ok := c.lookup(dir, name)
 	if !ok || ino == 0 {
@@ -182,7 +182,7 @@ func (c *treeClient) link() {
 	})
 }
 
-// move takes an inode to another partition, as who moves subtrees does.
+// move moves an inode to another partition, like the mover of subtrees.
 func (c *treeClient) move() {
 	ino := c.file()
 	if ino == 0 || c.pick(3) == 0 {
@@ -210,7 +210,7 @@ func (c *treeClient) moveTo(ino posix.Ino, target uint16) {
 		from := c.at(ino)
 		asked := from
 		if c.run.blocks && c.pick(2) == 0 {
-			asked = target // which may decide first
+			asked = target // this partition may decide first
 		}
 		m := c.update(asked, meta.Command{Op: meta.OpMove, Child: ino, Target: target}, from, target, ino.Partition())
 		if m.Code == posix.OK {
@@ -264,8 +264,8 @@ func (c *treeClient) open() {
 	}
 }
 
-// hold keeps a file open: from when its home knows, the file stays until it is let go. Whether it was still
-// there then only its home can tell.
+// hold keeps a file open: as soon as its home knows, the file stays until it is released. Only the home can
+// tell whether the file still existed then.
 func (c *treeClient) hold(ino posix.Ino) {
 	if slices.Contains(c.held, ino) {
 		return

@@ -31,7 +31,7 @@ const (
 	unseenAgain treeMark = "a client had seen what a partition has lost"
 )
 
-// treePower has few other faults in half of the seeds, so that much is under way when the power is lost.
+// treePower has few other faults in half of the seeds, so that much work is in progress at the loss of power.
 func treePower(seed uint64) treeSetup {
 	return treeSetup{power: true, lease: 5 * time.Second, change: func(cfg *Config) {
 		f := &cfg.Faults
@@ -67,12 +67,12 @@ func (k *observedKeys) Commit(sync bool) error {
 	return err
 }
 
-// lostTries is after how many tries without an answer, once all is healed, a client takes an inode for lost:
-// its number was promised to the partition that named it, and the name went with the power before the inode
-// was made.
+// lostTries is the number of tries without an answer, after all is healed, until a client takes an inode for
+// lost: its number was promised to the partition that named it, and the loss of power removed the name before
+// the inode was made.
 const lostTries = 12
 
-// isLost counts the tries of a request that is not answered.
+// isLost counts the tries of a request without an answer.
 func (c *treeClient) isLost(tries *int) bool {
 	if c.run.power && c.run.net.healed {
 		*tries++
@@ -80,8 +80,8 @@ func (c *treeClient) isLost(tries *int) bool {
 	return *tries > lostTries
 }
 
-// code is the code of an answer. After a loss of power, an inode's number may be that of a file, and was that
-// of a directory.
+// code is the code of an answer. After a loss of power, a file may have the inode number of a former
+// directory.
 func (c *treeClient) code(m *meta.Result) posix.Code {
 	if c.run.power && m.Code == posix.ENOTDIR {
 		return posix.ESTALE
@@ -89,14 +89,14 @@ func (c *treeClient) code(m *meta.Result) posix.Code {
 	return m.Code
 }
 
-// Numbers of the formats that tell where a log ends, of packages order and primcast.
+// Format numbers of packages order and primcast, to find the end of a log.
 const (
 	sectionOwn  = 1
 	recordEntry = 1
 	recordState = 6
 )
 
-// LogEnds tells where the log ends with each record.
+// LogEnds gives the end of the log with each record.
 func (n *treeNode) LogEnds(records [][]byte) []LogEnd {
 	ends := make([]LogEnd, len(records))
 	for i, record := range records {
@@ -110,7 +110,7 @@ func (n *treeNode) LogEnds(records [][]byte) []LogEnd {
 		ends[i] = n.logEnd
 	}
 	if len(records) > 0 {
-		n.logEnd = logEnd(n.local) // a checkpoint does not tell
+		n.logEnd = logEnd(n.local) // a checkpoint record does not contain it
 		ends[len(ends)-1] = n.logEnd
 	}
 	return ends
@@ -121,7 +121,7 @@ func logEnd(core *primcast.Core) LogEnd {
 	return LogEnd{Epoch: s.Current.Number, Leader: uint64(s.Current.Leader), Length: s.Length, Last: s.Last}
 }
 
-// dark cuts the stores of a group to what all logs of the group can hold.
+// dark cuts the stores of a group back to states that all logs of the group can contain.
 func (r *tree) dark(members []multicast.ProcessID, end LogEnd) {
 	r.digests.forget(members[0], r)
 	for _, id := range members {
@@ -138,7 +138,7 @@ func (r *tree) dark(members []multicast.ProcessID, end LogEnd) {
 	}
 }
 
-// judgePower compares the partitions with each other. What clients were told says nothing.
+// judgePower compares the partitions with each other. It ignores the answers of clients.
 func (r *tree) judgePower(reach treeReach) error {
 	if r.net == nil || r.net.Err() != nil || len(r.errs) > 0 {
 		return errors.Join(append(r.errs, r.netErr())...)

@@ -24,7 +24,7 @@ func (b bits) add(other bits) {
 
 func (b bits) clone() bits { return append(bits(nil), b...) }
 
-// knowledge follows what each client knows, and checks that no answer is older.
+// knowledge follows the knowledge of each client, and checks that no answer is older.
 func (j *treeJudge) knowledge() error {
 	empty := make(bits, len(j.order)/64+1)
 	j.known = make([]bits, len(j.order))
@@ -67,7 +67,7 @@ func (j *treeJudge) knowledge() error {
 	return nil
 }
 
-// shows lists what an answer to a query shows.
+// shows lists the objects that an answer to a query shows.
 func shows(e *happening) []object {
 	c, ino := &e.command, e.command.Ino
 	switch c.Op {
@@ -92,12 +92,12 @@ func shows(e *happening) []object {
 	return []object{{"links", ino, ""}, {"content", ino, ""}}
 }
 
-// seen adds all that has had effect at a partition up to where it answered, with what those who did that
-// knew.
+// seen adds the updates with effect at a partition up to the place of an answer, and the knowledge of their
+// clients.
 func (j *treeJudge) seen(e *happening, own bits) {
 	for at, u := range j.order {
 		if j.run.linear && u.madeIn(e.partition) {
-			continue // that it is there shows only to who has seen its name
+			continue // only a client that has seen its name sees that it is there
 		}
 		if count, ok := u.effect(e.partition); ok && count <= e.count {
 			own.set(at)
@@ -106,7 +106,8 @@ func (j *treeJudge) seen(e *happening, own bits) {
 	}
 }
 
-// older says what of known an answer does not have; with objects, only of what changes one of these.
+// older reports an update in known that an answer lacks; with objects, only an update that changes one of
+// these.
 func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 	for at, u := range j.order {
 		count, ok := u.effect(e.partition)
@@ -115,13 +116,15 @@ func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 		}
 		about, touched := objects, j.touched[u]
 		if u.crossing != nil && u.asked != e.partition && about == nil {
-			about = shows(e) // only what touches the command waits for its outcome
+			about = shows(e) // only commands on the same objects wait for its outcome
 		}
 		if u.madeIn(e.partition) {
 			made := u.observed.Attr.Ino // the name is elsewhere
 			touched = []object{{"links", made, ""}, {"content", made, ""}}
 			if about == nil {
-				about = shows(e) // its answer did not wait for that partition: who knows of the inode does
+				// The update's answer did not wait for that partition; only requests about the inode wait for
+				// it.
+				about = shows(e)
 			}
 		}
 		if about == nil || slices.ContainsFunc(touched, func(o object) bool { return slices.Contains(about, o) }) {
@@ -132,7 +135,7 @@ func (j *treeJudge) older(e *happening, known bits, objects []object) error {
 	return nil
 }
 
-// aboutOne reports whether u needs no inode but Ino to be where it was sent.
+// aboutOne reports whether u needs only the inode Ino at the partition that received u.
 func (u *change) aboutOne() bool {
 	switch u.command.Op {
 	case meta.OpMknod, meta.OpUnlink, meta.OpRmdir, meta.OpWrite, meta.OpSetAttr:
@@ -141,8 +144,8 @@ func (u *change) aboutOne() bool {
 	return false
 }
 
-// reads checks each answer to a query, and what updates show beside their own effect: the links of an inode,
-// and that there is none.
+// reads checks each answer to a query, and the facts that updates show beside their own effect: the links of
+// an inode, and its absence.
 func (j *treeJudge) reads() error {
 	for _, u := range j.order {
 		if op := u.command.Op; op != meta.OpWrite && op != meta.OpSetAttr {
@@ -173,7 +176,7 @@ func (j *treeJudge) reads() error {
 	return nil
 }
 
-// read says what is wrong with an answer.
+// read names the error of an answer.
 func (j *treeJudge) read(e *happening) string {
 	c, m := &e.command, &e.result
 	switch m.Code {
@@ -206,7 +209,7 @@ func (j *treeJudge) read(e *happening) string {
 	return ""
 }
 
-// readGone: an inode is nowhere only once it has no name.
+// readGone checks that an inode that was not found has no name.
 func (j *treeJudge) readGone(e *happening) string {
 	ino := e.command.Ino
 	if e.partition != ino.Partition() {
@@ -231,7 +234,7 @@ func (j *treeJudge) readAttr(e *happening, a *posix.Attr) string {
 	return ""
 }
 
-// readEntry: of what is elsewhere an entry shows the number only.
+// readEntry checks an entry. For an inode in another partition an entry shows the number only.
 func (j *treeJudge) readEntry(e *happening, name string, a *posix.Attr) string {
 	if name == ".." {
 		return ""
@@ -272,8 +275,8 @@ func (j *treeJudge) readDir(e *happening) string {
 	return ""
 }
 
-// value gives what an object is at the place at which a partition answered: as the last update left it that
-// had effect there. Empty: it never was there.
+// value gives the value of an object at the place at which a partition answered: as the last update with
+// effect there left it. Empty: the object was never there.
 func (j *treeJudge) value(e *happening, o object) string {
 	all := j.versions[o]
 	for i := len(all) - 1; i >= 0; i-- {
@@ -292,7 +295,7 @@ func (j *treeJudge) same(e *happening, o object, got string) string {
 	return fmt.Sprintf("its %s is %q, should be %q", o.what, got, want)
 }
 
-// textOf puts a file together, holes included.
+// textOf assembles the text of a file, holes included.
 func textOf(m *meta.Result) string {
 	text := make([]byte, m.Attr.Size)
 	for _, e := range m.Extents {

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// TestARefusalIsJudgedAtItsMoment: a rename over partitions of a file to the name of the directory above it,
-// which was refused by what one party saw before another client removed the file.
+// TestARefusalIsJudgedAtItsMoment: a rename over partitions of a file to the name of the directory above it.
+// One party refused it in a state before another client removed the file.
 func TestARefusalIsJudgedAtItsMoment(t *testing.T) {
 	const dir, file = posix.Ino(2), posix.Ino(3)
 	made := func(at int, c meta.Command, ino posix.Ino, links uint32) *change {

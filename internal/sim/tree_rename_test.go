@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// rename gives something another name, mostly in another directory.
+// rename gives an inode another name, mostly in another directory.
 func (c *treeClient) rename() {
 	command := meta.Command{Op: meta.OpRename, Ino: c.dir(), Name: c.name(), NewParent: c.dir(), NewName: c.name()}
 	switch c.pick(6) {
@@ -39,8 +39,8 @@ func (c *treeClient) renameBy(command meta.Command) {
 	})
 }
 
-// duel makes two directories with one in each, in two partitions, and takes the first into what is in the
-// second, while another client does the opposite: of these renames one must fail.
+// duel makes two directories with one child each, in two partitions. It moves the first directory into the
+// child of the second, while another client does the opposite: one of these renames must fail.
 func (c *treeClient) duel() {
 	top := [2]posix.Ino{posix.MakeIno(uint16(c.pick(3)), 1), posix.MakeIno(uint16(c.pick(3)), 1)}
 	name := [2]string{c.name(), c.name()}
@@ -69,7 +69,7 @@ func (c *treeClient) accept() {
 	}
 }
 
-// makeOrFind gives the directory that has a name, 0 if something else has it.
+// makeOrFind gives the directory with a name, 0 if the name belongs to another kind of inode.
 func (c *treeClient) makeOrFind(dir posix.Ino, name string) posix.Ino {
 	if dir == 0 {
 		return 0
@@ -83,15 +83,15 @@ func (c *treeClient) makeOrFind(dir posix.Ino, name string) posix.Ino {
 	return 0
 }
 
-// renamePlan is a rename with all that the client has found out.
+// renamePlan is a rename with all facts that the client has looked up.
 type renamePlan struct {
 	command meta.Command
 	dest    []uint16 // the first is asked
 	dir     bool
 }
 
-// planRename looks at all that a rename touches. Nothing if it has just changed; false if there is nothing to
-// rename.
+// planRename looks up all inodes of a rename. The plan is nil if one has just changed; false if there is
+// nothing to rename.
 func (c *treeClient) planRename(command meta.Command) (*renamePlan, bool) {
 	child, ok, again := c.find(command.Ino, command.Name)
 	if !ok || child.Ino == 0 && !again {
@@ -127,7 +127,7 @@ func (c *treeClient) planRename(command meta.Command) (*renamePlan, bool) {
 	return r, true
 }
 
-// careless leaves out something now and then: what partitions are not told of they must notice.
+// careless omits a part of the plan now and then: partitions must notice the omission.
 func (c *treeClient) careless(r *renamePlan) {
 	switch c.pick(20) {
 	case 0:
@@ -148,7 +148,7 @@ func (c *treeClient) chain(dir posix.Ino, r *renamePlan) []posix.Ino {
 	for {
 		m := c.askAbout(meta.Command{Op: meta.OpChain, Ino: dir})
 		if m.Code != posix.OK || m.Attr.Ino == 0 || slices.Contains(chain, m.Attr.Ino) {
-			return chain // the rest has just changed, if it is not all
+			return chain // the rest, if any, has just changed
 		}
 		dir = m.Attr.Ino
 		if _, ok := c.locate(dir); !ok {

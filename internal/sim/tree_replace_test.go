@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// TestTreeReplaced: replicas stop for ever with their disks, and new processes take their places, while
-// little is kept for who is away.
+// TestTreeReplaced: replicas stop for ever with their disks, and new processes take their places, while cores
+// retain little for absent members.
 func TestTreeReplaced(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 60, func(seed uint64) error {
@@ -31,8 +31,8 @@ const (
 	sentAway       treeMark = "it told a client so"
 )
 
-// TestTreeEvicted: most of them live on, in the middle of everything, until they learn that they were
-// replaced.
+// TestTreeEvicted: most replaced replicas live on, under all other faults, until they learn of the
+// replacement.
 func TestTreeEvicted(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 20, func(seed uint64) error {
@@ -43,14 +43,14 @@ func TestTreeEvicted(t *testing.T) {
 	reach.require(t, replacedOne, replacedTwice, replacedAlive, retiredReplica, sentAway, tookOver, renamedAcross)
 }
 
-// treeGroup is who replicates a partition, as the operator has noted it.
+// treeGroup is the group of a partition, as the operator has noted it.
 type treeGroup struct {
 	run      *tree
 	born     *multicast.Group
 	members  []multicast.ProcessID // by seat
 	replaced []multicast.Replacement
-	left     map[multicast.ProcessID]int // the seats of those that were replaced and live
-	vacant   bool                        // somebody has stopped for ever, and nobody was started yet
+	left     map[multicast.ProcessID]int // the seats of replaced replicas that live
+	vacant   bool                        // a replica has stopped for ever, and its successor has not started
 	last     int                         // the seat that was replaced last
 }
 
@@ -88,7 +88,7 @@ func (r *tree) retire(p multicast.ProcessID) {
 	})
 }
 
-// complete reports whether all members are there: the last new one has all that it needs to be counted.
+// complete reports whether all members are there: the last new one has the state that it needs to be counted.
 func (g *treeGroup) complete() bool {
 	if g.vacant {
 		return false
@@ -115,10 +115,10 @@ func (g *treeGroup) complete() bool {
 	return true
 }
 
-// knows reports whether a core counts the members of a group as they are.
+// knows reports whether a core has the present members of a group.
 func knows(c *primcast.Core, g *treeGroup) bool { return slices.Equal(c.Members(g.born.ID), g.members) }
 
-// agrees demands that all replicas run and have the same members in mind, in both orders.
+// agrees demands that all replicas run and know the same members, in both orders.
 func (g *treeGroup) agrees() error {
 	for _, p := range g.members {
 		n, ok := g.run.net.Node(p).(*treeNode)
@@ -139,7 +139,7 @@ func (g *treeGroup) agrees() error {
 	return nil
 }
 
-// loseDisks stops replicas for ever, one after the other, and has spares take their places.
+// loseDisks stops replicas for ever, one after the other, and spares take their places.
 func (r *tree) loseDisks(spares []multicast.ProcessID) {
 	if len(spares) == 0 {
 		return
@@ -154,7 +154,7 @@ func (r *tree) loseDisks(spares []multicast.ProcessID) {
 		case g.complete():
 			g.lose(seat, spares[0])
 			spares = spares[1:]
-		case r.net.percent(50): // who is not complete yet may go, and nobody else
+		case r.net.percent(50): // only the last new member, which is not complete yet, may stop
 			g.lose(g.last, spares[0])
 			spares = spares[1:]
 		}
@@ -162,7 +162,7 @@ func (r *tree) loseDisks(spares []multicast.ProcessID) {
 	})
 }
 
-// lose stops who has a seat for ever, or leaves it alone; after a while the spare is started.
+// lose stops the replica with a seat for ever, or lets it live; after a while the spare is started.
 func (g *treeGroup) lose(seat int, spare multicast.ProcessID) {
 	net, old, member := g.run.net, g.members[seat], g.complete()
 	if !slices.Contains(g.born.Members, old) {
@@ -185,7 +185,7 @@ func (g *treeGroup) lose(seat int, spare multicast.ProcessID) {
 	net.Schedule(net.Now()+net.between(0, 3*time.Second), func() { g.replace(seat, spare) })
 }
 
-// replace notes who has the seat now, starts it, and starts the others anew, so that they hear of it.
+// replace notes the new replica of a seat, starts it, and restarts the others, so that they learn of it.
 func (g *treeGroup) replace(seat int, spare multicast.ProcessID) {
 	net := g.run.net
 	g.run.reach[replacedOne]++
@@ -205,7 +205,8 @@ func (g *treeGroup) replace(seat int, spare multicast.ProcessID) {
 	}
 }
 
-// nearby gives a replica to ask: a member, or now and then one that a client takes for a member still.
+// nearby gives a replica for a request: a member, or now and then a former member that a client still takes
+// for one.
 func (g *treeGroup) nearby(c *treeClient) multicast.ProcessID {
 	if len(g.replaced) > 0 && g.run.alive && c.pick(4) == 0 {
 		return g.replaced[c.pick(len(g.replaced))].Old

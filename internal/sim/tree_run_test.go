@@ -30,7 +30,7 @@ type tree struct {
 	waits   map[incarnation]*waits
 	digests treeDigests
 
-	challenge  *meta.Command // the other half of a duel, for whoever comes next
+	challenge  *meta.Command // the other half of a duel, for the next client
 	challenger *treeClient
 
 	syncs map[multicast.ProcessID]int // of logs that do not sync each step
@@ -39,7 +39,7 @@ type tree struct {
 	errs  []error
 }
 
-// treeSetup is what differs from test to test.
+// treeSetup is the differences between tests.
 type treeSetup struct {
 	linear  bool              // clients ask for linearizability
 	lease   time.Duration     // of sessions; 0: so long that none ends
@@ -47,16 +47,16 @@ type treeSetup struct {
 	change  func(*Config)     // nil: the faults are those of treeConfig
 	rage    time.Duration     // how long faults rage; 0: treeFaults
 	losses  int               // how many disks are lost for ever
-	alive   bool              // of these, most are not lost: their replicas live, and are replaced
+	alive   bool              // most of these replicas are not lost: they live, and are replaced
 	blocks  bool              // files have blocks
-	script  func(*treeClient) // what client 0 does, alone; nil: clients do as treeOperations say
+	script  func(*treeClient) // the operations of client 0, alone; nil: clients work by treeOperations
 	leases  bool              // clients cache names
 	hostile bool              // an intruder sends hostile requests
-	backups int               // how many are started
-	power   bool              // partitions lose power: updates of one partition may be lost, although they were answered
+	backups int               // the number of backups
+	power   bool              // partitions lose power: updates of one partition may be lost after their answers
 }
 
-// How long faults rage, and then how long clients may take to finish.
+// The length of the phase of faults, and then the time limit of the clients.
 const (
 	treeFaults = 8 * time.Second
 	treeFinish = 5 * time.Minute
@@ -100,9 +100,9 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 	for net.Now() < treeFinish && net.Err() == nil && len(r.errs) == 0 && !r.finished() {
 		net.Run(net.Now() + time.Second)
 	}
-	net.Run(net.Now() + 10*time.Second) // what replicas still tell each other
+	net.Run(net.Now() + 10*time.Second) // for the remaining messages of the replicas
 	if r.retain > 0 {
-		net.RestartAll() // what they took over lasts
+		net.RestartAll() // transferred states survive
 		net.Run(net.Now() + 10*time.Second)
 	}
 	return r
@@ -110,7 +110,7 @@ func treeRun(seed uint64, setup treeSetup) *tree {
 
 func (r *tree) fail(format string, args ...any) { r.errs = append(r.errs, fmt.Errorf(format, args...)) }
 
-// finished reports whether all clients have done all that they had to, and who was lost is replaced.
+// finished reports whether all clients have done all their work, and all lost replicas are replaced.
 func (r *tree) finished() bool {
 	for _, g := range r.groups {
 		if !g.complete() {
@@ -127,7 +127,7 @@ func (r *tree) finished() bool {
 
 func (r *tree) leads(p multicast.ProcessID) bool { return r.net.Node(p).(*treeNode).local.Leads() }
 
-// treeMeta is how a partition begins: the root names the other two.
+// treeMeta is the initial state of a partition: the root names the other two.
 func treeMeta(partition uint16) meta.Config {
 	cfg := meta.Config{Partition: partition}
 	if partition == 0 {
@@ -136,7 +136,7 @@ func treeMeta(partition uint16) meta.Config {
 	return cfg
 }
 
-// boot starts a replica over what its disk holds.
+// boot starts a replica with the state on its disk.
 func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (turn.Node, error) {
 	disk, rng := r.disks[self], rand.New(rand.NewPCG(uint64(self), number))
 	if disk == nil {
@@ -201,10 +201,10 @@ type treeNode struct {
 	patience time.Duration         // until it asks again
 }
 
-// count is how many commands of its partition the replica has executed, the present one included.
+// count is the number of commands of its partition that the replica has executed, the present one included.
 func (n *treeNode) count() uint64 { return n.Replica.Vector().Of(n.partition).Count }
 
-// Numbers of the formats that marks look into.
+// Format numbers that the marks need.
 const (
 	sectionOfReplica = 4
 	messageVote      = 1

@@ -9,13 +9,13 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Sessions end when their client was silent, or not heard, for the length of the lease. Then the partition
-// forgets the answers that it kept for the session: an update whose answer had not arrived is in doubt. It
-// may have been executed; if it is one of several partitions that votes, it may still be. Its client goes on
-// with a new session and never learns; the judge does, from what replicas store.
+// Sessions end when the partition has received nothing from their client for the length of the lease. Then
+// the partition forgets the answers that it kept for the session: an update whose answer had not arrived is
+// in doubt. It may have been executed; if several partitions vote on it, it may still be executed. Its client
+// goes on with a new session and never learns the outcome; the judge reads it from the stores of replicas.
 
-// openSession opens a new session in a partition. One that ends before its client hears of it is not opened
-// again.
+// openSession opens a new session in a partition. If the session ends before its client learns of it, the
+// client opens another one.
 func (c *treeClient) openSession(p uint16) {
 	for opened := false; !opened; {
 		c.run.session++
@@ -24,19 +24,20 @@ func (c *treeClient) openSession(p uint16) {
 	}
 }
 
-// expired goes on after the end of the session in a partition: what was held open there may be gone.
+// expired goes on after the end of the session in a partition: files held open there may be gone.
 func (c *treeClient) expired(p uint16) {
 	c.run.reach[sessionExpired]++
 	c.held = slices.DeleteFunc(slices.Clone(c.held), func(ino posix.Ino) bool { return ino.Partition() == p })
 	c.openSession(p)
 }
 
-// renewsNow reports whether it is time, most times when it is.
+// renewsNow reports whether the client renews its sessions now: with a probability of two thirds when it is
+// time.
 func (c *treeClient) renewsNow() bool {
 	return c.run.lease != 0 && c.run.net.Now()-c.renewed > c.run.lease/3 && c.pick(3) > 0
 }
 
-// renew tells all partitions what is held open.
+// renew tells all partitions the files that are held open.
 func (c *treeClient) renew() {
 	c.renewed = c.run.net.Now()
 	for i := range treeGroups {
@@ -60,7 +61,7 @@ func (c *treeClient) exchange(p uint16, q ask.Request) bool {
 	return reply.Status == ask.Answered
 }
 
-// noAnswer is when an update is answered that never is.
+// noAnswer is the time of an answer that never comes.
 const noAnswer = math.MaxInt
 
 // doubt is the outcome of an update whose session has ended.
@@ -71,8 +72,7 @@ func (c *treeClient) doubt(u *change, reply *ask.Reply, asked int) meta.Result {
 	return meta.Result{Code: posix.EIO}
 }
 
-// inDoubt gives updates that were in doubt the result that replicas have noted, and reports those that had
-// none.
+// inDoubt gives updates in doubt the result that replicas have stored, and reports the updates without one.
 func (r *tree) inDoubt(u *change) bool {
 	switch {
 	case !u.doubt:

@@ -10,14 +10,14 @@ import (
 )
 
 // TestTree: one tree over three partitions of three replicas, clients that change it in the same few places,
-// and all faults. What clients are told must fit one order of all updates (tree_judge_test.go).
+// and all faults. The answers to clients must fit one order of all updates (tree_judge_test.go).
 func TestTree(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 100, func(seed uint64) error { return treeRun(seed, treeSetup{}).judge(reach) })
 	reach.require(t, treeMarks...)
 }
 
-// TestTreeLinearizable: the same, where all that was ever answered to anybody is seen by who asks later.
+// TestTreeLinearizable: the same, and each request sees the state of all earlier answers to any client.
 func TestTreeLinearizable(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 40, func(seed uint64) error { return treeRun(seed, treeSetup{linear: true}).judge(reach) })
@@ -51,7 +51,7 @@ var treeMarks = []treeMark{
 	madeAlone, linkedAcross, loopRefused, dirAcross, checkpoints, withdrawnThere, digestsCompared,
 }
 
-// treeReach counts how often they were.
+// treeReach counts the marks.
 type treeReach map[treeMark]int
 
 func (a treeReach) add(b treeReach) {
@@ -60,7 +60,7 @@ func (a treeReach) add(b treeReach) {
 	}
 }
 
-// require demands that the seeds of a test got to each mark.
+// require demands that the seeds of a test have reached each mark.
 func (a treeReach) require(t *testing.T, marks ...treeMark) {
 	t.Helper()
 	for _, mark := range marks {

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestTreeTransfers: what cores keep for replicas that are away is little, so that these must take over the
-// state of another one; and clients are away for longer than the lease of their sessions.
+// TestTreeTransfers: cores keep little for absent replicas, so these must take over the state of another one;
+// and clients are silent for longer than the lease of their sessions.
 func TestTreeTransfers(t *testing.T) {
 	reach := treeReach{}
 	seeds(t, 60, func(seed uint64) error { return treeRun(seed, treeTransfers(seed)).judge(reach) })
@@ -31,7 +31,7 @@ const (
 	neverHappened      treeMark = "an update that was in doubt when its session expired never happened"
 )
 
-// treeTransfers draws how little is kept and how long leases are.
+// treeTransfers draws the bytes that cores retain, and the length of leases.
 func treeTransfers(seed uint64) treeSetup {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	return treeSetup{
@@ -40,21 +40,21 @@ func treeTransfers(seed uint64) treeSetup {
 	}
 }
 
-// longFaults has faults that last for longer than stores take to be synced, so that others forget what who is
-// away needs.
+// longFaults has faults that last longer than the sync of stores, so that others forget messages that absent
+// replicas need.
 func longFaults(cfg *Config) {
 	f := &cfg.Faults
 	f.Every, f.Longest = 700*time.Millisecond, 5*time.Second
 	f.Pause, f.SlowDisk, f.CrashAll, f.Crash, f.Chase = 1, 0, 0, 5, 1
 }
 
-// transferPause is about how long it takes to fetch a state, or to learn that there is none to be had.
+// transferPause is the maximal time to fetch a state, or to learn that none is available.
 const transferPause = 500 * time.Millisecond
 
-// catchUp has a replica that is behind take over the state of another one, as internal/server does. Meanwhile
-// it stands still: no state does for one that goes on acknowledging. But the others may need what only it
-// has, and none of theirs does then: so it takes part for a while, each time longer, before it asks them
-// again.
+// catchUp makes a replica that is behind take over the state of another one, as in internal/server. Meanwhile
+// the replica stands still: no state is valid for a replica that continues to acknowledge. But the others may
+// need a message that only this replica has, and then none of their states is valid for it: so it takes part
+// for a while, each time longer, before it asks them again.
 func (n *treeNode) catchUp() {
 	group, _ := n.run.seat(n.self)
 	n.donors = slices.DeleteFunc(slices.Clone(group.members), func(p multicast.ProcessID) bool { return p == n.self })
@@ -62,7 +62,7 @@ func (n *treeNode) catchUp() {
 	n.fetch()
 }
 
-// after does something later, if the process has not stopped by then.
+// after calls do later, if the process has not stopped by then.
 func (n *treeNode) after(wait time.Duration, do func()) {
 	net := n.run.net
 	net.Schedule(net.Now()+wait, func() {
@@ -72,7 +72,7 @@ func (n *treeNode) after(wait time.Duration, do func()) {
 	})
 }
 
-// fetch takes the state of the next donor, and has it arrive.
+// fetch takes the state of the next donor, which arrives after a while.
 func (n *treeNode) fetch() {
 	net := n.run.net
 	if len(n.donors) == 0 {
@@ -97,7 +97,7 @@ func (n *treeNode) fetch() {
 	n.after(took, func() { n.adopt(&state) })
 }
 
-// adopt puts a state in the place of the own one and starts anew, maybe later.
+// adopt replaces the own state by a fetched one and restarts the process, maybe later.
 func (n *treeNode) adopt(state *bytes.Buffer) {
 	n.keys.adopting = true
 	err := n.Replica.Adopt(state)
@@ -122,8 +122,8 @@ func (n *treeNode) adopt(state *bytes.Buffer) {
 	n.run.net.Schedule(n.run.net.Now()+n.run.net.between(0, time.Second), p.restart)
 }
 
-// endAdoption puts the log in its place that belongs to a store which was taken over, and gives the records
-// from which a process that starts goes on. It may stop again in between.
+// endAdoption installs the log record that belongs to an adopted store, and gives the records for the start
+// of the process. It may stop again in between.
 func (r *tree) endAdoption(self multicast.ProcessID, disk *stored, rng *rand.Rand, records [][]byte) ([][]byte, error) {
 	for {
 		record := slices.Clone(replica.Adopted(disk.keys))

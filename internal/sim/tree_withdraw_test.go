@@ -12,10 +12,10 @@ import (
 
 // A client that gives up a call may report to its user that the operation has failed. If it withdraws the
 // call, the replica must not order the update in a later step (turn.Input.Withdrawn): the operation would
-// happen when its user has long gone on. What was ordered before may take effect, or may not: the judge
-// accepts both, as for each call that has timed out (inDoubt).
+// happen long after its user has gone on. An update ordered before may take effect or not: the judge accepts
+// both, as for each call that has timed out (inDoubt).
 //
-// Observed are the steps in which a client waited for an update at a replica, and the step in which the
+// The test observes the steps in which a client waited for an update at a replica, and the step in which the
 // replica proposed it. A proposal carries the time at which its step began.
 
 // incarnation is a replica from one start to the next.
@@ -29,7 +29,7 @@ type waits struct {
 	step   int                    // number of the last step
 	at     map[int64]steps        // by the wall clock that the steps have read
 	update map[uint64]updateName  // by token, of calls that are not withdrawn
-	open   map[updateName]int     // how many of these there are for an update
+	open   map[updateName]int     // the number of these calls for an update
 	spans  map[updateName][]steps // in which at least one was open
 }
 
@@ -75,7 +75,7 @@ func (w *waits) take(n *treeNode, in *turn.Input) {
 	}
 }
 
-// wasWaitedFor demands of a delivery that a client waited for its update when it was proposed.
+// wasWaitedFor checks, for a delivery, that a client waited for its update when it was proposed.
 func (r *tree) wasWaitedFor(d *multicast.Delivery) {
 	payload := varint.NewReader(d.Payload)
 	_ = payload.Uint8()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// disk is a directory whose files lose what was not synced when it crashes.
+// disk is a directory in which files lose unsynced bytes at a crash.
 type disk struct {
 	dir    string
 	random *rand.Rand
@@ -21,7 +21,7 @@ type disk struct {
 	fault  error             // of all operations from then on
 	synced map[string][]byte // content
 	marks  [][]byte          // that were written
-	after  func()            // is called when the fault happens, before any operation fails
+	after  func()            // is called at the fault, before any operation fails
 }
 
 func (d *disk) step() error {
@@ -95,15 +95,16 @@ func (d *disk) image(t *testing.T, into string) {
 		content = append(content[:keep], lost...)
 		require.NoError(t, os.WriteFile(filepath.Join(into, name), content, 0o600))
 	}
-	if n := d.random.IntN(len(d.marks) + 1); n < len(d.marks) { // the kernel has written one of them, or none
+	// The kernel has written one of the marks, or none.
+	if n := d.random.IntN(len(d.marks) + 1); n < len(d.marks) {
 		require.NoError(t, os.WriteFile(filepath.Join(into, markName), d.marks[n], 0o600))
 	}
 }
 
-// history is what a workload did to a log.
+// history is the record of a workload on a log.
 type history struct {
 	acknowledged []string
-	underway     []string // what the log holds if the last batch counts, too
+	underway     []string // the content of the log if the last batch counts, too
 }
 
 // work appends random batches until one fails.
@@ -129,7 +130,7 @@ func work(r *rand.Rand, l *Log, batches int) (h history, err error) {
 	return h, nil
 }
 
-// TestPowerLoss crashes at each operation, and loses what was not synced.
+// TestPowerLoss crashes at each operation, and loses unsynced bytes.
 func TestPowerLoss(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -157,7 +158,8 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// TestSyncOnDemand: with OS, a power loss leaves at least what was appended before the last Sync.
+// TestSyncOnDemand: with OS, a power loss leaves at least the batches that were appended before the last
+// Sync.
 func TestSyncOnDemand(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20 {
@@ -179,7 +181,7 @@ func TestSyncOnDemand(t *testing.T) {
 	}
 }
 
-// TestSyncFailure: after an error nothing is appended any more.
+// TestSyncFailure: after an error the log appends nothing more.
 func TestSyncFailure(t *testing.T) {
 	d := &disk{dir: t.TempDir(), random: rand.New(rand.NewPCG(1, 1)), left: 1000, fault: syscall.EIO, synced: map[string][]byte{}}
 	l, err := Open(d.dir, Options{Durability: OS, open: d.open})
@@ -193,7 +195,8 @@ func TestSyncFailure(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// TestReplayedIsDurable: what a dead process has written and not synced is safe once it is replayed.
+// TestReplayedIsDurable: batches that a dead process has written and not synced are safe once they are
+// replayed.
 func TestReplayedIsDurable(t *testing.T) {
 	content, _ := written(t, false, batch("one"), batch("two"))
 	r := rand.New(rand.NewPCG(3, 4))
@@ -210,7 +213,7 @@ func TestReplayedIsDurable(t *testing.T) {
 	}
 }
 
-// TestDiskFull: the log holds exactly what was acknowledged, and takes nothing more until it is opened again.
+// TestDiskFull: the log holds exactly the acknowledged batches, and takes no more until it is opened again.
 func TestDiskFull(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for full := 3; full < 60; full++ {

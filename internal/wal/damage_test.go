@@ -38,7 +38,7 @@ func planted(t testing.TB, segments ...[]byte) string {
 	return dir
 }
 
-// TestTornTailIsCutAtEveryByte: the whole batches stay, and the log goes on behind them.
+// TestTornTailIsCutAtEveryByte: the whole batches stay, and the log continues behind them.
 func TestTornTailIsCutAtEveryByte(t *testing.T) {
 	content, ends := written(t, false, batch("one"), batch("two", "2"), batch("three"))
 	want := [][]string{nil, {"one"}, {"one", "two", "2"}, {"one", "two", "2", "three"}}
@@ -83,7 +83,7 @@ func TestLostPagesOfTheTail(t *testing.T) {
 	}
 }
 
-// TestDamagedMiddle: whatever byte changes, nothing is lost silently that comes before the last batch.
+// TestDamagedMiddle: a change of any byte loses no batch silently but the last one.
 func TestDamagedMiddle(t *testing.T) {
 	content, ends := written(t, true, batch("one"), batch("two", "2"), batch("three"))
 	all := []string{"one", "two", "2", "three"}
@@ -105,7 +105,7 @@ func TestDamagedMiddle(t *testing.T) {
 	}
 }
 
-// TestMissingBatch: batches that follow each other but not in number.
+// TestMissingBatch: adjacent batches without consecutive numbers.
 func TestMissingBatch(t *testing.T) {
 	content, ends := written(t, false, batch("one"), batch("two"), batch("three"), batch("four"))
 	for missing := 1; missing < 3; missing++ {
@@ -143,7 +143,7 @@ func TestLogWithoutBeginningIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzReplay changes a log: there is no panic, and what is replayed are whole batches that were written.
+// FuzzReplay changes a log: there is no panic, and the replayed records are whole batches that were written.
 func FuzzReplay(f *testing.F) {
 	batches := [][][]byte{batch("one"), batch("two", "2"), batch("three")}
 	content, _ := written(f, true, batches...)

@@ -15,7 +15,7 @@ const (
 	segmentHeaderSize = 32
 	batchHeaderSize   = 20
 
-	// MaxBatch is the most that one Append takes, in bytes.
+	// MaxBatch is the largest size of one Append, in bytes.
 	MaxBatch = 1 << 30
 
 	flagCheckpoint = 1
@@ -26,7 +26,7 @@ var (
 	order      = binary.LittleEndian
 )
 
-// CorruptError says where a log does not make sense.
+// CorruptError names the place of damage in a log.
 type CorruptError struct {
 	File   string
 	Offset int64
@@ -53,7 +53,7 @@ func (h segmentHeader) encode() []byte {
 	return order.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// seed is the checksum of the salt; those of the headers of batches go on from it.
+// seed is the checksum of the salt; the checksums of batch headers continue from it.
 func (h segmentHeader) seed() uint32 {
 	return crc32.Checksum(order.AppendUint64(nil, h.salt), castagnoli)
 }
@@ -106,7 +106,7 @@ func appendBatch(b []byte, seed uint32, number uint64, records [][]byte) ([]byte
 	return b, nil
 }
 
-// split gives the records of a payload, and false with what is no record.
+// split gives the records of a payload, and false for malformed bytes.
 func split(payload []byte) iter.Seq2[[]byte, bool] {
 	return func(yield func([]byte, bool) bool) {
 		r := varint.NewReader(payload)

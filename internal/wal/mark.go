@@ -16,13 +16,13 @@ const (
 	markSize  = 8 + 5*8 + 4
 )
 
-// mark tells up to which batch a log was acknowledged (package comment, Rot).
+// mark names the last acknowledged batch of a log (package comment, Rot).
 type mark struct {
 	salt    uint64 // of the segment
 	segment uint64
 	synced  uint64 // the last batch that survives a loss of power
 	written uint64 // the last batch that survives the death of the process
-	boot    uint64 // identity of the kernel that batches were given to; 0: unknown
+	boot    uint64 // identity of the kernel that wrote the batches; 0: unknown
 }
 
 func (m *mark) append(b []byte) []byte {
@@ -33,7 +33,7 @@ func (m *mark) append(b []byte) []byte {
 	return order.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decodeMark reads a mark. One that a crash has left incomplete, or that is damaged, counts as none.
+// decodeMark reads a mark. An incomplete or damaged one counts as none.
 func decodeMark(b []byte) *mark {
 	const sum = markSize - 4
 	if len(b) != markSize || string(b[:8]) != markMagic || order.Uint32(b[sum:]) != crc32.Checksum(b[:sum], castagnoli) {
@@ -76,11 +76,12 @@ func openMark(dir string) (*os.File, *mark, error) {
 	return f, decodeMark(b), err
 }
 
-// check fails if a segment, which was read up to its last whole batch, lacks what was acknowledged.
+// check fails if a segment, which was read up to its last whole batch, lacks acknowledged batches.
 func (m *mark) check(r *reader, boot uint64) error {
 	path := r.file.Name()
 	switch {
-	case m == nil || r.header.number > m.segment: // a checkpoint has replaced what the mark speaks of
+	// A later checkpoint has replaced the segment of the mark.
+	case m == nil || r.header.number > m.segment:
 		return nil
 	case r.header.number < m.segment:
 		return missed(path, 0, "the log went on in segment %d, which is damaged or missing", m.segment)
@@ -92,13 +93,13 @@ func (m *mark) check(r *reader, boot uint64) error {
 	return nil
 }
 
-// missed is the error for what was acknowledged and is not there.
+// missed is the error for acknowledged batches that are missing.
 func missed(path string, offset int64, format string, args ...any) error {
 	remedy := fmt.Sprintf("; if no other replica is left, remove the file %s beside it: what was acknowledged since is lost", markName)
 	return &CorruptError{path, offset, fmt.Sprintf(format, args...) + remedy}
 }
 
-// note writes the mark. It is not synced: a loss of power may leave an older one, which asks for less.
+// note writes the mark. It is not synced: a loss of power may leave an older one, which demands less.
 func (l *Log) note() error {
 	m := mark{salt: l.header.salt, segment: l.header.number, synced: l.synced, written: l.number, boot: l.boot}
 	if _, err := l.mark.WriteAt(m.append(l.noted[:0]), 0); err != nil {

@@ -56,7 +56,7 @@ func requireCorrupt(t testing.TB, err error, text string, args ...any) {
 	require.ErrorContains(t, err, text)
 }
 
-// TestRottenTail: damage to what was acknowledged is not taken for a torn end, wherever it is.
+// TestRottenTail: damage to acknowledged batches is not taken for a torn end, at any place.
 func TestRottenTail(t *testing.T) {
 	for name, o := range map[string]Options{"sync": {}, "zeros ahead": {Ahead: 100}, "os": {Durability: OS, Boot: "1"}} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestRottenTail(t *testing.T) {
 	}
 }
 
-// TestTornBehindTheMark: a batch that was under way when the process died is cut, wherever that was.
+// TestTornBehindTheMark: a batch that was under way when the process died is cut, at any place.
 func TestTornBehindTheMark(t *testing.T) {
 	for name, o := range map[string]Options{"sync": {}, "os": {Durability: OS, Boot: "1"}} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestTornBehindTheMark(t *testing.T) {
 	}
 }
 
-// TestLossOfPowerBehindTheMark: with OS, a loss of power may take all that was not synced, and nothing else may.
+// TestLossOfPowerBehindTheMark: with OS, a loss of power may take all unsynced batches, and no other batch.
 func TestLossOfPowerBehindTheMark(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Durability: OS, Boot: "1"}
@@ -167,7 +167,7 @@ func TestLossOfPowerBehindTheMark(t *testing.T) {
 	}
 }
 
-// TestDamagedMark: a mark that is damaged or missing asks for nothing.
+// TestDamagedMark: a damaged or missing mark demands nothing.
 func TestDamagedMark(t *testing.T) {
 	dir := t.TempDir()
 	l, err := Open(dir, Options{})
@@ -177,7 +177,7 @@ func TestDamagedMark(t *testing.T) {
 	files := filesOf(t, dir)
 	good := files[markName]
 	require.Len(t, good, markSize)
-	files[markName] = append(slices.Clone(good), 0) // and what is behind it does not count
+	files[markName] = append(slices.Clone(good), 0) // bytes behind the mark do not count
 	files["0000000000000001.wal"] = files["0000000000000001.wal"][:l.offset-1]
 	_, _, err = opened(t, files, Options{})
 	requireCorrupt(t, err, "batch 1 is damaged or missing")
@@ -201,8 +201,7 @@ func TestDamagedMark(t *testing.T) {
 	require.Equal(t, []string{"one"}, got)
 }
 
-// pages are the files of a kernel that tells of a sync that has failed once: it does not write those pages
-// again.
+// pages are the files of a kernel that reports a failed sync once: it does not write those pages again.
 type pages struct {
 	fail    bool
 	dirty   map[string]map[int64]byte
@@ -248,8 +247,8 @@ func (f *pagesFile) SyncData() error {
 	return nil
 }
 
-// TestFailedSyncIsNotForgotten: what was acknowledged before a sync that failed is on disk once it is replayed,
-// or it is missed.
+// TestFailedSyncIsNotForgotten: batches that were acknowledged before a failed sync are on disk once they are
+// replayed, or Open reports that they are missing.
 func TestFailedSyncIsNotForgotten(t *testing.T) {
 	dir := t.TempDir()
 	p := &pages{dirty: map[string]map[int64]byte{}, durable: map[string][]byte{}}
@@ -267,7 +266,7 @@ func TestFailedSyncIsNotForgotten(t *testing.T) {
 	require.NotEqual(t, filesOf(t, dir)["0000000000000001.wal"], lost)
 	mark := filesOf(t, dir)[markName]
 
-	// The kernel forgets the pages, and the file has its old content: that is seen.
+	// The kernel forgets the pages, and the file has its old content: Open notices that.
 	_, _, err = opened(t, map[string][]byte{"0000000000000001.wal": lost, markName: mark}, Options{Durability: OS, Boot: "1"})
 	requireCorrupt(t, err, "batch 2 is damaged or missing")
 
@@ -282,8 +281,8 @@ func TestFailedSyncIsNotForgotten(t *testing.T) {
 	require.Equal(t, []string{"one", "two"}, got)
 }
 
-// TestOldErrorAtTheStart: the first sync of a log may tell of what another process has written. The batches are
-// written and synced once more.
+// TestOldErrorAtTheStart: the first sync of a log may report an error of another process's writes. The
+// batches are written and synced once more.
 func TestOldErrorAtTheStart(t *testing.T) {
 	dir := t.TempDir()
 	p := &pages{dirty: map[string]map[int64]byte{}, durable: map[string][]byte{}}

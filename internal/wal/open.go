@@ -70,8 +70,8 @@ func (l *Log) recover() error {
 	return l.begin(1, 0, nil)
 }
 
-// adopt makes a segment the log. False: the crash that it is from came before
-// it was the log; then an older segment is, or there has never been one.
+// adopt makes a segment the log. False: a crash happened before the segment became the log; then an older
+// segment is the log, or there has never been one.
 func (l *Log) adopt(number uint64, oldest bool, known *mark) (bool, error) {
 	path := l.path(number)
 	r, err := openReader(path)
@@ -111,7 +111,7 @@ func (l *Log) adopt(number uint64, oldest bool, known *mark) (bool, error) {
 	return true, l.resume(r)
 }
 
-// giveUp passes a segment over that a crash may have left, or says that it cannot be from a crash.
+// giveUp skips a segment that a crash may have left, or reports that it cannot be from a crash.
 func (l *Log) giveUp(path string, number uint64, oldest bool, torn errTorn) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -124,8 +124,8 @@ func (l *Log) giveUp(path string, number uint64, oldest bool, torn errTorn) erro
 	return nil
 }
 
-// resume opens the segment that r has read for appending behind the last whole batch. Batches behind the mark may
-// not be on disk: they are made durable before anybody acts on them.
+// resume opens the segment that r has read, to append behind the last whole batch. Batches behind the mark
+// may not be on disk: they are made durable before they are replayed.
 func (l *Log) resume(r *reader) error {
 	f, err := l.open(r.file.Name(), os.O_WRONLY)
 	if err != nil {
@@ -145,7 +145,8 @@ func (l *Log) resume(r *reader) error {
 		}
 	}
 	if err := l.settle(r); err != nil {
-		if err = l.settle(r); err != nil { // the first error may be of writes of a process before this one
+		// The first error may be of the writes of an earlier process.
+		if err = l.settle(r); err != nil {
 			return err
 		}
 	}
@@ -161,8 +162,8 @@ func (l *Log) settle(r *reader) error {
 	return l.file.SyncData()
 }
 
-// rewrite writes the batches again that are not known to be on disk. If a sync of them has failed, the kernel has
-// told that once, and does not write them any more, although it gives them to readers.
+// rewrite writes the batches again that are not known to be on disk. If a sync of them has failed, the kernel
+// has reported that once, and does not write them any more, although it gives them to readers.
 func (l *Log) rewrite(r *reader) error {
 	buffer := make([]byte, 1<<20)
 	for at := r.syncedEnd; at < r.offset; {
@@ -178,8 +179,8 @@ func (l *Log) rewrite(r *reader) error {
 	return nil
 }
 
-// dropForGood deletes segments and makes that durable: a newer one that came back after a power
-// loss would take the place of the log.
+// dropForGood deletes segments durably: a newer one that came back after a power loss would take the place of
+// the log.
 func (l *Log) dropForGood(numbers []uint64) error {
 	for _, n := range numbers {
 		if err := os.Remove(l.path(n)); err != nil {

@@ -24,7 +24,7 @@ type reader struct {
 	syncedEnd int64  // up to here the file is known to be on disk
 }
 
-// errTorn says that a segment does not go on as it should: it ended, or is damaged.
+// errTorn reports that a segment ends early, or is damaged.
 type errTorn struct{ reason string }
 
 func (e errTorn) Error() string { return e.reason }
@@ -59,8 +59,7 @@ func openReader(path string) (_ *reader, err error) {
 
 func (r *reader) close() error { return r.file.Close() }
 
-// next gives the payload of the next batch; io.EOF at the end, errTorn if the bytes
-// at offset are no whole batch.
+// next gives the payload of the next batch; io.EOF at the end, errTorn if no whole batch is at offset.
 func (r *reader) next() ([]byte, error) {
 	left := r.size - r.offset
 	if left == 0 {
@@ -99,7 +98,7 @@ func (r *reader) wrap(err error) error {
 	return fmt.Errorf("%s, near offset %d: %w", r.file.Name(), r.offset, err)
 }
 
-// isWritten reports whether there is anything but zeros behind offset.
+// isWritten reports whether the file has bytes other than zeros behind offset.
 func (r *reader) isWritten() (bool, error) {
 	buffer := make([]byte, 64<<10)
 	for at := r.offset; at < r.size; {
@@ -115,8 +114,8 @@ func (r *reader) isWritten() (bool, error) {
 	return false, nil
 }
 
-// later looks from offset, where no whole next batch is, for the header of one after that, and
-// gives where it is; 0 if there is none, as behind a torn end.
+// later searches from offset, where no whole batch begins, for the header of a batch after the next one, and
+// gives its place; 0 if there is none, as behind a torn end.
 func (r *reader) later() (int64, error) {
 	at := r.offset
 	in := bufio.NewReaderSize(io.NewSectionReader(r.file, at, r.size-at), 1<<20)

@@ -9,7 +9,7 @@ import (
 // osFile is a file of the operating system.
 type osFile struct{ *os.File }
 
-// delaySync makes syncs slower, where this program is built for that (build tag slowdisk).
+// delaySync delays syncs in programs with the build tag slowdisk.
 var delaySync = func() {}
 
 // SyncData makes the bytes and the length of the file durable, but not its times.

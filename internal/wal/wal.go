@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Durability is what an acknowledged batch survives.
+// Durability is the kind of failure that an acknowledged batch survives.
 type Durability int
 
 // The durabilities. Sync is the default.
@@ -25,19 +25,19 @@ const (
 // Options of a log.
 type Options struct {
 	Durability Durability
-	// Ahead is how many bytes of zeros are written behind a batch that does not fit into those written before,
-	// with Sync: the next batches overwrite them, and their syncs need not write the length of the file and
-	// where its blocks are. 0: none.
+	// Ahead is the number of zero bytes written, with Sync, behind a batch that does not fit into earlier
+	// zeros. The next batches overwrite them, and their syncs need not write the length of the file and the
+	// places of its blocks. 0: none.
 	Ahead int
-	// Boot is the identity of the kernel that runs, such as its boot id: what was written under the same one is
-	// there, also if it was not synced. Empty: unknown.
+	// Boot is the identity of the running kernel, such as its boot id: batches written under the same one are
+	// there, also if they were not synced. Empty: unknown.
 	Boot string
 
 	// open opens a segment; nil: os.OpenFile. Tests lose writes here.
 	open opener
 }
 
-// file is what a log needs of a segment that it writes.
+// file is the set of methods of a segment that the log writes.
 type file interface {
 	io.WriterAt
 	io.Closer
@@ -53,7 +53,7 @@ func openFile(path string, flag int) (file, error) {
 	return osFile{f}, err
 }
 
-// ErrClosed is the error of every use of a closed log.
+// ErrClosed is the error of all methods of a closed log.
 var ErrClosed = errors.New("write-ahead log is closed")
 
 // Log is an open log. Its methods must not be called concurrently.
@@ -106,11 +106,11 @@ func Open(dir string, opts Options) (_ *Log, err error) {
 	return l, nil
 }
 
-// Repaired is how many bytes of batches that were never acknowledged Open has cut.
+// Repaired is the number of bytes of unacknowledged batches that Open has cut.
 func (l *Log) Repaired() int64 { return l.repaired }
 
 // Replay gives all records from the last checkpoint on, in order, before the first Append. The bytes are the
-// caller's. After an error there is nothing more.
+// caller's. The sequence ends after an error.
 func (l *Log) Replay() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		switch {
@@ -151,9 +151,9 @@ func (l *Log) replay(yield func([]byte, error) bool) {
 	}
 }
 
-// Append adds a batch and returns once it is as durable as was asked for. With checkpoint, records[0]
-// stands for everything before. After an error (it wraps what the system said, say ENOSPC) the log takes
-// nothing more, and holds what was acknowledged. The records are not kept.
+// Append adds a batch and returns once it is as durable as configured. With checkpoint, records[0] replaces
+// all earlier records. After an error (it wraps the error of the system, such as ENOSPC) the log takes no
+// more batches, and holds the acknowledged ones. The log does not keep the slice records.
 func (l *Log) Append(records [][]byte, checkpoint bool) error {
 	switch {
 	case l.failed != nil:
@@ -193,7 +193,8 @@ func (l *Log) extend(records [][]byte) error {
 	if err == nil && l.durability == Sync {
 		err = l.file.SyncData()
 	}
-	if err != nil { // what is there of the batch was not acknowledged
+	// The written part of the batch was not acknowledged.
+	if err != nil {
 		return errors.Join(err, l.file.Truncate(l.offset))
 	}
 	l.offset += int64(len(b))
@@ -204,7 +205,7 @@ func (l *Log) extend(records [][]byte) error {
 	return l.note()
 }
 
-// write writes a batch behind the last one, and zeros behind it if it is time for them.
+// write writes a batch behind the last one, and zeros behind it if they are used up.
 func (l *Log) write(b []byte) error {
 	end := l.offset + int64(len(b))
 	if l.ahead > 0 && l.durability == Sync && end > l.zeros {
@@ -222,8 +223,8 @@ func (l *Log) write(b []byte) error {
 	return err
 }
 
-// Sync makes what Append has acknowledged survive a loss of power. With Sync it does already, and with Memory
-// nothing does. After an error the log takes nothing more.
+// Sync makes all acknowledged batches survive a loss of power. With Sync they do already, and with Memory
+// none does. After an error the log takes no more batches.
 func (l *Log) Sync() error {
 	if l.failed != nil || !l.unsynced {
 		return l.failed
@@ -253,8 +254,8 @@ func (p Position) Compare(other Position) int {
 // Durable is the position of the last batch that survives a loss of power. It is zero with Memory.
 func (l *Log) Durable() Position { return Position{l.header.number, l.synced} }
 
-// begin makes a new segment the log. It is durable, whatever the durability of
-// a batch, before an older one is deleted.
+// begin makes a new segment the log. The segment is durable, for any durability of batches, before an older
+// one is deleted.
 func (l *Log) begin(number uint64, flags uint32, records [][]byte) error {
 	h := segmentHeader{salt: newSalt(), number: number, flags: flags}
 	b, batches := h.encode(), uint64(0)
@@ -294,7 +295,7 @@ func (l *Log) create(path string, content []byte) (file, error) {
 	return f, nil
 }
 
-// Close ends the use of the log. What was acknowledged is as durable as it was.
+// Close ends the use of the log. Acknowledged batches stay as durable as they are.
 func (l *Log) Close() error {
 	if errors.Is(l.failed, ErrClosed) {
 		return nil

@@ -127,8 +127,8 @@ func TestRenamedSegmentIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "segment 1 under the name of another")
 }
 
-// What is written ahead is no batch, is overwritten, and costs one write in many. Where there is no room for it
-// the log goes on without.
+// Zeros written ahead are no batch, are overwritten, and cost one write in many. Without space for them the
+// log continues without.
 func TestZerosAhead(t *testing.T) {
 	dir := t.TempDir()
 	const ahead = 1000
