@@ -15,7 +15,7 @@ const (
 	recordFinals                // final timestamps of entries: count, (id, ts)…
 	recordCheckpoint            // the whole live state (appendCheckpoint)
 	recordPromise               // E_prom
-	recordState                 // E_cur, its roster, and the entries of T after an index (logState)
+	recordState                 // E_cur, its roster, and the entries of T after an index (state)
 	recordRoster                // the roster of the own group, and the place of this process in it
 	recordLost                  // E_cur when power was lost (amnesia.go)
 )
