@@ -166,7 +166,7 @@ func rename(file posix.Ino, name string, from, to uint16) meta.Command {
 	}
 }
 
-// linkIn gives a file of one partition a name in another one.
+// linkIn adds a name in another partition to a file of one partition.
 func linkIn(file posix.Ino, partition uint16, name string) meta.Command {
 	return meta.Command{Op: meta.OpLink, Ino: file, Child: file, NewParent: root(partition), NewName: name}
 }

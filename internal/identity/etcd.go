@@ -55,8 +55,8 @@ func IssueEtcd(dir, name string, hosts []string, validity time.Duration) ([]File
 		if err != nil {
 			return nil, err
 		}
-		// The servers' certificate is renewed with each member, so it never ends before a member's earlier
-		// certificate.
+		// The servers' certificate is renewed with each member, so it never ends before a certificate that
+		// was made earlier.
 		if err := pair.Save(files, true); err != nil {
 			return nil, err
 		}

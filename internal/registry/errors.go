@@ -15,8 +15,8 @@ import (
 
 // Errors on which callers base decisions.
 var (
-	// ErrUnavailable means that the registry did not confirm the operation and may do so later. The operation
-	// may have happened without its answer.
+	// ErrUnavailable means that the registry could not execute the operation now, and may later. The
+	// operation may have happened although its answer did not arrive.
 	ErrUnavailable = errors.New("the registry is unavailable")
 	// ErrNotFound means that the cluster has no such entry.
 	ErrNotFound = errors.New("not found")

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// A silent connection is pinged after keepAlive, and closed without an answer within keepAliveTimeout. Etcd
-// closes connections that ping more often than every 5 s.
+// A silent connection is pinged after keepAlive, and closed if no answer arrives within keepAliveTimeout.
+// Etcd closes connections that ping more often than every 5 s.
 const (
 	keepAlive        = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second

@@ -23,8 +23,8 @@ func (r *Etcd) Mark(ctx context.Context, name string) error {
 	return err
 }
 
-// Marked reports whether the server of that name has been started before: if its disk is empty, the disk has
-// lost its data.
+// Marked reports whether the server of that name has been started before: if its disk is empty, the server
+// has lost its data.
 func (r *Etcd) Marked(ctx context.Context, name string) (bool, error) {
 	if err := validateName("server", name); err != nil {
 		return false, err

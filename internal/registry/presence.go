@@ -35,7 +35,7 @@ func (p *Presence) validate() error {
 	return nil
 }
 
-// encode gives the value of the key: readable with etcdctl if Info is.
+// encode returns the value of the key: readable with etcdctl if Info is.
 func (p *Presence) encode() string { return p.Instance + "\n" + string(p.Info) }
 
 // decodePresence splits the value of a key, which any process may have written.

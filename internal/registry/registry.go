@@ -27,7 +27,7 @@ type Descriptions interface {
 	Watch(ctx context.Context, show func(Document))
 }
 
-// Presences has the live servers.
+// Presences maintain the set of live servers.
 type Presences interface {
 	// Claim announces a server once, for a lease. It fails with ErrTaken if another instance has the name.
 	// Call it before a server begins; Announce then continues with the name.

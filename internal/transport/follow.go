@@ -2,7 +2,7 @@ package transport
 
 import "time"
 
-// join gives a link to the sender for an address. The mutex of the link's owner is held.
+// join adds a link to the sender for an address. The mutex of the link's owner is held.
 func (s *Server) join(address string, e *linkEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

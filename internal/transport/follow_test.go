@@ -83,7 +83,7 @@ func TestLinksFollowAnAddress(t *testing.T) {
 	})
 }
 
-// Closed links leave no sender that nobody uses.
+// Closed links leave no unused sender.
 func TestSendersEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, nil)

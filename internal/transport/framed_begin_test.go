@@ -256,7 +256,7 @@ func TestALongTurnIsNotSilence(t *testing.T) {
 	})
 }
 
-// A peer that does not read its answers delays nobody, and gets no more calls than the limit of its
+// A peer that does not read its answers delays no other peer, and gets no more calls than the limit of its
 // connection.
 func TestAnswersWaitForNobody(t *testing.T) {
 	s, err := Listen(Config{Address: "127.0.0.1:0", Resolve: func(multicast.ProcessID) (string, bool) { return "", false }})

@@ -32,7 +32,7 @@ type caller struct {
 	calls   map[uint64]chan answer // GUARDED_BY pending; nil when the connection has ended
 }
 
-// errOldPeer says that a server does not speak the framed protocol, but may speak HTTP/2.
+// errOldPeer means that a server does not speak the framed protocol, but may speak HTTP/2.
 var errOldPeer = errors.New("the server does not speak " + framedProtocol)
 
 // connect opens a connection to an address and waits for the server's first message. The connection has a
@@ -187,7 +187,7 @@ func (c *caller) forget(call uint64) (waiting chan answer, known bool) {
 	return waiting, known
 }
 
-// withdraw tells the server that no caller waits for a call any more. The call stays under way until the
+// withdraw notifies the server that no caller waits for a call any more. The call stays under way until the
 // server answers it, with a short answer.
 func (c *caller) withdraw(call uint64) {
 	c.pending.Lock()

@@ -16,8 +16,8 @@ import (
 // version of its own: an incompatible format gets another name.
 const framedProtocol = "globalfs/1"
 
-// greeting begins a connection without TLS, in both directions: without ALPN it tells the framed protocol and
-// HTTP/2 apart.
+// greeting begins a connection without TLS, in both directions: without ALPN it distinguishes the framed
+// protocol from HTTP/2.
 const greeting = framedProtocol + "\n"
 
 // A message is a head and a body. The head has 4 bytes for the length of the body, little-endian, one for the

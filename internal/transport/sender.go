@@ -84,7 +84,7 @@ func (s *sender) wakeFor(e *linkEnd) {
 	}
 }
 
-// enlist notes that e has a packet to write, and reports whether that is new. The owner's mutex is held.
+// enlist records that e has a packet to write, and reports whether that is new. The owner's mutex is held.
 func (s *sender) enlist(e *linkEnd) bool {
 	if e.queued || !e.link.ready() {
 		return false

@@ -13,7 +13,7 @@ import (
 // Protocol is the kind of connections that the program at an address accepts.
 type Protocol int
 
-// The protocols that Speaks tells apart.
+// The protocols that Speaks distinguishes.
 const (
 	Unknown Protocol = iota // no answer, or the answer of another program
 	Plain                   // HTTP/2 without encryption: a cluster without certificates

@@ -69,8 +69,8 @@ func TestAlg1Line17QuorumClock(t *testing.T) {
 	require.EqualValues(t, 7, c.hear(2, bumpOf(epochG, 7)).Safe)
 }
 
-// TestAlg1Line22PrimarysClockCountsWithItsProposals: a clock that was sent after lost entries says nothing
-// about the proposals of the primary.
+// TestAlg1Line22PrimarysClockCountsWithItsProposals: a clock that was sent after lost entries gives no
+// information about the proposals of the primary.
 func TestAlg1Line22PrimarysClockCountsWithItsProposals(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(3, bumpOf(epochG, 9))

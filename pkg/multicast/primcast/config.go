@@ -46,8 +46,8 @@ type Config struct {
 	// delivered again; entries of T after it are.
 	Delivered multicast.Progress
 	// Classes: messages with the same destination groups are delivered in one order, messages of different
-	// classes independently (package multicast). Not together with Conflicts or ClockError; messages that ask
-	// for atomic global order are refused. The same at all processes and after restarts.
+	// classes independently (package multicast). Not together with Conflicts or ClockError; messages that
+	// request atomic global order are refused. The same at all processes and after restarts.
 	Classes bool
 	// SuspectAfter is the maximum silence of a primary that a process waits for; 0: DefaultSuspectAfter.
 	SuspectAfter time.Duration

@@ -61,7 +61,7 @@ type variables struct {
 type delivery struct {
 	variables
 
-	classes   []*class // in the order in which they were heard of
+	classes   []*class // in the order in which they became known
 	named     map[multicast.Class]*class
 	plain     *class              // the only class without Config.Classes, else nil
 	unknown   queue               // proposed, of unknown class: the content is missing
@@ -202,7 +202,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.check(out.Safe)
 }
 
-// wake asks for a step no later than at a time.
+// wake requests a step no later than at a time.
 func wake(out *multicast.Output, at time.Duration) {
 	if out.Wake == 0 || at < out.Wake {
 		out.Wake = max(at, 1)

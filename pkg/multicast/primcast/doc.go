@@ -169,7 +169,7 @@
 //
 // # Classes
 //
-// With Config.Classes, line 30 asks only about messages with the same destinations as m, its class. All other
+// With Config.Classes, line 30 is only about messages with the same destinations as m, its class. All other
 // lines stay as they are. Where a core without classes has one position, a core with classes has one for each
 // class: of deliveries, of the durable state, of coverage, of forgotten messages, of safe timestamps
 // (class.go).
@@ -181,7 +181,7 @@
 //     destination process delivers the class in the order of positions, without gaps: prefix order and
 //     acyclic order hold within it.
 //  2. The clocks need no classes. Lines 28 and 29 are about all messages of g, and so about those of a class;
-//     line 22 and I5 too. The hybrid clock changes line 37 only, and step 1 does not ask how clocks move.
+//     line 22 and I5 too. The hybrid clock changes line 37 only, and step 1 does not depend on their moves.
 //  3. m waits for less. Lines 27 to 29 wait for m.dest and g, and line 30 for messages to exactly m.dest: no
 //     other group has a say. A proposal without its START has no known class, since entries do not name one:
 //     it counts for every class. This costs nothing more. T, and with it each acknowledgement of this
@@ -195,7 +195,7 @@
 //     to it; BEHIND names a class, and Adopt takes a state that is as far in all of them. I9 is about single
 //     messages.
 //  6. Entries leave T in any order, so it has holes. A process that asks for T after an index never needs a
-//     forgotten entry, unless it was left behind and hears BEHIND. All others cover that entry. So they had
+//     forgotten entry, unless it was left behind and gets BEHIND. All others cover that entry. So they had
 //     it in T, they know it to be decided (I9), and T is not cut before a decided entry (I8).
 //  7. A message is stuck while a group of its class cannot be reached. It keeps its content, its place in T,
 //     and its share of the sender's window of its class. Nothing else waits for it. Messages get their
@@ -221,7 +221,7 @@
 // group h with it has been delivered by some process. If x comes to g, p itself delivers it before m (Lemma
 // 7). Else consider the local timestamp of x in h, which is below final-ts(m), and the epoch E' in which h
 // decides it. E' > E: its primary starts above the clocks of some process of each quorum (line 68), against
-// (a). E' <= E: x is in the T of E's primary when it says its clock (Lemma 3, or since it proposes above
+// (a). E' <= E: x is in the T of E's primary when it sends its clock (Lemma 3, or since it proposes above
 // its clock), so that by (b) it has delivered x.
 //
 // Now take a cycle of the relation in package multicast's documentation, in which each message asks or goes

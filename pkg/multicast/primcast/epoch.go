@@ -205,7 +205,7 @@ type incoming struct {
 	epoch  Epoch
 	from   uint64 // the own T is the same up to here
 	known  uint64
-	asked  uint64 // the source was asked for the entries after it
+	asked  uint64 // entries after it were requested from the source
 	length uint64 // the target of known
 	clock  multicast.Timestamp
 	staged []staged

@@ -205,7 +205,7 @@ func (p *bumpPacket) read(r *varint.Reader) {
 	p.epoch, p.ts, p.last = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
 }
 
-// havePacket tells the sender of m that q needs no START(m).
+// havePacket reports to the sender of m that q needs no START(m).
 type havePacket struct{ id multicast.MessageID }
 
 func (p *havePacket) append(b []byte) []byte { return appendID(append(b, byte(kindHave)), p.id) }

@@ -109,7 +109,7 @@ func (c *variables) append(m *message) {
 	c.sendHave(m)
 }
 
-// sendHave tells a sender that receives no ACK for m that m is in T.
+// sendHave reports to a sender that receives no ACK for m that m is in T.
 func (c *system) sendHave(m *message) {
 	if sender := c.peers[m.ID.Sender]; sender != nil && sender.group != nil && !m.To(sender.group.id) {
 		sender.frame = (&havePacket{m.ID}).append(sender.frame)

@@ -92,7 +92,7 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 
 // teach adds to the state of another process, which has delivered all that this process has, the deliveries
 // that only this process knows. The other may have restarted since, so that its deliveries are pending again
-// without the final timestamp, and the processes that could tell it have forgotten it.
+// without the final timestamp, and the processes that knew it have forgotten it.
 func (c *variables) teach(other *Core) error {
 	for m := range other.t.all() {
 		if m.decided {
