@@ -37,7 +37,7 @@ type Spec struct {
 	Created time.Time `yaml:"created,omitempty"`
 	// Restored is the backup that the cluster was restored from: written by the program, not by people.
 	Restored string `yaml:"restored,omitempty"`
-	// Replaced are the processes that replaced others after the loss of their disks, oldest first: written by
+	// Replaced are the processes that replaced others with lost disks, oldest first: written by
 	// the program, not by people.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
 	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by the

@@ -36,7 +36,7 @@ func Speaks(ctx context.Context, address string) Protocol {
 	return Unknown
 }
 
-// speaksTLS reports whether a server answers a TLS http2Preface with TLS: a handshake, or an alert.
+// speaksTLS reports whether a server answers a TLS ClientHello with TLS: a handshake, or an alert.
 func speaksTLS(ctx context.Context, address string) bool {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
