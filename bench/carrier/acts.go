@@ -12,7 +12,7 @@ import (
 // act is an operation of several partitions that is repeated. Regions are indices of Config.Regions.
 type act struct {
 	operation string
-	parties   []int // the first one is asked
+	parties   []int // the first one receives the request
 	client    int
 	make      func(*actor) error        // makes the files
 	next      func(*actor) meta.Command // the next repetition
@@ -66,7 +66,7 @@ func (x *actor) step() (time.Duration, error) {
 	return a.took, err
 }
 
-// makeRemote makes the file that is linked in the partition that is not asked.
+// makeRemote makes the file to link, in the party that does not receive the request.
 func makeRemote(x *actor) (err error) {
 	x.file, err = x.client.file(x.parties[1], "file")
 	return err
@@ -76,7 +76,7 @@ func linkAgain(x *actor) meta.Command {
 	return linkIn(x.file, x.parties[0], fmt.Sprintf("link%d", x.done))
 }
 
-// makeNear makes the file that is renamed in the partition that is asked.
+// makeNear makes the file to rename, in the party that receives the request.
 func makeNear(x *actor) (err error) {
 	x.file, err = x.client.file(x.parties[0], "file")
 	return err
@@ -92,8 +92,8 @@ func (x *actor) between(a, b uint16) meta.Command {
 	return rename(x.file, "file", a, b)
 }
 
-// The file of a rename over three regions is born in the last region, whose partition keeps its number, and
-// moves between the others.
+// The file of a rename over three regions is born in the last region. The partition of that region keeps the
+// number of the file, and the file moves between the other regions.
 const born, first, second = 3, 1, 2
 
 func makeElsewhere(x *actor) (err error) {
@@ -107,7 +107,7 @@ func makeElsewhere(x *actor) (err error) {
 func renameThree(x *actor) meta.Command { return x.between(first, second) }
 
 // slowest returns the round trip of the slowest link that an act needs: between two parties, or between the
-// client and the asked party.
+// client and the party that receives its request.
 func (a *act) slowest(regions []topology.Region) (rtt time.Duration) {
 	asked := regions[a.parties[0]]
 	rtt = 2 * topology.Delay(regions[a.client], asked)

@@ -32,7 +32,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// One message carries a command; the parties order RELAY, DECIDE and OUTCOME once each, the coordinator
+// One message carries a command; the parties order RELAY, DECIDE and OUTCOME once each, the coordinator also
 // FORGET.
 func TestCost(t *testing.T) {
 	r := short(t, "cost")
@@ -59,8 +59,8 @@ func TestContention(t *testing.T) {
 }
 
 // In a cut, files of commands that the healthy side coordinates are free within five seconds, every caller is
-// answered, no local operation is delayed, and of the commands between regions that see each other only those
-// in one order stand still. Run verifies the answers against the names.
+// answered, and no local operation is delayed. Of the commands between connected regions only those in one
+// order stand still. Run verifies the answers against the names.
 func TestCut(t *testing.T) {
 	r := short(t, "cut")
 	require.Len(t, r.Held, 3*2)
@@ -107,8 +107,8 @@ func TestEqualSeedsGiveEqualFigures(t *testing.T) {
 	require.NotEqual(t, run(1), run(2))
 }
 
-// What is on its way when the cut begins is lost, and so is what is sent during the cut. Then links start
-// anew.
+// Frames on their way when the cut begins are lost, and so are frames that are sent during the cut. Then
+// links start anew.
 func TestCutLosesFrames(t *testing.T) {
 	c := Default()
 	k, err := newCluster(&c.Carriers[0], c.Regions, 1)

@@ -64,7 +64,7 @@ func (c *client) anyReplica(partition uint16) multicast.ProcessID {
 	return all[c.rng.IntN(len(all))]
 }
 
-// update has a command executed by its parties, of which the first is asked.
+// update requests a command from the first of its parties; all parties execute it.
 func (c *client) update(patience time.Duration, command meta.Command, parties []uint16, then func(answer)) {
 	asked := parties[0]
 	c.seq[asked]++
@@ -78,13 +78,13 @@ func (c *client) update(patience time.Duration, command meta.Command, parties []
 	c.repeat(asked, q, c.now, then)
 }
 
-// query has a command that reads executed by a partition.
+// query requests a read command from a partition.
 func (c *client) query(partition uint16, command meta.Command, then func(answer)) {
 	command.Cred = owner
 	c.repeat(partition, ask.Request{Kind: ask.Query, Command: command.Append(nil)}, c.now, then)
 }
 
-// repeat asks one replica until it answers or the patience is over.
+// repeat sends a request to one replica at a time until a replica answers or the patience is over.
 func (c *client) repeat(partition uint16, q ask.Request, since time.Duration, then func(answer)) {
 	left := since + max(q.Patience, grace) + grace - c.now
 	sent := q
@@ -113,7 +113,7 @@ func (c *client) repeat(partition uint16, q ask.Request, since time.Duration, th
 	})
 }
 
-// ask sends a request with what the client has seen, and takes over what the replica has seen.
+// ask sends a request with the client's vector, and merges the replica's vector into it.
 func (c *client) ask(partition uint16, to multicast.ProcessID, q ask.Request, patience time.Duration, then func(*ask.Reply)) {
 	q.Vector = c.vector.Clone()
 	c.call(c.region, to, q.Append(nil), patience, func(data []byte) {
@@ -166,7 +166,7 @@ func rename(file posix.Ino, name string, from, to uint16) meta.Command {
 	}
 }
 
-// linkIn gives a file of one partition a name in another one.
+// linkIn adds a name in another partition to a file of one partition.
 func linkIn(file posix.Ino, partition uint16, name string) meta.Command {
 	return meta.Command{Op: meta.OpLink, Ino: file, Child: file, NewParent: root(partition), NewName: name}
 }

@@ -23,13 +23,13 @@ import (
 type Carrier struct {
 	Name  string
 	Title string
-	// core makes the part of a process.
+	// core makes the core of a process.
 	core func(self multicast.ProcessID, groups []multicast.Group, seed uint64) (order.Core, error)
 	// class names the classes, as order.Classifier does.
 	class func(dest []multicast.GroupID, id multicast.MessageID) multicast.Class
 }
 
-// Carriers returns the carriers that are compared.
+// Carriers returns the carriers to compare.
 func Carriers() []Carrier {
 	byDestination := func(dest []multicast.GroupID, _ multicast.MessageID) multicast.Class { return multicast.ClassOf(dest) }
 	one := func([]multicast.GroupID, multicast.MessageID) multicast.Class { return "" }
@@ -76,7 +76,7 @@ const global = 0
 // members is the number of replicas of a region's partition.
 const members = 3
 
-// cluster is replicas on a network, with counts of what they order.
+// cluster is replicas on a network, with counts of the messages and entries that they order.
 type cluster struct {
 	*network
 	regions  []topology.Region
@@ -136,7 +136,7 @@ const lease = 24 * time.Hour
 // owner owns all files.
 var owner = posix.Cred{UID: 1000, GID: 1000}
 
-// boot makes the replica of a partition with an index.
+// boot makes the replica with an index of a partition.
 func (k *cluster) boot(c *Carrier, partition uint16, index int, seed uint64) (turn.Node, error) {
 	self := k.groups[partition].Members[index]
 	own, err := primcast.New(primcast.Config{Self: self, Groups: k.groups[partition : partition+1], Seed: seed, Retain: math.MaxInt})
@@ -174,10 +174,10 @@ func (k *cluster) count(out *turn.Output) {
 	}
 }
 
-// commandPrefix begins the keys of commands that are not forgotten (package cross).
+// commandPrefix is the prefix of the keys of commands that are not forgotten (package cross).
 const commandPrefix = 0x43
 
-// verify compares the replicas of each partition, and the partitions, when nothing is under way any more.
+// verify compares the replicas of each partition, and the partitions, after all work has ended.
 func (k *cluster) verify() error {
 	if k.err != nil {
 		return k.err

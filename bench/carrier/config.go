@@ -13,16 +13,16 @@ import (
 type Config struct {
 	Carriers    []Carrier
 	Experiments []string          // of Experiments()
-	Regions     []topology.Region // three; the last one is cut off
+	Regions     []topology.Region // three; the cut separates the last one
 	Samples     int               // operations of each kind, for latency and cost
 	Clients     []int             // numbers of clients, for contention
-	Objects     []int             // numbers of files that they contend for
+	Objects     []int             // numbers of contended files
 	Duration    time.Duration     // of each measurement of contention, in virtual time
-	InFlight    int               // commands from each side when the region is cut off
+	InFlight    int               // commands from each side at the time of the cut
 	Cut         time.Duration     // length of the cut, in virtual time
 	Patience    time.Duration     // of the callers of these commands
 	Seed        uint64
-	Progress    func(what string) // is called with what is measured next; may be nil
+	Progress    func(what string) // is called with the next measurement; may be nil
 }
 
 // Experiments returns the names of the experiments.
@@ -64,7 +64,7 @@ func Named(names []string) ([]Carrier, error) {
 	return chosen, nil
 }
 
-// Validate names the wrong field, its value and the remedy.
+// Validate returns an error with the wrong field, its value and the remedy.
 func (c *Config) Validate() error {
 	for _, e := range c.Experiments {
 		if !slices.Contains(Experiments(), e) {

@@ -7,9 +7,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Contention is what clients get that link the same files. Half of the clients are in the first region, half
-// in the second one, and so are the files. A client links a file of one region into the other region under a
-// new name: two commands conflict if and only if they link the same file.
+// Contention is the result of clients that link the same files. Half of the clients are in the first region,
+// half in the second one, and so are the files. A client links a file of one region into the other region
+// under a new name: two commands conflict if and only if they link the same file.
 type Contention struct {
 	Carrier  string  `json:"carrier"`
 	Clients  int     `json:"clients"`
@@ -17,8 +17,8 @@ type Contention struct {
 	Rate     float64 `json:"commands_per_second"`
 	P50      float64 `json:"p50_ms"`
 	P99      float64 `json:"p99_ms"`
-	Attempts float64 `json:"attempts"` // messages between partitions for each command that was answered
-	Failed   int     `json:"failed"`   // commands with another answer than success, or with none
+	Attempts float64 `json:"attempts"` // messages between partitions per answered command
+	Failed   int     `json:"failed"`   // commands with another answer than success, or without an answer
 }
 
 // warmup is the time before a measurement of contention.

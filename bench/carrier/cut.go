@@ -14,19 +14,19 @@ import (
 // from both sides: renames of files in the first region to the third one, begun at equal distances in the
 // last round trips before the cut (begunIn).
 
-// Held is for how long files of the healthy side could not be changed by a local update that was sent when
-// the cut began.
+// Held is the time for which a local update, sent when the cut began, could not change files of the healthy
+// side.
 type Held struct {
 	Carrier     string          `json:"carrier"`
 	Coordinator topology.Region `json:"coordinator"` // of the commands
 	Commands    int             `json:"commands"`
-	Held        int             `json:"held"`      // files whose update waited
+	Held        int             `json:"held"`      // files with an update that waited
 	P50         float64         `json:"p50_s"`     // of the waits, in seconds since the cut began
 	Longest     float64         `json:"longest_s"` // likewise
 	ToTheEnd    int             `json:"to_the_end"`
 }
 
-// Callers is what the callers of the commands under way got.
+// Callers has the outcomes of the callers of the commands under way.
 type Callers struct {
 	Carrier  string          `json:"carrier"`
 	Client   topology.Region `json:"client"`
@@ -38,20 +38,20 @@ type Callers struct {
 	Longest  float64         `json:"longest_s"` // until an answer, in seconds
 }
 
-// Local is what local operations of a region noticed of the cut.
+// Local is the effect of the cut on local operations of a region.
 type Local struct {
 	Carrier    string          `json:"carrier"`
 	Region     topology.Region `json:"region"`
 	Operations int             `json:"operations"` // during the cut
 	P50        float64         `json:"p50_ms"`     // of updates, before the cut
-	Delayed    int             `json:"delayed"`    // operations that took more than delayedBeyond times the median of their kind before the cut
+	Delayed    int             `json:"delayed"`    // beyond delayedBeyond times the median of their kind before
 	Worst      float64         `json:"worst_ratio"`
 }
 
 // delayedBeyond is the ratio to the latency before the cut beyond which a local operation counts as delayed.
 const delayedBeyond = 1.25
 
-// Class is what commands of other parties noticed of the cut. A client of the class has one command under
+// Class is the effect of the cut on commands of other parties. A client of the class has one command under
 // way.
 type Class struct {
 	Carrier  string            `json:"carrier"`
@@ -96,11 +96,11 @@ type flight struct {
 	name  string
 	file  posix.Ino
 	probe *client
-	got   *answer       // of the command
+	got   *answer       // to the command
 	free  time.Duration // when the local update was answered; 0: never
 }
 
-// The partitions of the first region and of the one that is cut off.
+// The partitions of the first region and of the separated one.
 const near, off = 1, 3
 
 // cut runs the experiment with one carrier.
@@ -141,7 +141,7 @@ func (c *Config) cut(carrier *Carrier) (rows cutRows, err error) {
 	return rows, errors.Join(r.judge(), k.verify())
 }
 
-// farthest returns the delay between the first region and the one that is cut off.
+// farthest returns the delay between the first region and the separated one.
 func (k *cluster) farthest() time.Duration { return topology.Delay(k.regions[0], k.regions[2]) }
 
 // prepare makes the files and the clients.
@@ -181,7 +181,7 @@ func (r *cutRun) prepare() error {
 	return r.cluster.err
 }
 
-// send returns the start of the command, asked on the healthy side or on the other one.
+// send returns the start of the command, requested from the healthy side or from the other one.
 func (f *flight) send(patience time.Duration, side int) func() {
 	parties := []uint16{near, off}
 	if side == 1 {
@@ -205,7 +205,7 @@ func (f *flight) touch(patience time.Duration) func() {
 
 func seconds(d time.Duration) float64 { return milliseconds(d) / 1000 }
 
-// rows sums the run up.
+// rows sums up the run.
 func (r *cutRun) rows() (rows cutRows) {
 	for side, region := range []topology.Region{r.Config.Regions[0], r.Config.Regions[2]} {
 		flights := r.flights[side*r.InFlight:][:r.InFlight]
@@ -262,8 +262,8 @@ func callersRow(carrier string, client topology.Region, flights []*flight) Calle
 	return row
 }
 
-// judge compares the answers with the names at the end: a command that succeeded is executed, one that failed
-// is not.
+// judge compares the answers with the names at the end: a successful command is executed, a failed one is
+// not.
 func (r *cutRun) judge() error {
 	for _, f := range r.flights {
 		here, err := r.has(f.probe, near, f.name)

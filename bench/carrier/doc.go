@@ -6,16 +6,16 @@
 //   - one-order: PrimCast with one order for all messages, as in the thesis.
 //   - direct: package bench/direct. The sender sends each message to all members of all destinations.
 //
-// It is what `globalfs-lab cross` runs.
+// `globalfs-lab cross` runs this package.
 //
 // # Model
 //
 // Partition 0 is global: it has a replica in each region. Each region has a partition of its own, of three
-// replicas. A frame between regions takes the delay of topology.Delay, a frame within a region and a call of
-// a client to a replica in its region take insideDelay. Every frame and call takes up to a fraction jitter
-// longer. Links keep the order of their frames. Computing and writing take no time: the figures contain
-// distances and waiting, and nothing else. The same seed gives the same figures.
+// replicas. A frame between regions takes the delay of topology.Delay; a frame within a region, and a call of
+// a client to a replica in its region, take insideDelay. Every frame and call takes longer by up to the
+// fraction jitter. Links keep the order of their frames. Computing and writing take no time: the figures
+// contain only distances and waiting. The same seed gives the same figures.
 //
-// A cut loses what is on its way between the region and the others, and all that is sent until it ends. Then
-// the links start anew.
+// A cut loses the frames on their way between the region and the others, and all frames that are sent until
+// the cut ends. Then the links start anew.
 package carrier

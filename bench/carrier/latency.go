@@ -13,7 +13,7 @@ import (
 type Latency struct {
 	Carrier   string            `json:"carrier"`
 	Operation string            `json:"operation"`
-	Parties   []topology.Region `json:"parties"` // the first one is asked
+	Parties   []topology.Region `json:"parties"` // the first one receives the request
 	Client    topology.Region   `json:"client"`
 	Slowest   float64           `json:"slowest_rtt_ms"` // round trip of the slowest link that the operation needs
 	P50       float64           `json:"p50_ms"`
@@ -22,7 +22,7 @@ type Latency struct {
 	Trips99   float64           `json:"p99_rtt"`
 }
 
-// Cost is what one command costs, without other load, beyond what an idle cluster sends.
+// Cost is the cost of one command, without other load, beyond the traffic of an idle cluster.
 type Cost struct {
 	Carrier   string            `json:"carrier"`
 	Operation string            `json:"operation"`
@@ -38,13 +38,13 @@ type Cost struct {
 	WideBytes float64           `json:"wide_bytes"`
 }
 
-// settleTime is the time in which a cluster finishes the work that no client waits for.
+// settleTime is the time in which a cluster finishes work without waiting clients.
 const settleTime = 10 * time.Second
 
 // pause is the time between two operations without other load.
 const pause = 500 * time.Millisecond
 
-// latency measures one act with one carrier, and what it costs.
+// latency measures the latency and the cost of one act with one carrier.
 func (c *Config) latency(carrier *Carrier, a *act) (Latency, Cost, error) {
 	l := Latency{
 		Carrier: carrier.Name, Operation: a.operation, Parties: a.names(c.Regions), Client: c.Regions[a.client],
@@ -107,7 +107,7 @@ func (k *cluster) snapshot() (n counts) {
 	return n
 }
 
-// with combines each counter of two.
+// with combines each counter of two counts.
 func (n counts) with(o counts, f func(a, b float64) float64) counts {
 	return counts{
 		messages: f(n.messages, o.messages), frames: f(n.frames, o.frames), bytes: f(n.bytes, o.bytes), wide: f(n.wide, o.wide),
@@ -131,8 +131,8 @@ func (n counts) cost() Cost {
 	}
 }
 
-// percentile returns the smallest of the times, in milliseconds, that a part of them does not exceed. It
-// sorts them.
+// percentile returns the smallest of the times, in milliseconds, that percent of them do not exceed. It sorts
+// them.
 func percentile(all []time.Duration, percent int) float64 {
 	if len(all) == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// localLoop makes a name, looks a name up that is under way, removes the name, and so on.
+// localLoop makes a name, looks up a name of a command under way, removes the name, and so on.
 type localLoop struct {
 	*client
 	run       *cutRun
@@ -74,7 +74,7 @@ type classLoop struct {
 	parties []uint16
 	file    posix.Ino
 	count   int
-	commits []time.Duration // when each answer came
+	commits []time.Duration // times of the answers
 	before  []time.Duration // latencies
 }
 

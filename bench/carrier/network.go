@@ -18,9 +18,9 @@ const (
 	// insideDelay is the one-way delay between datacenters of a region, and between a client and a replica in
 	// its region.
 	insideDelay = 250 * time.Microsecond
-	// jitter is the largest part by which a frame or a call takes longer.
+	// jitter is the largest fraction by which a frame or a call takes longer.
 	jitter = 0.02
-	// shortestWake keeps a node that asks to step again at once from standing still in time.
+	// shortestWake lets time pass for a node that requests a step at once.
 	shortestWake = time.Microsecond
 )
 
@@ -32,13 +32,13 @@ type network struct {
 	queue    heap.Heap[event]
 	machines map[multicast.ProcessID]*machine
 	ids      []multicast.ProcessID // of machines, ascending
-	cut      topology.Region       // is cut off; "": none
+	cut      topology.Region       // the separated region; "": none
 	traffic  Traffic
 	token    uint64 // of the last call
 	err      error  // the first failure of a node
 }
 
-// Traffic is what was sent between processes.
+// Traffic is the traffic between processes.
 type Traffic struct {
 	Frames     int `json:"frames"`
 	Bytes      int `json:"bytes"`
@@ -65,13 +65,13 @@ func newNetwork(seed uint64) *network {
 	return &network{rng: rand.New(rand.NewPCG(seed, 0x6361727269657273)), machines: map[multicast.ProcessID]*machine{}}
 }
 
-// schedule has f called at a time that is not past.
+// schedule schedules f for a time that is not past.
 func (n *network) schedule(at time.Duration, f func()) {
 	n.seq++
 	n.queue.Push(event{at: at, seq: n.seq, what: f})
 }
 
-// run lets everything happen up to a time, or until done reports true.
+// run processes the events up to a time, or until done reports true.
 func (n *network) run(until time.Duration, done func() bool) {
 	for n.err == nil && !done() {
 		if len(n.queue) == 0 || n.queue[0].at > until {
@@ -84,7 +84,7 @@ func (n *network) run(until time.Duration, done func() bool) {
 	}
 }
 
-// pass lets time pass.
+// pass advances the time.
 func (n *network) pass(d time.Duration) { n.run(n.now+d, func() bool { return false }) }
 
 // delay draws the time from one region to another.
@@ -101,13 +101,13 @@ func (n *network) isCut(a, b topology.Region) bool {
 	return n.cut != "" && a != b && (a == n.cut || b == n.cut)
 }
 
-// cutOff cuts a region off: what is on its way is lost.
+// cutOff cuts a region off: frames on their way are lost.
 func (n *network) cutOff(region topology.Region) {
 	n.cut = region
 	n.acrossCut(func(from, to *machine) { from.link(to.id).era++ })
 }
 
-// mend ends the cut: both ends of each link across it learn that it starts anew.
+// mend ends the cut: both ends of each link across it get its new start.
 func (n *network) mend() {
 	n.acrossCut(func(from, to *machine) {
 		*from.link(to.id) = link{era: from.link(to.id).era + 1}
@@ -126,8 +126,8 @@ func (n *network) acrossCut(do func(from, to *machine)) {
 	}
 }
 
-// call sends a request from a region to a process. done is called once: with the reply, or with nil when the
-// time is over.
+// call sends a request from a region to a process. done is called once: with the reply, or with nil at the
+// end of the patience.
 func (n *network) call(from topology.Region, to multicast.ProcessID, data []byte, patience time.Duration, done func(reply []byte)) {
 	n.token++
 	token, over, m := n.token, false, n.machines[to]
@@ -172,16 +172,16 @@ type machine struct {
 	input    turn.Input                    // of the next step
 	stepping bool                          // a step is scheduled
 	wakeAt   time.Duration                 // 0: none
-	calls    map[uint64]func(reply []byte) // to be answered, by token
+	calls    map[uint64]func(reply []byte) // unanswered calls, by token
 }
 
 // link is one direction between two processes.
 type link struct {
-	era  uint64        // what was sent in an earlier one is lost
-	last time.Duration // when the last frame arrives: frames keep their order
+	era  uint64        // frames of an earlier one are lost
+	last time.Duration // arrival of the last frame: frames keep their order
 }
 
-// add adds a process, whose links start at once.
+// add adds a process. Its links start at once.
 func (n *network) add(id multicast.ProcessID, region topology.Region, node turn.Node) *machine {
 	m := &machine{
 		net: n, id: id, region: region, node: node,
@@ -209,7 +209,7 @@ func (m *machine) receive(f multicast.Frame) {
 	m.wake()
 }
 
-// wake schedules a step at this time unless there is one, so that what happens at the same time gathers.
+// wake schedules a step at this time unless there is one, so that simultaneous inputs are taken together.
 func (m *machine) wake() {
 	if !m.stepping {
 		m.stepping = true
@@ -217,7 +217,7 @@ func (m *machine) wake() {
 	}
 }
 
-// step takes one step, whose output leaves at once.
+// step takes one step. Its output leaves at once.
 func (m *machine) step() {
 	n := m.net
 	in, out := m.input, turn.Output{}

@@ -144,8 +144,8 @@ func list(regions []topology.Region) string {
 	return strings.Join(all, "+")
 }
 
-// WriteFiles writes cross.txt, cross.json, and what commands of other parties notice of the cut as
-// cross-cut.svg into a directory, which it makes.
+// WriteFiles writes cross.txt, cross.json, and cross-cut.svg with the effect of the cut on commands of other
+// parties into a directory, which it makes.
 func (r *Report) WriteFiles(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Report is what a comparison measured. All times are virtual.
+// Report is the result of a comparison. All times are virtual.
 type Report struct {
 	Setup      Setup        `json:"setup"`
 	Latency    []Latency    `json:"latency,omitempty"`
@@ -18,7 +18,7 @@ type Report struct {
 	Classes    []Class      `json:"classes,omitempty"`
 }
 
-// Setup is what the figures depend on.
+// Setup has the parameters of the figures.
 type Setup struct {
 	Regions  []string `json:"regions"`
 	Seed     uint64   `json:"seed"`
@@ -29,8 +29,7 @@ type Setup struct {
 	Patience float64  `json:"patience_s"`
 }
 
-// Run measures everything that c asks for. When ctx ends it returns what was measured until then, with the
-// error.
+// Run makes all measurements of c. When ctx ends it returns the results so far, with the error.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return r, nil
 }
 
-// latencies measures latency and cost, which the same runs tell.
+// latencies measures latency and cost in the same runs.
 func (c *Config) latencies(ctx context.Context, r *Report) error {
 	for _, a := range acts() {
 		for i := range c.Carriers {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// area is something that CPU time is spent on, known by the beginnings of the names of its functions.
+// area is a consumer of CPU time, identified by the prefixes of the names of its functions.
 type area struct {
 	name   string
 	starts []string
@@ -20,8 +20,8 @@ const (
 	other     = "other"
 )
 
-// areas are tried in this order for each function of a stack, the innermost first: what the library does for
-// an area counts for it, too. System calls are those of who makes them.
+// areas are tried in this order for each function of a stack, the innermost first: library work for an area
+// counts for the area, too. System calls belong to their callers.
 var areas = []area{
 	{"network", []string{"net."}},
 	{"TLS", []string{"crypto/"}},
@@ -35,7 +35,7 @@ var areas = []area{
 	{"rest of GlobalFS", []string{module}},
 }
 
-// Areas lists what costs are divided into.
+// Areas lists the areas of the costs.
 func Areas() (names []string) {
 	for _, a := range areas {
 		names = append(names, a.name)
@@ -43,7 +43,7 @@ func Areas() (names []string) {
 	return append(names, scheduler, collector, other)
 }
 
-// collecting are functions below which only garbage is collected, or helped to.
+// collecting are functions that call only garbage collection, or assists of it.
 var collecting = []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcAssistAlloc", "runtime.gcStart", "runtime.gcMarkDone"}
 
 // scheduling are functions of the runtime that put goroutines and threads to sleep and wake them up.
@@ -53,7 +53,7 @@ var scheduling = []string{
 	"runtime.reentersyscall", "runtime.entersyscall", "runtime.gopreempt_m", "runtime.goexit0",
 }
 
-// areaOf says what a stack of functions, the innermost first, is for.
+// areaOf returns the area of a stack of functions, the innermost first.
 func areaOf(stack []string) string {
 	if slices.ContainsFunc(stack, func(f string) bool { return hasStart(f, collecting) }) {
 		return collector
@@ -80,7 +80,7 @@ func hasStart(function string, starts []string) bool {
 	return slices.ContainsFunc(starts, func(s string) bool { return strings.HasPrefix(function, s) })
 }
 
-// areasOf divides a CPU time as a profile says.
+// areasOf divides a CPU time in the proportions of a profile.
 func areasOf(data []byte, cpu float64) (map[string]float64, error) {
 	p, err := profile.ParseData(data)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestAreaOf(t *testing.T) {
 	}
 }
 
-// The time that was used is divided as the samples are.
+// The CPU time is divided in the proportions of the samples.
 func TestAreasOf(t *testing.T) {
 	function := func(id uint64, name string) *profile.Location {
 		return &profile.Location{ID: id, Line: []profile.Line{{Function: &profile.Function{ID: id, Name: name}}}}

@@ -23,23 +23,23 @@ func Settings() []string {
 	return []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, LoopbackSync, Lab}
 }
 
-// Config says what to measure, on what.
+// Config selects the measurements and the settings.
 type Config struct {
 	Program     string   // the globalfs binary
 	Loader      []string // the command, without its flags, that serves a Load
 	Etcd        string   // the etcd binary, for Loopback and Lab
-	Dir         string   // for data and logs: an empty directory, of no use afterwards
+	Dir         string   // for data and logs: an empty directory, useless afterwards
 	Settings    []string
 	Regions     []topology.Region
 	Datacenters int           // a region, one server in each
 	Clients     []int         // in a closed loop; each number is measured
 	Duration    time.Duration // of each measurement in each round
 	Rounds      int
-	Profile     string // directory for CPU profiles of one create; empty: none are taken
+	Profile     string // directory for CPU profiles of one create; empty: no profiles
 	Progress    func(string)
 }
 
-// Default measures three servers, one a region, in all settings.
+// Default measures three servers, one per region, in all settings.
 func Default() Config {
 	return Config{
 		Settings: []string{Embedded, EmbeddedGRPC, EmbeddedWAN, Loopback, Lab}, Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 1,
@@ -47,7 +47,7 @@ func Default() Config {
 	}
 }
 
-// Validate says what is wrong.
+// Validate returns the first error.
 func (c *Config) Validate() error {
 	for _, s := range c.Settings {
 		if !slices.Contains(Settings(), s) {
@@ -73,8 +73,8 @@ func (c *Config) Validate() error {
 	return spec.Validate()
 }
 
-// spec is what all settings run: as many replicas of a region's partition, and copies of a block, as its
-// servers allow, up to three and two.
+// spec is the cluster of all settings: as many replicas of a region's partition, and copies of a block, as
+// its servers allow, up to three and two.
 func (c *Config) spec() topology.Spec {
 	spec := topology.Spec{Regions: c.Regions, Datacenters: c.Datacenters, Replicas: 1, Copies: max(1, min(c.Datacenters, 2))}
 	if c.Datacenters >= 3 {

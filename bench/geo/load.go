@@ -16,8 +16,8 @@ import (
 	"github.com/globalfs/globalfs/internal/bench"
 )
 
-// Load is what a process does for one measurement. It says that it is prepared, begins at the next line of
-// its input, and then says what it has measured.
+// Load is the work of a process for one measurement. The process writes that it is prepared, begins at the
+// next line of its input, and then writes its measurement.
 type Load struct {
 	Dir       string
 	Operation string // one of bench.Operations
@@ -26,10 +26,10 @@ type Load struct {
 	Duration  time.Duration
 }
 
-// prepared is the line with which a loader waits for its turn.
+// prepared is the line that a loader writes before it waits for its turn.
 const prepared = "prepared"
 
-// Serve does it in this process.
+// Serve does the work in this process.
 func (l *Load) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	load := bench.Load{Operation: l.Operation, Clients: l.Clients, Duration: l.Duration, Prefix: l.Prefix, Begin: func() error {
 		if _, err := fmt.Fprintln(out, prepared); err != nil {
@@ -45,7 +45,8 @@ func (l *Load) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(sample)
 }
 
-// run has a process do it. It calls begin when that is prepared, and end when it has measured.
+// run does the work in another process. It calls begin when that process is prepared, and end after its
+// measurement.
 func (l *Load) run(ctx context.Context, loader []string, begin, end func() error) (sample bench.Sample, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,7 +69,7 @@ func (l *Load) run(ctx context.Context, loader []string, begin, end func() error
 	}
 	err = l.converse(in, bufio.NewReader(out), begin, end, &sample)
 	if err != nil {
-		cancel() // else it might wait for us
+		cancel() // otherwise the process might wait for this one
 	}
 	if err = errors.Join(err, cmd.Wait()); err != nil {
 		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))

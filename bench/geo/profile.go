@@ -16,26 +16,27 @@ import (
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
-// profiled is how much longer than a measurement a profile takes: it has a sample each 10 ms of CPU only.
+// profiled is the ratio of the time of a profile to that of a measurement: a profile has one sample per 10 ms
+// of CPU.
 const profiled = 4
 
-// created is the operation that is profiled, by one client. Several have a directory each, or they would wait
-// for each other in the kernel.
+// created is the profiled operation of one client. Several clients have a directory each; otherwise they
+// would wait for each other in the kernel.
 const (
 	created      = "create"
 	createdApart = "create apart"
 )
 
-// Cost is what one create costs a process, in microseconds of CPU.
+// Cost is the cost of one create for a process, in microseconds of CPU.
 type Cost struct {
 	Setting string             `json:"setting"`
 	Place   string             `json:"place"`
 	Clients int                `json:"clients"`
-	Creates int                `json:"creates"` // while the profile was taken
+	Creates int                `json:"creates"` // during the profile
 	P50     float64            `json:"p50_us"`  // of their latency
 	Process string             `json:"process"`
 	CPU     float64            `json:"cpu_us"`
-	Areas   map[string]float64 `json:"areas_us"` // of it, see Areas
+	Areas   map[string]float64 `json:"areas_us"` // of CPU, see Areas
 }
 
 // profileAll profiles creates in all settings, by the mount in the first region.
@@ -72,7 +73,7 @@ func (c *Config) profileAll(ctx context.Context, stages []*stage) (costs []*Cost
 func (c *Config) profile(ctx context.Context, s *stage, load Load, place string) ([]*Cost, error) {
 	processes := []*cluster.Process{s.posts[0].mount.Process}
 	for _, p := range s.servers {
-		if p.Name != "etcd" { // it has nothing to do then
+		if p.Name != "etcd" { // etcd is idle then
 			processes = append(processes, p)
 		}
 	}
@@ -113,7 +114,7 @@ func (c *Config) profile(ctx context.Context, s *stage, load Load, place string)
 	return costs, nil
 }
 
-// sum gives the sum of costs over all processes.
+// sum returns the sum of costs over all processes.
 func sum(costs []*Cost) *Cost {
 	total := *costs[0]
 	total.Process, total.CPU, total.Areas = "all", 0, map[string]float64{}
@@ -126,7 +127,7 @@ func sum(costs []*Cost) *Cost {
 	return &total
 }
 
-// groups gives the costs of each profile.
+// groups returns the costs of each profile.
 func groups(costs []*Cost) (all [][]*Cost) {
 	for len(costs) > 0 {
 		first := costs[0]

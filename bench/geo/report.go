@@ -15,10 +15,10 @@ import (
 	"github.com/globalfs/globalfs/internal/bench"
 )
 
-// WriteJSON writes it for programs.
+// WriteJSON writes the report for programs.
 func (r *Report) WriteJSON(w io.Writer) error { return results.WriteJSON(w, r) }
 
-// WriteTable writes it for people.
+// WriteTable writes the report for people.
 func (r *Report) WriteTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "operation\tplace\tclients\tsetting\tregion\tops/s\tp50 us\tp95 us\tp99 us\tmax us\tlatency is\trate is\tCPU us\tmount\tnear\tfar\t")
@@ -45,7 +45,7 @@ func (r *Report) WriteTable(out io.Writer) error {
 	return r.writeCosts(out)
 }
 
-// writeCosts writes what a create costs each process.
+// writeCosts writes the cost of a create for each process.
 func (r *Report) writeCosts(out io.Writer) error {
 	if len(r.Costs) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (r *Row) total() (us float64) {
 	return us
 }
 
-// ratio is empty where there is nothing to compare with.
+// ratio is empty without a value to compare with.
 func ratio(r float64) string {
 	if r == 0 {
 		return ""
@@ -102,7 +102,7 @@ func (r *Report) WriteFiles(dir string) error {
 	return errors.Join(errs...)
 }
 
-// figure shows how the latency of creates is distributed, with as few clients as were measured.
+// figure shows the distribution of the latency of creates, with the smallest measured number of clients.
 func (r *Report) figure(place string) *figures.Figure {
 	f := &figures.Figure{
 		Title: "create, " + place, X: figures.Axis{Label: "latency (us)", Log: true}, Y: figures.Axis{Label: "share of creates (%)"},
@@ -120,7 +120,7 @@ func (r *Report) figure(place string) *figures.Figure {
 	return f
 }
 
-// distribution gives the percentiles.
+// distribution returns the percentiles.
 func distribution(samples []bench.Sample) (points []figures.Point) {
 	latencies := bench.Latencies(samples...)
 	for percent := range 101 {

@@ -23,36 +23,36 @@ type Row struct {
 	Setting string          `json:"setting"`
 	Region  topology.Region `json:"region"` // of the mount
 	bench.Measurement
-	// CPU is that of one operation in microseconds, by part: all (the embedded cluster), or mount, near and far
-	// (servers), and etcd.
+	// CPU is the CPU time of one operation in microseconds, by part: all (the embedded cluster), or mount,
+	// near and far (servers), and etcd.
 	CPU map[string]float64 `json:"cpu_us"`
 	// Latency and Rate are ratios to the embedded cluster, of the median latency and of operations a second:
 	// medians over the rounds. 0: it was not measured.
 	Latency float64 `json:"latency_ratio,omitempty"`
 	Rate    float64 `json:"rate_ratio,omitempty"`
 
-	samples []bench.Sample // one a round
+	samples []bench.Sample // one per round
 }
 
-// Report is what was measured.
+// Report is the result of the measurements.
 type Report struct {
 	Datacenters int               `json:"datacenters"`
 	Rows        []*Row            `json:"rows"`
 	Costs       []*Cost           `json:"costs,omitempty"`
-	Skipped     map[string]string `json:"skipped,omitempty"` // settings, and why
-	// Late is how much too late the laboratory delivered a packet, in 99 of 100 cases at most, up to a factor of
-	// two. In microseconds.
+	Skipped     map[string]string `json:"skipped,omitempty"` // settings, with reasons
+	// Late bounds the lateness of the laboratory's packets in 99 of 100 cases, in microseconds, up to a
+	// factor of two.
 	Late float64 `json:"lab_late_p99_us,omitempty"`
 }
 
-// Run starts all settings and measures them. Nothing of them is left when it returns.
+// Run starts all settings and measures them. It leaves nothing of them behind.
 func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if slices.Contains(cfg.Settings, Lab) {
-		// What we compute between measurements shall not delay packets: Linux decides then, not Go's scheduler (see
-		// package wan).
+		// Computation between measurements must not delay packets: with more threads Linux schedules them,
+		// not Go's scheduler (see package wan).
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4 * runtime.NumCPU()))
 	}
 	report = &Report{Datacenters: cfg.Datacenters, Skipped: map[string]string{}}
@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	return report, nil
 }
 
-// closeAll ends settings, all at the same time.
+// closeAll ends all settings at the same time.
 func closeAll(stages []*stage) error {
 	errs := make([]error, len(stages))
 	var closing sync.WaitGroup
@@ -102,7 +102,7 @@ func closeAll(stages []*stage) error {
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// measureAll measures every operation everywhere.
+// measureAll measures every operation in all settings.
 func (c *Config) measureAll(ctx context.Context, stages []*stage) (rows []*Row, err error) {
 	for _, operation := range bench.Operations(slices.Max(c.Clients)) {
 		for _, place := range []string{local, global} {
@@ -157,7 +157,7 @@ func (c *Config) measurePoint(ctx context.Context, stages []*stage, load Load, p
 	return rows, nil
 }
 
-// finish sums the rounds up.
+// finish sums up the rounds.
 func (r *Row) finish(load Load, place string, used map[string]time.Duration) {
 	r.Measurement = bench.Summarize(load.Operation, place, load.Clients, r.samples...)
 	r.CPU = map[string]float64{}
@@ -166,7 +166,7 @@ func (r *Row) finish(load Load, place string, used map[string]time.Duration) {
 	}
 }
 
-// compare tells the ratios to another row.
+// compare computes the ratios to another row.
 func (r *Row) compare(other *Row) {
 	var latencies, rates []float64
 	for i := range r.samples {
@@ -177,7 +177,7 @@ func (r *Row) compare(other *Row) {
 	r.Latency, r.Rate = bench.Median(latencies), bench.Median(rates)
 }
 
-// measure runs one load, and tells what CPU time it took by part.
+// measure runs one load, and returns its CPU time by part.
 func (c *Config) measure(ctx context.Context, s *stage, p *post, load Load) (bench.Sample, map[string]time.Duration, error) {
 	parts := s.parts(p)
 	var before, after map[string]time.Duration

@@ -13,22 +13,22 @@ import (
 	"github.com/globalfs/globalfs/test/wan"
 )
 
-// Places that are measured.
+// The measured places.
 const (
 	local  = "local"  // the partition of the client's region
-	global = "global" // the one that all regions have
+	global = "global" // the partition of all regions
 )
 
-// stage is a setting that runs.
+// stage is a running setting.
 type stage struct {
 	name    string
-	posts   []*post            // from where it is measured
-	servers []*cluster.Process // all processes but the mounts that are measured
+	posts   []*post            // the measured mounts
+	servers []*cluster.Process // all processes except the measured mounts
 	lab     *wan.Lab           // nil: none
 	closers []func() error     // in the order in which they were opened
 }
 
-// post is a mount that is measured.
+// post is a measured mount.
 type post struct {
 	region topology.Region
 	mount  *cluster.Mount
@@ -43,7 +43,7 @@ func (s *stage) close() error {
 	return errors.Join(errs...)
 }
 
-// start starts a setting. The error is wan.ErrUnavailable if there is no laboratory here.
+// start starts a setting. The error is wan.ErrUnavailable if the laboratory cannot run here.
 func (c *Config) start(ctx context.Context, setting string) (_ *stage, err error) {
 	s := &stage{name: setting}
 	defer func() {
@@ -112,8 +112,8 @@ func (s *stage) laboratory(cfg *cluster.Config) (err error) {
 
 func mountHost(r topology.Region) string { return "mount-" + string(r) }
 
-// processes starts a cluster and a mount in each region. Without delays all regions are alike, and the first
-// is measured.
+// processes starts a cluster and a mount in each region. Without delays all regions are alike, and only the
+// first is measured.
 func (s *stage) processes(ctx context.Context, cfg cluster.Config) error {
 	c, err := cluster.Start(ctx, cfg)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *stage) processes(ctx context.Context, cfg cluster.Config) error {
 	return nil
 }
 
-// makeDirs makes the directories that are worked in.
+// makeDirs makes the working directories.
 func (s *stage) makeDirs() error {
 	for _, p := range s.posts {
 		p.dirs = map[string]string{
@@ -152,16 +152,16 @@ func (s *stage) makeDirs() error {
 	return nil
 }
 
-// Parts of a cluster, by which CPU time is told.
+// Parts of a cluster for the division of CPU time.
 const (
 	partAll   = "all"   // the embedded cluster with its mount
-	partMount = "mount" // that is measured
+	partMount = "mount" // the measured mount
 	partNear  = "near"  // servers in the region of the mount
-	partFar   = "far"   // those elsewhere
+	partFar   = "far"   // servers in other regions
 	partEtcd  = "etcd"
 )
 
-// parts gives the processes that a measurement at p concerns.
+// parts returns the processes that a measurement at p uses, by part.
 func (s *stage) parts(p *post) map[string][]*cluster.Process {
 	if len(s.servers) == 0 {
 		return map[string][]*cluster.Process{partAll: {p.mount.Process}}
@@ -180,5 +180,5 @@ func (s *stage) parts(p *post) map[string][]*cluster.Process {
 	return parts
 }
 
-// where names a post for people.
+// where returns a text for people that identifies a post.
 func (s *stage) where(p *post) string { return fmt.Sprintf("%s from %s", s.name, p.region) }

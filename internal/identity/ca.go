@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// CAValidity is how long a CA is valid unless something else is wanted.
+	// CAValidity is the default validity of a CA.
 	CAValidity = 10 * 365 * 24 * time.Hour
-	// LeafValidity is the same for the certificates of processes.
+	// LeafValidity is the default validity of the certificates of processes.
 	LeafValidity = 365 * 24 * time.Hour
-	// skew is how much earlier than now a certificate begins: the clocks of hosts differ.
+	// skew is the time by which the validity of a certificate begins before now: the clocks of hosts differ.
 	skew = time.Hour
-	// organization stands in the subject of all certificates that this package makes.
+	// organization is in the subject of all certificates that this package makes.
 	organization = "GlobalFS"
 )
 
@@ -39,19 +39,19 @@ type CA struct {
 // Pair is a certificate and its key, both as PEM.
 type Pair struct{ Certificate, Key []byte }
 
-// Request is what a certificate is asked for.
+// Request describes a certificate to issue.
 type Request struct {
 	Role Role
 	Name string
-	// Authority is for whom a client may speak, and nil for others.
+	// Authority has the users and groups that a client may speak for; nil for other roles.
 	Authority *posix.Authority
 	// Hosts are the DNS names and IP addresses of a server. GlobalFS does not check them; other programs do.
 	Hosts []string
-	// Validity is from now on; 0: LeafValidity. It ends with the CA's at the latest.
+	// Validity begins now; 0: LeafValidity. It ends with the CA's at the latest.
 	Validity time.Duration
 }
 
-// NewCA makes a CA for a cluster. The name is of 1 to 63 letters, digits, dots, hyphens and underscores.
+// NewCA makes a CA for a cluster. The name has 1 to 63 letters, digits, dots, hyphens and underscores.
 func NewCA(cluster string, validity time.Duration) (*CA, error) {
 	if err := checkName("cluster", cluster); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func NewCA(cluster string, validity time.Duration) (*CA, error) {
 	return (&CA{cluster: cluster, key: key}).Renewed(validity)
 }
 
-// Renewed gives the CA with the same key and a new certificate: what it has signed stays valid.
+// Renewed returns the CA with the same key and a new certificate: certificates that it has signed stay valid.
 func (ca *CA) Renewed(validity time.Duration) (*CA, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{Organization: []string{organization}, CommonName: ca.cluster},
@@ -106,17 +106,17 @@ func LoadCA(dir string) (*CA, error) {
 	return ca, nil
 }
 
-// Cluster is the name of the cluster whose CA this is.
+// Cluster is the name of the cluster of this CA.
 func (ca *CA) Cluster() string { return ca.cluster }
 
-// NotAfter is when the CA ends, and with it all that it has signed.
+// NotAfter is the end of the CA, and of all certificates that it has signed.
 func (ca *CA) NotAfter() time.Time { return ca.certificate.NotAfter }
 
-// Pair gives the CA's certificate and key.
+// Pair returns the CA's certificate and key.
 func (ca *CA) Pair() (Pair, error) { return encode(ca.certificate.Raw, ca.key) }
 
-// Issue makes a key and a certificate. The key of a server comes with the vector keys. Errors name what is
-// wrong with the request.
+// Issue makes a key and a certificate. The key of a server comes with the vector keys. Errors name the
+// mistake in the request.
 func (ca *CA) Issue(r Request) (Pair, error) {
 	id := Identity{Cluster: ca.cluster, Role: r.Role, Name: r.Name, Authority: r.Authority}
 	template, err := ca.template(id, r)
@@ -140,7 +140,7 @@ func (ca *CA) Issue(r Request) (Pair, error) {
 	return pair, err
 }
 
-// template gives what is to be signed.
+// template returns the certificate to sign.
 func (ca *CA) template(id Identity, r Request) (*x509.Certificate, error) {
 	now := time.Now()
 	end := now.Add(r.Validity)
@@ -199,7 +199,7 @@ func addHosts(template *x509.Certificate, hosts []string) error {
 	return nil
 }
 
-// encode gives a certificate and its key as PEM.
+// encode encodes a certificate and its key as PEM.
 func encode(der []byte, key crypto.Signer) (Pair, error) {
 	bytes, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -211,5 +211,5 @@ func encode(der []byte, key crypto.Signer) (Pair, error) {
 	}, nil
 }
 
-// date is how messages name a time.
+// date formats a time for messages.
 func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }

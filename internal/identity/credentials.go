@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// lookEvery is how often handshakes look whether the files have changed, at most.
+// lookEvery is the minimum interval between the checks of handshakes for changed files.
 const lookEvery = time.Second
 
-// Credentials are what a process shows to others, and how it checks what they show. They follow their files.
-// All methods may be called from several goroutines.
+// Credentials are the certificate and key that a process shows to peers, and the checks of the peers'
+// certificates. They follow their files. All methods may be called from several goroutines.
 type Credentials struct {
 	files Files
 	log   *slog.Logger
@@ -26,12 +26,12 @@ type Credentials struct {
 	revoked atomic.Pointer[[]Revocation] // nil: nothing was revoked
 
 	mu     sync.Mutex
-	now    *loaded   // what is in use
-	looked time.Time // when the files were last looked at
-	seen   []stamp   // what they were then
+	now    *loaded   // in use
+	looked time.Time // time of the last check of the files
+	seen   []stamp   // state of the files at that time
 }
 
-// loaded is what the files say. It is not changed once made.
+// loaded is the content of the files. It is not changed once made.
 type loaded struct {
 	identity    Identity
 	certificate tls.Certificate
@@ -40,14 +40,14 @@ type loaded struct {
 	vectorKeys  [][]byte
 }
 
-// stamp tells versions of a file apart.
+// stamp distinguishes versions of a file.
 type stamp struct {
 	modified time.Time
 	size     int64
 }
 
-// Load reads credentials. The certificate must say who this process is and be valid now, by one of the CAs. A
-// nil logger hears nothing of new files that are broken.
+// Load reads credentials. The certificate must contain the identity of this process and be valid now, by one
+// of the CAs. logger receives warnings about new files that are broken; nil: no log.
 func Load(files Files, logger *slog.Logger) (*Credentials, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -98,7 +98,7 @@ func load(files Files) (*loaded, error) {
 	return l, nil
 }
 
-// verifyOwn checks the own certificate as peers will do.
+// verifyOwn checks the own certificate in the same way as peers.
 func (l *loaded) verifyOwn() error {
 	var chain []*x509.Certificate
 	for _, der := range l.certificate.Certificate {
@@ -125,7 +125,7 @@ func (l *loaded) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) error
 	return err
 }
 
-// stamps gives the state of the files. One that is not there has a zero stamp.
+// stamps returns the state of the files. A missing file has a zero stamp.
 func stamps(files Files) []stamp {
 	var all []stamp
 	for _, path := range []string{files.CA, files.Certificate, files.Key} {
@@ -138,13 +138,13 @@ func stamps(files Files) []stamp {
 	return all
 }
 
-// Identity is who this process is.
+// Identity is the identity of this process.
 func (c *Credentials) Identity() Identity { return c.current().identity }
 
-// NotAfter is when the own certificate ends. Callers warn their operators some time before.
+// NotAfter is the end of the own certificate. Callers warn their operators some time before.
 func (c *Credentials) NotAfter() time.Time { return c.current().certificate.Leaf.NotAfter }
 
-// current gives what is in use, after a look at the files if the last one is a while ago.
+// current returns the loaded files. It checks the files first if the last check is at least lookEvery ago.
 func (c *Credentials) current() *loaded {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *Credentials) current() *loaded {
 	return c.now
 }
 
-// reload takes the files into use if they are good. c.mu is held.
+// reload takes valid files into use. c.mu is held.
 func (c *Credentials) reload() {
 	next, err := load(c.files)
 	if err == nil && (next.identity.Cluster != c.now.identity.Cluster || next.identity.Role != c.now.identity.Role) {
@@ -173,8 +173,8 @@ func (c *Credentials) reload() {
 	c.log.Info("new certificate files are in use", "identity", next.identity.String(), "until", next.certificate.Leaf.NotAfter)
 }
 
-// ServerConfig is for who is called, and speaks protocols (ALPN): callers must show a certificate of the
-// cluster, of any role.
+// ServerConfig is the configuration of the called side, with protocols (ALPN): callers must show a
+// certificate of the cluster, of any role.
 func (c *Credentials) ServerConfig(protocols ...string) *tls.Config {
 	forNext := func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := c.current()
@@ -184,7 +184,7 @@ func (c *Credentials) ServerConfig(protocols ...string) *tls.Config {
 			ClientAuth:   tls.RequireAndVerifyClientCert,
 			ClientCAs:    now.roots,
 			NextProtos:   protocols,
-			// Resumed sessions would not look at certificates again; connections are few and long.
+			// Resumed sessions would not check certificates again; connections are few and long.
 			SessionTicketsDisabled: true,
 			VerifyConnection: func(state tls.ConnectionState) error {
 				if _, err := now.peer(state); err != nil {
@@ -197,14 +197,14 @@ func (c *Credentials) ServerConfig(protocols ...string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: forNext}
 }
 
-// ClientConfig is for who calls: a server of the cluster must answer.
+// ClientConfig is the configuration of the calling side: a server of the cluster must answer.
 func (c *Credentials) ClientConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &c.current().certificate, nil
 		},
-		// Names of hosts are not looked at (see the package); all the rest is, in VerifyConnection.
+		// The host name is not checked (see the package); VerifyConnection checks all the rest.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			now := c.current()
@@ -225,7 +225,7 @@ func (c *Credentials) ClientConfig() *tls.Config {
 	}
 }
 
-// peer gives who a peer is whose chain is verified.
+// peer returns the identity of a peer with a verified chain.
 func (l *loaded) peer(state tls.ConnectionState) (Identity, error) {
 	if len(state.PeerCertificates) == 0 {
 		return Identity{}, errors.New("the peer shows no certificate")

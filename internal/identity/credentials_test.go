@@ -47,7 +47,7 @@ func mustLoad(t *testing.T, f Files, log *slog.Logger) *Credentials {
 	return c
 }
 
-// shake makes a handshake, sends a byte each way, and gives both ends' errors.
+// shake makes a handshake, sends a byte each way, and returns the errors of both ends.
 func shake(t *testing.T, server, client *tls.Config) (atServer, atClient error) {
 	t.Helper()
 	a, b := net.Pipe()
@@ -243,7 +243,7 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// A certificate that may serve, by its key usage, but says that it is a client's.
+// A certificate with a server's key usage but a client's identity.
 func TestClientWithServerUsage(t *testing.T) {
 	dir := t.TempDir()
 	ca := newCA(t, dir, "prod")
@@ -257,7 +257,7 @@ func TestClientWithServerUsage(t *testing.T) {
 	require.ErrorContains(t, atClient, "which is not a server")
 }
 
-// withCertificate shows a certificate to whomever.
+// withCertificate shows a certificate to any peer.
 func withCertificate(c *Credentials) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{c.now.certificate}}
 }
@@ -268,7 +268,7 @@ func oldTLS(c *Credentials) *tls.Config {
 	return config
 }
 
-// Long-lived credentials whose certificate has ended get no connection, at either end.
+// Long-lived credentials with an expired certificate get no connection, at either end.
 func TestExpiredHandshakes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -284,7 +284,7 @@ func TestExpiredHandshakes(t *testing.T) {
 	})
 }
 
-// New files are used by the next handshakes; broken ones are not, and the log says so once.
+// New files are used by the next handshakes; broken files are not, and the log reports them once.
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	ca := newCA(t, dir, "prod")

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Etcd has a CA of its own: etcd accepts each certificate of its CA, so that with the cluster's CA each client
-// of the file system could write what etcd keeps. Its certificates have no URI, so no process of GlobalFS
-// accepts them.
+// Etcd has its own CA: etcd accepts each certificate of its CA, so with the cluster's CA each client of the
+// file system could write the data of etcd. The certificates of etcd's CA have no URI, so no process of
+// GlobalFS accepts them.
 const (
 	etcdPrefix = "etcd-"
 	etcdClient = "client" // the name in the certificate that the servers share
@@ -29,9 +29,9 @@ func etcdMember(dir, name string) Files {
 	return Files{CA: filepath.Join(dir, "etcd-ca.pem"), Certificate: base + ".pem", Key: base + "-key.pem"}
 }
 
-// IssueEtcd makes the certificate of a member of etcd, for the hosts by which servers and other members reach
-// it. The first call makes the CA of etcd, and the certificate of the servers. It returns the files that it
-// has written.
+// IssueEtcd makes the certificate of a member of etcd, for the hosts under which servers and other members
+// reach it. The first call makes the CA of etcd, and the certificate of the servers. It returns the files
+// that it has written.
 func IssueEtcd(dir, name string, hosts []string, validity time.Duration) ([]Files, error) {
 	switch err := checkName("name", name); {
 	case err != nil:
@@ -55,7 +55,8 @@ func IssueEtcd(dir, name string, hosts []string, validity time.Duration) ([]File
 		if err != nil {
 			return nil, err
 		}
-		// The servers' certificate is renewed with each member: it never ends before one that was made earlier.
+		// The servers' certificate is renewed with each member, so it never ends before a certificate that
+		// was made earlier.
 		if err := pair.Save(files, true); err != nil {
 			return nil, err
 		}
@@ -64,7 +65,7 @@ func IssueEtcd(dir, name string, hosts []string, validity time.Duration) ([]File
 	return written, nil
 }
 
-// etcdCA returns the CA of etcd, which it makes if there is none.
+// etcdCA returns the CA of etcd, and makes it if there is none.
 func etcdCA(dir string) (*CA, error) {
 	files := Files{Certificate: etcdMember(dir, etcdClient).CA, Key: filepath.Join(KeyDir(dir), "etcd-ca-key.pem")}
 	pair, err := readPair(files)

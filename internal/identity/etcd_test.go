@@ -25,7 +25,7 @@ func TestEtcdNeedsNamesAndHosts(t *testing.T) {
 	require.ErrorContains(t, err, "etcd-ca")
 }
 
-// No directory for servers and clients has a key that signs.
+// No directory for servers and clients has a signing key.
 func TestKeysThatSignAreApart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	ca, err := NewCA("prod", time.Hour)

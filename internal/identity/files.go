@@ -21,24 +21,24 @@ const (
 	maxFile          = 1 << 20 // bytes of a certificate or key file
 )
 
-// ErrKey says that a file holds a key where certificates are wanted.
+// ErrKey means that a file holds a key instead of certificates.
 var ErrKey = errors.New("this is a private key, not a certificate")
 
-// Files are the paths of what a process shows and trusts, as PEM.
+// Files are the paths of the certificate, the key and the trusted CAs of a process, as PEM.
 type Files struct {
-	CA          string // the certificates of the CAs that it trusts
+	CA          string // the certificates of the trusted CAs
 	Certificate string
 	Key         string // of the certificate
 }
 
-// FilesIn gives where the certificate of a process is in a directory of 'globalfs certs'.
+// FilesIn returns the files of a process in a directory of 'globalfs certs'.
 func FilesIn(dir string, role Role, name string) Files {
 	base := filepath.Join(dir, string(role)+"-"+name)
 	return Files{CA: filepath.Join(dir, caFile), Certificate: base + ".pem", Key: base + "-key.pem"}
 }
 
-// Find gives the files of a process of a role that has a certificate in a directory. An empty name is that of the
-// only one.
+// Find returns the files of a process of a role in a directory. An empty name means the only certificate of
+// the role.
 func Find(dir string, role Role, name string) (Files, error) {
 	names, err := namesIn(dir, role)
 	if err != nil {
@@ -78,8 +78,7 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// CAFilesIn gives where the CA's own certificate and key are: the certificate in such a directory, the key in
-// KeyDir.
+// CAFilesIn returns the files of the CA's own certificate and key: the certificate in dir, the key in KeyDir.
 func CAFilesIn(dir string) Files {
 	return Files{CA: filepath.Join(dir, caFile), Certificate: filepath.Join(dir, caFile), Key: filepath.Join(KeyDir(dir), caKeyFile)}
 }
@@ -106,8 +105,8 @@ func hasCAKey(dir string) bool {
 	return err == nil
 }
 
-// SaveCA writes a CA to a directory, which it makes if need be. Without replace there must be none yet: else
-// the error is fs.ErrExist.
+// SaveCA writes a CA to a directory, and makes the directory if necessary. Without replace the files must not
+// exist: otherwise the error is fs.ErrExist.
 func SaveCA(dir string, ca *CA, replace bool) error {
 	p, err := ca.Pair()
 	if err != nil {
@@ -116,10 +115,10 @@ func SaveCA(dir string, ca *CA, replace bool) error {
 	return p.Save(CAFilesIn(dir), replace)
 }
 
-// Save writes the certificate of a process to where f says; the directory is made if need be. Without replace
-// there must be none yet: else the error is fs.ErrExist.
+// Save writes the certificate and key of a process to the paths of f, and makes the directories if necessary.
+// Without replace the files must not exist: otherwise the error is fs.ErrExist.
 //
-// The key goes first: a certificate without a key would look as if it were complete.
+// The key is written first: a certificate without a key would look complete.
 func (p Pair) Save(f Files, replace bool) error {
 	for _, path := range []string{f.Certificate, f.Key} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -137,15 +136,15 @@ func (p Pair) Save(f Files, replace bool) error {
 	return writeFile(f.Certificate, p.Certificate, 0o644, replace)
 }
 
-// writeFile makes a file that is there with all its bytes or not at all. Without replace it fails if there is
-// one, also if somebody else makes it at the same time.
+// writeFile makes a file with all its bytes or not at all. Without replace it fails if the file exists, even
+// if another process makes it at the same time.
 func writeFile(path string, data []byte, mode fs.FileMode, replace bool) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // it is gone already if it was renamed
+	defer func() { _ = os.Remove(f.Name()) }() // a renamed file is already gone
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -169,7 +168,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readFile reads a file that is not longer than such files are.
+// readFile reads a regular file of at most maxFile bytes.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {

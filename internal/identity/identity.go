@@ -10,23 +10,23 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Role is what a process is in a cluster.
+// Role is the function of a process in a cluster.
 type Role string
 
 // The roles.
 const (
 	Server Role = "server" // hosts replicas and blocks, and speaks for any process
-	Admin  Role = "admin"  // asks for changes of the cluster
-	Client Role = "client" // mounts: asks for what its users do
+	Admin  Role = "admin"  // requests changes of the cluster
+	Client Role = "client" // mounts: requests the operations of its users
 )
 
-// Identity is who a process is.
+// Identity identifies a process.
 type Identity struct {
 	Cluster string
 	Role    Role
 	Name    string
-	// Authority is for whom a client may speak; every client has one. Nil, of servers and admins, bounds
-	// nothing.
+	// Authority has the users and groups that a client may speak for; every client has one. Nil, for servers
+	// and admins, means no bounds.
 	Authority *posix.Authority
 }
 
@@ -36,10 +36,10 @@ var errNoAuthority = errors.New("a client's must say ?uids=RANGES&gids=RANGES")
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
-// CheckName says what is wrong with the name of a process, or nil.
+// CheckName returns the error in the name of a process, or nil.
 func CheckName(name string) error { return checkName("name", name) }
 
-// checkName says what is wrong with the name of a cluster or a process, or nil.
+// checkName returns the error in the name of a cluster or a process, or nil.
 func checkName(what, name string) error {
 	if !validName.MatchString(name) {
 		return fmt.Errorf("%s %q: give 1 to 63 letters, digits, dots, hyphens and underscores", what, name)
@@ -47,7 +47,7 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// String is the identity as certificates have it.
+// String is the identity in the form of certificates.
 func (id Identity) String() string {
 	text := fmt.Sprintf("%s://%s/%s/%s", scheme, id.Cluster, id.Role, id.Name)
 	if id.Authority != nil {
@@ -56,8 +56,8 @@ func (id Identity) String() string {
 	return text
 }
 
-// FromCertificate reads the identity in a certificate, whose signature it does not check: the one URI that it
-// has must say exactly who this is. Errors tell what is wrong.
+// FromCertificate reads the identity in a certificate, and does not check the signature. The certificate must
+// have one URI, with a complete identity. Errors name the mistake.
 func FromCertificate(c *x509.Certificate) (Identity, error) {
 	switch {
 	case c.IsCA:
@@ -68,7 +68,7 @@ func FromCertificate(c *x509.Certificate) (Identity, error) {
 	return parse(c.URIs[0].String())
 }
 
-// parse reads what String gives.
+// parse reads the format of String.
 func parse(uri string) (id Identity, err error) {
 	rest, ok := strings.CutPrefix(uri, scheme+"://")
 	path, query, hasQuery := strings.Cut(rest, "?")

@@ -89,7 +89,7 @@ func TestFromCertificate(t *testing.T) {
 	}
 }
 
-// What is accepted means one thing only: its text is read as the same again.
+// An accepted text has one meaning only: the text of the parsed identity parses to the same identity.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"globalfs://prod/server/n1", "globalfs://prod/admin/a", "globalfs://prod/client/web?uids=33,1000-1999&gids=100",
@@ -109,7 +109,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Whatever x509 takes for a certificate, and files for PEM, is read or refused.
+// Any certificate that x509 accepts, and any PEM file, is read or refused.
 func FuzzCertificates(f *testing.F) {
 	ca, err := NewCA("prod", CAValidity)
 	require.NoError(f, err)
@@ -135,7 +135,7 @@ func FuzzCertificates(f *testing.F) {
 	})
 }
 
-// signed has a template signed for an identity that does not fit it.
+// signed signs a template for an identity that does not fit it.
 func signed(t *testing.T, ca *CA, template *x509.Certificate, id Identity) Pair {
 	t.Helper()
 	uri, err := url.Parse(id.String())

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Revocation makes the certificates of a process invalid that were made until a time.
+// Revocation invalidates all certificates of a process that were made until a time.
 type Revocation struct {
 	Role Role
 	Name string
 	At   time.Time
 }
 
-// SetRevoked replaces the list of revocations. Handshakes go by the list from now on; the caller ends
-// connections that are open.
+// SetRevoked replaces the list of revocations. Later handshakes use the list; the caller ends open
+// connections.
 func (c *Credentials) SetRevoked(list []Revocation) {
 	list = slices.Clone(list)
 	c.revoked.Store(&list)
@@ -50,8 +50,9 @@ func checkRevoked(certificate *x509.Certificate, list []Revocation) error {
 	return nil
 }
 
-// made returns when a certificate was made. 'globalfs certs' makes them valid from an hour before, so that
-// hosts may have different clocks; of others the beginning counts, which is not later.
+// made returns the time at which a certificate was made. 'globalfs certs' makes certificates valid from an
+// hour earlier, because hosts may have different clocks. For other certificates it returns the beginning of
+// the validity, which is not later.
 func made(c *x509.Certificate) time.Time {
 	if slices.Contains(c.Subject.Organization, organization) {
 		return c.NotBefore.Add(skew)

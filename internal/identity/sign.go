@@ -14,17 +14,17 @@ import (
 	"fmt"
 )
 
-// The signature of a text is in comments behind the text, so that a program that knows nothing of signatures
-// reads the text.
+// The signature of a text is in comments after the text, so that a program without support for signatures can
+// read the text.
 const (
 	signedBy      = "# signed-by: "
 	signatureLine = "# signature: "
 )
 
-// ErrSignature says that a text is not signed by a server of the cluster.
+// ErrSignature means that a text is not signed by a server of the cluster.
 var ErrSignature = errors.New("not signed by a server of the cluster")
 
-// signed returns what a signature covers: no text of another kind, nor of another cluster.
+// signed returns the bytes that a signature covers: they exclude texts of another kind or another cluster.
 func (l *loaded) signed(text []byte) []byte {
 	return append([]byte("globalfs signed text 1\n"+l.identity.Cluster+"\n"), text...)
 }
@@ -55,9 +55,9 @@ func (c *Credentials) SignText(text []byte) ([]byte, error) {
 	return append(out, signatureLine+base.EncodeToString(signature)+"\n"...), nil
 }
 
-// VerifyText checks that a server of the cluster has signed a text with SignText, and returns the text without
-// the signature, and the server. The certificate of the server may have expired since: a description lives
-// longer than certificates. The error is ErrSignature.
+// VerifyText checks that a server of the cluster has signed a text with SignText, and returns the text
+// without the signature, and the server. The certificate of the server may have expired since: a description
+// lives longer than certificates. The error is ErrSignature.
 func (c *Credentials) VerifyText(data []byte) (text []byte, signer Identity, err error) {
 	now := c.current()
 	text, chain, signature, err := splitSigned(data)
@@ -82,7 +82,7 @@ func (c *Credentials) VerifyText(data []byte) (text []byte, signer Identity, err
 	return text, signer, nil
 }
 
-// splitSigned takes apart what SignText has made.
+// splitSigned splits the output of SignText.
 func splitSigned(data []byte) (text []byte, chain []*x509.Certificate, signature []byte, err error) {
 	at := bytes.LastIndex(data, []byte("\n"+signedBy))
 	if at < 0 {
@@ -107,7 +107,7 @@ func splitSigned(data []byte) (text []byte, chain []*x509.Certificate, signature
 	return text, chain, signature, err
 }
 
-// issued reports whether a chain leads to one of the CAs, at whatever time.
+// issued reports whether a chain leads to one of the CAs, at any time.
 func (l *loaded) issued(chain []*x509.Certificate) bool {
 	for i, c := range chain {
 		for _, ca := range l.authorities {
@@ -122,7 +122,7 @@ func (l *loaded) issued(chain []*x509.Certificate) bool {
 	return false
 }
 
-// algorithm returns how SignText signs with the key of a certificate.
+// algorithm returns the signature algorithm of SignText for the key of a certificate.
 func algorithm(c *x509.Certificate) x509.SignatureAlgorithm {
 	switch c.PublicKey.(type) {
 	case ed25519.PublicKey:

@@ -26,7 +26,7 @@ func TestSignedText(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "b", by.Name)
 
-	for i := range signed { // a byte of the base64 of a signature may say nothing
+	for i := range signed { // a byte of the base64 of a signature may carry no information
 		bad := bytes.Clone(signed)
 		bad[i] ^= 1
 		got, _, err := b.VerifyText(bad)
@@ -52,7 +52,7 @@ func TestSignedText(t *testing.T) {
 	}
 }
 
-// What a server has signed stays signed after its certificate has expired, and after the CA was renewed.
+// A signed text stays valid after the server's certificate has expired, and after the CA was renewed.
 func TestSignedTextOutlivesTheCertificate(t *testing.T) {
 	dir := t.TempDir()
 	ca := newCA(t, dir, "prod")

@@ -59,7 +59,7 @@ func parseKeyFile(data []byte) (private []byte, vectors [][]byte) {
 	return private, vectors
 }
 
-// readVectorKeys reads the vector keys of a key file; none if it has none.
+// readVectorKeys reads the vector keys of a key file; the file may have none.
 func readVectorKeys(path string) ([][]byte, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -75,7 +75,7 @@ func readVectorKeys(path string) ([][]byte, error) {
 }
 
 // SaveVectorKeys writes the CA's vector keys to the key file of a server, beside its private key. It reports
-// whether the file had others.
+// whether the file had other vector keys.
 func (ca *CA) SaveVectorKeys(f Files) (changed bool, err error) {
 	keys, err := ca.vectorKeys()
 	if err != nil {
@@ -136,5 +136,5 @@ func readGeneration(dir string) (int, error) {
 }
 
 // VectorKeys returns the keys of the key file, the newest first; none for a process that is not a server, or
-// a file that an older version has made.
+// for a file of an older version.
 func (c *Credentials) VectorKeys() [][]byte { return c.current().vectorKeys }

@@ -26,7 +26,7 @@ func keysOf(t *testing.T, files Files) [][]byte {
 	return c.VectorKeys()
 }
 
-// All servers of a CA share the vector keys, and nobody else has them. A rotation keeps the last key.
+// All servers of a CA share the vector keys, and no other process has them. A rotation keeps the last key.
 func TestVectorKeys(t *testing.T) {
 	dir := t.TempDir()
 	made, err := NewCA("prod", time.Hour)
@@ -64,7 +64,7 @@ func TestVectorKeys(t *testing.T) {
 	require.Equal(t, first, keysOf(t, issueTo(t, again, dir, Server, "n3")), "a server that joins has the present keys")
 }
 
-// A key file of an older version gets the vector keys; the private key stays as it is.
+// A key file of an older version gets the vector keys; the private key does not change.
 func TestVectorKeysForAnOldKeyFile(t *testing.T) {
 	dir := t.TempDir()
 	ca, err := NewCA("prod", time.Hour)

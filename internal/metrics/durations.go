@@ -8,18 +8,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// shortest is the logarithm of the shortest duration that is told from others, in nanoseconds: 33 us.
+// shortest is the binary logarithm of the upper bound of the first bucket, in nanoseconds: 33 us.
 const shortest = 15
 
-// Durations counts how long something took: each time up to 33 us, twice that, and so on, up to 34 s. The
-// zero value has none; its methods may be called concurrently.
+// Durations is a histogram of times: up to 33 us, twice that, and so on, up to 34 s. The zero value is empty;
+// its methods may be called concurrently.
 type Durations struct {
 	sum   atomic.Int64      // nanoseconds
 	upTo  [21]atomic.Uint64 // 2^(shortest+i) ns, and more than i-1 has
 	above atomic.Uint64
 }
 
-// Observe counts one.
+// Observe counts one time.
 func (d *Durations) Observe(took time.Duration) {
 	took = max(took, 1)
 	d.sum.Add(int64(took))
@@ -30,7 +30,7 @@ func (d *Durations) Observe(took time.Duration) {
 	d.above.Add(1)
 }
 
-// metric gives them as Prometheus wants them, nil if there are none.
+// metric converts the histogram to Prometheus' form, nil if it is empty.
 func (d *Durations) metric(desc *prometheus.Desc, labels []string) (prometheus.Metric, error) {
 	buckets, count := make(map[float64]uint64, len(d.upTo)), uint64(0)
 	for i := range d.upTo {
@@ -43,7 +43,7 @@ func (d *Durations) metric(desc *prometheus.Desc, labels []string) (prometheus.M
 	return prometheus.NewConstHistogram(desc, count, time.Duration(d.sum.Load()).Seconds(), buckets, labels...)
 }
 
-// Count gives the number of times that were observed.
+// Count returns the number of observed times.
 func (d *Durations) Count() (n uint64) {
 	for i := range d.upTo {
 		n += d.upTo[i].Load()

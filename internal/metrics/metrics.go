@@ -1,5 +1,5 @@
-// Package metrics is what a process tells Prometheus (DESIGN 8): the table of all names, and a handler of
-// HTTP that asks the process' parts for their values whenever somebody scrapes. Parts keep their own counts;
+// Package metrics exports the measurements of a process to Prometheus (DESIGN 8): the table of all names, and
+// an HTTP handler that collects the values of the process' parts at each scrape. Parts keep their own counts;
 // nothing is counted twice.
 package metrics
 
@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Report takes what a source tells.
+// Report collects the values of a source.
 type Report struct {
 	gatherer *gatherer
 	out      chan<- prometheus.Metric
@@ -26,9 +26,9 @@ type sample struct {
 	value  float64
 }
 
-// Value tells one; labels are those of the name, in the order of the table. Of servers in one process several
-// may tell it with the same labels, one after the other having led a partition: a counter is the sum of
-// theirs then, a gauge the highest.
+// Value adds one value; labels are those of the name, in the order of the table. Several servers in one
+// process may add it with the same labels, after each of them has led a partition: then a counter is the sum
+// of the values, a gauge the highest.
 func (r Report) Value(name Name, value float64, labels ...string) {
 	key := fmt.Sprintf("%d %q", name, labels)
 	was := r.values[key]
@@ -42,7 +42,7 @@ func (r Report) Value(name Name, value float64, labels ...string) {
 	}
 }
 
-// end tells the values that were collected.
+// end outputs the collected values.
 func (r Report) end() {
 	for _, s := range r.values {
 		kind := prometheus.GaugeValue
@@ -54,7 +54,7 @@ func (r Report) end() {
 	}
 }
 
-// Durations tells how long something took, if it was ever done.
+// Durations outputs a histogram, if it is not empty.
 func (r Report) Durations(name Name, d *Durations, labels ...string) {
 	m, err := d.metric(r.gatherer.descriptions[name], labels)
 	r.tell(name, m, err)
@@ -69,7 +69,7 @@ func (r Report) tell(name Name, m prometheus.Metric, err error) {
 	}
 }
 
-// Source tells all values of one part of the process. It is called at each scrape, by one goroutine at a time
+// Source adds all values of one part of the process. It is called at each scrape, by one goroutine at a time
 // for each scrape, and should be quick: a second at most.
 type Source func(report Report)
 
@@ -86,7 +86,7 @@ func (s *Set) Add(source Source) {
 	s.sources = append(s.sources, source)
 }
 
-// Report tells what all sources tell: it makes the set a Source.
+// Report adds the values of all sources: it makes the set a Source.
 func (s *Set) Report(report Report) {
 	s.mu.Lock()
 	sources := s.sources
@@ -103,7 +103,7 @@ func (s *Set) Handler() http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
-// gatherer is the set as Prometheus' library wants it.
+// gatherer adapts the set to Prometheus' library.
 type gatherer struct {
 	set          *Set
 	descriptions [namesEnd]*prometheus.Desc
@@ -124,8 +124,8 @@ func (g *gatherer) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What a source says wrongly (other labels than the table has) is an
-// error of the scrape.
+// Collect implements prometheus.Collector. An invalid value of a source (other labels than in the table) is
+// an error of the scrape.
 func (g *gatherer) Collect(out chan<- prometheus.Metric) {
 	report := Report{gatherer: g, out: out, values: map[string]*sample{}}
 	g.set.Report(report)

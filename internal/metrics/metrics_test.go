@@ -40,7 +40,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// Several servers in one process may have led a partition: what they tell of it is one value.
+// Several servers in one process may have led a partition: their values of it are one value.
 func TestSetsInOneProcess(t *testing.T) {
 	var all, first, second Set
 	first.Add(func(report Report) {
@@ -63,7 +63,7 @@ func TestSetsInOneProcess(t *testing.T) {
 	}
 }
 
-// One part that is wrong does not hide the others.
+// An invalid part does not hide the others.
 func TestWrongLabels(t *testing.T) {
 	var s Set
 	s.Add(func(report Report) { report.Value(DataLiveBytes, 1) })
@@ -106,7 +106,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// Alerts are about names that there are.
+// Alerts use existing names.
 func TestAlerts(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
 	require.NoError(t, err)

@@ -1,10 +1,10 @@
 package metrics
 
-// Name is one thing that is measured. Its String is the name that Prometheus knows it by: for ever, since
-// dashboards and alerts use it.
+// Name is one measured value. Its String is its name in Prometheus. The name never changes, since dashboards
+// and alerts use it.
 type Name int
 
-// What is measured of storage servers (labels: region, server).
+// Values of storage servers (labels: region, server).
 const (
 	StorageBlocks Name = iota
 	StorageLiveBytes
@@ -25,7 +25,7 @@ const (
 	StorageCorruptLeft
 	StorageCompactedBytes
 
-	// What is measured of blocks that nobody needs (labels: partition).
+	// Values of unneeded blocks (labels: partition).
 
 	DataLiveBlocks
 	DataLiveBytes
@@ -34,7 +34,7 @@ const (
 	CollectedBlocks
 	CollectedBytes
 
-	// The same by region, of blocks that were never written to a file (labels: region).
+	// The same by region, of orphans (labels: region).
 
 	OrphanBlocks
 	OrphanBytes
@@ -42,7 +42,7 @@ const (
 	SweptBytes
 	SweepEnded
 
-	// What is measured of replicas (labels: region, server, partition).
+	// Values of replicas (labels: region, server, partition).
 
 	ReplicaLeads
 	ReplicaSeated
@@ -57,9 +57,9 @@ const (
 	ReplicaLongFrames
 	ReplicaStopped
 	ReplicaDiverged
-	PartitionUnanswered // of the server that asks
+	PartitionUnanswered // of the server that reads
 
-	// What is measured of mounts (label: mount).
+	// Values of mounts (label: mount).
 
 	Operations      // and operation
 	OperationErrors // and operation, errno
@@ -72,7 +72,7 @@ const (
 	namesEnd
 )
 
-// kind says what may be done with the values.
+// kind is the Prometheus type of a value.
 type kind int
 
 const (
@@ -81,7 +81,7 @@ const (
 	durations
 )
 
-// definition is what a scrape says of a Name.
+// definition is the description of a Name in a scrape.
 type definition struct {
 	name   string
 	help   string
@@ -156,5 +156,5 @@ var definitions = [namesEnd]definition{
 	CacheBytes:  {"globalfs_cache_bytes", "Size of a cache of the mount now.", gauge, perCache},
 }
 
-// String gives the name that Prometheus knows n by.
+// String returns the name of n in Prometheus.
 func (n Name) String() string { return definitions[n].name }

@@ -15,10 +15,10 @@ var (
 	errKeyGone    = errors.New("somebody has removed this server's key")
 )
 
-// Announce keeps a server among the live ones until ctx ends; then it takes it out, which takes up to
-// Config.Timeout, and gives nil. While etcd is away it tries on. The only errors are those of a Presence that
-// is not valid, and ErrTaken: another instance has the name, or another process with the same instance took
-// it, which is one that runs with a copy of this server's data.
+// Announce keeps a server among the live ones until ctx ends. Then it removes the server, which takes up to
+// Config.Timeout, and returns nil. While etcd is unavailable it keeps trying. The only errors are those of an
+// invalid Presence, and ErrTaken: another instance has the name, or another process with the same instance
+// took it, which means that it runs with a copy of this server's data.
 func (r *Etcd) Announce(ctx context.Context, p Presence) error {
 	if err := p.validate(); err != nil {
 		return err
@@ -61,8 +61,8 @@ func (r *Etcd) announceOnce(ctx context.Context, p Presence, out *outage) error 
 	return err
 }
 
-// keep renews the lease three times in its duration, and looks whether the name is still bound to it: the
-// error says why not.
+// keep renews the lease three times in its duration, and checks that the name is still bound to it. It
+// returns the reason for the loss of the name.
 func (r *Etcd) keep(ctx context.Context, p Presence, lease clientv3.LeaseID) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,7 +75,7 @@ func (r *Etcd) keep(ctx context.Context, p Presence, lease clientv3.LeaseID) err
 		switch {
 		case errors.Is(err, ErrTaken):
 			return err
-		case err != nil: // the lease tells if this lasts
+		case err != nil: // the lease ends if this lasts
 		case now.revision == 0:
 			return errKeyGone
 		case now.lease != lease:

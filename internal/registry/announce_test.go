@@ -16,7 +16,7 @@ import (
 
 var alpha = Presence{Name: "alpha", Instance: "f00d", Info: []byte("address: 10.0.0.1:7000\n")}
 
-// announce announces p until the test ends, or until stop. The channel gets what Announce gives.
+// announce announces p until the test ends, or until stop. The channel gets the result of Announce.
 func announce(t *testing.T, r Registry, p Presence) (ended <-chan error, stop func()) {
 	errs := make(chan error, 1)
 	stop = run(t, func(ctx context.Context) { errs <- r.Announce(ctx, p) })
@@ -63,7 +63,7 @@ func TestAServerIsLiveWhileItAnnouncesItself(t *testing.T) {
 	require.Zero(t, said.Count("WARN"), "the lease was renewed all the time")
 }
 
-// testLease gives the lease of alpha.
+// testLease returns the lease of alpha.
 func testLease(t *testing.T, etcd *registrytest.Etcd, r *Etcd) clientv3.LeaseID {
 	t.Helper()
 	got, err := raw(t, etcd.Endpoint()).Get(t.Context(), r.liveKey(alpha.Name))
@@ -119,7 +119,7 @@ func TestALostAnnouncementComesBack(t *testing.T) {
 	}
 }
 
-// A full etcd renews leases but makes none.
+// A full etcd renews leases but grants none.
 func TestAFullEtcdIsSaidAndWaitedFor(t *testing.T) {
 	etcd := registrytest.StartWith(t, registrytest.Options{Args: []string{"--quota-backend-bytes", "2097152"}})[0]
 	noLeaks(t)
@@ -153,7 +153,7 @@ func TestAFullEtcdIsSaidAndWaitedFor(t *testing.T) {
 	awaitAlive(t, r, alpha)
 }
 
-// A process that died without a word leaves its lease.
+// A process that died silently leaves its lease.
 func TestANameIsFreeOnceTheLeaseEnds(t *testing.T) {
 	etcd := registrytest.Start(t)
 	noLeaks(t)
@@ -173,7 +173,7 @@ func TestARestartedServerHasItsNameAtOnce(t *testing.T) {
 	etcd := registrytest.Start(t)
 	noLeaks(t)
 	config := testConfig(etcd.Endpoint())
-	config.Lease = time.Hour // as good as for ever
+	config.Lease = time.Hour // practically for ever
 	died, _ := open(t, config)
 	require.NoError(t, died.Claim(t.Context(), alpha))
 	config.Lease = 2 * time.Second

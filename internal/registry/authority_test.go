@@ -40,7 +40,7 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{certificate: certificate, key: key}
 }
 
-// issue gives a certificate for the loopback address, good for servers and clients, and its key.
+// issue returns a certificate for the loopback address, valid for servers and clients, and its key.
 func (a *authority) issue(t *testing.T) (der []byte, key *ecdsa.PrivateKey) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func (a *authority) issue(t *testing.T) (der []byte, key *ecdsa.PrivateKey) {
 	return der, key
 }
 
-// files are an etcd's.
+// files are the TLS files of an etcd.
 func (a *authority) files(t *testing.T) *registrytest.TLS {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
@@ -71,7 +71,7 @@ func (a *authority) files(t *testing.T) *registrytest.TLS {
 	}
 }
 
-// client trusts the authority, and is trusted by who does so, too.
+// client returns a configuration that trusts the authority, and is trusted by peers that trust it.
 func (a *authority) client(t *testing.T) *tls.Config {
 	der, key := a.issue(t)
 	roots := x509.NewCertPool()

@@ -12,33 +12,33 @@ import (
 	"unicode"
 )
 
-// Config says which etcd, and which cluster in it.
+// Config selects the etcd, and the cluster in it.
 type Config struct {
 	Endpoints []string // of etcd's members: all http://host:port, or all https://host:port
 	Cluster   string   // its name: at most 128 bytes without slashes
-	// TLS is how etcd's members are verified, and this process to them. Nil with https: the system's roots, and
-	// no certificate.
+	// TLS verifies etcd's members, and this process to them. Nil with https: the system's roots, and no
+	// certificate.
 	TLS *tls.Config
-	// Username and Password, if etcd asks for them: both or none.
+	// Username and Password, if etcd requires them: both or none.
 	Username, Password string
 	// Insecure accepts http endpoints that are not on this host.
 	Insecure bool
-	// Timeout of one operation.
+	// Timeout is the time limit of one operation.
 	Timeout time.Duration
-	// Lease is how long a server counts as live after it was last heard of: whole seconds. Etcd raises what is
-	// less than one and a half of its election timeouts.
+	// Lease is the time for which a server counts as live after its last renewal: whole seconds. Etcd raises
+	// values below one and a half of its election timeouts.
 	Lease time.Duration
-	// Logger gets what happens to Watch and Announce. Nil: nobody.
+	// Logger receives the events of Watch and Announce. Nil: no log.
 	Logger *slog.Logger
 }
 
-// Good values where etcd is not far away.
+// Good values if etcd is not far away.
 const (
 	DefaultTimeout = 5 * time.Second
 	DefaultLease   = 10 * time.Second
 )
 
-// Validate names the field that is wrong, its value and what to do.
+// Validate returns an error with the wrong field, its value and the remedy.
 func (c *Config) Validate() error {
 	if len(c.Endpoints) == 0 {
 		return errors.New("registry: no endpoints: give those of etcd's members, such as https://etcd1.example.com:2379")
@@ -79,10 +79,11 @@ func (c *Config) validateEndpoint(endpoint string) error {
 	return nil
 }
 
-// secure reports whether the first endpoint, and so each, is reached by TLS.
+// secure reports whether the first endpoint, and so each endpoint, uses TLS.
 func (c *Config) secure() bool { return strings.HasPrefix(strings.ToLower(c.Endpoints[0]), "https:") }
 
-// checkClear refuses http to another host: the members of etcd, and whoever is between, change the cluster.
+// checkClear refuses http to another host: etcd's members, and anyone on the network path, can change the
+// cluster.
 func (c *Config) checkClear() error {
 	if c.Insecure {
 		return nil
@@ -90,7 +91,7 @@ func (c *Config) checkClear() error {
 	return CheckEncrypted(c.Endpoints)
 }
 
-// CheckEncrypted refuses endpoints that are reached without encryption over a network.
+// CheckEncrypted refuses endpoints that use a network without encryption.
 func CheckEncrypted(endpoints []string) error {
 	for _, e := range endpoints {
 		u, err := url.Parse(e)
@@ -108,7 +109,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// validateName refuses what cannot be one part of a key.
+// validateName refuses a name that cannot be one part of a key.
 func validateName(what, name string) error {
 	if name == "" || len(name) > 128 || strings.ContainsRune(name, '/') || strings.ContainsFunc(name, unicode.IsControl) {
 		return fmt.Errorf("registry: %s %q: give a name of 1 to 128 bytes without slashes and control characters", what, name)

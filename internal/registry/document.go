@@ -11,7 +11,7 @@ import (
 // MaxValue is the size of the largest description, in bytes. Etcd takes 1.5 MiB in one request.
 const MaxValue = 1 << 20
 
-// Document is the description of the cluster as it was once.
+// Document is one version of the cluster's description.
 type Document struct {
 	Value   []byte
 	Version uint64 // grows with each change, in steps of any size
@@ -19,8 +19,8 @@ type Document struct {
 
 func (r *Etcd) document() string { return r.key("spec") }
 
-// Bootstrap makes value the cluster's description if there is none yet, and gives the one that is there then;
-// created reports whether this call has made it. If it fails with ErrUnavailable, run it again.
+// Bootstrap makes value the cluster's description if there is none yet, and returns the resulting
+// description; created reports whether this call has made it. If it fails with ErrUnavailable, call it again.
 func (r *Etcd) Bootstrap(ctx context.Context, value []byte) (current Document, created bool, err error) {
 	if err := validateValue(value); err != nil {
 		return Document{}, false, err
@@ -40,13 +40,13 @@ func (r *Etcd) Bootstrap(ctx context.Context, value []byte) (current Document, c
 	return Document{Value: found.Value, Version: uint64(found.ModRevision)}, false, nil
 }
 
-// Load gives the cluster's description: ErrNotFound if it has none.
+// Load returns the cluster's description: ErrNotFound if it has none.
 func (r *Etcd) Load(ctx context.Context) (Document, error) {
 	document, _, err := r.load(ctx)
 	return document, err
 }
 
-// load also gives the revision of etcd at which that was so.
+// load also returns the revision of etcd at which it read the description.
 func (r *Etcd) load(ctx context.Context) (document Document, revision int64, err error) {
 	doing := fmt.Sprintf("load the description of cluster %q", r.config.Cluster)
 	var response *clientv3.GetResponse
@@ -64,9 +64,9 @@ func (r *Etcd) load(ctx context.Context) (document Document, revision int64, err
 	return Document{Value: found.Value, Version: uint64(found.ModRevision)}, response.Header.Revision, nil
 }
 
-// Swap makes value the cluster's description if the present one has that version, and gives the new version.
-// It fails with ErrConflict if there is a newer one, or none. After ErrUnavailable Load tells whether it
-// happened.
+// Swap makes value the cluster's description if the present one has that version, and returns the new
+// version. It fails with ErrConflict if there is a newer description, or none. After ErrUnavailable, Load
+// shows whether the swap happened.
 func (r *Etcd) Swap(ctx context.Context, version uint64, value []byte) (uint64, error) {
 	if err := cmp.Or(validateValue(value), validateVersion(version)); err != nil {
 		return 0, err
@@ -92,7 +92,7 @@ func validateValue(value []byte) error {
 	return nil
 }
 
-// validateVersion refuses what is no version: etcd takes 0 for a key that is not there.
+// validateVersion refuses invalid versions: etcd uses 0 for a missing key.
 func validateVersion(version uint64) error {
 	if version == 0 || int64(version) < 0 {
 		return fmt.Errorf("registry: swap version %d: give a version that Load or Bootstrap gave", version)

@@ -13,18 +13,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Errors that callers decide on.
+// Errors on which callers base decisions.
 var (
-	// ErrUnavailable says that the registry did not do it now, and may later. It may have done it without its
-	// answer arriving.
+	// ErrUnavailable means that the registry could not execute the operation now, and may later. The
+	// operation may have happened although its answer did not arrive.
 	ErrUnavailable = errors.New("the registry is unavailable")
-	// ErrNotFound says that the cluster has nothing there.
+	// ErrNotFound means that the cluster has no such entry.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict says that the description has another version by now: load, change and try again.
+	// ErrConflict means that the description has another version now: load, change and try again.
 	ErrConflict = errors.New("another one was faster")
-	// ErrTaken says that another instance has the name.
+	// ErrTaken means that another instance has the name.
 	ErrTaken = errors.New("the name is taken")
-	// ErrLive says that servers of the cluster are live.
+	// ErrLive means that servers of the cluster are live.
 	ErrLive = errors.New("servers are live")
 )
 
@@ -35,7 +35,7 @@ const (
 	reachRemedy  = "check that it runs, that this host reaches it, and the certificates of both"
 )
 
-// remedies says what to do about answers.
+// remedies has the remedies for errors of etcd.
 var remedies = map[error]string{
 	rpctypes.ErrNoSpace:          "its database is full: compact and defragment it, then disarm the alarm (etcdctl alarm disarm)",
 	rpctypes.ErrCorrupt:          "its database is damaged: see its log",
@@ -48,7 +48,8 @@ var remedies = map[error]string{
 	rpctypes.ErrTimeout:          quorumRemedy,
 }
 
-// translate makes the error of a call one of this package. ctx is the caller's, bounded that of the call.
+// translate converts the error of a call to an error of this package. ctx is the caller's context, bounded
+// the context of the call.
 func (r *Etcd) translate(ctx, bounded context.Context, err error, latest *cause) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -69,13 +70,13 @@ func (r *Etcd) translate(ctx, bounded context.Context, err error, latest *cause)
 	switch {
 	case bounded.Err() == nil && code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.ResourceExhausted:
 		return fmt.Errorf("%s (%s)", said.Message(), where)
-	case ctx.Err() != nil: // a deadline of the caller's
+	case ctx.Err() != nil: // a deadline of the caller
 		return fmt.Errorf("%w: %w: %s (%s)", ErrUnavailable, ctx.Err(), said.Message(), where)
 	}
 	return fmt.Errorf("%w: %s (%s)", ErrUnavailable, said.Message(), where)
 }
 
-// outage logs once that something is lost, and once that it is back.
+// outage logs a loss once, and its end once.
 type outage struct {
 	logger     *slog.Logger
 	lost, back string // the messages

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// A connection that says nothing is asked after keepAlive, and given up if it does not answer within
-// keepAliveTimeout. Etcd hangs up on who asks more often than every 5 s.
+// A silent connection is pinged after keepAlive, and closed if no answer arrives within keepAliveTimeout.
+// Etcd closes connections that ping more often than every 5 s.
 const (
 	keepAlive        = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second
@@ -25,18 +25,17 @@ const (
 // maxReconnect is the longest pause between two tries to connect: etcd's client would wait for 2 minutes.
 const maxReconnect = 2 * time.Second
 
-// maxReply bounds what is taken from etcd in one reply, in bytes: some 4,000 servers with all that they may
-// say of themselves.
+// maxReply bounds one reply of etcd, in bytes: some 4,000 servers with the largest Presence.Info.
 const maxReply = 64 << 20
 
-// refresh is how often Watch begins anew, whatever it heard: so a silent death of what is below it shows.
+// refresh is the interval at which Watch starts anew in any case, to detect silent failures below it.
 const refresh = 30 * time.Second
 
-// retry is the pause before what failed is tried again.
+// retry is the pause before a failed attempt is repeated.
 const retry = time.Second
 
-// Etcd is one cluster's keys in etcd: a Registry for servers on several hosts. Its methods may be called
-// concurrently.
+// Etcd is the access to one cluster's keys in etcd: a Registry for servers on several hosts. Its methods may
+// be called concurrently.
 type Etcd struct {
 	config  Config
 	logger  *slog.Logger
@@ -44,7 +43,7 @@ type Etcd struct {
 	client  *clientv3.Client
 }
 
-// OpenEtcd prepares to speak with etcd, and does not wait for it: operations do.
+// OpenEtcd prepares the connections to etcd, and does not wait for etcd; operations wait.
 func OpenEtcd(config Config) (*Etcd, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ func OpenEtcd(config Config) (*Etcd, error) {
 	r.client, err = clientv3.New(clientv3.Config{
 		Endpoints: config.Endpoints, TLS: config.TLS.Clone(), DialOptions: dial, MaxCallRecvMsgSize: maxReply,
 		DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: keepAliveTimeout,
-		Logger: zap.NewNop(), // what it would log comes as errors, too, which are logged here
+		Logger: zap.NewNop(), // its messages also arrive as errors, which are logged here
 	})
 	if err != nil {
 		return nil, fmt.Errorf("registry: prepare for etcd at %s: %w", strings.Join(config.Endpoints, ", "), err)
@@ -80,7 +79,7 @@ func OpenEtcd(config Config) (*Etcd, error) {
 	return r, nil
 }
 
-// Close ends the connections. Watch and Announce are to have ended before; other operations fail from now on.
+// Close ends the connections. Watch and Announce must have ended before; other operations fail from now on.
 func (r *Etcd) Close() error {
 	if r.closed() {
 		return nil
@@ -90,7 +89,7 @@ func (r *Etcd) Close() error {
 
 func (r *Etcd) closed() bool { return r.client.Ctx().Err() != nil }
 
-// do runs one call of etcd within the timeout. doing says what for.
+// do runs one call of etcd within the timeout. doing describes it for errors.
 func (r *Etcd) do(ctx context.Context, doing string, call func(context.Context) error) error {
 	if r.closed() {
 		return fmt.Errorf("registry: %s: %w", doing, errClosed)
@@ -115,19 +114,19 @@ func (r *Etcd) commit(ctx context.Context, doing string, t transaction) (*client
 	return response, err
 }
 
-// transaction is what commit takes.
+// transaction is the argument of commit.
 type transaction struct {
 	conditions      []clientv3.Cmp
 	then, otherwise []clientv3.Op
 }
 
-// key gives the key of a thing of the cluster; key("") is what all its keys begin with.
+// key returns the key of a thing of the cluster; key("") is the prefix of all its keys.
 func (r *Etcd) key(thing string) string { return "/globalfs/" + r.config.Cluster + "/" + thing }
 
 type causeKey struct{}
 
-// cause is the latest error of a connection: etcd's client forgets it when the time is over, and so would not
-// say why a connection did not come about.
+// cause is the latest error of a connection: etcd's client forgets it at the timeout, and its own error would
+// not contain the reason why a connection failed.
 type cause struct{ latest atomic.Pointer[error] }
 
 func (c *cause) or(err error) error {
@@ -137,7 +136,7 @@ func (c *cause) or(err error) error {
 	return err
 }
 
-// noteCause keeps the error of a call for who has a cause in its context.
+// noteCause stores the error of a call in the cause of its context, if there is one.
 func noteCause(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := invoke(ctx, method, request, reply, conn, options...)
 	if c, ok := ctx.Value(causeKey{}).(*cause); ok && err != nil {

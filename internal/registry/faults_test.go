@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
 )
 
-// operations are all that end by themselves.
+// operations are all operations that end by themselves.
 func operations(r *Etcd) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"bootstrap": func(ctx context.Context) error { _, _, err := r.Bootstrap(ctx, []byte("x")); return err },
@@ -27,7 +27,7 @@ func operations(r *Etcd) map[string]func(context.Context) error {
 	}
 }
 
-// requireUnavailable looks at what each operation says, and how soon.
+// requireUnavailable checks the error of each operation, and its time.
 func requireUnavailable(t *testing.T, r *Etcd) {
 	t.Helper()
 	var mu sync.Mutex
@@ -63,7 +63,7 @@ func TestOperationsEndWithoutEtcd(t *testing.T) {
 	require.ErrorContains(t, err, `load the description of cluster "here"`)
 	require.ErrorContains(t, err, "check that it runs")
 
-	// One call waits for etcd to come, if it comes in time.
+	// One call waits for etcd, and succeeds if etcd starts in time.
 	config.Timeout = soon
 	patient, _ := open(t, config)
 	waited := make(chan error, 1)
@@ -100,7 +100,7 @@ func TestNobodyWaitsForWhoEndsAStart(t *testing.T) {
 	etcd.Kill()
 	config := testConfig(etcd.Endpoint())
 	config.Timeout = time.Hour
-	for _, password := range []string{"", "secret"} { // with one, the first operation logs in before
+	for _, password := range []string{"", "secret"} { // with a password, the first operation logs in before
 		config.Password = password
 		if password != "" {
 			config.Username = "root"
@@ -181,7 +181,7 @@ func TestPasswords(t *testing.T) {
 	announce(t, r, alpha)
 	awaitAlive(t, r, alpha)
 	s.await(t, "before")
-	// What is in a snapshot is not replayed: the logins before it are forgotten.
+	// The content of a snapshot is not replayed: the logins before it are forgotten.
 	for i := range 20 {
 		require.NoError(t, r.Mark(t.Context(), fmt.Sprint("server ", i)))
 	}
@@ -203,8 +203,8 @@ func TestCertificates(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, created)
 
-	config.Timeout = 2 * time.Second        // the system's authorities are read in it
-	const hint = "the certificates of both" // etcd often hangs up before its reason was read
+	config.Timeout = 2 * time.Second        // includes the time to read the system's authorities
+	const hint = "the certificates of both" // etcd often closes the connection before its reason was read
 	strangers := map[string]struct {
 		config *tls.Config
 		words  string

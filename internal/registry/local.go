@@ -21,21 +21,21 @@ import (
 // LocalFile is the name of the file in the data directory of a cluster in one process.
 const LocalFile = "registry.json"
 
-// Local is a Registry for servers in one process. It has what etcd would have of one cluster in a file.
+// Local is a Registry for servers in one process. A file holds the data that etcd would hold of one cluster.
 type Local struct {
 	path string
 
 	mu      sync.Mutex
-	kept    localFile            // GUARDED_BY mu; what the file has
+	kept    localFile            // GUARDED_BY mu; the content of the file
 	live    map[string]localHold // GUARDED_BY mu; by the server's name
 	changed chan struct{}        // GUARDED_BY mu; closed when the description changes
 }
 
-// localFile is what the file has, as JSON.
+// localFile is the content of the file, as JSON.
 type localFile struct {
 	Version     uint64               `json:"version"` // of the description; 0: there is none
 	Description string               `json:"description"`
-	Started     map[string]time.Time `json:"started"` // by what Mark named
+	Started     map[string]time.Time `json:"started"` // by the name given to Mark
 	Notes       map[string]string    `json:"notes,omitempty"`
 }
 
@@ -43,14 +43,14 @@ type localFile struct {
 type localHold struct {
 	presence Presence
 	until    time.Time     // of a Claim; zero: as long as it is announced
-	lost     chan struct{} // closed when another Announce takes the name; nil: nobody announces it
+	lost     chan struct{} // closed when another Announce takes the name; nil: not announced
 }
 
 // held reports whether the server counts as live.
 func (h *localHold) held(now time.Time) bool { return h.until.IsZero() || now.Before(h.until) }
 
 // OpenLocal reads the file at path. If there is none, there is no cluster yet. Only one Local at a time may
-// have a file: its owner keeps others from it.
+// use a file; its owner ensures this.
 func OpenLocal(path string) (*Local, error) {
 	l := &Local{path: path, live: map[string]localHold{}, changed: make(chan struct{})}
 	text, err := os.ReadFile(path)
@@ -72,7 +72,7 @@ func OpenLocal(path string) (*Local, error) {
 	return l, nil
 }
 
-// save makes next what the file has. The caller holds mu.
+// save makes next the content of the file. The caller holds mu.
 func (l *Local) save(doing string, next localFile) error {
 	text, err := json.MarshalIndent(&next, "", "\t")
 	if err == nil {
@@ -85,7 +85,7 @@ func (l *Local) save(doing string, next localFile) error {
 	return nil
 }
 
-// describe saves a new description and wakes those who watch. The caller holds mu.
+// describe saves a new description and wakes the watchers. The caller holds mu.
 func (l *Local) describe(doing string, value []byte) error {
 	next := l.kept
 	next.Version++
@@ -98,7 +98,7 @@ func (l *Local) describe(doing string, value []byte) error {
 	return nil
 }
 
-// document gives the present description. The caller holds mu.
+// document returns the present description. The caller holds mu.
 func (l *Local) document() Document {
 	return Document{Value: []byte(l.kept.Description), Version: l.kept.Version}
 }
@@ -178,7 +178,7 @@ func (l *Local) Claim(ctx context.Context, p Presence) error {
 	return l.take(localHold{presence: p, until: time.Now().Add(DefaultLease)})
 }
 
-// take gives a name to another hold; who announces it is told. The caller holds mu.
+// take gives a name to another hold, and notifies the present announcer of the name. The caller holds mu.
 func (l *Local) take(h localHold) error {
 	was, err := l.holder(&h.presence)
 	if err != nil {
@@ -191,7 +191,7 @@ func (l *Local) take(h localHold) error {
 	return nil
 }
 
-// holder gives who has the name of p: ErrTaken if that is another instance. The caller holds mu.
+// holder returns the holder of the name of p: ErrTaken if it is another instance. The caller holds mu.
 func (l *Local) holder(p *Presence) (localHold, error) {
 	was := l.live[p.Name]
 	if was.presence.Instance != "" && was.presence.Instance != p.Instance && was.held(time.Now()) {

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// openLocal opens the file at path, which has to be whole.
+// openLocal opens the file at path, which must be whole.
 func openLocal(t *testing.T, path string) *Local {
 	t.Helper()
 	l, err := OpenLocal(path)
@@ -47,13 +47,13 @@ func TestLocalKeepsWhatItAcknowledged(t *testing.T) {
 	require.Equal(t, Document{Value: []byte("regions: [b]\n"), Version: version}, now)
 }
 
-// A file that cannot be written changes nothing, and is written once it can be.
+// A failed write of the file changes nothing, and a write succeeds once the file can be written.
 func TestLocalThatCannotBeWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.json")
 	l := openLocal(t, path)
 	d, _, err := l.Bootstrap(t.Context(), []byte("born"))
 	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(path+".new", 0o700)) // where the next content would be written
+	require.NoError(t, os.Mkdir(path+".new", 0o700)) // the path of the next content
 	_, err = l.Swap(t.Context(), d.Version, []byte("changed"))
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.ErrorContains(t, err, path)

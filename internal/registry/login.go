@@ -11,16 +11,16 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// login shows the user's token with each call, and gets one when etcd asks for it: at first, when it has
-// expired, and when a restarted etcd has forgotten it. The client library could do that, too, but it shows
-// the old token when it asks for a new one. Etcd 3.4 refuses that, and the library asks on until the time is
-// over.
+// login adds the user's token to each call, and gets a token when etcd requires it: at first, when the token
+// has expired, and when a restarted etcd has forgotten it. The client library has this function, too, but it
+// sends the old token with the request for a new one. Etcd 3.4 refuses that, and the library repeats the
+// request until the timeout.
 type login struct {
 	user, password string
 	token          atomic.Pointer[string]
 }
 
-// GetRequestMetadata gives the token, but for asking for one.
+// GetRequestMetadata returns the token, except for the request for a token.
 func (l *login) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token := l.token.Load()
 	info, known := credentials.RequestInfoFromContext(ctx)
@@ -30,10 +30,10 @@ func (l *login) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{rpctypes.TokenFieldNameGRPC: *token}, nil
 }
 
-// RequireTransportSecurity lets an etcd on the same host do without.
+// RequireTransportSecurity returns false: an etcd on the same host needs no TLS.
 func (l *login) RequireTransportSecurity() bool { return false }
 
-// intercept makes a call, and makes it again after logging in if etcd asks for that.
+// intercept makes a call, and repeats it after a login if etcd requires one.
 func (l *login) intercept(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := invoke(ctx, method, request, reply, conn, options...)
 	if method == etcdserverpb.Auth_Authenticate_FullMethodName || !asksForLogin(err) {

@@ -11,7 +11,7 @@ import (
 
 func (r *Etcd) markKey(name string) string { return r.key("started/") + name }
 
-// Mark notes for good that the server of that name has been started once. Noting it again changes nothing.
+// Mark records permanently that the server of that name has been started once. Repeated calls change nothing.
 func (r *Etcd) Mark(ctx context.Context, name string) error {
 	if err := validateName("server", name); err != nil {
 		return err
@@ -23,8 +23,8 @@ func (r *Etcd) Mark(ctx context.Context, name string) error {
 	return err
 }
 
-// Marked reports whether the server of that name has been started before: if its disk is empty it has lost
-// it.
+// Marked reports whether the server of that name has been started before: if its disk is empty, the server
+// has lost its data.
 func (r *Etcd) Marked(ctx context.Context, name string) (bool, error) {
 	if err := validateName("server", name); err != nil {
 		return false, err
@@ -76,8 +76,8 @@ func (r *Etcd) Noted(ctx context.Context, name string) (text []byte, err error) 
 	return text, err
 }
 
-// Remove deletes all that etcd has of the cluster. It fails with ErrLive, and deletes nothing, if servers are
-// live, and with ErrNotFound if there is nothing.
+// Remove deletes all keys of the cluster in etcd. It fails with ErrLive, and deletes nothing, if servers are
+// live, and with ErrNotFound if there are no keys.
 func (r *Etcd) Remove(ctx context.Context) error {
 	doing := fmt.Sprintf("remove cluster %q", r.config.Cluster)
 	response, err := r.commit(ctx, doing, transaction{

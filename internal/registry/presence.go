@@ -13,11 +13,11 @@ import (
 // MaxInfo is the size of the largest Presence.Info, in bytes.
 const MaxInfo = 16 << 10
 
-// Presence is what a server says of itself while it is live.
+// Presence is a server's description of itself while it is live.
 type Presence struct {
 	Name string // of the server
-	// Instance tells a server from another one of the same name: random, and kept with the server's data, so
-	// that a process that was restarted has the name at once. 1 to 128 bytes without control characters.
+	// Instance distinguishes a server from another one of the same name: random, and kept with the server's
+	// data, so that a restarted process has the name at once. 1 to 128 bytes without control characters.
 	Instance string
 	Info     []byte // for others to read, such as addresses: at most MaxInfo
 }
@@ -35,10 +35,10 @@ func (p *Presence) validate() error {
 	return nil
 }
 
-// encode gives the value of the key: readable with etcdctl if Info is.
+// encode returns the value of the key: readable with etcdctl if Info is.
 func (p *Presence) encode() string { return p.Instance + "\n" + string(p.Info) }
 
-// decodePresence takes what somebody has written apart.
+// decodePresence splits the value of a key, which any process may have written.
 func decodePresence(name string, value []byte) (Presence, error) {
 	instance, info, found := bytes.Cut(value, []byte("\n"))
 	p := Presence{Name: name, Instance: string(instance), Info: info}
@@ -50,8 +50,7 @@ func decodePresence(name string, value []byte) (Presence, error) {
 
 func (r *Etcd) liveKey(name string) string { return r.key("live/") + name }
 
-// Alive gives the servers that are live, by name. Keys that no server can have written are left out, and
-// logged.
+// Alive returns the live servers, by name. It leaves out, and logs, keys that no server can have written.
 func (r *Etcd) Alive(ctx context.Context) ([]Presence, error) {
 	var response *clientv3.GetResponse
 	err := r.do(ctx, fmt.Sprintf("list the live servers of cluster %q", r.config.Cluster), func(ctx context.Context) (err error) {
@@ -77,8 +76,8 @@ func (r *Etcd) presences(pairs []*mvccpb.KeyValue) []Presence {
 	return all
 }
 
-// Claim announces a server once, for Config.Lease. It fails with ErrTaken if another instance has the name:
-// to be asked before a server begins. Announce then goes on with it.
+// Claim announces a server once, for Config.Lease. It fails with ErrTaken if another instance has the name.
+// Call it before a server begins; Announce then continues with the name.
 func (r *Etcd) Claim(ctx context.Context, p Presence) error {
 	if err := p.validate(); err != nil {
 		return err
@@ -87,7 +86,7 @@ func (r *Etcd) Claim(ctx context.Context, p Presence) error {
 	return err
 }
 
-// claim takes the name with a new lease. Leases of tries that failed end by themselves.
+// claim takes the name with a new lease. Leases of failed attempts expire.
 func (r *Etcd) claim(ctx context.Context, p Presence) (clientv3.LeaseID, error) {
 	doing := fmt.Sprintf("announce server %q", p.Name)
 	for {
@@ -116,13 +115,13 @@ func (r *Etcd) claim(ctx context.Context, p Presence) (clientv3.LeaseID, error) 
 	}
 }
 
-// held is who has a name: nobody if revision is 0.
+// held is the state of a name: free if revision is 0.
 type held struct {
 	revision int64
 	lease    clientv3.LeaseID
 }
 
-// holder gives who has the name of p: ErrTaken if that is another instance.
+// holder returns the state of the name of p: ErrTaken if another instance has it.
 func (r *Etcd) holder(ctx context.Context, doing string, p Presence) (held, error) {
 	var response *clientv3.GetResponse
 	err := r.do(ctx, doing, func(ctx context.Context) (err error) {
@@ -135,7 +134,7 @@ func (r *Etcd) holder(ctx context.Context, doing string, p Presence) (held, erro
 	found := response.Kvs[0]
 	other, err := decodePresence(p.Name, found.Value)
 	switch {
-	case err != nil: // nobody's: it is overwritten
+	case err != nil: // invalid: it is overwritten
 		r.logger.Warn("a key of etcd makes no sense", "key", string(found.Key), "error", err)
 	case other.Instance != p.Instance:
 		return held{}, fmt.Errorf("registry: %s: %w: instance %s has it, and says %.200q: stop that one, or give this server another name; if it is dead, its lease ends within %v",

@@ -16,8 +16,8 @@ import (
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
 )
 
-// both runs a test of what every Registry guarantees, on each kind. open gives another access to the one
-// cluster.
+// both runs a test of the guarantees of every Registry on each implementation. open returns another access to
+// the one cluster.
 func both(t *testing.T, test func(t *testing.T, open func() Registry)) {
 	t.Run("etcd", func(t *testing.T) {
 		etcd := registrytest.Start(t)
@@ -104,7 +104,7 @@ func TestSwapsLoseNoUpdate(t *testing.T) {
 	})
 }
 
-// increment counts one up, unless another one was faster.
+// increment increments the description, unless another process was faster.
 func increment(t *testing.T, r Registry) error {
 	seen, err := r.Load(t.Context())
 	if err != nil {
@@ -150,7 +150,7 @@ func TestANameIsTakenByOneInstance(t *testing.T) {
 		other := Presence{Name: alpha.Name, Instance: "beef"}
 
 		require.NoError(t, first.Claim(t.Context(), alpha))
-		ended, stop := announce(t, first, alpha) // which has claimed it
+		ended, stop := announce(t, first, alpha) // first has claimed alpha
 		err := second.Claim(t.Context(), other)
 		require.ErrorIs(t, err, ErrTaken)
 		require.NotErrorIs(t, err, ErrUnavailable)
@@ -161,13 +161,13 @@ func TestANameIsTakenByOneInstance(t *testing.T) {
 
 		stop()
 		require.NoError(t, <-ended)
-		// Where Announce was stopped before it had taken the name over from Claim, the lease of that has to end.
+		// If Announce was stopped before it had taken the name over from Claim, the lease of Claim must end.
 		require.Eventually(t, func() bool { return second.Claim(t.Context(), other) == nil }, soon, tick, "the first is gone")
 		require.ErrorIs(t, first.Announce(t.Context(), alpha), ErrTaken)
 	})
 }
 
-// Two processes with one instance have one's data and a copy of it.
+// Two processes with one instance have one process's data and a copy of it.
 func TestACopyOfAServerIsFoundOut(t *testing.T) {
 	both(t, func(t *testing.T, open func() Registry) {
 		original := open()
@@ -246,7 +246,7 @@ func TestNotesAreReplaced(t *testing.T) {
 	})
 }
 
-// Watch shows what is there and what comes, in order, to each who watches, until it is ended.
+// Watch shows the present description and the later ones, in order, to each watcher, until it is ended.
 func TestWatchGoesOn(t *testing.T) {
 	both(t, func(t *testing.T, open func() Registry) {
 		var early, late shown
@@ -271,7 +271,7 @@ func TestWatchGoesOn(t *testing.T) {
 	})
 }
 
-// Who has given up is not waited for, and nothing happens.
+// Operations do not wait after their context has ended, and have no effect then.
 func TestOperationsEndWithTheirContext(t *testing.T) {
 	both(t, func(t *testing.T, open func() Registry) {
 		r := open()

@@ -14,7 +14,7 @@ import (
 var errWatchEnded = errors.New("etcd has ended the watch")
 
 // Watch calls show with the cluster's present description and then with each newer one, until ctx ends (R3).
-// The calls come one after the other; what changes during a call is shown after it.
+// The calls are sequential; changes during a call are shown after it.
 func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
 	w := watch{r: r, show: show, logger: r.logger.With("cluster", r.config.Cluster)}
 	out := outage{
@@ -26,7 +26,7 @@ func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
 		err := w.round(ctx, &out)
 		switch {
 		case ctx.Err() != nil:
-		case errors.Is(err, rpctypes.ErrCompacted): // between loading and watching: load what is there now
+		case errors.Is(err, rpctypes.ErrCompacted): // between load and watch: load the present version
 		case err != nil:
 			out.begin(err)
 			_ = pause.For(ctx, retry)
@@ -34,17 +34,17 @@ func (r *Etcd) Watch(ctx context.Context, show func(Document)) {
 	}
 }
 
-// watch is what a Watch has seen.
+// watch is the state of a Watch.
 type watch struct {
 	r      *Etcd
 	show   func(Document)
 	logger *slog.Logger
 
-	version uint64 // of what was shown last
-	behind  bool   // an older version was found, which is said once
+	version uint64 // the last version shown
+	behind  bool   // an older version was found and logged
 }
 
-// round loads the description and then listens for changes, until it is time for the next round.
+// round loads the description and then watches for changes, until it is time for the next round.
 func (w *watch) round(ctx context.Context, out *outage) error {
 	document, revision, err := w.r.load(ctx)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -54,10 +54,10 @@ func (w *watch) round(ctx context.Context, out *outage) error {
 	if err == nil {
 		w.offer(document)
 	}
-	// Each round ends by itself: whatever has silently died, the next one loads anew.
+	// Each round ends by itself: after any silent failure, the next round loads anew.
 	bounded, cancel := context.WithTimeout(ctx, w.r.refresh)
 	defer cancel()
-	// Without a leader a member would stay connected and hear of nothing.
+	// Without a leader a member would stay connected and send nothing.
 	for response := range w.r.client.Watch(clientv3.WithRequireLeader(bounded), w.r.document(), clientv3.WithRev(revision+1)) {
 		if err := response.Err(); err != nil {
 			return err
@@ -74,7 +74,7 @@ func (w *watch) round(ctx context.Context, out *outage) error {
 	return nil
 }
 
-// offer shows a description if it is newer than what was shown.
+// offer shows a description if it is newer than the last one shown.
 func (w *watch) offer(document Document) {
 	switch {
 	case document.Version > w.version:

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/registry/registrytest"
 )
 
-// shown is what a Watch has shown.
+// shown holds the documents that a Watch has shown.
 type shown struct {
 	mu  sync.Mutex
 	all []Document // GUARDED_BY mu
@@ -31,7 +31,7 @@ func (s *shown) documents() []Document {
 	return s.all[:len(s.all):len(s.all)]
 }
 
-// await returns when value was shown, and looks at the order of all before.
+// await returns when value was shown, and checks the order of all documents before.
 func (s *shown) await(t *testing.T, value string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -45,7 +45,7 @@ func (s *shown) await(t *testing.T, value string) {
 	}
 }
 
-// set changes the description, whatever it is.
+// set changes the description, whatever its present value is.
 func set(t *testing.T, r Registry, value string) {
 	t.Helper()
 	var err error
@@ -130,7 +130,7 @@ func TestWatchOutlivesEtcd(t *testing.T) {
 	}
 }
 
-// A restart that is over before the next round is not noticed at all: the watch resumes where it was.
+// A restart that is over before the next round has no effect: the watch resumes at its position.
 func TestWatchResumesAfterARestart(t *testing.T) {
 	etcd := registrytest.Start(t)
 	noLeaks(t)
@@ -147,7 +147,7 @@ func TestWatchResumesAfterARestart(t *testing.T) {
 	require.Zero(t, said.Count("not heard of"))
 }
 
-// Each member in turn is deaf, the leader among them: its connections stay, and nothing comes from them.
+// Each member in turn is deaf, including the leader: its connections stay, and it sends nothing.
 func TestWatchLeavesADeafMember(t *testing.T) {
 	members := registrytest.StartWith(t, registrytest.Options{Members: 3})
 	noLeaks(t)
@@ -189,7 +189,7 @@ func TestWatchLoadsAnewAfterACompaction(t *testing.T) {
 	loaded, compacted := make(chan struct{}), make(chan struct{})
 	run(t, func(ctx context.Context) {
 		r.Watch(ctx, func(d Document) {
-			if string(d.Value) == "born" { // between loading and watching
+			if string(d.Value) == "born" { // between load and watch
 				close(loaded)
 				<-compacted
 			}

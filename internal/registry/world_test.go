@@ -19,7 +19,7 @@ const (
 	tick = 10 * time.Millisecond
 )
 
-// log is what a Registry says.
+// log is the log of a Registry.
 type log struct{ logged.Text }
 
 func (l *log) await(t *testing.T, words string) {
@@ -31,7 +31,7 @@ func testConfig(endpoints ...string) Config {
 	return Config{Endpoints: endpoints, Cluster: "here", Timeout: 5 * time.Second, Lease: 2 * time.Second}
 }
 
-// open gives a Registry that is closed at the end of the test, and what it says.
+// open returns a Registry that is closed at the end of the test, and its log.
 func open(t *testing.T, config Config) (*Etcd, *log) {
 	t.Helper()
 	said := &log{}
@@ -42,7 +42,7 @@ func open(t *testing.T, config Config) (*Etcd, *log) {
 	return r, said
 }
 
-// raw gives a client of etcd, for what an operator does.
+// raw returns a client of etcd, for an operator's actions.
 func raw(t *testing.T, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
@@ -54,8 +54,8 @@ func raw(t *testing.T, endpoints ...string) *clientv3.Client {
 // running are goroutines of this package and below it.
 var running = regexp.MustCompile(`internal/registry\.\(\*|go\.etcd\.io/etcd|google\.golang\.org/grpc`)
 
-// noLeaks looks at the end of the test, after all that is registered from now on, whether goroutines are
-// left.
+// noLeaks checks for leaked goroutines at the end of the test, after all cleanups that are registered from
+// now on.
 func noLeaks(t *testing.T) {
 	t.Cleanup(func() {
 		var stacks []byte

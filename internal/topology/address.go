@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// clusterName is how clusters may be called: names stand in certificates and in keys of the registry.
+// clusterName is the form of cluster names: they are used in certificates and in keys of the registry.
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
 func (s *Spec) validateName() error {
@@ -20,7 +20,7 @@ func (s *Spec) validateName() error {
 	return nil
 }
 
-// locate gives the servers of c, all that it was made with, their addresses.
+// locate sets the addresses of the servers that c was made with.
 func (s *Spec) locate(c *Cluster) error {
 	used := map[string]string{}
 	for i := range c.Servers {
@@ -46,7 +46,7 @@ func (s *Spec) locate(c *Cluster) error {
 	return nil
 }
 
-// Relocate notes in s that a server listens at another address.
+// Relocate records in s that a server listens at another address.
 func (s *Spec) Relocate(server, address string) {
 	for i := range s.StorageChanges {
 		if c := &s.StorageChanges[i]; c.Server == server && c.Process != 0 { // it joined
@@ -60,7 +60,7 @@ func (s *Spec) Relocate(server, address string) {
 	s.Addresses[server] = address
 }
 
-// CheckAddress says why an address is not host:port, or nil.
+// CheckAddress returns the reason why an address is not host:port, or nil.
 func CheckAddress(address string) error {
 	at := strings.LastIndexByte(address, ':')
 	if at < 1 {
@@ -87,7 +87,7 @@ func serverNames(c *Cluster) (all []string) {
 	return all
 }
 
-// Hosts gives the server of each process: storage nodes and replicas.
+// Hosts returns the server of each process: storage nodes and replicas.
 func (c *Cluster) Hosts() map[multicast.ProcessID]*Server {
 	hosts := map[multicast.ProcessID]*Server{}
 	for i := range c.Servers {

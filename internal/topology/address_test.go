@@ -44,7 +44,7 @@ func TestAddresses(t *testing.T) {
 	require.ErrorContains(t, s.Validate(), "name:")
 }
 
-// A server keeps what it is at another address, whether it was there at the birth or joined.
+// A server keeps its roles at another address, whether it is an original server or joined later.
 func TestRelocate(t *testing.T) {
 	s := Spec{Regions: []Region{"a"}, Datacenters: 1, Replicas: 1, Copies: 1}
 	s.Relocate("aa", "h:1")
@@ -69,7 +69,7 @@ func must(t *testing.T, s *Spec) *Cluster {
 	return c
 }
 
-// What happened to a cluster is taken over, servers may have moved, and another cluster is refused.
+// Adopt takes over the history of a cluster, accepts moved servers, and refuses another cluster.
 func TestAdopt(t *testing.T) {
 	was := Spec{Regions: []Region{"a"}, Datacenters: 3, Replicas: 1, Copies: 1, Addresses: map[string]string{"aa": "h:1", "ab": "h:2", "ac": "h:3"}}
 	c, err := was.Plan()

@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// Adopt takes over from was, the description that a cluster has had until now, what has happened since s was
-// written by a person. It fails if they are of different clusters: a cluster keeps its regions and how its
-// data are replicated. What may change is how its object storage is reached, and at which addresses its
-// servers listen.
+// Adopt copies into s the history of the cluster since a person wrote s. was is the description that the
+// cluster has had until now. Adopt fails if the two are of different clusters: a cluster keeps its regions
+// and the replication of its data. Only the access to its object storage and the addresses of its servers may
+// change.
 func (s *Spec) Adopt(was Spec) error {
 	now := *s
 	now.Version, now.Created, now.Owner = was.Version, was.Created, was.Owner

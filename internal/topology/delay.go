@@ -8,7 +8,7 @@ var known = [...]Region{
 	"ap-northeast-1", "ap-southeast-1", "ap-southeast-2", "sa-east-1",
 }
 
-// rtt has typical round trips between them in milliseconds; rtt[i][j] is of known[i] and
+// rtt has typical round trips between the known regions in milliseconds; rtt[i][j] is the one of known[i] and
 // known[i+1+j].
 var rtt = [...][]int{
 	{20, 70, 140, 158, 98, 165, 140, 180},
@@ -21,11 +21,11 @@ var rtt = [...][]int{
 	{310},
 }
 
-// elsewhere is the one-way delay to a region that the table does not know.
+// elsewhere is the one-way delay to a region outside the table.
 const elsewhere = 50 * time.Millisecond
 
-// Delay is the typical one-way delay between two regions: 0 inside a region, a guess for a
-// region that is not in the table.
+// Delay is the typical one-way delay between two regions: 0 inside a region, a guess for a region outside the
+// table.
 func Delay(a, b Region) time.Duration {
 	if a == b {
 		return 0

@@ -1,4 +1,3 @@
-// Package topology describes a cluster: regions, datacenters, servers, partitions and
-// who replicates what where. It is pure; the cluster file is parsed here with errors that name
-// line and key.
+// Package topology describes a cluster: regions, datacenters, servers, partitions and the placement of their
+// replicas. It is pure; it parses the cluster file, with errors that name line and key.
 package topology

@@ -11,7 +11,7 @@ type Bucket struct {
 	Endpoint string `yaml:"endpoint,omitempty"` // such as https://s3.eu-west-1.amazonaws.com
 	Bucket   string `yaml:"bucket,omitempty"`
 	Prefix   string `yaml:"prefix,omitempty"` // of all keys, without slashes at its ends
-	// Region is the object storage's name for where the bucket is. Empty: it is asked.
+	// Region is the object storage's name of the bucket's location. Empty: the storage is asked for it.
 	Region string `yaml:"region,omitempty"`
 	// PathStyle puts the bucket into the path instead of the host's name.
 	PathStyle bool `yaml:"pathstyle,omitempty"`
@@ -20,15 +20,15 @@ type Bucket struct {
 	Credentials string `yaml:"credentials,omitempty"`
 }
 
-// Objects says in which object storage the blocks are, instead of on the servers' own disks.
+// Objects describes the object storage that holds the blocks, instead of the servers' own disks.
 type Objects struct {
 	Bucket `yaml:",inline"`
-	// Regions has what differs in a region. A region without a bucket of its own has the prefix PREFIX/REGION in
-	// the common one.
+	// Regions has the differences of single regions. A region without its own bucket has the prefix
+	// PREFIX/REGION in the common bucket.
 	Regions map[Region]Bucket `yaml:"regions,omitempty"`
 }
 
-// Of gives the place of a region's blocks.
+// Of returns the place of a region's blocks.
 func (o *Objects) Of(r Region) Bucket {
 	b, own := o.Bucket, o.Regions[r]
 	if own.Bucket != "" {
@@ -51,8 +51,8 @@ func (o *Objects) Of(r Region) Bucket {
 	return b
 }
 
-// Reached gives o with the way to it that other names: where the endpoints are now, and with which
-// credentials. The buckets and prefixes, where the blocks are, stay those of o.
+// Reached returns o with the access data of other: endpoints and credentials. The buckets and prefixes, which
+// locate the blocks, stay those of o.
 func (o *Objects) Reached(other *Objects) *Objects {
 	if o == nil || other == nil {
 		return o
@@ -75,7 +75,7 @@ func (o *Objects) Reached(other *Objects) *Objects {
 	return &reached
 }
 
-// validate names the field that is wrong. The rest is checked by who connects.
+// validate names the field that is wrong. The clients of the object storage check the rest when they connect.
 func (o *Objects) validate(regions []Region) error {
 	if o == nil {
 		return nil

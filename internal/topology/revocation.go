@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Revocation makes certificates of a process invalid before they expire.
+// Revocation invalidates the certificates of a process before they expire.
 type Revocation struct {
 	Role string `yaml:"role" json:"role"`
 	Name string `yaml:"name" json:"name"`
-	// At is when they were revoked: certificates that were made later are good.
+	// At is the time of the revocation: certificates that were made later are valid.
 	At time.Time `yaml:"at" json:"at"`
 }
 
@@ -19,7 +19,7 @@ func (s *Spec) Revoke(r Revocation) {
 	s.Revoked = append(s.Revoked, r)
 }
 
-// Pardon takes the revocation of a process back, and reports whether there was one.
+// Pardon removes the revocation of a process, and reports whether there was one.
 func (s *Spec) Pardon(role, name string) bool {
 	before := len(s.Revoked)
 	s.Revoked = slices.DeleteFunc(slices.Clone(s.Revoked), func(r Revocation) bool { return r.Role == role && r.Name == name })

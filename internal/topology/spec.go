@@ -14,41 +14,41 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Spec is what a person says of a cluster; Plan makes a Cluster of it.
+// Spec is a person's description of a cluster; Plan makes a Cluster of it.
 type Spec struct {
 	// Name of the cluster, in its certificates and its registry.
 	Name string `yaml:"name,omitempty"`
-	// Version numbers the descriptions of a cluster: who keeps them gives each change a higher one. 0: nobody
-	// has yet.
+	// Version numbers the descriptions of a cluster: the keeper of the descriptions gives each change a
+	// higher number. 0: not set yet.
 	Version uint64 `yaml:"version,omitempty"`
-	// Regions, the first one leads the global partition. Default: us-west-2, us-east-1,
+	// Regions, the first one has the leader of the global partition. Default: us-west-2, us-east-1,
 	// eu-west-1.
 	Regions []Region `yaml:"regions"`
 	// Datacenters a region, one server in each: 1 to 9, default 3.
 	Datacenters int `yaml:"datacenters"`
-	// Replicas a partition: 1, 3 or 5, default 3. The global partition has more where
-	// that is needed for one in each region.
+	// Replicas a partition: 1, 3 or 5, default 3. The global partition has more if necessary for one in each
+	// region.
 	Replicas int `yaml:"replicas"`
 	// Copies of each block in a region: 1 to Datacenters, default 2.
 	Copies int `yaml:"copies"`
-	// Objects keeps the blocks in object storage instead of on the servers' disks. Nil: on their disks.
+	// Objects puts the blocks into object storage instead of the servers' disks. Nil: on the servers' disks.
 	Objects *Objects `yaml:"objects,omitempty"`
-	// Created is when the cluster was born: the times of its first directories.
+	// Created is the time of birth of the cluster: the time of its first directories.
 	Created time.Time `yaml:"created,omitempty"`
 	// Restored is the backup that the cluster was restored from: written by the program, not by people.
 	Restored string `yaml:"restored,omitempty"`
-	// Replaced are the processes that took the place of others whose disks were lost, oldest first: written by
+	// Replaced are the processes that replaced others with lost disks, oldest first: written by
 	// the program, not by people.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
 	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by the
 	// program, not by people.
 	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
-	// Revoked are the processes whose certificates are refused: written by the program, not by people.
+	// Revoked are the processes with refused certificates: written by the program, not by people.
 	Revoked []Revocation `yaml:"revoked,omitempty"`
-	// Addresses are where the servers listen, as host:port by their names. Those of servers that joined later
-	// are in StorageChanges. Empty: they have none yet.
+	// Addresses are the host:port addresses of the servers by their names. Servers that joined later have
+	// theirs in StorageChanges. Empty: they have none yet.
 	Addresses map[string]string `yaml:"addresses,omitempty"`
-	// Owner has the first directories: who may write there and let others in.
+	// Owner owns the first directories: it may write there and admit others.
 	Owner Owner `yaml:"owner,omitempty"`
 }
 
@@ -58,7 +58,7 @@ type Owner struct {
 	GID uint32 `yaml:"gid"`
 }
 
-// DefaultSpec gives the cluster of the thesis' example (T 3.6.1).
+// DefaultSpec returns the cluster of the thesis' example (T 3.6.1).
 func DefaultSpec() Spec {
 	return Spec{Regions: []Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 3, Replicas: 3, Copies: 2}
 }
@@ -72,10 +72,10 @@ func ParseSpec(text []byte) (Spec, error) {
 	return s, s.Validate()
 }
 
-// typeNames are what the decoder says of Go's types, which nobody who writes a file knows.
+// typeNames are the names of Go types in the decoder's errors, which the author of a file does not know.
 var typeNames = regexp.MustCompile(` in type [a-z]+\.[A-Za-z]+`)
 
-// Decode reads YAML over what into has already. Keys that it has not are errors, which name the line and the
+// Decode reads YAML over the present content of into. Unknown keys are errors, which name the line and the
 // key.
 func Decode(text []byte, into any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -159,7 +159,7 @@ func (s *Spec) Plan() (*Cluster, error) {
 	return c, c.Validate()
 }
 
-// holder gives the process that is in the place of one that the group was born with, and its server.
+// holder returns the process in the place of an original member of the group, and its server.
 func (c *Cluster) holder(p multicast.ProcessID, server string) (multicast.ProcessID, string) {
 	for _, r := range c.Replaced {
 		if r.Old == p {
@@ -172,15 +172,15 @@ func (c *Cluster) holder(p multicast.ProcessID, server string) (multicast.Proces
 	return p, server
 }
 
-// Replace notes that a process is to take the place of another one in c, which was planned from s, on a
-// server of the same region; empty: on the same one. It gives the number of the new process.
+// Replace records that a process is to replace another one in c, which was planned from s, on a server of the
+// same region; empty: on the same server. It returns the number of the new process.
 func (s *Spec) Replace(c *Cluster, old multicast.ProcessID, server string) multicast.ProcessID {
 	last := s.lastProcess(c)
 	s.Replaced = append(s.Replaced, Replacement{Old: old, New: last + 1, Server: server})
 	return last + 1
 }
 
-// lastProcess gives the highest number of a process that there ever was.
+// lastProcess returns the highest number of all processes that ever existed.
 func (s *Spec) lastProcess(c *Cluster) (last multicast.ProcessID) {
 	for _, server := range c.Servers {
 		last = max(last, server.Storage)
@@ -196,7 +196,7 @@ func (s *Spec) lastProcess(c *Cluster) (last multicast.ProcessID) {
 	return last
 }
 
-// YAML gives s as ParseSpec reads it.
+// YAML encodes s in the format of ParseSpec.
 func (s *Spec) YAML() []byte {
 	text, err := yaml.Marshal(s)
 	invariant.Check(err == nil, "a cluster's spec does not encode: %v", err)

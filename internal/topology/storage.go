@@ -7,14 +7,14 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// StorageState is what a server is in the storage ring of its region.
+// StorageState is the state of a server in the storage ring of its region.
 type StorageState string
 
 // The states, in the order in which a server has them.
 const (
 	StorageMember  StorageState = ""        // it owns blocks
-	StorageLeaving StorageState = "leaving" // it hands back what it has
-	StorageLeft    StorageState = "left"    // it has nothing any more, and keeps nothing
+	StorageLeaving StorageState = "leaving" // it hands back its blocks
+	StorageLeft    StorageState = "left"    // it has no blocks any more, and stores none
 )
 
 // StorageChange is one change of the storage ring of a region since the cluster was made. Changes are
@@ -23,14 +23,14 @@ type StorageChange struct {
 	// Server is the name of the server that joins, begins to leave, or has left.
 	Server string       `yaml:"server"`
 	To     StorageState `yaml:"to,omitempty"`
-	// Of one that joins:
+	// Only for a server that joins:
 	Region     Region              `yaml:"region,omitempty"`
 	Datacenter string              `yaml:"datacenter,omitempty"`
 	Process    multicast.ProcessID `yaml:"process,omitempty"`
 	Address    string              `yaml:"address,omitempty"` // where it listens
 }
 
-// Storage lists the servers of the storage ring of region r, those that are leaving included.
+// Storage lists the servers of the storage ring of region r, including servers that are leaving.
 func (c *Cluster) Storage(r Region) []Server {
 	var servers []Server
 	for _, s := range c.Servers {
@@ -53,7 +53,7 @@ func (c *Cluster) ReplicasOn(server string) (replicas []Replica) {
 	return replicas
 }
 
-// StorageVersion numbers what Storage gives for region r: from 1 on, one more with each change.
+// StorageVersion is the version of the result of Storage for region r: from 1 on, one more with each change.
 func (c *Cluster) StorageVersion(r Region) uint64 {
 	version := uint64(1)
 	for _, change := range c.StorageChanges {
@@ -97,8 +97,8 @@ func (c *Cluster) staying(r Region) (count int) {
 	return count
 }
 
-// JoinStorage notes in s that a new server joins the storage ring of a region of c, which was planned from s,
-// and names it and its datacenter: one letter further than the last one.
+// JoinStorage records in s that a new server joins the storage ring of a region of c, which was planned from
+// s. It names the server and its datacenter: one letter further than the last one.
 func (s *Spec) JoinStorage(c *Cluster, r Region) (StorageChange, error) {
 	if !slices.Contains(c.Regions, r) {
 		return StorageChange{}, fmt.Errorf("there is no region %q, only %v", r, c.Regions)
@@ -118,11 +118,11 @@ func (s *Spec) JoinStorage(c *Cluster, r Region) (StorageChange, error) {
 	return change, nil
 }
 
-// maxStorage bounds how many storage servers a region has ever had: their names end in a letter.
+// maxStorage bounds the number of storage servers that a region has ever had: their names end in a letter.
 const maxStorage = 26
 
-// LeaveStorage notes in s that a server begins to leave the storage ring of its region. So many must stay as
-// there are copies of a block.
+// LeaveStorage records in s that a server begins to leave the storage ring of its region. At least as many
+// servers must stay as there are copies of a block.
 func (s *Spec) LeaveStorage(c *Cluster, name string) error {
 	server := c.Server(name)
 	switch {
@@ -137,7 +137,7 @@ func (s *Spec) LeaveStorage(c *Cluster, name string) error {
 	return nil
 }
 
-// LeftStorage notes in s that a server that was leaving has nothing any more.
+// LeftStorage records in s that a server that was leaving has no blocks any more.
 func (s *Spec) LeftStorage(name string) {
 	s.StorageChanges = append(s.StorageChanges, StorageChange{Server: name, To: StorageLeft})
 }

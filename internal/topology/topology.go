@@ -20,23 +20,24 @@ type Server struct {
 	Datacenter string
 	Address    string              // host:port; empty: none yet
 	Storage    multicast.ProcessID // its storage node
-	State      StorageState        // of that
+	State      StorageState        // of its storage node
 }
 
 // Replica is a member of a partition's group.
 type Replica struct {
 	Process multicast.ProcessID
-	// Seat is the process that the group was born with in this place: Process, unless that one was replaced.
+	// Seat is the original process of the group in this place: it equals Process unless that process was
+	// replaced.
 	Seat   multicast.ProcessID
 	Server string
 	Region Region
 }
 
-// Replacement is a process that takes the place of one whose disk is gone for ever.
+// Replacement is a process that replaces another one after the permanent loss of its disk.
 type Replacement struct {
 	Old multicast.ProcessID `yaml:"old"`
 	New multicast.ProcessID `yaml:"new"`
-	// Server is where the new one runs; empty: where the old one did.
+	// Server is the server of the new process; empty: the server of the old one.
 	Server string `yaml:"server,omitempty"`
 }
 
@@ -44,12 +45,12 @@ type Replacement struct {
 type Partition struct {
 	ID       uint16
 	Region   Region // of a local partition; empty for a global one
-	Path     string // where its root directory stands: "/" or "/name"
+	Path     string // of its root directory: "/" or "/name"
 	Replicas []Replica
 }
 
-// Group is the multicast group of p as it was born: it has the same number. Who has taken whose place
-// since, the members tell each other.
+// Group is the original multicast group of p: it has the same number. The members tell each other the later
+// replacements.
 func (p *Partition) Group() multicast.Group {
 	g := multicast.Group{ID: multicast.GroupID(p.ID)}
 	for _, r := range p.Replicas {
@@ -61,7 +62,7 @@ func (p *Partition) Group() multicast.Group {
 // Root is the inode of p's root directory.
 func (p *Partition) Root() posix.Ino { return posix.MakeIno(p.ID, posix.Root.Counter()) }
 
-// Regions lists the regions that replicate p, each once: blocks of its files are kept in all of them.
+// Regions lists the regions with replicas of p, each once: all of them keep the blocks of its files.
 func (p *Partition) Regions() []Region {
 	var regions []Region
 	for _, r := range p.Replicas {
@@ -72,24 +73,24 @@ func (p *Partition) Regions() []Region {
 	return regions
 }
 
-// Cluster is all that processes must agree on. It is not changed once made.
+// Cluster is the state that all processes must agree on. It is not changed once made.
 type Cluster struct {
 	Regions    []Region
 	Servers    []Server
 	Partitions []Partition // by id, from 0
 	Replaced   []Replacement
-	// StorageChanges since the cluster was made, which Servers already has.
+	// StorageChanges since the cluster was made; Servers already includes them.
 	StorageChanges []StorageChange
 	Copies         int       // of a block in a region
-	Objects        *Objects  // where the blocks are instead of on the servers; nil: nowhere else
+	Objects        *Objects  // the place of the blocks; nil: on the servers
 	Created        time.Time // the times of the first directories; zero: 1970
 	Owner          Owner     // of the first directories
 }
 
-// Identity tells this cluster from others, and from one that was at the same place before.
+// Identity distinguishes this cluster from others, and from an earlier one at the same place.
 func (c *Cluster) Identity() []byte { return c.Created.UTC().AppendFormat(nil, time.RFC3339Nano) }
 
-// Of gives the partition that keeps inode i, nil if there is none.
+// Of returns the partition that keeps inode i, nil if there is none.
 func (c *Cluster) Of(i posix.Ino) *Partition {
 	if int(i.Partition()) < len(c.Partitions) {
 		return &c.Partitions[i.Partition()]
@@ -106,7 +107,7 @@ func (c *Cluster) Groups() []multicast.Group {
 	return groups
 }
 
-// Replacements lists those in p, oldest first.
+// Replacements lists the replacements in p, oldest first.
 func (c *Cluster) Replacements(p *Partition) (all []multicast.Replacement) {
 	for _, r := range c.Replaced {
 		for _, member := range p.Replicas {
@@ -118,7 +119,7 @@ func (c *Cluster) Replacements(p *Partition) (all []multicast.Replacement) {
 	return all
 }
 
-// seat gives the process that p, or who it replaces, was born as.
+// seat returns the original process at the place of p.
 func (c *Cluster) seat(p multicast.ProcessID) multicast.ProcessID {
 	for i := len(c.Replaced) - 1; i >= 0; i-- {
 		if c.Replaced[i].New == p {
@@ -137,7 +138,7 @@ func (c *Cluster) Server(name string) *Server {
 	return &c.Servers[i]
 }
 
-// Nearest gives replicas ordered by the distance of their regions from r, ties in the order given.
+// Nearest returns replicas ordered by the distance of their regions from r, ties in the order given.
 func Nearest(r Region, replicas []Replica) []Replica {
 	sorted := slices.Clone(replicas)
 	slices.SortStableFunc(sorted, func(a, b Replica) int {
@@ -146,8 +147,8 @@ func Nearest(r Region, replicas []Replica) []Replica {
 	return sorted
 }
 
-// Crowded says where two replicas of a partition would share a server, and so a directory and a fate; nil if
-// nowhere.
+// Crowded returns an error if two replicas of a partition would share a server, and thus a directory and a
+// fate; otherwise nil.
 func (c *Cluster) Crowded() error {
 	for _, p := range c.Partitions {
 		on := map[string]bool{}
@@ -161,7 +162,7 @@ func (c *Cluster) Crowded() error {
 	return nil
 }
 
-// Validate says what is wrong with c, or nil.
+// Validate returns the first error in c, or nil.
 func (c *Cluster) Validate() error {
 	if len(c.Partitions) == 0 || c.Partitions[0].Path != "/" {
 		return fmt.Errorf("cluster: partition 0 must stand at /")

@@ -14,19 +14,19 @@ import (
 	"github.com/globalfs/globalfs/internal/wire"
 )
 
-// minCharge is what the smallest request counts for, in bytes.
+// minCharge is the charge of the smallest request, in bytes.
 const minCharge = 1 << 10
 
-// account is what one client or admin has at a server, over all its connections. It outlives them until it is as
-// a new one: a client that connects again has no more than one that stays.
+// account holds the resources of one client or admin at a server, over all its connections. It outlives the
+// connections until it equals a new account: a client that reconnects gets no more than a client that stays.
 type account struct {
 	limits  limits
 	conns   int  // guarded by gate.mu
-	leaving bool // guarded by gate.mu; it had no connection, and is looked at again
+	leaving bool // guarded by gate.mu; it had no connection, and is checked again
 
-	open    atomic.Int64        // calls that gRPC knows of
+	open    atomic.Int64        // calls that gRPC has taken in
 	reading *semaphore.Weighted // bytes of requests that are being read or answered
-	calls   *rate.Limiter       // nil: as many as it likes
+	calls   *rate.Limiter       // nil: no limit
 }
 
 func newAccount(role identity.Role, l limits) *account {
@@ -37,8 +37,8 @@ func newAccount(role identity.Role, l limits) *account {
 	return a
 }
 
-// isUnused reports whether nothing distinguishes the account from a new one: no call is under way, and no time has
-// been used in advance.
+// isUnused reports whether the account equals a new one: no call is under way, and no time has been used in
+// advance.
 func (a *account) isUnused() bool {
 	if a.open.Load() > 0 || a.calls != nil && a.calls.Tokens() < float64(a.calls.Burst()) || !a.reading.TryAcquire(a.limits.bytes) {
 		return false
@@ -47,8 +47,9 @@ func (a *account) isUnused() bool {
 	return true
 }
 
-// admitCall is asked by gRPC before it takes in a call, and must not block. What of the request arrives
-// before somebody reads it is bounded by the window of its stream, so the number of calls has to be.
+// admitCall is called by gRPC before it takes in a call, and must not block. The part of a request that
+// arrives before a handler reads it is bounded by the window of its stream, so the number of calls must be
+// bounded, too.
 func admitCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	info := infoOf(ctx)
 	if info == nil || info.account == nil {
@@ -63,7 +64,8 @@ func admitCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	return ctx, nil
 }
 
-// charge waits until the client may have its next request read, and reads it. It is gone when done is called.
+// charge waits until the next request of the client may be read, and reads it with read. The caller calls
+// done when the request is finished.
 func (a *account) charge(ctx context.Context, read func() (size int, err error)) (done func(), err error) {
 	if a.calls != nil {
 		if err := a.calls.Wait(ctx); err != nil {
@@ -83,8 +85,8 @@ func (a *account) charge(ctx context.Context, read func() (size int, err error))
 	return func() { a.reading.Release(held) }, nil
 }
 
-// admit waits until the client may have a request of a size read that the framed protocol brings. What it holds
-// is given back by leave. Nil is the account of servers, which are not bounded.
+// admit waits until the client may have a request of size bytes read, for the framed protocol. leave returns
+// the held bytes. A nil account is the account of servers, which are not bounded.
 func (a *account) admit(ctx context.Context, size int) (held int64, err error) {
 	if a == nil {
 		return 0, nil
@@ -98,7 +100,7 @@ func (a *account) admit(ctx context.Context, size int) (held int64, err error) {
 	return held, a.reading.Acquire(ctx, held)
 }
 
-// leave ends a call that was counted in open, with what admit has held for it.
+// leave ends a call that was counted in open, and returns the bytes that admit has held for it.
 func (a *account) leave(held int64) {
 	if a == nil {
 		return
@@ -109,7 +111,7 @@ func (a *account) leave(held int64) {
 	a.open.Add(-1)
 }
 
-// handleCall is the generated handler of Call, but that a client's request is read only when it is the
+// handleCall is the generated handler of Call, except that a client's request is read only when it is the
 // client's turn.
 func (s *Server) handleCall(ctx context.Context, read func(any) error) (any, error) {
 	request := new(wire.CallRequest)

@@ -27,8 +27,8 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
-// fortress is a server on TCP that is attacked, with what must go on all the same: a client's calls, and
-// links from a second server.
+// fortress is a server on TCP under attack, with the traffic that must go on: a client's calls, and links
+// from a second server.
 type fortress struct {
 	t      *testing.T
 	certs  *authority
@@ -85,7 +85,8 @@ func (f *fortress) started() bool {
 	return f.friend.out[1] != nil
 }
 
-// requireGood checks that those who may come in are served: a connection that is there, a new one, and links.
+// requireGood checks that legitimate peers are served: on an existing connection, on a new one, and over
+// links.
 func (f *fortress) requireGood(what string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
@@ -154,7 +155,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-// Whoever is no server speaks for no process.
+// Only a server speaks for processes.
 func TestOnlyServersHaveLinks(t *testing.T) {
 	f := newFortress(t, limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -169,7 +170,7 @@ func TestOnlyServersHaveLinks(t *testing.T) {
 	}
 }
 
-// impostor answers calls with a certificate that is not a server's.
+// impostor answers calls with a certificate that does not belong to a server.
 func impostor(t *testing.T, certificate tls.Certificate) (address string, asked *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -199,7 +200,7 @@ func (s *countingServer) Frames(grpc.ClientStreamingServer[wire.Batch, wire.Fram
 	return nil
 }
 
-// Nobody tells a client, or another server, anything who is not a server of the cluster.
+// Neither a client nor another server sends anything to a peer that is not a server of the cluster.
 func TestImpostorsHearNothing(t *testing.T) {
 	certs, rogue := newAuthority(t, "prod"), newAuthority(t, "prod")
 	client := "globalfs://prod/client/c?uids=1&gids=1"
@@ -255,7 +256,7 @@ func callHead() []byte {
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// TestGarbage, before the handshake and, from a client whose certificate is good, after it.
+// TestGarbage sends garbage before the handshake and, from a client with a valid certificate, after it.
 func TestGarbage(t *testing.T) {
 	f := newFortress(t, limits{handshakes: 16, handshake: time.Second, connections: 64, perClient: 16, calls: 64, bytes: 8 << 20, callsPerSecond: 1000})
 	c := f.certs.client("bad", posix.Everybody())
@@ -294,7 +295,7 @@ func TestGarbage(t *testing.T) {
 			config.NextProtos = []string{protocol}
 			conn = tls.Client(raw, config)
 		}
-		_, _ = conn.Write(a.data) // the server may have hung up already
+		_, _ = conn.Write(a.data) // the server may have closed the connection already
 		require.NotErrorIs(t, answered(conn), os.ErrDeadlineExceeded, "%s: the server waits", name)
 		_ = conn.Close()
 		require.Equal(t, before, f.calls.Load(), name)

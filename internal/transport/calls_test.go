@@ -18,8 +18,7 @@ func echo(_ context.Context, request []byte) ([]byte, error) {
 	return append([]byte("echo "), request...), nil
 }
 
-// callers are process 1 calling process 2 at another address, and process 4 calling
-// process 1 at the same one.
+// callers: process 1 calls process 2 at another address, and process 4 calls process 1 at the same address.
 var callers = []struct{ from, to multicast.ProcessID }{{1, 2}, {4, 1}}
 
 func TestCall(t *testing.T) {
@@ -108,8 +107,8 @@ func TestCallGivesUp(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForHandlers: their context ends, and no handler runs after Close; callers are told to try
-// elsewhere.
+// TestCloseWaitsForHandlers: the contexts of handlers end, and no handler runs after Close; callers get an
+// error that lets them try another process.
 func TestCloseWaitsForHandlers(t *testing.T) {
 	conform(t, func(t *testing.T, w world) {
 		for _, c := range callers {

@@ -54,12 +54,12 @@ func (a *authority) admin(name string) *identity.Credentials {
 	return a.issue(identity.Request{Role: identity.Admin, Name: name})
 }
 
-// short is a client's whose certificate ends soon.
+// short makes the certificate of a client that expires soon.
 func (a *authority) short(name string, validity time.Duration) *identity.Credentials {
 	return a.issue(identity.Request{Role: identity.Client, Name: name, Authority: posix.Everybody(), Validity: validity})
 }
 
-// forge signs with the CA's key whatever the template says, for an identity.
+// forge signs a certificate for an identity with the CA's key, without checks of the template.
 func (a *authority) forge(id string, change func(*x509.Certificate)) tls.Certificate {
 	ca, err := tls.LoadX509KeyPair(filepath.Join(a.dir, "ca.pem"), identity.CAFilesIn(a.dir).Key)
 	require.NoError(a.t, err)
@@ -79,7 +79,7 @@ func (a *authority) forge(id string, change func(*x509.Certificate)) tls.Certifi
 
 func asIs(*x509.Certificate) {}
 
-// showing is a TLS configuration that shows a certificate and believes anybody.
+// showing is a TLS configuration that shows a certificate and accepts any peer.
 func showing(c ...tls.Certificate) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, Certificates: c, NextProtos: []string{protocol}}
 }

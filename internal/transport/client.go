@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Client calls processes and is called by none. It needs no address, and no process id.
+// Client makes calls to processes and receives none. It needs neither an address nor a process id.
 type Client struct {
 	service *service
 	pool    *pool

@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// hungConn takes nothing any more once hung is set: a write waits until its deadline, or until the end of the
+// hungConn takes no more bytes once hung is set: a write waits until its deadline, or until the end of the
 // connection.
 type hungConn struct {
 	net.Conn
@@ -33,7 +33,7 @@ func newHungConn(c net.Conn, hung *atomic.Bool) *hungConn {
 	return &hungConn{Conn: c, hung: hung, gone: make(chan struct{}), late: make(chan struct{})}
 }
 
-// Write is net.Conn's.
+// Write implements net.Conn.
 func (c *hungConn) Write(b []byte) (int, error) {
 	if !c.hung.Load() {
 		return c.Conn.Write(b)
@@ -46,7 +46,7 @@ func (c *hungConn) Write(b []byte) (int, error) {
 	}
 }
 
-// SetWriteDeadline is net.Conn's.
+// SetWriteDeadline implements net.Conn.
 func (c *hungConn) SetWriteDeadline(at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *hungConn) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// Close is net.Conn's.
+// Close implements net.Conn.
 func (c *hungConn) Close() error {
 	c.once.Do(func() { close(c.gone) })
 	return c.Conn.Close()

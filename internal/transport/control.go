@@ -7,13 +7,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// controlProcess stands for the server at an address itself, rather than for a process that it hosts.
+// controlProcess stands for the server at an address itself, not for a process that it hosts.
 const controlProcess multicast.ProcessID = 0
 
-// Control answers calls to the server itself, once. Before it, callers find it unreachable.
+// Control sets the handler of calls to the server itself, once. Before that, callers get ErrUnreachable.
 func (s *Server) Control(h Handler) { s.control.Serve(h) }
 
-// CallAddress asks the server at an address, as Endpoint.Call asks a process.
+// CallAddress calls the server at an address, as Endpoint.Call calls a process.
 func (s *Server) CallAddress(ctx context.Context, address string, request []byte) ([]byte, error) {
 	return s.control.call(ctx, request, func(ctx context.Context) ([]byte, error) {
 		if s.isHere(address) {
@@ -24,14 +24,14 @@ func (s *Server) CallAddress(ctx context.Context, address string, request []byte
 	})
 }
 
-// CallAddress asks the server at an address, as Endpoint.Call asks a process.
+// CallAddress calls the server at an address, as Endpoint.Call calls a process.
 func (c *Client) CallAddress(ctx context.Context, address string, request []byte) ([]byte, error) {
 	return c.service.call(ctx, request, func(ctx context.Context) ([]byte, error) {
 		return c.pool.callServer(ctx, address, request)
 	})
 }
 
-// callServer asks the server at another address.
+// callServer calls the server at another address.
 func (p *pool) callServer(ctx context.Context, address string, request []byte) ([]byte, error) {
 	if err := p.cfg.checkAddress(address); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func TestControl(t *testing.T) {
 	})
 }
 
-// TestPeerOf: a handler learns who calls it, and is not told so of calls that the server makes itself while
+// TestPeerOf: a handler gets the identity of its caller, but not for calls that the server makes itself while
 // it answers.
 func TestPeerOf(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -1,82 +1,85 @@
 // Package transport connects processes: links that carry opaque frames, for the protocols, and calls, for
-// clients and storage. It knows no message types (DESIGN 4.1, links; STYLE 4).
+// clients and storage. The package knows no message types (DESIGN 4.1, links; STYLE 4).
 //
 // # Links
 //
-// A link is a pair of FIFO streams of frames between two processes. Its life is a row of sessions. In a
-// session no frame is lost, doubled or reordered, however often connections break. A session ends when
-// one of the processes restarts, which its higher incarnation tells, or when a window overflows. Each
-// session begins at each end with a frame without data, from Links.Take, and then:
+// A link is a pair of FIFO streams of frames between two processes. A link lives through a sequence of
+// sessions. In a session no frame is lost, duplicated or reordered, however often connections break. A
+// session ends when one of the processes restarts, which its higher incarnation shows, or when a window
+// overflows. At each end a session begins with a frame without data, from Links.Take, and then:
 //
-//   - what is received between two starts is a prefix of what the peer sent between two of its Accepts,
-//     and, if the processes live and the network heals, all of it in the end if that session is the last;
-//   - a frame sent in between sessions is dropped, and so is one sent after a start that is
-//     not accepted yet. Without this an owner that has not seen a start could put the second half of a
-//     conversation, whose first half is lost, at the beginning of the new session.
+//   - the frames received between two starts are a prefix of the frames that the peer sent between two of its
+//     Accepts. If that session is the last, the processes live and the network heals, all of these frames
+//     arrive;
+//   - a frame that is sent between sessions is dropped, and so is a frame that is sent after a start that is
+//     not accepted yet. Otherwise an owner that has not seen a start could put the second half of a
+//     conversation, with the first half lost, at the beginning of the new session.
 //
-// The link to a peer begins when either end first sends to the other. Each process has
-// a link to itself, too.
+// The link to a peer begins when either end first sends to the other. Each process also has a link to itself.
 //
 // # The window
 //
-// A peer may be sent Window bytes more than its owner has taken by Take. The frame that would go over it
-// gets ErrBacklog, everything queued is dropped, and all later frames get ErrBacklog until a
-// new session begins, at both ends. That is when the peer's owner has taken what
-// it still had from earlier: a peer that is slow or down costs at most a window at each side, and is
-// not drowned again before it has drained.
+// The unread data of a peer, sent but not yet taken by its owner with Take, is at most Window bytes. A frame
+// that would exceed the window gets ErrBacklog, the queue is dropped, and all later frames get ErrBacklog
+// until a new session begins at both ends. The new session begins when the owner of the peer has taken the
+// frames of earlier sessions. A peer that is slow or down thus costs at most one window at each side, and
+// gets no new frames before it has drained.
 //
 // # Calls
 //
-// A call has at most one answer. ErrUnreachable means: ask another. It does not mean that nothing happened;
-// requests that must not be executed twice carry their own numbers.
+// A call has at most one answer. After ErrUnreachable the caller can try another process. ErrUnreachable does
+// not mean that the request was not executed; requests that must not be executed twice carry their own
+// numbers.
 //
-// Process 0 at an address is the server itself: Server.Control answers, CallAddress asks.
+// Process 0 at an address is the server itself: Server.Control sets the handler, CallAddress sends the call.
 //
 // # Implementations
 //
-// Local connects the processes of one OS process, with delays if wanted: the embedded cluster. Listen and
-// Dial use TCP. A Server is one address, which many processes share. Acknowledgements ride on frames; beside
-// that every link says each second where it stands. link.go is the protocol as a pure state machine.
+// Local connects the processes of one OS process, optionally with delays: the embedded cluster. Listen and
+// Dial use TCP. A Server is one address, which many processes share. Acknowledgements travel with frames; in
+// addition every link sends its position each second. link.go is the protocol as a pure state machine.
 //
 // Two providers reach the servers at other addresses. Both use the same port; ALPN names the protocol, and
 // without TLS a greeting does.
 //
-//   - The framed protocol, globalfs/1: messages with their length, kind and number in front (framing.go). From
-//     each address to each other one there is a connection for the packets of links, one for calls, and one for
-//     calls that carry more than 64 KiB, so that small calls do not wait behind blocks of data. Whoever has a
-//     message writes it; what becomes ready while a write is under way leaves together in the next. The
-//     goroutine that reads hands packets to their links, and may take the turn of the process that they are for
-//     (Links.Notify); Links.Flush writes what that process sends. No turn waits for a peer: a goroutine writes
-//     what a socket does not take at once. Calls to processes that take calls in (Endpoint.ServeLater) have no
-//     goroutine: the turn with the answer writes it. The other calls go to goroutines that are kept for them.
+//   - The framed protocol, globalfs/1: each message begins with its length, kind and number (framing.go).
+//     Between two addresses there is, in each direction, a connection for the packets of links, one for
+//     calls, and one for calls that carry more than 64 KiB, so that small calls do not wait behind blocks of
+//     data. The goroutine that has a message writes it; messages that become ready during a write leave
+//     together in the next one. The goroutine that reads hands packets to their links, and may take the turn
+//     of the process that receives them (Links.Notify); Links.Flush writes the messages that the process
+//     sends. No turn waits for a peer: a goroutine writes the bytes that a socket does not take at once.
+//     Calls to processes with Endpoint.ServeLater have no goroutine: the turn with the answer writes it.
+//     Other calls go to goroutines that are kept for them.
 //   - gRPC, for servers and clients of earlier versions: one connection, with one stream for the packets of
-//     links. A server that speaks only gRPC is asked again for the framed protocol after a minute.
+//     links. A client tries the framed protocol again after a minute with a server that speaks only gRPC.
 //
-// A process may move to another server: a Server asks Config.Resolve again and again, and its links follow.
+// A process may move to another server: a Server calls Config.Resolve periodically, and its links follow.
 //
-// # Who may come in
+// # Access control
 //
-// With Config.Credentials all connections are mutual TLS (package identity has what is checked), and a
-// handler learns from PeerOf who calls. Links are for servers only: each can speak for any process. Clients
-// and admins make calls, and the handlers decide which. Without Credentials whoever can connect can speak for
-// any process, so only loopback addresses are accepted.
+// With Config.Credentials all connections use mutual TLS (package identity documents the checks), and a
+// handler gets the identity of the caller from PeerOf. Links are for servers only: each server can speak for
+// any process. Clients and admins make calls, and the handlers decide which calls are allowed. Without
+// Credentials any program that can connect can speak for any process, so only loopback addresses are
+// accepted.
 //
-// A gate makes the handshakes before either protocol sees a connection. These have five seconds, and when too many are
-// under way the oldest is closed: who says nothing keeps nobody out. A connection ends with the certificate
-// that it was opened with.
+// A gate makes the handshakes before either protocol sees a connection. A handshake has five seconds. When
+// too many are under way, the oldest is closed, so silent peers keep nobody out. A connection ends when the
+// certificate that opened it expires.
 //
-// What one peer can make a server do is bounded:
+// The work that one peer can cause at a server is bounded:
 //
-//   - by anybody: MaxFrame, MaxCall, the length of headers, and a Window for each link
-//   - by all clients and admins: 8192 connections
-//   - by each of them: 128 connections with 256 calls under way on each, 1024 in all; 256 MiB of requests that
-//     are read or answered; as many calls a second as Config says. What is more waits for its turn until its
-//     deadline; the calls beyond 1024 and the connections beyond 128 are refused.
+//   - for any peer: MaxFrame, MaxCall, the length of headers, and a Window for each link
+//   - for all clients and admins together: 8192 connections
+//   - for each client or admin: 128 connections with 256 calls under way on each, 1024 in all; 256 MiB of
+//     requests that are read or answered; as many calls a second as Config allows. Work above the limits
+//     waits for its turn until its deadline; calls beyond 1024 and connections beyond 128 are refused.
 //
-// A request is not read before it is its client's turn. Until then a framed connection is not read at all: what
-// comes stays in the network. With gRPC no more than 1 MiB of each request is taken, so that the 1024 cost 1 GiB
-// at most. Replies that a client asks for and does not take wait in memory, MaxCall for each of the 256 calls of
-// a connection. A framed connection breaks if its peer takes nothing, or says nothing and does not answer a ping,
-// for 15 seconds, and if a message that has begun is not complete after two minutes. The server tells the peer
-// the reason first.
+// A request is read when its client has its turn. Until then a framed connection is not read at all: the data
+// stays in the network. With gRPC at most 1 MiB of each request is read, so that the 1024 calls cost at most
+// 1 GiB. Replies that a client requests and does not read wait in memory, MaxCall for each of the 256 calls
+// of a connection. A framed connection breaks if its peer takes no data for 15 seconds, if its peer sends
+// nothing and does not answer a ping for 15 seconds, or if a message that has begun is not complete after two
+// minutes. The server sends the peer the reason first.
 package transport

@@ -19,7 +19,7 @@ type flight struct {
 
 func newFlight(land func(localArrival)) *flight { return &flight{land: land} }
 
-// add lets a land at due.
+// add schedules a to land at due.
 func (f *flight) add(due time.Time, a localArrival, mu *sync.Mutex) {
 	if f.stopped {
 		return
@@ -37,7 +37,7 @@ func (f *flight) add(due time.Time, a localArrival, mu *sync.Mutex) {
 	}
 }
 
-// arrive lands all that is due and sets the timer for the next.
+// arrive lands all frames that are due and sets the timer for the next.
 func (f *flight) arrive() {
 	now := time.Now()
 	for len(f.queue) > 0 && !f.queue[0].due.After(now) {

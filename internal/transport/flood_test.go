@@ -42,14 +42,14 @@ func (f *fortress) connect() net.Conn {
 	return conn
 }
 
-// requireClosed checks that the server hangs up.
+// requireClosed checks that the server closes the connection.
 func (f *fortress) requireClosed(conn net.Conn) {
 	f.t.Helper()
 	_, err := io.Copy(io.Discard, conn)
 	require.NotErrorIs(f.t, err, os.ErrDeadlineExceeded)
 }
 
-// Connections that say nothing, in any number, keep nobody out, and are closed in the end.
+// Silent connections, in any number, keep nobody out, and are closed in the end.
 func TestSilentConnections(t *testing.T) {
 	f := newFortress(t, smallLimits())
 	var all []net.Conn
@@ -65,14 +65,14 @@ func TestSilentConnections(t *testing.T) {
 	require.Eventually(t, func() bool { pending, _ := f.counts(); return pending == 0 }, 30*time.Second, time.Millisecond)
 }
 
-// counts gives how many connections the gate knows of whose peers are not known, and that are of clients.
+// counts returns the number of connections with unknown peers, and of connections of clients.
 func (f *fortress) counts() (pending, guests int) {
 	f.server.gate.mu.Lock()
 	defer f.server.gate.mu.Unlock()
 	return len(f.server.gate.pending), f.server.gate.guests
 }
 
-// A handshake that goes on a byte at a time has no more time than others.
+// A handshake of one byte at a time has no more time than others.
 func TestSlowHandshake(t *testing.T) {
 	f := newFortress(t, smallLimits())
 	conn := f.connect()
@@ -98,7 +98,7 @@ func TestSlowHandshake(t *testing.T) {
 	f.requireGood("after a slow handshake")
 }
 
-// guestOf makes a handshake, and tells whether the connection is let in.
+// guestOf makes a handshake, and reports whether the connection is let in.
 func (f *fortress) guestOf(c *identity.Credentials) (conn *tls.Conn, in bool) {
 	config := c.ClientConfig()
 	config.NextProtos = []string{protocol}
@@ -111,7 +111,7 @@ func (f *fortress) guestOf(c *identity.Credentials) (conn *tls.Conn, in bool) {
 	return conn, err == nil
 }
 
-// One client has so many connections, all clients have so many, and servers come in all the same.
+// The connections of one client, and of all clients, are limited; servers are let in nevertheless.
 func TestConnectionLimits(t *testing.T) {
 	l := smallLimits()
 	f := newFortress(t, l)
@@ -141,8 +141,8 @@ func TestConnectionLimits(t *testing.T) {
 	require.NoError(t, f.friend.send(1, 10))
 }
 
-// halfCalls opens n calls on one connection, each with a request of which most is sent, whatever the windows
-// are.
+// halfCalls opens n calls on one connection, each with a request that is sent except for its end, whatever
+// the windows are.
 func halfCalls(conn io.Writer, n int) error {
 	if _, err := conn.Write(join([]byte(preface), wireFrame(4, 0, 0, nil))); err != nil {
 		return err
@@ -170,7 +170,7 @@ func halfCalls(conn io.Writer, n int) error {
 	return nil
 }
 
-// A client that sends parts of requests and never ends them costs what the limits say.
+// A client that sends parts of requests and never ends them costs at most the limits.
 func TestHalfCallsAreBounded(t *testing.T) {
 	l := smallLimits()
 	f := newFortress(t, l)
@@ -193,7 +193,8 @@ func TestHalfCallsAreBounded(t *testing.T) {
 	}
 	sending.Wait()
 	t.Logf("%d MiB at most", peak.Load()>>20)
-	// 32 windows, four requests being read, and what both allocate beside; without bounds it is 256 windows.
+	// The bound: 32 windows, four requests being read, and other allocations of both; without bounds there
+	// are 256 windows.
 	require.Less(t, peak.Load(), l.calls*clientWindow+l.bytes+48<<20)
 	require.Eventually(t, func() bool {
 		f.server.gate.mu.Lock()
@@ -218,8 +219,8 @@ func heapNow() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A flood of large calls is answered a few at a time; others are not kept waiting, and what is too much is
-// refused.
+// A flood of large calls is answered a few at a time; other clients do not wait, and the calls beyond the
+// limit are refused.
 func TestFloodOfCalls(t *testing.T) {
 	l := smallLimits()
 	f := newFortress(t, l)
@@ -264,7 +265,7 @@ func TestFloodOfCalls(t *testing.T) {
 	require.NoError(t, err, "all is given back")
 }
 
-// The requests of a client that are too many at once wait, until their deadline.
+// The excess requests of a client wait, until their deadline.
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
@@ -306,7 +307,8 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	})
 }
 
-// A client that connects again for each call has no more calls than one that stays. Its account goes in the end.
+// A client that reconnects for each call has no more calls than a client that stays. Its account is deleted
+// in the end.
 func TestReconnectingKeepsTheAccount(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
@@ -370,7 +372,7 @@ func TestCallsPerSecond(t *testing.T) {
 	})
 }
 
-// A connection ends with the certificate that it was opened with.
+// A connection ends when the certificate that opened it expires.
 func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		certs := newAuthority(t, "prod")
@@ -392,7 +394,8 @@ func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 	})
 }
 
-// What was recorded of an earlier life of a process is dropped, also when a server's certificate brings it.
+// Packets recorded in an earlier life of a process are dropped, also when they arrive with a server's
+// certificate.
 func TestReplayedPackets(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, newAuthority(t, "prod").server("n1"))

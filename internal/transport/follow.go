@@ -2,7 +2,7 @@ package transport
 
 import "time"
 
-// join gives a link to the sender for an address. The mutex of the link's owner is held.
+// join adds a link to the sender for an address. The mutex of the link's owner is held.
 func (s *Server) join(address string, e *linkEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Server) retire(w *sender) {
 	}
 }
 
-// follow moves the links whose peers are at another address now.
+// follow moves the links to peers that are at another address now.
 func (s *sender) follow() {
 	for _, e := range s.all() {
 		s.followOne(e)
@@ -69,7 +69,7 @@ func (s *sender) followOne(e *linkEnd) {
 	s.server.pool.log.Info("a process has moved, and the link to it follows", "process", e.peer, "from", s.address, "to", address)
 	s.leave(e)
 	e.queued = false
-	e.resume() // what was written to the old address may be lost
+	e.resume() // packets written to the old address may be lost
 	s.server.join(address, e)
 	e.sender.wakeFor(e)
 }

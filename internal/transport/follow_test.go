@@ -12,7 +12,8 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// TestLinksFollowAProcess that starts again at another server, whether its old one is still there or not.
+// TestLinksFollowAProcess: a process starts again at another server, while its old server is still there or
+// not.
 func TestLinksFollowAProcess(t *testing.T) {
 	for name, gone := range map[string]bool{"the old server stays": false, "the old server is gone": true} {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +51,8 @@ func sendersOf(s *Server) []string {
 	return slices.Sorted(maps.Keys(s.senders))
 }
 
-// TestLinksFollowAnAddress: a server is known at another address while its processes run on. Nothing is lost
-// of what was sent.
+// TestLinksFollowAnAddress: the address of a server changes while its processes run on. No sent frame is
+// lost.
 func TestLinksFollowAnAddress(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, nil)
@@ -62,7 +63,7 @@ func TestLinksFollowAnAddress(t *testing.T) {
 		for range 500 {
 			require.NoError(t, all[0].send(2, 10_000))
 		}
-		w.pipes.rename(address(2), address(9)) // some of them were written and are lost
+		w.pipes.rename(address(2), address(9)) // some packets were written and are lost
 		w.move(5, address(9))
 		for range 500 {
 			require.NoError(t, all[0].send(2, 100))
@@ -82,7 +83,7 @@ func TestLinksFollowAnAddress(t *testing.T) {
 	})
 }
 
-// Links that are closed leave no way behind that would be kept open for nobody.
+// Closed links leave no unused sender.
 func TestSendersEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, nil)

@@ -49,7 +49,7 @@ func message(k kind, call uint64, body []byte) []byte {
 	return append(appendHead(nil, k, call, len(body)), body...)
 }
 
-// lastWords reads until a connection ends, and gives the reason that the server tells.
+// lastWords reads until a connection ends, and returns the reason that the server sends.
 func lastWords(t *testing.T, conn io.Reader) string {
 	all, err := io.ReadAll(conn)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the server waits")
@@ -125,7 +125,7 @@ func TestFramedGarbage(t *testing.T) {
 	}, 30*time.Second, time.Millisecond, "all is given back")
 }
 
-// Servers are believed what they say of links, and nothing that is malformed.
+// Servers may send any well-formed state of links, and nothing that is malformed.
 func TestFramedWildPackets(t *testing.T) {
 	f := newFortress(t, limits{})
 	good := &wire.Generation{Incarnation: 1 << 40}
@@ -145,7 +145,8 @@ func TestFramedWildPackets(t *testing.T) {
 	}
 }
 
-// A client that sends parts of requests and never ends them, or takes no replies, costs what the limits say.
+// A client that sends parts of requests and never ends them, or does not read replies, costs at most the
+// limits.
 func TestFramedHalfCallsAreBounded(t *testing.T) {
 	l := smallLimits()
 	f := newFortress(t, l)
@@ -153,7 +154,7 @@ func TestFramedHalfCallsAreBounded(t *testing.T) {
 	for range l.perClient {
 		conn, err := f.framedTo(f.certs.client("bad", posix.Everybody()).ClientConfig())
 		require.NoError(t, err)
-		for i := range uint64(100) { // which echoes, and nobody reads
+		for i := range uint64(100) { // the server echoes, and nobody reads
 			if _, err := conn.Write(message(kindCall, i, []byte{1, 0, 'x'})); err != nil {
 				break
 			}
@@ -165,8 +166,8 @@ func TestFramedHalfCallsAreBounded(t *testing.T) {
 	f.requireUnderWay(f.certs.client("bad", posix.Everybody()), l)
 }
 
-// A flood of large calls is answered a few at a time; others are not kept waiting, and what is too much stays
-// with its sender.
+// A flood of large calls is answered a few at a time; other clients do not wait, and the excess stays with
+// its sender.
 func TestFramedFloodOfCalls(t *testing.T) {
 	l := smallLimits()
 	f := newFortress(t, l)
@@ -208,7 +209,7 @@ func TestFramedFloodOfCalls(t *testing.T) {
 	require.NoError(t, bad.Close())
 }
 
-// More calls than a client may have under way are refused, and the connection goes on.
+// The calls of a client beyond its limit are refused, and the connection goes on.
 func TestFramedCallsBeyondTheLimit(t *testing.T) {
 	l := smallLimits()
 	f := newFortress(t, l)
@@ -241,7 +242,7 @@ func TestFramedCallsBeyondTheLimit(t *testing.T) {
 	f.requireGood("with many calls")
 }
 
-// Peers that fall silent, take nothing, or never end a message are noticed by time, and only those.
+// Timers detect peers that fall silent, take nothing, or never end a message, and only those.
 func TestFramedTimers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, nil)
@@ -358,7 +359,8 @@ func TestFramedWithdrawal(t *testing.T) {
 	})
 }
 
-// Nobody tells a client, or another server, anything who is not a server of the cluster, or none at all.
+// Neither a client nor another server sends anything to a peer that is not a server of the cluster, or to a
+// peer without a certificate.
 func TestFramedImpostors(t *testing.T) {
 	certs := newAuthority(t, "prod")
 	for name, c := range map[string]struct {
@@ -415,7 +417,7 @@ func TestFramedImpostors(t *testing.T) {
 	}
 }
 
-// Peers that should use TLS, or should not, are told so in the log.
+// The log reports peers that should use TLS, or should not.
 func TestWrongWayIn(t *testing.T) {
 	certs := newAuthority(t, "prod")
 	for name, c := range map[string]struct {
@@ -437,7 +439,7 @@ func TestWrongWayIn(t *testing.T) {
 	}
 }
 
-// A server that is upgraded while its peers run is spoken to in its old protocol, and then in the new one.
+// Peers use the old protocol with a server before its upgrade, and the new one after it, while they run.
 func TestUpgradeOfAServer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, newAuthority(t, "prod").server("n1"), nil, nil, old)
@@ -466,7 +468,7 @@ func TestUpgradeOfAServer(t *testing.T) {
 	})
 }
 
-// A server that does not answer at all holds up the first call, and not those that come after it.
+// A server that does not answer at all delays the first call, and not the later ones.
 func TestCallsToABlackHole(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := Dial(Config{dial: func(ctx context.Context, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }})

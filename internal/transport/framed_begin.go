@@ -7,8 +7,8 @@ import (
 
 // framedCall is a call that a process has begun to answer without a goroutine that waits for the answer.
 //
-// The call ends once: by its answer, because its caller has withdrawn it, or at its deadline. Whoever deletes it
-// from session.begun ends it.
+// The call ends once: by its answer, by a withdrawal of its caller, or at its deadline. The goroutine that
+// deletes it from session.begun ends it.
 type framedCall struct {
 	session  *session
 	service  *service
@@ -19,7 +19,8 @@ type framedCall struct {
 	held     int64     // of the account
 }
 
-// begin has a process begin with a call. False: it has to be answered by a goroutine.
+// begin offers a call to its process (Asynchronous.Begin). If begun is false, a goroutine must answer the
+// call.
 func (s *session) begin(c *framedCall, request []byte) (begun bool, err error) {
 	s.pending.Lock()
 	if s.begun[c.id] != nil || s.cancels[c.id] != nil {
@@ -46,7 +47,7 @@ func (s *session) begin(c *framedCall, request []byte) (begun bool, err error) {
 	return true, nil
 }
 
-// watch has expire look at a deadline. s.pending is held.
+// watch schedules expire for a deadline. s.pending is held.
 func (s *session) watch(deadline time.Time) {
 	switch {
 	case deadline.IsZero() || !s.expiry.IsZero() && !s.expiry.After(deadline):
@@ -59,7 +60,7 @@ func (s *session) watch(deadline time.Time) {
 	s.expiry = deadline
 }
 
-// expire ends the calls whose deadlines have passed.
+// expire ends the calls with passed deadlines.
 func (s *session) expire() {
 	var late []*framedCall
 	s.pending.Lock()
@@ -82,7 +83,7 @@ func (s *session) expire() {
 	}
 }
 
-// abandon ends a call that its caller has withdrawn, if it was begun.
+// abandon ends a call that its caller has withdrawn, if the call was begun.
 func (s *session) abandon(id uint64) {
 	s.pending.Lock()
 	c := s.begun[id]
@@ -94,7 +95,7 @@ func (s *session) abandon(id uint64) {
 	}
 }
 
-// abandonAll ends all calls that were begun: the connection has ended.
+// abandonAll ends all calls that were begun, because the connection has ended.
 func (s *session) abandonAll() {
 	s.pending.Lock()
 	all := s.begun
@@ -133,8 +134,8 @@ func (c *framedCall) Answer(reply []byte, err error) {
 	}
 }
 
-// finish tells the caller how its call has ended. If the peer does not take what it is sent, the call stays under
-// way, and a goroutine waits.
+// finish sends the outcome of the call to the caller. If the peer does not take its data, the call stays
+// under way, and a goroutine waits.
 func (c *framedCall) finish(k kind, body []byte) {
 	s := c.session
 	if k != kindReply {
@@ -153,7 +154,7 @@ func (c *framedCall) finish(k kind, body []byte) {
 	}()
 }
 
-// leave gives back what the call has held.
+// leave returns the resources that the call has held.
 func (c *framedCall) leave() {
 	c.session.account().leave(c.held)
 	<-c.session.slots

@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// desk takes calls in, and answers when the test says so.
+// desk takes calls in, and answers on command of the test.
 type desk struct {
 	mu        sync.Mutex
 	last      uint64
@@ -59,7 +59,7 @@ func (d *desk) Withdraw(token uint64) {
 	}
 }
 
-// answer answers all that wait.
+// answer answers all waiting calls.
 func (d *desk) answer(reply []byte, err error) (n int) {
 	d.mu.Lock()
 	all := d.waiting
@@ -135,7 +135,7 @@ func TestAnswersWithoutAGoroutine(t *testing.T) {
 	})
 }
 
-// A call ends by its answer, by its caller, or with the connection, and once.
+// A call ends exactly once: by its answer, by its caller, or with the connection.
 func TestCallsThatWaitEndOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, newAuthority(t, "prod").server("n1"))
@@ -186,14 +186,14 @@ func TestCallsThatWaitEndOnce(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, d.size())
 		require.NoError(t, e.Close())
-		d.answer(nil, io.ErrClosedPipe) // as a replica that stops
+		d.answer(nil, io.ErrClosedPipe) // like a replica that stops
 		calls.Wait()
 		require.NoError(t, c.Close())
 		w.close()
 	})
 }
 
-// The deadline of a call holds also if its caller says nothing more.
+// The deadline of a call holds also if its caller sends nothing more.
 func TestDeadlinesWithoutAGoroutine(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, nil)
@@ -232,7 +232,7 @@ func TestDeadlinesWithoutAGoroutine(t *testing.T) {
 	})
 }
 
-// slowDesk takes long to take a call in.
+// slowDesk needs a long time to take a call in.
 type slowDesk struct{ *desk }
 
 func (d slowDesk) Begin(ctx context.Context, request []byte, caller Caller) (uint64, bool) {
@@ -240,7 +240,7 @@ func (d slowDesk) Begin(ctx context.Context, request []byte, caller Caller) (uin
 	return d.desk.Begin(ctx, request, caller)
 }
 
-// A connection whose reader is busy with a long turn stays open at both ends.
+// A connection stays open at both ends while its reader is busy with a long turn.
 func TestALongTurnIsNotSilence(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, newAuthority(t, "prod").server("n1"))
@@ -256,7 +256,8 @@ func TestALongTurnIsNotSilence(t *testing.T) {
 	})
 }
 
-// A peer that takes no answers holds nobody up, and gets no more calls than its connection may have.
+// A peer that does not read its answers delays no other peer, and gets no more calls than the limit of its
+// connection.
 func TestAnswersWaitForNobody(t *testing.T) {
 	s, err := Listen(Config{Address: "127.0.0.1:0", Resolve: func(multicast.ProcessID) (string, bool) { return "", false }})
 	require.NoError(t, err)

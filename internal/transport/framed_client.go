@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// answer is what a caller gets for a call.
+// answer is the outcome of a call at its caller.
 type answer struct {
 	kind kind
 	body []byte
@@ -32,7 +32,7 @@ type caller struct {
 	calls   map[uint64]chan answer // GUARDED_BY pending; nil when the connection has ended
 }
 
-// errOldPeer says that a server does not speak the framed protocol, but may speak HTTP/2.
+// errOldPeer means that a server does not speak the framed protocol, but may speak HTTP/2.
 var errOldPeer = errors.New("the server does not speak " + framedProtocol)
 
 // connect opens a connection to an address and waits for the server's first message. The connection has a
@@ -49,7 +49,7 @@ func (p *framedProvider) connect(ctx context.Context, address string) (c *caller
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // whatever waits for the peer
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // ends every wait for the peer
 	m := newMeter(raw)
 	conn, err := p.shake(ctx, m)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *framedProvider) shake(ctx context.Context, m *meter) (net.Conn, error) 
 	}
 }
 
-// shakePlain does that on a connection without TLS.
+// shakePlain is shake for a connection without TLS.
 func shakePlain(c net.Conn) error {
 	if _, err := io.WriteString(c, greeting); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (c *caller) run() {
 	c.fail(err)
 	c.pending.Lock()
 	defer c.pending.Unlock()
-	c.calls = nil // who waits hears of the end of the connection
+	c.calls = nil // callers that wait get the end of the connection
 }
 
 func (c *caller) read() error {
@@ -175,7 +175,8 @@ func (c *caller) read() error {
 	}
 }
 
-// forget ends a call that is answered or was never sent. It gives the place for the answer, nil if nobody waits.
+// forget ends a call that is answered or was never sent. It returns the channel for the answer, nil if no
+// caller waits.
 func (c *caller) forget(call uint64) (waiting chan answer, known bool) {
 	c.pending.Lock()
 	defer c.pending.Unlock()
@@ -186,8 +187,8 @@ func (c *caller) forget(call uint64) (waiting chan answer, known bool) {
 	return waiting, known
 }
 
-// withdraw tells the server that nobody waits for a call any more. The call is under way until it is answered
-// all the same, and the answer is short.
+// withdraw notifies the server that no caller waits for a call any more. The call stays under way until the
+// server answers it, with a short answer.
 func (c *caller) withdraw(call uint64) {
 	c.pending.Lock()
 	if c.calls[call] != nil {
@@ -252,12 +253,12 @@ func (c *caller) transmit(ctx context.Context, call uint64, start, request []byt
 	case err != nil:
 		c.forget(call)
 	case len(request) > smallMessage && ctx.Err() != nil:
-		c.withdraw(call) // what was withdrawn before the call has left is not known to the server
+		c.withdraw(call) // the server ignores a withdrawal that arrives before the call
 	}
 	return err
 }
 
-// result is what Call returns for an answer.
+// result converts an answer to the results of Call.
 func (a answer) result(to multicast.ProcessID) ([]byte, error) {
 	switch a.kind {
 	case kindReply:

@@ -14,35 +14,36 @@ import (
 )
 
 const (
-	// smallMessage is how long a message is at most that leaves together with others in one write.
+	// smallMessage is the maximum length of a message that leaves together with others in one write.
 	smallMessage = 16 << 10
 	// maxQueued bounds the small messages that wait while another one is written.
 	maxQueued = 1 << 20
-	// writeRounds is how often the goroutine that has written its own message writes the queue, too, before
-	// another goroutine takes over.
+	// writeRounds is the number of times that the goroutine that has written its own message also writes the
+	// queue, before another goroutine takes over.
 	writeRounds = 4
 	// A message that has begun to arrive is complete in slowTicks times probeTime, or the connection breaks.
 	slowTicks = 24
-	// idleTicks times probeTime without calls, and a caller closes the connection.
+	// A caller closes the connection after idleTicks times probeTime without calls.
 	idleTicks = 360
 )
 
-// framedConn is a connection that carries messages of the framed protocol. One goroutine reads. Whoever has a
-// message writes it, without a goroutine in between; what becomes ready meanwhile leaves with the next write.
+// framedConn is a connection that carries messages of the framed protocol. One goroutine reads. The goroutine
+// that has a message writes it, without a goroutine in between; messages that become ready meanwhile leave
+// with the next write.
 //
 // INVARIANT: if not busy, queue and waiting are empty.
 type framedConn struct {
 	net.Conn
 	meter *meter
 	in    *bufio.Reader
-	ended context.Context // its cause is why the connection has ended
+	ended context.Context // its cause is the reason for the end of the connection
 	end   context.CancelCauseFunc
-	idle  func() bool  // has no call under way and wants to end when it is quiet for long; nil: never
+	idle  func() bool  // no call is under way, so the connection may end when unused for long; nil: never
 	valid func() error // fails once the certificate of the peer is revoked; nil: it has none
 
 	partial atomic.Bool   // the body of a message is being read
 	bodies  atomic.Uint32 // bodies that have begun to arrive
-	held    atomic.Bool   // nothing is read for now, and that is not the peer's fault
+	held    atomic.Bool   // reading is suspended on this side, not by the peer
 
 	mu      sync.Mutex
 	busy    bool            // a goroutine writes
@@ -52,7 +53,7 @@ type framedConn struct {
 	keeper keeper
 }
 
-// keeper is what the timer of a connection remembers.
+// keeper is the state of the timer of a connection.
 type keeper struct {
 	timer                      *time.Timer
 	reads, writes, bodies      uint32
@@ -75,8 +76,7 @@ func (c *framedConn) keep(idle func() bool) {
 	}
 }
 
-// tick breaks the connection if its peer is gone or does not take what it is sent, and asks a quiet peer for a
-// sign of life.
+// tick breaks the connection if its peer is gone or does not take its data, and pings a quiet peer.
 func (c *framedConn) tick() {
 	k := &c.keeper
 	c.mu.Lock()
@@ -122,7 +122,7 @@ func (c *framedConn) revoked() error {
 	return c.valid()
 }
 
-// ticks counts how often something has been so without a break.
+// ticks counts the consecutive ticks for which a condition has held.
 func ticks(before int, still bool) int {
 	if still {
 		return before + 1
@@ -130,7 +130,7 @@ func ticks(before int, still bool) int {
 	return 0
 }
 
-// fail ends the connection; the first reason counts.
+// fail ends the connection; the first reason is kept.
 func (c *framedConn) fail(why error) {
 	c.end(why)
 	if c.meter.isFull() {
@@ -144,12 +144,13 @@ func (c *framedConn) fail(why error) {
 	}
 }
 
-// why is the reason for which the connection has ended.
+// why returns the reason for the end of the connection.
 func (c *framedConn) why() error { return context.Cause(c.ended) }
 
-// send writes a message: start is its head with what goes before body. It returns when the message is written,
-// or waits to be written together with others; an error says that it is not, and never will be. The time that a
-// small message takes is not bounded by ctx: the connection breaks if the peer takes nothing.
+// send writes a message: start is its head with the bytes before body. It returns when the message is
+// written, or is queued to be written together with others; an error means that the message is not written
+// and never will be. ctx does not bound the time of a small message: the connection breaks if the peer takes
+// nothing.
 func (c *framedConn) send(ctx context.Context, start, body []byte) error {
 	small := len(start)+len(body) <= smallMessage
 	c.mu.Lock()
@@ -171,15 +172,15 @@ func (c *framedConn) send(ctx context.Context, start, body []byte) error {
 		if err := c.await(ctx, turn); err != nil {
 			return err
 		}
-		c.writeQueue() // it is older, perhaps from this sender
+		c.writeQueue() // the queue is older, perhaps from this sender
 	}
 	err := c.write(start, body)
 	c.release(writeRounds)
 	return err
 }
 
-// sendSoon writes a message without waiting for the peer: what the peer does not take at once leaves later. The
-// caller sees to it that this is little (meter.isFull).
+// sendSoon writes a message without waiting for the peer: bytes that the peer does not take at once leave
+// later. The caller ensures that these bytes are few (meter.isFull).
 func (c *framedConn) sendSoon(message []byte) error {
 	c.mu.Lock()
 	if c.ended.Err() != nil {
@@ -209,7 +210,7 @@ func (c *framedConn) sendSoon(message []byte) error {
 	return err
 }
 
-// trySoon is sendSoon if the peer takes what it is sent. False: nothing was done, and send has to wait.
+// trySoon is sendSoon if the peer takes its data. False: nothing was done, and the caller must use send.
 func (c *framedConn) trySoon(message []byte) bool {
 	c.mu.Lock()
 	full := c.busy && len(c.queue) >= maxQueued
@@ -244,7 +245,7 @@ func (c *framedConn) await(ctx context.Context, turn chan struct{}) error {
 	return ctx.Err()
 }
 
-// post has a small message written, and waits only if the peer takes nothing.
+// post queues a small message, and waits only if the peer takes nothing.
 func (c *framedConn) post(message []byte) {
 	c.mu.Lock()
 	full := len(c.queue) >= maxQueued
@@ -257,7 +258,7 @@ func (c *framedConn) post(message []byte) {
 	}
 }
 
-// enqueue has a small message written by another goroutine. c.mu is held.
+// enqueue queues a small message for another goroutine. c.mu is held.
 func (c *framedConn) enqueue(message []byte) {
 	c.queue = append(c.queue, message...)
 	if !c.busy {
@@ -266,7 +267,8 @@ func (c *framedConn) enqueue(message []byte) {
 	}
 }
 
-// writeQueue writes the small messages that wait. It is this goroutine's turn. An error ends the connection.
+// writeQueue writes the small messages that wait. The caller has the turn to write. An error ends the
+// connection.
 func (c *framedConn) writeQueue() {
 	c.mu.Lock()
 	queue := c.queue
@@ -287,7 +289,7 @@ func (c *framedConn) isBusy() bool {
 	return c.busy
 }
 
-// write writes a message. It is this goroutine's turn.
+// write writes a message. The caller has the turn to write.
 func (c *framedConn) write(start, body []byte) error {
 	if n := min(len(body), smallMessage-len(start)); n > 0 { // the first record of TLS is full
 		start = append(start, body[:n]...)
@@ -304,8 +306,8 @@ func (c *framedConn) write(start, body []byte) error {
 	return nil
 }
 
-// release gives up the turn to write. First it writes what has become ready, at most rounds times; then another
-// goroutine does. It gives the turn to the next writer that waits.
+// release gives up the turn to write. First it writes the queued messages, at most rounds times; then another
+// goroutine does. It gives the turn to the next waiting writer.
 func (c *framedConn) release(rounds int) {
 	var spare []byte
 	for first, own := rounds, rounds > 0; ; rounds-- {
@@ -338,7 +340,7 @@ func (c *framedConn) release(rounds int) {
 	}
 }
 
-// next reads the head of the next message. It answers what every peer may say at any time by itself.
+// next reads the head of the next message. It handles pings, pongs and the end of the connection itself.
 func (c *framedConn) next() (head, error) {
 	for {
 		var b [headSize]byte
@@ -384,7 +386,7 @@ func (c *framedConn) skip(h head) error {
 	return err
 }
 
-// bye tells the peer why the connection ends, if it listens, and ends it.
+// bye sends the peer the reason for the end of the connection, if the peer listens, and ends the connection.
 func (c *framedConn) bye(why error) {
 	_ = c.SetWriteDeadline(time.Now().Add(byeTime))
 	_ = c.send(c.ended, textMessage(kindBye, 0, why.Error()), nil)
@@ -392,10 +394,10 @@ func (c *framedConn) bye(why error) {
 	c.fail(why)
 }
 
-// byeTime is how long the last words to a peer may take.
+// byeTime is the time limit for the last message to a peer.
 const byeTime = time.Second
 
-// flush returns when all is written that was to be, or the connection has ended.
+// flush returns when all pending messages are written, or the connection has ended.
 func (c *framedConn) flush() {
 	turn := make(chan struct{})
 	c.mu.Lock()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestABusyConnectionIsNotSlow: in a stream of long messages a body is being read at nearly every tick. The
-// connection breaks only if it is the same body for too long.
+// connection breaks only if the same body takes too long.
 func TestABusyConnectionIsNotSlow(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()
@@ -37,7 +37,7 @@ func TestABusyConnectionIsNotSlow(t *testing.T) {
 	}
 }
 
-// TestMessagesKeepTheirOrder: a long message of a sender does not pass a short one of its own by that waits.
+// TestMessagesKeepTheirOrder: a long message of a sender does not overtake its own waiting short message.
 func TestMessagesKeepTheirOrder(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()

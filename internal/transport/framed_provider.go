@@ -12,18 +12,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Pauses after attempts to connect that fail, in a row.
+// Bounds of the pauses after consecutive failed attempts to connect.
 const (
 	firstRetry = 50 * time.Millisecond
 	mostRetry  = time.Second
 )
 
-// bulkMessage is the length from which on a request or a reply is taken for a block of data.
+// bulkMessage is the minimum length in bytes of a request or a reply that counts as a block of data.
 const bulkMessage = 64 << 10
 
-// framedProvider reaches servers over connections of the framed protocol. An address has a connection for
-// calls, another one for calls that carry much, so that others do not wait behind those, and one for the
-// packets of links.
+// framedProvider reaches servers over connections of the framed protocol. Each address has a connection for
+// calls, a second one for long calls, so that short calls do not wait behind them, and one for the packets of
+// links.
 type framedProvider struct {
 	cfg     Config
 	ctx     context.Context // ends with the provider
@@ -33,7 +33,7 @@ type framedProvider struct {
 	mu     sync.Mutex
 	closed bool                           // GUARDED_BY mu
 	lanes  map[laneKey]*lane              // GUARDED_BY mu
-	bulky  map[multicast.ProcessID]string // GUARDED_BY mu; processes whose last reply was long, with their addresses
+	bulky  map[multicast.ProcessID]string // GUARDED_BY mu; addresses of processes with a long last reply
 }
 
 type laneKey struct {
@@ -41,15 +41,15 @@ type laneKey struct {
 	bulk    bool
 }
 
-// lane is where the connection for calls of one kind to one address is.
+// lane holds the connection for calls of one kind to one address.
 type lane struct {
 	provider *framedProvider
 	address  string
 
 	mu      sync.Mutex
-	conn    *caller       // GUARDED_BY mu; nil, or it was usable
-	opening chan struct{} // GUARDED_BY mu; closed at the end of the attempt that is under way
-	failed  error         // GUARDED_BY mu; why the last attempt did
+	conn    *caller       // GUARDED_BY mu; nil until usable; may have ended
+	opening chan struct{} // GUARDED_BY mu; closed at the end of the current attempt
+	failed  error         // GUARDED_BY mu; the error of the last attempt
 	pause   time.Duration // GUARDED_BY mu
 	retry   time.Time     // GUARDED_BY mu; no attempt before
 }
@@ -70,7 +70,7 @@ func (p *framedProvider) start(f func()) bool {
 	return !p.closed
 }
 
-// lane gives the lane for a call.
+// lane returns the lane for a call.
 func (p *framedProvider) lane(to multicast.ProcessID, address string, request []byte) (l *lane, bulk bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *framedProvider) lane(to multicast.ProcessID, address string, request []
 	return l, bulk, nil
 }
 
-// note remembers whether the replies of a process are long.
+// note records whether the replies of a process are long.
 func (p *framedProvider) note(to multicast.ProcessID, address string, bulk bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +118,8 @@ func (p *framedProvider) call(ctx context.Context, to multicast.ProcessID, addre
 	return reply, err
 }
 
-// get gives a connection, and waits until there is one. After an attempt that has failed a call is told so at
-// once, while the next attempt is under way: it can ask another server.
+// get returns a connection, and waits until there is one. After a failed attempt a call gets the error at
+// once, during the next attempt, so that its caller can try another server.
 func (l *lane) get(ctx context.Context) (*caller, error) {
 	for {
 		l.mu.Lock()
@@ -141,8 +141,8 @@ func (l *lane) get(ctx context.Context) (*caller, error) {
 	}
 }
 
-// open begins an attempt to connect, unless one is under way or the last one has just failed. An error that is
-// not old is given instead of the attempt. l.mu is held.
+// open begins an attempt to connect, unless one is under way or the last one has just failed. It returns a
+// recent error instead of the attempt. l.mu is held.
 func (l *lane) open() (chan struct{}, error) {
 	now := time.Now()
 	if l.opening == nil && (l.failed == nil || now.After(l.retry)) {
@@ -158,9 +158,9 @@ func (l *lane) open() (chan struct{}, error) {
 	return l.opening, nil
 }
 
-// run connects, and reads from the connection until it ends. A connection that ends at once counts as a failed
-// attempt if no call was answered, or by a fault of the peer: otherwise the calls that wait would connect again and
-// again to a peer that refuses all.
+// run connects, and reads from the connection until it ends. A connection that ends at once counts as a
+// failed attempt if no call was answered or the peer violated the protocol; otherwise the waiting calls would
+// connect again and again to a peer that refuses all calls.
 func (l *lane) run(opening chan struct{}) {
 	c, err := l.provider.connect(l.provider.ctx, l.address)
 	began := time.Now()
@@ -186,7 +186,7 @@ func (l *lane) run(opening chan struct{}) {
 	}
 }
 
-// fail notes a failed attempt. l.mu is held.
+// fail records a failed attempt. l.mu is held.
 func (l *lane) fail(err error) {
 	l.conn, l.failed = nil, err
 	l.pause = min(max(firstRetry, l.pause*8/5), mostRetry)
@@ -202,7 +202,7 @@ func (p *framedProvider) attend(c *caller) {
 // framedPackets is a connection for the packets of links.
 type framedPackets struct {
 	*caller
-	buffer []byte // of the goroutine that sends; one does at a time
+	buffer []byte // of the goroutine that sends; there is one at a time
 }
 
 func (p *framedProvider) packets(ctx context.Context, address string) (packetStream, error) {
@@ -228,7 +228,7 @@ func (s *framedPackets) sendSoon(batch *wire.Batch) error {
 
 func (s *framedPackets) isFree() bool { return !s.isBusy() && !s.meter.isFull() }
 
-// encode gives a batch as a message, in memory that the next one uses again.
+// encode encodes a batch as a message, in memory that the next batch reuses.
 func (s *framedPackets) encode(batch *wire.Batch) []byte {
 	if cap(s.buffer) > 4*batchBytes {
 		s.buffer = nil
@@ -241,7 +241,7 @@ func (s *framedPackets) broken() <-chan struct{} { return s.ended.Done() }
 
 func (s *framedPackets) close() { s.fail(errors.New("the links are closed")) }
 
-// rest waits for a while: an attempt to connect is cheap.
+// rest waits until ctx ends: an attempt to connect is cheap.
 func (p *framedProvider) rest(ctx context.Context, _ string) { <-ctx.Done() }
 
 func (p *framedProvider) close() error {

@@ -15,14 +15,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// handlers is how many goroutines of a Server are kept for calls. A goroutine that is made for one call begins
-// with a small stack, and copies the stack several times while it grows. When all are busy, others are made.
+// handlers is the number of goroutines that a Server keeps for calls. A goroutine that is made for one call
+// begins with a small stack, and copies the stack several times while it grows. When all are busy, more are
+// made.
 const handlers = 32
 
-// framed is the part of a Server that answers those who speak the framed protocol.
+// framed is the part of a Server that serves connections of the framed protocol.
 type framed struct {
 	server *Server
-	jobs   chan func() // to a kept goroutine that waits
+	jobs   chan func() // to an idle kept goroutine
 	done   chan struct{}
 
 	mu       sync.Mutex
@@ -60,7 +61,7 @@ func (f *framed) do(job func()) {
 	}
 }
 
-// give has a connection served.
+// give starts to serve a connection.
 func (f *framed) give(g *guest) {
 	most := maxCalls
 	if g.info != nil && g.info.account != nil {
@@ -84,7 +85,8 @@ func (f *framed) give(g *guest) {
 	f.running.Go(s.serve)
 }
 
-// close ends all connections. No handler runs any more, but answers may still be under way to their callers.
+// close ends all connections. No handler runs any more, but answers may still be on their way to their
+// callers.
 func (f *framed) close() {
 	f.mu.Lock()
 	again := f.closed
@@ -118,7 +120,7 @@ type session struct {
 	pending sync.Mutex
 	cancels map[uint64]context.CancelFunc // GUARDED_BY pending; of calls that the caller waits for
 	begun   map[uint64]*framedCall        // GUARDED_BY pending; calls that the caller waits for and no goroutine does
-	expirer *time.Timer                   // GUARDED_BY pending; ends those whose deadlines have passed; nil: not used yet
+	expirer *time.Timer                   // GUARDED_BY pending; ends calls at their deadlines; nil: unused
 	expiry  time.Time                     // GUARDED_BY pending; when expirer fires; zero: it does not
 }
 
@@ -168,7 +170,7 @@ func (s *session) peer() string {
 	return s.info.identity.String()
 }
 
-// refusal is an error that the peer is told.
+// refusal is an error that is sent to the peer.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -217,7 +219,7 @@ func (s *session) packets(h head) error {
 	return nil
 }
 
-// withdraw ends a call that its caller does not wait for any more.
+// withdraw ends a call after its caller has withdrawn it.
 func (s *session) withdraw(call uint64) {
 	s.pending.Lock()
 	cancel := s.cancels[call]
@@ -230,7 +232,7 @@ func (s *session) withdraw(call uint64) {
 	}
 }
 
-// account is that of the peer, nil if the peer is a server.
+// account returns the account of the peer, nil if the peer is a server.
 func (s *session) account() *account {
 	if s.info == nil {
 		return nil
@@ -238,8 +240,8 @@ func (s *session) account() *account {
 	return s.info.account
 }
 
-// call takes in a call, when it is its caller's turn, and has it answered. Until then nothing else is read from
-// the connection: what the peer sends stays with the peer.
+// call takes in a call, when it is its caller's turn, and dispatches it. Until then nothing else is read from
+// the connection: the data stays with the peer.
 func (s *session) call(h head) error {
 	if h.length < 2 {
 		return fmt.Errorf("%w: a call cannot be read", errFormat)
@@ -277,7 +279,7 @@ func (s *session) call(h head) error {
 	return err
 }
 
-// dispatch has a call answered: by its process, or by a goroutine that runs the handler.
+// dispatch gives a call to its process (Asynchronous), or to a goroutine that runs the handler.
 func (s *session) dispatch(call uint64, body []byte, held int64) error {
 	to, limit, request, err := parseCall(body)
 	if err != nil {
@@ -303,7 +305,7 @@ func (s *session) dispatch(call uint64, body []byte, held int64) error {
 	return nil
 }
 
-// twice is the error for a call whose number another one has.
+// twice is the error for a second call with the same number.
 func twice(call uint64) error {
 	return fmt.Errorf("%w: two calls under way have the number %d", errFormat, call)
 }
@@ -323,8 +325,8 @@ func (s *session) expect(call uint64, limit time.Duration) (ctx context.Context,
 	return ctx, nil
 }
 
-// answer has a call answered, and tells the caller. Each call is answered exactly once, also one that the
-// caller has withdrawn.
+// answer runs the handler of a call, and sends the outcome to the caller. Each call is answered exactly once,
+// also a call that the caller has withdrawn.
 func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessID, request []byte, leave func()) {
 	defer s.answers.Done()
 	reply, err := s.framed.server.answer(ctx, to, request)
@@ -354,8 +356,8 @@ func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessI
 	<-s.slots
 }
 
-// greeted tells a connection without TLS that speaks the framed protocol from one of gRPC, and answers the
-// former's greeting. Nothing is read beyond the greeting of either.
+// greeted distinguishes a connection of the framed protocol, without TLS, from a connection of gRPC, and
+// answers the greeting of the framed protocol. It reads nothing beyond the greeting.
 func greeted(c net.Conn, limit time.Duration) (framed bool, same net.Conn, err error) {
 	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return false, nil, err
@@ -381,13 +383,13 @@ func greeted(c net.Conn, limit time.Duration) (framed bool, same net.Conn, err e
 // http2 begins a connection of gRPC.
 const http2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// replayed is a connection of which the first bytes were read already.
+// replayed is a connection with first bytes that were already read.
 type replayed struct {
 	net.Conn
 	before []byte
 }
 
-// Read is net.Conn's.
+// Read implements net.Conn. It returns the bytes read before first.
 func (r *replayed) Read(b []byte) (int, error) {
 	if len(r.before) > 0 {
 		n := copy(b, r.before)

@@ -13,22 +13,22 @@ import (
 )
 
 // framedProtocol is the ALPN name of the framed protocol. Both ends offer it beside HTTP/2. The format has no
-// version of its own: a format that a peer does not understand gets another name.
+// version of its own: an incompatible format gets another name.
 const framedProtocol = "globalfs/1"
 
-// greeting begins a connection without TLS, in both directions: without ALPN it tells the framed protocol and
-// HTTP/2 apart.
+// greeting begins a connection without TLS, in both directions: without ALPN it distinguishes the framed
+// protocol from HTTP/2.
 const greeting = framedProtocol + "\n"
 
 // A message is a head and a body. The head has 4 bytes for the length of the body, little-endian, one for the
 // kind, and 8 for the number of the call.
 const headSize = 13
 
-// kind is what a message is.
+// kind is the type of a message.
 type kind byte
 
 const (
-	kindHello   kind = iota + 1 // to the caller, first: how many calls may be under way, as a varint
+	kindHello   kind = iota + 1 // to the caller, first: the maximum number of calls under way, as a varint
 	kindCall                    // the process, the time in microseconds that the caller waits (0: no limit), the request
 	kindReply                   // the reply of the handler
 	kindFailed                  // the text of the handler's error
@@ -41,7 +41,7 @@ const (
 	kindBye // the connection ends: the reason
 )
 
-// maxTime is the longest time of a call that is sent. A caller that waits longer has no limit.
+// maxTime is the longest time limit that a call carries. A caller that waits longer has no limit.
 const maxTime = 1000 * time.Hour
 
 // maxBody is the longest body of a message of a kind; negative: there is no such kind.
@@ -74,7 +74,7 @@ func appendHead(b []byte, k kind, call uint64, length int) []byte {
 	return binary.LittleEndian.AppendUint64(b, call)
 }
 
-// errFormat says that the peer does not keep to the framed protocol. The connection ends.
+// errFormat is the error of a peer that violates the framed protocol. The connection ends.
 var errFormat = errors.New("the peer does not keep to the protocol " + framedProtocol)
 
 // parseHead decodes a head.
@@ -89,13 +89,13 @@ func parseHead(b *[headSize]byte) (head, error) {
 	return h, nil
 }
 
-// textMessage is a message that is a text.
+// textMessage encodes a message with a text as its body.
 func textMessage(k kind, call uint64, text string) []byte {
 	text = text[:min(len(text), maxErrorText)]
 	return append(appendHead(nil, k, call, len(text)), text...)
 }
 
-// callStart is what goes before the request of a call.
+// callStart appends the head and the bytes before the request of a call.
 func callStart(b []byte, call uint64, to multicast.ProcessID, limit time.Duration, request []byte) []byte {
 	micros := uint64(0)
 	if limit > 0 && limit <= maxTime {
@@ -137,7 +137,7 @@ func appendPackets(b []byte, batch *wire.Batch) []byte {
 	return b
 }
 
-// packetHeap is a packet in one piece of memory.
+// packetHeap is a packet in one allocation.
 type packetHeap struct {
 	packet         wire.Packet
 	source, target wire.Generation

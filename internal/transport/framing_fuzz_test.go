@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// FuzzPackets: what decodes is encoded to what decodes to the same.
+// FuzzPackets: decoding, encoding and decoding again yields the same packets.
 func FuzzPackets(f *testing.F) {
 	good := &wire.Generation{Incarnation: 1, Restarts: 1 << 40}
 	f.Add([]byte{})
@@ -33,8 +33,8 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// FuzzFramedServer gives a server what no peer of ours would send. It ends the connection, or answers; a call
-// of another connection is answered.
+// FuzzFramedServer sends a server messages that no correct peer sends. The server ends the connection, or
+// answers; a call of another connection is answered.
 func FuzzFramedServer(f *testing.F) {
 	f.Add(join(message(kindCall, 1, []byte{0, 0, 'x'}), message(kindCancel, 1, nil), message(kindPing, 0, nil)))
 	f.Add(appendPackets(nil, &wire.Batch{Packets: []*wire.Packet{{From: 1, To: 2, Source: &wire.Generation{Incarnation: 1}}}}))

@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// FuzzDeliver gives a server batches that no peer of ours would send. Whatever they are, what they leave in
-// memory is bounded by the windows, and a peer with another process is served.
+// FuzzDeliver gives a server batches that no correct peer sends. For any batches, the windows bound the
+// memory that they leave, and a peer with another process is served.
 func FuzzDeliver(f *testing.F) {
 	good := &wire.Generation{Incarnation: 1}
 	for _, batch := range []*wire.Batch{
@@ -68,7 +68,7 @@ func FuzzDeliver(f *testing.F) {
 	})
 }
 
-// requireBounded checks that nobody has more than a window here.
+// requireBounded checks that no peer has more than a window here.
 func requireBounded(t *testing.T, k *grpcLinks) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

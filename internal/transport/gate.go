@@ -19,18 +19,18 @@ import (
 	"github.com/globalfs/globalfs/internal/pause"
 )
 
-// protocol is the ALPN name of gRPC's.
+// protocol is the ALPN name of gRPC.
 const protocol = "h2"
 
-// limits bound what peers can make a server do. Servers of the cluster are bounded only by MaxFrame, MaxCall
-// and Window.
+// limits bound the work that peers can cause at a server. Servers of the cluster are bounded only by
+// MaxFrame, MaxCall and Window.
 type limits struct {
-	handshakes     int           // connections whose peers are not known yet; then the oldest has to go
-	handshake      time.Duration // how long a peer may take to say who it is
+	handshakes     int           // connections with unknown peers; beyond, the oldest is closed
+	handshake      time.Duration // the time limit for a peer to authenticate
 	connections    int           // of all clients
 	perClient      int           // connections of one client
 	calls          int64         // of one client, over all its connections
-	bytes          int64         // of one client's requests that are being read or answered
+	bytes          int64         // of requests of one client that are read or answered
 	callsPerSecond int           // of one client
 }
 
@@ -46,20 +46,19 @@ func defaultLimits() limits {
 	}
 }
 
-// gate accepts connections, finds out whose they are, and hands them to the gRPC server for such peers,
-// or to the framed protocol. Until
-// it knows its peer a connection costs little, and others cannot be kept out by silent ones: the oldest of
-// those gives way to a new one.
+// gate accepts connections, identifies their peers, and hands them to the gRPC server for such peers or to
+// the framed protocol. A connection with an unknown peer costs little. Silent connections cannot keep others
+// out: the oldest of them is closed for a new one.
 type gate struct {
 	listener net.Listener
-	tls      *tls.Config // nil: peers are not known
+	tls      *tls.Config // nil: peers are unknown
 	revoked  func(*x509.Certificate) error
 	limits   limits
 	log      *slog.Logger
-	refusals rate.Sometimes // of log lines that a stranger can cause
+	refusals rate.Sometimes // of log lines that any stranger can cause
 
 	servers, clients *door        // of gRPC
-	framed           func(*guest) // takes those who speak the framed protocol
+	framed           func(*guest) // takes connections of the framed protocol
 	protocols        []string
 
 	ctx     context.Context // ends with the gate
@@ -69,7 +68,7 @@ type gate struct {
 	mu       sync.Mutex
 	pending  []net.Conn          // in their handshake, the oldest first
 	guests   int                 // connections of clients
-	accounts map[string]*account // of clients with connections, or that had some not long ago
+	accounts map[string]*account // of clients with connections now or recently
 	open     map[*guest]struct{} // connections with certificates that went through a door
 }
 
@@ -97,9 +96,9 @@ func (g *gate) run() {
 				_ = conn.Close()
 			}
 			return
-		case err != nil: // as when no file descriptor is left
+		case err != nil: // for example: no file descriptor is left
 			g.log.Error("connections cannot be accepted", "address", g.listener.Addr().String(), "error", err)
-			_ = pause.For(g.ctx, maxPause) // the loop looks at the context
+			_ = pause.For(g.ctx, maxPause) // the loop checks the context
 		default:
 			g.await(conn)
 			g.running.Go(func() { g.admit(conn) })
@@ -107,15 +106,15 @@ func (g *gate) run() {
 	}
 }
 
-// close ends the listener and all handshakes. Connections that went through a door are not the gate's any
-// more.
+// close ends the listener and all handshakes. Connections that went through a door do not belong to the gate
+// any more.
 func (g *gate) close() {
 	g.cancel()
 	_ = g.listener.Close()
 	g.running.Wait()
 }
 
-// await counts a connection among those whose peers are not known.
+// await counts a connection among those with unknown peers, and closes the oldest if they are too many.
 func (g *gate) await(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,7 +138,7 @@ func (g *gate) admit(raw net.Conn) {
 	}
 	g.mu.Unlock()
 	if err == nil && c.leaf != nil && g.revoked(c.leaf) != nil {
-		g.recheck() // it was revoked since the handshake
+		g.recheck() // it was revoked after the handshake
 	}
 	switch {
 	case err == nil && c.framed:
@@ -174,7 +173,7 @@ func (g *gate) identify(raw net.Conn) (*guest, error) {
 	if !slices.Contains(g.protocols, state.NegotiatedProtocol) {
 		return nil, fmt.Errorf("the peer speaks none of %q", g.protocols)
 	}
-	leaf := state.PeerCertificates[0] // which VerifyConnection has checked
+	leaf := state.PeerCertificates[0] // VerifyConnection has checked it
 	id, err := identity.FromCertificate(leaf)
 	if err != nil {
 		return nil, err
@@ -185,7 +184,7 @@ func (g *gate) identify(raw net.Conn) (*guest, error) {
 	}, nil
 }
 
-// greet finds out what a connection without TLS speaks.
+// greet detects the protocol of a connection without TLS.
 func (g *gate) greet(m *meter) (c *guest, err error) {
 	c = &guest{Conn: m, meter: m, leave: func() {}}
 	if slices.Contains(g.protocols, framedProtocol) {
@@ -194,7 +193,7 @@ func (g *gate) greet(m *meter) (c *guest, err error) {
 	return c, err
 }
 
-// handshakeError says what to do about the handshake of a peer that does not use TLS.
+// handshakeError adds advice to the handshake error of a peer that does not use TLS.
 func handshakeError(err error) error {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) && record.Conn != nil {
@@ -215,7 +214,7 @@ func (g *gate) keep(c *guest) {
 	}
 }
 
-// recheck ends the connections of peers whose certificates are revoked.
+// recheck ends the connections of peers with revoked certificates.
 func (g *gate) recheck() {
 	g.mu.Lock()
 	var gone []*guest
@@ -227,7 +226,7 @@ func (g *gate) recheck() {
 	g.mu.Unlock()
 	for _, c := range gone {
 		g.log.Warn("connection closed: the certificate of the peer was revoked", "address", g.listener.Addr().String(), "peer", c.info.identity.String())
-		_ = c.cut() // who reads from it hears of that, and closes the rest
+		_ = c.cut() // its reader gets an error and closes the rest
 	}
 }
 
@@ -260,7 +259,7 @@ func (g *gate) enter(c *guest) error {
 	return nil
 }
 
-// leaver gives what is to be done when a client's connection has ended.
+// leaver returns the function that a client's connection calls when it ends.
 func (g *gate) leaver(name string, before func()) func() {
 	return func() {
 		before()
@@ -274,10 +273,10 @@ func (g *gate) leaver(name string, before func()) func() {
 	}
 }
 
-// lookAgain is the time between two looks at an account without connections.
+// lookAgain is the time between two checks of an account without connections.
 const lookAgain = time.Second
 
-// release deletes an account without connections once it is as a new one. g.mu is held.
+// release deletes an account without connections once it equals a new one. g.mu is held.
 func (g *gate) release(name string, a *account) {
 	switch {
 	case a.conns > 0 || a.leaving || g.ctx.Err() != nil:
@@ -306,13 +305,13 @@ type guest struct {
 	leave  func()
 }
 
-// Close ends the connection; several times are as good as once.
+// Close ends the connection; it may be called several times.
 func (c *guest) Close() error {
 	c.once.Do(c.leave)
 	return c.Conn.Close()
 }
 
-// door is the listener of one gRPC server: it accepts what the gate gives.
+// door is the listener of one gRPC server: it accepts the connections that the gate hands over.
 type door struct {
 	address net.Addr
 	through chan net.Conn
@@ -324,7 +323,7 @@ func newDoor(address net.Addr) *door {
 	return &door{address: address, through: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// give hands a connection over, or closes it if nobody is there any more.
+// give hands a connection over, or closes it if the door is closed.
 func (d *door) give(c net.Conn) {
 	select {
 	case d.through <- c:
@@ -333,7 +332,7 @@ func (d *door) give(c net.Conn) {
 	}
 }
 
-// Accept is net.Listener's.
+// Accept implements net.Listener.
 func (d *door) Accept() (net.Conn, error) {
 	select {
 	case c := <-d.through:
@@ -343,11 +342,11 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// Close is net.Listener's.
+// Close implements net.Listener.
 func (d *door) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return nil
 }
 
-// Addr is net.Listener's.
+// Addr implements net.Listener.
 func (d *door) Addr() net.Addr { return d.address }

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// grpcEndpoint is the access of a process that a Server hosts.
+// grpcEndpoint is the network access of a process that a Server hosts.
 type grpcEndpoint struct {
 	server *Server
 	*service

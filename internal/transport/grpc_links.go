@@ -18,8 +18,8 @@ type grpcLinks struct {
 	mu      sync.Mutex
 	inbox   inbox[multicast.Frame]
 	ends    map[multicast.ProcessID]*linkEnd
-	notify  func(mayWork bool) // nil: nobody listens yet
-	leaving []*sender          // have something to write, and nobody told them
+	notify  func(mayWork bool) // nil: not set yet
+	leaving []*sender          // senders with packets to write, not woken yet
 }
 
 // linkEnd is a link with its owner and the way to its peer.
@@ -34,7 +34,7 @@ func newGRPCLinks(s *Server, self multicast.ProcessID, incarnation uint64) *grpc
 	return &grpcLinks{server: s, self: self, incarnation: incarnation, ends: map[multicast.ProcessID]*linkEnd{}}
 }
 
-// end gives the link to peer, or nil if nobody knows where that is. k.mu is held.
+// end returns the link to peer, or nil if the address of peer is unknown. k.mu is held.
 func (k *grpcLinks) end(peer multicast.ProcessID) *linkEnd {
 	if e := k.ends[peer]; e != nil {
 		return e
@@ -67,7 +67,7 @@ func (k *grpcLinks) Send(to multicast.ProcessID, frame []byte) error {
 	return err
 }
 
-// leave has the packet of e written with the next Flush, if it has one. k.mu is held.
+// leave schedules the packet of e for the next Flush, if it has one. k.mu is held.
 func (k *grpcLinks) leave(e *linkEnd) {
 	if e.sender.enlist(e) && !slices.Contains(k.leaving, e.sender) {
 		k.leaving = append(k.leaving, e.sender)
@@ -125,7 +125,7 @@ func (k *grpcLinks) deliver(p *wire.Packet) error {
 	return err
 }
 
-// arrive queues what a packet brings. If that is something, it returns whom to notify.
+// arrive queues the frames of a packet. If there are any, or a start, it returns the function to notify.
 func (k *grpcLinks) arrive(p *wire.Packet) (notify func(mayWork bool), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,7 +134,7 @@ func (k *grpcLinks) arrive(p *wire.Packet) (notify func(mayWork bool), err error
 	}
 	e := k.end(multicast.ProcessID(p.From))
 	if e == nil {
-		return nil, nil // we could not answer
+		return nil, nil // no answer is possible
 	}
 	start, frames, err := e.receive(p)
 	if start {

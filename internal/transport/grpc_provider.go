@@ -32,7 +32,7 @@ func newGRPCProvider(cfg Config) *grpcProvider {
 	return &grpcProvider{cfg: cfg, conns: map[string]*grpc.ClientConn{}}
 }
 
-// conn gives the connection to an address; gRPC opens it, and again when it broke.
+// conn returns the connection to an address; gRPC opens it, and reopens it after a break.
 func (p *grpcProvider) conn(address string) (*grpc.ClientConn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *grpcProvider) conn(address string) (*grpc.ClientConn, error) {
 	return c, nil
 }
 
-// credentials are for connections that we open.
+// credentials are for the connections that this side opens.
 func (p *grpcProvider) credentials() credentials.TransportCredentials {
 	if p.cfg.Credentials == nil {
 		return insecure.NewCredentials()
@@ -71,7 +71,7 @@ func (p *grpcProvider) credentials() credentials.TransportCredentials {
 	return credentials.NewTLS(p.cfg.Credentials.ClientConfig())
 }
 
-// call asks a process at another address.
+// call calls a process at another address.
 func (p *grpcProvider) call(ctx context.Context, to multicast.ProcessID, address string, request []byte) ([]byte, error) {
 	conn, err := p.conn(address)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *grpcProvider) call(ctx context.Context, to multicast.ProcessID, address
 		return reply.GetReply(), nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case status.Code(err) == codes.DeadlineExceeded: // the other end was quicker to notice
+	case status.Code(err) == codes.DeadlineExceeded: // the other end noticed first
 		return nil, context.DeadlineExceeded
 	}
 	return nil, unreachable(to, reasonIn(status.Convert(err).Message()))
@@ -103,7 +103,7 @@ func (p *grpcProvider) close() error {
 	return errors.Join(errs...)
 }
 
-// rest waits until an address that cannot be reached can.
+// rest waits until an unreachable address may be reachable again, at most until ctx ends.
 func (p *grpcProvider) rest(ctx context.Context, address string) {
 	if conn, err := p.conn(address); err == nil && conn.GetState() == connectivity.TransientFailure {
 		conn.WaitForStateChange(ctx, connectivity.TransientFailure)

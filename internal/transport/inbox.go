@@ -1,6 +1,6 @@
 package transport
 
-// inbox is the queue of what arrived at one process. The mutex of its owner guards it.
+// inbox is the queue of the frames that arrived at one process. The mutex of its owner guards it.
 type inbox[T any] struct {
 	queue  []T
 	next   int // queue[:next] is taken
@@ -13,7 +13,7 @@ func (b *inbox[T]) push(v T) {
 	}
 }
 
-// take gives the oldest element, if there is one.
+// take removes and returns the oldest element, if there is one.
 func (b *inbox[T]) take() (v T, ok bool) {
 	if b.next == len(b.queue) {
 		return v, false
@@ -25,7 +25,7 @@ func (b *inbox[T]) take() (v T, ok bool) {
 	switch {
 	case b.next == len(b.queue):
 		b.queue, b.next = b.queue[:0], 0
-	case b.next > len(b.queue)/2 && b.next >= 1024: // do not let a queue that is never empty grow
+	case b.next > len(b.queue)/2 && b.next >= 1024: // bounds the memory of a queue that is never empty
 		n := copy(b.queue, b.queue[b.next:])
 		clear(b.queue[n:])
 		b.queue, b.next = b.queue[:n], 0

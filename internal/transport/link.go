@@ -9,15 +9,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// tellFrames and tellBytes bound what the owner takes before the peer is told. Less is told by the
-// next packet that leaves anyway.
+// tellFrames and tellBytes bound the frames and bytes that the owner takes before an acknowledgement is sent.
+// A smaller amount is acknowledged by the next packet that leaves for another reason.
 const (
 	tellFrames = 64
 	tellBytes  = Window / 16
 )
 
-// generation tells the lives of one end of a link apart: a start of the process, and
-// restarts of the link in between. Zero is unknown.
+// generation identifies a life of one end of a link: a start of the process, and the restarts of the link
+// since. Zero is unknown.
 type generation struct{ incarnation, restarts uint64 }
 
 func (g generation) compare(other generation) int {
@@ -32,16 +32,15 @@ func (g generation) encode() *wire.Generation {
 	return &wire.Generation{Incarnation: g.incarnation, Restarts: g.restarts}
 }
 
-// link is one end of a link over streams that break: a state machine that is fed packets
-// and gives packets. A packet is lost only if a later stream to that peer replaces the one that
-// it was written to, and resume is called for each such stream; packets of one
-// stream arrive in order, but those of an old one may come in between.
+// link is one end of a link over streams that break: a state machine with packets as input and output. A
+// packet is lost only if a later stream to that peer replaces its stream, and resume is called for each such
+// stream. Packets of one stream arrive in order, but packets of an old stream may arrive in between.
 //
-// A session is a pair of generations, one of each end, and never comes back. An end begins a
-// session when it hears that the other knows its present generation: then neither can take
-// frames for those of another session. It ends when either generation grows: with the process,
-// or because the window overflowed. An end whose owner has yet to take frames of an earlier
-// session says nothing, so that the next one begins when it has drained.
+// A session is a pair of generations, one of each end, and never comes back. An end begins a session when a
+// packet shows that the other end knows its present generation: then neither end can take frames for those of
+// another session. The session ends when either generation grows: with the process, or because the window
+// overflowed. An end with an owner that has yet to take frames of an earlier session sends nothing, so that
+// the next session begins when the owner has drained.
 //
 // INVARIANTS
 //   - first <= number of any frame in queue; frames before it were taken by the peer's owner
@@ -54,20 +53,20 @@ type link struct {
 	mine, theirs generation
 	started      bool // the session (mine, theirs) is on
 	unaccepted   int  // starts that the owner has not accepted
-	full         bool // the window overflowed: nothing more until the next session
-	due          bool // a packet has to leave, even without frames
+	full         bool // the window overflowed: no more frames until the next session
+	due          bool // a packet must leave, even without frames
 
 	// The sending half.
 	queue   [][]byte
 	first   uint64 // the number of queue[0]; numbers begin at 1 in each session
-	written int    // so many of queue were written to the present stream
+	written int    // this many frames of queue were written to the present stream
 	bytes   int
 
 	// The receiving half.
-	arrived, taken, told uint64 // the last frame that did
+	arrived, taken, told uint64 // the last such frame
 	unread               int    // bytes arrived and not taken
 	stale                int    // bytes of earlier sessions that are not taken
-	untold               int    // bytes taken and not told
+	untold               int    // bytes taken and not acknowledged
 }
 
 func newLink(peer multicast.ProcessID, incarnation uint64) link {
@@ -101,10 +100,10 @@ func (k *link) overflow() {
 	}
 }
 
-// accept: the owner has taken notice of a start.
+// accept: the owner has answered a start.
 func (k *link) accept() { k.unaccepted = max(0, k.unaccepted-1) }
 
-// end drops the session and what was queued for it. The peer has to hear of it.
+// end drops the session and its queue. The peer must be notified.
 func (k *link) end() {
 	k.started = false
 	k.due = true
@@ -113,16 +112,15 @@ func (k *link) end() {
 	k.arrived, k.taken, k.told, k.unread, k.untold = 0, 0, 0, 0, 0
 }
 
-// begin starts the session (mine, theirs). The peer may wait to hear of it.
+// begin starts the session (mine, theirs). The peer may wait for the notification.
 func (k *link) begin() {
 	k.started, k.full, k.due = true, false, true
 	k.unaccepted++
 	k.unread = sizeOf(nil) // the start is taken like a frame
 }
 
-// receive takes in a packet. It gives the frames that arrived by it, after the start of
-// the session if it began with it. After an error, which is always the peer's fault, the stream
-// must be broken, so that the peer sends again.
+// receive takes in a packet. It returns the new frames; start reports that the session began before them. An
+// error is always the fault of the peer: the caller must then break the stream, so that the peer sends again.
 func (k *link) receive(p *wire.Packet) (start bool, frames [][]byte, err error) {
 	source, target := generationOf(p.Source), generationOf(p.Target)
 	switch c := source.compare(k.theirs); {
@@ -135,7 +133,7 @@ func (k *link) receive(p *wire.Packet) (start bool, frames [][]byte, err error) 
 		k.theirs = source
 	}
 	if target != k.mine || k.stale > 0 {
-		k.due = true // it does not know us yet
+		k.due = true // it does not know this end yet
 		return false, nil, nil
 	}
 	if !k.started {
@@ -164,11 +162,11 @@ func (k *link) forget(taken uint64) error {
 	}
 	k.queue = k.queue[n:]
 	k.first += n
-	k.written = max(0, k.written-int(n)) // a frame may be acknowledged over a stream older than the present
+	k.written = max(0, k.written-int(n)) // the acknowledgement may come over an older stream
 	return nil
 }
 
-// arrive gives those frames that are new.
+// arrive returns the new frames.
 func (k *link) arrive(first uint64, frames [][]byte) ([][]byte, error) {
 	if len(frames) == 0 {
 		return nil, nil
@@ -191,8 +189,8 @@ func (k *link) arrive(first uint64, frames [][]byte) ([][]byte, error) {
 	return frames, nil
 }
 
-// took: the owner took the next frame, or start. No session begins before it has taken
-// all of earlier ones.
+// took: the owner took the next frame, or start. No session begins before the owner has taken all frames of
+// earlier sessions.
 func (k *link) took(frame []byte) {
 	size := sizeOf(frame)
 	if !k.started {
@@ -210,17 +208,17 @@ func (k *link) took(frame []byte) {
 	}
 }
 
-// resume: there is a new stream to the peer; what was written to older ones may be lost.
+// resume: there is a new stream to the peer; packets written to older streams may be lost.
 func (k *link) resume() {
 	k.written = 0
 	k.due = true
 }
 
-// ready reports whether there is a packet to write. None is while the owner has not taken all of
+// ready reports whether there is a packet to write. There is none while the owner has not taken all frames of
 // earlier sessions: otherwise each session would have a window of its own.
 func (k *link) ready() bool { return k.stale == 0 && (k.due || k.written < len(k.queue)) }
 
-// next gives the packet to write now, with frames of limit bytes or a single longer one.
+// next returns the packet to write now, with frames of at most limit bytes or a single longer one.
 func (k *link) next(self multicast.ProcessID, limit int) *wire.Packet {
 	p := &wire.Packet{From: uint32(self), To: uint32(k.peer), Source: k.mine.encode(), Target: k.theirs.encode()}
 	k.due = false

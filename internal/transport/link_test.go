@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// simEnd is one end of a simulated link: a process with its incarnation, its inbox, and what it
-// has written to streams that the other has not read.
+// simEnd is one end of a simulated link: a process with its incarnation, its inbox, and the packets that it
+// has written to streams and the other end has not read.
 type simEnd struct {
 	link
 	self    int
@@ -60,7 +60,7 @@ func (s *simulation) step() {
 		e.streams = append(e.streams, nil) // the present stream broke, a new one is there
 		e.resume()
 	case 3:
-		if len(e.streams) > 1 { // what an old stream still held is lost
+		if len(e.streams) > 1 { // the remaining packets of an old stream are lost
 			e.streams = e.streams[1:]
 		}
 	case 4, 5, 6, 7, 8, 9:
@@ -90,7 +90,7 @@ func (s *simulation) send(e *simEnd) {
 	}
 }
 
-// take has the owner take an arrival, and accept a start only when it takes it.
+// take: the owner takes an arrival, and accepts a start only at that time.
 func (s *simulation) take(e *simEnd) {
 	if len(e.inbox) == 0 {
 		return
@@ -137,7 +137,7 @@ func (s *simulation) read(e *simEnd, stream int) {
 	to.inbox = append(to.inbox, frames...)
 }
 
-// check is the invariants of a link.
+// check checks the invariants of a link.
 func (s *simulation) check(e *simEnd) {
 	require.LessOrEqual(s.t, e.told, e.taken)
 	require.LessOrEqual(s.t, e.taken, e.arrived)
@@ -207,7 +207,7 @@ func TestLinkOverBreakingStreams(t *testing.T) {
 	require.NotZero(t, full)
 }
 
-// FuzzLink feeds packets of a wild peer: there is no panic, and no more than a window is taken in.
+// FuzzLink feeds packets of a wild peer: there is no panic, and at most one window is taken in.
 func FuzzLink(f *testing.F) {
 	a, b := newLink(2, 1), newLink(1, 1)
 	for range 3 {

@@ -18,13 +18,13 @@ func conform(t *testing.T, test func(t *testing.T, w world)) {
 			bubble.Test(t, func(t *testing.T) {
 				w := open(t)
 				test(t, w)
-				w.close() // what is left running is a deadlock of the bubble
+				w.close() // goroutines that still run are a deadlock of the bubble
 			})
 		})
 	}
 }
 
-// settle gives links more than the time in which each says where it stands.
+// settle waits longer than the interval at which each link sends its position.
 func settle() { time.Sleep(3 * tellEvery); synctest.Wait() }
 
 func bootAll(t *testing.T, w world, n int) []*process {
@@ -34,7 +34,7 @@ func bootAll(t *testing.T, w world, n int) []*process {
 	}
 	for _, p := range all {
 		for _, q := range all {
-			require.NoError(t, p.send(q.id, 0)) // asks for the link
+			require.NoError(t, p.send(q.id, 0)) // opens the link
 		}
 	}
 	settle()
@@ -109,7 +109,7 @@ func TestRandomFaults(t *testing.T) {
 				require.NoError(t, all[i].send(multicast.ProcessID(r.IntN(n)+1), r.IntN(1000)))
 			}
 		}
-		for range 2 { // the first asks for links that are not there yet
+		for range 2 { // the first opens links that are not there yet
 			for _, p := range all {
 				for _, q := range all {
 					require.NoError(t, p.send(q.id, 0))
@@ -191,7 +191,7 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// TestTooLongFrame: it is lost, and so is the link: the peer must not hear what comes after it.
+// TestTooLongFrame: the frame is lost, and so is the link: the peer must not receive later frames.
 func TestTooLongFrame(t *testing.T) {
 	conform(t, func(t *testing.T, w world) {
 		all := bootAll(t, w, 2)

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Local is a network within one OS process: frames are appended to the receiver's queue,
-// requests are handed to the handler. Bytes are shared, not copied.
+// Local is a network within one OS process: frames are appended to the receiver's queue, and requests are
+// handed to the handler. Bytes are shared, not copied.
 type Local struct {
 	delay func(from, to multicast.ProcessID) time.Duration // nil: none
 
@@ -40,7 +40,7 @@ func NewLocal(delay func(from, to multicast.ProcessID) time.Duration) *Local {
 	return l
 }
 
-// Endpoint gives a process its access. A process has one open endpoint at a time.
+// Endpoint returns the network access of a process. A process has one open endpoint at a time.
 func (l *Local) Endpoint(self multicast.ProcessID) Endpoint {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (e *localEndpoint) Call(ctx context.Context, to multicast.ProcessID, reques
 	})
 }
 
-// ask goes to the other process, lets it answer and comes back.
+// ask travels to the other process, runs its handler and travels back.
 func (e *localEndpoint) ask(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
 	if err := e.local.travel(ctx, e.self, to); err != nil {
 		return nil, err

@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Cut replaces what is cut in the network: nothing gets from a process to another one if apart says so, which
-// must be symmetric and quick; nil heals everything. What is under way over a cut link is lost, and its link
-// starts again after the cut. A lost call is silent: its caller waits as long as its context lasts.
+// Cut replaces the cuts of the network: nothing passes between two processes for which apart returns true.
+// apart must be symmetric and quick; nil heals everything. Frames under way over a cut link are lost, and the
+// link starts again after the cut. A lost call gets no error: its caller waits until its context ends.
 func (l *Local) Cut(apart func(a, b multicast.ProcessID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -23,12 +23,12 @@ func (l *Local) Cut(apart func(a, b multicast.ProcessID) bool) {
 	}
 }
 
-// isCut reports whether two processes cannot hear each other. l.mu is held.
+// isCut reports whether two processes are cut from each other. l.mu is held.
 func (l *Local) isCut(a, b multicast.ProcessID) bool {
 	return a != b && l.apart != nil && l.apart(a, b)
 }
 
-// pass waits for ever, which is until ctx ends, if two processes cannot hear each other.
+// pass waits until ctx ends if two processes are cut from each other.
 func (l *Local) pass(ctx context.Context, from, to multicast.ProcessID) error {
 	l.mu.Lock()
 	cut := l.isCut(from, to)

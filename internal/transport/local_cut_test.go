@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLocalCut: over a cut link nothing passes, nor what was on its way; after it the link starts again,
-// calls get through, and others have not noticed.
+// TestLocalCut: over a cut link nothing passes, not even frames under way. After the cut the link starts
+// again and calls pass. Other links are not affected.
 func TestLocalCut(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := NewLocal(func(multicast.ProcessID, multicast.ProcessID) time.Duration { return 10 * time.Millisecond })

@@ -26,11 +26,11 @@ type localPair struct {
 type localEnd struct {
 	unaccepted int       // starts that its owner has not accepted
 	bytes      int       // sent and not taken
-	full       bool      // bytes went over the window: nothing more until the link starts again
+	full       bool      // bytes exceeded the window: no more frames until the link starts again
 	last       time.Time // when the last frame arrives
 }
 
-// end gives the sending side of one of the pair.
+// end returns the sending side of one process of the pair.
 func (p *localPair) end(from multicast.ProcessID) *localEnd {
 	if from == p.low {
 		return &p.ends[0]
@@ -48,7 +48,7 @@ type localArrival struct {
 
 func (a *localArrival) size() int { return len(a.Data) + frameOverhead }
 
-// pair gives the pair of two processes. l.mu is held.
+// pair returns the pair of two processes. l.mu is held.
 func (l *Local) pair(a, b multicast.ProcessID) *localPair {
 	key := keyOf(a, b)
 	p := l.pairs[key]
@@ -59,7 +59,7 @@ func (l *Local) pair(a, b multicast.ProcessID) *localPair {
 	return p
 }
 
-// start begins the link of p from nothing, if both are there. l.mu is held.
+// start begins the link of p from nothing, if both processes have links. l.mu is held.
 func (l *Local) start(p *localPair) {
 	low, high := l.links[p.low], l.links[p.high]
 	if low == nil || high == nil || l.isCut(p.low, p.high) {
@@ -89,8 +89,8 @@ func (l *Local) stopAll(self multicast.ProcessID) {
 	}
 }
 
-// startKnown starts the links between a process that opened its links and all that
-// have tried to send to it, or it to them in an earlier life. l.mu is held.
+// startKnown starts the links between a process that opened its links and all processes that have tried to
+// send to it, or that it has sent to in an earlier life. l.mu is held.
 func (l *Local) startKnown(self multicast.ProcessID) {
 	for _, p := range l.pairs {
 		if p.low == self || p.high == self {
@@ -111,10 +111,10 @@ type localLinks struct {
 	local  *Local
 	self   multicast.ProcessID
 	inbox  inbox[localArrival]
-	notify func(mayWork bool) // nil: nobody listens yet
+	notify func(mayWork bool) // nil: not set yet
 }
 
-// push queues what has arrived. The goroutine is the sender's, which has its own work.
+// push queues an arrival. It runs in the sender's goroutine, which has its own work.
 func (k *localLinks) push(a localArrival) {
 	k.inbox.push(a)
 	if k.notify != nil && !k.inbox.closed {
@@ -204,7 +204,7 @@ func (k *localLinks) taken(a *localArrival) {
 	k.local.drained(a.pair, e)
 }
 
-// drained starts a link again that overflowed, once all that was sent before is taken. l.mu is held.
+// drained restarts a link that overflowed, once all earlier frames are taken. l.mu is held.
 func (l *Local) drained(p *localPair, e *localEnd) {
 	if e.full && e.bytes == 0 {
 		l.start(p)

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// drainPiece is how much of what a peer has not taken is written at a time.
+// drainPiece is the size in bytes of one write of the rest.
 const drainPiece = 64 << 10
 
-// meter is a connection under TLS. It counts reads and writes, which tells a slow peer from one that is gone. A
-// write need not wait for the peer.
+// meter is a connection under TLS. It counts reads and writes, to distinguish a slow peer from a peer that is
+// gone. A write need not wait for the peer.
 type meter struct {
 	net.Conn
 	raw           syscall.RawConn // nil: the connection is no socket
@@ -32,14 +32,14 @@ func newMeter(c net.Conn) *meter {
 	return m
 }
 
-// Read is net.Conn's.
+// Read implements net.Conn.
 func (m *meter) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
 	m.reads.Add(1)
 	return n, err
 }
 
-// Write is net.Conn's.
+// Write implements net.Conn.
 func (m *meter) Write(b []byte) (int, error) {
 	if m.soon.Load() {
 		return m.writeSoon(b)
@@ -72,7 +72,7 @@ func (m *meter) drained() error {
 	return m.failed
 }
 
-// writeSoon writes what the socket takes at once, and has a goroutine write the rest.
+// writeSoon writes the bytes that the socket takes at once, and a goroutine writes the rest.
 func (m *meter) writeSoon(b []byte) (n int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

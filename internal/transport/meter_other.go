@@ -4,5 +4,5 @@ package transport
 
 import "syscall"
 
-// writeAtOnce writes nothing: a goroutine does.
+// writeAtOnce writes nothing: a goroutine writes all bytes.
 func writeAtOnce(syscall.RawConn, []byte) (int, error) { return 0, nil }

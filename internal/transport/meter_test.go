@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onTCP is a connection with its other end.
+// onTCP returns both ends of a connection.
 func onTCP(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func onTCP(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// What a peer does not take is written later, before all that follows.
+// Bytes that a peer does not take are written later, before all following bytes.
 func TestWritesNeedNotWait(t *testing.T) {
 	pipe, other := net.Pipe()
 	t.Cleanup(func() { _, _ = pipe.Close(), other.Close() })
@@ -61,7 +61,7 @@ func TestWritesNeedNotWait(t *testing.T) {
 	}
 }
 
-// The error of a write that came later is that of the next write.
+// The error of a delayed write is returned by the next write.
 func TestWritesFailLater(t *testing.T) {
 	near, _ := onTCP(t)
 	m := newMeter(near)
@@ -79,7 +79,7 @@ func TestWritesFailLater(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// A connection whose peer takes nothing ends, also if nobody waits for a write.
+// A connection ends if its peer takes nothing, even if no writer waits.
 func TestStuckConnectionEndsWithoutAWriter(t *testing.T) {
 	near, far := net.Pipe() // takes nothing unless somebody reads
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
@@ -89,7 +89,7 @@ func TestStuckConnectionEndsWithoutAWriter(t *testing.T) {
 	require.NoError(t, c.sendSoon(make([]byte, 1<<20)))
 	require.True(t, m.isFull())
 	for range 10 {
-		m.reads.Add(1) // it says something
+		m.reads.Add(1) // the peer sends something
 		c.tick()
 	}
 	select {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// writeAtOnce writes what a socket takes without waiting.
+// writeAtOnce writes the bytes that a socket takes without waiting.
 func writeAtOnce(raw syscall.RawConn, b []byte) (n int, err error) {
 	failed := raw.Write(func(fd uintptr) bool {
 		n, err = syscall.Write(int(fd), b)

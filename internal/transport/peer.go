@@ -10,11 +10,11 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
-// peerKey is where a handler's context has the identity of who calls.
+// peerKey is the key of the caller's identity in a handler's context.
 type peerKey struct{}
 
-// PeerOf gives who has made the call that a handler answers. It is false for a call of this process itself,
-// whoever asked for what led to it, and in a cluster without certificates.
+// PeerOf returns the identity of the caller of a handler. It returns false for a call of this process itself,
+// whichever request led to that call, and in a cluster without certificates.
 func PeerOf(ctx context.Context) (identity.Identity, bool) {
 	id, ok := ctx.Value(peerKey{}).(*identity.Identity)
 	if !ok || id == nil {
@@ -23,8 +23,8 @@ func PeerOf(ctx context.Context) (identity.Identity, bool) {
 	return *id, true
 }
 
-// asOurselves is the context of a call to a process here: what is asked for while a peer's call is answered,
-// we ask.
+// asOurselves returns the context of a call to a process here: this process itself makes the calls that it
+// needs to answer a peer's call.
 func asOurselves(ctx context.Context) context.Context {
 	if ctx.Value(peerKey{}) == nil {
 		return ctx
@@ -32,17 +32,17 @@ func asOurselves(ctx context.Context) context.Context {
 	return context.WithValue(ctx, peerKey{}, (*identity.Identity)(nil))
 }
 
-// peerInfo is what a connection knows of its peer; gRPC hands it to every call.
+// peerInfo holds the identity and the account of the peer of a connection; gRPC hands it to every call.
 type peerInfo struct {
 	credentials.CommonAuthInfo
 	identity identity.Identity
 	account  *account // nil for servers, which are not bounded
 }
 
-// AuthType is credentials.AuthInfo's.
+// AuthType implements credentials.AuthInfo.
 func (*peerInfo) AuthType() string { return "tls" }
 
-// infoOf gives what is known of who is at the other end of a stream, nil without certificates.
+// infoOf returns the information on the peer of a stream, nil without certificates.
 func infoOf(stream context.Context) *peerInfo {
 	p, ok := peer.FromContext(stream)
 	if !ok {
@@ -52,12 +52,12 @@ func infoOf(stream context.Context) *peerInfo {
 	return info
 }
 
-// identified are the credentials of connections that come from the gate, with their handshake done.
+// identified are the credentials of connections from the gate, with their handshake done.
 type identified struct {
 	credentials.TransportCredentials
 }
 
-// ServerHandshake is credentials.TransportCredentials'.
+// ServerHandshake implements credentials.TransportCredentials.
 func (identified) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return c, c.(*guest).info, nil
 }

@@ -13,48 +13,50 @@ import (
 )
 
 const (
-	// envelope is more than what goes around the frames of a batch, and around a call.
+	// envelope exceeds the overhead around the frames of a batch, and around a call.
 	envelope = 1 << 20
-	// maxMessage bounds a batch: batchBytes or a single longer frame, and what goes around them.
+	// maxMessage bounds a batch: batchBytes or a single longer frame, with their overhead.
 	maxMessage = MaxFrame + batchBytes + envelope
-	// flowWindow is what a stream, and a connection, may have sent and gRPC not handed over: as much as
-	// gRPC's own estimate would reach at most. Fixed, it spares the pings of that estimate, which would go with
-	// every batch of a link that is not busy.
+	// flowWindow bounds the bytes that a stream, and a connection, have sent and gRPC has not handed over:
+	// the maximum of gRPC's own estimate. A fixed window avoids the pings of that estimate, which would go
+	// with every batch of a link that is not busy.
 	flowWindow = 16 << 20
-	// A connection on which nothing is heard for quietTime is probed, and broken if
-	// there is no answer in probeTime.
+	// A connection that receives nothing for quietTime is probed, and broken if there is no answer in
+	// probeTime.
 	quietTime, probeTime = 10 * time.Second, 5 * time.Second
-	// DefaultCallsPerSecond is far above what a mount needs, and far below what a server can do.
+	// DefaultCallsPerSecond is far above the needs of a mount, and far below the capacity of a server.
 	DefaultCallsPerSecond = 20_000
 )
 
-// Config is what a Server and a Client need to know.
+// Config configures a Server or a Client.
 type Config struct {
-	// Address is where a Server listens, as host:port. Port 0 takes a free one, see Server.Address.
+	// Address is the host:port of a Server's listener. Port 0 takes a free port, see Server.Address.
 	Address string
-	// Listener is open at the address already, and the Server's from now on. Nil: the Server opens Address.
+	// Listener is already open at the address, and the Server owns it from now on. Nil: the Server opens
+	// Address.
 	Listener net.Listener
-	// Known is the address by which Resolve knows a Server, if that is another one, such as a name: what is said
-	// to it does not leave the process then.
+	// Known is the address of a Server in Resolve, if it differs from the listening address, such as a name.
+	// Messages to this address do not leave the process.
 	Known string
-	// Resolve gives the address of the server that hosts a process. It is quick and may be called
-	// from several goroutines. When a process has moved, calls go to its new address at once and its links
-	// within a second or two; not ok, for a process whose address was known, changes nothing for links.
+	// Resolve returns the address of the server that hosts a process. It is quick and may be called from
+	// several goroutines. When a process has moved, calls go to its new address at once and its links within
+	// a second or two. For links, a false ok for a process with an address known before changes nothing.
 	Resolve func(multicast.ProcessID) (address string, ok bool)
-	// Credentials are shown to all peers, who must show theirs: a Server's role must be server. Nil: connections
-	// are neither encrypted nor authenticated, whoever reaches them can speak for any process, and only loopback
-	// addresses are accepted.
+	// Credentials are shown to all peers, and each peer must show its own: a Server's role must be server.
+	// Nil: connections are neither encrypted nor authenticated, any program that reaches them can speak for
+	// any process, and only loopback addresses are accepted.
 	Credentials *identity.Credentials
-	// CallsPerSecond is how many calls each client may make at a Server; more wait. 0: DefaultCallsPerSecond.
+	// CallsPerSecond is the maximum rate of calls of each client at a Server; more wait. 0:
+	// DefaultCallsPerSecond.
 	CallsPerSecond int
-	// Logger hears of connections that break; nil: nobody does.
+	// Logger receives messages about broken connections; nil: no log.
 	Logger *slog.Logger
 
 	limits limits // only tests change them
 
-	protocols []string // spoken, the preferred first; nil: the framed protocol and HTTP/2. Only tests change it
+	protocols []string // spoken, the preferred first; nil: both protocols. Only tests change it
 
-	// The network under them; nil: TCP.
+	// The underlying network; nil: TCP.
 	listen func(address string) (net.Listener, error)
 	dial   func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -83,7 +85,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// checkAddress says why an address must not be used, or nil.
+// checkAddress returns the reason why an address must not be used, or nil.
 func (c *Config) checkAddress(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -113,7 +115,7 @@ func newPool(cfg Config) *pool {
 	return p
 }
 
-// resolve gives the address of a process.
+// resolve returns the address of a process.
 func (p *pool) resolve(process multicast.ProcessID) (string, error) {
 	address, ok := p.cfg.Resolve(process)
 	if !ok {

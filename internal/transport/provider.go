@@ -12,11 +12,11 @@ import (
 
 // provider reaches the servers at other addresses: over framed connections or over gRPC.
 type provider interface {
-	// call asks a process at an address.
+	// call calls a process at an address.
 	call(ctx context.Context, to multicast.ProcessID, address string, request []byte) ([]byte, error)
-	// packets opens a way for the packets of links to an address.
+	// packets opens a stream for the packets of links to an address.
 	packets(ctx context.Context, address string) (packetStream, error)
-	// rest waits until it is worth to try packets again, at most until ctx ends.
+	// rest waits until a new try of packets makes sense, at most until ctx ends.
 	rest(ctx context.Context, address string)
 	close() error
 }
@@ -24,7 +24,7 @@ type provider interface {
 // packetStream carries packets to an address, in their order.
 type packetStream interface {
 	send(batch *wire.Batch) error
-	// broken is closed when the stream has ended; why tells the reason then.
+	// broken is closed when the stream has ended; then why returns the reason.
 	broken() <-chan struct{}
 	why() error
 	// close may be called several times, and while send is under way, which then ends.
@@ -36,26 +36,26 @@ type directStream interface {
 	packetStream
 	// isFree reports whether all that was sent before has left.
 	isFree() bool
-	// sendSoon sends a batch like send. What the peer does not take at once leaves later.
+	// sendSoon sends a batch like send. Bytes that the peer does not take at once leave later.
 	sendSoon(batch *wire.Batch) error
 }
 
-// oldPeerTime is how long an address that speaks only HTTP/2 is not asked again for the framed protocol.
+// oldPeerTime is the time without new attempts of the framed protocol at an address that speaks only HTTP/2.
 const oldPeerTime = time.Minute
 
-// either uses the framed protocol, and gRPC where a server is too old for that.
+// either uses the framed protocol, and gRPC if a server is too old for that.
 type either struct {
 	framed, grpc provider
 
 	mu  sync.Mutex
-	old map[string]time.Time // GUARDED_BY mu; until when an address is taken for an old server's
+	old map[string]time.Time // GUARDED_BY mu; the end of the time as an old server, by address
 }
 
 func newEither(cfg Config) *either {
 	return &either{framed: newFramedProvider(cfg), grpc: newGRPCProvider(cfg), old: map[string]time.Time{}}
 }
 
-// isOld reports whether an address is taken for an old server's.
+// isOld reports whether an address counts as an old server.
 func (e *either) isOld(address string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,7 +70,7 @@ func (e *either) isOld(address string) bool {
 	return ok
 }
 
-// learn notices an old server by an error.
+// learn records an old server if err shows it.
 func (e *either) learn(address string, err error) (old bool) {
 	if !errors.Is(err, errOldPeer) {
 		return false

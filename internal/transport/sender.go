@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// batchBytes is how much leaves in one write, unless a single frame is longer. It fits, with what goes
-	// around it, into the 32 KiB buffers of gRPC, whose next larger ones are 1 MiB and cleared for each use.
+	// batchBytes is the size of one write, unless a single frame is longer. With its overhead it fits into
+	// the 32 KiB buffers of gRPC; the next larger buffers have 1 MiB and are cleared for each use.
 	batchBytes = 28 << 10
-	// tellEvery is how often every link says where it stands. That finds peers that
-	// have restarted, or begun to listen, without a word, and acknowledges what
-	// no packet has.
+	// tellEvery is the interval at which every link sends its position. The position reveals silent restarts
+	// and new listeners, and acknowledges frames that no packet has acknowledged.
 	tellEvery = time.Second
-	// mostBatches is how many batches another goroutine than the sender's writes at a time.
+	// mostBatches is the maximum number of batches that a goroutine other than the sender's writes at a time.
 	mostBatches = 4
 	// Pauses between streams that break at once.
 	minPause, maxPause = 20 * time.Millisecond, time.Second
 )
 
-// sender writes the packets of all links between this address and another one to one stream.
-// While a write is under way more becomes ready, and leaves together.
+// sender writes the packets of all links between this address and another one to one stream. Packets that
+// become ready during a write leave together.
 type sender struct {
 	server  *Server
 	address string
@@ -67,7 +66,7 @@ func (s *sender) empty() bool {
 	return len(s.ends) == 0
 }
 
-// all gives the links of now.
+// all returns the present links.
 func (s *sender) all() []*linkEnd {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,14 +77,14 @@ func (s *sender) all() []*linkEnd {
 	return ends
 }
 
-// wakeFor has the packet of e written, if it has one. The owner's mutex is held.
+// wakeFor wakes the sender if e has a packet. The owner's mutex is held.
 func (s *sender) wakeFor(e *linkEnd) {
 	if s.enlist(e) {
 		s.awake()
 	}
 }
 
-// enlist notes that e has a packet to write. It reports whether that is new. The owner's mutex is held.
+// enlist records that e has a packet to write, and reports whether that is new. The owner's mutex is held.
 func (s *sender) enlist(e *linkEnd) bool {
 	if e.queued || !e.link.ready() {
 		return false
@@ -97,10 +96,10 @@ func (s *sender) enlist(e *linkEnd) bool {
 	return true
 }
 
-// flush writes what is ready, unless that would have to wait: then run does it.
+// flush writes the ready packets, unless it would have to wait: then run writes them.
 func (s *sender) flush() {
 	if !s.writing.TryLock() {
-		s.awake() // perhaps too late for who writes now
+		s.awake() // the present writer may have missed it
 		return
 	}
 	defer s.writing.Unlock()
@@ -109,14 +108,14 @@ func (s *sender) flush() {
 			break
 		}
 		batch := s.gather()
-		if batch == nil || s.open.sendSoon(batch) != nil { // run hears of an error
+		if batch == nil || s.open.sendSoon(batch) != nil { // run gets an error
 			return
 		}
 	}
 	s.awake()
 }
 
-// awake has run look.
+// awake wakes run.
 func (s *sender) awake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -147,18 +146,19 @@ func (s *sender) run() {
 	}
 }
 
-// newOutage lets the log tell that a connection broke, why it cannot be opened, and that once a minute.
+// newOutage limits the log of an outage: first the break, then the reason of the failed attempt, then once a
+// minute.
 func newOutage() *rate.Sometimes { return &rate.Sometimes{First: 2, Interval: time.Minute} }
 
-// rest waits for a while, or until an address that cannot be reached can.
+// rest waits for a while, or until an unreachable address may be reachable again.
 func (s *sender) rest(pause time.Duration) {
 	ctx, cancel := context.WithTimeout(s.ctx, pause/2+random.N(pause))
 	defer cancel()
 	s.server.pool.rest(ctx, s.address)
 }
 
-// here is the way to the links at the server's own address. It is no directStream: the turn of one process would
-// be a part of that of another.
+// here is the stream to the links at the server's own address. It is no directStream: otherwise the turn of
+// one process would be a part of the turn of another.
 type here struct{ *Server }
 
 func (h here) send(batch *wire.Batch) error { return h.deliver(batch) }
@@ -176,11 +176,11 @@ func (s *sender) stream(ctx context.Context) error {
 		return err
 	}
 	defer stream.close()
-	defer context.AfterFunc(ctx, stream.close)() // a peer that takes nothing is not waited for
+	defer context.AfterFunc(ctx, stream.close)() // does not wait for a peer that takes nothing
 	return s.pump(ctx, stream)
 }
 
-// pump writes what is ready until the stream has broken.
+// pump writes the ready packets until the stream has broken.
 func (s *sender) pump(ctx context.Context, stream packetStream) error {
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
@@ -206,7 +206,7 @@ func (s *sender) pump(ctx context.Context, stream packetStream) error {
 	}
 }
 
-// write writes all that is ready. Then others may write, too, if that does not make them wait.
+// write writes all ready packets. Afterwards other goroutines may write, too, if they need not wait.
 func (s *sender) write(stream packetStream) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -220,7 +220,7 @@ func (s *sender) write(stream packetStream) error {
 	return nil
 }
 
-// forAll does f to every link and has it written.
+// forAll applies f to every link and schedules its packet.
 func (s *sender) forAll(f func(*link)) {
 	for _, e := range s.all() {
 		e.owner.mu.Lock()
@@ -232,7 +232,7 @@ func (s *sender) forAll(f func(*link)) {
 	}
 }
 
-// gather gives one batch of what is ready, nil if nothing is.
+// gather returns one batch of ready packets, nil if there is none.
 func (s *sender) gather() *wire.Batch {
 	s.mu.Lock()
 	ready := s.ready
@@ -260,7 +260,7 @@ func (s *sender) gather() *wire.Batch {
 	return batch
 }
 
-// packet takes the next packet of e, which is not in ready any more.
+// packet takes the next packet of e, which is no longer in ready.
 func (s *sender) packet(e *linkEnd, limit int) *wire.Packet {
 	e.owner.mu.Lock()
 	defer e.owner.mu.Unlock()

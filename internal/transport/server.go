@@ -21,14 +21,14 @@ import (
 
 // Bounds of one connection.
 const (
-	// maxCalls are under way on one of a server; more wait at their callers.
+	// maxCalls bounds the calls under way on one connection of a server; more wait at their callers.
 	maxCalls = 1024
-	// maxClientCalls is the same for one of a client.
+	// maxClientCalls is the same for one connection of a client.
 	maxClientCalls = 256
-	// clientWindow is how much of one request of a client may have arrived and not be read: a block, so that it
-	// travels at once, and not more, as nobody has charged its sender for that yet.
+	// clientWindow bounds the bytes of one request of a client that have arrived and are not read: a block,
+	// so that it travels at once, and not more, because these bytes are not charged to the client yet.
 	clientWindow = 1<<20 + 64<<10
-	// maxHeaders is the length of a call's headers, of which we use none.
+	// maxHeaders is the maximum length of a call's headers; the server uses none of them.
 	maxHeaders = 16 << 10
 )
 
@@ -54,7 +54,7 @@ type Server struct {
 	senders      map[string]*sender
 }
 
-// open gives the listener at the address. On an error nothing is open.
+// open returns the listener at the address. After an error nothing is open.
 func (c *Config) open() (net.Listener, error) {
 	if c.Listener == nil {
 		if err := c.mayListen(); err != nil {
@@ -75,7 +75,7 @@ func (c *Config) open() (net.Listener, error) {
 	return c.Listener, nil
 }
 
-// mayListen says why a Server must not listen at the address, or nil.
+// mayListen returns the reason why a Server must not listen at the address, or nil.
 func (c *Config) mayListen() error {
 	if err := c.checkAddress(c.Address); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (c *Config) mayListen() error {
 	return nil
 }
 
-// Listen opens the address and answers there until Close. On an error nothing is open, Config.Listener
-// neither.
+// Listen opens the address and serves it until Close. After an error nothing is open, not even
+// Config.Listener.
 func Listen(cfg Config) (*Server, error) {
 	cfg.setDefaults()
 	listener, err := cfg.open()
@@ -119,12 +119,12 @@ func Listen(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// streamWorkers is how many goroutines a gRPC server keeps for calls and links. One made for each call begins
-// with a small stack, and copies it several times while it grows: a tenth of the CPU time of a server that
-// makes files. When all are busy, that is what happens.
+// streamWorkers is the number of goroutines that a gRPC server keeps for calls and links. A goroutine made
+// for each call begins with a small stack, and copies it several times while it grows: a tenth of the CPU
+// time of a server that creates files. When all are busy, gRPC makes goroutines for single calls.
 const streamWorkers = 32
 
-// serve has a gRPC server answer those who come through a door.
+// serve starts a gRPC server for the connections of a door.
 func (s *Server) serve(through *door, more ...grpc.ServerOption) *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.WaitForHandlers(true),
@@ -155,18 +155,19 @@ func (s *Server) serve(through *door, more ...grpc.ServerOption) *grpc.Server {
 	return server
 }
 
-// Recheck ends the connections of peers whose certificates were revoked since (Credentials.SetRevoked).
+// Recheck ends the connections of peers with certificates that were revoked since (Credentials.SetRevoked).
 func (s *Server) Recheck() { s.gate.recheck() }
 
-// Address is where the server listens, with the port that it got.
+// Address is the address of the listener, with the actual port.
 func (s *Server) Address() string { return s.address }
 
-// isHere reports whether an address is this server's, as it listens or as Resolve gives it.
+// isHere reports whether an address belongs to this server, as its listener or in Resolve.
 func (s *Server) isHere(address string) bool {
 	return address == s.address || address == s.pool.cfg.Known
 }
 
-// Endpoint gives a process at this address its access. A process has one open endpoint at a time.
+// Endpoint returns the network access of a process at this address. A process has one open endpoint at a
+// time.
 func (s *Server) Endpoint(self multicast.ProcessID) Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *Server) Close() error {
 	return errors.Join(append(errs, s.pool.close())...)
 }
 
-// Frames takes in what the links from one address bring; it is called by gRPC. Only a server can speak for
+// Frames takes in the packets of the links from one address; gRPC calls it. Only a server can speak for
 // processes.
 func (s *Server) Frames(stream grpc.ClientStreamingServer[wire.Batch, wire.FramesEnd]) error {
 	if info := infoOf(stream.Context()); info != nil && info.identity.Role != identity.Server {
@@ -222,7 +223,7 @@ func (s *Server) Frames(stream grpc.ClientStreamingServer[wire.Batch, wire.Frame
 	}
 }
 
-// deliver hands packets to the processes that they are for, where those are here.
+// deliver hands packets to their target processes, if those are here.
 func (s *Server) deliver(batch *wire.Batch) error {
 	for _, p := range batch.GetPackets() {
 		s.mu.Lock()
@@ -238,7 +239,7 @@ func (s *Server) deliver(batch *wire.Batch) error {
 	return nil
 }
 
-// forget takes links out of the network.
+// forget removes links from the network.
 func (s *Server) forget(links *grpcLinks) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +248,7 @@ func (s *Server) forget(links *grpcLinks) {
 	}
 }
 
-// Call answers a call from another address; it is called by gRPC.
+// Call answers a call from another address; gRPC calls it.
 func (s *Server) Call(ctx context.Context, request *wire.CallRequest) (*wire.CallReply, error) {
 	if info := infoOf(ctx); info != nil {
 		ctx = context.WithValue(ctx, peerKey{}, &info.identity)
@@ -263,7 +264,7 @@ func (s *Server) Call(ctx context.Context, request *wire.CallRequest) (*wire.Cal
 	return &wire.CallReply{Reply: reply}, nil
 }
 
-// answer lets a process here answer a request.
+// answer runs the handler of a process here.
 func (s *Server) answer(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
 	if to == controlProcess {
 		return s.control.answer(ctx, request)
@@ -275,7 +276,7 @@ func (s *Server) answer(ctx context.Context, to multicast.ProcessID, request []b
 	return e.answer(ctx, request)
 }
 
-// endpoint gives a process that is here, or nil.
+// endpoint returns a process that is here, or nil.
 func (s *Server) endpoint(of multicast.ProcessID) *grpcEndpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pairOnTCP are two servers on loopback: one with the odd processes, one with the even ones.
+// pairOnTCP returns two servers on loopback: one with the odd processes, one with the even ones.
 func pairOnTCP(t testing.TB, credentials *identity.Credentials, protocols ...string) (odd, even *Server) {
 	var mu sync.Mutex
 	var servers [2]*Server
@@ -44,7 +44,7 @@ func TestPortInUse(t *testing.T) {
 	require.ErrorContains(t, err, "address "+address+" is in use by another process")
 }
 
-// A listener that is open already is taken, or closed if the server cannot have it.
+// Listen uses a listener that is already open, or closes it if the server cannot use it.
 func TestListenerThatIsOpen(t *testing.T) {
 	listener := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -123,7 +123,7 @@ func TestNobodyListens(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// TestServerRestart: a whole address goes away, with frames under way, and comes back.
+// TestServerRestart: a whole address disappears, with frames under way, and comes back.
 func TestServerRestart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, nil)
@@ -152,7 +152,7 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// TestWildPacketsBreakTheStream, and links to others go on.
+// TestWildPacketsBreakTheStream: the stream breaks, and links to others go on.
 func TestWildPacketsBreakTheStream(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, nil)
@@ -181,8 +181,8 @@ func TestWildPacketsBreakTheStream(t *testing.T) {
 	})
 }
 
-// What is said to the server's own processes stays in it, also where it is known by a name that leads nowhere
-// from here.
+// Messages to the server's own processes stay in the server, also where its known name cannot be reached from
+// here.
 func TestKnownByAnotherAddress(t *testing.T) {
 	const known = "localhost:1" // nobody listens there
 	s, err := Listen(Config{Address: "127.0.0.1:0", Known: known, Resolve: func(multicast.ProcessID) (string, bool) { return known, true }})

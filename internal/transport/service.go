@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// service is the half of an endpoint that has to do with calls: it runs the handler
-// of its process, and ends the calls of its process when it closes.
+// service is the part of an endpoint for calls: it runs the handler of its process, and ends the calls of its
+// process when it closes.
 type service struct {
 	self   multicast.ProcessID
 	ctx    context.Context // ends with the service
@@ -44,7 +44,7 @@ func (s *service) ServeLater(a Asynchronous) {
 	s.later = a
 }
 
-// asynchronous gives what takes calls in without waiting, nil if there is nothing.
+// asynchronous returns the Asynchronous of the process, nil if there is none or the process does not serve.
 func (s *service) asynchronous() Asynchronous {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *service) asynchronous() Asynchronous {
 	return s.later
 }
 
-// begin gives the handler, if there is one, and counts it as running.
+// begin returns the handler, if there is one, and counts it as running.
 func (s *service) begin() Handler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *service) begin() Handler {
 	return s.handler
 }
 
-// answer has the handler answer. Its context is ctx, cut short when the service closes.
+// answer runs the handler. Its context is ctx, and ends when the service closes.
 func (s *service) answer(ctx context.Context, request []byte) ([]byte, error) {
 	h := s.begin()
 	if h == nil {
@@ -78,7 +78,7 @@ func (s *service) answer(ctx context.Context, request []byte) ([]byte, error) {
 	return s.result(h(ctx, request))
 }
 
-// result is what the caller gets for an answer of this process.
+// result converts the results of the handler to the answer for the caller.
 func (s *service) result(reply []byte, err error) ([]byte, error) {
 	switch {
 	case err != nil && s.ctx.Err() != nil:
@@ -116,8 +116,7 @@ func (s *service) close() {
 	s.running.Wait()
 }
 
-// abandon runs ask, which may not heed its context, and does not wait for it any longer than
-// until the context ends.
+// abandon runs ask, which may not heed its context, and stops waiting for it when the context ends.
 func abandon(ctx context.Context, ask func() ([]byte, error)) ([]byte, error) {
 	type outcome struct {
 		reply []byte

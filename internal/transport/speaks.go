@@ -13,9 +13,9 @@ import (
 // Protocol is the kind of connections that the program at an address accepts.
 type Protocol int
 
-// The protocols that Speaks tells apart.
+// The protocols that Speaks distinguishes.
 const (
-	Unknown Protocol = iota // nothing answers, or another program does
+	Unknown Protocol = iota // no answer, or the answer of another program
 	Plain                   // HTTP/2 without encryption: a cluster without certificates
 	TLS
 )
@@ -23,7 +23,7 @@ const (
 // speaksTime bounds one attempt of Speaks.
 const speaksTime = 2 * time.Second
 
-// Speaks finds out what a server accepts, to explain why a connection of the other kind fails.
+// Speaks detects the protocol of a server, to explain the failure of a connection of the other kind.
 func Speaks(ctx context.Context, address string) Protocol {
 	ctx, cancel := context.WithTimeout(ctx, speaksTime)
 	defer cancel()
@@ -36,7 +36,7 @@ func Speaks(ctx context.Context, address string) Protocol {
 	return Unknown
 }
 
-// speaksTLS reports whether a server answers a TLS http2Preface by TLS: a handshake, or an alert.
+// speaksTLS reports whether a server answers a TLS ClientHello with TLS: a handshake, or an alert.
 func speaksTLS(ctx context.Context, address string) bool {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -55,7 +55,7 @@ const (
 	emptySettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 )
 
-// speaksPlain reports whether a server answers the preface of HTTP/2 by settings.
+// speaksPlain reports whether a server answers the preface of HTTP/2 with settings.
 func speaksPlain(ctx context.Context, address string) bool {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A client learns of what kind a server's connections are, also from a server that wants a certificate.
+// A client detects the protocol of a server, also of a server that requires a certificate.
 func TestSpeaks(t *testing.T) {
 	resolve := func(multicast.ProcessID) (string, bool) { return "", false }
 	listen := func(cfg Config) string {

@@ -47,11 +47,11 @@ func (w localWorld) endpoint(id multicast.ProcessID) Endpoint { return w.Endpoin
 func (w localWorld) disturb()                                 {}
 func (w localWorld) close()                                   { _ = w.Close() }
 
-// old are the protocols of servers and clients that do not know the framed one yet.
+// old are the protocols of servers and clients without the framed protocol.
 var old = []string{protocol}
 
-// tcpWorld has three servers; process p is at the server p%3 unless it has moved, and nobody knows the
-// processes from 100 on.
+// tcpWorld has three servers; process p is at the server p%3 unless it has moved. The addresses of the
+// processes from 100 on are unknown.
 type tcpWorld struct {
 	t           *testing.T
 	pipes       *pipes
@@ -77,7 +77,7 @@ func (w *tcpWorld) resolve(id multicast.ProcessID) (string, bool) {
 	return address(int(id % 3)), id < unknownProcess
 }
 
-// move lets a process be known at another address.
+// move changes the known address of a process.
 func (w *tcpWorld) move(id multicast.ProcessID, address string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +107,7 @@ func (w *tcpWorld) dial(credentials *identity.Credentials) *Client {
 	return Dial(Config{Resolve: w.resolve, Credentials: credentials, dial: w.pipes.dial})
 }
 
-// grpcTo is gRPC as a server of the world would use it.
+// grpcTo is a gRPC client as a server of the world would use it.
 func (w *tcpWorld) grpcTo(from *Server, address string) (client wire.TransportClient, done func()) {
 	p := newGRPCProvider(from.pool.cfg)
 	conn, err := p.conn(address)
@@ -115,7 +115,7 @@ func (w *tcpWorld) grpcTo(from *Server, address string) (client wire.TransportCl
 	return wire.NewTransportClient(conn), func() { require.NoError(w.t, p.close()) }
 }
 
-// endpoint is at the server whose address is known for the process.
+// endpoint is at the server with the known address of the process.
 func (w *tcpWorld) endpoint(id multicast.ProcessID) Endpoint {
 	at, _ := w.resolve(id)
 	for i, s := range w.servers {
@@ -133,7 +133,7 @@ func (w *tcpWorld) close() {
 	}
 }
 
-// pipes is a TCP of queues in memory.
+// pipes is a TCP network of queues in memory.
 type pipes struct {
 	mu        sync.Mutex
 	listeners map[string]*bufconn.Listener
@@ -172,7 +172,7 @@ func (p *pipes) dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// rename lets a listener be reached at another address only.
+// rename makes a listener reachable at another address only.
 func (p *pipes) rename(from, to string) {
 	p.mu.Lock()
 	p.listeners[to] = p.listeners[from]
@@ -190,7 +190,7 @@ func (p *pipes) breakAll() {
 	p.conns = nil
 }
 
-// receiver are links of which each frame leaves at once, and with which a goroutine can wait.
+// receiver wraps links: each frame leaves at once, and a goroutine can wait for arrivals.
 type receiver struct {
 	Links
 	arrived chan struct{}
@@ -213,7 +213,7 @@ func (r *receiver) Send(to multicast.ProcessID, frame []byte) error {
 	return r.Links.Send(to, frame)
 }
 
-// Receive waits until something has arrived, and returns all that has, up to len(into).
+// Receive waits until a frame has arrived, and returns all that have arrived, up to len(into).
 func (r *receiver) Receive(ctx context.Context, into []multicast.Frame) (int, error) {
 	for {
 		if n := len(r.Take(into[:0], len(into))); n > 0 {
@@ -228,7 +228,7 @@ func (r *receiver) Receive(ctx context.Context, into []multicast.Frame) (int, er
 	}
 }
 
-// process sends numbered frames and checks the numbers of those that it gets.
+// process sends numbered frames and checks the numbers of received frames.
 type process struct {
 	t        *testing.T
 	id       multicast.ProcessID
@@ -287,7 +287,7 @@ func (p *process) receive() {
 	}
 }
 
-// take checks a frame: those between two starts are a prefix of what was sent between two accepts.
+// take checks a frame: the frames between two starts are a prefix of the frames sent between two Accepts.
 func (p *process) take(f multicast.Frame) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -343,7 +343,7 @@ func (p *process) stop() {
 	<-p.done
 }
 
-// requireInStep checks that all of the last session has arrived.
+// requireInStep checks that all frames of the last session have arrived.
 func requireInStep(t *testing.T, from, to *process) {
 	t.Helper()
 	from.mu.Lock()

@@ -16,7 +16,7 @@ func TestAlg1Line8FirstMemberIsPrimary(t *testing.T) {
 	}
 }
 
-// followerWithEntry is process 2, which has m as the only entry of T at 4, and its own ACK.
+// followerWithEntry is process 2, with m as the only entry of T at 4, and its own ACK.
 func followerWithEntry(t *testing.T, m *multicast.Message) *proc {
 	c := newProc(t, 2)
 	c.hear(5, startOf(m, 0))
@@ -69,8 +69,8 @@ func TestAlg1Line17QuorumClock(t *testing.T) {
 	require.EqualValues(t, 7, c.hear(2, bumpOf(epochG, 7)).Safe)
 }
 
-// TestAlg1Line22PrimarysClockCountsWithItsProposals: a clock that was said after entries that are lost says
-// nothing of what the primary has proposed.
+// TestAlg1Line22PrimarysClockCountsWithItsProposals: a clock that was sent after lost entries gives no
+// information about the proposals of the primary.
 func TestAlg1Line22PrimarysClockCountsWithItsProposals(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(3, bumpOf(epochG, 9))
@@ -86,7 +86,7 @@ func TestAlg1Line24ProposedOnce(t *testing.T) {
 	require.Empty(t, c.hear(5, startOf(msg(1, 1), 0)).Records, "it is in T")
 }
 
-// TestAlg1Line28PrimarysClock: a quorum is not enough if the primary may propose something lower.
+// TestAlg1Line28PrimarysClock: a quorum is not enough if the primary may propose a lower timestamp.
 func TestAlg1Line28PrimarysClock(t *testing.T) {
 	c := followerWithEntry(t, msg(1, both...))
 	c.hear(4, entryOf(epochH, 1, 9, msg(1, both...)), ackOf(epochH, 1, 9))
@@ -96,7 +96,8 @@ func TestAlg1Line28PrimarysClock(t *testing.T) {
 	require.Equal(t, []uint64{1}, delivered(c.hear(1, ackOf(epochG, 1, 9))))
 }
 
-// TestAlg1Line29QuorumClock: nor is the primary's clock, if the next primary may.
+// TestAlg1Line29QuorumClock: the primary's clock is not enough if the next primary may propose a lower
+// timestamp.
 func TestAlg1Line29QuorumClock(t *testing.T) {
 	c := followerWithEntry(t, msg(1, both...))
 	c.hear(4, entryOf(epochH, 1, 9, msg(1, both...)), ackOf(epochH, 1, 9))

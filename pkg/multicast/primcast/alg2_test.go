@@ -76,7 +76,7 @@ func TestAlg2Line44FollowersClockFollows(t *testing.T) {
 	require.EqualValues(t, 8, c.Stats().Clock)
 }
 
-// TestAlg2Line47FetchesWhatTheSenderDoesNotSend: who has acknowledged m has its content.
+// TestAlg2Line47FetchesWhatTheSenderDoesNotSend: a process that has acknowledged m has its content.
 func TestAlg2Line47FetchesWhatTheSenderDoesNotSend(t *testing.T) {
 	c := newProc(t, 1)
 	m := msg(1, both...)
@@ -132,7 +132,7 @@ func TestFigure41(t *testing.T) {
 				in.Proposed = proposed
 			}
 			deliveries := 0
-			for own := true; own; { // a process hears itself in no time
+			for own := true; own; { // a process receives its own messages at once
 				out := procs[p].step(in)
 				deliveries += len(out.Deliveries)
 				in, own = multicast.Input{}, false

@@ -58,9 +58,9 @@ func TestAlg3Line53PromisedDeliversNothing(t *testing.T) {
 	require.Empty(t, c.loopback(own).Deliveries)
 }
 
-// TestAlg3SafeStandsStillUntilAQuorumHasAccepted: 2 installs, for an epoch that comes to nothing, a T
-// without what 1 has proposed and may still bring through: nothing is pending then, but what was comes back
-// in the epoch after.
+// TestAlg3SafeStandsStillUntilAQuorumHasAccepted: 2 installs, for an epoch that fails, a T without the
+// proposal of 1, which 1 may still complete: nothing is pending then, but the proposal comes back in the
+// epoch after.
 func TestAlg3SafeStandsStillUntilAQuorumHasAccepted(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(1, entryOf(epochG, 1, 4, msg(1, 1)), ackOf(epochG, 1, 4)) // START is not here yet
@@ -108,7 +108,7 @@ func TestAlg3EntriesThatNoQuorumHasAreDropped(t *testing.T) {
 	require.EqualValues(t, 1, c.restart(nil).Stats().Entries)
 }
 
-// TestAlg3ProposalThatOvertakesAccepts: line 42 would lose it.
+// TestAlg3ProposalThatOvertakesAccepts: line 42 would lose the proposal.
 func TestAlg3ProposalThatOvertakesAccepts(t *testing.T) {
 	c, _ := promised(t)
 	c.hear(2, newStateOf(second, 1, 1, 30))
@@ -118,7 +118,7 @@ func TestAlg3ProposalThatOvertakesAccepts(t *testing.T) {
 	require.Equal(t, ackOf(second, 2, 31), c.said(out, 1, kindAck))
 }
 
-// TestAlg3RestartBetweenRecords: whatever of the log is durable makes a legal state.
+// TestAlg3RestartBetweenRecords: every durable prefix of the log makes a legal state.
 func TestAlg3RestartBetweenRecords(t *testing.T) {
 	c, _ := promised(t)
 	c.hear(2, newStateOf(second, 0, 0, 30))
@@ -131,7 +131,8 @@ func TestAlg3RestartBetweenRecords(t *testing.T) {
 	}
 }
 
-// TestAlg3LinkRestartRepeatsTheChange: whatever of lines 60, 64 and 74 was lost with the link.
+// TestAlg3LinkRestartRepeatsTheChange: the packets of lines 60, 64 and 74 are repeated if they were lost with
+// the link.
 func TestAlg3LinkRestartRepeatsTheChange(t *testing.T) {
 	c, _ := promised(t)
 	require.Equal(t, promiseOf(second, epochG, 1, 4), c.said(c.hear(2), 2, kindPromise))
@@ -143,8 +144,8 @@ func TestAlg3LinkRestartRepeatsTheChange(t *testing.T) {
 	require.Equal(t, newEpochOf(second), leader.said(leader.hear(1), 1, kindNewEpoch))
 }
 
-// TestNewStateAgainProvesNothing: links have restarted, and the candidate sends its T once more. Nobody
-// else has accepted it.
+// TestNewStateAgainProvesNothing: links have restarted, and the candidate sends its T once more. No other
+// process has accepted it.
 func TestNewStateAgainProvesNothing(t *testing.T) {
 	c := newProc(t, 2)
 	next := Epoch{Number: 2, Leader: 1}

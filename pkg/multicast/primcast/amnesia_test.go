@@ -25,7 +25,7 @@ func (p *proc) restartDark(left int, delivered multicast.Progress) *proc {
 	return again
 }
 
-// amnesiac is process 3, which has acknowledged an entry and lost it.
+// amnesiac is process 3, which has acknowledged an entry and then lost it.
 func amnesiac(t *testing.T) *proc {
 	c := newProc(t, 3, onlyG)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -36,7 +36,7 @@ func amnesiac(t *testing.T) *proc {
 	return again
 }
 
-// TestAmnesiacHasNoVote until it is in a new epoch (A1).
+// TestAmnesiacHasNoVote: it has no vote until it is in a new epoch (A1).
 func TestAmnesiacHasNoVote(t *testing.T) {
 	c := amnesiac(t)
 	for _, packets := range [][]packet{
@@ -70,8 +70,8 @@ func TestAmnesiaOutlivesARestart(t *testing.T) {
 	require.False(t, again.restart(nil).Amnesiac())
 }
 
-// TestAmnesiaOutlivesATransfer: a member in the same epoch may lack what this process has acknowledged. One
-// of a later epoch has all of it.
+// TestAmnesiaOutlivesATransfer: a member in the same epoch may lack entries that this process has
+// acknowledged. A member of a later epoch has all of them.
 func TestAmnesiaOutlivesATransfer(t *testing.T) {
 	c := amnesiac(t)
 	same, _ := c.adopted(newProc(t, 2, onlyG).State())
@@ -83,7 +83,7 @@ func TestAmnesiaOutlivesATransfer(t *testing.T) {
 	require.False(t, later.Amnesiac())
 }
 
-// gathering is candidate 2, which remembers, or not, and has promised to itself.
+// gathering is candidate 2, amnesiac or not, which has promised to itself.
 func gathering(t *testing.T, remembers bool) *proc {
 	c := newProc(t, 2, onlyG)
 	if !remembers {
@@ -99,7 +99,7 @@ func amnesiacPromise(length uint64) packet {
 	return p
 }
 
-// TestAmnesiacPromiseDoesNotCount for a quorum (A2).
+// TestAmnesiacPromiseDoesNotCount: an amnesiac promise does not count for a quorum (A2).
 func TestAmnesiacPromiseDoesNotCount(t *testing.T) {
 	c := gathering(t, true)
 	c.hear(3, amnesiacPromise(0))
@@ -108,7 +108,7 @@ func TestAmnesiacPromiseDoesNotCount(t *testing.T) {
 	require.Equal(t, second, c.Stats().Current)
 }
 
-// TestAMajorityThatForgotWaitsForAll: then the longest of all logs counts.
+// TestAMajorityThatForgotWaitsForAll: it waits for all members; then the longest of all logs counts.
 func TestAMajorityThatForgotWaitsForAll(t *testing.T) {
 	c := gathering(t, false)
 	c.hear(3, amnesiacPromise(1))
@@ -121,7 +121,7 @@ func TestAMajorityThatForgotWaitsForAll(t *testing.T) {
 	require.False(t, c.Amnesiac())
 }
 
-// TestSourceThatForgetsIsNoSource: it has promised with a T that it has lost since.
+// TestSourceThatForgetsIsNoSource: the source has promised with a T that it has lost since.
 func TestSourceThatForgetsIsNoSource(t *testing.T) {
 	c := gathering(t, true)
 	c.said(c.hear(3, promiseOf(second, epochG, 3, 4)), 3, kindFetchLog)
@@ -132,7 +132,7 @@ func TestSourceThatForgetsIsNoSource(t *testing.T) {
 	require.Equal(t, second, c.Stats().Current)
 }
 
-// TestPrimaryBringsAnAmnesiacBack by a new epoch.
+// TestPrimaryBringsAnAmnesiacBack: the primary starts a new epoch.
 func TestPrimaryBringsAnAmnesiacBack(t *testing.T) {
 	c := newProc(t, 1, onlyG)
 	c.loopback(c.hear(2))
@@ -144,8 +144,8 @@ func TestPrimaryBringsAnAmnesiacBack(t *testing.T) {
 	require.Equal(t, Candidate, c.Stats().State)
 }
 
-// TestTheOnlyMemberRemembersEnough: nobody else knows more. Its state machine may hold more than its log, and
-// new entries come after that.
+// TestTheOnlyMemberRemembersEnough: no other process knows more. Its state machine may hold more than its
+// log, and new entries come after that.
 func TestTheOnlyMemberRemembersEnough(t *testing.T) {
 	c := newProc(t, 1, func(cfg *Config) { cfg.Groups = []multicast.Group{{ID: 1, Members: []multicast.ProcessID{1}}} })
 	c.loopback(c.cast(&multicast.Message{ID: multicast.MessageID{Sender: 1, Seq: 1}, Dest: []multicast.GroupID{1}}))
@@ -166,8 +166,8 @@ func TestAmnesiaIsForOneGroup(t *testing.T) {
 	require.ErrorContains(t, err, "Amnesiac")
 }
 
-// TestAMajorityThatForgotLeavesOutWhoIsReplaced (A3): members that forgot wait for one that is to be replaced for a
-// while, and for one that is not for ever.
+// TestAMajorityThatForgotLeavesOutWhoIsReplaced (A3): members that forgot wait for a member that is to be
+// replaced for a while, and for another member for ever.
 func TestAMajorityThatForgotLeavesOutWhoIsReplaced(t *testing.T) {
 	for name, c := range map[string]struct{ asked, heard, begins bool }{
 		"it is to be replaced, and is gone":  {asked: true, begins: true},
@@ -198,7 +198,7 @@ func TestAMajorityThatForgotLeavesOutWhoIsReplaced(t *testing.T) {
 	}
 }
 
-// TestOneMemberIsNoQuorum, whoever is replaced (A3).
+// TestOneMemberIsNoQuorum: one member is no quorum, with any replacement (A3).
 func TestOneMemberIsNoQuorum(t *testing.T) {
 	p := gathering(t, false)
 	p.step(multicast.Input{Replace: []multicast.Replacement{{Old: 1, New: 8}, {Old: 3, New: 9}}})

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// loop connects cores in memory: all hear in each round what all said in the last one.
+// loop connects cores in memory: all receive in each round the frames of the last one.
 type loop struct {
 	cores     []*Core
 	in        [2][]multicast.Input
@@ -75,7 +75,7 @@ func BenchmarkOneGroupPacked(b *testing.B)  { benchmark(b, 1, 64) }
 func BenchmarkTwoGroups(b *testing.B)       { benchmark(b, 2, 1) }
 func BenchmarkTwoGroupsPacked(b *testing.B) { benchmark(b, 2, 64) }
 
-// TestAllocations bounds what a delivery costs: with frames of 64 messages, START's destinations, the
+// TestAllocations bounds the allocations of a delivery: with frames of 64 messages, START's destinations, the
 // message, its tallies and its record.
 func TestAllocations(t *testing.T) {
 	l := newLoop(t, 1)

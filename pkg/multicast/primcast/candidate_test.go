@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// candidate is process 2, which has one entry in T, is left alone with process 3 and starts the epoch 2/2.
+// candidate is process 2 with one entry in T: it is left alone with process 3 and starts the epoch 2/2.
 func candidate(t *testing.T) (*proc, *multicast.Output) {
 	c := newProc(t, 2)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -16,7 +16,7 @@ func candidate(t *testing.T) (*proc, *multicast.Output) {
 	return c, c.campaigns(3)
 }
 
-// campaigns leaves p alone with others that hear nothing either, until it starts an epoch.
+// campaigns leaves p alone with others that receive nothing either, until it starts an epoch.
 func (p *proc) campaigns(with ...multicast.ProcessID) *multicast.Output {
 	for range 40 {
 		for _, q := range with {
@@ -39,7 +39,7 @@ func TestAlg3Line57QuorumStartsAnEpoch(t *testing.T) {
 	require.NotEmpty(t, out.Records, "line 59 is durable")
 }
 
-// TestOracleAMemberThatAloneHearsNothing unseats nobody.
+// TestOracleAMemberThatAloneHearsNothing: such a member unseats no primary.
 func TestOracleAMemberThatAloneHearsNothing(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -49,7 +49,8 @@ func TestOracleAMemberThatAloneHearsNothing(t *testing.T) {
 	require.Equal(t, Follower, c.Stats().State)
 }
 
-// TestAlg3Line67LongestOfTheHighestEpoch: an own promise of T at 1, and another's at 2, which is fetched.
+// TestAlg3Line67LongestOfTheHighestEpoch: an own promise of T at 1, and another promise at 2, which is
+// fetched.
 func TestAlg3Line67LongestOfTheHighestEpoch(t *testing.T) {
 	c, out := candidate(t)
 	c.loopback(c.loopback(out))
@@ -79,7 +80,7 @@ func TestAlg3Line65NeedsAQuorum(t *testing.T) {
 	require.Empty(t, said(t, c.hear(3, promiseOf(third, epochG, 1, 4)), 3, kindNewState), "for another epoch")
 }
 
-// TestAlg3Line66HighestEpochWins over a longer T of a lower one. What is dropped is proposed
+// TestAlg3Line66HighestEpochWins: it wins over a longer T of a lower epoch. Dropped messages are proposed
 // again (line 78), in the order of ids.
 func TestAlg3Line66HighestEpochWins(t *testing.T) {
 	c := newProc(t, 2)

@@ -6,9 +6,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// class is what a process knows of the messages to the same destination groups; without Config.Classes, of
-// all messages. Its positions are in multicast.Progress: delivery.delivered for the deliveries here,
-// peer.covered and group.covered for durable state, group.forgotten for forgotten messages.
+// class is the state of the messages to the same destination groups; without Config.Classes, of all messages.
+// Its positions are in multicast.Progress: delivery.delivered for the deliveries here, peer.covered and
+// group.covered for durable state, group.forgotten for forgotten messages.
 type class struct {
 	name    multicast.Class
 	pending queue                 // proposed and not delivered
@@ -17,7 +17,7 @@ type class struct {
 	sending
 }
 
-// class gives the class with a name, from now on.
+// class returns the class with a name, and makes it if necessary.
 func (c *delivery) class(name multicast.Class) *class {
 	x := c.named[name]
 	if x == nil {
@@ -28,7 +28,7 @@ func (c *delivery) class(name multicast.Class) *class {
 	return x
 }
 
-// find gives the class with a name, nil if there was no message of it yet.
+// find returns the class with a name, nil if there was no message of it yet.
 func (c *delivery) find(name multicast.Class) *class {
 	if c.plain != nil && name == "" {
 		return c.plain
@@ -36,7 +36,7 @@ func (c *delivery) find(name multicast.Class) *class {
 	return c.named[name]
 }
 
-// classOf gives the class of the messages to some groups.
+// classOf returns the class of the messages to some groups.
 func (c *delivery) classOf(dest []multicast.GroupID) *class {
 	if c.plain != nil {
 		return c.plain
@@ -44,7 +44,7 @@ func (c *delivery) classOf(dest []multicast.GroupID) *class {
 	return c.class(multicast.ClassOf(dest))
 }
 
-// concerns reports whether q has to do with messages of a class that has to do with this process.
+// concerns reports whether both q and this process take part in messages of a class.
 func (c *delivery) concerns(name multicast.Class, q *peer) bool {
 	if c.plain != nil {
 		return name == ""
@@ -52,7 +52,8 @@ func (c *delivery) concerns(name multicast.Class, q *peer) bool {
 	return name != "" && name.To(c.own.id) && name.To(q.group.id) && !slices.ContainsFunc(name.Groups(), func(g multicast.GroupID) bool { return c.groups[g] == nil })
 }
 
-// queueOf is where m waits to be delivered. A proposal without its content may be of any class.
+// queueOf returns the queue in which m waits for its delivery. A proposal without its content may be of any
+// class.
 func (c *delivery) queueOf(m *message) *queue {
 	if m.class == nil {
 		return &c.unknown
@@ -68,8 +69,8 @@ func (c *delivery) mayCome(name multicast.Class, p multicast.Position) bool {
 }
 
 // safe is SAFE-TS (T 4.4.2) for all classes. A message that is not pending yet gets a local timestamp here
-// above min-clock(leader) or above quorum-clock; a pending one is not
-// delivered below its bound. What was pending before an epoch that comes to nothing may be so again after it.
+// above min-clock(leader) or above quorum-clock; a pending one is not delivered below its bound. Messages
+// that were pending before an epoch that fails may be pending again after it.
 func (c *delivery) safe() multicast.Timestamp {
 	if !c.active() {
 		return c.checked.safe

@@ -41,7 +41,7 @@ func TestClassesAreIndependent(t *testing.T) {
 	}, c.delivered)
 }
 
-// TestUnknownClassBlocksAll: a proposal whose content is not here may be of any class.
+// TestUnknownClassBlocksAll: a proposal with missing content may be of any class.
 func TestUnknownClassBlocksAll(t *testing.T) {
 	c := newProc(t, 2, byClasses)
 	known, unknown := msg(2, 1), msg(1, 1)
@@ -61,8 +61,8 @@ func TestUnknownClassBlocksAll(t *testing.T) {
 	require.Empty(t, late.unknown)
 }
 
-// TestStuckMessagePinsNothing: what is delivered of another class is covered, told, and forgotten with its
-// place in T.
+// TestStuckMessagePinsNothing: delivered messages of another class are covered, told, and forgotten with
+// their places in T.
 func TestStuckMessagePinsNothing(t *testing.T) {
 	c, out := oneStuck(t)
 	at := multicast.ClassPosition{Class: ownClass, Position: out.Deliveries[0].Position()}
@@ -89,7 +89,8 @@ func TestStuckMessagePinsNothing(t *testing.T) {
 	require.True(t, again.done.has(msg(2).ID))
 }
 
-// TestCoverageOfAClassThatDoesNotConcern one of both is dropped.
+// TestCoverageOfAClassThatDoesNotConcern: coverage of a class that does not concern both processes is
+// dropped.
 func TestCoverageOfAClassThatDoesNotConcern(t *testing.T) {
 	c := newProc(t, 2, byClasses)
 	at := multicast.Position{Final: 9, ID: msg(1).ID}
@@ -104,7 +105,7 @@ func TestCoverageOfAClassThatDoesNotConcern(t *testing.T) {
 	require.Empty(t, c.self.covered, "there is no such class")
 }
 
-// TestAdoptNeedsEachClass: a state that is ahead in one and behind in another does not do.
+// TestAdoptNeedsEachClass: a state that is ahead in one class and behind in another is refused.
 func TestAdoptNeedsEachClass(t *testing.T) {
 	ahead, _ := oneStuck(t)
 	c, out := oneStuck(t)
@@ -120,8 +121,8 @@ func TestAdoptNeedsEachClass(t *testing.T) {
 	require.Equal(t, 1, again.Stats().Pending)
 }
 
-// TestPendingIsNotBehind: after a restart the proposal of a pending message is below what is delivered of its
-// class. It comes later all the same, and others who have forgotten what is delivered do not lack it.
+// TestPendingIsNotBehind: after a restart the proposal of a pending message is below the deliveries of its
+// class. It is delivered later nevertheless, and processes that have forgotten the deliveries do not lack it.
 func TestPendingIsNotBehind(t *testing.T) {
 	c := newProc(t, 2, byClasses)
 	first, second := msg(1, both...), msg(2, both...)
@@ -142,8 +143,8 @@ func TestPendingIsNotBehind(t *testing.T) {
 	require.Equal(t, at, again.self.covered)
 }
 
-// TestWindowsOfClasses: what waits in one class does not hold up another, and numbers that wait are not taken
-// for numbers that do not exist.
+// TestWindowsOfClasses: messages that wait in one class do not delay another, and waiting numbers do not
+// count as numbers that do not exist.
 func TestWindowsOfClasses(t *testing.T) {
 	c := newProc(t, 5, byClasses, func(cfg *Config) { cfg.Window = 1 })
 	out := c.cast(msg(1, both...), msg(2, both...), msg(3, 1), msg(4, 1))
@@ -156,7 +157,7 @@ func TestWindowsOfClasses(t *testing.T) {
 	require.Equal(t, []uint64{4, 3}, []uint64{next.message.ID.Seq, next.prev})
 }
 
-// TestClassesRefuse what they do not offer.
+// TestClassesRefuse: messages with an unsupported order are refused.
 func TestClassesRefuse(t *testing.T) {
 	c := newProc(t, 1, byClasses)
 	ordered := msg(1, 1)
@@ -181,7 +182,7 @@ func TestClassesRefuse(t *testing.T) {
 	require.ErrorContains(t, newProc(t, 1, byClasses).Replay(plain.appendCheckpoint(nil)), "Config.Classes")
 }
 
-// TestSequenceIsSparse: one entry that stays keeps no places of those after it.
+// TestSequenceIsSparse: one entry that stays does not keep the places of later entries.
 func TestSequenceIsSparse(t *testing.T) {
 	var s sequence
 	for i := range uint64(1000) {

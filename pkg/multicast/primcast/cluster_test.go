@@ -9,17 +9,17 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// tick is how long a message travels in a cluster.
+// tick is the travel time of a message in a cluster.
 const tick = 10 * time.Millisecond
 
-// cluster is real cores in lockstep: what they say in one round is heard in the next.
+// cluster is real cores in lockstep: frames of one round arrive in the next.
 type cluster struct {
 	t        testing.TB
 	procs    []*proc // by id-1
 	wire     map[multicast.ProcessID][]multicast.Frame
 	down     map[multicast.ProcessID]bool
-	lose     func(from, to multicast.ProcessID, k kind) bool // which packets are lost, if not nil
-	heard    func(from, to multicast.ProcessID, p packet)    // sees those that are not, if not nil
+	lose     func(from, to multicast.ProcessID, k kind) bool // the packets to lose, if not nil
+	heard    func(from, to multicast.ProcessID, p packet)    // sees the other packets, if not nil
 	applied  map[multicast.ProcessID][]multicast.Delivery
 	behind   map[multicast.ProcessID]multicast.Progress
 	retired  map[multicast.ProcessID]bool
@@ -64,7 +64,7 @@ func (c *cluster) link(id multicast.ProcessID) {
 	}
 }
 
-// restart brings a process back from its log, with all that it applied.
+// restart restores a process from its log, with all deliveries that it applied.
 func (c *cluster) restart(id multicast.ProcessID) {
 	now := c.proc(id).instant
 	c.procs[id-1] = c.proc(id).restart(c.proc(id).progress(c.applied[id]))
@@ -73,7 +73,7 @@ func (c *cluster) restart(id multicast.ProcessID) {
 	c.link(id)
 }
 
-// step runs one process on what it has heard, and more.
+// step runs one process on the received frames, and more input.
 func (c *cluster) step(id multicast.ProcessID, in multicast.Input) {
 	in.Frames, c.wire[id] = append(c.wire[id], in.Frames...), nil
 	in.Covered = c.proc(id).progress(c.applied[id])
@@ -91,7 +91,7 @@ func (c *cluster) step(id multicast.ProcessID, in multicast.Input) {
 	}
 }
 
-// carry gives what arrives of a frame.
+// carry returns the part of a frame that arrives.
 func (c *cluster) carry(from multicast.ProcessID, f multicast.Frame) (data []byte) {
 	if c.down[f.Peer] {
 		return nil

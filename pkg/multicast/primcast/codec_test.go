@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// samplePackets has every kind.
+// samplePackets has a packet of every kind.
 func samplePackets() []packet {
 	m := msg(7, both...)
 	at := multicast.Position{Final: 12, ID: m.ID}
@@ -74,7 +74,7 @@ func FuzzStep(f *testing.F) {
 	f.Fuzz(func(t *testing.T, from uint32, b []byte) {
 		packets, err := decodeFrame(b, nil)
 		if err != nil || len(packets) > 1 {
-			return // several may contradict each other: a process that lies is out of the model
+			return // several may contradict each other: a lying process is outside the model
 		}
 		for self := multicast.ProcessID(1); self <= 2; self++ {
 			newProc(t, self).hear(multicast.ProcessID(from), packets...)

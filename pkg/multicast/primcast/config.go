@@ -12,11 +12,10 @@ import (
 // between regions, and lets another primary work within two seconds.
 const DefaultSuspectAfter = 750 * time.Millisecond
 
-// DefaultWindow keeps a sender's part of the memory of its groups small, and their pipelines full.
+// DefaultWindow limits a sender's share of the memory of its groups, and still fills their pipelines.
 const DefaultWindow = 8192
 
-// DefaultWindowBytes lets a sender fill pipelines between regions, and is a part of what a link may have on
-// the way.
+// DefaultWindowBytes lets a sender fill pipelines between regions, and is a fraction of the window of a link.
 const DefaultWindowBytes = multicast.Window / 4
 
 // DefaultRetain is 64 MiB.
@@ -40,17 +39,17 @@ type Config struct {
 	// Groups are all groups, the same at all processes and after restarts. The first
 	// member of a group leads its initial epoch.
 	Groups []multicast.Group
-	// Replaces is for a process in none of the groups: it is to take the place of this member, or to join
-	// its group (multicast.Replacement).
+	// Replaces is for a process in none of the groups: the member that it is to replace, or a member of the
+	// group that it is to join (multicast.Replacement).
 	Replaces multicast.ProcessID
-	// Delivered is how far the state machine is durable at the start. What is up to here is not
-	// delivered again; what is in T after it is.
+	// Delivered is the durable progress of the state machine at the start. Messages up to it are not
+	// delivered again; entries of T after it are.
 	Delivered multicast.Progress
 	// Classes: messages with the same destination groups are delivered in one order, messages of different
-	// classes independently (package multicast). Not together with Conflicts or ClockError; messages that ask
-	// for atomic global order are refused. The same at all processes and after restarts.
+	// classes independently (package multicast). Not together with Conflicts or ClockError; messages that
+	// request atomic global order are refused. The same at all processes and after restarts.
 	Classes bool
-	// SuspectAfter is for how long a primary that is waited for may say nothing; 0: DefaultSuspectAfter.
+	// SuspectAfter is the maximum silence of a primary that a process waits for; 0: DefaultSuspectAfter.
 	SuspectAfter time.Duration
 	// Seed of the random part of time-outs.
 	Seed uint64
@@ -58,48 +57,47 @@ type Config struct {
 	// lessens the convoy effect between groups that are far apart (T 4.4.1). It needs no synchronized
 	// clocks to be correct. The same at all processes.
 	HybridClock bool
-	// ClockError, with HybridClock, is how far any process's wall clock is from true time at most. Messages
-	// that ask for atomic global order then wait until their timestamp is past everywhere, and for no other
-	// message (order.go). A clock that is farther off breaks their order, and nothing else. 0: the order
+	// ClockError, with HybridClock, is the maximum difference of any process's wall clock from true time.
+	// Messages that request atomic global order then wait until their timestamp is past everywhere, and for
+	// no other message (order.go). A larger difference breaks their order, and nothing else. 0: the order
 	// does not depend on clocks. The same at all processes.
 	ClockError time.Duration
-	// Conflicts, if set, says which messages must be delivered in order; it is symmetric and
-	// deterministic. Those that commute do not wait for each other (T 4.4.3): positions of
-	// deliveries ascend only among messages that conflict. Input.Covered must then have all deliveries up
-	// to it, and what the state machine has beyond is delivered to it again after a restart.
+	// Conflicts, if set, reports which messages must be delivered in order; it is symmetric and
+	// deterministic. Messages that commute do not wait for each other (T 4.4.3): positions of deliveries
+	// ascend only among messages that conflict. Input.Covered must then have all deliveries up to it, and
+	// deliveries beyond it that the state machine has are delivered to it again after a restart.
 	Conflicts func(a, b *multicast.Message) bool
-	// Window is how many messages of this process are on the way in each class at most; further ones wait in
-	// it. 0:
-	// DefaultWindow.
+	// Window is the maximum number of messages of this process on the way in each class; further messages
+	// wait in it. 0: DefaultWindow.
 	Window int
-	// WindowBytes is the same in bytes: no further message is sent while as many are on the way. 0:
+	// WindowBytes is the same in bytes: no further message is sent while as many bytes are on the way. 0:
 	// DefaultWindowBytes.
 	WindowBytes int
-	// MaxFrame is how many bytes a frame has at most, unless a single message is longer; further ones wait
-	// for the next step. The same bytes bound the proposals that a step takes and makes. 0:
-	// DefaultMaxFrame.
+	// MaxFrame is the maximum length of a frame in bytes, unless a single message is longer; further messages
+	// wait for the next step. It also bounds the proposals that a step takes and makes. 0: DefaultMaxFrame.
 	MaxFrame int
-	// PackDelay is how long a message may wait for others that it can travel with; 0: not
-	// at all. Under load messages are packed without it.
+	// PackDelay is the maximum time that a message waits for others to travel with; 0: no wait. Under load
+	// messages are packed without it.
 	PackDelay time.Duration
-	// FetchAfter is how long a message may be known by its timestamps only before its
-	// content is asked for; 0: DefaultFetchAfter.
+	// FetchAfter is the time after which the missing content of a message with known timestamps is fetched;
+	// 0: DefaultFetchAfter.
 	FetchAfter time.Duration
-	// Retain is how many bytes of delivered messages are kept for members that do not cover them, while a
-	// quorum does; 0: DefaultRetain. A member that needs them later takes over the state of another one.
+	// Retain is the number of bytes of delivered messages that are kept for members that do not cover them,
+	// while a quorum does; 0: DefaultRetain. A member that needs them later takes over the state of another
+	// one.
 	Retain int
-	// CheckpointMin is how many bytes of records are written between two
-	// checkpoints at least; 0: DefaultCheckpointMin.
+	// CheckpointMin is the minimum number of bytes of records between two checkpoints; 0:
+	// DefaultCheckpointMin.
 	CheckpointMin int
 	// Amnesiac: the machine has lost power since the last step, and records that were not synced may be
-	// missing. It is for a core whose group is the only one, and once (amnesia.go).
+	// missing. It is valid for the only group of a core, and once (amnesia.go).
 	Amnesiac bool
-	// AuditEvery is how many steps pass between two checks of the invariants that look at every message; 0:
+	// AuditEvery is the number of steps between two checks of the invariants of every message; 0:
 	// DefaultAuditEvery. Simulations check often.
 	AuditEvery int
 }
 
-// fill puts defaults in the place of what is not set.
+// fill sets the defaults of unset fields.
 func (c *Config) fill() {
 	c.SuspectAfter = cmp.Or(c.SuspectAfter, DefaultSuspectAfter)
 	c.FetchAfter = cmp.Or(c.FetchAfter, DefaultFetchAfter)
@@ -111,7 +109,7 @@ func (c *Config) fill() {
 	c.AuditEvery = cmp.Or(c.AuditEvery, DefaultAuditEvery)
 }
 
-// Validate says which field is wrong, and what to do about it.
+// Validate returns an error with the wrong field and the remedy.
 func (c *Config) Validate() error {
 	if c.SuspectAfter < 0 {
 		return fmt.Errorf("primcast: SuspectAfter is %v: use a positive duration, or 0 for %v", c.SuspectAfter, DefaultSuspectAfter)

@@ -20,7 +20,7 @@ type Core struct {
 	frames frameReader
 }
 
-// system is the lowest layer: the configuration, the time, and what is known of all processes and groups.
+// system is the lowest layer: the configuration, the time, and the known state of all processes and groups.
 type system struct {
 	config  Config // with the defaults filled in
 	now     time.Duration
@@ -32,16 +32,16 @@ type system struct {
 	own      *group // of self
 	peers    map[multicast.ProcessID]*peer
 	groups   map[multicast.GroupID]*group
-	order    []*peer // all processes, as configured and then as heard of: the order in which frames leave
+	order    []*peer // all processes, as configured and then as learned: the order in which frames leave
 	groupIDs []multicast.GroupID
 }
 
-// variables is the layer of lines 2-8, of the log that makes them durable, and of the way of a message into
+// variables is the layer of lines 2-8, of the log that makes them durable, and of the path of a message into
 // T.
 type variables struct {
 	system
 
-	messages map[multicast.MessageID]*message // M, but for what the ledgers hold
+	messages map[multicast.MessageID]*message // M, except for the content of ledgers
 	done     numbers                          // D
 	t        sequence                         // T
 	clock    multicast.Timestamp
@@ -61,47 +61,47 @@ type variables struct {
 type delivery struct {
 	variables
 
-	classes   []*class // in the order in which they were heard of
+	classes   []*class // in the order in which they became known
 	named     map[multicast.Class]*class
-	plain     *class              // the one that there is without Config.Classes, else nil
-	unknown   queue               // proposed, and of an unknown class: their content is not here
+	plain     *class              // the only class without Config.Classes, else nil
+	unknown   queue               // proposed, of unknown class: the content is missing
 	waiting   int                 // messages that are proposed and not delivered
-	emptySafe multicast.Timestamp // the highest answer of SafeOf for a class that is not known
-	keptBytes int                 // of messages that are delivered and kept for some that do not cover them
-	ordered   bool                // some message asked for atomic global order
-	askAt     time.Duration       // when other groups are asked why the lowest must wait; 0: it does not
+	emptySafe multicast.Timestamp // the highest answer of SafeOf for an unknown class
+	keptBytes int                 // of delivered messages kept for processes that do not cover them
+	ordered   bool                // some message requested atomic global order
+	askAt     time.Duration       // next query of groups that hold back the lowest message; 0: none
 	delivered multicast.Progress  // the last deliveries
 	held      multicast.Progress  // T and D have all deliveries up to here (I9)
 	behind    multicast.Progress  // see multicast.Output
 	outbox    outbox
 }
 
-// maxScratch is how large a frame's buffer may be to be used again.
+// maxScratch is the maximum capacity of a frame's buffer that is reused.
 const maxScratch = 1 << 20
 
 // Stats are counts since the start, for metrics and tests.
 type Stats struct {
 	BadFrames  uint64              // dropped: malformed
-	Strangers  uint64              // packets of processes that are in no group, as far as is known
-	LeftBehind uint64              // times that members that are away were left behind
-	BadPackets uint64              // dropped: not for this process, or naming what does not exist
+	Strangers  uint64              // packets of processes that are in no known group
+	LeftBehind uint64              // times that absent members were left behind
+	BadPackets uint64              // dropped: not for this process, or with unknown names
 	Refused    uint64              // proposals that cannot be multicast
 	Repeated   uint64              // proposals with a number that was used before
-	Gaps       uint64              // times that part of a T did not arrive and was asked for
-	Fetched    uint64              // contents asked for
+	Gaps       uint64              // times that part of a T did not arrive and was fetched
+	Fetched    uint64              // contents fetched
 	Campaigns  uint64              // epochs that this process wanted to lead
 	Epochs     uint64              // epochs entered
 	Entries    int                 // now in T
-	Length     uint64              // of T, with what is forgotten
+	Length     uint64              // of T, with forgotten entries
 	Last       multicast.Timestamp // of the last entry of T
 	Pending    int                 // of them, proposed and not delivered
-	Bytes      int                 // of the live state in the log, about
+	Bytes      int                 // of the live state in the log, approximate
 	Clock      multicast.Timestamp
 	Current    Epoch
 	State      State
 }
 
-// Stats gives the counts so far.
+// Stats returns the counts so far.
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Entries, s.Pending, s.Bytes = c.t.entries(), c.waiting, c.t.size()
@@ -113,8 +113,8 @@ func (c *Core) Stats() Stats {
 // Leads reports whether this process is the primary of its group, as far as it knows.
 func (c *Core) Leads() bool { return c.state == Primary }
 
-// New makes a process in the initial epoch of its group (lines 1-8). Replay then brings
-// a restarted one back to where it was.
+// New makes a process in the initial epoch of its group (lines 1-8). Replay then restores the state of a
+// restarted process.
 func New(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (c *Core) Step(in *multicast.Input, out *multicast.Output) {
 	c.check(out.Safe)
 }
 
-// wake asks for a step no later than at a time.
+// wake requests a step no later than at a time.
 func wake(out *multicast.Output, at time.Duration) {
 	if out.Wake == 0 || at < out.Wake {
 		out.Wake = max(at, 1)
@@ -231,7 +231,7 @@ func (c *Core) receive(f *multicast.Frame) {
 // handle routes a packet from q.
 func (c *Core) handle(q *peer, p anyPacket) {
 	if c.state == Retired {
-		return // an earlier packet of the frame has said so
+		return // an earlier packet of the frame retired this process
 	}
 	if !c.admit(q, p) {
 		return

@@ -7,14 +7,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// pend puts m among the pending messages, with its proposal as the lower bound of its
-// position until local timestamps are decided.
+// pend puts m among the pending messages, with its proposal as the lower bound of its position until local
+// timestamps are decided.
 //
-// This is min-ts (lines 19-23) as far as line 30 can tell. Line 30 compares min-ts(m') with a
-// final-ts(m) for which lines 28 and 29 hold, so that final-ts(m) is below 1 + min-clock(leader)
-// and below 1 + quorum-clock. Where the minimum of lines 21-23 is one of
-// these two, the comparison is thus true; it stays true with line 21 in
-// their place, which is then higher. So line 21 alone decides.
+// This is min-ts (lines 19-23) as far as line 30 can tell. Line 30 compares min-ts(m') with a final-ts(m) for
+// which lines 28 and 29 hold, so that final-ts(m) is below 1 + min-clock(leader) and below 1 + quorum-clock.
+// If the minimum of lines 21-23 is one of these two, the comparison is thus true; it stays true with line 21
+// in their place, which is then higher. So line 21 alone decides.
 func (c *delivery) pend(m *message) {
 	m.bound = max(m.bound, m.ts)
 	c.requeue(m)
@@ -33,7 +32,7 @@ func (c *delivery) unqueue(m *message) {
 	c.waiting--
 }
 
-// unpend takes a proposal back that is not in the T of a new epoch.
+// unpend removes a proposal that is not in the T of a new epoch.
 func (c *delivery) unpend(m *message) {
 	c.unqueue(m)
 	m.index, m.ts, m.bound, m.decided = 0, 0, 0, false
@@ -51,7 +50,7 @@ func (c *delivery) unpend(m *message) {
 // commute with all below them (T 4.4.3). A proposal without its content may be of any class.
 func (c *delivery) deliver(out *multicast.Output) {
 	if !c.active() {
-		return // the T of this epoch may come to nothing
+		return // the T of this epoch may fail
 	}
 	c.own.updateLimit()
 	for _, x := range c.classes {
@@ -69,12 +68,12 @@ func (c *delivery) mayBeAfterUnknown(m *message) bool {
 	return len(c.unknown) > 0 && c.unknown[0].position().Compare(m.position()) < 0
 }
 
-// deliverable is lines 27-29, and what Order adds.
+// deliverable is lines 27-29, and the condition that Order adds.
 func (c *delivery) deliverable(m *message) bool {
 	return m.decided && m.bound <= c.own.limit && (m.Order != multicast.AtomicGlobal || c.config.ClockError > 0 || c.allReady(m))
 }
 
-// deliverCommuting delivers what does not conflict with any pending message below it.
+// deliverCommuting delivers messages that do not conflict with any pending message below them.
 func (c *delivery) deliverCommuting(out *multicast.Output) {
 	waiting := slices.SortedFunc(slices.Values(c.plain.pending), func(a, b *message) int {
 		return a.position().Compare(b.position())
@@ -109,7 +108,7 @@ func (c *delivery) deliverOne(m *message, out *multicast.Output) {
 	c.moved(m)
 }
 
-// finish is line 55. What the message holds is kept until no process needs it (trim.go).
+// finish is line 55. The content of the message is kept until no process needs it (trim.go).
 func (c *delivery) finish(m *message) {
 	m.delivered, m.settled = true, true
 	c.held.Advance(m.class.name, m.position())

@@ -8,11 +8,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// numbers is a set of message ids (D, line 3): for each sender, disjoint spans of
-// numbers in ascending order. It is exact and small because START(m) names the
-// number before m that its sender used for this group: what lies between does not exist and joins the
-// spans. There is one span a sender, one more for each restart of it, and those of messages on the way, or
-// that a restart took from a window that was closed (doc.go, Classes).
+// numbers is a set of message ids (D, line 3): for each sender, disjoint spans of numbers in ascending order.
+// It is exact and small because START(m) names the number before m that its sender used for this group: the
+// numbers in between do not exist and join the spans. There is one span per sender, one more for each restart
+// of it, and spans of messages on the way, or of messages that a restart removed from a closed window
+// (doc.go, Classes).
 type numbers map[multicast.ProcessID][]span
 
 type span struct{ first, last uint64 }
@@ -45,7 +45,7 @@ func (n numbers) add(id multicast.MessageID, prev uint64) {
 	n[id.Sender] = slices.Replace(spans, from, to, s)
 }
 
-// spans is how many spans there are.
+// spans returns the number of spans.
 func (n numbers) spans() int {
 	count := 0
 	for _, spans := range n {

@@ -14,8 +14,8 @@ func durableMsg(seq uint64, dest ...multicast.GroupID) *multicast.Message {
 	return m
 }
 
-// TestADurableMessageIsSyncedBeforeItIsAcknowledged: the primary and a follower sync the step in which it
-// joins T, and only that one.
+// TestADurableMessageIsSyncedBeforeItIsAcknowledged: the primary and a follower sync the step in which the
+// message joins T, and only that one.
 func TestADurableMessageIsSyncedBeforeItIsAcknowledged(t *testing.T) {
 	for _, self := range []multicast.ProcessID{1, 2} {
 		c := newProc(t, self)
@@ -41,7 +41,7 @@ func TestADurableMessageIsSyncedBeforeItIsAcknowledged(t *testing.T) {
 	}
 }
 
-// TestAnEpochIsSynced: a promise, and the T of a new epoch, before anything is said of them.
+// TestAnEpochIsSynced: a promise, and the T of a new epoch, are synced before any message depends on them.
 func TestAnEpochIsSynced(t *testing.T) {
 	c := newProc(t, 3)
 	require.True(t, c.hear(2, newEpochOf(second)).Sync)

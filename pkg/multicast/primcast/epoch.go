@@ -8,30 +8,30 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// change is what a process knows of the change to the present epoch, or the next.
+// change is the state of the change to the present epoch, or the next.
 type change struct {
 	campaign     campaign
 	incoming     incoming
-	replacements []multicast.Replacement // that are asked for
+	replacements []multicast.Replacement // requested replacements
 	replaceAt    time.Duration
-	handedOver   int           // times that another was to lead, as this process is to be replaced
-	highest      Epoch         // that was heard of
-	dismissed    Epoch         // since of the roster that those were told of that have left
+	handedOver   int           // times that this process, which is to be replaced, handed over the lead
+	highest      Epoch         // highest known epoch
+	dismissed    Epoch         // since of the roster that was told to members that have left
 	seated       bool          // this process is or was a member
 	began        time.Duration // the first step of this process
 }
 
-// campaign is what a candidate, and then primary, knows of the change to its epoch.
+// campaign is the state of a candidate, and then primary, in the change to its epoch.
 type campaign struct {
 	epoch    Epoch // zero: none since the start
 	promises map[multicast.ProcessID]*promise
-	base     Epoch  // E_max, the epoch that T_max is from
+	base     Epoch  // E_max, the epoch of T_max
 	length   uint64 // of T_max
 	clock    multicast.Timestamp
 }
 
-// promise is ⟨PROMISE, E, p, clock, E_cur, T⟩ with the length of T in its place. A process that needs
-// the rest of T asks for it.
+// promise is ⟨PROMISE, E, p, clock, E_cur, T⟩ with the length of T in its place. A process that needs the
+// rest of T fetches it.
 type promise struct {
 	clock   multicast.Timestamp
 	current Epoch
@@ -79,8 +79,8 @@ func maxEpoch(a, b Epoch) Epoch {
 	return a
 }
 
-// onNewEpoch is lines 61-64. One that was heard before, as links restart, is answered again until this
-// process is in it.
+// onNewEpoch is lines 61-64. A NEW-EPOCH that arrived before is answered again, as links restart, until this
+// process is in the epoch.
 func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	e := p.epoch
 	if e.Leader != q.id || q.group != c.own {
@@ -90,11 +90,11 @@ func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	c.highest = maxEpoch(c.highest, e)
 	c.learnRoster(c.own, p.roster)
 	if !c.own.elects(q) {
-		q.tellRoster(c.own) // it has not heard that it was replaced
+		q.tellRoster(c.own) // it does not know that it was replaced
 		return
 	}
 	if order := e.Compare(c.promised); order < 0 || order == 0 && c.current == e {
-		q.speak = true // it learns of the higher epoch
+		q.speak = true // it gets the higher epoch
 		return
 	} else if order > 0 {
 		c.promise(e)
@@ -105,7 +105,7 @@ func (c *Core) onNewEpoch(q *peer, p *newEpochPacket) {
 	c.sendPromise(q)
 }
 
-// sendPromise is line 64. No clock above the one it names counts in an earlier epoch.
+// sendPromise is line 64. No clock above its clock counts in an earlier epoch.
 func (c *variables) sendPromise(q *peer) {
 	c.log.clock(c.clock)
 	q.frame = (&promisePacket{epoch: c.promised, promise: promise{
@@ -114,7 +114,7 @@ func (c *variables) sendPromise(q *peer) {
 	}}).append(q.frame)
 }
 
-// onPromise is when a PROMISE arrives, and line 65.
+// onPromise handles a PROMISE, and line 65.
 func (c *Core) onPromise(q *peer, p *promisePacket) {
 	if q.group != c.own || p.epoch != c.promised || p.epoch.Leader != c.self.id {
 		return
@@ -172,9 +172,9 @@ func (c *Core) gatherState() {
 	c.install()
 }
 
-// askAgain: the source of T_max has promised again, since the link to it has restarted, and what was asked
-// may be lost. If it has taken over the state of another member since, or lost power, it does not have that
-// T any more.
+// askAgain: the source of T_max has promised again, since the link to it has restarted, and the request may
+// be lost. If the source has taken over the state of another member since, or lost power, it does not have
+// that T any more.
 func (c *Core) askAgain(q *peer, p *promise) {
 	in := &c.incoming
 	switch {
@@ -186,7 +186,7 @@ func (c *Core) askAgain(q *peer, p *promise) {
 	}
 }
 
-// sendNewState is line 69 for one process, from where its T may differ.
+// sendNewState is line 69 for one process, from the first entry that may differ in its T.
 func (c *Core) sendNewState(q *peer, p *promise) {
 	from := p.decided
 	if p.current == c.campaign.base && c.campaign.epoch == c.current {
@@ -199,18 +199,18 @@ func (c *Core) sendNewState(q *peer, p *promise) {
 	c.stream(q, from)
 }
 
-// incoming is a T that is on its way here: T_max to a candidate, or T' to one that has promised.
+// incoming is a T on its way to this process: T_max to a candidate, or T' to a process that has promised.
 type incoming struct {
-	source *peer // nil: nothing is
+	source *peer // nil: there is none
 	epoch  Epoch
 	from   uint64 // the own T is the same up to here
 	known  uint64
-	asked  uint64 // the source was asked for what is after
-	length uint64 // known must get here
+	asked  uint64 // entries after it were requested from the source
+	length uint64 // the target of known
 	clock  multicast.Timestamp
 	staged []staged
 
-	roster roster // of the epoch that begins
+	roster roster // of the new epoch
 }
 
 type staged struct {
@@ -232,10 +232,10 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	}
 	decided := min(c.own.decided, c.t.last())
 	if p.from > decided && p.current != c.current {
-		return // of a PROMISE from before this process took over the T of a later epoch
+		return // of a PROMISE before this process took over the T of a later epoch
 	}
 	c.oracle.progressed(c.now)
-	from := max(p.from, min(decided, p.length)) // the other may have forgotten what is before
+	from := max(p.from, min(decided, p.length)) // the other may have forgotten earlier entries
 	c.incoming = incoming{
 		source: q, epoch: p.epoch, from: from, known: from, asked: from, length: p.length,
 		clock: p.ts, roster: p.roster,
@@ -243,14 +243,14 @@ func (c *Core) onNewState(q *peer, p *newStatePacket) {
 	c.install()
 }
 
-// stage keeps an entry of the T that comes in.
+// stage stores an entry of the incoming T.
 func (c *Core) stage(p *entryPacket) {
 	in := &c.incoming
 	switch {
 	case p.index <= in.known:
-		return // no progress: it may come again and again, as an answer to another question
+		return // no progress: it may come repeatedly, as an answer to another request
 	case p.index != in.known+1:
-		c.stats.Gaps++ // the link restarts, or what is missing is forgotten there
+		c.stats.Gaps++ // the link restarts, or the other has forgotten the missing entries
 		return
 	}
 	c.oracle.progressed(c.now)
@@ -259,7 +259,7 @@ func (c *Core) stage(p *entryPacket) {
 	c.install()
 }
 
-// more asks for the next part of a T that came in parts.
+// more requests the next part of a T that comes in parts.
 func (c *Core) more(q *peer) {
 	if in := &c.incoming; in.source == q && in.known < in.length && in.known > in.asked {
 		in.asked = in.known
@@ -267,8 +267,8 @@ func (c *Core) more(q *peer) {
 	}
 }
 
-// install is lines 69-74, once T_max or T' is here with all content. A candidate thus installs before
-// it sends NEW-STATE, and what it sends leaves after its log has the new T.
+// install is lines 69-74, once T_max or T' is here with all content. A candidate thus installs before it
+// sends NEW-STATE, and NEW-STATE leaves after its log has the new T.
 func (c *Core) install() {
 	in := c.incoming
 	if in.source == nil || in.known < in.length || slices.ContainsFunc(in.staged, c.lacks) {
@@ -297,7 +297,7 @@ func (c *Core) install() {
 	}
 }
 
-// campaignPromise is what q promised to this process for its present epoch.
+// campaignPromise returns the promise of q to this process for its present epoch.
 func (c *Core) campaignPromise(q *peer) *promise {
 	if c.state != Candidate || c.campaign.epoch != c.current {
 		return nil
@@ -305,13 +305,13 @@ func (c *Core) campaignPromise(q *peer) *promise {
 	return c.campaign.promises[q.id]
 }
 
-// lacks reports whether the content of an entry is not here.
+// lacks reports whether the content of an entry is missing here.
 func (c *variables) lacks(s staged) bool {
 	m := c.messages[s.id]
 	return !c.done.has(s.id) && (m == nil || !m.started)
 }
 
-// replace puts other entries in the place of those after an index (line 71).
+// replace replaces the entries after an index (line 71).
 func (c *delivery) replace(from uint64, tail []staged) {
 	invariant.Check(from >= min(c.own.decided, c.t.last()), "T is replaced after entry %d, and a quorum has %d (Lemma 3)", from, c.own.decided)
 	for _, m := range slices.Concat(c.t.cut(from), c.accepted) {
@@ -340,7 +340,7 @@ func (c *delivery) replace(from uint64, tail []staged) {
 	}
 }
 
-// concern notes that an entry of T is the last one that concerns its destinations.
+// concern records that an entry of T is the last one that concerns its destinations.
 func (c *system) concern(m *message) {
 	for _, id := range m.Dest {
 		g := c.groups[id]
@@ -348,7 +348,7 @@ func (c *system) concern(m *message) {
 	}
 }
 
-// onAccept is when an ACCEPT arrives, and lines 75-78.
+// onAccept handles an ACCEPT, and lines 75-78.
 func (c *Core) onAccept(q *peer, e Epoch) {
 	if q.group != c.own {
 		c.stats.BadPackets++
@@ -371,7 +371,7 @@ func (c *Core) heardActive(q *peer, e Epoch) {
 	}
 }
 
-// activate is lines 77-81: all of m.dest hear of the whole T.
+// activate is lines 77-81: all of m.dest get the whole T.
 func (c *Core) activate() {
 	if c.current != c.promised || c.isAmnesiac() {
 		return
@@ -398,7 +398,7 @@ func (c *Core) activate() {
 	}
 }
 
-// proposeAgain finds what the primaries before have not proposed, or not to a quorum.
+// proposeAgain finds the messages that earlier primaries have not proposed, or not to a quorum.
 func (c *variables) proposeAgain() {
 	c.fresh = c.fresh[:0]
 	for _, m := range c.messages {

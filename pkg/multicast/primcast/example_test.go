@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// Two groups of one process each, in memory. A driver for real gathers what is ready, steps, makes the
-// records durable, and then sends the frames and applies the deliveries; this one forgets the records.
+// Two groups of one process each, in memory. A real driver gathers the ready input, steps, makes the records
+// durable, and then sends the frames and applies the deliveries; this one forgets the records.
 func Example() {
 	groups := []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}, {ID: 1, Members: []multicast.ProcessID{2}}}
 	cores := map[multicast.ProcessID]*primcast.Core{}

@@ -7,19 +7,19 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// missing is a message that was learned from an entry of T, without its content.
+// missing is a message known from an entry of T, without its content.
 type missing struct {
 	id  multicast.MessageID
-	due time.Duration // then its content is asked for
+	due time.Duration // the time to fetch its content
 }
 
-// expect waits for START(m) from its sender, which comes unless that crashed.
+// expect waits for START(m) from its sender; it comes unless the sender crashed.
 func (c *variables) expect(id multicast.MessageID) {
 	c.missing = append(c.missing, missing{id: id, due: c.now + c.config.FetchAfter})
 }
 
-// fetch asks for the contents and entries that are overdue; each time another process of those that have
-// them, so that one that is down or slow starves nobody.
+// fetch requests the contents and entries that are overdue. Each request goes to another process that has
+// them, so a process that is down or slow does not block them.
 func (c *variables) fetch(out *multicast.Output) {
 	for len(c.missing) > 0 {
 		first := c.missing[0]
@@ -43,7 +43,7 @@ func (c *variables) fetch(out *multicast.Output) {
 	}
 }
 
-// namedBy gives another group with m in its T, for a message that is not in the own T any more.
+// namedBy returns another group with m in its T, for a message that is not in the own T any more.
 func (c *system) namedBy(m *message) *group {
 	for _, id := range c.groupIDs {
 		g := c.groups[id]
@@ -54,8 +54,8 @@ func (c *system) namedBy(m *message) *group {
 	return c.own
 }
 
-// fetchEntries asks a member of g for its T if all have spoken for long of what has not come from the
-// primary.
+// fetchEntries requests from a member of g the entries that the members have acknowledged and that have not
+// arrived from the primary for long.
 func (c *variables) fetchEntries(g *group, out *multicast.Output) {
 	if g.behind == 0 {
 		return
@@ -78,7 +78,8 @@ func (c *variables) fetchEntries(g *group, out *multicast.Output) {
 	}
 }
 
-// onFetch sends START(m) to q, which asked for it, and asks again for what is too much for one frame.
+// onFetch sends START(m) to q, which requested it. q requests again the content that does not fit into one
+// frame.
 func (c *variables) onFetch(q *peer, id multicast.MessageID) {
 	m := c.messages[id]
 	if m == nil && c.done.has(id) {

@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// asks collects whom a process asks for entries of T.
+// asks counts the requests of a process for entries of T, by their receivers.
 func (c *cluster) asks(who multicast.ProcessID) map[multicast.ProcessID]int {
 	asked := map[multicast.ProcessID]int{}
 	c.heard = func(from, to multicast.ProcessID, p packet) {
@@ -20,8 +20,8 @@ func (c *cluster) asks(who multicast.ProcessID) map[multicast.ProcessID]int {
 	return asked
 }
 
-// TestGapIsFilled: entries of a primary to process 2 are lost; the ACK after them tells, and the primary is
-// asked.
+// TestGapIsFilled: entries of a primary to process 2 are lost; the ACK after them shows it, and 2 requests
+// them from the primary.
 func TestGapIsFilled(t *testing.T) {
 	for _, primary := range []multicast.ProcessID{1, 4} {
 		c := newCluster(t)
@@ -60,7 +60,7 @@ func TestGapOfADeadPrimaryIsFilledByOthers(t *testing.T) {
 	require.Positive(t, asked[6])
 }
 
-// TestGapOfTheOwnDeadPrimaryIsFilledByOthers: 3 has in T what 1 has proposed, and 2 has not.
+// TestGapOfTheOwnDeadPrimaryIsFilledByOthers: 3 has a proposal of 1 in T, and 2 has not.
 func TestGapOfTheOwnDeadPrimaryIsFilledByOthers(t *testing.T) {
 	c := newCluster(t, func(cfg *Config) { cfg.SuspectAfter = time.Hour })
 	c.run(5 * tick)
@@ -75,7 +75,7 @@ func TestGapOfTheOwnDeadPrimaryIsFilledByOthers(t *testing.T) {
 	require.Equal(t, map[multicast.ProcessID]int{3: 1}, asked)
 }
 
-// large gives messages with contents that make more than two chunks of a stream.
+// large returns messages with contents that make more than two chunks of a stream.
 func large(n uint64) []*multicast.Message {
 	messages := make([]*multicast.Message, n)
 	for i := range messages {
@@ -92,7 +92,7 @@ func seqsOf(messages []*multicast.Message) (seqs []uint64) {
 	return seqs
 }
 
-// TestLargeGapComesInChunks: the answer to FETCH-LOG is cut, and what follows is asked for.
+// TestLargeGapComesInChunks: the answer to FETCH-LOG is cut, and the rest is requested.
 func TestLargeGapComesInChunks(t *testing.T) {
 	c := newCluster(t)
 	c.run(5 * tick)
@@ -149,8 +149,8 @@ func TestLargeStateComesToACandidateInChunks(t *testing.T) {
 	require.Less(t, c.maxFrame, DefaultMaxFrame+DefaultMaxFrame/4)
 }
 
-// TestContentOfWhatTheOwnGroupLost: the primary proposed it, and a new epoch does not have it; the other
-// group does.
+// TestContentOfWhatTheOwnGroupLost: the primary proposed the message, and a new epoch does not have it; the
+// other group does.
 func TestContentOfWhatTheOwnGroupLost(t *testing.T) {
 	for name, decided := range map[string]bool{"known": false, "decided": true} {
 		c := newProc(t, 2)

@@ -8,23 +8,22 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Bytes bound what a step says to a peer. Content (START) enters a frame only while there is room; the rest
-// is remembered, and follows in the next step. Other packets are small, but there may be many of them: those
-// beyond the bound wait in peer.frame for the next step, before all that is said later. To a peer this looks
-// like a process that takes more steps: links are FIFO, and a link that starts again loses the waiting
+// Bytes bound the output of a step to a peer. Content (START) enters a frame only while there is room; the
+// rest is stored, and follows in the next step. Other packets are small, but there may be many of them:
+// packets beyond the bound wait in peer.frame for the next step, before all later packets. To a peer this
+// looks like a process that takes more steps: links are FIFO, and a link that restarts loses the waiting
 // packets together with those on the way.
 
 // DefaultMaxFrame is 4 MiB.
 const DefaultMaxFrame = 4 << 20
 
-// maxPacket is the longest packet: a START with the longest payload, to all groups that there can be.
+// maxPacket is the longest packet: a START with the longest payload, to all possible groups.
 const maxPacket = multicast.MaxPayload + 1<<18
 
 // room reports whether content for q may still be put into its frame.
 func (c *system) room(q *peer) bool { return len(q.frame) < c.config.MaxFrame }
 
-// flush hands over the frames of this step, each with what its receiver should
-// know of the own coverage (trim.go).
+// flush outputs the frames of this step, each with the own coverage that its receiver should know (trim.go).
 func (c *system) flush(out *multicast.Output) {
 	for _, q := range c.order {
 		if len(q.frame) == 0 {
@@ -45,7 +44,7 @@ func (c *system) flush(out *multicast.Output) {
 	}
 }
 
-// fitting gives how many bytes the first packets of b have that leave together: as many as are within the
+// fitting returns the total length of the first packets of b that leave together: as many as are within the
 // bound, and at least one.
 func (c *system) fitting(b []byte) int {
 	if len(b) <= c.config.MaxFrame {

@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestPingsEnd: a group in which nothing waits falls silent, whoever asked for the primary before.
+// TestPingsEnd: a group without waiting messages falls silent, whichever process pinged before.
 func TestPingsEnd(t *testing.T) {
 	const tick = 10 * time.Millisecond
 	cores := []*Core{newProc(t, 1).Core, newProc(t, 2).Core, newProc(t, 3).Core}

@@ -5,16 +5,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// checked is what the last check saw.
+// checked is the state at the last check.
 type checked struct {
 	steps uint64
 	clock multicast.Timestamp
 	safe  multicast.Timestamp
 }
 
-// check is what must hold after every step; doc.go numbers it. The arguments of a Check that is made often
-// stand in a branch, so that they are not allocated. Checks next to what they guard: I2 in
-// sequence.append, I3 in deliver, I6 in decide.
+// check checks the conditions that must hold after every step; doc.go numbers them. The arguments of a
+// frequent Check are in a branch, so that they are not allocated. Other checks are next to the code that they
+// guard: I2 in sequence.append, I3 in deliver, I6 in decide.
 func (c *delivery) check(safe multicast.Timestamp) {
 	if c.clock < c.checked.clock || c.current.Compare(c.promised) > 0 || safe < c.checked.safe {
 		invariant.Broken("the clock went from %d to %d (I1), or the safe timestamp from %d to %d (I7), or E_cur %v is after E_prom %v (I4)",
@@ -27,7 +27,7 @@ func (c *delivery) check(safe multicast.Timestamp) {
 	}
 }
 
-// audit looks at every message. Of a process that has retired nothing is asked any more.
+// audit checks every message. A retired process is not checked any more.
 func (c *delivery) audit() {
 	if c.state == Retired {
 		return

@@ -11,21 +11,21 @@ import (
 // The kinds of records.
 const (
 	recordEntry      = 1 + iota // ⟨m, ts⟩ joined T: an entry
-	recordClock                 // the clock may have been said up to a ceiling: ts
+	recordClock                 // the clock may have been sent up to a ceiling: ts
 	recordFinals                // final timestamps of entries: count, (id, ts)…
 	recordCheckpoint            // the whole live state (appendCheckpoint)
 	recordPromise               // E_prom
-	recordState                 // E_cur, its roster, and with it what follows an entry of T (logState)
-	recordRoster                // the roster of the own group, and what this process is in it
+	recordState                 // E_cur, its roster, and the entries of T after an index (state)
+	recordRoster                // the roster of the own group, and the place of this process in it
 	recordLost                  // E_cur when power was lost (amnesia.go)
 )
 
-// checkpointFactor is how many times the live state the records since the last checkpoint
-// must at least be before the next.
+// checkpointFactor is the minimum ratio of the records since the last checkpoint to the live state for the
+// next checkpoint.
 const checkpointFactor = 2
 
-// journal is the log of this process, as far as its core needs it: the records of a step, and what the
-// records so far say of the clock and of final timestamps.
+// journal is the log of this process from the point of view of its core: the records of a step, and the clock
+// and final timestamps that all records so far contain.
 type journal struct {
 	checkpointMin int
 	stride        multicast.Timestamp
@@ -45,13 +45,13 @@ func newJournal(cfg *Config) journal {
 	return j
 }
 
-// begin ends the replay, and reports whether it had not ended before.
+// begin ends the replay, and reports whether this is the first call.
 func (j *journal) begin() (first bool) {
 	first, j.begun = !j.begun, true
 	return first
 }
 
-// replayed notes a record of the log, restored a checkpoint and its ceiling.
+// replayed counts a record of the log, restored a checkpoint and its ceiling.
 func (j *journal) replayed(record []byte) {
 	invariant.Check(!j.begun, "a record is replayed after the first step")
 	j.written += len(record)
@@ -62,7 +62,7 @@ func (j *journal) restored(ceiling multicast.Timestamp) { j.written, j.ceiling =
 // restartsAt is the clock of a process that replays the log.
 func (j *journal) restartsAt() multicast.Timestamp { return j.ceiling }
 
-// reaches notes that a process that replays the log has a clock of at least ts.
+// reaches records that a process that replays the log has a clock of at least ts.
 func (j *journal) reaches(ts multicast.Timestamp) { j.ceiling = max(j.ceiling, ts) }
 
 func (j *journal) record(b []byte) {
@@ -119,12 +119,12 @@ func (j *journal) clock(now multicast.Timestamp) {
 	j.record(varint.AppendUint([]byte{recordClock}, j.ceiling))
 }
 
-// delivered takes note of a message to several groups, for finals.
+// delivered records a message to several groups, for finals.
 func (j *journal) delivered(m *message) { j.unnoted = append(j.unnoted, m) }
 
 // finals records the final timestamps of messages to several groups if there are other records in this step:
-// after a restart, peers that were told that this process covers them cannot name them. The final timestamps
-// of messages to one group are their timestamps in T.
+// after a restart, peers that know that this process covers them cannot name them. The final timestamps of
+// messages to one group are their timestamps in T.
 func (j *journal) finals() {
 	if len(j.unnoted) == 0 || len(j.records) == 0 {
 		return
@@ -149,7 +149,7 @@ func (j *journal) lacksFinal(at multicast.ClassPosition) bool {
 	})
 }
 
-// checkpointed notes that a checkpoint stands for all records so far.
+// checkpointed records that a checkpoint stands for all records so far.
 func (j *journal) checkpointed() {
 	j.written = 0
 	j.noted()
@@ -160,13 +160,13 @@ func (j *journal) isLong(size int) bool {
 	return j.written > max(j.checkpointMin, checkpointFactor*size)
 }
 
-// restart puts a checkpoint in the place of the records of this step.
+// restart replaces the records of this step by a checkpoint.
 func (j *journal) restart(checkpoint []byte) {
 	clear(j.records)
 	j.records = append(j.records[:0], checkpoint)
 }
 
-// flush hands over the records of this step.
+// flush outputs the records of this step.
 func (j *journal) flush(out *multicast.Output) {
 	out.Records = append(out.Records, j.records...)
 	out.Sync, j.sync = j.sync && len(out.Records) > 0, false
@@ -174,17 +174,17 @@ func (j *journal) flush(out *multicast.Output) {
 	j.records = j.records[:0]
 }
 
-// checkpointSize is about how long a checkpoint is.
+// checkpointSize is the approximate length of a checkpoint.
 func (c *variables) checkpointSize() int { return c.t.size() + 8*c.done.spans() }
 
-// Checkpoint gives a record that stands for all that were handed over before, those of the step just taken
-// included. A log that several cores share is cut by the checkpoints of all of them.
+// Checkpoint returns a record that stands for all records output before, including those of the last step. A
+// log that several cores share is cut by the checkpoints of all of them.
 func (c *Core) Checkpoint() []byte {
 	c.log.checkpointed()
 	return c.appendCheckpoint(make([]byte, 0, c.checkpointSize()))
 }
 
-// flushLog hands over the records of this step, or a checkpoint in their place.
+// flushLog outputs the records of this step, or a checkpoint instead.
 func (c *Core) flushLog(out *multicast.Output) {
 	if c.log.isLong(c.checkpointSize()) {
 		c.log.restart(c.Checkpoint())
@@ -204,7 +204,7 @@ func readRecord(r *varint.Reader) *message {
 	return m
 }
 
-// appendCheckpoint writes the state that all records so far make, less what is forgotten.
+// appendCheckpoint writes the state after all records so far, without forgotten entries.
 func (c *Core) appendCheckpoint(b []byte) []byte {
 	b = appendEpoch(appendEpoch(append(b, recordCheckpoint), c.current), c.promised)
 	b = appendBool(appendBool(b, c.seated), c.state == Retired)

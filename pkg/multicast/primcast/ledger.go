@@ -7,15 +7,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// ledger is what a process knows of the T of a group: that of the own group, and of others the entries
-// that concern this process. Within an epoch T only grows (Lemma 2), so that a
-// process acknowledges all of it by its length, and the newest ACK stands for all before it.
+// ledger is the known state of the T of a group: of the whole T of the own group, and of the entries of other
+// groups that concern this process. Within an epoch T only grows (Lemma 2), so that a process acknowledges
+// all of it by its length, and the newest ACK stands for all before it.
 type ledger struct {
 	epoch   Epoch         // of T; of the own group: E_cur
 	entries []entry       // of another group: known and not decided, in their order
 	known   uint64        // of another group: all entries up to here are known
 	decided uint64        // a quorum has acknowledged all up to here
-	behind  time.Duration // when some member that is ahead is asked for its T; 0: none is
+	behind  time.Duration // time to fetch from a member that is ahead; 0: none
 	asked   int
 	scratch []uint64 // for decideUpTo
 }
@@ -27,7 +27,7 @@ type entry struct {
 	message *message // nil: delivered and forgotten
 }
 
-// knownOf is up to where the entries of g that concern this process are known.
+// knownOf is the index up to which the entries of g that concern this process are known.
 func (c *variables) knownOf(g *group) uint64 {
 	if g == c.own {
 		return c.known()
@@ -38,8 +38,7 @@ func (c *variables) knownOf(g *group) uint64 {
 // known is the index of the last proposal of the primary that is known here.
 func (c *variables) known() uint64 { return c.t.last() + uint64(len(c.accepted)) }
 
-// onEntry is when an entry of the T of q's group arrives: lines 40-45 for the own group, lines
-// 46-49 for others.
+// onEntry handles an entry of the T of q's group: lines 40-45 for the own group, lines 46-49 for others.
 func (c *Core) onEntry(q *peer, p *entryPacket) {
 	if !q.group.leads(p.epoch) {
 		c.stats.BadPackets++
@@ -66,7 +65,7 @@ func (c *Core) onEntry(q *peer, p *entryPacket) {
 	c.decideUpTo(g)
 }
 
-// continues reports whether what q says of its T follows what is known of it here, if need be in a new epoch.
+// continues reports whether an entry of q's T follows the known entries here, possibly in a new epoch.
 func (c *variables) continues(q *peer, e Epoch, prev uint64) bool {
 	g := q.group
 	order := e.Compare(g.epoch)
@@ -83,8 +82,8 @@ func (c *variables) continues(q *peer, e Epoch, prev uint64) bool {
 	return true
 }
 
-// onUpTo: q has sent all that concerns this process, and what it has forgotten this process covers, or is
-// told that it is behind.
+// onUpTo: q has sent all entries that concern this process. This process covers the entries that q has
+// forgotten, or is told that it is behind.
 func (c *delivery) onUpTo(q *peer, p *upToPacket) {
 	if q.group != c.own && q.group.leads(p.epoch) && c.continues(q, p.epoch, p.prev) {
 		q.group.known = max(q.group.known, p.index)
@@ -92,8 +91,8 @@ func (c *delivery) onUpTo(q *peer, p *upToPacket) {
 	}
 }
 
-// turn follows another group into an epoch. What a quorum acknowledged is in its T too (Lemma 3), the rest
-// need not be.
+// turn follows another group into an epoch. Entries that a quorum acknowledged are in its T too (Lemma 3),
+// the others need not be.
 func (c *variables) turn(g *group, e Epoch) {
 	for _, x := range g.entries {
 		c.unmention(x.message)
@@ -102,7 +101,7 @@ func (c *variables) turn(g *group, e Epoch) {
 	c.enterClocks(g)
 }
 
-// unmention forgets a message of which nothing is left but its id.
+// unmention deletes a message of which only the id remains.
 func (c *variables) unmention(m *message) {
 	if m == nil {
 		return
@@ -113,7 +112,7 @@ func (c *variables) unmention(m *message) {
 	}
 }
 
-// isAhead reports whether q's T has what is not known here, and can be fetched from it.
+// isAhead reports whether q's T has entries that are unknown here, and can be fetched from q.
 func (c *variables) isAhead(q *peer) bool {
 	switch order := q.acked.Compare(q.group.epoch); {
 	case order < 0, order > 0 && q.group == c.own:
@@ -124,8 +123,8 @@ func (c *variables) isAhead(q *peer) bool {
 	return q.last > c.knownOf(q.group)
 }
 
-// expectEntries: q's ACK speaks of entries that are not known here. The primary has sent them
-// before, so they are lost; with others, the primary's are perhaps on the way.
+// expectEntries: q's ACK covers entries that are unknown here. The primary has sent them before, so they are
+// lost; from another member, the primary's entries are perhaps on the way.
 func (c *variables) expectEntries(q *peer) {
 	if q.id == q.acked.Leader {
 		c.gap(q)
@@ -134,7 +133,7 @@ func (c *variables) expectEntries(q *peer) {
 	}
 }
 
-// gap: something of q's T is missing here; q is asked for it, once.
+// gap: a part of q's T is missing here; it is requested from q, once.
 func (c *variables) gap(q *peer) {
 	if q.fetching || q == c.self {
 		return
@@ -144,11 +143,11 @@ func (c *variables) gap(q *peer) {
 	q.frame = (&fetchLogPacket{epoch: q.group.epoch, known: c.knownOf(q.group), decided: q.group.decided}).append(q.frame)
 }
 
-// onFetchLog answers q with T beyond what it knows; content goes to the own group only, others have
-// it from the sender.
+// onFetchLog answers q with the entries of T that q does not know; content goes to the own group only, other
+// groups have it from the sender.
 func (c *Core) onFetchLog(q *peer, p *fetchLogPacket) {
 	if p.epoch.Compare(c.current) > 0 {
-		return // it knows more
+		return // q knows more
 	}
 	from := p.decided // decided there, and so the same here
 	if p.epoch == c.current {
@@ -161,8 +160,8 @@ func (c *Core) onFetchLog(q *peer, p *fetchLogPacket) {
 	q.speak = true
 }
 
-// stream sends q the entries of T after from that concern it: at least one, and others while there is room.
-// A peer that is still behind then asks again.
+// stream sends q the entries of T after from that concern it: at least one, and others while there is room. A
+// peer that is still behind then requests more.
 func (c *variables) stream(q *peer, from uint64) {
 	q.tellBehind()
 	prev := from
@@ -184,7 +183,7 @@ func (c *variables) stream(q *peer, from uint64) {
 	}
 }
 
-// onAck is when r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
+// onAck handles r-deliver(⟨ACK, m, h, E, ts, q⟩) for all of T at q, up to a length, and
 // r-deliver(⟨BUMP, E, ts, q⟩): lines 40-41, 46-47, 51-52.
 func (c *Core) onAck(q *peer, p *ackPacket) {
 	g := q.group
@@ -199,9 +198,9 @@ func (c *Core) onAck(q *peer, p *ackPacket) {
 		c.heardActive(q, p.epoch)
 	}
 	q.acked, q.length, q.last = p.epoch, p.length, p.last
-	q.fetching = q.fetching && q.asked == c.checked.steps // what came with the gap is no answer
+	q.fetching = q.fetching && q.asked == c.checked.steps // no answer yet to a request of this step
 	if g != c.own && p.epoch.Compare(g.epoch) > 0 && p.last <= g.decided {
-		c.turn(g, p.epoch) // nothing after that concerns this process
+		c.turn(g, p.epoch) // no later entry concerns this process
 	}
 	if c.isAhead(q) {
 		c.expectEntries(q)
@@ -212,7 +211,7 @@ func (c *Core) onAck(q *peer, p *ackPacket) {
 	c.decideUpTo(g)
 }
 
-// decideUpTo advances what a quorum of one epoch acknowledges of the T of g (R3).
+// decideUpTo advances the part of the T of g that a quorum of one epoch acknowledges (R3).
 func (c *delivery) decideUpTo(g *group) {
 	if !g.counts() {
 		return
@@ -245,7 +244,7 @@ func (c *delivery) decideUpTo(g *group) {
 	g.decided = upTo
 }
 
-// decideOwn decides what the own group's primary proposed, up to an index that is known here.
+// decideOwn decides the proposals of the own group's primary, up to an index that is known here.
 func (c *delivery) decideOwn(upTo uint64) {
 	for _, s := range c.t.slotsAfter(c.own.decided) {
 		if s.index > upTo {

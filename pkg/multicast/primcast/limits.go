@@ -6,16 +6,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// clockStride is how far the ceiling in the log is ahead of a clock that is about to be said:
-// one record in so many timestamps, and a restarted clock jumps by at most that. Hybrid
-// timestamps are microseconds.
+// clockStride is the distance of the ceiling in the log from a clock that is about to be sent: one record per
+// stride of timestamps, and a restarted clock jumps by at most a stride. Hybrid timestamps are microseconds.
 const (
 	clockStride  = 1 << 12
 	hybridStride = 1 << 20
 )
 
-// raiseClock raises min-clock(q), lines 15-16. The primary's clock counts once all its proposals up to
-// it are known: line 22 needs that (I5).
+// raiseClock raises min-clock(q), lines 15-16. The primary's clock counts once all its proposals up to it are
+// known: line 22 needs that (I5).
 func (c *variables) raiseClock(q *peer, s epochClock) {
 	g := q.group
 	if s.epoch.Compare(g.epoch) > 0 {
@@ -31,7 +30,7 @@ func (c *variables) raiseClock(q *peer, s epochClock) {
 	}
 }
 
-// onBump is when r-deliver(⟨BUMP, E, ts, q⟩), lines 51-52, from a process that follows no primary.
+// onBump handles r-deliver(⟨BUMP, E, ts, q⟩), lines 51-52, from a process that follows no primary.
 func (c *Core) onBump(q *peer, p *bumpPacket) {
 	if q.group != c.own {
 		c.stats.BadPackets++
@@ -42,8 +41,8 @@ func (c *Core) onBump(q *peer, p *bumpPacket) {
 	c.raiseClock(q, epochClock{epoch: p.epoch, ts: p.ts, last: p.last})
 }
 
-// proposed is up to where the T of E_prom is known to go: a primary that has restarted says its clock before
-// it is active again.
+// proposed is the known length of the T of E_prom: a primary that has restarted sends its clock before it is
+// active again.
 func (c *variables) proposed() uint64 {
 	if c.current != c.promised {
 		return 0
@@ -51,7 +50,7 @@ func (c *variables) proposed() uint64 {
 	return c.t.last()
 }
 
-// enterClocks counts, in a new epoch of g, what was said in it already.
+// enterClocks counts, in a new epoch of g, the clocks that were already sent in it.
 func (c *variables) enterClocks(g *group) {
 	g.clocksChanged = true
 	for _, q := range g.members() {
@@ -62,9 +61,9 @@ func (c *variables) enterClocks(g *group) {
 	}
 }
 
-// updateLimit computes quorum-clock (lines 17-18) and what it and line 28 let pass, if the members that are
-// known are those of the epoch (R3). Neither a new primary nor anything in its T is below an earlier limit:
-// it has been in a quorum.
+// updateLimit computes quorum-clock (lines 17-18) and the limit of it and line 28, if the known members are
+// those of the epoch (R3). Neither a new primary nor anything in its T is below an earlier limit: it has been
+// in a quorum.
 func (g *group) updateLimit() {
 	if !g.clocksChanged || !g.counts() {
 		return
@@ -84,8 +83,8 @@ func (g *group) updateLimit() {
 	g.limit = max(g.limit, min(leader, g.quorumClock))
 }
 
-// acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together.
-// Processes that wait for it are told, after the log has it.
+// acknowledge is lines 39, 45 and 50 once a step, for all of T and the clock together. Waiting processes get
+// it after the log has it.
 func (c *delivery) acknowledge() {
 	c.speakFront()
 	for _, q := range c.order {

@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// peer gives what is known of a process, from now on.
+// peer returns the known state of a process, and makes it if necessary.
 func (c *system) peer(id multicast.ProcessID) *peer {
 	q := c.peers[id]
 	if q == nil {
@@ -34,7 +34,7 @@ func (c *system) seatable(g *group, r roster) bool {
 	return true
 }
 
-// learnRoster takes in a roster of g that another process knows, or that an epoch begins with.
+// learnRoster takes in a roster of g from another process, or of a new epoch.
 func (c *Core) learnRoster(g *group, r roster) {
 	if !c.seatable(g, r) {
 		return
@@ -48,7 +48,7 @@ func (c *Core) learnRoster(g *group, r roster) {
 	}
 }
 
-// settle drops those before: the present epoch is active.
+// settle drops the members before: the present epoch is active.
 func (c *Core) settle() {
 	if c.own.seatedIn() == c.current {
 		r := c.own.roster()
@@ -84,7 +84,7 @@ func (c *Core) seat(g *group, r roster) {
 	c.moveSeats(g, was)
 }
 
-// moveSeats is what follows when the members of g were others before.
+// moveSeats updates the state after a change of the members of g.
 func (c *delivery) moveSeats(g *group, was []*peer) {
 	if slices.Equal(was, g.members()) {
 		return
@@ -110,13 +110,13 @@ func (c *delivery) moveSeats(g *group, was []*peer) {
 	}
 }
 
-// admit reports whether a packet of q is to be taken in. A process that has a say in no group may not know
-// that it was replaced, and is told.
+// admit reports whether a packet of q is to be taken in. A process without a vote in any group may not know
+// that it was replaced, and gets the roster.
 func (c *system) admit(q *peer, p anyPacket) bool {
 	switch p := p.(type) {
 	case *newEpochPacket:
 		if q.group == nil && slices.Contains(p.roster.ids, q.id) && c.seatable(c.own, p.roster) {
-			q.group = c.own // of a change that this process has not heard of
+			q.group = c.own // q takes part in a change that is unknown here
 		}
 	case *rosterPacket:
 		return true
@@ -132,7 +132,7 @@ func (c *system) admit(q *peer, p anyPacket) bool {
 	return true
 }
 
-// inform tells q, once a step, the members of g.
+// inform sends q the members of g, once a step.
 func (c *system) inform(q *peer, g *group) {
 	if step := c.checked.steps + 1; q.informed != step {
 		q.informed = step
@@ -140,14 +140,14 @@ func (c *system) inform(q *peer, g *group) {
 	}
 }
 
-// tellRoster tells q of the members of g, if they are not those that all were configured with.
+// tellRoster sends q the members of g, if they differ from the configured members.
 func (q *peer) tellRoster(g *group) {
 	if g.from() != (Epoch{}) && !g.isChanging() {
 		q.frame = (&rosterPacket{group: g.id, roster: g.roster(), known: g.isKnown()}).append(q.frame)
 	}
 }
 
-// dismiss tells those that are members no more, once all quorums of the members know it (R4).
+// dismiss informs processes that are no longer members, once all quorums of the members know it (R4).
 func (c *Core) dismiss() {
 	if c.dismissed == c.own.from() || !c.own.isKnown() {
 		return
@@ -160,12 +160,12 @@ func (c *Core) dismiss() {
 	}
 }
 
-// onRoster: q tells of the members of a group, its own before it acknowledges anything in an epoch with
-// them.
+// onRoster: q sends the members of a group. It sends its own group before it acknowledges anything in an
+// epoch with them.
 func (c *Core) onRoster(q *peer, p *rosterPacket) {
 	g := c.groups[p.group]
 	if g != nil && q.group == nil && slices.Contains(p.roster.ids, q.id) {
-		q.group = g // a new member tells of itself
+		q.group = g // a new member sends its own roster
 	}
 	if g == nil || q.group == nil || len(p.roster.before) > 0 || !c.seatable(g, p.roster) {
 		c.stats.BadPackets++
@@ -181,7 +181,7 @@ func (c *Core) onRoster(q *peer, p *rosterPacket) {
 	}
 }
 
-// retire ends the part of this process in its group, durably.
+// retire ends the role of this process in its group, durably.
 func (c *variables) retire() {
 	c.state = Retired
 	c.log.members(c.own.roster(), c.state == Retired)
@@ -196,7 +196,7 @@ func (c *Core) rest(out *multicast.Output) {
 	out.Safe, out.Retired = c.checked.safe, true
 }
 
-// onReplace: a member of the own group was asked for a change of the members.
+// onReplace: a member of the own group received a request for a change of the members.
 func (c *Core) onReplace(q *peer, r multicast.Replacement) {
 	if q.group != c.own || q.member < 0 {
 		c.stats.BadPackets++
@@ -208,7 +208,7 @@ func (c *Core) onReplace(q *peer, r multicast.Replacement) {
 	}
 }
 
-// replaceMember takes in that the members are to change; the primary does it.
+// replaceMember takes in a request for a change of the members; the primary executes it.
 func (c *Core) replaceMember(r multicast.Replacement) {
 	if c.changes(r) && !slices.Contains(c.replacements, r) {
 		c.replacements = append(c.replacements, r)
@@ -216,8 +216,8 @@ func (c *Core) replaceMember(r multicast.Replacement) {
 	}
 }
 
-// changes reports whether r is still to be done, and possible: a member leaves, or a process joins that
-// never was a member.
+// changes reports whether r is still pending, and possible: a member leaves, or a process joins that was
+// never a member.
 func (c *system) changes(r multicast.Replacement) bool {
 	leaves, joins := c.peers[r.Old], c.peers[r.New]
 	switch {
@@ -229,9 +229,9 @@ func (c *system) changes(r multicast.Replacement) bool {
 	return r.New == 0 || joins == nil || joins.group == nil || joins.group == c.own && joins.member < 0 && !joins.left
 }
 
-// pursueReplacements has the primary start an epoch with the new members, and others remind it.
+// pursueReplacements: the primary starts an epoch with the new members, and others remind it.
 func (c *Core) pursueReplacements(out *multicast.Output) {
-	if !c.own.isChanging() { // else the last one may come to nothing yet
+	if !c.own.isChanging() { // else the last change may still fail
 		c.replacements = slices.DeleteFunc(c.replacements, func(r multicast.Replacement) bool { return !c.changes(r) })
 	}
 	if len(c.replacements) == 0 {
@@ -256,7 +256,7 @@ func (c *Core) pursueReplacements(out *multicast.Output) {
 	}
 }
 
-// seekNew speaks to processes that are to join: a link may start only once one end has something to send.
+// seekNew sends to processes that are to join: a link may start only once one end has something to send.
 func (c *Core) seekNew() {
 	for _, r := range c.replacements {
 		if r.New == 0 {
@@ -268,7 +268,7 @@ func (c *Core) seekNew() {
 	}
 }
 
-// handOver has another member, each time the next one, do the replacement of this process, which is the
+// handOver asks another member, each time the next one, to start the replacement of this process, the
 // primary.
 func (c *Core) handOver() {
 	others := len(c.own.members()) - 1
@@ -286,7 +286,7 @@ func (c *system) canDo(r multicast.Replacement) bool {
 	return c.changes(r) && r.Old != c.self.id && (r.New == 0 || c.peers[r.New] != nil && c.peers[r.New].linked)
 }
 
-// nextRoster gives the roster of the epoch that this candidate starts (R1).
+// nextRoster returns the roster of the epoch that this candidate starts (R1).
 func (c *Core) nextRoster() roster {
 	next := c.own.roster()
 	next.latest = c.promised
@@ -297,7 +297,7 @@ func (c *Core) nextRoster() roster {
 	return next
 }
 
-// changeMembers gives the members after a change.
+// changeMembers returns the members after a change.
 func changeMembers(ids []multicast.ProcessID, r multicast.Replacement) []multicast.ProcessID {
 	ids = slices.Clone(ids)
 	i := slices.Index(ids, r.Old)

@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A frame is a sequence of packets: the kind, then its fields (packets.go). The frame names the sender, and
-// so q and h of the algorithm's tuples.
+// A frame is a sequence of packets: the kind, then its fields (packets.go). The frame identifies the sender,
+// and so q and h of the algorithm's tuples.
 type kind uint8
 
 const (
@@ -33,11 +33,12 @@ const (
 	kindNewState
 )
 
-// maxNumber bounds timestamps, sequence and epoch numbers and positions from
-// outside, so that what is computed from them cannot overflow.
+// maxNumber bounds received timestamps, sequence and epoch numbers and positions, so that computations with
+// them cannot overflow.
 const maxNumber = 1 << 62
 
-// appendAck acknowledges T to q, says the clock, and for a primary what it has not delivered.
+// appendAck acknowledges T to q, and sends the clock and, for a primary, the position of its undelivered
+// messages.
 func (c *delivery) appendAck(q *peer) []byte {
 	p := ackPacket{epoch: c.current, length: c.t.last(), last: c.t.last(), ts: c.clock}
 	if q.group != c.own {
@@ -168,7 +169,7 @@ func readMessage(r *varint.Reader) multicast.Message {
 	return m
 }
 
-// packetSize is about how many bytes a message needs in a frame or a record.
+// packetSize is the approximate size in bytes of a message in a frame or a record.
 func packetSize(m *multicast.Message) int { return len(m.Payload) + 3*len(m.Dest) + 48 }
 
 // grow makes room for a packet that holds m.

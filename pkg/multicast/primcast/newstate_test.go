@@ -9,8 +9,8 @@ import (
 // between is an epoch after the first one and before second.
 var between = Epoch{Number: 2, Leader: 1}
 
-// adoptedAfterPromise is process 3, which has promised epoch second with an entry of the first epoch in T,
-// and has taken over since the state of a member of the epoch between, with another entry in its place.
+// adoptedAfterPromise is process 3. It has promised epoch second with an entry of the first epoch in T, and
+// has then taken over the state of a member of the epoch between, with another entry in its place.
 func adoptedAfterPromise(t *testing.T) *proc {
 	c := newProc(t, 3)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -41,7 +41,7 @@ func TestNewStateForAnotherTIsVoid(t *testing.T) {
 	require.Equal(t, msg(2, 1).ID, c.t.at(1).ID)
 }
 
-// TestNewStateAfterWhatIsDecidedIsForEveryT: what is decided is in the T of each epoch (Lemma 3).
+// TestNewStateAfterWhatIsDecidedIsForEveryT: decided entries are in the T of each epoch (Lemma 3).
 func TestNewStateAfterWhatIsDecidedIsForEveryT(t *testing.T) {
 	c := adoptedAfterPromise(t)
 	c.hear(2)
@@ -87,8 +87,8 @@ func fetching(t *testing.T) *proc {
 	return c
 }
 
-// TestCandidateAsksAgain: a restart of the link loses the question, or the answer. The source promises again
-// then.
+// TestCandidateAsksAgain: a restart of the link loses the request, or the answer. The source then promises
+// again.
 func TestCandidateAsksAgain(t *testing.T) {
 	c := fetching(t)
 	c.hear(3)
@@ -106,7 +106,7 @@ func TestCandidateDropsATThatIsNoMore(t *testing.T) {
 	require.Equal(t, packet{kind: kindFetchLog, epoch: between}, c.said(out, 3, kindFetchLog))
 }
 
-// TestKnownEntriesAreNoProgress: a candidate that hears only entries that it has gives up, and starts another
+// TestKnownEntriesAreNoProgress: a candidate that receives only known entries gives up, and starts another
 // epoch.
 func TestKnownEntriesAreNoProgress(t *testing.T) {
 	c := fetching(t)

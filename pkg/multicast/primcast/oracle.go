@@ -8,13 +8,13 @@ import (
 )
 
 // oracle is the leader oracle (DESIGN 4.1): it decides when a primary is suspected. It knows times only; the
-// core tells it of events (Core.watch).
+// core reports events (Core.watch).
 //
 // A process that waits for its primary, for a delivery or for the begin of an epoch, watches it: the process
 // PINGs the group, so that a primary without other messages answers, and the other members watch, too. A
 // primary that is silent for suspectAfter is suspected, and the group is told (SILENT). Only if a quorum
-// follows no working primary, the first member in the configured order starts an epoch. So a process that
-// alone hears nothing unseats nobody, and a group in which nothing waits sends nothing.
+// follows no working primary, the first member in the configured order starts an epoch. So a single process
+// that receives nothing unseats no primary, and a group without waiting messages sends nothing.
 type oracle struct {
 	suspectAfter time.Duration
 	leaderAt     time.Duration // the last sign of life of the primary
@@ -22,7 +22,7 @@ type oracle struct {
 	watchSince   time.Duration // -1: the primary is not watched
 	watchUntil   time.Duration // another process waits for the primary
 	nextPing     time.Duration
-	lostSince    time.Duration // a member follows an epoch that came to nothing; 0: none does
+	lostSince    time.Duration // a member follows an epoch that failed; 0: none does
 	jitter       time.Duration
 	backoff      int
 	random       uint64
@@ -30,7 +30,7 @@ type oracle struct {
 
 const (
 	pingsPerSuspicion = 4
-	maxBackoff        = 3 // a campaign that fails is repeated up to 2^3 times as late
+	maxBackoff        = 3 // a failed campaign is repeated up to 2^3 times as late
 )
 
 func newOracle(suspectAfter time.Duration, seed uint64) oracle {
@@ -39,26 +39,26 @@ func newOracle(suspectAfter time.Duration, seed uint64) oracle {
 	return o
 }
 
-// heard notes a sign of life of the primary.
+// heard records a sign of life of the primary.
 func (o *oracle) heard(now time.Duration) { o.leaderAt = now }
 
-// progressed notes that the change to another epoch has begun or moved on.
+// progressed records that the change to another epoch has begun or moved on.
 func (o *oracle) progressed(now time.Duration) { o.changeAt = now }
 
-// delivered notes that the present primary works: the next campaign is not late.
+// delivered records that the present primary works: the next campaign is not late.
 func (o *oracle) delivered() { o.backoff = 0 }
 
-// asked notes that another process waits for the primary.
+// asked records that another process waits for the primary.
 func (o *oracle) asked(now time.Duration) { o.watchUntil = now + 2*o.suspectAfter }
 
-// isAsked reports whether another process has waited for the primary not long ago.
+// isAsked reports whether another process has recently waited for the primary.
 func (o *oracle) isAsked(now time.Duration) bool { return o.watchUntil > now }
 
-// rest ends watching: nobody waits for the primary.
+// rest ends watching: no process waits for the primary.
 func (o *oracle) rest() { o.watchSince = -1 }
 
-// watch begins to watch the primary, if need be, and reports whether pings are due. The next ones are due at
-// nextPingAt.
+// watch begins to watch the primary, if necessary, and reports whether pings are due. The next ones are due
+// at nextPingAt.
 func (o *oracle) watch(now time.Duration) (ping bool) {
 	interval := o.suspectAfter / pingsPerSuspicion
 	if o.watchSince < 0 {
@@ -72,7 +72,7 @@ func (o *oracle) watch(now time.Duration) (ping bool) {
 
 func (o *oracle) nextPingAt() time.Duration { return o.nextPing }
 
-// silence is for how long the primary, or the change to another epoch, has made no progress.
+// silence is the time for which the primary, or the change to another epoch, has made no progress.
 func (o *oracle) silence(now time.Duration, active bool) time.Duration {
 	if active {
 		return now - max(o.watchSince, o.leaderAt)
@@ -80,14 +80,14 @@ func (o *oracle) silence(now time.Duration, active bool) time.Duration {
 	return now - o.changeAt
 }
 
-// isQuiet reports whether a silence is worth a ping, suspects whether it is worth a suspicion.
+// isQuiet reports whether a silence requires a ping, suspects whether it requires a suspicion.
 func (o *oracle) isQuiet(silence time.Duration) bool {
 	return silence >= o.suspectAfter/pingsPerSuspicion
 }
 
 func (o *oracle) suspects(silence time.Duration) bool { return silence >= o.suspectAfter }
 
-// patience is for how long a primary may be silent before a member with a rank starts an epoch.
+// patience is the maximum silence of a primary before a member with a rank starts an epoch.
 func (o *oracle) patience(rank int) time.Duration {
 	return (o.suspectAfter + time.Duration(rank)*o.suspectAfter/2 + o.jitter) << o.backoff
 }
@@ -108,8 +108,8 @@ func (o *oracle) draw() {
 	o.jitter = time.Duration(z % uint64(o.suspectAfter/4+1))
 }
 
-// lost notes whether some member has promised to an epoch that came to nothing. If this lasts, it is
-// overdue to bring that member back; else the primary looks again at a time, unless that is 0.
+// lost records whether some member has promised to an epoch that failed. If this lasts, overdue reports that
+// it is time to bring that member back; otherwise the primary checks again at a time, unless that is 0.
 func (o *oracle) lost(now time.Duration, is bool) (at time.Duration, overdue bool) {
 	switch {
 	case !is:
@@ -155,7 +155,7 @@ func (c *Core) watch(out *multicast.Output) {
 	}
 	c.self.silent = c.now
 	if c.self.member < 0 {
-		return // another one leads
+		return // another process leads
 	}
 	if wait := c.oracle.patience(c.rank()) - silence; wait > 0 {
 		wake(out, c.now+wait)
@@ -165,7 +165,7 @@ func (c *Core) watch(out *multicast.Output) {
 	}
 }
 
-// ping asks the group for signs of life of its primary, or tells it that there are none.
+// ping requests signs of life of the primary from the group, or reports that there are none.
 func (c *Core) ping(silence time.Duration) {
 	for _, q := range c.own.electors() {
 		switch {
@@ -187,8 +187,8 @@ func (c *variables) rank() int {
 	return rank
 }
 
-// relay gives the primary messages that it may not have, since their sender crashed before it sent them
-// to all: what was not proposed from one ping to the next.
+// relay gives the primary messages that it may lack, because their sender crashed before it sent them to all
+// processes: the messages that were not proposed from one ping to the next.
 func (c *variables) relay() {
 	if c.unproposed == 0 || !c.active() {
 		return
@@ -209,20 +209,20 @@ func (c *variables) relay() {
 	}
 }
 
-// quorumSilent reports whether a quorum has said not long ago that it follows no working primary. A new
-// member may not know yet that it is one.
+// quorumSilent reports whether a quorum has recently reported that it follows no working primary. A new
+// member may not know yet that it is a member.
 func (c *system) quorumSilent() bool {
 	silent := func(q *peer) bool { return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter }
 	return hasQuorum(c.own.members(), silent) || hasQuorum(c.own.settled(), silent)
 }
 
-// onPing: q waits for the primary, or a process of another group for what this one has not said.
+// onPing: q waits for the primary, or a process of another group waits for information from this group.
 func (c *Core) onPing(q *peer) {
 	c.oracle.asked(c.now)
 	q.speak = true
 }
 
-// onSilent: q hears nothing from the leader of the epoch it has promised to.
+// onSilent: q receives nothing from the leader of the epoch it has promised to.
 func (c *Core) onSilent(q *peer, p *silentPacket) {
 	if q.group != c.own {
 		c.stats.BadPackets++
@@ -231,7 +231,7 @@ func (c *Core) onSilent(q *peer, p *silentPacket) {
 	e := p.epoch
 	c.highest = maxEpoch(c.highest, e)
 	q.silent, q.forgone, q.amnesiac = max(c.now, 1), e, p.amnesiac
-	if e.Compare(c.promised) < 0 { // it has not heard of what it could follow
+	if e.Compare(c.promised) < 0 { // it has not received the present epoch
 		q.tellRoster(c.own)
 		if c.promised.Leader == c.self.id {
 			q.frame = (&newEpochPacket{epoch: c.promised, roster: c.own.roster()}).append(q.frame)
@@ -241,8 +241,8 @@ func (c *Core) onSilent(q *peer, p *silentPacket) {
 	q.speak = true
 }
 
-// bringBack is for a member that has promised to an epoch that came to nothing, or is amnesiac: it can take no
-// part until there is a higher one. The primary that works starts it.
+// bringBack is for a member that has promised to an epoch that failed, or is amnesiac: it can take no part
+// until there is a higher epoch. The working primary starts one.
 func (c *Core) bringBack(out *multicast.Output) {
 	lost := slices.ContainsFunc(c.own.members(), func(q *peer) bool {
 		return q.silent != 0 && c.now-q.silent <= c.config.SuspectAfter && (q.forgone.Compare(c.current) > 0 || q.amnesiac)
@@ -254,7 +254,7 @@ func (c *Core) bringBack(out *multicast.Output) {
 	}
 }
 
-// hearLeader notes signs of life of the primary of the present epoch, and members that follow one again.
+// hearLeader records signs of life of the primary of the present epoch, and members that follow one again.
 func (c *Core) hearLeader(q *peer, p anyPacket) {
 	if q.group != c.own || q == c.self {
 		return

@@ -14,7 +14,7 @@ func five(cfg *Config) {
 	cfg.Groups = []multicast.Group{{ID: 1, Members: []multicast.ProcessID{1, 2, 3, 4, 5}}}
 }
 
-// waiting is a follower that has a message that its primary does not propose.
+// waiting is a follower with a message that its primary does not propose.
 func waiting(t *testing.T, self multicast.ProcessID, change ...func(*Config)) *proc {
 	c := newProc(t, self, change...)
 	c.hear(5, startOf(msg(1, 1), 0))
@@ -31,7 +31,7 @@ func TestOracleNeedsSilentOfAQuorum(t *testing.T) {
 	c.campaigns(3, 4)
 }
 
-// TestOracleSilentIsForgotten: what a process said longer ago than SuspectAfter does not count.
+// TestOracleSilentIsForgotten: a SILENT older than SuspectAfter does not count.
 func TestOracleSilentIsForgotten(t *testing.T) {
 	c := waiting(t, 2)
 	c.hear(3, packet{kind: kindSilent, epoch: epochG})
@@ -66,8 +66,8 @@ func TestOraclePingsBeforeItSuspects(t *testing.T) {
 	}
 }
 
-// campaignsAfter is when p starts an epoch whose predecessor's other members all say at once that they hear
-// nothing.
+// campaignsAfter is the time until p starts an epoch if the other members all report at once that they
+// receive nothing.
 func campaignsAfter(p *proc) time.Duration {
 	start, count := p.instant.Mono, p.Stats().Campaigns
 	for p.Stats().Campaigns == count {
@@ -81,7 +81,7 @@ func campaignsAfter(p *proc) time.Duration {
 	return p.instant.Mono - start
 }
 
-// TestOracleRanks: members step forward one after the other, whatever the random part of their patience.
+// TestOracleRanks: members step forward one after the other, with any random part of their patience.
 func TestOracleRanks(t *testing.T) {
 	for seed := range uint64(20) {
 		var last time.Duration
@@ -93,7 +93,8 @@ func TestOracleRanks(t *testing.T) {
 	}
 }
 
-// TestOracleBacksOff: who fails tries again later and later, up to eight times as late, and in higher epochs.
+// TestOracleBacksOff: failed campaigns are repeated later and later, up to eight times as late, and in higher
+// epochs.
 func TestOracleBacksOff(t *testing.T) {
 	c := waiting(t, 2, five)
 	for want := uint64(1); want <= 6; want++ {
@@ -105,7 +106,7 @@ func TestOracleBacksOff(t *testing.T) {
 	}
 }
 
-// TestOracleBringsBackWhoHasPromisedToNothing: a member says again and again that it hears nothing of a
+// TestOracleBringsBackWhoHasPromisedToNothing: a member reports repeatedly that it receives nothing of a
 // higher epoch; the primary starts one above it.
 func TestOracleBringsBackWhoHasPromisedToNothing(t *testing.T) {
 	for _, e := range []Epoch{epochG, {Number: 7, Leader: 2}} {
@@ -123,7 +124,7 @@ func TestOracleBringsBackWhoHasPromisedToNothing(t *testing.T) {
 	}
 }
 
-// TestStuckMemberIsBroughtBack: 2 started an epoch, of which only 3 heard, and died. Without 3 there is no
+// TestStuckMemberIsBroughtBack: 2 started an epoch that only 3 received, and died. Without 3 there is no
 // quorum.
 func TestStuckMemberIsBroughtBack(t *testing.T) {
 	c := newCluster(t)
@@ -136,7 +137,7 @@ func TestStuckMemberIsBroughtBack(t *testing.T) {
 	require.Equal(t, Primary, c.proc(1).Stats().State)
 }
 
-// TestRelay: the sender crashed when its START had reached one follower only; that one gives it to the
+// TestRelay: the sender crashed when its START had reached one follower only; that follower gives it to the
 // primary, since the paper's multicast is reliable.
 func TestRelay(t *testing.T) {
 	c := newCluster(t)
@@ -149,7 +150,7 @@ func TestRelay(t *testing.T) {
 	require.Equal(t, epochG, c.proc(3).Stats().Current)
 }
 
-// TestDeadPrimaryIsReplaced: 1 dies with a message proposed to nobody.
+// TestDeadPrimaryIsReplaced: 1 dies with a message that it has proposed to no process.
 func TestDeadPrimaryIsReplaced(t *testing.T) {
 	c := newCluster(t)
 	c.run(5 * tick)
@@ -164,7 +165,7 @@ func TestDeadPrimaryIsReplaced(t *testing.T) {
 	require.Equal(t, Follower, c.proc(1).Stats().State)
 }
 
-// TestOracleWhoFollowsAgainIsNotSilent: SILENT is taken back by an ACK.
+// TestOracleWhoFollowsAgainIsNotSilent: an ACK cancels SILENT.
 func TestOracleWhoFollowsAgainIsNotSilent(t *testing.T) {
 	c := waiting(t, 2)
 	for range 40 {
@@ -174,8 +175,8 @@ func TestOracleWhoFollowsAgainIsNotSilent(t *testing.T) {
 	require.Equal(t, Follower, c.Stats().State)
 }
 
-// TestAskedToLead: an operator's word is enough for a member, and nothing for who leads already or is no
-// member.
+// TestAskedToLead: an operator's request is enough for a member, and has no effect at the primary or at a
+// process that is no member.
 func TestAskedToLead(t *testing.T) {
 	c := newProc(t, 2)
 	out := c.step(multicast.Input{Lead: true})
@@ -188,7 +189,7 @@ func TestAskedToLead(t *testing.T) {
 	require.Zero(t, primary.Stats().Campaigns)
 }
 
-// TestOracleWatchesForReplacements: who waits for a member to be replaced, and nothing else, finds that the
+// TestOracleWatchesForReplacements: a process that waits only for a replacement of a member detects that the
 // primary is gone.
 func TestOracleWatchesForReplacements(t *testing.T) {
 	c := newProc(t, 2)

@@ -9,7 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestClockErrorWaitsUntilTheTimestampIsPast: more than twice the error, and a step is asked for then.
+// TestClockErrorWaitsUntilTheTimestampIsPast: by more than twice the error; a step is requested for that
+// time.
 func TestClockErrorWaitsUntilTheTimestampIsPast(t *testing.T) {
 	const e = 3 * time.Millisecond
 	c := newProc(t, 2, func(cfg *Config) { cfg.HybridClock, cfg.ClockError = true, e })
@@ -31,7 +32,8 @@ func TestClockErrorWaitsUntilTheTimestampIsPast(t *testing.T) {
 	require.Equal(t, []uint64{1}, delivered(c.after(1)))
 }
 
-// TestClockErrorHoldsBackWhatFollows: positions ascend, so that who does not ask waits behind who does.
+// TestClockErrorHoldsBackWhatFollows: positions ascend, so messages without the request wait behind messages
+// with it.
 func TestClockErrorHoldsBackWhatFollows(t *testing.T) {
 	c := newProc(t, 2, func(cfg *Config) { cfg.HybridClock, cfg.ClockError = true, time.Millisecond })
 	first, second := msg(1, 1), msg(2, 1)
@@ -43,7 +45,8 @@ func TestClockErrorHoldsBackWhatFollows(t *testing.T) {
 	require.Equal(t, []uint64{1, 2}, delivered(c.after(time.Second)))
 }
 
-// TestClockErrorNeedsNoFronts: other groups' clocks and fronts are not waited for, nor told of the own.
+// TestClockErrorNeedsNoFronts: the process does not wait for other groups' clocks and fronts, and does not
+// send its own.
 func TestClockErrorNeedsNoFronts(t *testing.T) {
 	c := newProc(t, 2, func(cfg *Config) { cfg.HybridClock, cfg.ClockError = true, time.Millisecond })
 	m := msg(1, both...)
@@ -56,8 +59,7 @@ func TestClockErrorNeedsNoFronts(t *testing.T) {
 	require.Equal(t, []uint64{1}, delivered(c.hear(6, ackOf(epochH, 1, 5))))
 }
 
-// TestFrontOfANewPrimaryIsHeardAnew: (b) is about the latest epoch of h. What 4 said of itself is not true
-// of 5.
+// TestFrontOfANewPrimaryIsHeardAnew: (b) is about the latest epoch of h. The front of 4 is not valid for 5.
 func TestFrontOfANewPrimaryIsHeardAnew(t *testing.T) {
 	next := Epoch{Number: 2, Leader: 5}
 	m := msg(1, both...)

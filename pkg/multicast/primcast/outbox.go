@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// sent is an own message to other groups only, of which some destination process may not have
-// START yet. Those to the own group too are in M.
+// sent is an own message to other groups only, of which some destination process may not have START yet.
+// Messages to the own group too are in M.
 type sent struct {
 	own
 	class *class
@@ -18,29 +18,28 @@ type sent struct {
 	open  bool     // in some group, no quorum has it
 }
 
-// own is a message of this process with, for each destination group, the number that was given to the one
-// before.
+// own is a message of this process with, for each destination group, the number of the message before it.
 type own struct {
 	multicast.Message
 	prevs []uint64
 }
 
-// outbox is what this process multicasts.
+// outbox holds the multicasts of this process.
 type outbox struct {
 	sent    map[multicast.MessageID]*sent
 	lastSeq uint64
-	packAt  time.Duration // when the messages that are held for packing leave; 0: there are none
+	packAt  time.Duration // departure of the messages held for packing; 0: there are none
 	next    int           // the class that sends first
 }
 
-// sending is what this process multicasts in a class.
+// sending holds the multicasts of this process in a class.
 type sending struct {
-	held  []own // they wait until fewer are on the way, or for others to be packed with
+	held  []own // wait until fewer are on the way, or to be packed with others
 	open  int   // messages on the way
 	bytes int   // of their packets
 }
 
-// opened notes that a message is on the way, closed that it is not any more.
+// opened records that a message is on the way, closed that it no longer is.
 func (s *sending) opened(m *multicast.Message) { s.open, s.bytes = s.open+1, s.bytes+packetSize(m) }
 
 func (s *sending) closed(m *multicast.Message) { s.open, s.bytes = s.open-1, s.bytes-packetSize(m) }
@@ -50,8 +49,8 @@ func (c *system) windowOpen(x *class) bool {
 	return x.open < c.config.Window && x.bytes < c.config.WindowBytes
 }
 
-// accept takes in what the application multicasts, and sends it within the windows, after the packing delay,
-// and of all that about a frame in each step.
+// accept takes in messages of the application, and sends them within the windows, after the packing delay,
+// and about a frame in each step.
 func (c *delivery) accept(proposed []multicast.Message, out *multicast.Output) {
 	for i := range proposed {
 		c.hold(&proposed[i])
@@ -83,7 +82,8 @@ func (c *delivery) accept(proposed []multicast.Message, out *multicast.Output) {
 	}
 }
 
-// sendMore goes on at once if deliveries have opened a window, or what this step sent was enough for one.
+// sendMore continues at once if deliveries have opened a window, or this step sent all that fits into a
+// frame.
 func (c *delivery) sendMore(out *multicast.Output) {
 	for _, x := range c.classes {
 		if c.outbox.packAt == 0 && len(x.held) > 0 && c.windowOpen(x) {
@@ -92,7 +92,7 @@ func (c *delivery) sendMore(out *multicast.Output) {
 	}
 }
 
-// hold takes in one message. From now on its number is used in all its destination groups, also if messages
+// hold takes in one message. From now on its number is used in all its destination groups, even if messages
 // of other classes with higher numbers leave first.
 func (c *delivery) hold(m *multicast.Message) {
 	if m.Validate() != nil || m.ID.Sender != c.self.id || m.ID.Seq > maxNumber || m.After >= maxNumber || !c.offers(m) {
@@ -132,7 +132,7 @@ func (c *delivery) multicast(x *class, m own) {
 	c.outbox.sent[m.ID] = &sent{own: m, class: x, has: make([]uint64, len(m.Dest)), open: true}
 }
 
-// offers reports whether all destinations of m are groups, and there is the order that it asks for.
+// offers reports whether all destinations of m are groups, and its requested order is supported.
 func (c *system) offers(m *multicast.Message) bool {
 	return c.allExist(m.Dest) && (!c.config.Classes || m.Order == multicast.Acyclic)
 }
@@ -146,7 +146,7 @@ func (q *peer) sendStart(m *multicast.Message, prev uint64) {
 	q.frame = (&startPacket{message: *m, prev: prev}).append(grow(q.frame, m))
 }
 
-// onHave notes that q, which is not in the own group, has m.
+// onHave records that q, which is not in the own group, has m.
 func (c *delivery) onHave(q *peer, id multicast.MessageID) {
 	s := c.outbox.sent[id]
 	if s == nil {
@@ -180,7 +180,7 @@ type again struct {
 }
 
 // unheard lists, in order, the own messages from a number on that q may not have. A member of the own group
-// gets what is in T together with T (stream).
+// gets the messages in T together with T (stream).
 func (c *delivery) unheard(q *peer, from uint64) (all []again) {
 	for _, s := range c.outbox.sent {
 		i := slices.Index(s.Dest, q.group.id)
@@ -198,9 +198,9 @@ func (c *delivery) unheard(q *peer, from uint64) (all []again) {
 	return all
 }
 
-// resend sends q again, in order, the own messages from a number on that it may not have, and remembers where
-// it must go on in the next step. What is in T and too much for the first frame q fetches: it hears of it
-// from others.
+// resend sends q again, in order, the own messages from a number on that it may not have, and stores the
+// number at which it must continue in the next step. q fetches messages in T that do not fit into the first
+// frame: other processes name them.
 func (c *delivery) resend(q *peer, from uint64) {
 	q.resume = 0
 	for _, s := range c.unheard(q, from) {
@@ -215,7 +215,7 @@ func (c *delivery) resend(q *peer, from uint64) {
 	}
 }
 
-// resendRest goes on with what was too much for earlier steps.
+// resendRest continues resends of earlier steps.
 func (c *delivery) resendRest(out *multicast.Output) {
 	for _, q := range c.order {
 		if q.resume != 0 && q.member >= 0 && c.room(q) {

@@ -5,16 +5,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// anyPacket is a packet of one of the kinds. Each kind is a type with the fields that it has, and nothing
-// else.
+// anyPacket is a packet of one of the kinds. Each kind is a type with its fields only.
 type anyPacket interface {
 	append(b []byte) []byte // with the kind
 	read(r *varint.Reader)  // without it
 }
 
-// frameReader decodes frames. Packets of the frequent kinds are used again for the next frame.
+// frameReader decodes frames. Packets of the frequent kinds are reused for the next frame.
 type frameReader struct {
-	frame   varint.Reader // what is left of the present frame
+	frame   varint.Reader // the rest of the present frame
 	packets []anyPacket   // of it, in its order
 	starts  []startPacket
 	entries []entryPacket
@@ -23,7 +22,7 @@ type frameReader struct {
 	covered []coveredPacket
 }
 
-// decode reads a frame, and gives an error if any of it is malformed. Payloads alias b.
+// decode reads a frame, and returns an error if any part of it is malformed. Payloads alias b.
 func (f *frameReader) decode(b []byte) error {
 	f.reset()
 	f.frame = *varint.NewReader(b)
@@ -51,7 +50,7 @@ func (f *frameReader) reset() {
 	f.haves, f.covered, f.frame = f.haves[:0], f.covered[:0], varint.Reader{}
 }
 
-// make gives an empty packet; nil: there is no such kind.
+// make returns an empty packet; nil: there is no such kind.
 func (f *frameReader) make(k kind) anyPacket {
 	switch k {
 	case kindStart:
@@ -68,7 +67,7 @@ func (f *frameReader) make(k kind) anyPacket {
 	return newRare(k)
 }
 
-// add gives one more element. If the slice has to grow, those before stay valid in the old one.
+// add returns one more element. If the slice has to grow, earlier elements stay valid in the old one.
 func add[T any](all *[]T) *T {
 	var zero T
 	*all = append(*all, zero)
@@ -160,8 +159,8 @@ func (p *upToPacket) read(r *varint.Reader) {
 	p.prev = p.index - r.Uint(p.index)
 }
 
-// ackPacket is ⟨ACK, …, q⟩ for all of T, the last entry of which that concerns the receiver is at last. It
-// says the clock (ts), and the front if the receiver may wait for that.
+// ackPacket is ⟨ACK, …, q⟩ for all of T; last is the last entry of T that concerns the receiver. It
+// carries the clock (ts), and the front if the receiver may wait for that.
 type ackPacket struct {
 	epoch    Epoch
 	length   uint64
@@ -189,7 +188,8 @@ func (p *ackPacket) read(r *varint.Reader) {
 	}
 }
 
-// bumpPacket is ⟨BUMP, E, ts, q⟩ of a process that follows no primary; last is up to where it knows T of E.
+// bumpPacket is ⟨BUMP, E, ts, q⟩ of a process that follows no primary; last is the end of the T of E that
+// it knows.
 type bumpPacket struct {
 	epoch Epoch
 	ts    multicast.Timestamp
@@ -205,21 +205,21 @@ func (p *bumpPacket) read(r *varint.Reader) {
 	p.epoch, p.ts, p.last = readEpoch(r), readTimestamp(r), r.Uint(maxNumber)
 }
 
-// havePacket tells the sender of m that q needs no START(m).
+// havePacket reports to the sender of m that q needs no START(m).
 type havePacket struct{ id multicast.MessageID }
 
 func (p *havePacket) append(b []byte) []byte { return appendID(append(b, byte(kindHave)), p.id) }
 
 func (p *havePacket) read(r *varint.Reader) { p.id = readID(r) }
 
-// fetchPacket asks for START(m): q knows m by its timestamps only.
+// fetchPacket requests START(m): q knows m by its timestamps only.
 type fetchPacket struct{ id multicast.MessageID }
 
 func (p *fetchPacket) append(b []byte) []byte { return appendID(append(b, byte(kindFetch)), p.id) }
 
 func (p *fetchPacket) read(r *varint.Reader) { p.id = readID(r) }
 
-// fetchLogPacket asks for the entries of T after known, if the receiver is in the epoch, else after decided.
+// fetchLogPacket requests the entries of T after known, if the receiver is in the epoch, else after decided.
 type fetchLogPacket struct {
 	epoch   Epoch
 	known   uint64
@@ -235,7 +235,7 @@ func (p *fetchLogPacket) read(r *varint.Reader) {
 	p.epoch, p.known, p.decided = readEpoch(r), r.Uint(maxNumber), r.Uint(maxNumber)
 }
 
-// coveredPacket says that the state machine of q is durable up to a position of a class.
+// coveredPacket reports that the state machine of q is durable up to a position of a class.
 type coveredPacket struct{ multicast.ClassPosition }
 
 func (p *coveredPacket) append(b []byte) []byte {
@@ -244,7 +244,8 @@ func (p *coveredPacket) append(b []byte) []byte {
 
 func (p *coveredPacket) read(r *varint.Reader) { p.ClassPosition = readClassPosition(r) }
 
-// behindPacket says that q may have forgotten what the receiver needs up to a position of a class.
+// behindPacket reports that q may have forgotten messages that the receiver needs, up to a position of a
+// class.
 type behindPacket struct{ multicast.ClassPosition }
 
 func (p *behindPacket) append(b []byte) []byte {
@@ -284,8 +285,8 @@ func (p *promisePacket) read(r *varint.Reader) {
 	p.promise.roster, p.promise.amnesiac = readRoster(r), r.Uint(1) == 1
 }
 
-// newStatePacket is ⟨NEW-STATE, E, T', ts⟩: T' is the T of the receiver up to from, and then entries up to
-// length, which follow. Current is E_cur of the PROMISE that is answered; the roster is that of E.
+// newStatePacket is ⟨NEW-STATE, E, T', ts⟩: T' is the T of the receiver up to from, and then entries up
+// to length, which follow. Current is E_cur of the answered PROMISE; the roster is that of E.
 type newStatePacket struct {
 	epoch   Epoch
 	current Epoch
@@ -318,8 +319,8 @@ func (p *acceptPacket) append(b []byte) []byte {
 
 func (p *acceptPacket) read(r *varint.Reader) { p.epoch = readEpoch(r) }
 
-// silentPacket says that q hears nothing of the primary of the epoch to which it has promised, or that it is
-// amnesiac.
+// silentPacket reports that q receives nothing of the primary of the epoch to which it has promised, or that
+// it is amnesiac.
 type silentPacket struct {
 	epoch    Epoch
 	amnesiac bool
@@ -331,7 +332,7 @@ func (p *silentPacket) append(b []byte) []byte {
 
 func (p *silentPacket) read(r *varint.Reader) { p.epoch, p.amnesiac = readEpoch(r), r.Uint(1) == 1 }
 
-// pingPacket says that q waits for the primary.
+// pingPacket reports that q waits for the primary.
 type pingPacket struct{}
 
 func (p *pingPacket) append(b []byte) []byte { return append(b, byte(kindPing)) }
@@ -354,7 +355,7 @@ func (p *rosterPacket) read(r *varint.Reader) {
 	p.roster, p.known = readRoster(r), r.Uint(1) == 1
 }
 
-// replacePacket asks the primary for a replacement.
+// replacePacket requests a replacement from the primary.
 type replacePacket struct{ multicast.Replacement }
 
 func (p *replacePacket) append(b []byte) []byte {

@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// onStart is lines 33-34, for START(m) from its sender or from another that was asked for it.
+// onStart is lines 33-34, for START(m) from its sender or from another process on request.
 func (c *delivery) onStart(q *peer, p *startPacket) {
 	if !p.message.To(c.own.id) || !c.offers(&p.message) {
 		c.stats.BadPackets++
@@ -58,10 +58,10 @@ func (m *message) proposable(g multicast.GroupID) bool {
 	return m.started && m.index == 0 && m.localTS(g) == 0
 }
 
-// propose is lines 35-39, with the lower bound that the sender may give (T 4.4.2) and the hybrid
-// clock (T 4.4.1).
+// propose is lines 35-39, with the lower bound that the sender may give (T 4.4.2) and the hybrid clock (T
+// 4.4.1).
 //
-// What it proposes in a step is about a frame: entries, and the records of T, are bounded with it.
+// The proposals of a step are about a frame: this bounds the entries, and the records of T.
 func (c *delivery) propose(out *multicast.Output) {
 	n := 0
 	for size := 0; n < len(c.fresh) && size < c.config.MaxFrame; n++ {
@@ -90,7 +90,7 @@ func (c *system) realClock() multicast.Timestamp {
 	return multicast.Timestamp(c.wall/int64(time.Microsecond)) - 1
 }
 
-// append is lines 38-39 and 43-45: m joins T, durably, and all of m.dest hears of it.
+// append is lines 38-39 and 43-45: m joins T, durably, and all of m.dest get it.
 func (c *variables) append(m *message) {
 	c.t.append(m)
 	c.log.entry(m)
@@ -109,7 +109,7 @@ func (c *variables) append(m *message) {
 	c.sendHave(m)
 }
 
-// sendHave tells a sender that hears no ACK for m that it is in T.
+// sendHave reports to a sender that receives no ACK for m that m is in T.
 func (c *system) sendHave(m *message) {
 	if sender := c.peers[m.ID.Sender]; sender != nil && sender.group != nil && !m.To(sender.group.id) {
 		sender.frame = (&havePacket{m.ID}).append(sender.frame)
@@ -160,8 +160,8 @@ func (c *variables) follow() {
 	c.accepted = slices.Delete(c.accepted, 0, n)
 }
 
-// learn gives the message that an entry in the T of g speaks of; nil if it was delivered and is
-// forgotten. Line 47 adds START(m) to M here; we only expect it (fetch.go).
+// learn returns the message of an entry in the T of g; nil if it was delivered and is forgotten. Line 47 adds
+// START(m) to M here; this code only expects it (fetch.go).
 func (c *delivery) learn(id multicast.MessageID, g *group) *message {
 	m := c.messages[id]
 	if m == nil && !c.done.has(id) {

@@ -35,7 +35,7 @@ func TestPackDelay(t *testing.T) {
 	require.Len(t, said(t, c.after(time.Millisecond), 1, kindStart), 2)
 }
 
-// TestConflicts: what commutes with a lower pending message does not wait for it (T 4.4.3).
+// TestConflicts: a message that commutes with a lower pending message does not wait for it (T 4.4.3).
 func TestConflicts(t *testing.T) {
 	for _, conflict := range []bool{true, false} {
 		c := newProc(t, 2, func(cfg *Config) { cfg.Conflicts = func(_, _ *multicast.Message) bool { return conflict } })
@@ -46,7 +46,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestAtomicGlobalWaitsForTheOtherFront: h must have delivered what precedes m there (order.go).
+// TestAtomicGlobalWaitsForTheOtherFront: h must have delivered the messages that precede m there (order.go).
 func TestAtomicGlobalWaitsForTheOtherFront(t *testing.T) {
 	m := msg(2, both...)
 	m.Order = multicast.AtomicGlobal
@@ -60,7 +60,7 @@ func TestAtomicGlobalWaitsForTheOtherFront(t *testing.T) {
 	require.Equal(t, []uint64{2}, delivered(c.hear(4, frontOf(epochH, 1, 9, multicast.Position{}))))
 }
 
-// TestBytesBoundAStep: what a step multicasts and proposes is about a frame; the rest follows at once.
+// TestBytesBoundAStep: a step multicasts and proposes about a frame; the rest follows at once.
 func TestBytesBoundAStep(t *testing.T) {
 	short := func(cfg *Config) { cfg.MaxFrame = 2 * packetSize(msg(1, 1)) }
 	messages := []*multicast.Message{msg(1, 1), msg(2, 1), msg(3, 1)}
@@ -77,7 +77,7 @@ func TestBytesBoundAStep(t *testing.T) {
 	require.EqualValues(t, 3, p.said(p.after(1), 2, kindEntry).index)
 }
 
-// TestWindowBytes: no more is on the way than a sender's window in bytes, but for one message.
+// TestWindowBytes: the messages on the way fit into a sender's window in bytes, except for one message.
 func TestWindowBytes(t *testing.T) {
 	c := newProc(t, 5, func(cfg *Config) { cfg.WindowBytes = packetSize(msg(1, 1)) + 1 })
 	require.Len(t, said(t, c.cast(msg(1, 1), msg(2, 1), msg(3, 1)), 1, kindStart), 2)
@@ -86,8 +86,8 @@ func TestWindowBytes(t *testing.T) {
 	require.EqualValues(t, 3, c.said(c.hear(3, have(1)), 1, kindStart).message.ID.Seq)
 }
 
-// TestFramesAreCut: what a step has to say beyond a frame leaves in the next ones, in order, and not at all
-// if the link starts again.
+// TestFramesAreCut: packets of a step beyond a frame leave in the next ones, in order, and not at all if the
+// link restarts.
 func TestFramesAreCut(t *testing.T) {
 	c := newProc(t, 5, func(cfg *Config) { cfg.MaxFrame = 2 * len((&havePacket{msg(1).ID}).append(nil)) })
 	seqs := func(out *multicast.Output) (got []uint64) {

@@ -56,7 +56,7 @@ func (q queue) down(i int) {
 	}
 }
 
-// lowest gives the lowest message under i that is wanted, or best if that is lower.
+// lowest returns the lowest message under i that is wanted, or best if that is lower.
 func (q queue) lowest(i int, wanted func(*message) bool, best *message) *message {
 	switch {
 	case i >= len(q) || best != nil && best.position().Compare(q[i].position()) <= 0:

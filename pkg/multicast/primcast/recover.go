@@ -43,7 +43,7 @@ func (c *Core) Replay(record []byte) error {
 	return nil
 }
 
-// replayEntry brings an entry of T back; next: it follows the last one without a gap.
+// replayEntry restores an entry of T; next: it follows the last one without a gap.
 func (c *delivery) replayEntry(r *varint.Reader, next bool) (*message, error) {
 	m := readRecord(r)
 	if err := r.Err(); err != nil {
@@ -99,7 +99,7 @@ func (c *Core) replayRoster(r *varint.Reader, g *group) error {
 	return nil
 }
 
-// replayRetired takes in whether this process is out for good.
+// replayRetired restores whether this process has left its group for good.
 func (c *variables) replayRetired(r *varint.Reader) {
 	if r.Uint(1) == 1 {
 		c.state = Retired
@@ -115,8 +115,8 @@ func (c *Core) replayEpochs(current, promised Epoch) error {
 	return nil
 }
 
-// isOwn reports whether e was led by a process that is or was in the own group. One that is unknown came
-// in, and maybe went, by epochs that are not in this log.
+// isOwn reports whether a process that is or was in the own group led e. An unknown process came in, and
+// maybe left, by epochs that are not in this log.
 func (c *system) isOwn(e Epoch) bool {
 	q := c.peers[e.Leader]
 	if q == nil && e.Leader != 0 {
@@ -149,7 +149,7 @@ func (c *Core) replayState(r *varint.Reader) error {
 	return c.replayEnd(r, length)
 }
 
-// replayEnd is up to where T goes; what is missing at its end is forgotten.
+// replayEnd sets the end of T; missing entries at its end are forgotten.
 func (c *variables) replayEnd(r *varint.Reader, last uint64) error {
 	switch {
 	case r.Err() != nil:
@@ -161,7 +161,7 @@ func (c *variables) replayEnd(r *varint.Reader, last uint64) error {
 	return nil
 }
 
-// replayCheckpoint replaces all that was replayed so far.
+// replayCheckpoint replaces all state that was replayed so far.
 func (c *Core) replayCheckpoint(r *varint.Reader) error {
 	current, promised := readEpoch(r), readEpoch(r)
 	c.seated = r.Uint(1) == 1
@@ -205,9 +205,9 @@ func (c *Core) replayCheckpoint(r *varint.Reader) error {
 	return err
 }
 
-// Lacks gives, after the replay, a position up to which the state machine must hold a class, since the log
-// does not have it any more, and does not (Config.Delivered); false: there is none. Such a state machine is not
-// the one that the log belongs to, or has lost what was durable: the process must not go on.
+// Lacks returns, after the replay, a position up to which the state machine must hold a class, since the log
+// does not have it any more, and does not (Config.Delivered); false: there is none. Such a state machine does
+// not belong to the log, or has lost durable data: the process must not go on.
 func (c *Core) Lacks() (at multicast.ClassPosition, lacks bool) {
 	for _, gone := range c.own.forgotten {
 		if gone.Compare(c.config.Delivered.Of(gone.Class)) > 0 {
@@ -217,13 +217,13 @@ func (c *Core) Lacks() (at multicast.ClassPosition, lacks bool) {
 	return at, false
 }
 
-// begin takes up the work after the replay. What is known to be delivered and durable
-// in the state machine is done; the rest of T will be delivered again, or for
-// the first time, once its final timestamps are known again. Where they turn out to
-// be at or below the durable position, the state machine has them.
+// begin starts the work after the replay. Messages that are known to be delivered and durable in the state
+// machine are done; the rest of T will be delivered again, or for the first time, once its final timestamps
+// are known again. If these turn out to be at or below the durable position, the state machine has the
+// messages.
 //
-// The process does not know whether a quorum follows its epoch, unless it is the first one: ACCEPTs tell, and
-// ACKs (startLink).
+// The process does not know whether a quorum follows its epoch, unless it is the first one: ACCEPTs show it,
+// and ACKs (startLink).
 func (c *Core) begin() {
 	if c.state == Retired {
 		return
@@ -291,9 +291,9 @@ func (c *variables) seekLinks() {
 	}
 }
 
-// startLink says to q again what it may need and have lost, or never had: own messages, where the
-// change of the primary stands, and how far T and the clock are; q asks for what it lacks of T. The own
-// coverage follows (flush).
+// startLink sends q again the state that q may need and have lost, or never had: own messages, the state of
+// the change of the primary, and the ends of T and the clock; q requests the entries of T that it lacks. The
+// own coverage follows (flush).
 func (c *delivery) startLink(q *peer) {
 	if q.group == nil {
 		q.tellRoster(c.own) // it may have been a member before this process began
@@ -306,7 +306,7 @@ func (c *delivery) startLink(q *peer) {
 		return
 	}
 	c.resend(q, 1)
-	// Genuineness: else there is nothing to say.
+	// Genuineness: otherwise there is nothing to send.
 	q.speak = q.group.lastOwn != 0 || q.group == c.own && (c.clock > 0 || c.isAmnesiac())
 	for m := range c.t.all() {
 		if m.ID.Sender == q.id && !m.To(q.group.id) {

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// TestI1ClockDoesNotGoBackBehindABump: what was said of the clock holds after a restart.
+// TestI1ClockDoesNotGoBackBehindABump: a sent clock holds after a restart.
 func TestI1ClockDoesNotGoBackBehindABump(t *testing.T) {
 	c, _ := promised(t)
 	bump := c.said(c.hear(4, entryOf(epochH, 1, 30, msg(1, both...))), 1, kindBump)
@@ -31,8 +31,8 @@ func TestI1ClockDoesNotGoBackBehindAPromise(t *testing.T) {
 	require.GreaterOrEqual(t, again.Stats().Clock, promise.clock)
 }
 
-// TestMissingContentHoldsBackLaterProposals: as long as the content of the first is missing, the second
-// is not in T (line 43), though the first turns out to be later.
+// TestMissingContentHoldsBackLaterProposals: as long as the content of the first is missing, the second is
+// not in T (line 43), though the first turns out to be later.
 func TestMissingContentHoldsBackLaterProposals(t *testing.T) {
 	c := newProc(t, 2)
 	first, second := msg(1, both...), msg(2, 1)
@@ -59,8 +59,8 @@ func TestMissingContentHoldsBackLaterProposals(t *testing.T) {
 	require.Equal(t, []uint64{2}, delivered(out), "the first is at 9")
 }
 
-// TestCoverageWaitsForFinalTimestamps: what others forget once they hear that it is covered, a
-// process must be able to do without, also after a restart.
+// TestCoverageWaitsForFinalTimestamps: before other processes learn that a message is covered, and forget it,
+// a process must be able to do without it, also after a restart.
 func TestCoverageWaitsForFinalTimestamps(t *testing.T) {
 	c, m := newProc(t, 1), msg(1, both...)
 	c.hear(5, startOf(m, 0))
@@ -97,7 +97,7 @@ func TestCoverageWaitsForFinalTimestamps(t *testing.T) {
 	require.False(t, third.messages[msg(2).ID].delivered)
 }
 
-// TestRestartFromCheckpoint: after all of T was forgotten, its indexes go on.
+// TestRestartFromCheckpoint: after all of T was forgotten, its indexes continue.
 func TestRestartFromCheckpoint(t *testing.T) {
 	c := newCluster(t)
 	c.run(2 * tick)
@@ -127,8 +127,8 @@ func TestRestartFromCheckpoint(t *testing.T) {
 	c.has(append(all, 1000), members...)
 }
 
-// A link may start only once one end has something to send: after a restart of both, whoever waits for an
-// acknowledgement speaks first.
+// A link may start only once one end has something to send: after a restart of both ends, the end that waits
+// for an acknowledgement sends first.
 func TestARestartedProcessSpeaksToThoseItWaitsFor(t *testing.T) {
 	cfg := Config{Self: 1, Groups: []multicast.Group{{ID: 0, Members: []multicast.ProcessID{1}}, {ID: 1, Members: []multicast.ProcessID{2}}}}
 	start := func(records [][]byte) *Core {
@@ -149,7 +149,7 @@ func TestARestartedProcessSpeaksToThoseItWaitsFor(t *testing.T) {
 	m := multicast.Message{ID: multicast.MessageID{Sender: 1, Seq: 1}, Dest: []multicast.GroupID{0, 1}}
 	out := step(c, multicast.Input{Frames: self, Proposed: []multicast.Message{m}})
 	records := out.Records
-	for range 3 { // what it says to itself: the message, its timestamp, its acknowledgement
+	for range 3 { // its messages to itself: the message, its timestamp, its acknowledgement
 		var own []multicast.Frame
 		for _, f := range out.Frames {
 			if f.Peer == 1 {

@@ -15,21 +15,21 @@ import (
 // members before, or none once an epoch with these members is known to be active. A process knows one roster
 // and with it latest, the latest epoch that it knows to have it. It takes a roster with a higher latest, and
 // drops B as soon as it learns that an epoch with the same since is active. PROMISE, NEW-EPOCH and NEW-STATE
-// carry the roster that the sender knows, so does the log.
+// carry the roster that the sender knows, and so does the log.
 //
 //	R1  A candidate of E needs promises from a quorum of R and, if there is B, from a quorum of B (line 65).
 //	    It counts them by the roster with the highest latest that any promise names, and gives up if that is
 //	    not below E. The roster of E is the same; or, if there is no B, ⟨E, R', R⟩, where R' is R with one
 //	    change and has the candidate in it.
 //	R2  E is active once a quorum of R and, if there is B, a quorum of B have accepted it (line 76).
-//	R3  What is acknowledged in E is counted among R of E, and only while no later roster is known. A process
+//	R3  Acknowledgements in E are counted among R of E, and only while no later roster is known. A process
 //	    acknowledges in E once it knows that E is active, and then its roster has no B.
-//	R4  A process that is not in R any more is told so for good once a quorum of R has acknowledged in epochs
+//	R4  A process that is no longer in R is informed for good once a quorum of R has acknowledged in epochs
 //	    from since on.
 //
 // # Safety
 //
-// M(E) is E_max of the promises for E. An epoch exists once its candidate has what R1 asks for. The latest
+// M(E) is E_max of the promises for E. An epoch exists once its candidate has the promises of R1. The latest
 // of the roster that a process knows is not below its E_cur.
 //
 //	(1) Let D be active, let no epoch between D and E be active, and let each epoch X in (D, E] that exists
@@ -47,19 +47,19 @@ import (
 //	    roster of v has one. If not, an active G <= v has the same since, and so the same R, and the
 //	    promises meet the acceptors of G. If G >= E, take F = G. If G <= D, then since <= D, and by (1) R of
 //	    v is R(D): the promises contain a quorum of it.
-//	(3) Lemma 3: the T of each E' > E has what a quorum of R(E) acknowledged in E. M(E') >= E by (2). If it is
-//	    higher, T of that epoch has it by induction. If M(E') = E, no epoch in (E, v] is active, or the
-//	    promises would meet its acceptors as in (2). Then the promises contain a quorum of R(E), by R1 if
+//	(3) Lemma 3: the T of each E' > E has all entries that a quorum of R(E) acknowledged in E. M(E') >= E by (2).
+//	    If it is higher, T of that epoch has them by induction. If M(E') = E, no epoch in (E, v] is active, or
+//	    the promises would meet its acceptors as in (2). Then the promises contain a quorum of R(E), by R1 if
 //	    v = E and by (1) if not. It meets the quorum that acknowledged.
-//	(4) Lines 28 and 29: the clocks that a quorum of R(E) has said in epochs up to E bound the clock of each
+//	(4) Lines 28 and 29: the clocks that a quorum of R(E) has sent in epochs up to E bound the clock of each
 //	    later epoch from below, as in (3).
 //	(5) Lines 10 and 17: other groups, and members that missed an epoch, count by R(E) too (R3). They learn
 //	    the roster of E before any ACK in E: a process that acknowledges tells it first, on the same link.
 //
 // Nothing here asks how R and R' differ; one change at a time is for liveness. When a process joins or
 // leaves, each quorum of R meets each of R' anyway: of n and n+1 processes, quorums have ⌊n/2⌋+1 and
-// ⌊(n+1)/2⌋+1, together n+2, more than the n+1 there are. When one takes the place of another, {1,2,3} and
-// {1,2,4} have the quorums {1,3} and {2,4}, which do not meet: hence B.
+// ⌊(n+1)/2⌋+1, together n+2, more than the n+1 there are. When one takes the place of another, {1,2,3}
+// and {1,2,4} have the quorums {1,3} and {2,4}, which do not meet: hence B.
 //
 // A process that left can do no harm: promises and acceptances of it count among B only, and there is no B
 // any more. It leads no epoch, as R does not have it.
@@ -77,12 +77,12 @@ import (
 // 1 and 3 cannot distinguish the two cases, so they wait for 2 or for 4. It would also be safe to count no
 // new process. But then they would wait for 2 alone, for ever if it is gone.
 //
-// By R4 a quorum of R knows that the change is made before anybody that left hears the last of it, and its
-// log has that before it acknowledges. Each quorum of R has one of these, so that from then on the group
-// needs no B: a process that has Output.Retired can be wiped. A change does not begin before the new process
-// has a link to the primary.
+// By R4 a quorum of R knows that the change is made before any process that left gets the last notice of it,
+// and its log has that before it acknowledges. Each quorum of R has one of these, so that from then on the
+// group needs no B: a process that has Output.Retired can be wiped. A change does not begin before the new
+// process has a link to the primary.
 
-// roster is the roster that a process knows, as packets and records have it.
+// roster is the roster that a process knows, in the form of packets and records.
 type roster struct {
 	since  Epoch                 // that the members came in with; zero: they were configured
 	latest Epoch                 // that is known to have them
@@ -99,14 +99,14 @@ type seating struct {
 	latest Epoch   // the latest epoch known to have them
 }
 
-// seat makes r the roster: these are the processes that it names.
+// seat makes r the roster: members and before are the processes that it names.
 func (s *seating) seat(r roster, members, before []*peer) {
 	s.seats, s.before, s.quorum = members, before, len(members)/2+1
 	s.since, s.latest = r.since, r.latest
 }
 
-// learns takes in a roster that another process knows, or that an epoch begins with. It reports whether the
-// members are to be seated by it.
+// learns takes in a roster from another process, or of a new epoch. It reports whether the members must be
+// seated by it.
 func (s *seating) learns(r *roster) bool {
 	same := r.since == s.since
 	switch order := r.latest.Compare(s.latest); {
@@ -122,10 +122,10 @@ func (s *seating) learns(r *roster) bool {
 	return true
 }
 
-// members gives R; it is not to be changed.
+// members returns R; it must not be changed.
 func (s *seating) members() []*peer { return s.seats }
 
-// majority is how many members make a quorum.
+// majority is the number of members of a quorum.
 func (s *seating) majority() int { return s.quorum }
 
 // isChanging reports whether there is B.
@@ -136,8 +136,8 @@ func (s *seating) from() Epoch { return s.since }
 
 func (s *seating) seatedIn() Epoch { return s.latest }
 
-// Members gives the members of a group, by the latest of its epochs that is known to be active; nil if there
-// is no such group. The caller owns it.
+// Members returns the members of a group, by the latest of its epochs that is known to be active; nil if
+// there is no such group. The caller owns it.
 func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
 	g := c.groups[id]
 	if g == nil {
@@ -146,7 +146,7 @@ func (c *Core) Members(id multicast.GroupID) []multicast.ProcessID {
 	return idsOf(g.settled())
 }
 
-// settled gives the members by the latest epoch that is known to be active.
+// settled returns the members by the latest epoch that is known to be active.
 func (s *seating) settled() []*peer {
 	if len(s.before) > 0 {
 		return s.before
@@ -172,7 +172,7 @@ func (g *group) elects(q *peer) bool {
 	return q.group == g && q.member >= 0 || slices.Contains(g.before, q)
 }
 
-// electors gives all that do.
+// electors returns all such processes.
 func (s *seating) electors() []*peer {
 	all := slices.Clone(s.seats)
 	for _, q := range s.before {

@@ -15,20 +15,20 @@ var (
 	secondBy = func(leader multicast.ProcessID) Epoch { return Epoch{Number: 2, Leader: leader} }
 )
 
-// newcomerState is NEW-STATE of 1 for an epoch in which 7 is new in the place of 3.
+// newcomerState is NEW-STATE of 1 for an epoch with 7 new in the place of 3.
 func newcomerState(ts multicast.Timestamp) packet {
 	p := newStateOf(secondBy(1), 0, 0, ts)
 	p.roster = roster{since: secondBy(1), latest: secondBy(1), ids: changed, before: groupG.Members}
 	return p
 }
 
-// membersOf tells that g has these members since an epoch.
+// membersOf is the packet that g has these members since an epoch.
 func membersOf(since Epoch, ids ...multicast.ProcessID) packet {
 	return packet{kind: kindRoster, group: 1, roster: roster{since: since, latest: since, ids: ids}}
 }
 
-// TestR2TwoQuorumsAccept: of the members and of those before, a quorum must know of the epoch; over a
-// restart too.
+// TestR2TwoQuorumsAccept: a quorum of the members and a quorum of the members before must know of the epoch;
+// over a restart too.
 func TestR2TwoQuorumsAccept(t *testing.T) {
 	for name, by := range map[string][]multicast.ProcessID{"who stays": {2, 7, 1}, "who leaves": {7, 3, 1}} {
 		c := newProc(t, 2)
@@ -51,7 +51,7 @@ func TestR2TwoQuorumsAccept(t *testing.T) {
 	}
 }
 
-// TestR2HoldsForTheCandidate, which counts itself and the new member.
+// TestR2HoldsForTheCandidate: the candidate counts itself and the new member.
 func TestR2HoldsForTheCandidate(t *testing.T) {
 	c := newProc(t, 1)
 	c.hear(7)
@@ -66,9 +66,9 @@ func TestR2HoldsForTheCandidate(t *testing.T) {
 	require.Equal(t, changed, c.Members(1))
 }
 
-// TestR1AsksThoseBefore: 1 and 7 know of an epoch that no other has accepted, as far as they know. Promises
-// of 1 and 7 are not enough: 2 and 3 may go on without it. Nor are those of 2 and 3: 1 and 7 may have
-// decided in it.
+// TestR1AsksThoseBefore: 1 and 7 know of an epoch that no other process has accepted, as far as they know.
+// Promises of 1 and 7 are not enough: 2 and 3 may go on without it. Promises of 2 and 3 are not enough
+// either: 1 and 7 may have decided in it.
 func TestR1AsksThoseBefore(t *testing.T) {
 	pending := newcomerState(9).roster
 	for name, by := range map[string][]multicast.ProcessID{"who stays": {7, 2}, "who leaves": {7, 3}, "who leaves first": {3, 7}} {
@@ -94,8 +94,8 @@ func TestR1AsksThoseBefore(t *testing.T) {
 	}
 }
 
-// TestR1TakesTheLatestRoster: the change that came to nothing has a roster of its own, and 1, which knows
-// of it, hears of a later epoch without it.
+// TestR1TakesTheLatestRoster: the failed change has a roster of its own, and 1, which knows of it, receives a
+// later epoch without it.
 func TestR1TakesTheLatestRoster(t *testing.T) {
 	c := newProc(t, 1)
 	c.hear(2, newEpochOf(Epoch{Number: 2, Leader: 2}))
@@ -126,8 +126,8 @@ func TestR1GivesUp(t *testing.T) {
 	require.Equal(t, Epoch{Number: 10, Leader: 1}, c.promised)
 }
 
-// TestPromiseToANewMemberSurvivesRestarts, though the members of its epoch were only heard of; so do epochs
-// whose primary was replaced since.
+// TestPromiseToANewMemberSurvivesRestarts, though the process knows the members of its epoch only from
+// others. So do epochs of a primary that was replaced since.
 func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	p := newProc(t, 2)
 	p.hear(1, membersOf(secondBy(1), changed...))
@@ -143,7 +143,7 @@ func TestPromiseToANewMemberSurvivesRestarts(t *testing.T) {
 	}
 }
 
-// TestReplacementsThatMakeNoSense are ignored.
+// TestReplacementsThatMakeNoSense: they are ignored.
 func TestReplacementsThatMakeNoSense(t *testing.T) {
 	for _, r := range []multicast.Replacement{{Old: 3, New: 2}, {Old: 3, New: 5}, {}, {Old: 9, New: 7}, {New: 2}, {New: 5}, {Old: 9}, {Old: 5}, {Old: 5, New: 7}, {Old: 1, New: 7}} {
 		c := newProc(t, 1)
@@ -152,7 +152,7 @@ func TestReplacementsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestR2HoldsAfterACheckpoint: those before are in it.
+// TestR2HoldsAfterACheckpoint: the members before are in it.
 func TestR2HoldsAfterACheckpoint(t *testing.T) {
 	c := newProc(t, 2)
 	c.hear(1, newEpochOf(secondBy(1)))
@@ -165,10 +165,10 @@ func TestR2HoldsAfterACheckpoint(t *testing.T) {
 }
 
 // TestR1CandidateLearnsTheRosterFromAPromise: 2 has missed that 7 took the place of 5. Promises of 1 and 2
-// are no quorum, and that of 5 does not count any more.
+// are no quorum, and the promise of 5 does not count any more.
 func TestR1CandidateLearnsTheRosterFromAPromise(t *testing.T) {
 	c := waiting(t, 2, five)
-	c.hear(7) // the link of a process that is unknown yet
+	c.hear(7) // the link of an unknown process
 	next := secondBy(2)
 	c.loopback(c.loopback(c.campaigns(3, 4)))
 	promise := promiseOf(next, secondBy(1), 0, 50)
@@ -218,7 +218,7 @@ func TestReplacement(t *testing.T) {
 	require.Equal(t, secondBy(1), c.proc(7).Stats().Current)
 }
 
-// TestReplacementSurvivesRestarts of all at once.
+// TestReplacementSurvivesRestarts: all processes restart at once.
 func TestReplacementSurvivesRestarts(t *testing.T) {
 	c := replaced(t)
 	for _, id := range []multicast.ProcessID{1, 2, 4, 5, 6, 7} {
@@ -234,7 +234,7 @@ func TestReplacementSurvivesRestarts(t *testing.T) {
 	c.has([]uint64{1, 2}, 1, 4, 5, 6, 7)
 }
 
-// TestNewMemberLeads: 1 dies, and 2 does not hear that a quorum hears nothing.
+// TestNewMemberLeads: 1 dies, and 2 does not learn that a quorum receives nothing.
 func TestNewMemberLeads(t *testing.T) {
 	c := replaced(t)
 	c.lose = func(from, to multicast.ProcessID, k kind) bool { return from == 7 && to == 2 && k == kindSilent }
@@ -248,7 +248,7 @@ func TestNewMemberLeads(t *testing.T) {
 	c.has([]uint64{1, 2}, 1)
 }
 
-// TestReplacementIsDoneOnce: it may be asked for more than once, and of any member.
+// TestReplacementIsDoneOnce: it may be requested more than once, and from any member.
 func TestReplacementIsDoneOnce(t *testing.T) {
 	c := replaced(t)
 	for _, id := range []multicast.ProcessID{1, 2, 7} {
@@ -258,7 +258,7 @@ func TestReplacementIsDoneOnce(t *testing.T) {
 	require.Equal(t, secondBy(1), c.proc(1).Stats().Current)
 }
 
-// TestRemovedMemberDoesNoHarm: 3 comes back and knows of nothing.
+// TestRemovedMemberDoesNoHarm: 3 comes back and knows nothing of its removal.
 func TestRemovedMemberDoesNoHarm(t *testing.T) {
 	c := replaced(t)
 	c.restart(3)
@@ -274,8 +274,8 @@ func TestRemovedMemberDoesNoHarm(t *testing.T) {
 	require.NotContains(t, c.proc(7).Members(1), multicast.ProcessID(3))
 }
 
-// TestRemovedMemberThatCampaigns: it was cut off, and its NEW-EPOCH arrives after its removal. That costs
-// one more epoch.
+// TestRemovedMemberThatCampaigns: the member was cut off, and its NEW-EPOCH arrives after its removal. That
+// costs one more epoch.
 func TestRemovedMemberThatCampaigns(t *testing.T) {
 	c := replaced(t)
 	c.restart(3)
@@ -292,7 +292,7 @@ func TestRemovedMemberThatCampaigns(t *testing.T) {
 	require.NotEqual(t, Primary, c.proc(3).Stats().State)
 }
 
-// TestDeadPrimaryIsReplacedByANewProcess: who was asked becomes the primary first.
+// TestDeadPrimaryIsReplacedByANewProcess: the process that was asked becomes the primary first.
 func TestDeadPrimaryIsReplacedByANewProcess(t *testing.T) {
 	c := newCluster(t)
 	c.run(5 * tick)
@@ -321,7 +321,7 @@ func TestRosterIsHeardOnce(t *testing.T) {
 	require.Nil(t, c.Members(9))
 }
 
-// TestLinkOfARemovedMember: what it may not have is no matter any more.
+// TestLinkOfARemovedMember: messages that it may lack are irrelevant.
 func TestLinkOfARemovedMember(t *testing.T) {
 	p := newProc(t, 4)
 	p.cast(&multicast.Message{ID: multicast.MessageID{Sender: 4, Seq: 1}, Dest: []multicast.GroupID{1}})
@@ -332,7 +332,7 @@ func TestLinkOfARemovedMember(t *testing.T) {
 	require.Len(t, said(t, p.hear(7), 7, kindStart), 1)
 }
 
-// TestEpochsOfOtherGroupsDoNotCount: they would push the numbers of the own ones.
+// TestEpochsOfOtherGroupsDoNotCount: they would increase the numbers of the own epochs.
 func TestEpochsOfOtherGroupsDoNotCount(t *testing.T) {
 	p := newProc(t, 1)
 	far := Epoch{Number: maxNumber, Leader: 4}
@@ -342,7 +342,7 @@ func TestEpochsOfOtherGroupsDoNotCount(t *testing.T) {
 	require.Equal(t, secondBy(1), p.promised)
 }
 
-// TestLiveMemberLearnsThatItIsOut: it says nothing from then on, also after a restart.
+// TestLiveMemberLearnsThatItIsOut: it sends nothing from then on, also after a restart.
 func TestLiveMemberLearnsThatItIsOut(t *testing.T) {
 	for _, asked := range []multicast.ProcessID{1, 2, 3} {
 		c := newCluster(t)
@@ -371,7 +371,7 @@ func TestLiveMemberLearnsThatItIsOut(t *testing.T) {
 	}
 }
 
-// TestPrimaryThatLivesIsReplaced: another one leads the epoch without it.
+// TestPrimaryThatLivesIsReplaced: another member leads the epoch without it.
 func TestPrimaryThatLivesIsReplaced(t *testing.T) {
 	c := newCluster(t)
 	c.run(5 * tick)
@@ -386,7 +386,7 @@ func TestPrimaryThatLivesIsReplaced(t *testing.T) {
 	c.has([]uint64{1, 2}, 2, 3, 7, 4, 5, 6)
 }
 
-// TestAnotherGroupTells: who left and reaches no member any more.
+// TestAnotherGroupTells: it informs a process that left and reaches no member any more.
 func TestAnotherGroupTells(t *testing.T) {
 	other := newProc(t, 4)
 	known := func() bool {
@@ -408,7 +408,7 @@ func TestAnotherGroupTells(t *testing.T) {
 	require.Len(t, out.Records, 1)
 }
 
-// TestNewProcessWaits: it hears of members before it is one.
+// TestNewProcessWaits: it receives the members before it is one of them.
 func TestNewProcessWaits(t *testing.T) {
 	p := newProc(t, 7, func(cfg *Config) { cfg.Replaces = 3 })
 	told := membersOf(secondBy(1), 1, 8, 3)
@@ -474,7 +474,7 @@ func TestNoSuchChange(t *testing.T) {
 	require.Equal(t, Candidate, c.Stats().State)
 }
 
-// TestHavesSurviveAChange: who has a message keeps its place, whichever that is.
+// TestHavesSurviveAChange: the members that have a message stay recorded, whatever their places are.
 func TestHavesSurviveAChange(t *testing.T) {
 	p := newProc(t, 4)
 	p.cast(&multicast.Message{ID: multicast.MessageID{Sender: 4, Seq: 1}, Dest: []multicast.GroupID{1}})
@@ -487,8 +487,8 @@ func TestHavesSurviveAChange(t *testing.T) {
 	require.Empty(t, p.outbox.sent, "2 and 3 have it")
 }
 
-// TestR3CountsTheRosterOfTheEpoch: of four, two are no quorum, though they are of the three that are
-// members later.
+// TestR3CountsTheRosterOfTheEpoch: of four members, two are no quorum, though they are among the three that
+// are members later.
 func TestR3CountsTheRosterOfTheEpoch(t *testing.T) {
 	g := multicast.Group{ID: 1, Members: []multicast.ProcessID{1, 2, 3, 9}}
 	p := newProc(t, 4, func(cfg *Config) { cfg.Groups = []multicast.Group{g, groupH} })

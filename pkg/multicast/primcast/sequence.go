@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// sequence is T of the own group, durably: entries 1 to length. It holds those that are not forgotten,
-// however far apart they are: one that waits for long does not keep the places of those after it.
+// sequence is T of the own group, durably: entries 1 to length. It holds the entries that are not forgotten,
+// however far apart they are: an entry that waits for long does not keep the places of later entries.
 type sequence struct {
 	length uint64
 	slots  []slot // ascending
@@ -19,8 +19,7 @@ type sequence struct {
 	bytes  int // of them, about
 }
 
-// slot is an entry that was there when the sequence was last compacted; the message is nil if it is
-// forgotten.
+// slot is an entry that existed when the sequence was last compacted; the message is nil if it is forgotten.
 type slot struct {
 	index   uint64
 	message *message
@@ -28,10 +27,11 @@ type slot struct {
 
 func (t *sequence) last() uint64 { return t.length }
 
-// lastTimestamp is that of the last entry that was appended and not cut.
+// lastTimestamp is the timestamp of the last entry that was appended and not cut.
 func (t *sequence) lastTimestamp() multicast.Timestamp { return t.lastTS }
 
-// entries is how many entries are not forgotten, size about how many bytes they have in a checkpoint.
+// entries is the number of entries that are not forgotten, size their approximate size in bytes in a
+// checkpoint.
 func (t *sequence) entries() int { return t.count }
 
 func (t *sequence) size() int { return t.bytes }
@@ -47,7 +47,7 @@ func (t *sequence) leaves(m *message) {
 	t.count, t.bytes = t.count-1, t.bytes-packetSize(&m.Message)
 }
 
-// find gives the first slot that is not before an index.
+// find returns the first slot that is not before an index.
 func (t *sequence) find(index uint64) int {
 	at, _ := slices.BinarySearchFunc(t.slots, index, func(s slot, index uint64) int {
 		if s.index < index {
@@ -58,7 +58,7 @@ func (t *sequence) find(index uint64) int {
 	return at
 }
 
-// at gives an entry, nil if it is forgotten.
+// at returns an entry, nil if it is forgotten.
 func (t *sequence) at(index uint64) *message {
 	if i := t.find(index); i < len(t.slots) && t.slots[i].index == index {
 		return t.slots[i].message
@@ -66,13 +66,13 @@ func (t *sequence) at(index uint64) *message {
 	return nil
 }
 
-// all gives the entries that are not forgotten. They may be forgotten meanwhile.
+// all returns the entries that are not forgotten. They may be forgotten during the iteration.
 func (t *sequence) all() iter.Seq[*message] { return t.after(0) }
 
-// slotsAfter gives the slots after an index.
+// slotsAfter returns the slots after an index.
 func (t *sequence) slotsAfter(index uint64) []slot { return t.slots[t.find(index+1):] }
 
-// after gives the entries after an index that are not forgotten.
+// after returns the entries after an index that are not forgotten.
 func (t *sequence) after(index uint64) iter.Seq[*message] {
 	slots := t.slotsAfter(index)
 	return func(yield func(*message) bool) {
@@ -96,7 +96,7 @@ func (t *sequence) lastGone() uint64 {
 	return next
 }
 
-// append puts m at its index, which is above last; what is between is forgotten.
+// append puts m at its index, which is above last; the entries in between are forgotten.
 func (t *sequence) append(m *message) {
 	if m.index <= t.length || m.ts <= t.lastTS {
 		invariant.Broken("entry %d at %d follows entry %d at %d in T (I2)", m.index, m.ts, t.length, t.lastTS)
@@ -106,7 +106,7 @@ func (t *sequence) append(m *message) {
 	t.length, t.lastTS = m.index, m.ts
 }
 
-// pad makes all up to an index forgotten, if it is not there.
+// pad makes all missing entries up to an index forgotten.
 func (t *sequence) pad(index uint64) { t.length = max(t.length, index) }
 
 // forget drops an entry.
@@ -124,7 +124,7 @@ func (t *sequence) forget(index uint64) {
 	}
 }
 
-// compact makes new slots: the old ones may be walked over.
+// compact makes new slots, because an iteration may use the old ones.
 func (t *sequence) compact() {
 	slots := make([]slot, 0, len(t.slots))
 	for _, s := range t.slots {
@@ -135,12 +135,12 @@ func (t *sequence) compact() {
 	t.slots, t.gone = slots, 0
 }
 
-// cut drops all after an index, and gives what was there.
+// cut drops all entries after an index, and returns them.
 func (t *sequence) cut(index uint64) []*message {
 	if len(t.slots) == 0 {
 		return nil
 	}
-	index = max(index, t.slots[0].index-1) // what is before is forgotten
+	index = max(index, t.slots[0].index-1) // earlier entries are forgotten
 	if index >= t.length {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Epoch is the reign of one leader in its group; the zero Epoch is before all. Epochs of
-// different groups are not related.
+// Epoch is the period of one leader in its group; the zero Epoch is before all. Epochs of different groups
+// are not related.
 type Epoch struct {
 	Number uint64
 	Leader multicast.ProcessID
@@ -21,10 +21,10 @@ func (e Epoch) Compare(other Epoch) int {
 	return cmp.Or(cmp.Compare(e.Number, other.Number), cmp.Compare(e.Leader, other.Leader))
 }
 
-// String gives "number/leader".
+// String returns "number/leader".
 func (e Epoch) String() string { return fmt.Sprintf("%d/%d", e.Number, e.Leader) }
 
-// State is what a process is in its group (line 8).
+// State is the role of a process in its group (line 8).
 type State uint8
 
 // The states. A process is Candidate or Promised while its group changes its primary, as far
@@ -34,14 +34,14 @@ const (
 	Primary
 	Candidate
 	Promised
-	Retired // it was a member, and is none any more: it says nothing (roster.go)
+	Retired // it was a member, and no longer is: it sends nothing (roster.go)
 )
 
 var stateNames = [...]string{"follower", "primary", "candidate", "promised", "retired"}
 
 func (s State) String() string { return stateNames[s] }
 
-// peer is what a process knows of one process, itself included.
+// peer is the known state of one process, itself included.
 type peer struct {
 	id     multicast.ProcessID
 	group  *group
@@ -49,43 +49,43 @@ type peer struct {
 	left   bool // it was a member, and is none any more
 	linked bool // the link to it has started
 
-	informed uint64 // the step in which it was last told that it is no member
+	informed uint64 // the step in which it was last informed that it is no member
 	accepted Epoch  // that it has accepted last
 
 	acked  Epoch  // E_cur when it acknowledged its T
 	length uint64 // up to this entry
 	last   uint64 // the last one of them that concerns this process
 
-	clock   multicast.Timestamp // min-clock (line 15): said in epochs up to group.epoch
-	later   epochClock          // said in a later one
+	clock   multicast.Timestamp // min-clock (line 15): sent in epochs up to group.epoch
+	later   epochClock          // sent in a later one
 	covered multicast.Progress  // its state machine holds all deliveries up to here durably
 
-	silent  time.Duration // when it last said that its leader is silent; 0: it does not say so
-	forgone Epoch         // E_prom when it said so
+	silent  time.Duration // when it last reported that its leader is silent; 0: no report
+	forgone Epoch         // E_prom at that report
 
-	amnesiac bool // when it said so (amnesia.go)
+	amnesiac bool // at that report (amnesia.go)
 
 	// Since the link to it started:
 	coverageSent multicast.Progress  // of this process
 	coverageNew  bool                // there is more of it
 	clockSent    multicast.Timestamp // the highest one of this process
 	lengthSent   uint64              // the own T is acknowledged up to here
-	speak        bool                // it is to be told the own state at the end of the step
-	fetching     bool                // it was asked for T, and has not answered yet
-	asked        uint64              // the step in which it was
+	speak        bool                // the own state must be sent to it at the end of the step
+	fetching     bool                // it got a request for T, and has not answered yet
+	asked        uint64              // the step of that request
 	resume       uint64              // own messages from this number on are to be sent again; 0: none
 
 	frame []byte // of this step
 }
 
-// epochClock is a clock that was said in an epoch, when T reached last.
+// epochClock is a clock that was sent in an epoch, when T reached last.
 type epochClock struct {
 	epoch Epoch
 	ts    multicast.Timestamp
 	last  uint64
 }
 
-// group is a group with what is known of it.
+// group is the known state of a group.
 type group struct {
 	id multicast.GroupID
 	seating
@@ -98,21 +98,21 @@ type group struct {
 
 	// Atomic global order (order.go).
 	front     front              // of its members
-	frontSent front              // that it was told last of the own group
-	listens   bool               // it waits for what this process has to say
-	wanted    multicast.Position // the highest place of a message that it may wait for
+	frontSent front              // the last front of the own group that was sent to it
+	listens   bool               // it waits for the state of this process
+	wanted    multicast.Position // the highest position of a message that it may wait for
 
 	forgotten multicast.Progress // up to here messages to it may be forgotten
 	lastGone  uint64             // index in the own T of the last of them
-	covered   multicast.Progress // by every member, or all but those that are left behind
+	covered   multicast.Progress // by every member, except those that are left behind
 	lastSeq   uint64             // of the last own message to it, in this life of the process
 	lastOwn   uint64             // index in the own T of the last entry that concerns it
 }
 
-// message is what M says of a message, and its place in T.
+// message is the state of a message in M, and its place in T.
 type message struct {
 	multicast.Message
-	class   *class   // nil: its destinations are not known
+	class   *class   // nil: its destinations are unknown
 	started bool     // START(m) is here; before that only the ID is known
 	own     bool     // this process multicast it, in this life
 	prevs   []uint64 // then: for each destination group, the number sent to it before
@@ -131,11 +131,11 @@ type message struct {
 	delivered bool
 	settled   bool   // it was delivered, in this life of the process or before
 	slot      int    // among the pending ones, until it is delivered
-	keepers   int    // groups that do not cover it, then
+	keepers   int    // groups that do not cover it after its delivery
 	namedIn   *group // the group that named m last in its T
 	stale     bool   // it was not proposed yet at the last ping
 	mentions  int    // ledgers of other groups that name m
-	asked     int    // how often START was asked for
+	asked     int    // number of requests for START
 }
 
 // local is a decided local timestamp.
@@ -144,12 +144,12 @@ type local struct {
 	ts    multicast.Timestamp
 }
 
-// position is where m is delivered, or a lower bound of that.
+// position is the position of m's delivery, or a lower bound of it.
 func (m *message) position() multicast.Position {
 	return multicast.Position{Final: m.bound, ID: m.ID}
 }
 
-// entry is what a process says of m in T; prev is the entry before that concerns the receiver.
+// entry is the entry of m in T; prev is the entry before that concerns the receiver.
 func (m *message) entry(e Epoch, prev uint64) *entryPacket {
 	return &entryPacket{epoch: e, index: m.index, prev: prev, ts: m.ts, id: m.ID}
 }

@@ -9,9 +9,9 @@ import (
 
 var _ multicast.Transferable = (*Core)(nil)
 
-// leaveBehind lets go of members that do not cover what a quorum of their group does, once more than
-// retain bytes are kept for them. They take over the state of another member when they come back. What the
-// own state machine does not hold durably stays.
+// leaveBehind stops keeping messages for members that do not cover messages covered by a quorum of their
+// group, once more than Retain bytes are kept for them. They take over the state of another member when they
+// come back. Messages that the own state machine does not hold durably stay.
 func (c *delivery) leaveBehind() {
 	if c.keptBytes <= c.config.Retain {
 		return
@@ -34,7 +34,7 @@ func (c *delivery) leaveBehind() {
 	}
 }
 
-// tellBehind says to q up to where its group cannot get deliveries from here any more.
+// tellBehind sends q the positions up to which its group cannot get deliveries from here any more.
 func (q *peer) tellBehind() {
 	for _, at := range q.group.forgotten {
 		if q.covered.Of(at.Class).Compare(at.Position) < 0 {
@@ -43,8 +43,9 @@ func (q *peer) tellBehind() {
 	}
 }
 
-// onBehind: q has forgotten what this process may need up to a position of a class. It does not if it has
-// delivered that. That its state machine has it is not enough: its T would lack it for ever.
+// onBehind: q has forgotten messages that this process may need, up to a position of a class. This process
+// does not need them if it has delivered them. It is not enough that its state machine has them: its T would
+// lack them for ever.
 func (c *delivery) onBehind(q *peer, p *behindPacket) {
 	if !c.concerns(p.Class, q) {
 		c.stats.BadPackets++
@@ -60,9 +61,9 @@ func (c *Core) State() []byte {
 	return c.appendCheckpoint(appendProgress(nil, c.delivered))
 }
 
-// Adopt implements multicast.Transferable. What this process has promised, acknowledged and said of its
-// clock it keeps: T of the other is taken only if it contains all that this one may have acknowledged to a
-// quorum. What this process knows to be delivered it knows afterwards, too (I9).
+// Adopt implements multicast.Transferable. This process keeps its promises, its acknowledgements and its
+// clock: T of the other is taken only if it contains all entries that this process may have acknowledged to a
+// quorum. Deliveries that this process knows it also knows afterwards (I9).
 func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err error) {
 	r := varint.NewReader(state)
 	if at = readProgress(r); r.Err() != nil {
@@ -89,9 +90,9 @@ func (c *Core) Adopt(state []byte) (record []byte, at multicast.Progress, err er
 	return other.appendCheckpoint(nil), at, nil
 }
 
-// teach puts into the state of another, which has delivered all that this process has, what only this one
-// knows of deliveries. The other may have restarted since, and what it has delivered be pending again, for
-// want of the final timestamp, which those that could tell have forgotten.
+// teach adds to the state of another process, which has delivered all that this process has, the deliveries
+// that only this process knows. The other may have restarted since, so that its deliveries are pending again
+// without the final timestamp, and the processes that knew it have forgotten it.
 func (c *variables) teach(other *Core) error {
 	for m := range other.t.all() {
 		if m.decided {

@@ -21,7 +21,7 @@ func deliveredOne(t *testing.T, self multicast.ProcessID, change ...func(*Config
 	return c, out.Deliveries[0].Position()
 }
 
-// adopted is p with the state of another in the place of all its records.
+// adopted is p with the state of another process in the place of all its records.
 func (p *proc) adopted(state []byte) (*proc, multicast.Progress) {
 	record, at, err := p.Adopt(state)
 	require.NoError(p.tb, err)
@@ -42,7 +42,7 @@ func TestAdoptTakesTheStateOfAnother(t *testing.T) {
 }
 
 // TestAdoptKeepsWhatWasSaid: the own promise and the ceiling of the clock, which are ahead of the other's
-// (I1).
+// (I1), stay.
 func TestAdoptKeepsWhatWasSaid(t *testing.T) {
 	ahead, _ := deliveredOne(t, 3)
 	c := newProc(t, 2)
@@ -56,7 +56,7 @@ func TestAdoptKeepsWhatWasSaid(t *testing.T) {
 	require.GreaterOrEqual(t, again.Stats().Clock, multicast.Timestamp(9000))
 }
 
-// TestAdoptRefuses what does not contain all that this process may have acknowledged to a quorum, or needs.
+// TestAdoptRefuses a state without all entries that this process needs, or may have acknowledged to a quorum.
 func TestAdoptRefuses(t *testing.T) {
 	ahead, at := deliveredOne(t, 3)
 	short := newProc(t, 2)
@@ -95,7 +95,8 @@ func promisedAndInstalled(t *testing.T) *proc {
 	return c
 }
 
-// TestBehindIsSetAndOnlyThen: this process needs what a peer may have forgotten.
+// TestBehindIsSetAndOnlyThen: Behind is set if and only if this process needs messages that a peer may have
+// forgotten.
 func TestBehindIsSetAndOnlyThen(t *testing.T) {
 	c, at := deliveredOne(t, 2)
 	next := multicast.Position{Final: at.Final + 1, ID: at.ID}
@@ -110,8 +111,8 @@ func TestBehindIsSetAndOnlyThen(t *testing.T) {
 	require.Equal(t, multicast.UpTo(at), again.hear(1, packet{kind: kindBehind, position: at}).Behind, "how the entry in T was decided may be forgotten")
 }
 
-// TestBehindIfOnlyTheStateMachineHasIt: others have forgotten what is not in T, so that it never comes; only
-// the state of a process helps that has it in T or D.
+// TestBehindIfOnlyTheStateMachineHasIt: other processes have forgotten a message that is not in T, so that it
+// never comes; only the state of a process with the message in T or D helps.
 func TestBehindIfOnlyTheStateMachineHasIt(t *testing.T) {
 	ahead, at := deliveredOne(t, 3)
 	behind := packet{kind: kindBehind, position: at}
@@ -127,8 +128,8 @@ func TestBehindIfOnlyTheStateMachineHasIt(t *testing.T) {
 	require.Empty(t, again.restart(got).hear(3, behind).Behind)
 }
 
-// TestCheckpointTellsNoDeliveryBeforeIt: a message whose final timestamp is known may have others before it
-// that are not. Its delivery is what the log must know before it counts for those.
+// TestCheckpointTellsNoDeliveryBeforeIt: a message with a known final timestamp may have others before it
+// without one. The log must know its delivery before it counts for those.
 func TestCheckpointTellsNoDeliveryBeforeIt(t *testing.T) {
 	c := newProc(t, 2)
 	m := msg(1, both...)
@@ -145,8 +146,8 @@ func TestCheckpointTellsNoDeliveryBeforeIt(t *testing.T) {
 	require.EqualValues(t, 1, again.Stats().Pending)
 }
 
-// TestALearnedStateHoldsUpNoEpoch: 3 is away, and its state machine learns all that it has missed by another
-// way. Its T must become complete all the same: it is needed once 2 is away.
+// TestALearnedStateHoldsUpNoEpoch: 3 is away, and its state machine learns the missed messages in another
+// way. Its T must become complete nevertheless: it is needed once 2 is away.
 func TestALearnedStateHoldsUpNoEpoch(t *testing.T) {
 	for name, retain := range map[string]int{"what it lacks is forgotten": 1, "what it lacks is kept": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +178,8 @@ func TestALearnedStateHoldsUpNoEpoch(t *testing.T) {
 	}
 }
 
-// TestTellsBehindOnlyWhoIs: a process that asks for T is told what is forgotten if it does not cover that.
+// TestTellsBehindOnlyWhoIs: a process that requests T gets BEHIND if it does not cover the forgotten
+// messages.
 func TestTellsBehindOnlyWhoIs(t *testing.T) {
 	c, at := deliveredOne(t, 2, func(cfg *Config) { cfg.Retain = 1 })
 	covered := packet{kind: kindCovered, position: at}
@@ -192,7 +194,7 @@ func TestTellsBehindOnlyWhoIs(t *testing.T) {
 	require.Equal(t, at, c.said(c.hear(3, fetch), 3, kindBehind).position)
 }
 
-// TestLeaveBehind: beyond Retain a quorum's coverage is enough, but never without the own.
+// TestLeaveBehind: beyond Retain a quorum's coverage is enough, but never without the own coverage.
 func TestLeaveBehind(t *testing.T) {
 	for name, x := range map[string]struct {
 		retain  int
@@ -217,7 +219,7 @@ func TestLeaveBehind(t *testing.T) {
 	}
 }
 
-// TestReturnsWithTheStateOfAnother: 3 is away, memory stays bounded; then it is told, takes over the state
+// TestReturnsWithTheStateOfAnother: 3 is away, memory stays bounded; then 3 gets BEHIND, takes over the state
 // of 2 and goes on.
 func TestReturnsWithTheStateOfAnother(t *testing.T) {
 	const count = 200
@@ -251,9 +253,9 @@ func TestReturnsWithTheStateOfAnother(t *testing.T) {
 	require.Equal(t, c.applied[1], c.applied[3])
 }
 
-// TestAStateInDoubtTeachesNoDoubt: 3 has restarted before its log had the final timestamp of what it has
-// delivered, and h has forgotten that. Who takes over its state, for the sake of another order say, still
-// knows; so 3 gets a state that helps.
+// TestAStateInDoubtTeachesNoDoubt: 3 has restarted before its log had the final timestamp of a delivery, and
+// h has forgotten it. A process that takes over the state of 3, for example for another order, still knows
+// it; so 3 gets a state that helps.
 func TestAStateInDoubtTeachesNoDoubt(t *testing.T) {
 	for name, retain := range map[string]int{"what is forgotten": 1, "what is kept": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +271,7 @@ func TestAStateInDoubtTeachesNoDoubt(t *testing.T) {
 			c.down[3] = true
 			for _, id := range []multicast.ProcessID{1, 2, 4, 5, 6} {
 				c.proc(id).records = [][]byte{c.proc(id).Checkpoint()}
-				c.link(id) // all hear what is covered
+				c.link(id) // all learn the coverage
 				c.run(5 * tick)
 			}
 			for id := multicast.ProcessID(4); id <= 6; id++ {

@@ -19,7 +19,7 @@ func (c *cluster) castFrom(sender multicast.ProcessID, seq uint64, dest ...multi
 	c.cast(m)
 }
 
-// TestMemoryStaysFlat runs two groups for long and looks at what they keep, in memory and on disk.
+// TestMemoryStaysFlat runs two groups for long and checks the size of their state, in memory and on disk.
 func TestMemoryStaysFlat(t *testing.T) {
 	c := newCluster(t, func(cfg *Config) { cfg.CheckpointMin = 600 })
 	c.run(2 * tick)
@@ -60,7 +60,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 }
 
 // TestDeadMemberBlocksNothing: a follower, also a sender, dies for ever, at any time; the others deliver all
-// that they multicast, and forget all that it is no destination of.
+// their multicasts, and forget all messages that do not have the dead process as a destination.
 func TestDeadMemberBlocksNothing(t *testing.T) {
 	const dead, last = 5, 60
 	for dies := uint64(1); dies < last; dies += 3 {
@@ -89,7 +89,7 @@ func TestDeadMemberBlocksNothing(t *testing.T) {
 			}
 		}
 		c.run(5 * time.Second)
-		c.castFrom(1, last+1, 1) // its frames tell what is covered
+		c.castFrom(1, last+1, 1) // its frames carry the coverage
 		c.run(20 * tick)
 		c.castFrom(2, last+2, 1)
 		c.run(20 * tick)
@@ -132,8 +132,8 @@ func TestStartAgainOfDeliveredMessageIsAnswered(t *testing.T) {
 	require.Empty(t, out.Records)
 }
 
-// TestCoversWhatTheLogHolds: the state machine has learned of a message that is not in T. The others are to
-// keep it until it is.
+// TestCoversWhatTheLogHolds: the state machine has learned a message that is not in T. The other processes
+// must keep it until it is.
 func TestCoversWhatTheLogHolds(t *testing.T) {
 	at := multicast.Position{Final: 4, ID: msg(1).ID}
 	c, m := newProc(t, 2).restart(multicast.UpTo(at)), msg(1, both...)
@@ -150,7 +150,7 @@ func TestCoversWhatTheLogHolds(t *testing.T) {
 	require.Equal(t, at, c.said(out, 3, kindCovered).position)
 }
 
-// TestCoversNoMoreThanTheLogHolds: what is delivered here is covered, though the state machine is ahead.
+// TestCoversNoMoreThanTheLogHolds: messages delivered here are covered, though the state machine is ahead.
 func TestCoversNoMoreThanTheLogHolds(t *testing.T) {
 	c, at := deliveredOne(t, 2)
 	ahead := multicast.Position{Final: at.Final + 1, ID: msg(2).ID}

@@ -33,12 +33,12 @@ func entryOf(e Epoch, index uint64, ts multicast.Timestamp, m *multicast.Message
 	return packet{kind: kindEntry, epoch: e, prev: index - 1, index: index, ts: ts, message: multicast.Message{ID: m.ID}}
 }
 
-// ackOf is ⟨ACK, …⟩ for all of T up to a length, with the clock of who says it.
+// ackOf is ⟨ACK, …⟩ for all of T up to a length, with the sender's clock.
 func ackOf(e Epoch, length uint64, clock multicast.Timestamp) packet {
 	return packet{kind: kindAck, epoch: e, length: length, last: length, ts: clock}
 }
 
-// frontOf is an ACK of a primary that says what it has not delivered.
+// frontOf is an ACK of a primary with its front.
 func frontOf(e Epoch, length uint64, clock multicast.Timestamp, front multicast.Position) packet {
 	p := ackOf(e, length, clock)
 	p.hasFront, p.frontTS, p.position = true, p.ts, front
@@ -47,7 +47,7 @@ func frontOf(e Epoch, length uint64, clock multicast.Timestamp, front multicast.
 
 func bumpOf(e Epoch, ts multicast.Timestamp) packet { return packet{kind: kindBump, epoch: e, ts: ts} }
 
-// rosterOf is the roster of g as it was born, last known of an epoch.
+// rosterOf is the original roster of g, last known of an epoch.
 func rosterOf(latest Epoch) roster { return roster{latest: latest, ids: groupG.Members} }
 
 func newEpochOf(e Epoch) packet {
@@ -61,7 +61,7 @@ func promiseOf(e, current Epoch, length uint64, clock multicast.Timestamp) packe
 	return packet{kind: kindPromise, epoch: e, promise: &promise{current: current, length: length, clock: clock, roster: rosterOf(current)}}
 }
 
-// newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then what follows up to
+// newStateOf is ⟨NEW-STATE, E, T', ts⟩ for g: T' is the receiver's T up to from, then the entries up to
 // length. It answers a PROMISE of a process in the first epoch.
 func newStateOf(e Epoch, from, length uint64, ts multicast.Timestamp) packet {
 	return packet{kind: kindNewState, epoch: e, current: epochG, index: from, length: length, ts: ts, roster: rosterOf(e)}
@@ -98,7 +98,7 @@ type packet struct {
 	replacement multicast.Replacement
 }
 
-// typed gives the packet as the core has it.
+// typed returns the packet in the type of the core.
 func (p *packet) typed() anyPacket {
 	at := multicast.ClassPosition{Class: p.class, Position: p.position}
 	switch p.kind {
@@ -195,7 +195,7 @@ func decodeFrame(b []byte, into []packet) ([]packet, error) {
 	return into, err
 }
 
-// proc is a process that a test steps by hand.
+// proc is a process that a test steps manually.
 type proc struct {
 	*Core
 	tb      testing.TB
@@ -228,7 +228,7 @@ func (p *proc) hear(from multicast.ProcessID, packets ...packet) *multicast.Outp
 	return p.step(multicast.Input{Frames: []multicast.Frame{{Peer: from, Data: encode(packets...)}}})
 }
 
-// progress is that of a state machine of p that has applied some deliveries.
+// progress is the progress of a state machine of p that has applied some deliveries.
 func (p *proc) progress(applied []multicast.Delivery) multicast.Progress {
 	return progress(p.cfg.Classes, applied)
 }
@@ -244,7 +244,7 @@ func progress(classes bool, applied []multicast.Delivery) (all multicast.Progres
 	return all
 }
 
-// loopback steps p with what it said to itself, as drivers do once the records are durable.
+// loopback steps p with its messages to itself, as drivers do once the records are durable.
 func (p *proc) loopback(out *multicast.Output) *multicast.Output {
 	in := multicast.Input{}
 	for _, f := range out.Frames {
@@ -283,7 +283,7 @@ func (p *proc) restart(delivered multicast.Progress) *proc {
 	return again
 }
 
-// said is what out says to a process, of one kind.
+// said returns the packets of one kind that out sends to a process.
 func said(t testing.TB, out *multicast.Output, to multicast.ProcessID, k kind) (found []packet) {
 	for _, f := range out.Frames {
 		if f.Peer != to {
@@ -300,14 +300,14 @@ func said(t testing.TB, out *multicast.Output, to multicast.ProcessID, k kind) (
 	return found
 }
 
-// said is the only packet of a kind that out says to a process.
+// said returns the only packet of a kind that out sends to a process.
 func (p *proc) said(out *multicast.Output, to multicast.ProcessID, k kind) packet {
 	found := said(p.tb, out, to, k)
 	require.Len(p.tb, found, 1)
 	return found[0]
 }
 
-// delivered gives the sequence numbers of what out delivers.
+// delivered returns the sequence numbers of the deliveries of out.
 func delivered(out *multicast.Output) (seqs []uint64) {
 	for _, d := range out.Deliveries {
 		seqs = append(seqs, d.ID.Seq)
