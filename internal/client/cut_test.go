@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Where a partition cannot be reached, what concerns it ends in time and leaves nothing half done; all else
-// goes on.
+// If a partition cannot be reached, operations on it end in time and leave no partial result. All other
+// operations continue.
 func TestUnreachablePartition(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()
@@ -60,7 +60,7 @@ func TestUnreachablePartition(t *testing.T) {
 	})
 }
 
-// A command whose votes are lost on the way is decided all the same, once.
+// A command that loses its votes on the way is decided nevertheless, once.
 func TestCutWhileUndecided(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()

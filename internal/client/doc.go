@@ -3,9 +3,9 @@
 // sessions, choice of replicas, vector clock. Mounts stand on this package. All methods may be called
 // concurrently.
 //
-// # What a caller can rely on
+// # Guarantees for callers
 //
-// C1, C2, C5 and C6 are kept by package route, whose documentation states them in full.
+// Package route keeps C1, C2, C5 and C6; its documentation states them in full.
 //
 //	C1  Every error is a posix.Code.
 //	C2  An update is executed at most once, whatever fails. ETIMEDOUT, and EIO after the loss of a session,
@@ -26,29 +26,29 @@
 //
 // # Updates of names
 //
-// They go to the partition of the directory, alone or, if what is named is elsewhere, together with all
-// others concerned (settle.go). EREMOTE says that a command met something that is elsewhere, or that another
-// command is just changing: nothing was done, and the client looks and tries again. What is open is told to
-// the home of the inode, wherever the inode is.
+// An update of a name goes to the partition of the directory. If the named inode is elsewhere, it goes to all
+// partitions concerned together (settle.go). EREMOTE means that a command met an inode that is elsewhere, or
+// that another command is changing: the partition did nothing, and the client looks and tries again. A client
+// reports an open inode to the home of the inode, wherever the inode is.
 //
 // # Open files
 //
-// Open adds the inode to those that are held first and looks at it after; if it was unlinked before, Open
-// sees that and refuses (C5). What Create made is unknown until the answer arrives: if a renewal fell in
-// between, Create looks again.
+// Open first adds the inode to the held inodes and then looks at it; if the inode was unlinked before, Open
+// finds it without a name and refuses (C5). Create learns the number of its inode only from the answer: if a
+// renewal was sent in between, Create looks again.
 //
 // # Another process
 //
-// Suspend stops a client without ending its sessions. A client that is made with Config.Resume goes on: open
-// files, locks and what was seen stay. Snapshot does so for a client that may die: the next one leaves out
-// numbers of updates and blocks that may have been used, so C2 holds, but the outcome of an update that was
-// under way is never known.
+// Suspend stops a client without ending its sessions. A client with Config.Resume continues them: open files,
+// locks and the vector stay. Snapshot does so for a client that may die: the next client skips numbers of
+// updates and blocks that may have been used, so C2 holds. The outcome of an update that was under way is
+// never known.
 //
 // # Limits
 //
-// A directory that is renamed into another partition stays where it is, with what is below it; a file with
-// one name moves. Its blocks come after it in the background (copy.go), with its readers, or with a mover:
-// while the partition where they were written is out of reach, those that were not brought cannot be read. If
-// a session expires (the client was cut off for longer than the lease), inodes that it held open without a
+// A directory that is renamed into another partition stays in its partition, with its contents; a file with
+// one name moves. The blocks of the file follow in the background (copy.go), or when they are read, or with a
+// mover. While the partition of their writing is out of reach, blocks that have not followed cannot be read.
+// If a session expires (the client was cut off for longer than the lease), inodes that it held open without a
 // name may be gone: ESTALE.
 package client

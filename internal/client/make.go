@@ -28,7 +28,8 @@ func (n *Names) Symlink(ctx context.Context, cred posix.Cred, at Name, target st
 	return n.make(ctx, meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: posix.TypeSymlink | 0o777, Data: []byte(target)})
 }
 
-// make makes what cmd says where the rule of the directory sends it, or opens the file that has the name.
+// make makes the inode of cmd in the partition that the rule of the directory gives, or opens the file that
+// has the name.
 func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) {
 	cmd.Op = meta.OpMknod
 	cmd.Flags |= meta.TellDir
@@ -49,7 +50,7 @@ func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) 
 		if !errors.Is(err, posix.ESTALE) || try == maxRereads {
 			return attr, n.outcome(err)
 		}
-		// It has lost its name meanwhile.
+		// The file has lost its name meanwhile.
 	}
 }
 
