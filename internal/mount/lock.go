@@ -31,8 +31,8 @@ func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOu
 	return fuse.OK
 }
 
-// SetLk is F_SETLK, and flock with LOCK_NB or LOCK_UN. A lock of a file that was just closed here is not in
-// the way.
+// SetLk is F_SETLK, and flock with LOCK_NB or LOCK_UN. It waits for the release of locks of files that were
+// just closed on this mount.
 func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.lock(cancel, in, func(ctx context.Context, r client.LockRequest) error {
 		err := f.client.Lock(ctx, r)
@@ -57,7 +57,7 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	if r.Unlock {
 		ctx, end := f.waits.changing(cancel)
 		defer end()
-		// Who gets the lock next sees what was written under it.
+		// The next owner of the lock sees the writes under it.
 		if err := f.written.settleAll(ctx); err != nil {
 			return status(err)
 		}
@@ -72,14 +72,14 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	err := ask(ctx, r)
 	f.locks.end(r.Ino, o, attempt, err)
 	if err == nil {
-		// What others wrote under the lock is seen under it: attributes are asked for anew, and pages go if
-		// they have changed.
+		// Reads under the lock see the writes of others under it: the kernel asks for attributes again, and
+		// drops pages if they have changed.
 		f.kernel.ForgetAttributes(in.NodeId)
 	}
 	return status(err)
 }
 
-// unlock is not given up: the program believes that it has let go.
+// unlock is not abandoned: the program assumes that the lock is released.
 func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, o lockOwner) error {
 	before := f.locks.quiet(r.Ino, o)
 	err := f.client.Lock(ctx, r)
@@ -89,11 +89,11 @@ func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, o lockOwn
 	return err
 }
 
-// lastByte of a file that a lock can name.
+// lastByte is the last byte of a file that a lock can name.
 const lastByte = 1<<63 - 1
 
-// lockRequest is what the kernel asks for. The owner of a flock is the open file; the kernel would name it by
-// its address, which it uses again before it has told us that the file is closed.
+// lockRequest converts the kernel's request. The owner of a flock is the open file. The kernel's own name of
+// the owner is an address, which it uses again before it has informed the mount of the close of the file.
 func lockRequest(in *fuse.LkIn) client.LockRequest {
 	r := client.LockRequest{
 		Ino: ino(&in.InHeader), Owner: in.Owner, PID: in.Lk.Pid, Start: in.Lk.Start, End: in.Lk.End,
@@ -105,9 +105,9 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 	return r
 }
 
-// Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then,
-// whichever descriptor they were taken through. What was written to the file is ordered before, and what was written
-// to all files if there are locks.
+// Flush is called at each close of a descriptor: it ends the fcntl locks of the process on the file, taken
+// through any descriptor. It first orders the content written to the file, and the content of all files if
+// there are locks.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
@@ -117,14 +117,15 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 	return status(err)
 }
 
-// endFileLocks lets go of what was locked through an open file at its last close: flocks, which the file
-// itself owns, and open file description locks, for which the kernel asks at no time.
+// endFileLocks releases the locks that were taken through an open file, at its last close: flocks, owned by
+// the file itself, and open file description locks, for which the kernel sends no request.
 func (f *fileSystem) endFileLocks(ino posix.Ino, file uint64) {
 	f.endLocks(ino, f.locks.ofFile(ino, file))
 }
 
-// endLocks lets go of all locks of some owners. It returns after one timeout of the client, but goes on
-// until it has succeeded: nobody else would do it as long as this mount lives.
+// endLocks releases all locks of some owners. It returns after at most one timeout of the client, but
+// continues in the background until it has succeeded: no other code releases these locks as long as this
+// mount lives.
 func (f *fileSystem) endLocks(ino posix.Ino, owners []lockOwner) {
 	var all sync.WaitGroup
 	for _, o := range owners {
@@ -140,8 +141,8 @@ func (f *fileSystem) endLocks(ino posix.Ino, owners []lockOwner) {
 	all.Wait()
 }
 
-// endLater tries to let go of locks until that succeeds, in the background. When the mount is suspended it is
-// left to who serves next.
+// endLater repeats the release of locks until it succeeds, in the background. When the mount is suspended,
+// the next process that serves the mount continues.
 func (f *fileSystem) endLater(u unsettled) {
 	f.locks.background.Go(func() {
 		for !f.endLock(u.ino, u.owner) {
@@ -154,26 +155,26 @@ func (f *fileSystem) endLater(u unsettled) {
 	})
 }
 
-// endLeft goes on to let go of locks.
+// endLeft continues to release the locks that are left.
 func (f *fileSystem) endLeft() {
 	for _, u := range f.locks.takeLeft() {
 		f.endLater(u)
 	}
 }
 
-// endLock lets go of all locks of o on an inode, and reports whether it has none any more, or no session that
+// endLock releases all locks of o on an inode. It reports whether o has no lock any more, or no session that
 // could hold one.
 func (f *fileSystem) endLock(ino posix.Ino, o lockOwner) bool {
 	ctx, cancel := context.WithTimeout(f.waits.life, f.client.Timeout())
 	defer cancel()
-	if f.written.settleAll(ctx) != nil { // who gets the lock next sees what was written under it
+	if f.written.settleAll(ctx) != nil { // the next owner of the lock sees the writes under it
 		return false
 	}
 	err := f.unlock(ctx, client.LockRequest{Ino: ino, Owner: o.owner, End: lastByte, Unlock: true, Flock: o.flock}, o)
 	return err == nil || !errors.Is(err, posix.ETIMEDOUT) && !f.waits.paused()
 }
 
-// settled waits until no lock on ino is being let go of.
+// settled waits until no release of a lock on ino is under way.
 func (f *fileSystem) settled(ctx context.Context, ino posix.Ino) error {
 	if !f.client.Hard() {
 		var cancel context.CancelFunc

@@ -10,15 +10,16 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxNotices bounds the names that wait until the kernel has heard of them. Of further ones it does not hear: it
-// believes them for Config.CacheTime.
+// maxNotices bounds the names that wait for their notice to the kernel. There is no notice for further names:
+// the kernel caches them for Config.CacheTime.
 const maxNotices = 1 << 12
 
-// notices tell the kernel of names that other mounts have changed. The kernel takes the lock of the directory for
-// that, which a request that waits for an answer may hold. So a goroutine of its own tells, and nothing waits for it.
+// notices inform the kernel of names that other mounts have changed. For a notice the kernel takes the lock
+// of the directory, and a request that waits for an answer may hold this lock. So a separate goroutine sends
+// the notices, and no code waits for it.
 type notices struct {
 	kernel *serve.Kernel
-	giving atomic.Int64 // requests under way whose answers give names
+	giving atomic.Int64 // requests under way with names in their answers
 
 	mu      sync.Mutex
 	waiting []client.Name // GUARDED_BY mu
@@ -26,17 +27,17 @@ type notices struct {
 	closed  bool          // GUARDED_BY mu
 }
 
-// noticeAgain is the time after which a name is told again, if an answer under way may have given the old state
-// meanwhile. An answer is written long before.
+// noticeAgain is the time after which a notice is repeated, if an answer under way may have given the old
+// state meanwhile. The answer is written long before.
 const noticeAgain = 2 * time.Millisecond
 
-// give counts a request whose answer gives names. The caller calls the result when it has the answer.
+// give counts a request with names in its answer. The caller calls the result when it has the answer.
 func (n *notices) give() (given func()) {
 	n.giving.Add(1)
 	return func() { n.giving.Add(-1) }
 }
 
-// add takes a name that has changed.
+// add queues a notice for a changed name.
 func (n *notices) add(dir posix.Ino, name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,7 +51,7 @@ func (n *notices) add(dir posix.Ino, name string) {
 	}
 }
 
-// run tells until nothing is left.
+// run sends notices until the queue is empty.
 func (n *notices) run() {
 	for {
 		n.mu.Lock()
@@ -68,7 +69,7 @@ func (n *notices) run() {
 	}
 }
 
-// tell tells the kernel, and returns the names that are to be told again.
+// tell sends notices to the kernel, and returns the names that need a second notice.
 func (n *notices) tell(names []client.Name) (again []client.Name) {
 	for _, at := range names {
 		n.kernel.ExpireEntry(uint64(at.Dir), at.Name)
@@ -79,7 +80,7 @@ func (n *notices) tell(names []client.Name) (again []client.Name) {
 	return again
 }
 
-// close ends the notices: those that wait are dropped.
+// close ends the notices: waiting notices are dropped.
 func (n *notices) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
