@@ -1,23 +1,22 @@
 // Package behind collects the content that programs write to files of a mount, and writes it in large pieces.
 //
-// A write is kept in memory and answered at once. Writes to one file that follow each other become a batch: one
-// ordered command with blocks of up to 1 MiB. A block that is full is stored at once, several at a time, while
-// the program goes on to write.
+// A write is kept in memory and answered at once. Writes to one file that follow each other become a batch:
+// one ordered command with blocks of up to 1 MiB. A full block is stored at once, several at a time, while
+// the program continues to write.
 //
 // # Guarantees
 //
-//	D1  A batch of a file is ordered after all earlier batches of that file. So others see the content as it
-//	    was after some of the writes, in their order.
-//	D2  Content is ordered at the latest when Flush of the file or FlushAll has returned, and about Delay after
-//	    it was written otherwise. An operation that must see, or be ordered after, earlier writes calls Flush
-//	    before.
+//	D1  A batch of a file is ordered after all earlier batches of that file. So other clients see the content
+//	    after some of the writes, in their order.
+//	D2  Content is ordered at the latest when Flush of the file or FlushAll has returned, otherwise about Delay
+//	    after the write. An operation that must see, or be ordered after, earlier writes calls Flush before.
 //	D3  Each write with Append is in one command: the content of one write stays together.
-//	D4  A batch that could not be ordered is lost. Each handle that was open then is told so once, by Flush, and
-//	    the log names the inode. From then on writes to the file are not kept (Write reports false), until
+//	D4  A batch that could not be ordered is lost. Flush reports the loss once to each handle that was open then,
+//	    and the log names the inode. From then on writes to the file are not kept (Write reports false), until
 //	    its last handle is closed.
-//	D5  Attributes that a file's owner sets, while content of the new file is kept, are kept with it (SetAttr): the
-//	    file gets its content and then these attributes. What the owner is told of them stays true.
+//	D5  Attributes that a file's owner sets, while content of the new file is kept, are kept with it (SetAttr):
+//	    the file gets its content and then these attributes. The attributes that SetAttr returned stay true.
 //	D6  The content in memory is bounded. A write that does not fit waits until other content was ordered.
 //
-// The package knows neither FUSE nor the client: Store is its way to the cluster.
+// The package knows neither FUSE nor the client: it reaches the cluster through Store.
 package behind

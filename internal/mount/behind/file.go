@@ -13,18 +13,19 @@ type file struct {
 	ino   posix.Ino
 
 	mu       sync.Mutex
-	current  *run              // GUARDED_BY mu; it collects; nil: none
-	last     *run              // GUARDED_BY mu; sealed, and to be ordered last; nil: all that were sealed are ordered
+	current  *run              // GUARDED_BY mu; the collecting batch; nil: none
+	last     *run              // GUARDED_BY mu; sealed, ordered last; nil: all sealed ones are ordered
 	failures uint64            // GUARDED_BY mu; batches that could not be ordered
 	failure  error             // GUARDED_BY mu; of the last of them
-	told     map[uint64]uint64 // GUARDED_BY mu; by open handle: the failures that it need not be told any more
-	made     *made             // GUARDED_BY mu; how the file was made, as long as nothing else of it was ordered; nil: it was not
+	told     map[uint64]uint64 // GUARDED_BY mu; by open handle: failures that need no report
+	made     *made             // GUARDED_BY mu; at creation; nil: something else was ordered since
 }
 
-// take keeps a write, and returns how much memory it takes. It reports false if the file has failed. mu is held.
+// take keeps a write, and returns the memory that it takes, in bytes. It reports false if the file has
+// failed. mu is held.
 func (f *file) take(w *Write) (grown int, ok bool) {
 	if _, known := f.told[w.Handle]; !known {
-		f.told[w.Handle] = 0 // it was opened by a process that served the mount before
+		f.told[w.Handle] = 0 // a process that served the mount before opened it
 	}
 	if f.failures > 0 {
 		return 0, false
@@ -59,7 +60,7 @@ func (f *file) stage(r *run, p *Part) {
 	})
 }
 
-// seal has the batch ordered that collects, if there is one. mu is held.
+// seal orders the collecting batch, if there is one. mu is held.
 func (f *file) seal() {
 	r := f.current
 	if r == nil {
@@ -75,7 +76,7 @@ func (f *file) seal() {
 	f.files.running.Go(func() { f.order(r, before) })
 }
 
-// sealOne seals a batch unless that has happened already.
+// sealOne seals a batch unless it is sealed already.
 func (f *file) sealOne(r *run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +104,7 @@ func (f *file) order(r, before *run) {
 	f.files.ordered(f, r, err)
 }
 
-// lost notes that a batch could not be ordered.
+// lost records that a batch could not be ordered.
 func (f *file) lost(err error) {
 	f.files.cfg.Logger.Error("content that a program has written is lost: the write could not be ordered; fsync and close of the file report the error",
 		"inode", f.ino, "error", err)
@@ -113,7 +114,7 @@ func (f *file) lost(err error) {
 	f.failure = err
 }
 
-// tell returns the failure that a handle must be told now, nil if there is none.
+// tell returns the failure that is to be reported to a handle now, nil if there is none.
 func (f *file) tell(handle uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +125,7 @@ func (f *file) tell(handle uint64) error {
 	return f.failure
 }
 
-// pending seals the batch that collects, and returns the batch that is ordered last; nil if all was ordered.
+// pending seals the collecting batch, and returns the batch that is ordered last; nil if all are ordered.
 func (f *file) pending() *run {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +133,7 @@ func (f *file) pending() *run {
 	return f.last
 }
 
-// ordered notes the end of a batch.
+// ordered records the end of a batch.
 func (f *file) ordered(r *run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
