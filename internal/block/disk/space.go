@@ -8,7 +8,7 @@ import (
 
 const (
 	// reopenBytes is the free space on the disk, in bytes, from which on an index is opened again after a
-	// failed write. The open makes new files; without it the index can still be read.
+	// failed write. The open makes new files; until then the old index stays open and can be read.
 	reopenBytes = 8 << 20
 	// moveMargin is the part of the reserve that compaction leaves to the index, in bytes.
 	moveMargin = 4 << 20

@@ -35,7 +35,8 @@ func (d *syncedDisk) Sync(context.Context) error {
 	return nil
 }
 
-// A sync of a region reaches all servers, and fails if so many fail that a block could be on none of the others.
+// A sync of a region reaches all servers. It fails if so many fail that a block could be on none of the
+// others.
 func TestSync(t *testing.T) {
 	var disks []*syncedDisk
 	var all []region.Disk
