@@ -84,7 +84,7 @@ type Usage struct {
 	Free   uint64 // bytes that can still be written in the client's region, or in all regions together
 }
 
-// unknownFree is shown as free space where it is not known: programs refuse to write where nothing is free.
+// unknownFree is the reported free space if it is not known: programs refuse to write without free space.
 const unknownFree = 1 << 50
 
 // StatFS returns the usage of the partition of ino, and the free space of the client's region. For the root

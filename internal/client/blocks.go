@@ -69,7 +69,8 @@ func (b *Blocks) fetch(ctx context.Context, partition uint16, id posix.BlockID, 
 	return data, err
 }
 
-// Pauses between tries at storage that does not answer; the actual one is between half of it and all.
+// Pauses between tries at storage that does not answer; the actual pause is between half of the value and all
+// of it.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second

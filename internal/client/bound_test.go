@@ -35,7 +35,7 @@ func bound(t *testing.T, n *clienttest.Network, from *ask.Client, region topolog
 	return c
 }
 
-// home makes a directory of somebody in a partition, with a file that has content in blocks.
+// home makes a directory of a user in a partition, with a file that has content in blocks.
 func home(t *testing.T, n *clienttest.Network, c *client.Client, partition uint16, of posix.Cred, name string) (dir, file posix.Ino) {
 	ctx := t.Context()
 	dir = mkdir(t, c, local(n, partition), name)

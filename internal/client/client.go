@@ -162,10 +162,10 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Cluster returns the cluster as the client knows it.
+// Cluster returns the client's description of the cluster.
 func (c *Client) Cluster() *topology.Cluster { return c.router.Cluster() }
 
-// At returns the partition where an inode is, as far as is known here, and reports whether the cluster has it.
+// At returns the partition of an inode by the client's knowledge, and reports whether the cluster has it.
 func (c *Client) At(ino posix.Ino) (partition uint16, ok bool) {
 	partition, err := c.router.At(ino)
 	return partition, err == nil
@@ -215,8 +215,8 @@ func (c *Client) OpenPartition(ctx context.Context, partition uint16) error {
 	return err
 }
 
-// Answers returns nil once a quorum of the partition has ordered a read: the partition has a leader, and takes
-// updates. It needs no session and changes nothing.
+// Answers returns nil once a quorum of the partition has ordered a read: the partition has a leader, and
+// takes updates. It needs no session and changes nothing.
 func (c *Client) Answers(ctx context.Context, partition uint16) error {
 	root := meta.Command{Op: meta.OpGetAttr, Ino: posix.MakeIno(partition, posix.Root.Counter())}
 	_, err := c.router.Query(ctx, &root, route.Partition(partition).Fresh())

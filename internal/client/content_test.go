@@ -225,7 +225,7 @@ func TestWriteOfManyBlocks(t *testing.T) {
 	})
 }
 
-// Content that was stored ahead is written by one command, also if the file has moved or the session is lost since.
+// Staged content is written by one command, also if the file has moved or the session is lost since.
 func TestPartsAreStoredAhead(t *testing.T) {
 	parts := func(t *testing.T, c *client.Client, f posix.Ino) ([]client.Part, []byte) {
 		var all []client.Part

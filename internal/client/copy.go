@@ -97,7 +97,8 @@ func (c *Copier) copyWindow(ctx context.Context, target uint16, ino posix.Ino, o
 		if !errors.Is(err, block.ErrNotFound) && !errors.Is(err, block.ErrForbidden) || try == maxRereads {
 			return max(a.Number, offset+1), err
 		}
-		// Overwritten since the extents were read, and deleted, or the keys of the servers have changed: look again.
+		// The block was overwritten and deleted since the query, or the keys of the servers have changed:
+		// query again.
 	}
 }
 

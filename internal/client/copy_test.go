@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// ownStore is a store in memory that does something before it gives a block, once.
+// ownStore is a store in memory that calls before once, before it returns a block.
 type ownStore struct {
 	*blocktest.Memory
 	before func()

@@ -92,7 +92,7 @@ func TestMakingTheSameElsewhere(t *testing.T) {
 	})
 }
 
-// A client that knows the directory as it was looks again.
+// A client with an outdated directory looks again.
 func TestMakingElsewhereInAChangedDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()

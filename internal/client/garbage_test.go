@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// garbage asks the home of blocks, which must be one.
+// garbage queries the home of blocks, which must be one.
 func garbage(t *testing.T, c *client.Client, blocks ...block.ID) []bool {
 	t.Helper()
 	is, err := c.Garbage(t.Context(), blocks[0].Partition(), blocks)
@@ -23,7 +23,7 @@ func garbage(t *testing.T, c *client.Client, blocks ...block.ID) []bool {
 	return is
 }
 
-// dropped gives the blocks in a partition's queue.
+// dropped returns the blocks in a partition's queue.
 func dropped(t *testing.T, c *client.Client, partition uint16) (ids []block.ID) {
 	t.Helper()
 	page, usage, err := c.DroppedBlocks(t.Context(), partition, 0, time.Now().Add(time.Hour))

@@ -92,7 +92,7 @@ func TestARenameIsRemembered(t *testing.T) {
 	})
 }
 
-// Names that a client has not met it looks up, and asks for the rule meanwhile.
+// A client looks up names that it has not met, and queries the rule meanwhile.
 func TestLooksBeforeARenameAreOneTrip(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := distantClient(t, n, west), n.Client(t, west)

@@ -176,7 +176,7 @@ func TestServersThatCannotWatch(t *testing.T) {
 	require.LessOrEqual(t, calls.watches.Load(), int64(2))
 }
 
-// While the replica that is watched is silent, names are looked up at the others; when all go on, names are cached
+// While the watched replica is silent, names are looked up at the others; when it continues, names are cached
 // again.
 func TestWatchedReplicaIsSilent(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)

@@ -65,7 +65,7 @@ func (n *Names) planMake(ctx context.Context, cmd meta.Command, look bool) (plan
 	return plan{cmd: &cmd, to: route.Partition(dir)}, err
 }
 
-// openThere does what cmd, a make, asks for with the file in another partition that has its name.
+// openThere executes cmd, a make, on the existing file of the name, which is in another partition.
 func (n *Names) openThere(ctx context.Context, cmd *meta.Command, ino posix.Ino) (attr posix.Attr, err error) {
 	if cmd.Flags&meta.Truncate == 0 {
 		attr, err = n.attr(ctx, ino)

@@ -54,7 +54,7 @@ func (p *Placing) Place(ctx context.Context, cred posix.Cred, dir posix.Ino, whe
 	return err
 }
 
-// table is the partition that knows all placements.
+// table is the partition with the table of all placements.
 const table = 0
 
 // rule converts a placement to numbers of partitions. target is the partition to which Move moves the

@@ -134,7 +134,7 @@ func (r *renaming) planByLooking(ctx context.Context) (plan, error) {
 	return r.plan(cmd, &a, above), nil
 }
 
-// lookAround looks at both names, of which the second may name nothing, and asks for the rule of the new
+// lookAround looks at both names, of which the second may be absent, and queries the rule of the new
 // directory.
 func (r *renaming) lookAround(ctx context.Context) (a around, err error) {
 	var into placing

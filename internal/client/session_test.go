@@ -133,7 +133,7 @@ func (s *stingy) Call(ctx context.Context, to multicast.ProcessID, request []byt
 	return s.Caller.Call(ctx, to, request)
 }
 
-// A client that holds more than a partition accepts keeps its session and all that it has open. Other files can
+// A client that holds more than a partition accepts keeps its session and all its open files. Other files can
 // be opened again once enough are closed.
 func TestRefusedRenewalKeepsTheSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {

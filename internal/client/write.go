@@ -201,7 +201,8 @@ func (p *Part) drop() {
 	}
 }
 
-// stageParts makes all parts blocks of the client's session in a partition, and returns them with the session.
+// stageParts makes all parts blocks of the client's session in a partition. It returns the blocks and the
+// session.
 func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (blocks []meta.Block, session uint64, err error) {
 	g, staging := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)

@@ -226,7 +226,7 @@ func start(t *testing.T, r role) (*daemon, error) {
 	return d, nil
 }
 
-// wait gives the daemon's error when it has ended by itself.
+// wait returns the daemon's error when it has ended by itself.
 func (d *daemon) wait(t *testing.T) error {
 	t.Helper()
 	select {

@@ -257,7 +257,7 @@ func TestHandoverWithoutACluster(t *testing.T) {
 	require.Equal(t, "xy\n", m.read(t, "f"))
 }
 
-// writerOf starts a program that has a file open, and appends a line to it when it is told to.
+// writerOf starts a program that has a file open, and appends a line to it on each call of write.
 func writerOf(t *testing.T, path string) (program *exec.Cmd, write func()) {
 	t.Helper()
 	program = exec.Command("sh", "-c", `exec 3>>"$0" && echo open && { read line; echo y >&3; }`, path)

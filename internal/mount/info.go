@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// HoldersFunc returns for each block of a partition the names of the servers that have a copy. The error names servers
-// that could not be asked.
+// HoldersFunc returns for each block of a partition the names of the servers that have a copy. The error
+// names the servers that did not answer.
 type HoldersFunc func(ctx context.Context, partition uint16, ids []posix.BlockID) ([][]string, error)
 
 // Info is a Where with the content of a file.

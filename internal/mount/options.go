@@ -49,7 +49,7 @@ func (o *Options) Validate() error {
 
 // kernel returns the options that the kernel understands.
 func (o *Options) kernel() *mountpoint.Options {
-	// The kernel checks permissions, with the caller's groups, which FUSE does not tell us.
+	// The kernel checks permissions, with the caller's groups, which FUSE does not pass to the mount.
 	options := []string{"default_permissions", fmt.Sprintf("max_read=%d", serve.MaxRequest)}
 	if o.Access == AllUsers || o.Access == AccessDefault && os.Geteuid() == 0 {
 		options = append(options, "allow_other")

@@ -26,7 +26,7 @@ type written struct {
 	*behind.Files
 }
 
-// newWritten gives nil if each write is to be ordered before it is answered.
+// newWritten returns nil if each write is to be ordered before it is answered.
 func newWritten(cfg *Config, forget func(posix.Ino)) *written {
 	if cfg.Sync || cfg.Client == nil {
 		return nil

@@ -123,5 +123,5 @@ func isAt(e *meta.Entry, partition uint16) bool { return e.Attr.Nlink > 0 && e.A
 
 func isRoot(dir posix.Ino) bool { return dir.Counter() == posix.Root.Counter() }
 
-// isGone reports whether err says that an inode does not exist any more.
+// isGone reports whether err means that an inode does not exist any more.
 func isGone(err error) bool { return errors.Is(err, posix.ESTALE) || errors.Is(err, posix.ENOENT) }

@@ -106,7 +106,7 @@ func NewMemoryRegion(t testing.TB, n int) *Region {
 	return NewRegion(t, 3, disks...)
 }
 
-// Add starts a server that knows these members; it is one of them or becomes one later.
+// Add starts a server with these members; it is one of them or becomes one later.
 func (r *Region) Add(t testing.TB, id multicast.ProcessID, members region.Members, disk region.Disk) {
 	s := &server{saved: members}
 	p := r.boot(t, id, s, disk)

@@ -97,8 +97,8 @@ func offsets() []int64 {
 	return chosen
 }
 
-// TestTornTail cuts the last segment, with an index that knows of the last block and
-// with one that does not (S2, S3).
+// TestTornTail cuts the last segment, with an index that has the last block and with one that does not (S2,
+// S3).
 func TestTornTail(t *testing.T) {
 	made := newImage(t)
 	for name, from := range map[string]string{"indexed": made.dir, "not indexed": made.lagging} {
@@ -215,8 +215,8 @@ func flip(t testing.TB, path string, at int64) {
 	require.NoError(t, errors.Join(err, f.Close()))
 }
 
-// TestFlippedBits are found (B1), and a put replaces the bad copy (B2), also if the store
-// dies before the index knows.
+// TestFlippedBits are found (B1), and a put replaces the bad copy (B2), also if the store dies before the
+// change of the index.
 func TestFlippedBits(t *testing.T) {
 	dir := newImage(t).dir
 	id, data := blocktest.Block(2, lastSize)

@@ -40,8 +40,8 @@ func TestPutIsOnTheOwners(t *testing.T) {
 	}
 }
 
-// TestStandIns puts while owners fail in all ways: the next ones on the ring take the
-// copies, and the block can be read from any server.
+// TestStandIns puts while owners fail in all ways: the next servers on the ring take the copies, and the
+// block can be read from any server.
 func TestStandIns(t *testing.T) {
 	id, data := blocktest.Block(1, 5000)
 	for name, fail := range map[string]func(*blocktest.Region, multicast.ProcessID){
@@ -66,8 +66,8 @@ func TestStandIns(t *testing.T) {
 	}
 }
 
-// TestTooFewServers gives ErrUnavailable, or ErrNoSpace if that is the reason, and
-// never acknowledges fewer copies.
+// TestTooFewServers requires ErrUnavailable, or ErrNoSpace if that is the reason. A put never acknowledges
+// fewer copies.
 func TestTooFewServers(t *testing.T) {
 	id, data := blocktest.Block(1, 5000)
 	r := blocktest.NewMemoryRegion(t, 4)

@@ -58,7 +58,7 @@ func newPeers(caller Caller, timeout time.Duration) *peers {
 	return &peers{caller: caller, timeout: timeout, known: make(map[multicast.ProcessID]*peer)}
 }
 
-// peer gives the state of a server. The caller holds mu.
+// peer returns the state of a server. The caller holds mu.
 func (p *peers) peer(id multicast.ProcessID) *peer {
 	s := p.known[id]
 	if s == nil {

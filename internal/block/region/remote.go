@@ -137,8 +137,8 @@ func isFinal(err error) bool {
 		errors.Is(err, block.ErrConflict) || errors.Is(err, block.ErrForbidden)
 }
 
-// Range implements block.Store. It asks every server; if one does not answer, its error
-// comes after the ids of the others.
+// Range implements block.Store. It asks every server; the error of a server that does not answer comes after
+// the ids of the others.
 func (r *Remote) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID, error] {
 	nodes := r.servers(ctx)
 	all := make([]iter.Seq2[block.ID, error], len(nodes))

@@ -30,7 +30,7 @@ func attached(t *testing.T, place uint64) *Cache {
 	return c
 }
 
-// told is an answer with changes of names of the directory.
+// told returns an answer with changes of names of the directory.
 func told(c *Cache, to uint64, changes ...ask.Change) *ask.Changes {
 	return &ask.Changes{From: c.Watching(0).From, To: to, Mark: to, List: changes}
 }
