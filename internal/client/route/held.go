@@ -35,8 +35,8 @@ func (r *Router) Renewals() Renewals {
 	return all
 }
 
-// HeldSince reports whether every renewal since then names a currently held inode: the client has a session
-// at the inode's home, and no renewal was sent since.
+// HeldSince reports whether every renewal since then names ino, which must be held now: the client has a
+// session at the inode's home, and no renewal was sent since.
 func (r *Router) HeldSince(then Renewals, ino posix.Ino) bool {
 	p, err := r.home(ino)
 	return err == nil && p.session() != nil && p.renewed() == then[p.id]

@@ -9,9 +9,9 @@
 // requests that change something. If the cluster does not answer them, the mount is not handed over
 // (ErrBusy). Requests that only read or that wait for a lock (flock, F_SETLKW) are interrupted inside the
 // process, since nothing depends on them yet. They travel with the state, and the successor begins them
-// again: their programs see a wait, no EINTR. Sessions keep their numbers, so an update is executed once. A
-// successor that would agree on other terms with the kernel, because of its version, is refused before the
-// handover begins.
+// again: their programs see a wait, no EINTR. Sessions keep their numbers, so an update is executed once. If
+// the version of a successor would agree on other terms with the kernel, the successor is refused before it
+// has changed anything.
 //
 // After a death without a handover the kernel sends the requests of the dead process again, from Linux 6.9
 // on. An older kernel does not, and such requests would hang: the mount is abandoned. The effects on programs
