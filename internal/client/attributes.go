@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Attributes are the operations on what inodes say of themselves.
+// Attributes are the operations on the attributes of inodes.
 type Attributes struct {
 	common
 }
@@ -26,9 +26,8 @@ func (a *Attributes) GetAttr(ctx context.Context, ino posix.Ino) (posix.Attr, er
 	return a.attr(ctx, ino)
 }
 
-// RecentDir returns the attributes of a directory as this client's last change of a name in it left them, if
-// that was sent at most a time ago, and how long ago. A client that reads nothing older than its operations has
-// none.
+// RecentDir returns the attributes of a directory after this client's last change of a name in it, and the
+// age of the attributes. ok is false if the client sent that change most ago or earlier, or is linearizable.
 func (a *Attributes) RecentDir(dir posix.Ino, most time.Duration) (attr posix.Attr, age time.Duration, ok bool) {
 	if a.cfg.Linearizable {
 		return attr, 0, false
@@ -78,18 +77,18 @@ func (a *Attributes) RemoveXattr(ctx context.Context, cred posix.Cred, ino posix
 	return err
 }
 
-// Usage is what StatFS returns.
+// Usage is the result of StatFS.
 type Usage struct {
-	Inodes uint64 // in use in the partition, or in all
+	Inodes uint64 // in use in the partition, or in all partitions
 	Used   uint64 // bytes in use there, one copy counted
 	Free   uint64 // bytes that can still be written in the client's region, or in all regions together
 }
 
-// unknownFree is shown as free space where it is not known: programs refuse to write where nothing is free.
+// unknownFree is the reported free space if it is not known: programs refuse to write without free space.
 const unknownFree = 1 << 50
 
-// StatFS returns the usage of the partition of ino, and the space of the client's region. For the root of the tree it
-// returns those of the whole cluster.
+// StatFS returns the usage of the partition of ino, and the free space of the client's region. For the root
+// of the tree it returns the usage and the free space of the whole cluster.
 func (a *Attributes) StatFS(ctx context.Context, ino posix.Ino) (Usage, error) {
 	ctx, cancel := a.router.Operation(ctx)
 	defer cancel()

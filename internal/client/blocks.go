@@ -25,7 +25,7 @@ func newBlocks(c common) *Blocks {
 	for i := range c.cfg.Cluster.Partitions {
 		w := &written{Store: c.cfg.Blocks(c.cfg.Cluster.Partitions[i].ID)}
 		if c.cfg.Resume != nil {
-			w.puts.Store(1) // the client before this one may have put blocks that it has not synced
+			w.puts.Store(1) // the previous client may have put blocks that it has not synced
 		}
 		b.stores = append(b.stores, w)
 	}
@@ -69,14 +69,15 @@ func (b *Blocks) fetch(ctx context.Context, partition uint16, id posix.BlockID, 
 	return data, err
 }
 
-// Pauses between tries at storage that does not answer; the actual one is between half of it and all.
+// Pauses between tries at storage that does not answer; the actual pause is between half of the value and all
+// of it.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
 
-// persist calls try and, if the client is hard, calls it again as long as it fails for a reason that may go
-// away.
+// persist calls try. If the client is hard, persist repeats the call as long as it fails for a temporary
+// reason.
 func (b *Blocks) persist(ctx context.Context, try func() error) error {
 	for wait := firstPause; ; wait = min(2*wait, maxPause) {
 		err := try()
@@ -90,7 +91,7 @@ func (b *Blocks) persist(ctx context.Context, try func() error) error {
 	}
 }
 
-// isFinal reports whether a block store would say the same again.
+// isFinal reports whether a retry at the block store would give the same error.
 func isFinal(err error) bool {
 	for _, final := range []error{block.ErrNotFound, block.ErrCorrupt, block.ErrNoSpace, block.ErrConflict, block.ErrForbidden, block.ErrClosed} {
 		if errors.Is(err, final) {
@@ -100,9 +101,9 @@ func isFinal(err error) bool {
 	return false
 }
 
-// read reads a block of a file that is in a partition: from the partition's store or, if that does not have
-// it yet or cannot tell, from that of the partition where the file was when the block was written. It returns
-// the partition that had it.
+// read reads a block of a file that is in a partition. It reads from the partition's store. If that store
+// does not have the block or does not answer, it reads from the store of the partition that had the file when
+// the block was written. It returns the partition of the store that gave the block.
 func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, into []byte) (data []byte, from uint16, err error) {
 	data, err = b.stores[partition].Get(ctx, id, into[:0:len(into)])
 	if err == nil || ctx.Err() != nil {
@@ -119,8 +120,8 @@ func (b *Blocks) read(ctx context.Context, partition uint16, id posix.BlockID, i
 	return data, from, there
 }
 
-// bring puts a block into the store of a partition in the background, unless enough is on its way already:
-// reading goes on without it.
+// bring puts a block into the store of a partition in the background. It does nothing if parallel blocks are
+// under way already: readers do not need it.
 func (b *Blocks) bring(partition uint16, id posix.BlockID, data []byte) {
 	select {
 	case b.bringing <- struct{}{}:

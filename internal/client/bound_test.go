@@ -35,7 +35,7 @@ func bound(t *testing.T, n *clienttest.Network, from *ask.Client, region topolog
 	return c
 }
 
-// home makes a directory of somebody in a partition, with a file that has content in blocks.
+// home makes a directory of a user in a partition, with a file that has content in blocks.
 func home(t *testing.T, n *clienttest.Network, c *client.Client, partition uint16, of posix.Cred, name string) (dir, file posix.Ino) {
 	ctx := t.Context()
 	dir = mkdir(t, c, local(n, partition), name)
@@ -48,7 +48,8 @@ func home(t *testing.T, n *clienttest.Network, c *client.Client, partition uint1
 	return dir, file
 }
 
-// A machine works on what its users own, in one partition and over several, as any other.
+// A client that is bound to users works on the files of its users, in one partition and over several, as any
+// other.
 func TestBoundClientWorks(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		admin, c, ctx := n.Client(t, west), bound(t, n, laptop(), west), t.Context()
@@ -82,7 +83,8 @@ func TestBoundClientWorks(t *testing.T) {
 	})
 }
 
-// What a machine may not do for its users fails, whoever it says that it asks for, and changes nothing.
+// An operation that a machine's users may not do fails and changes nothing, for every user that the machine
+// claims.
 func TestBoundClientIsBound(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		admin, c, ctx := n.Client(t, west), bound(t, n, laptop(), west), t.Context()
@@ -136,7 +138,8 @@ func TestBoundClientIsBound(t *testing.T) {
 	})
 }
 
-// The ids of blocks tell every reader the number of the session that wrote them: it is of no use to him.
+// The ids of blocks show every reader the session number of the writer. The number is of no use to the
+// reader.
 func TestSessionsOfOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		admin, ctx := n.Client(t, west), t.Context()

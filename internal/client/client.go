@@ -20,33 +20,33 @@ import (
 // Caller calls processes: a transport's endpoint.
 type Caller = route.Caller
 
-// ErrAbandoned as the cause of a context's end says that no caller waits for the outcome any more (C6).
+// ErrAbandoned as the cause of a context's end means that no caller waits for the outcome any more (C6).
 var ErrAbandoned = route.ErrAbandoned
 
 // Config of a Client. Zero durations take the defaults.
 type Config struct {
 	Cluster *topology.Cluster // as it is now: see Update
-	Region  topology.Region   // where the client is: replicas near it are asked first
+	Region  topology.Region   // the client's region: the client queries the nearest replicas first
 	Caller  Caller
-	// Blocks gives the store of a partition's blocks: what is put is in all its regions that can be reached,
-	// a majority at least.
+	// Blocks returns the block store of a partition. A block that was put is in all regions of the partition
+	// that can be reached, at least in a majority.
 	Blocks func(partition uint16) block.Store
-	// Usage gives the bytes of disk of the region's storage, all copies counted. Nil: unknown.
+	// Usage returns the bytes of disk of the region's storage, all copies counted. Nil: unknown.
 	Usage func(ctx context.Context) (total, free uint64, err error)
-	// WholeUsage is Usage of all regions together. Nil: that of the client's region is shown.
+	// WholeUsage is Usage of all regions together. Nil: StatFS uses Usage instead.
 	WholeUsage func(ctx context.Context) (total, free uint64, err error)
-	// Linearizable makes every operation see all that ended before it began anywhere (T 3.4.1), at the
-	// price of a quorum for each read. Otherwise reads are causally consistent.
+	// Linearizable makes every operation see all operations that ended before it began, of all clients (T
+	// 3.4.1). Each read then needs a quorum. Otherwise reads are causally consistent.
 	Linearizable bool
 	Timeout      time.Duration // of one operation
 	// Hard makes operations wait until the replicas answer, however long that takes (C6).
 	Hard   bool
 	Renew  time.Duration // between renewals of sessions: well below the lease of the replicas
 	Logger *slog.Logger  // nil: slog.Default()
-	// CacheNames keeps names as long as a replica tells the changes of their partition, so that looks at absent names
-	// need no call. A linearizable client keeps none.
+	// CacheNames caches names as long as a replica reports the changes of their partition. Lookups of absent
+	// names then need no call. A linearizable client caches no names.
 	CacheNames bool
-	// Resume goes on with the sessions of a client that was suspended, or has died; nil: begin anew.
+	// Resume continues the sessions of a client that was suspended or has died. Nil: the client begins anew.
 	Resume *State
 }
 
@@ -56,7 +56,7 @@ const (
 	DefaultRenew   = 10 * time.Second
 )
 
-// Validate names the field that is wrong and the remedy.
+// Validate returns an error with the wrong field and the remedy.
 func (cfg *Config) Validate() error {
 	switch {
 	case cfg.Cluster == nil:
@@ -74,7 +74,7 @@ func (cfg *Config) Validate() error {
 	return nil
 }
 
-// complete fills in what was left out.
+// complete validates the configuration and sets the defaults.
 func (cfg *Config) complete() error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -109,7 +109,7 @@ type Client struct {
 	common
 }
 
-// common is what all parts of a client stand on.
+// common is the state that all parts of a client share.
 type common struct {
 	cfg     *Config
 	router  *route.Router
@@ -162,42 +162,44 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Cluster returns the cluster as the client knows it.
+// Cluster returns the client's description of the cluster.
 func (c *Client) Cluster() *topology.Cluster { return c.router.Cluster() }
 
-// At returns the partition where an inode is, as far as is known here, and reports whether the cluster has it.
+// At returns the partition of an inode by the client's knowledge, and reports whether the cluster has it.
 func (c *Client) At(ino posix.Ino) (partition uint16, ok bool) {
 	partition, err := c.router.At(ino)
 	return partition, err == nil
 }
 
-// Update tells the client how its cluster is now: replicas may have been replaced by others. Operations that
-// are under way go on, and turn to the new replicas in their next round.
+// Update gives the client the current description of its cluster, for example after the replacement of
+// replicas. Operations under way continue, and use the new replicas in their next round.
 func (c *Client) Update(cluster *topology.Cluster) { c.router.SetCluster(cluster) }
 
-// Timeout returns the bound of one operation, or of what comes after the end of its caller's context if the
-// client is hard.
+// Timeout returns the bound of one operation. If the client is hard, it is the bound of the work after the
+// end of the caller's context.
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // Hard reports whether operations wait without bound.
 func (c *Client) Hard() bool { return c.cfg.Hard }
 
-// Proofs returns what the client has seen: a client that adopts it with Observe reads nothing older.
+// Proofs returns proofs of all updates that the client has seen. A client that adopts them with Observe reads
+// no older state.
 func (c *Client) Proofs() ask.Proofs { return c.router.Proofs() }
 
-// Observe adopts the proofs of another client ("message, then look"): what that client has seen is visible to
-// every operation that begins after Observe.
+// Observe adopts the proofs of another client. Every operation that begins after Observe sees all updates
+// that the other client has seen.
 func (c *Client) Observe(p ask.Proofs) { c.router.Observe(p) }
 
-// OnChange has f called after another client has changed a name in a directory where this client has looked lately.
-// f must not wait for operations of this client. It needs Config.CacheNames.
+// OnChange sets f, which the client calls after another client has changed a name in a directory that this
+// client has used lately. f must not wait for operations of this client. OnChange needs Config.CacheNames.
 func (c *Client) OnChange(f func(dir posix.Ino, name string)) { c.leases.changed.Store(&f) }
 
-// Token returns what the client has seen as text: a client that waits for it anywhere reads nothing older.
+// Token returns the proofs of the client as text. Another client that waits for the token reads no older
+// state.
 func (c *Client) Token() string { return c.Proofs().Token() }
 
-// Wait returns once all that is read through this client is at least as new as the token. EINVAL if it is
-// none of this cluster's.
+// Wait returns once every read of this client is at least as new as the token. EINVAL: the text is not a
+// token of this cluster.
 func (c *Client) Wait(ctx context.Context, token string) error {
 	p, err := ask.ParseToken(token)
 	if err != nil {
@@ -207,27 +209,27 @@ func (c *Client) Wait(ctx context.Context, token string) error {
 }
 
 // OpenPartition opens the client's session in a partition, if it has none. It returns once a quorum of the
-// partition has ordered it: the partition takes updates.
+// partition has ordered the session: the partition takes updates.
 func (c *Client) OpenPartition(ctx context.Context, partition uint16) error {
 	_, err := c.router.Session(ctx, partition)
 	return err
 }
 
-// Answers returns nil once a quorum of the partition has ordered a read: the partition has a leader, and takes
-// updates. It needs no session and changes nothing.
+// Answers returns nil once a quorum of the partition has ordered a read: the partition has a leader, and
+// takes updates. It needs no session and changes nothing.
 func (c *Client) Answers(ctx context.Context, partition uint16) error {
 	root := meta.Command{Op: meta.OpGetAttr, Ino: posix.MakeIno(partition, posix.Root.Counter())}
 	_, err := c.router.Query(ctx, &root, route.Partition(partition).Fresh())
 	return err
 }
 
-// Metrics reports the times that answers took, for the mount of that name.
+// Metrics reports the latencies of answers for the mount of that name.
 func (c *Client) Metrics(report metrics.Report, mount string) { c.router.Metrics(report, mount) }
 
-// Calls gives the numbers of queries and of updates that partitions have answered so far.
+// Calls returns the numbers of queries and updates that partitions have answered so far.
 func (c *Client) Calls() (queries, updates uint64) { return c.router.Calls() }
 
-// outcome makes a Code of every error (C1).
+// outcome converts every error to a Code (C1).
 func (c *common) outcome(err error) error {
 	code := c.router.Outcome(err)
 	if code == posix.EIO && errors.Is(err, block.ErrNoSpace) {

@@ -11,24 +11,23 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// What a collector needs, which deletes blocks that nobody needs:
+// The operations of a collector, which deletes blocks that no file needs:
 //
-//   - What was dropped is in a queue in the partition that dropped it, and in one of the block's home:
-//     DroppedBlocks. Each of them deletes the copies in its own store, and then says so: Collected. A crash
-//     in between repeats the deletion.
-//   - What was never written, and copies that came to a store late, only a sweep over the store finds. It
-//     asks the home of each block (its BlockID.Partition, not the partition whose store it was found in):
-//     Garbage.
+//   - A dropped block is in the queue of the partition that dropped it, and in the queue of the block's home:
+//     DroppedBlocks. The collector deletes the copies in the store of each of these partitions, and then
+//     reports the deletion: Collected. After a crash between the two steps it repeats the deletion.
+//   - Blocks that no file ever contained, and copies that reached a store late, are found only by a sweep
+//     over the store. The collector queries the home of each block (its BlockID.Partition, not the partition
+//     of the store): Garbage.
 
-// Collection are the operations of those who delete blocks that are not needed, or look at a whole partition.
+// Collection are the operations for collectors and for readers of a whole partition.
 type Collection struct {
 	common
 }
 
 // DroppedBlocks returns the oldest blocks in a partition's queue that were dropped before a time, at most
-// meta.MaxIDs, in the order of their places: those behind the place after, which is 0 at the start. Beside
-// them it returns how much there is of what in the partition. The answer stays true, however old: nobody
-// needs these blocks, ever.
+// meta.MaxIDs, in queue order, behind the place after (0 at the start). It also returns the usage of the
+// partition. The answer never becomes wrong: no file will ever need these blocks.
 func (c *Collection) DroppedBlocks(ctx context.Context, partition uint16, after uint64, before time.Time) ([]meta.Dropped, meta.BlockUsage, error) {
 	if err := c.has(partition); err != nil {
 		return nil, meta.BlockUsage{}, err
@@ -42,9 +41,9 @@ func (c *Collection) DroppedBlocks(ctx context.Context, partition uint16, after 
 	return page, usage, c.outcome(err)
 }
 
-// Collected tells a partition that the copies in its store of some of the blocks in its queue are deleted,
-// and returns the number of those that were in the queue. After an error some may have been taken out: say
-// all again.
+// Collected reports to a partition that the copies of these blocks in its store are deleted. It returns the
+// number of blocks that were in the partition's queue. After an error some of them may be out of the queue:
+// call Collected again with all ids.
 func (c *Collection) Collected(ctx context.Context, partition uint16, ids []posix.BlockID) (count uint64, err error) {
 	if err := c.has(partition); err != nil {
 		return 0, err
@@ -59,9 +58,9 @@ func (c *Collection) Collected(ctx context.Context, partition uint16, ids []posi
 	return count, nil
 }
 
-// Garbage reports of each of the blocks, which were written for partition home and are in some store already,
-// whether nobody needs it, nor ever will: whether it can be deleted at once, in all stores. It asks a quorum,
-// whatever Config.Linearizable says. EINVAL if one of them has another home.
+// Garbage reports for each block whether it can be deleted at once, in all stores: no file needs it, nor ever
+// will. All blocks must be in some store already. EINVAL if one of them was written for another partition
+// than home. Garbage always asks a quorum, also without Config.Linearizable.
 func (c *Collection) Garbage(ctx context.Context, home uint16, ids []posix.BlockID) ([]bool, error) {
 	if c.has(home) != nil || slices.ContainsFunc(ids, func(id posix.BlockID) bool { return id.Partition() != home }) {
 		return nil, posix.EINVAL
@@ -81,9 +80,9 @@ func (c *Collection) Garbage(ctx context.Context, home uint16, ids []posix.Block
 	return all, nil
 }
 
-// Scan returns a page of the stored metadata of a partition behind the key after, from the start if that is
-// nil, and what the replica that gave it had executed; no pairs at the end. Pages are of one state only if
-// all of them were given at the same seen.
+// Scan returns a page of the stored metadata of a partition behind the key after, from the start if after is
+// nil, and the commands that the replica had executed. At the end the page is empty. Several pages show one
+// state only if all have the same seen.
 func (c *Collection) Scan(ctx context.Context, partition uint16, after []byte) (page []meta.Pair, seen ask.Seen, err error) {
 	if err := c.has(partition); err != nil {
 		return nil, seen, err

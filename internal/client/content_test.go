@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// What is written must be read, whatever the sizes, the holes and what is overwritten.
+// Reads return the written content, for all sizes, holes and overwritten ranges.
 func TestContentAgainstAModel(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -205,7 +205,7 @@ func TestStorageErrors(t *testing.T) {
 	})
 }
 
-// What does not fit one command is written in several, and read in several windows.
+// A write or read that does not fit one command is split into several commands or windows.
 func TestWriteOfManyBlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -225,7 +225,7 @@ func TestWriteOfManyBlocks(t *testing.T) {
 	})
 }
 
-// Content that was stored ahead is written by one command, also if the file has moved or the session is lost since.
+// Staged content is written by one command, also if the file has moved or the session is lost since.
 func TestPartsAreStoredAhead(t *testing.T) {
 	parts := func(t *testing.T, c *client.Client, f posix.Ino) ([]client.Part, []byte) {
 		var all []client.Part

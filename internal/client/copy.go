@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxFollowing bounds the files whose blocks wait to be brought after them. The blocks of more files are
-// brought by readers.
+// maxFollowing is the number of moved files that can wait for their blocks. Readers bring the blocks of
+// further files.
 const maxFollowing = 1 << 12
 
 // Copier brings blocks to the partitions where their files are.
@@ -22,7 +22,7 @@ type Copier struct {
 	common
 	blocks *Blocks
 	reader *Reader
-	moved  chan movedFile // files whose blocks are to come after them
+	moved  chan movedFile // files that wait for their blocks
 }
 
 func newCopier(c common, blocks *Blocks, reader *Reader) *Copier {
@@ -35,8 +35,8 @@ type movedFile struct {
 	to  uint16
 }
 
-// follow has the blocks of a file that has moved brought to where the partition has its own, in the
-// background (T 3.8). What is lost of that, with this client for instance, readers bring.
+// follow copies the blocks of a moved file to the store of its new partition, in the background (T 3.8). If
+// the copy fails, for example because this client dies, readers bring the blocks.
 func (c *Copier) follow(ino posix.Ino, to uint16) {
 	select {
 	case c.moved <- movedFile{ino, to}:
@@ -59,9 +59,9 @@ func (c *Copier) followMoved(life context.Context) {
 	}
 }
 
-// CopyBlocks stores all blocks of a file where partition target has its own, which is where they are
-// looked for first once the file has moved there. What is written meanwhile may be missed: whoever reads
-// it then gets it from where it was written. Only the single steps are bound by Config.Timeout.
+// CopyBlocks stores all blocks of a file in the store of partition target. Readers look there first once the
+// file has moved. CopyBlocks may miss blocks that are written meanwhile: readers then get them from the store
+// to which they were written. Config.Timeout bounds the single steps only.
 func (c *Copier) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) error {
 	if err := c.has(target); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (c *Copier) CopyBlocks(ctx context.Context, ino posix.Ino, target uint16) e
 	}
 }
 
-// copyWindow copies blocks from offset on and returns up to where. There may be very many: only the single
-// steps are bounded.
+// copyWindow copies blocks from offset on and returns the end of the copied range. There may be very many
+// blocks: only the single steps are bounded.
 func (c *Copier) copyWindow(ctx context.Context, target uint16, ino posix.Ino, offset uint64) (uint64, error) {
 	for try := 1; ; try++ {
 		to := route.Inode(ino)
@@ -97,7 +97,8 @@ func (c *Copier) copyWindow(ctx context.Context, target uint16, ino posix.Ino, o
 		if !errors.Is(err, block.ErrNotFound) && !errors.Is(err, block.ErrForbidden) || try == maxRereads {
 			return max(a.Number, offset+1), err
 		}
-		// Overwritten since the extents were read, and deleted, or the keys of the servers have changed: look again.
+		// The block was overwritten and deleted since the query, or the keys of the servers have changed:
+		// query again.
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// ownStore is a store in memory that does something before it gives a block, once.
+// ownStore is a store in memory that calls before once, before it returns a block.
 type ownStore struct {
 	*blocktest.Memory
 	before func()
@@ -32,7 +32,7 @@ func (s *ownStore) Get(ctx context.Context, id block.ID, into []byte) ([]byte, e
 	return s.Memory.Get(ctx, id, into)
 }
 
-// inOwnStores runs a test with a client for which each partition has blocks of its own.
+// inOwnStores runs a test with a client that has a separate block store for each partition.
 func inOwnStores(t *testing.T, test func(t *testing.T, c *client.Client, stores []*ownStore)) {
 	bubble.Test(t, func(t *testing.T) {
 		n := clienttest.New(t, spec, lease)
@@ -121,7 +121,7 @@ func TestHasBlock(t *testing.T) {
 	})
 }
 
-// The pages of a scan are all that a replica has of the metadata.
+// The pages of a scan contain all metadata of a replica.
 func TestScan(t *testing.T) {
 	inOwnStores(t, func(t *testing.T, c *client.Client, _ []*ownStore) {
 		f := create(t, c, posix.Root, "f").Ino

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Where a partition cannot be reached, what concerns it ends in time and leaves nothing half done; all else
-// goes on.
+// If a partition cannot be reached, operations on it end in time and leave no partial result. All other
+// operations continue.
 func TestUnreachablePartition(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()
@@ -60,13 +60,14 @@ func TestUnreachablePartition(t *testing.T) {
 	})
 }
 
-// A command whose votes are lost on the way is decided all the same, once.
+// A command that loses its votes on the way is decided nevertheless, once.
 func TestCutWhileUndecided(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()
 		f := create(t, c, local(n, 1), "f").Ino
 		rename(t, c, at(local(n, 1), "f"), at(local(n, 2), "f"))
-		// The partition is in reach as far as the others know, and does not hear of the next command.
+		// The other partitions believe that the partition is in reach, but the next command does not reach
+		// it.
 		n.Fail(clienttest.Silent, n.Processes(2, east)...)
 		done := make(chan error, 1)
 		go func() { done <- c.Rename(ctx, root, at(local(n, 2), "f"), at(local(n, 1), "f"), meta.RenameNoReplace) }()
@@ -98,8 +99,8 @@ func TestRetriesAcrossPartitionsAreExecutedOnce(t *testing.T) {
 	})
 }
 
-// The objects of a command of several partitions are changed by no other update until it is decided, and read
-// all the time. If its other party is silent, the command is aborted.
+// No other update changes the objects of a command of several partitions until it is decided; reads continue.
+// If its other party is silent, the command is aborted.
 func TestUndecided(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()

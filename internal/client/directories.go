@@ -10,23 +10,24 @@ import (
 	"github.com/globalfs/globalfs/internal/recent"
 )
 
-// maxDirectories is how many directories a client remembers that it has changed.
+// maxDirectories is the number of changed directories that a client remembers.
 const maxDirectories = 1 << 10
 
 // directories remembers the attributes of directories that came with the answers to changes of names in them.
 //
-//   - Answers arrive in any order. An answer whose time of change is not later than that of the one before makes
-//     the client forget all directories. So do other changes of this client, and changes with an unknown
-//     outcome. All of that is rare. An answer to a change that was sent before comes too late to be remembered.
-//   - Changes of other clients are not known: attributes are good for a limited time.
+//   - Answers arrive in any order. An answer with a time of change that is not later than that of the
+//     previous answer makes the client forget all directories. So do other changes of this client, and
+//     changes with an unknown outcome. All of that is rare. An answer to a change that was sent before the
+//     forgetting is not remembered.
+//   - Changes of other clients are not known: attributes are valid for a limited time.
 type directories struct {
 	known *recent.Map[posix.Ino, changedDir]
 
 	mu    sync.Mutex
-	since time.Time // GUARDED_BY mu; what was sent before is forgotten
+	since time.Time // GUARDED_BY mu; answers to changes sent before it are forgotten
 }
 
-// changedDir is a directory as an answer has told it.
+// changedDir is a directory as an answer has described it.
 type changedDir struct {
 	attr posix.Attr
 	sent time.Time // when the change was sent
@@ -36,7 +37,7 @@ func newDirectories() *directories {
 	return &directories{known: recent.New[posix.Ino, changedDir](maxDirectories)}
 }
 
-// changed takes in the outcome of a change of a name that was sent at a time.
+// changed stores the outcome of a change of a name that was sent at the time sent.
 func (d *directories) changed(r *meta.Result, err error, sent time.Time) {
 	dir := &r.Dir
 	switch {
@@ -53,7 +54,7 @@ func (d *directories) changed(r *meta.Result, err error, sent time.Time) {
 		return
 	}
 	if before, ok := d.known.Get(dir.Ino); ok && before.sent.After(d.since) && before.attr.Ctime >= dir.Ctime {
-		d.since = time.Now() // which one is later is not known: clocks differ
+		d.since = time.Now() // the later one is not known: clocks differ
 		return
 	}
 	d.known.Put(dir.Ino, changedDir{*dir, sent})
@@ -86,7 +87,7 @@ func (d *directories) forget() {
 	d.since = time.Now()
 }
 
-// recent gives a directory whose change was sent at most a time ago.
+// recent returns the attributes of a directory if its change was sent less than most ago, and their age.
 func (d *directories) recent(dir posix.Ino, most time.Duration) (attr posix.Attr, age time.Duration, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// What a client remembers of a directory after its own changes is what a query gives, whatever it does to the
-// directory and whoever of its callers does it.
+// After every kind of own change, by any caller, the attributes that a client remembers of a directory equal
+// those of a query.
 func TestRecentDir(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()

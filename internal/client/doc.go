@@ -3,52 +3,51 @@
 // sessions, choice of replicas, vector clock. Mounts stand on this package. All methods may be called
 // concurrently.
 //
-// # What a caller can rely on
+// # Guarantees for callers
 //
-// C1, C2, C5 and C6 are kept by package route, whose documentation states them in full.
+// Package route keeps C1, C2, C5 and C6; its documentation states them in full.
 //
 //	C1  Every error is a posix.Code.
 //	C2  An update is executed at most once, whatever fails. ETIMEDOUT, and EIO after the loss of a session,
 //	    mean that it may or may not have been executed.
-//	C3  Reads are causally consistent (T 3.4.1); with Config.Linearizable a read sees all that ended
-//	    anywhere before it began. View may use an answer of some time ago to know where the content of a
-//	    file is, but none that is older than anything this client has seen of the partition since; blocks
-//	    never change.
-//	C4  Blocks are stored in all regions of the partition where the file is that can be reached, a
-//	    majority at least, before the write that names them is multicast (T 3.4.2). When Write returns, the
-//	    write is as durable as the deployment makes it: there is nothing left for an fsync to do.
+//	C3  Reads are causally consistent (T 3.4.1); with Config.Linearizable a read sees all operations that ended
+//	    before it began, of all clients. View may use extents from an earlier answer, but only if this client has
+//	    seen nothing newer of the partition since; blocks never change.
+//	C4  Blocks are stored in all regions of the file's partition that can be reached, in a majority at least,
+//	    before the write that names them is multicast (T 3.4.2). When Write returns, the write is as durable as
+//	    the deployment makes it; Persist also waits for the disks of the servers.
 //	C5  An inode that is open is not reaped when its last name goes, as long as the session lives.
 //	C6  Every operation ends within Config.Timeout; with Config.Hard, when it was served or its caller's
-//	    context ends. ENOSPC and damaged blocks are not waited for.
-//	C7  An operation may concern any number of partitions: it is executed in all of them or in none. One
-//	    that concerns a partition that cannot be reached ends with ETIMEDOUT, and is not in the way of
-//	    others. EXDEV is never given.
+//	    context ends. No operation waits for space (ENOSPC) or for the repair of damaged blocks.
+//	C7  An operation may concern any number of partitions: it is executed in all of them or in none. An operation
+//	    on a partition that cannot be reached ends with ETIMEDOUT, and does not delay others. No operation
+//	    returns EXDEV.
 //
 // # Updates of names
 //
-// They go to the partition of the directory, alone or, if what is named is elsewhere, together with all
-// others concerned (settle.go). EREMOTE says that a command met something that is elsewhere, or that another
-// command is just changing: nothing was done, and the client looks and tries again. What is open is told to
-// the home of the inode, wherever the inode is.
+// An update of a name goes to the partition of the directory. If the named inode is elsewhere, it goes to all
+// partitions concerned together (settle.go). EREMOTE means that a command met an inode that is elsewhere, or
+// that another command is changing: the partition did nothing, and the client looks and tries again. A client
+// reports an open inode to the home of the inode, wherever the inode is.
 //
 // # Open files
 //
-// Open adds the inode to those that are held first and looks at it after; if it was unlinked before, Open
-// sees that and refuses (C5). What Create made is unknown until the answer arrives: if a renewal fell in
-// between, Create looks again.
+// Open first adds the inode to the held inodes and then looks at it; if the inode was unlinked before, Open
+// finds it without a name and refuses (C5). Create learns the number of its inode only from the answer: if a
+// renewal was sent in between, Create looks again.
 //
 // # Another process
 //
-// Suspend stops a client without ending its sessions. A client that is made with Config.Resume goes on: open
-// files, locks and what was seen stay. Snapshot does so for a client that may die: the next one leaves out
-// numbers of updates and blocks that may have been used, so C2 holds, but the outcome of an update that was
-// under way is never known.
+// Suspend stops a client without ending its sessions. A client with Config.Resume continues them: open files,
+// locks and the vector stay. Snapshot does so for a client that may die: the next client skips numbers of
+// updates and blocks that may have been used, so C2 holds. The outcome of an update that was under way is
+// never known.
 //
 // # Limits
 //
-// A directory that is renamed into another partition stays where it is, with what is below it; a file with
-// one name moves. Its blocks come after it in the background (copy.go), with its readers, or with a mover:
-// while the partition where they were written is out of reach, those that were not brought cannot be read. If
-// a session expires (the client was cut off for longer than the lease), inodes that it held open without a
+// A directory that is renamed into another partition stays in its partition, with its contents; a file with
+// one name moves. The blocks of the file follow in the background (copy.go), or when they are read, or with a
+// mover. While the partition of their writing is out of reach, blocks that have not followed cannot be read.
+// If a session expires (the client was cut off for longer than the lease), inodes that it held open without a
 // name may be gone: ESTALE.
 package client

@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// spread makes a directory in partition 1 whose children go to partition 3.
+// spread makes a directory in partition 1 with a rule that puts its children into partition 3.
 func spread(t *testing.T, c *client.Client, n *clienttest.Network) posix.Ino {
 	t.Helper()
 	d := mkdir(t, c, local(n, 1), "spread")
@@ -22,7 +22,7 @@ func spread(t *testing.T, c *client.Client, n *clienttest.Network) posix.Ino {
 	return d
 }
 
-// What is made in another partition than its directory waits for nothing there.
+// The creation of an inode in another partition than its directory does not wait for the other partition.
 func TestMakingElsewhereWaitsForNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()
@@ -92,7 +92,7 @@ func TestMakingTheSameElsewhere(t *testing.T) {
 	})
 }
 
-// A client that knows the directory as it was looks again.
+// A client with an outdated directory looks again.
 func TestMakingElsewhereInAChangedDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()
@@ -115,7 +115,7 @@ func TestMakingElsewhereInAChangedDirectory(t *testing.T) {
 	})
 }
 
-// What is made is named also while nobody reaches its partition, as long as there are numbers.
+// An inode gets its name also while no client reaches its partition, as long as there are numbers.
 func TestMakingWhereNobodyCanReach(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)

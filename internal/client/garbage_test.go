@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// garbage asks the home of blocks, which must be one.
+// garbage queries the home of blocks, which must be one.
 func garbage(t *testing.T, c *client.Client, blocks ...block.ID) []bool {
 	t.Helper()
 	is, err := c.Garbage(t.Context(), blocks[0].Partition(), blocks)
@@ -23,7 +23,7 @@ func garbage(t *testing.T, c *client.Client, blocks ...block.ID) []bool {
 	return is
 }
 
-// dropped gives the blocks in a partition's queue.
+// dropped returns the blocks in a partition's queue.
 func dropped(t *testing.T, c *client.Client, partition uint16) (ids []block.ID) {
 	t.Helper()
 	page, usage, err := c.DroppedBlocks(t.Context(), partition, 0, time.Now().Add(time.Hour))
@@ -35,7 +35,7 @@ func dropped(t *testing.T, c *client.Client, partition uint16) (ids []block.ID) 
 	return ids
 }
 
-// What was overwritten is dropped, waits for its time, and is collected once.
+// A block that was overwritten is dropped, waits for its time, and is collected once.
 func TestCollect(t *testing.T) {
 	inOwnStores(t, func(t *testing.T, c *client.Client, stores []*ownStore) {
 		f := create(t, c, posix.Root, "f").Ino
@@ -81,7 +81,7 @@ func TestCollect(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A write that failed leaves garbage, as soon as its client has said that it gives it up.
+// A failed write leaves garbage as soon as its client has reported that it abandoned the write.
 func TestFailedWritesLeaveGarbage(t *testing.T) {
 	inOwnStores(t, func(t *testing.T, c *client.Client, stores []*ownStore) {
 		f := create(t, c, posix.Root, "f").Ino
@@ -99,7 +99,7 @@ func TestFailedWritesLeaveGarbage(t *testing.T) {
 	})
 }
 
-// Nothing is garbage whose write is still under way, however long that takes.
+// A block is not garbage while its write is under way, however long the write takes.
 func TestAWriteUnderWayLeavesNoGarbage(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		slow := &slowStore{Store: n.Blocks, wait: 25 * time.Second}
@@ -129,7 +129,7 @@ func TestAWriteUnderWayLeavesNoGarbage(t *testing.T) {
 	})
 }
 
-// slowStore puts at once, and says so later.
+// slowStore puts a block at once, and returns later.
 type slowStore struct {
 	block.Store
 	wait time.Duration
@@ -169,7 +169,8 @@ func TestBlocksOfALostSession(t *testing.T) {
 	})
 }
 
-// The home of a block answers for it, wherever its file has gone; who drops it tells the home.
+// The home of a block answers for it, wherever its file is. A partition that drops the block informs the
+// home.
 func TestBlocksOfAFileThatMoved(t *testing.T) {
 	inOwnStores(t, func(t *testing.T, c *client.Client, stores []*ownStore) {
 		f := create(t, c, posix.Root, "f").Ino
@@ -193,8 +194,8 @@ func TestBlocksOfAFileThatMoved(t *testing.T) {
 	})
 }
 
-// A reader whose replica lags for longer than the grace period is told of blocks that are deleted: it asks a
-// quorum then.
+// A reader with a replica that lags for longer than the grace period receives extents with deleted blocks. It
+// then asks a quorum.
 func TestAReaderThatIsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		writer, reader := n.Client(t, west), n.Client(t, east)

@@ -15,8 +15,9 @@ type Handles struct {
 	names *Names
 }
 
-// Create makes the regular file at, and opens it. flags: meta.Exclusive; without it a file that is
-// there is opened, and cut with meta.Truncate. Permissions of one that is there are not looked at.
+// Create makes a regular file with the name at, and opens it. flags: meta.Exclusive; without it Create opens
+// an existing file, and truncates it with meta.Truncate. Create does not check the permissions of an existing
+// file.
 func (h *Handles) Create(ctx context.Context, cred posix.Cred, at Name, mode posix.Mode, flags uint32) (posix.Attr, error) {
 	before := h.router.Renewals()
 	attr, err := h.names.make(ctx, meta.Command{
@@ -31,8 +32,8 @@ func (h *Handles) Create(ctx context.Context, cred posix.Cred, at Name, mode pos
 	if h.router.HeldSince(before, attr.Ino) {
 		return attr, nil
 	}
-	// It is new to the partition, which has no session of this client, or a renewal without it went out
-	// meanwhile.
+	// The inode is new to its partition: the partition has no session of this client, or a renewal without
+	// the inode was sent meanwhile.
 	h.awaitSession(ctx, attr.Ino.Partition())
 	attr, err = h.present(ctx, attr.Ino)
 	if err == posix.EINTR {
@@ -41,13 +42,13 @@ func (h *Handles) Create(ctx context.Context, cred posix.Cred, at Name, mode pos
 	return attr, err
 }
 
-// sessionPatience bounds how long an open waits for a session. Without one the file can be read all
-// the same, as on the side of a cut network where nothing can be ordered (T 3.4.1: open for reading is
-// not multicast); it is then not kept if it is unlinked meanwhile (C5).
+// sessionPatience bounds the wait of an open for a session. A file can be read without a session, as on the
+// side of a cut network that can order nothing (T 3.4.1: open for reading is not multicast). The file is then
+// lost if it is unlinked meanwhile (C5).
 const sessionPatience = 2 * time.Second
 
-// Open holds ino until Release, also if its last name goes, and returns its attributes as of now. ESTALE if
-// it is gone, or was unlinked and is not open here.
+// Open holds ino until Release, also after the removal of its last name, and returns its current attributes.
+// ESTALE: the inode is gone, or it was unlinked and is not open in this client.
 func (h *Handles) Open(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	if int(ino.Partition()) >= h.router.Partitions() {
 		return posix.Attr{}, posix.ESTALE
@@ -79,8 +80,8 @@ func (h *Handles) awaitSession(ctx context.Context, home uint16) {
 	}
 }
 
-// present makes sure that an inode that was held just now has a name: then the partition keeps
-// it. Otherwise it releases it.
+// present verifies that a newly held inode has a name: then the partition keeps it. Otherwise it releases the
+// inode.
 func (h *Handles) present(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	attr, err := h.attr(ctx, ino)
 	if err == nil && attr.Nlink == 0 {
@@ -92,9 +93,9 @@ func (h *Handles) present(ctx context.Context, ino posix.Ino) (posix.Attr, error
 	return attr, err
 }
 
-// OpenUnlinked is Open of an inode that may have lost its last name after it was looked up, as in a race
-// with a rename that replaces it. It is kept if it is still there once the partition has ordered that it is
-// open here.
+// OpenUnlinked is Open of an inode that may have lost its last name after its lookup, as in a race with a
+// rename that replaces it. OpenUnlinked succeeds if the inode still exists when the partition has ordered
+// that it is open in this client.
 func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, error) {
 	if _, err := h.router.Hold(ino); err != nil {
 		return posix.Attr{}, err
@@ -106,7 +107,8 @@ func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, 
 	err := h.router.Renew(ctx, home)
 	look := &meta.Command{Op: meta.OpGetAttr, Ino: ino}
 	if err == nil {
-		// Home decides, also of one that is elsewhere: there it may still be when home has let it go.
+		// The home decides, also for an inode that is elsewhere: its partition may still have the inode after
+		// the home has released it.
 		a, err = h.router.Query(ctx, look, route.Partition(home))
 	}
 	if err == posix.EREMOTE {
@@ -118,7 +120,7 @@ func (h *Handles) OpenUnlinked(ctx context.Context, ino posix.Ino) (posix.Attr, 
 	return a.Attr, err
 }
 
-// Hold is Open without looking: for a directory, which has its name or shows nothing.
+// Hold is Open without a look at the inode: for a directory, which has its name or shows nothing.
 func (h *Handles) Hold(ino posix.Ino) error {
 	_, err := h.router.Hold(ino)
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// hardClient is one that waits, and whose session outlives the test.
+// hardClient is a client that waits, with a session that outlives the test.
 func hardClient(t *testing.T, n *clienttest.Network) *client.Client {
 	cfg := n.Config(west)
 	cfg.Hard = true
@@ -62,8 +62,7 @@ func TestHardClientOutlastsTheTimeout(t *testing.T) {
 	})
 }
 
-// Somebody who gives up gets an end: at once if nothing was sent or it only reads, otherwise after the
-// timeout.
+// An operation that is abandoned ends: at once if it sent nothing or only reads, otherwise after the timeout.
 func TestHardClientGivesUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := hardClient(t, n)

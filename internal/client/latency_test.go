@@ -50,8 +50,8 @@ func distantClient(t *testing.T, n *clienttest.Network, region topology.Region) 
 // round is the round trip between the west and the east.
 var round = 2 * topology.Delay(west, east)
 
-// What a client has met before it sends at once, and to the nearest party: it goes once to the far one, for
-// the rule.
+// For names that it has met before, a client sends a rename at once, to the nearest party. It goes once to
+// the far partition, for the rule.
 func TestRenameBetweenRegionsIsOneTrip(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		for by, here := range map[topology.Region]uint16{west: 1, east: 2} {
@@ -72,7 +72,7 @@ func TestRenameBetweenRegionsIsOneTrip(t *testing.T) {
 	})
 }
 
-// A client that renames to and fro remembers what its own renames have left: it looks for nothing.
+// A client that renames to and fro remembers the results of its own renames: it looks nothing up.
 func TestARenameIsRemembered(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -92,7 +92,7 @@ func TestARenameIsRemembered(t *testing.T) {
 	})
 }
 
-// Names that a client has not met it looks up, and asks for the rule meanwhile.
+// A client looks up names that it has not met, and queries the rule meanwhile.
 func TestLooksBeforeARenameAreOneTrip(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := distantClient(t, n, west), n.Client(t, west)
@@ -133,7 +133,7 @@ func TestTheNearestPartyIsAsked(t *testing.T) {
 	})
 }
 
-// A client that remembers what is not so any more is refused, looks, and renames what is there now.
+// A client with outdated memory is refused, looks again, and renames the current inode.
 func TestRenameByWrongMemory(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()
@@ -210,8 +210,8 @@ func TestRenameOfAFileThatHasLostANameMoves(t *testing.T) {
 	})
 }
 
-// Directories whose names were met are renamed by memory, too: no loop comes of it, and what is below follows
-// the rule.
+// A client also renames directories by memory if it has met their names: no loop arises, and the contents
+// follow the rule.
 func TestRenameOfDirectoriesByMemory(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()

@@ -15,12 +15,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// How names are cached.
+// Constants of the cache of names.
 const (
-	// watchLinger is the longest time that a replica waits with its answer: a replica that is silent for longer,
-	// and some time for the network, ends the use of cached names.
+	// watchLinger is the longest time that a replica waits with its answer. If a replica is silent for longer
+	// than that and some time for the network, the client stops to use cached names.
 	watchLinger = time.Second
-	// watchIdle is the time without a look at names after which a partition is not watched any more.
+	// watchIdle is the time without a lookup after which the client stops to watch a partition.
 	watchIdle = 10 * time.Second
 	// watchPause is the pause between two requests, unless the stream lags: it bounds their rate.
 	watchPause = time.Millisecond
@@ -28,16 +28,17 @@ const (
 	watchAgain, watchLater = 200 * time.Millisecond, time.Minute
 )
 
-// All names of a directory are asked for after so many looks at absent names in it, so many at most.
+// After this number of lookups of absent names in a directory, the client asks for all its names, up to this
+// number.
 var listings = []struct {
 	misses int
 	names  uint64
 }{{8, 512}, {128, meta.MaxEntries - 1}}
 
-// leases cache names as long as the changes of their partitions are told (package lease).
+// leases caches names as long as replicas report the changes of their partitions (package lease).
 type leases struct {
 	router  *route.Router
-	changed atomic.Pointer[func(dir posix.Ino, name string)] // nil: nobody wants to know
+	changed atomic.Pointer[func(dir posix.Ino, name string)] // nil: no caller wants the changes
 
 	mu   sync.Mutex
 	held map[uint16]*held // GUARDED_BY mu; by partition; nil: nothing is cached
@@ -63,7 +64,7 @@ func newLeases(cfg *Config) *leases {
 	return l
 }
 
-// of returns the cache of a partition, which is watched from now on; nil: nothing is cached.
+// of returns the cache of a partition. Nil: the client caches no names.
 func (l *leases) of(partition uint16) *held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,12 +79,12 @@ func (l *leases) of(partition uint16) *held {
 	return h
 }
 
-// isName reports whether a name can be cached: of others, the replica says what is wrong with them.
+// isName reports whether a name can be cached. For other names the replica returns the error.
 func isName(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= posix.MaxName
 }
 
-// absent reports whether it is known that a directory does not have a name.
+// absent reports whether the cache knows that a directory does not have a name.
 func (l *leases) absent(at Name) bool {
 	p, err := l.router.At(at.Dir)
 	if err != nil || !isName(at.Name) {
@@ -102,7 +103,7 @@ func (l *leases) absent(at Name) bool {
 	return found == lease.Absent
 }
 
-// use notes a use, and begins to watch. The caller holds mu.
+// use records a use of the cache, and starts the watcher. The caller holds mu.
 func (h *held) use(l *leases) {
 	h.used = time.Now()
 	if !h.runs {
@@ -111,8 +112,8 @@ func (h *held) use(l *leases) {
 	}
 }
 
-// poke has the watcher ask again at once if the stream lags, and soon if directories were added. The caller holds
-// mu.
+// poke ends the request that waits, if the stream lags or if directories were added. If the stream lags, the
+// watcher asks again at once. The caller holds mu.
 func (h *held) poke(lags bool) {
 	if !lags && !h.cache.Grown() || h.waiting == nil {
 		return
@@ -122,8 +123,8 @@ func (h *held) poke(lags bool) {
 	h.waiting = nil
 }
 
-// found takes in that a replica has found what a name names, or that it names nothing. It reports whether the name
-// was changed meanwhile.
+// found stores the answer of a replica to a lookup: present or absent. It reports whether the name was
+// changed meanwhile.
 func (l *leases) found(at Name, a *route.Answer, present bool) (changed bool) {
 	h := l.of(a.Partition)
 	if h == nil || !isName(at.Name) {
@@ -146,7 +147,7 @@ func (l *leases) found(at Name, a *route.Answer, present bool) (changed bool) {
 	return changed
 }
 
-// list asks for all names of a directory, if it has at most so many.
+// list asks for all names of a directory, if it has at most most names.
 func (l *leases) list(ctx context.Context, dir posix.Ino, most uint64) {
 	a, err := l.router.Query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Length: most + 1}, route.Inode(dir))
 	if err == nil {
@@ -154,7 +155,7 @@ func (l *leases) list(ctx context.Context, dir posix.Ino, most uint64) {
 	}
 }
 
-// listed takes in names of a directory.
+// listed stores names of a directory from an answer.
 func (l *leases) listed(dir posix.Ino, cookie, limit uint64, a *route.Answer) {
 	h := l.of(a.Partition)
 	if h == nil {
@@ -174,7 +175,7 @@ func (l *leases) listed(dir posix.Ino, cookie, limit uint64, a *route.Answer) {
 	h.poke(false)
 }
 
-// executed takes in an own update. It is a route.Executed.
+// executed applies an update of this client to the cache. It is a route.Executed.
 func (l *leases) executed(partition uint16, place ask.Seen, cmd *meta.Command, result *meta.Result) {
 	h := l.of(partition)
 	if h == nil {
@@ -185,7 +186,7 @@ func (l *leases) executed(partition uint16, place ask.Seen, cmd *meta.Command, r
 	lease.Apply(h.cache, partition, place, cmd, result)
 }
 
-// watch asks for changes until nobody has used names for a while.
+// watch asks for changes until the cache was not used for watchIdle.
 func (l *leases) watch(life context.Context, h *held) {
 	for {
 		w, ok := h.begin(life)
@@ -207,7 +208,7 @@ func (l *leases) watch(life context.Context, h *held) {
 		case h.isHurried():
 			continue
 		}
-		_ = pause.For(life, again) // begin looks at life
+		_ = pause.For(life, again) // begin checks life
 	}
 }
 
@@ -228,7 +229,7 @@ func (h *held) begin(life context.Context) (ask.Watching, bool) {
 	return h.cache.Watching(linger), true
 }
 
-// wait notes how the request that is sent now can be ended.
+// wait stores the function that ends the request that is sent now.
 func (h *held) wait(end context.CancelFunc, linger time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -243,7 +244,7 @@ func (h *held) isHurried() bool {
 	return h.hurry
 }
 
-// take takes in an answer, and tells of changes by others.
+// take applies an answer to the cache, and reports changes by other clients.
 func (l *leases) take(h *held, x *ask.Changes, err error, poked bool) {
 	h.mu.Lock()
 	h.waiting = nil

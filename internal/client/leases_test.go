@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// counting counts the queries of a client; an old one answers as servers of older versions do.
+// counting counts the queries of a client. With old set it answers as servers of older versions do.
 type counting struct {
 	client.Caller
 	queries atomic.Int64
@@ -53,7 +53,7 @@ func caching(t *testing.T, n *clienttest.Network, old bool) (*client.Client, *co
 
 const patience = 30 * time.Second
 
-// isAbsent looks at a name that nothing has.
+// isAbsent looks a name up that does not exist.
 func isAbsent(t *testing.T, c *client.Client, dir posix.Ino, name string) {
 	t.Helper()
 	_, err := c.Lookup(t.Context(), dir, name)
@@ -70,12 +70,12 @@ func awaitCached(t *testing.T, c *client.Client, calls *counting, dir posix.Ino,
 	}, patience, time.Millisecond)
 }
 
-// A file is made in a directory of the client's own without a look at the servers, and so are those in a directory
-// whose names the client has asked for.
+// A file is made in a directory of the client's own without a query to the servers, and so are files in a
+// directory after the client has listed its names.
 func TestCreateIsOneCall(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	c, calls := caching(t, n, false)
-	isAbsent(t, c, posix.Root, "own") // the partition is watched from now on
+	isAbsent(t, c, posix.Root, "own") // the client watches the partition from now on
 	awaitCached(t, c, calls, posix.Root, "own")
 	own, err := c.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: posix.Root, Name: "own"}, 0o755)
 	require.NoError(t, err)
@@ -107,7 +107,8 @@ func TestCreateIsOneCall(t *testing.T) {
 	awaitCached(t, c, calls, theirs.Ino, "never asked for")
 }
 
-// What another client changes is told, and what a client has seen of another one it does not unsee.
+// The client learns the changes of other clients, and a change that it has seen of another client stays
+// visible.
 func TestChangesOfOthersAreTold(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	c, calls := caching(t, n, false)
@@ -175,7 +176,7 @@ func TestServersThatCannotWatch(t *testing.T) {
 	require.LessOrEqual(t, calls.watches.Load(), int64(2))
 }
 
-// While the replica that is watched is silent, names are looked up at the others; when all go on, names are cached
+// While the watched replica is silent, names are looked up at the others; when it continues, names are cached
 // again.
 func TestWatchedReplicaIsSilent(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)

@@ -13,18 +13,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Location is where an inode is, and why.
+// Location is the place of an inode, with the reason for it.
 type Location struct {
 	Partition uint16
 	Region    topology.Region // of a local partition; empty: global
 	Replicas  []topology.Replica
-	Leader    multicast.ProcessID // 0: none says it leads
+	Leader    multicast.ProcessID // 0: no replica reports that it leads
 	Why       string
-	Rule      meta.Rule  // of a directory: where what is made in it goes
-	Task      *meta.Task // of a directory: what is to be moved from there, nil if nothing is
+	Rule      meta.Rule  // of a directory: the place of new inodes in it
+	Task      *meta.Task // of a directory: the inodes to be moved from there, nil if there are none
 }
 
-// Locate says where an inode is.
+// Locate returns the location of an inode.
 func (p *Placing) Locate(ctx context.Context, ino posix.Ino) (Location, error) {
 	ctx, cancel := p.router.Operation(ctx)
 	defer cancel()
@@ -64,8 +64,8 @@ func (p *Placing) Where(ctx context.Context, ino posix.Ino) (posix.Attr, uint16,
 	return a.Attr, a.Partition, nil
 }
 
-// taskOf returns the task of a directory in a partition, nil if there is none. It may have been given where
-// the directory was made, and stayed there.
+// taskOf returns the task of a directory in a partition, nil if there is none. The task may be in the
+// partition in which the directory was made.
 func (p *Placing) taskOf(ctx context.Context, at uint16, dir posix.Ino) (*meta.Task, error) {
 	for _, partition := range slices.Compact([]uint16{at, dir.Partition()}) {
 		tasks, err := p.tasks(ctx, partition)
@@ -79,7 +79,7 @@ func (p *Placing) taskOf(ctx context.Context, at uint16, dir posix.Ino) (*meta.T
 	return nil, nil
 }
 
-// why says in words why an inode is where a is from.
+// why describes the reason for the place of an inode, in words. a is the answer with the inode.
 func (p *Placing) why(ctx context.Context, a *route.Answer, own *meta.Rule) (string, error) {
 	ino, here := a.Attr.Ino, a.Partition
 	if ino.Counter() == posix.Root.Counter() {
@@ -103,11 +103,11 @@ func (p *Placing) why(ctx context.Context, a *route.Answer, own *meta.Rule) (str
 	return "moved by a rename", nil
 }
 
-// maxAbove bounds how far up the tree a placement is looked for.
+// maxAbove bounds the number of directories in which placedAbove looks for a placement.
 const maxAbove = 64
 
-// placedAbove returns the nearest directory above a whose rule sends what is below it to where a is. Files do
-// not know their directories: of them nothing is found.
+// placedAbove returns the nearest directory above a that has a rule with the partition of a. For a file it
+// returns 0: files do not know their directories.
 func (p *Placing) placedAbove(ctx context.Context, a *route.Answer) (posix.Ino, meta.Rule, error) {
 	if !a.Attr.Mode.IsDir() {
 		return 0, meta.Rule{}, nil
@@ -131,8 +131,8 @@ func (p *Placing) placedAbove(ctx context.Context, a *route.Answer) (posix.Ino, 
 	return 0, meta.Rule{}, nil
 }
 
-// Stale returns the age of what is read of an inode's partition here: of what the nearest replica that
-// answers has. It is small as long as that replica hears from a quorum of the partition.
+// Stale returns the age of the data that reads of an inode's partition return: the age at the nearest replica
+// that answers. It is small as long as that replica receives messages from a quorum of the partition.
 func (p *Placing) Stale(ctx context.Context, ino posix.Ino) (time.Duration, error) {
 	at, err := p.router.At(ino)
 	if err != nil {

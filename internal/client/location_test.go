@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A client that knows where an inode was finds it wherever it went meanwhile.
+// A client that knows an outdated place of an inode finds the inode after any moves.
 func TestStaleLocations(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := n.Client(t, west), n.Client(t, east)
@@ -38,7 +38,7 @@ func TestStaleLocations(t *testing.T) {
 	})
 }
 
-// Directories move too, and what is in them is found.
+// Directories move too, and their entries are found.
 func TestMovedDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()

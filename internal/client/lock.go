@@ -16,16 +16,16 @@ type Locks struct {
 	common
 }
 
-// LockRequest is a lock that an owner wants, wants to let go or has.
+// LockRequest is a lock that an owner requests, releases or has.
 type LockRequest struct {
 	Ino    posix.Ino
-	Owner  uint64 // tells the owners of this client apart
+	Owner  uint64 // distinguishes the owners of this client
 	PID    uint32 // of the process; 0: of another client
 	Start  uint64 // first byte; flock has all of them
-	End    uint64 // last byte, included; math.MaxInt64 and above: to the end, however far that will be
+	End    uint64 // last byte, included; math.MaxInt64 and above: to the end, wherever the end will be
 	Write  bool   // exclusive; otherwise shared
-	Unlock bool   // let the range go, whatever its mode
-	Flock  bool   // flock's kind, which does not see fcntl's ranges
+	Unlock bool   // release the range in any mode
+	Flock  bool   // a lock of flock(2), independent of the ranges of fcntl(2)
 }
 
 func (r *LockRequest) command(op meta.Op) *meta.Command {
@@ -45,9 +45,9 @@ func (r *LockRequest) command(op meta.Op) *meta.Command {
 	return c
 }
 
-// Lock takes, changes or lets go of a lock, as F_SETLK does: EAGAIN if another owner is in the way, ENOLCK if
-// too many are on the inode. Locks hold among all clients. They are kept where the inode's session is: they
-// end with it.
+// Lock takes, changes or releases a lock, as F_SETLK does. EAGAIN: a lock of another owner conflicts. ENOLCK:
+// the inode has too many locks. Locks hold among all clients. They belong to the client's session in the
+// inode's home and end with it.
 func (l *Locks) Lock(ctx context.Context, r LockRequest) error {
 	if r.Start > r.End {
 		return posix.EINVAL
@@ -56,18 +56,19 @@ func (l *Locks) Lock(ctx context.Context, r LockRequest) error {
 	return err
 }
 
-// Pauses between looks at a lock that others hold; the actual one is between half of it and all.
+// Pauses between queries for a lock that others hold; the actual pause is between half of the value and all
+// of it.
 const (
 	firstLockPause = 5 * time.Millisecond
 	maxLockPause   = 500 * time.Millisecond
 )
 
-// LockWait is Lock, but waits while others are in the way, until ctx ends: EINTR. The partition does not know
-// of waiters: they get the lock in no order, and two owners that wait for each other do so until one gives
-// up.
+// LockWait is Lock, but waits while locks of others conflict, until ctx ends: EINTR. The partition does not
+// know of waiters: they get the lock in no order, and two owners that wait for each other do so until one
+// ends its wait.
 //
-// As with flock(2), an owner that waits to change the mode of a flock lets go of the one it has: two that
-// share it can thus both wait for an exclusive one.
+// As with flock(2), an owner that waits to change the mode of a flock releases the flock that it has. Two
+// owners that share a lock can thus both wait for an exclusive lock.
 func (l *Locks) LockWait(ctx context.Context, r LockRequest) error {
 	err := l.Lock(ctx, r)
 	if err == posix.EAGAIN && r.Flock {
@@ -81,7 +82,7 @@ func (l *Locks) LockWait(ctx context.Context, r LockRequest) error {
 		if err := pause.Between(ctx, wait/2, wait); err != nil {
 			return l.outcome(err)
 		}
-		// The nearest replica is asked first: waiting puts nothing into the order.
+		// LockWait queries the nearest replica first: waiting puts nothing into the order.
 		_, held, looked := l.locked(ctx, r, route.Partition(r.Ino.Partition()))
 		if looked != nil {
 			return looked
@@ -93,7 +94,7 @@ func (l *Locks) LockWait(ctx context.Context, r LockRequest) error {
 	return err
 }
 
-// Locked returns the first lock that is in the way of r, as F_GETLK does, as of a time after the call.
+// Locked returns the first lock that conflicts with r, as F_GETLK does, as of a time after the call.
 func (l *Locks) Locked(ctx context.Context, r LockRequest) (LockRequest, bool, error) {
 	return l.locked(ctx, r, route.Partition(r.Ino.Partition()).Fresh())
 }
@@ -114,7 +115,7 @@ func (l *Locks) locked(ctx context.Context, r LockRequest, at route.Target) (by 
 		Ino: r.Ino, Owner: lock.Owner, PID: lock.PID, Start: lock.Start, End: lock.End, Write: lock.Write, Flock: lock.Flock,
 	}
 	if lock.Session != a.Session {
-		by.PID = 0 // a number of another machine's says nothing here
+		by.PID = 0 // a process number of another machine has no meaning here
 	}
 	return by, true, nil
 }

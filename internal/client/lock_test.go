@@ -107,7 +107,7 @@ func TestLockWaitIsInterrupted(t *testing.T) {
 	})
 }
 
-// Two that share a lock and both want it for themselves: each must let go of its part for that.
+// Two owners share a lock and both request it exclusively: each must release its part for that.
 func TestFlocksThatUpgradeDoNotBlockEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		clients := []*client.Client{n.Client(t, west), n.Client(t, east)}
@@ -133,7 +133,7 @@ func TestFlocksThatUpgradeDoNotBlockEachOther(t *testing.T) {
 	})
 }
 
-// The locks of a client that is gone are not in the way for ever.
+// The locks of a client that is gone do not conflict for ever.
 func TestLocksEndWithTheClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		b := n.Client(t, east)
@@ -160,7 +160,7 @@ func TestLocksEndWithTheClient(t *testing.T) {
 	})
 }
 
-// A lock whose partition cannot be reached fails in time.
+// A lock in a partition that cannot be reached fails in time.
 func TestLockTimesOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)

@@ -28,7 +28,8 @@ func (n *Names) Symlink(ctx context.Context, cred posix.Cred, at Name, target st
 	return n.make(ctx, meta.Command{Cred: cred, Ino: at.Dir, Name: at.Name, Mode: posix.TypeSymlink | 0o777, Data: []byte(target)})
 }
 
-// make makes what cmd says where the rule of the directory sends it, or opens the file that has the name.
+// make makes the inode of cmd in the partition that the rule of the directory gives, or opens the file that
+// has the name.
 func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) {
 	cmd.Op = meta.OpMknod
 	cmd.Flags |= meta.TellDir
@@ -49,7 +50,7 @@ func (n *Names) make(ctx context.Context, cmd meta.Command) (posix.Attr, error) 
 		if !errors.Is(err, posix.ESTALE) || try == maxRereads {
 			return attr, n.outcome(err)
 		}
-		// It has lost its name meanwhile.
+		// The file has lost its name meanwhile.
 	}
 }
 
@@ -64,7 +65,7 @@ func (n *Names) planMake(ctx context.Context, cmd meta.Command, look bool) (plan
 	return plan{cmd: &cmd, to: route.Partition(dir)}, err
 }
 
-// openThere does what cmd, a make, asks for with the file in another partition that has its name.
+// openThere executes cmd, a make, on the existing file of the name, which is in another partition.
 func (n *Names) openThere(ctx context.Context, cmd *meta.Command, ino posix.Ino) (attr posix.Attr, err error) {
 	if cmd.Flags&meta.Truncate == 0 {
 		attr, err = n.attr(ctx, ino)

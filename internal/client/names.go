@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/recent"
 )
 
-// What a client remembers of the tree, each in number. All of it may be wrong: the partitions know better
-// and say so.
+// Bounds of the client's memory of the tree, in entries. Every entry may be wrong: the partitions then refuse
+// the command.
 const (
 	maxSightings = 1 << 14 // names
 	maxRules     = 1 << 12 // directories with a placement rule
@@ -22,7 +22,7 @@ const (
 type Names struct {
 	common
 	copier *Copier
-	seen   *recent.Map[Name, sighting]     // what names named when this client met them last
+	seen   *recent.Map[Name, sighting]     // the inode of each name when this client met it last
 	rules  *recent.Map[posix.Ino, placing] // of directories that have a rule
 }
 
@@ -39,7 +39,7 @@ type Name struct {
 	Name string
 }
 
-// Lookup returns the attributes of what name in dir names.
+// Lookup returns the attributes of the inode with a name in dir.
 func (n *Names) Lookup(ctx context.Context, dir posix.Ino, name string) (posix.Attr, error) {
 	if n.leases.absent(Name{dir, name}) {
 		return posix.Attr{}, posix.ENOENT
@@ -56,9 +56,9 @@ func (n *Names) Readlink(ctx context.Context, ino posix.Ino) ([]byte, error) {
 	return a.Data, err
 }
 
-// ReadDir returns at most limit entries of dir after the cookie of an earlier entry, from the start if it is
-// 0; none are left if it returns none. Of an inode in another partition only number and type are known:
-// GetAttr gives the rest. The entries are as of version: as long as Version returns the same, this client
+// ReadDir returns at most limit entries of dir after the cookie of an earlier entry, from the start if cookie
+// is 0. At the end it returns no entries. For an inode in another partition only number and type are set:
+// GetAttr returns the rest. The entries are as of version: as long as Version returns the same, this client
 // knows of no later update.
 func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64) (entries []meta.Entry, version uint64, err error) {
 	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpReadDir, Ino: dir, Offset: cookie, Length: limit}, route.Inode(dir))
@@ -74,8 +74,8 @@ func (n *Names) ReadDir(ctx context.Context, dir posix.Ino, cookie, limit uint64
 	return a.Entries, versionOf(a.Partition, a.AsOf), nil
 }
 
-// Version tells contents of a directory apart: as long as it is the one that ReadDir returned, this client
-// knows of no later update of the partition where the directory is. It means nothing else.
+// Version distinguishes contents of a directory. As long as it equals the version of ReadDir, this client
+// knows of no later update of the directory's partition. The number has no other meaning.
 func (n *Names) Version(dir posix.Ino) uint64 {
 	at, err := n.router.At(dir)
 	if err != nil {
@@ -84,37 +84,37 @@ func (n *Names) Version(dir posix.Ino) uint64 {
 	return versionOf(at, n.router.Seen(at))
 }
 
-// versionOf makes one number of what was seen of a partition. Numbers of different partitions differ: a
-// directory may move.
+// versionOf combines a partition and its vector entry in one number. Numbers of different partitions differ:
+// a directory may move.
 func versionOf(partition uint16, seen ask.Seen) uint64 {
 	const spread = 0x9e3779b97f4a7c15 // so that the one does not undo the other
 	return (seen.Count<<16 | uint64(partition)) ^ seen.LastOpen()*spread
 }
 
-// sighting is what a name named.
+// sighting is the inode of a name at a certain time.
 type sighting struct {
 	ino   posix.Ino // 0: nothing
 	mode  posix.Mode
 	nlink uint32
 }
 
-// note remembers what a name names: nothing if child is zero.
+// note remembers the inode of a name: none if child is zero.
 func (n *Names) note(at Name, child *posix.Attr) {
 	n.seen.Put(at, sighting{child.Ino, child.Mode, child.Nlink})
 }
 
-// named is what a name names, and the partitions of both.
+// named is the inode of a name, with the partitions of the directory and of the inode.
 type named struct {
 	dir   uint16
-	known bool       // child is what it names, or named
-	child posix.Attr // zero: nothing; of one that is only remembered, Ino, Mode and Nlink are set
+	known bool       // child is known, now or from an earlier meeting
+	child posix.Attr // zero: none; if it is only remembered, Ino, Mode and Nlink are set
 	at    uint16     // of child
 }
 
-// away reports whether there is something, in another partition than its name.
+// away reports whether the name has an inode, in another partition than the directory.
 func (n *named) away() bool { return n.child.Ino != 0 && n.at != n.dir }
 
-// look finds out what a name names: ENOENT if nothing.
+// look queries the inode of a name: ENOENT if there is none.
 func (n *Names) look(ctx context.Context, at Name) (named, error) {
 	for try := 1; ; try++ {
 		a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpLookup, Ino: at.Dir, Name: at.Name}, route.Inode(at.Dir))
@@ -147,7 +147,7 @@ func (n *Names) look(ctx context.Context, at Name) (named, error) {
 	}
 }
 
-// remembered is look without asking: by what the client met before.
+// remembered is look without a query: from the client's memory.
 func (n *Names) remembered(at Name) (found named, err error) {
 	if found.dir, err = n.router.At(at.Dir); err != nil {
 		return found, err
@@ -160,7 +160,7 @@ func (n *Names) remembered(at Name) (found named, err error) {
 	return found, err
 }
 
-// find finds out where inodes are.
+// find queries the partitions of inodes.
 func (n *Names) find(ctx context.Context, inodes ...posix.Ino) error {
 	for _, i := range inodes {
 		if _, err := n.attr(ctx, i); err != nil {
@@ -170,13 +170,14 @@ func (n *Names) find(ctx context.Context, inodes ...posix.Ino) error {
 	return nil
 }
 
-// placing is all that a directory has to say of what is made in it.
+// placing is the rule of a directory for new inodes, with the attributes of the directory.
 type placing struct {
 	rule meta.Rule
 	dir  posix.Attr
 }
 
-// askPlacing asks what a directory has to say of what is made in it, and remembers it if it has a rule.
+// askPlacing queries the rule and the attributes of a directory. It remembers them if the directory has a
+// rule.
 func (n *Names) askPlacing(ctx context.Context, dir posix.Ino) (placing, error) {
 	a, err := n.router.Query(ctx, &meta.Command{Op: meta.OpRule, Ino: dir}, route.Inode(dir))
 	if err != nil {

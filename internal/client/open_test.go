@@ -56,7 +56,7 @@ func TestOpenUnlinked(t *testing.T) {
 	})
 }
 
-// A create whose answer comes after a renewal looks whether its inode is still there.
+// A create that gets its answer after a renewal verifies that its inode still exists.
 func TestCreateAcrossARenewal(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -74,7 +74,7 @@ func TestCreateAcrossARenewal(t *testing.T) {
 	})
 }
 
-// Reading goes on where nothing can be ordered.
+// Reads continue while nothing can be ordered.
 func TestOpenWithoutASession(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		maker := n.Client(t, west)

@@ -65,7 +65,7 @@ func TestPartitionsMeetInTheTree(t *testing.T) {
 	})
 }
 
-// The root of the tree shows the usage of the whole cluster, and that of the partitions that answer if some do not.
+// The root of the tree shows the usage of the whole cluster, or that of the partitions that answer.
 func TestStatFSOfTheRoot(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		ctx := t.Context()

@@ -17,10 +17,10 @@ type Persister struct {
 	blocks *Blocks
 }
 
-// Persist returns when everything survives a loss of power of all servers that this client has written, in
-// all partitions, and that it has seen of the partition where an inode is. EIO: it cannot, for example
-// because all replicas of a partition have lost power before. With servers whose logs are in memory it
-// waits for nothing.
+// Persist returns when all these updates survive a loss of power of all servers: those that this client has
+// written, in all partitions, and those that it has seen of the partition of an inode. EIO: Persist cannot
+// guarantee that, for example because all replicas of a partition have lost power before. With servers that
+// keep their logs in memory Persist does not wait.
 func (c *Persister) Persist(ctx context.Context, ino posix.Ino) error {
 	at, err := c.router.At(ino)
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *Persister) Persist(ctx context.Context, ino posix.Ino) error {
 	return c.persist(ctx, []uint16{ino.Partition(), at})
 }
 
-// PersistAll is Persist of everything that this client has written and seen, in all partitions.
+// PersistAll is Persist of all updates that this client has written and seen, in all partitions.
 func (c *Persister) PersistAll(ctx context.Context) error {
 	var all []uint16
 	for id := range c.router.Partitions() {
@@ -41,7 +41,8 @@ func (c *Persister) PersistAll(ctx context.Context) error {
 // finishTimeout bounds Finish.
 const finishTimeout = 10 * time.Second
 
-// Finish is PersistAll before Close, unless the client is suspended. It logs what is not known to be on disk.
+// Finish is PersistAll before Close, unless the client is suspended. It logs a warning if data may not be on
+// disk.
 func (c *Persister) Finish() {
 	if c.router.Suspended() {
 		return
@@ -54,8 +55,7 @@ func (c *Persister) Finish() {
 	}
 }
 
-// Losses counts how often updates of this client may have been lost that were answered, and not yet
-// persisted.
+// Losses counts the events in which answered and not yet persisted updates of this client may have been lost.
 func (c *Persister) Losses() uint64 { return c.router.Losses() }
 
 func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
@@ -72,8 +72,8 @@ func (c *Persister) persist(ctx context.Context, partitions []uint16) error {
 // written is a block store that knows whether blocks were put that may not be on disk yet.
 type written struct {
 	block.Store
-	puts   atomic.Uint64 // that were answered
-	synced atomic.Uint64 // of them
+	puts   atomic.Uint64 // puts that were answered
+	synced atomic.Uint64 // puts of these that are synced
 }
 
 // Put implements block.Store.

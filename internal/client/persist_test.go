@@ -15,7 +15,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Persist needs a majority of the replicas that have all that was written, and asks nobody when nothing is new.
+// Persist needs a majority of the replicas with all written data, and sends no request when there is nothing
+// new.
 func TestPersistAsksAMajority(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -48,7 +49,7 @@ func TestPersistAsksAMajority(t *testing.T) {
 	})
 }
 
-// A replica that does not have what was written yet says nothing: it counts once it has.
+// A replica that does not have the written data yet gives no answer: it counts once it has the data.
 func TestPersistWaitsForWhoIsBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -75,7 +76,7 @@ func (s *syncedStore) Sync(context.Context) error {
 	return s.err
 }
 
-// Blocks are synced once for all that were put since the last time, and an error is told.
+// Blocks are synced once for all puts since the last sync, and an error is returned.
 func TestPersistSyncsBlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		s := &syncedStore{Store: n.Blocks}
@@ -98,7 +99,7 @@ func TestPersistSyncsBlocks(t *testing.T) {
 	})
 }
 
-// Blocks that the client before has put are synced once by the one that resumes it.
+// The client that resumes another one syncs the blocks of its predecessor once.
 func TestPersistAfterResumeSyncsBlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		s := &syncedStore{Store: n.Blocks}

@@ -11,27 +11,27 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Placing are the operations on where inodes are, and where what is made in a directory goes.
+// Placing are the operations on the places of inodes, and on the placement of new inodes in a directory.
 type Placing struct {
 	common
 	names *Names
 }
 
-// Global is the region, so to speak, of partition 0: it has replicas in all regions.
+// Global stands for the region of partition 0, which has replicas in all regions.
 const Global topology.Region = "global"
 
-// Placement is where what is made in a directory is to go.
+// Placement is the place of new inodes in a directory.
 type Placement struct {
-	// Region is a region of the cluster or Global. Empty, and no Spread: where the directory is, as
+	// Region is a region of the cluster or Global. Empty, and no Spread: the partition of the directory, as
 	// without a placement.
 	Region topology.Region
-	// Spread, if not empty, are the regions over which children are spread by their names.
+	// Spread, if not empty, are the regions over which the hashes of names distribute the children.
 	Spread []topology.Region
-	// Move also moves what is there already, in the background: to Region, or to the first of Spread.
+	// Move also moves the existing contents, in the background: to Region, or to the first of Spread.
 	Move bool
 }
 
-// Place sets where what is made in dir goes. EINVAL if the cluster has no such region.
+// Place sets the placement of a directory. EINVAL if the cluster has no such region.
 func (p *Placing) Place(ctx context.Context, cred posix.Cred, dir posix.Ino, where Placement) error {
 	rule, target, err := p.rule(&where)
 	if err != nil {
@@ -54,10 +54,11 @@ func (p *Placing) Place(ctx context.Context, cred posix.Cred, dir posix.Ino, whe
 	return err
 }
 
-// table is the partition that knows all placements.
+// table is the partition with the table of all placements.
 const table = 0
 
-// rule says a placement in numbers of partitions, and the partition to which it moves what is there.
+// rule converts a placement to numbers of partitions. target is the partition to which Move moves the
+// contents.
 func (p *Placing) rule(where *Placement) (rule meta.Rule, target uint16, err error) {
 	regions := where.Spread
 	if len(regions) == 0 && where.Region != "" {
@@ -119,8 +120,8 @@ func (p *Placing) Placements(ctx context.Context) ([]meta.Placement, error) {
 	}
 }
 
-// Move moves one inode with all it holds to another partition. Its number and its names stay. EFBIG if that
-// is too much for one command.
+// Move moves one inode with all its content to another partition. Its number and its names stay. EFBIG: the
+// inode is too large for one command.
 func (p *Placing) Move(ctx context.Context, ino posix.Ino, target uint16) (posix.Attr, error) {
 	if err := p.has(target); err != nil {
 		return posix.Attr{}, err

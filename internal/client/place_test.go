@@ -16,7 +16,8 @@ import (
 
 const ireland = topology.Region("eu-west-1")
 
-// What is made in a directory goes where its placement says, for clients that know of it and for others.
+// A new inode in a directory goes to the place of the directory's rule, for clients with and without
+// knowledge of the rule.
 func TestPlacement(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()
@@ -49,7 +50,8 @@ func TestPlacement(t *testing.T) {
 		require.Equal(t, n.Processes(3, ireland)[0], l.Leader)
 		require.Len(t, l.Replicas, 3)
 
-		// What is renamed into it goes there too; without a placement all goes where the directory is.
+		// A file that is renamed into it goes there too; without a placement all goes to the directory's
+		// partition.
 		f := create(t, c, local(n, 1), "f").Ino
 		rename(t, c, at(local(n, 1), "f"), at(d, "f"))
 		require.EqualValues(t, 3, where(t, c, f))
@@ -85,7 +87,7 @@ func TestPlacementSpreads(t *testing.T) {
 	})
 }
 
-// An open that may make a file takes the one that is there, in whatever partition.
+// An open that may make a file opens an existing file, in any partition.
 func TestCreateOfWhatIsElsewhere(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()
@@ -107,7 +109,7 @@ func TestCreateOfWhatIsElsewhere(t *testing.T) {
 	})
 }
 
-// What is made in a partition that this client has no session in is held open there too.
+// An inode that is made in a partition without a session of this client is held open there too.
 func TestCreateElsewhereIsHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other, ctx := n.Client(t, west), n.Client(t, east), t.Context()

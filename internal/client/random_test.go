@@ -41,7 +41,7 @@ func (p *player) dir() posix.Ino { return p.any(p.dirs) }
 
 func (p *player) name() client.Name { return at(p.dir(), string(rune('a'+p.random.IntN(3)))) }
 
-// usedGone reports whether something that the last move used is gone, which is for ever.
+// usedGone reports whether an inode of the last move is gone, which is for ever.
 func (p *player) usedGone(ctx context.Context) bool {
 	return slices.ContainsFunc(p.used, func(ino posix.Ino) bool {
 		a, err := p.GetAttr(ctx, ino)
@@ -99,8 +99,8 @@ func (p *player) move(ctx context.Context) error {
 	return p.Place(ctx, root, p.dir(), client.Placement{Region: region})
 }
 
-// Whatever clients do at the same time, each gets an answer that POSIX allows and the tree stays sound, in
-// all partitions together and at all replicas alike.
+// Under any concurrent operations of clients, each client gets an answer that POSIX allows and the tree stays
+// sound, in all partitions together and equal at all replicas.
 func TestRandomOperations(t *testing.T) {
 	allowed := []error{
 		nil, posix.ENOENT, posix.EEXIST, posix.ENOTDIR, posix.EISDIR, posix.ENOTEMPTY, posix.EINVAL, posix.EBUSY,

@@ -14,36 +14,36 @@ import (
 	"github.com/globalfs/globalfs/internal/recent"
 )
 
-// maxWindow bounds the range whose extents are asked for at once, in bytes: an answer must fit a message
-// even if the extents are short.
+// maxWindow bounds the range of one query for extents, in bytes: the answer must fit a message even if the
+// extents are short.
 const maxWindow = 2 << 20
 
-// maxRereads bounds how often a read begins anew because others replaced what it was reading.
+// maxRereads bounds the attempts of a read that others disturb by replacing its blocks.
 const maxRereads = 3
 
 // Reader are the operations that read the content of files.
 type Reader struct {
 	common
 	blocks *Blocks
-	spans  *recent.Map[posix.Ino, *span] // where the content of files is that are looked at
+	spans  *recent.Map[posix.Ino, *span] // extents of files that are viewed
 }
 
 func newReader(c common, blocks *Blocks) *Reader {
 	return &Reader{common: c, blocks: blocks, spans: recent.New[posix.Ino, *span](maxSpans)}
 }
 
-// Read reads into from offset on and returns how much there was: less than len(into) only at
-// the end of the file. Holes are zeros.
+// Read reads into from offset on and returns the number of bytes: less than len(into) only at the end of the
+// file. Holes are zeros.
 func (r *Reader) Read(ctx context.Context, ino posix.Ino, into []byte, offset uint64) (int, error) {
 	ctx, cancel := r.router.Operation(ctx)
 	defer cancel()
 	return r.readOn(ctx, ino, into, 0, offset)
 }
 
-// View is Read for callers that only look at what there is: it returns that in buffer or, without copying it
-// there, in memory that is not to be changed, as others may look at it too. Where the content is may have
-// been asked up to believe ago, as long as this client has seen nothing newer of the partition; with 0 it is
-// asked now.
+// View is Read for callers that do not change the result. It returns the content in buffer or, without a
+// copy, in shared memory that the caller must not change. View may use extents that were queried up to
+// believe ago, as long as this client has seen nothing newer of the partition. With believe 0 it queries them
+// now.
 func (r *Reader) View(ctx context.Context, ino posix.Ino, buffer []byte, offset uint64, believe time.Duration) ([]byte, error) {
 	ctx, cancel := r.router.Operation(ctx)
 	defer cancel()
@@ -61,7 +61,7 @@ func (r *Reader) View(ctx context.Context, ino posix.Ino, buffer []byte, offset 
 	return buffer[:n], err
 }
 
-// readOn goes on to read into, of which there are n bytes.
+// readOn continues a read into into, which has n bytes already.
 func (r *Reader) readOn(ctx context.Context, ino posix.Ino, into []byte, n int, offset uint64) (int, error) {
 	for n < len(into) {
 		w, err := r.window(ctx, wanted{ino: ino, into: into[n:min(len(into), n+maxWindow)], offset: offset + uint64(n)}, r.fill)
@@ -80,10 +80,10 @@ type wanted struct {
 	ino     posix.Ino
 	into    []byte // memory for it
 	offset  uint64
-	believe time.Duration // how old the knowledge may be where the content is
+	believe time.Duration // the largest age of the extents
 }
 
-// window is the content of a range, or of the beginning of it.
+// window is the content of a range, or of its beginning.
 type window struct {
 	content []byte
 	last    bool // the file ends with it
@@ -97,8 +97,8 @@ type piece struct {
 	extents   []meta.Extent
 }
 
-// window reads as much of a range, at least a byte of it if the file goes on there, as one answer tells the
-// extents of. read returns the content of a piece.
+// window reads as much of a range as one answer has extents for, at least one byte of it unless the file ends
+// before it. read returns the content of a piece.
 func (r *Reader) window(ctx context.Context, w wanted, read func(context.Context, *piece) ([]byte, error)) (window, error) {
 	for try := 1; ; try++ {
 		if try == maxRereads {
@@ -124,7 +124,7 @@ func (r *Reader) window(ctx context.Context, w wanted, read func(context.Context
 	}
 }
 
-// share returns the content of a piece in memory that may be shared: what is in one block stays there.
+// share returns the content of a piece in memory that may be shared. Content of a single block is not copied.
 func (r *Reader) share(ctx context.Context, p *piece) ([]byte, error) {
 	if len(p.extents) == 1 && p.extents[0].Data == nil && p.extents[0].Length == uint64(len(p.into)) {
 		return r.get(ctx, p.partition, &p.extents[0], nil)
@@ -132,8 +132,8 @@ func (r *Reader) share(ctx context.Context, p *piece) ([]byte, error) {
 	return r.fill(ctx, p)
 }
 
-// fill puts the content of the extents of a piece in their places, and zeros between them. p.into may hold
-// anything before.
+// fill writes the content of the extents of a piece into p.into, and zeros between them. p.into may have any
+// content before.
 func (r *Reader) fill(ctx context.Context, p *piece) ([]byte, error) {
 	var blocks []meta.Extent
 	into, offset, at := p.into, p.offset, p.offset
@@ -169,7 +169,7 @@ func (r *Reader) fill(ctx context.Context, p *piece) ([]byte, error) {
 	return into, g.Wait()
 }
 
-// get returns the bytes of e, in into if its block has no others and they fit there.
+// get returns the bytes of e, in into if its block has no other bytes and they fit there.
 func (r *Reader) get(ctx context.Context, partition uint16, e *meta.Extent, into []byte) ([]byte, error) {
 	data, err := r.blocks.fetch(block.WithRight(ctx, e.Right), partition, e.Block, into)
 	if err != nil {

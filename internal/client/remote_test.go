@@ -30,7 +30,7 @@ func rename(t *testing.T, c *client.Client, from, to client.Name) {
 	require.NoError(t, c.Rename(t.Context(), root, from, to, 0))
 }
 
-// where gives the partition that an inode is in.
+// where returns the partition of an inode.
 func where(t *testing.T, c *client.Client, ino posix.Ino) uint16 {
 	t.Helper()
 	l, err := c.Locate(t.Context(), ino)
@@ -38,7 +38,7 @@ func where(t *testing.T, c *client.Client, ino posix.Ino) uint16 {
 	return l.Partition
 }
 
-// lookup gives what a name names, 0 if nothing.
+// lookup returns the inode of a name, 0 if there is none.
 func lookup(t *testing.T, c *client.Client, dir posix.Ino, name string) posix.Ino {
 	t.Helper()
 	a, err := c.Lookup(t.Context(), dir, name)
@@ -49,7 +49,7 @@ func lookup(t *testing.T, c *client.Client, dir posix.Ino, name string) posix.In
 	return a.Ino
 }
 
-// A file moves with all it holds to the partition of its new directory; its number stays.
+// A file moves with all its content to the partition of its new directory; its number stays.
 func TestRenameMovesAFile(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := n.Client(t, west), n.Client(t, east)
@@ -82,7 +82,7 @@ func TestRenameMovesAFile(t *testing.T) {
 	})
 }
 
-// A directory keeps its place, and what is below it too; its new partition is told to the mover.
+// A directory stays in its partition, with its contents. The mover gets a task with the new partition.
 func TestRenameOfADirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, ctx := n.Client(t, west), t.Context()

@@ -14,9 +14,9 @@ import (
 // Rename moves a name; flags are meta.RenameNoReplace and meta.RenameExchange.
 //
 // A rename over several partitions is sent at once if this client has met both names before, as a mount has:
-// the kernel looks them up. The partitions refuse it if they find something else, and then the client looks.
-// They do not check the rule of the new directory. So this client asks for it meanwhile, and moves the file
-// afterwards if the rule sends it elsewhere.
+// the kernel looks them up. The partitions refuse it if they find other inodes, and then the client looks.
+// The partitions do not check the rule of the new directory. So the client queries the rule meanwhile, and
+// moves the file afterwards if the rule sends it elsewhere.
 func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flags uint32) error {
 	r := renaming{names: n, cmd: meta.Command{
 		Op: meta.OpRename, Cred: cred, Ino: from.Dir, Name: from.Name, NewParent: to.Dir, NewName: to.Name, Flags: flags,
@@ -31,7 +31,7 @@ func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flag
 			return r.planByLooking(ctx)
 		}
 		if p, err = r.planByMemory(ctx); r.guesses {
-			r.askRule(operation) // it goes on when the rename is done
+			r.askRule(operation) // askRule continues when the rename is done
 		}
 		return p, err
 	})
@@ -47,8 +47,7 @@ func (n *Names) Rename(ctx context.Context, cred posix.Cred, from, to Name, flag
 	return nil
 }
 
-// renamed remembers what two names name after a rename. moved is the inode that was renamed, if the answer
-// has it.
+// renamed remembers the inodes of two names after a rename. moved is the renamed inode, if the answer has it.
 func (n *Names) renamed(from, to Name, flags uint32, moved *posix.Attr) {
 	n.seen.Drop(from)
 	n.seen.Drop(to)
@@ -63,22 +62,22 @@ type renaming struct {
 	names   *Names
 	cmd     meta.Command
 	moves   bool           // a file goes to another partition
-	links   uint32         // that what is renamed is believed to have
+	links   uint32         // the number of names that the renamed inode is believed to have
 	guesses bool           // the rule of the new directory is not known for sure
-	rule    chan meta.Rule // that rule, or nothing if it cannot be had; nil: it is not asked for
+	rule    chan meta.Rule // that rule, or nothing if it cannot be had; nil: no query
 }
 
 func (r *renaming) from() Name { return Name{r.cmd.Ino, r.cmd.Name} }
 
 func (r *renaming) to() Name { return Name{r.cmd.NewParent, r.cmd.NewName} }
 
-// around is what a rename is about, as far as the client knows it.
+// around is the client's knowledge of the two names and the rule of a rename.
 type around struct {
 	source, target named
 	rule           meta.Rule // of the new directory
 }
 
-// planByMemory plans a rename by what the client has met before, and looks if that is not enough.
+// planByMemory plans a rename from the client's memory, and looks if that is not enough.
 func (r *renaming) planByMemory(ctx context.Context) (plan, error) {
 	var a around
 	var err error
@@ -96,7 +95,7 @@ func (r *renaming) planByMemory(ctx context.Context) (plan, error) {
 		return r.planByLooking(ctx)
 	}
 	if a.source.child.Mode.IsDir() {
-		// The command itself tells where to what is below it is to follow: the rule must be known.
+		// The command itself gives the partition to which the contents follow: the rule must be known.
 		into, err := r.names.askPlacing(ctx, r.cmd.NewParent)
 		if err != nil {
 			return plan{}, err
@@ -135,7 +134,7 @@ func (r *renaming) planByLooking(ctx context.Context) (plan, error) {
 	return r.plan(cmd, &a, above), nil
 }
 
-// lookAround looks at both names, of which the second may name nothing, and asks for the rule of the new
+// lookAround looks at both names, of which the second may be absent, and queries the rule of the new
 // directory.
 func (r *renaming) lookAround(ctx context.Context) (a around, err error) {
 	var into placing
@@ -153,7 +152,7 @@ func (r *renaming) lookAround(ctx context.Context) (a around, err error) {
 	})
 	g.Go(func() error {
 		into, unplaced = r.names.askPlacing(looking, r.cmd.NewParent)
-		return nil // what is wrong with the names counts first
+		return nil // errors of the names come first
 	})
 	if err = g.Wait(); err == nil {
 		err = unplaced
@@ -162,7 +161,8 @@ func (r *renaming) lookAround(ctx context.Context) (a around, err error) {
 	return a, err
 }
 
-// plan completes cmd by what is known; above are further partitions through which the ways up lead.
+// plan completes cmd from the known inodes and partitions. above are further partitions on the paths to the
+// root.
 func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 	source, target := &a.source, &a.target
 	cmd.Child, cmd.NewChild = source.child.Ino, target.child.Ino
@@ -173,7 +173,7 @@ func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 	}
 	r.moves, r.links = false, source.child.Nlink
 	if source.child.Mode.IsDir() {
-		all = append(all, cmd.Target) // to which what is below it is to follow
+		all = append(all, cmd.Target) // the contents are to follow to it
 	} else if source.at != cmd.Target && source.child.Nlink == 1 && cmd.Flags&meta.RenameExchange == 0 {
 		all = append(all, cmd.Target, cmd.Child.Partition())
 		r.moves = source.child.Mode.IsRegular()
@@ -190,7 +190,7 @@ func (r *renaming) isFileFor(target uint16, result *meta.Result) bool {
 	return r.moves && result.Number == uint64(target)
 }
 
-// askRule begins to ask for the rule of the new directory.
+// askRule starts a query for the rule of the new directory.
 func (r *renaming) askRule(ctx context.Context) {
 	rule := make(chan meta.Rule, 1)
 	r.names.router.Go(func(context.Context) {
@@ -202,9 +202,10 @@ func (r *renaming) askRule(ctx context.Context) {
 	r.rule = rule
 }
 
-// obeyRule moves a file that was sent to another partition than the rule of its new directory says, or that
-// was left where it is because it was believed to have other names. If that fails or takes long, the file
-// stays, as files do that are too large for one command: a mover may take it later.
+// obeyRule moves a file to the partition of the rule of its new directory. The file may have been sent to
+// another partition, or may have stayed because the client believed that it had other names. If the move
+// fails or takes longer than farPatience, the file stays, as a file does that is too large for one command: a
+// mover may take it later.
 func (r *renaming) obeyRule(ctx context.Context, sentTo uint16, result *meta.Result) {
 	file := &result.Attr
 	if r.rule == nil || file.Mode.IsDir() || file.Nlink != 1 || r.cmd.Flags&meta.RenameExchange != 0 {
@@ -249,7 +250,7 @@ func (n *Names) move(ctx context.Context, ino posix.Ino, target uint16) (posix.A
 	return r.Attr, err
 }
 
-// checkRename refuses what can be seen without looking, in the order in which the partitions do.
+// checkRename returns the errors that need no lookup, in the order in which the partitions return them.
 func checkRename(cmd *meta.Command) posix.Code {
 	const both = meta.RenameExchange | meta.RenameNoReplace
 	isDots := func(name string) bool { return name == "." || name == ".." }
@@ -266,8 +267,8 @@ func checkRename(cmd *meta.Command) posix.Code {
 	return posix.OK
 }
 
-// lookAbove finds the ways up that show whether a directory would come to be below itself, and returns their
-// partitions.
+// lookAbove finds the paths to the root that show whether a directory would come to be below itself. It
+// stores them in cmd and returns their partitions.
 func (n *Names) lookAbove(ctx context.Context, cmd *meta.Command, source, target *named) (all []uint16, err error) {
 	if source.child.Mode.IsDir() {
 		if cmd.Chain, err = n.chain(ctx, cmd.NewParent); err != nil {
@@ -289,10 +290,11 @@ func (n *Names) lookAbove(ctx context.Context, cmd *meta.Command, source, target
 	return all, nil
 }
 
-// maxChain bounds how often the way up from a directory enters another partition.
+// maxChain bounds the number of changes of the partition on the path from a directory to the root.
 const maxChain = 256
 
-// chain returns dir and each directory on the way up from it whose child on the way is in another partition.
+// chain returns dir, and each directory on the path to the root that has its child on the path in another
+// partition.
 func (n *Names) chain(ctx context.Context, dir posix.Ino) (chain []posix.Ino, err error) {
 	for range maxChain {
 		chain = append(chain, dir)

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A reader that was told of a write sees it, also at a replica that lags (T 3.4.1).
+// A reader that has adopted the proofs of a write sees the write, also at a replica that lags (T 3.4.1).
 func TestObserveIsCausal(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		writer, reader := n.Client(t, west), n.Client(t, east)
@@ -61,7 +61,7 @@ func TestNearestReplicaIsAsked(t *testing.T) {
 	})
 }
 
-// An update whose answer is lost is sent to another replica and executed once.
+// An update that loses its answer is sent to another replica and executed once.
 func TestRetryIsExecutedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)
@@ -95,7 +95,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// Where a network is cut, the near replica still reads, however many updates time out.
+// While a network is cut, the near replica still answers reads, for any number of updates that time out.
 func TestReadsStayNearWithoutAQuorum(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, west)

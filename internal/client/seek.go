@@ -8,14 +8,14 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Windows in which SeekData and SeekHole look at extents, in bytes: where they find nothing, the
-// next is larger.
+// Windows in which SeekData and SeekHole look at extents, in bytes. If a window has no result, the next one
+// is larger.
 const (
 	firstSeek = 64 << 20
 	maxSeek   = 8 << 30
 )
 
-// SeekData gives the first place at or after offset that is not in a hole. ENXIO if there is none.
+// SeekData returns the first offset at or after offset that is not in a hole. ENXIO if there is none.
 func (r *Reader) SeekData(ctx context.Context, ino posix.Ino, offset uint64) (uint64, error) {
 	return r.seek(ctx, ino, offset, func(_ uint64, extents []meta.Extent) (uint64, bool) {
 		if len(extents) == 0 {
@@ -25,8 +25,8 @@ func (r *Reader) SeekData(ctx context.Context, ino posix.Ino, offset uint64) (ui
 	}, func(uint64) (uint64, error) { return 0, posix.ENXIO })
 }
 
-// SeekHole gives the first place at or after offset that is in a hole; the end of the file is one. ENXIO
-// if offset is not in the file.
+// SeekHole returns the first offset at or after offset that is in a hole; the end of the file is a hole.
+// ENXIO if offset is not in the file.
 func (r *Reader) SeekHole(ctx context.Context, ino posix.Ino, offset uint64) (uint64, error) {
 	return r.seek(ctx, ino, offset, func(from uint64, extents []meta.Extent) (uint64, bool) {
 		at := from
@@ -40,8 +40,8 @@ func (r *Reader) SeekHole(ctx context.Context, ino posix.Ino, offset uint64) (ui
 	}, func(size uint64) (uint64, error) { return size, nil })
 }
 
-// seek shows windows from offset on to found until it answers with a place inside the window; atEnd
-// answers if none was.
+// seek passes windows from offset on to found until it returns a place inside the window. atEnd returns the
+// result if there is no such place.
 func (r *Reader) seek(ctx context.Context, ino posix.Ino, offset uint64, found func(from uint64, extents []meta.Extent) (uint64, bool), atEnd func(size uint64) (uint64, error)) (uint64, error) {
 	ctx, cancel := r.router.Operation(ctx)
 	defer cancel()
@@ -64,9 +64,9 @@ func (r *Reader) seek(ctx context.Context, ino posix.Ino, offset uint64, found f
 	}
 }
 
-// Layout is a part of a file: where its bytes are.
+// Layout is a part of a file with the places of its bytes.
 type Layout struct {
-	Partition uint16 // that keeps the file
+	Partition uint16 // of the file
 	Attr      posix.Attr
 	Extents   []meta.Extent // in order; gaps are holes
 	End       uint64        // the extents before this offset are all there are; the size of the file at the end

@@ -40,7 +40,7 @@ func TestExpiredSessionIsReplaced(t *testing.T) {
 	})
 }
 
-// A new session claims what is open before others let it go.
+// A new session claims the open inodes before others release them.
 func TestNewSessionClaimsOpenFiles(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		cfg := n.Config(west)
@@ -119,7 +119,7 @@ func TestClosedClientIsQuiet(t *testing.T) {
 	})
 }
 
-// stingy is a way to replicas that refuse to hold more than so many inodes for a session.
+// stingy calls replicas that refuse to hold more than a number of inodes for a session.
 type stingy struct {
 	client.Caller
 	most atomic.Int64
@@ -133,7 +133,7 @@ func (s *stingy) Call(ctx context.Context, to multicast.ProcessID, request []byt
 	return s.Caller.Call(ctx, to, request)
 }
 
-// A client that holds more than a partition accepts keeps its session and all that it has open. Other files can
+// A client that holds more than a partition accepts keeps its session and all its open files. Other files can
 // be opened again once enough are closed.
 func TestRefusedRenewalKeepsTheSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {

@@ -8,20 +8,21 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Updates of names go to the partition of the directory alone as long as nothing is known to speak against
-// it. If something of them is elsewhere, or is just being changed by a command of several partitions, the
-// answer is EREMOTE and nothing was changed. Then the client looks, and sends what it has found along with
-// the command to all partitions concerned, which execute it if they find the same.
+// The client sends an update of a name to the partition of the directory alone, unless it knows that other
+// partitions are concerned. If an inode of the update is elsewhere, or a command of several partitions is
+// changing it, the answer is EREMOTE and the partition changed nothing. Then the client looks, and sends the
+// inodes that it has found with the command to all partitions concerned. They execute the command if they
+// find the same inodes.
 
-// plan is how an update is sent.
+// plan is an update with its target.
 type plan struct {
 	cmd  *meta.Command
 	to   route.Target
 	done *meta.Result // not nil: nothing is to be sent, this is the result
 }
 
-// settle runs an update until the partitions concerned take it, and returns the plan that they took. arrange
-// makes a plan by what is known or, if look is set, by looking again.
+// settle runs an update until the partitions concerned execute it, and returns the executed plan. arrange
+// makes a plan from memory or, if look is set, after a new lookup.
 func (n *Names) settle(ctx context.Context, arrange func(ctx context.Context, look bool) (plan, error)) (meta.Result, plan, error) {
 	ctx, cancel := n.router.Operation(ctx)
 	defer cancel()
@@ -37,13 +38,13 @@ func (n *Names) settle(ctx context.Context, arrange func(ctx context.Context, lo
 		}
 		a, err := n.router.Update(ctx, p.cmd, p.to)
 		switch {
-		case err == posix.ESTALE && gone < route.MaxGone: // moved; if it is gone, looking says so
+		case err == posix.ESTALE && gone < route.MaxGone: // moved; if it is gone, the lookup returns that
 			gone++
 		case err == posix.EREMOTE && !look:
 			if a.Attr.Ino != 0 {
 				n.router.Suggest(a.Attr.Ino, uint16(a.Number))
 			}
-		case err == posix.EREMOTE || err == posix.EHELD: // it is not so any more, or is being changed
+		case err == posix.EREMOTE || err == posix.EHELD: // the lookup is outdated, or the inode is being changed
 			if err := pace.Rest(ctx); err != nil {
 				return meta.Result{}, p, n.outcome(err)
 			}

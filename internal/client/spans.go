@@ -10,19 +10,19 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Bounds of what is remembered of where the content of files is.
+// Bounds of the memory of extents.
 const (
 	maxSpans       = 1 << 10  // files
-	maxSpanExtents = 64       // of one file: of one with short extents nothing is remembered
+	maxSpanExtents = 64       // of one file: a file with more extents is not remembered
 	maxSpanLiteral = 16 << 10 // bytes of content that stands in them, of one file
-	askAhead       = 16 << 20 // bytes behind a read in sequence that are asked about too
+	askAhead       = 16 << 20 // bytes behind a sequential read that the query includes
 )
 
-// span is what one answer told of a range of a file: where its content is.
+// span is the answer for a range of a file: its extents.
 type span struct {
 	partition uint16
-	// seen is how new the answer is: once this client has seen more of the partition, the span must not be
-	// used, since what was read with it could be older than what was read before (C3).
+	// seen is the vector entry of the answer. Once this client has seen more of the partition, it must not
+	// use the span: the read could be older than an earlier read (C3).
 	seen     ask.Seen
 	asked    time.Time
 	from, to uint64 // all extents in [from, to) are known
@@ -30,7 +30,7 @@ type span struct {
 	extents  []meta.Extent
 }
 
-// at gives the extents in the part of [offset, offset+length) that s knows.
+// at returns the extents in the known part of [offset, offset+length), and the end of that part.
 func (s *span) at(offset, length uint64) (extents []meta.Extent, end uint64) {
 	end = min(s.to, offset+min(length, posix.MaxSize))
 	for i := range s.extents {
@@ -41,12 +41,12 @@ func (s *span) at(offset, length uint64) (extents []meta.Extent, end uint64) {
 	return extents, end
 }
 
-// knows reports whether s tells all that is in a range, which begins in the file.
+// knows reports whether s has all extents of a range that begins in the file.
 func (s *span) knows(offset, length uint64) bool {
 	return s.from <= offset && offset < s.to && (length <= s.to-offset || s.to == s.size)
 }
 
-// isSmall reports whether s is worth its memory.
+// isSmall reports whether s is small enough to be remembered.
 func (s *span) isSmall() bool {
 	literal := 0
 	for i := range s.extents {
@@ -55,18 +55,19 @@ func (s *span) isSmall() bool {
 	return len(s.extents) <= maxSpanExtents && literal <= maxSpanLiteral
 }
 
-// isCurrent reports whether s is not older than believe, and as new as all that this client has seen.
+// isCurrent reports whether s is younger than believe, and covers all that this client has seen of the
+// partition.
 func (r *Reader) isCurrent(s *span, believe time.Duration) bool {
 	return time.Since(s.asked) < believe && s.seen.Covers(r.router.Seen(s.partition))
 }
 
-// askQuorum in the place of a time for which spans are believed has a quorum asked: when what was told before
-// was not there any more again and again, the replica may lag for longer than what was dropped is kept.
+// askQuorum in the place of a maximum age asks a quorum. If the blocks of earlier answers were repeatedly
+// gone, the replica may lag for longer than dropped blocks are kept.
 const askQuorum = -1
 
-// spanAt tells of a range of a file: what is remembered if that may be believed for so long, or else what the
-// partition says. Of a file that is read in sequence it is asked about more, so that the next reads need not
-// ask.
+// spanAt returns the extents of a range of a file: the remembered ones if they are younger than believe,
+// otherwise those of a query to the partition. For a sequential read the query asks for more, so that the
+// next reads need no query.
 func (r *Reader) spanAt(ctx context.Context, ino posix.Ino, offset, length uint64, believe time.Duration) (*span, error) {
 	fresh := believe == askQuorum
 	if r.cfg.Linearizable {

@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// viewer looks at one file, and counts what it asks the partition for that.
+// viewer views one file, and counts its queries to the partition.
 type viewer struct {
 	*testing.T
 	*client.Client
@@ -21,7 +21,7 @@ type viewer struct {
 	believe time.Duration
 }
 
-// sees requires what is at offset, and gives how often somebody was asked for it.
+// sees requires the content at offset, and returns the number of queries.
 func (v *viewer) sees(offset uint64, want []byte) int {
 	v.Helper()
 	replicas := v.network.Processes(0, west)
@@ -40,7 +40,7 @@ func viewed(t *testing.T, n *clienttest.Network, content []byte) (v *viewer, oth
 	return v, other
 }
 
-// Who reads a file in sequence asks for its extents now and then, holes and the end included.
+// A client that reads a file in sequence seldom queries extents, with holes and the end included.
 func TestSequentialViewsAskSeldom(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		const piece = 128 << 10
@@ -59,8 +59,7 @@ func TestSequentialViewsAskSeldom(t *testing.T) {
 	})
 }
 
-// What was asked before is used for a time, unless this client has done or seen something since that it may
-// be older than.
+// Extents are used for a time, unless this client has since written or seen something that may be newer.
 func TestViewsAreAsNewAsWhatWasSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		first, second, third := bytes.Repeat([]byte("1"), 5000), bytes.Repeat([]byte("2"), 5000), bytes.Repeat([]byte("3"), 5000)
@@ -82,7 +81,7 @@ func TestViewsAreAsNewAsWhatWasSeen(t *testing.T) {
 	})
 }
 
-// A block that is remembered, and was deleted meanwhile, makes the client ask again.
+// A remembered block that was deleted meanwhile makes the client query again.
 func TestViewOutlivesCollectedBlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		first, second := bytes.Repeat([]byte("1"), 5000), bytes.Repeat([]byte("2"), 5000)
@@ -95,7 +94,7 @@ func TestViewOutlivesCollectedBlocks(t *testing.T) {
 	})
 }
 
-// Who reads what is newest asks each time.
+// A linearizable client queries for each view.
 func TestLinearizableViewsAsk(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		v, _ := viewed(t, n, bytes.Repeat([]byte("1"), 5000))

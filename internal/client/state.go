@@ -8,24 +8,23 @@ import (
 	"github.com/globalfs/globalfs/internal/client/route"
 )
 
-// State is what another client needs to go on in the place of one: its sessions with all that hangs on them,
-// and what it has seen. It is handed over by Suspend, or taken now and then by Snapshot in case that the
+// State is the information with which another client continues in the place of this one: its sessions with
+// their contents, and its proofs. Suspend hands it over, or Snapshot takes it from time to time in case the
 // process dies.
 type State struct {
 	Format  int    `json:"format"`  // stateFormat
-	Cluster string `json:"cluster"` // whose sessions these are
-	Seen    string `json:"seen"`    // as Token gives it
-	// Running: the client may have done more since. Who goes on does not use a number that may have been
+	Cluster string `json:"cluster"` // the cluster of the sessions
+	Seen    string `json:"seen"`    // the result of Token
+	// Running: the client may have done more since. The successor does not use a number that may have been
 	// used.
 	Running    bool                   `json:"running,omitempty"`
 	Partitions []route.PartitionState `json:"partitions,omitempty"` // those with content, by id
 }
 
-// stateFormat is raised when an older client would go wrong with a State.
+// stateFormat increases when an older client would misread a State.
 const stateFormat = 3
 
-// DecodeState reads what json.Marshal made of a State, and checks all of it that can be checked without its
-// cluster.
+// DecodeState decodes the JSON of a State, and validates it as far as that is possible without its cluster.
 func DecodeState(b []byte) (*State, error) {
 	var s State
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -49,9 +48,9 @@ func DecodeState(b []byte) (*State, error) {
 	return &s, nil
 }
 
-// Suspend stops the client without ending its sessions, and returns what another client needs to go on with
-// them. Nothing is sent afterwards; operations fail with EIO, until Resume. None should be running: the
-// outcome of an update that is given up is not known.
+// Suspend stops the client without ending its sessions, and returns the State for another client. The client
+// sends nothing afterwards; operations fail with EIO, until Resume. No operation should be running: the
+// outcome of an abandoned update is not known.
 func (c *Client) Suspend() *State {
 	c.router.Suspend()
 	s := c.Snapshot()
@@ -62,13 +61,13 @@ func (c *Client) Suspend() *State {
 // Suspended reports whether the client is suspended.
 func (c *Client) Suspended() bool { return c.router.Suspended() }
 
-// Resume undoes Suspend. Another client may have gone on for a while with the State, but must have stopped.
+// Resume undoes Suspend. Another client may have continued for a while with the State, but must have stopped.
 func (c *Client) Resume() {
 	c.router.Resume()
 	c.router.Go(c.followMoved)
 }
 
-// Snapshot returns what another client needs to go on if this one dies.
+// Snapshot returns the State with which another client continues if this one dies.
 func (c *Client) Snapshot() *State {
 	s := &State{Format: stateFormat, Cluster: string(c.cfg.Cluster.Identity()), Running: true}
 	for id := range uint16(c.router.Partitions()) {
@@ -76,7 +75,7 @@ func (c *Client) Snapshot() *State {
 			s.Partitions = append(s.Partitions, of)
 		}
 	}
-	s.Seen = c.Proofs().Token() // last: it covers what the rest is about
+	s.Seen = c.Proofs().Token() // last: it covers the rest
 	return s
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// through is what arrives of a state.
+// through returns a state after encoding and decoding.
 func through(t *testing.T, s *client.State) *client.State {
 	t.Helper()
 	b, err := json.Marshal(s)
@@ -32,7 +32,7 @@ func resume(t *testing.T, n *clienttest.Network, s *client.State) *client.Client
 	return c
 }
 
-// What a client has open and locked is still so in the one that resumes it, and it sees what that one saw.
+// A client that resumes another one has its open files and locks, and sees all that it has seen.
 func TestResume(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		old, err := client.New(n.Config(west))
@@ -69,8 +69,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// Who goes on from a state of before uses no number that was used since, and neither does who takes back what
-// a successor had.
+// A client that resumes an older state uses no number that was used since. Nor does a client that resumes
+// after its successor has stopped.
 func TestResumeOfALateState(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		old, err := client.New(n.Config(west))
@@ -115,7 +115,7 @@ func TestResumeOfAnotherCluster(t *testing.T) {
 	})
 }
 
-// FuzzDecodeState: what is decoded can be resumed and says the same again.
+// FuzzDecodeState: a decoded state can be resumed and encodes to the same state.
 func FuzzDecodeState(f *testing.F) {
 	for _, seed := range []string{
 		`{"format":1}`, `{"format":2}`, `{"format":1,"partitions":[{"id":0,"session":{"id":5,"last":9,"blocks":1},"held":{"7":2},"next":9,"left":3}]}`,

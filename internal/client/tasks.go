@@ -17,12 +17,12 @@ type PartitionTask struct {
 	meta.Task
 }
 
-// farPatience bounds what is only told beside the rest: a partition that is out of reach must not keep an
-// operator from it.
+// farPatience bounds queries for additional information: a partition that is out of reach must not withhold
+// the rest from an operator.
 const farPatience = 3 * time.Second
 
-// Tasks returns what is to be moved in the background, of all partitions that answer soon. An error: none
-// does.
+// Tasks returns the tasks of background moves of all partitions that answer soon. An error: no partition
+// answers.
 func (p *Placing) Tasks(ctx context.Context) ([]PartitionTask, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(farPatience, p.cfg.Timeout))
 	defer cancel()
@@ -46,7 +46,7 @@ func (p *Placing) Tasks(ctx context.Context) ([]PartitionTask, error) {
 	return all, nil
 }
 
-// PartitionTasks returns what a partition has to be moved in the background.
+// PartitionTasks returns the tasks of background moves of a partition.
 func (p *Placing) PartitionTasks(ctx context.Context, partition uint16) ([]meta.Task, error) {
 	if err := p.has(partition); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (p *Placing) PartitionTasks(ctx context.Context, partition uint16) ([]meta.
 	return p.tasks(ctx, partition)
 }
 
-// tasks returns those of one partition.
+// tasks returns the tasks of one partition.
 func (p *Placing) tasks(ctx context.Context, partition uint16) ([]meta.Task, error) {
 	var all []meta.Task
 	for after := posix.Ino(0); ; {
@@ -75,9 +75,8 @@ func (p *Placing) tasks(ctx context.Context, partition uint16) ([]meta.Task, err
 	}
 }
 
-// SetTask tells the partition that has a task that t.Moved inodes were moved so far; flags are
-// meta.TaskPause, meta.TaskResume and meta.TaskDone. ENOENT if it has no task of this directory with this
-// target.
+// SetTask reports to the partition of a task that t.Moved inodes were moved so far. flags are meta.TaskPause,
+// meta.TaskResume and meta.TaskDone. ENOENT if the partition has no task of this directory with this target.
 func (p *Placing) SetTask(ctx context.Context, t PartitionTask, flags uint32) error {
 	if err := p.has(t.Partition); err != nil {
 		return err

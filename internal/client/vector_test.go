@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Who waits for a token sees what was seen before it was given, in all partitions.
+// A client that waits for a token sees all updates that were seen before the token, in all partitions.
 func TestTokens(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		writer, reader, ctx := n.Client(t, west), n.Client(t, east), t.Context()
@@ -39,7 +39,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// The age of what is read grows where nothing can be ordered.
+// The age of reads grows while nothing can be ordered.
 func TestStale(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c := n.Client(t, east)
@@ -54,7 +54,7 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// Of a linearizable client's reads none is older than what anybody was told before.
+// No read of a linearizable client is older than an earlier answer to any client.
 func TestLinearizable(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		writer := n.Client(t, west)
@@ -76,7 +76,7 @@ func TestLinearizable(t *testing.T) {
 }
 
 // The vector keys of the servers change twice while a client is away: its proofs are void. Each partition
-// confirms its own entry, and the client notices nothing. The same goes for servers whose keys differ.
+// confirms its own entry, and the client sees no error. The same holds for servers with different keys.
 func TestVectorKeysThatChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		ctx := t.Context()
@@ -113,7 +113,7 @@ func TestVectorKeysThatChange(t *testing.T) {
 	})
 }
 
-// A client that adopts what another one has made up is not delayed for long, and harms nobody.
+// A client that adopts forged proofs of another client is not delayed for long, and harms no client.
 func TestMadeUpVectors(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		c, other := n.Client(t, west), n.Client(t, east)

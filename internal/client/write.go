@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxInline is how long a file may be so that what is written to it travels in the command and stays
-// in the metadata, in bytes (DESIGN 5: small files are inline).
+// maxInline is the largest size in bytes up to which the content of a file travels in the command and stays
+// in the metadata (DESIGN 5: small files are inline).
 const maxInline = 4 << 10
 
 // maxWrite bounds one command, in bytes.
@@ -27,19 +27,19 @@ type Writer struct {
 // Write is one write to a file.
 type Write struct {
 	Ino    posix.Ino
-	Offset uint64 // with Append: where the end of the file is believed to be
+	Offset uint64 // with Append: the believed end of the file
 	Data   []byte
-	// Append writes at the end of the file as it is when the write is ordered. What is longer than 64
-	// MiB is appended in several steps.
+	// Append writes at the end of the file at the position of the write in the order. Data longer than 64 MiB
+	// is appended in several steps.
 	Append bool
-	// KillSetID takes the set-id bits away, as a write by a user without CAP_FSETID does.
+	// KillSetID removes the set-id bits, as a write by a user without CAP_FSETID does.
 	KillSetID bool
 }
 
 // Written is the outcome of a Write.
 type Written struct {
-	Bytes  int    // less than were given only beside an error
-	Offset uint64 // where the first of them is
+	Bytes  int    // less than len(Data) only with an error
+	Offset uint64 // of the first byte
 	Attr   posix.Attr
 }
 
@@ -74,7 +74,7 @@ func (c *Writer) Write(ctx context.Context, cred posix.Cred, w Write) (Written, 
 	return done, nil
 }
 
-// killSetID takes the set-id bits of a file away that has these attributes. It returns the new ones.
+// killSetID removes the set-id bits of the file with these attributes. It returns the new attributes.
 func (c *Writer) killSetID(ctx context.Context, cred posix.Cred, a posix.Attr) (posix.Attr, error) {
 	if a.Mode&(posix.SetUID|posix.SetGID) == 0 {
 		return a, nil
@@ -87,7 +87,7 @@ func (c *Writer) killSetID(ctx context.Context, cred posix.Cred, a posix.Attr) (
 	return answer.Attr, nil
 }
 
-// writePart writes what fits one command.
+// writePart writes data that fits one command.
 func (c *Writer) writePart(ctx context.Context, cred posix.Cred, w *Write) (route.Answer, error) {
 	cmd := meta.Command{Op: meta.OpWrite, Cred: cred, Ino: w.Ino, Offset: w.Offset, Length: uint64(len(w.Data))}
 	if w.Append {
@@ -124,7 +124,7 @@ type Staged struct {
 	block meta.Block
 }
 
-// Drop says that no write will name the block.
+// Drop declares that no write will name the block.
 func (s *Staged) Drop() { s.ids.Decided() }
 
 // Part is content of a write that is at most one block.
@@ -158,8 +158,8 @@ func (c *Writer) stage(ctx context.Context, at uint16, data []byte) (*Staged, er
 	return &Staged{ids, blocks[0]}, nil
 }
 
-// WriteParts is Write of parts that follow each other, at most 64, which are ordered together. Parts that are not
-// staged, or were staged for another partition or session, are stored before. The parts are not staged
+// WriteParts is Write of parts that follow each other, at most 64, which are ordered together. It first
+// stores parts that are not staged, or were staged for another partition or session. No part is staged
 // afterwards.
 func (c *Writer) WriteParts(ctx context.Context, cred posix.Cred, w Write, parts []Part) (Written, error) {
 	ctx, cancel := c.router.Operation(ctx)
@@ -201,7 +201,8 @@ func (p *Part) drop() {
 	}
 }
 
-// stageParts makes all parts blocks of the client's session in a partition, and returns them with the session.
+// stageParts makes all parts blocks of the client's session in a partition. It returns the blocks and the
+// session.
 func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (blocks []meta.Block, session uint64, err error) {
 	g, staging := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -228,8 +229,8 @@ func (c *Writer) stageParts(ctx context.Context, at uint16, parts []Part) (block
 // blockCount is the number of blocks that hold data.
 func blockCount(data []byte) int { return (len(data) + meta.MaxBlock - 1) / meta.MaxBlock }
 
-// put stores data as blocks, with ids from first on, which were never used before: what a failed write leaves
-// is garbage, never a wrong block.
+// put stores data as blocks, with ids from first on that were never used before: a failed write leaves
+// garbage, never a wrong block.
 func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]meta.Block, error) {
 	blocks, store := make([]meta.Block, blockCount(data)), c.blocks.stores[first.Partition()]
 	g, stored := errgroup.WithContext(ctx)
@@ -253,8 +254,8 @@ func (c *Writer) put(ctx context.Context, first posix.BlockID, data []byte) ([]m
 	return blocks, nil
 }
 
-// Fallocate grows a file or makes a range zeros; flags are meta.FallocatePunch and the like. It takes the
-// set-id bits away, unless root asks.
+// Fallocate grows a file or makes a range zeros; flags are meta.FallocatePunch and the like. It removes the
+// set-id bits, unless the user is root.
 func (c *Writer) Fallocate(ctx context.Context, cred posix.Cred, ino posix.Ino, offset, length uint64, flags uint32) error {
 	cmd := &meta.Command{Op: meta.OpFallocate, Cred: cred, Ino: ino, Offset: offset, Length: length, Flags: flags}
 	a, err := c.router.Update(ctx, cmd, route.Inode(ino))

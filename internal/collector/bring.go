@@ -15,9 +15,9 @@ import (
 // bringing bounds the blocks that are copied between regions at a time.
 const bringing = 4
 
-// bring copies blocks that this region has to the other regions of their partition that have missed them,
-// because they were away when they were written. What these have and this one has missed, their own sweeps
-// bring.
+// bring copies blocks of this region to the other regions of their partition that have missed them, because
+// these were away during the write. The sweeps of the other regions bring the blocks that this region has
+// missed.
 func (s *sweeping) bring(ctx context.Context, home uint16, ids []block.ID) {
 	partitions := s.collector.cfg.Metadata.Cluster().Partitions
 	if len(ids) == 0 || int(home) >= len(partitions) {
@@ -25,7 +25,7 @@ func (s *sweeping) bring(ctx context.Context, home uint16, ids []block.ID) {
 	}
 	regions := partitions[home].Regions()
 	if !slices.Contains(regions, s.region.Name) {
-		return // copies of files that have moved here: their home has them
+		return // copies of files that have moved here: their home has the blocks
 	}
 	for i := range s.collector.cfg.Regions {
 		to := &s.collector.cfg.Regions[i]
@@ -69,7 +69,7 @@ func (s *sweeping) bringTo(ctx context.Context, to *Region, ids []block.ID) erro
 	return g.Wait()
 }
 
-// bringBlock copies one block. One that cannot be read here is no reason to stop: it may have been deleted
+// bringBlock copies one block. An unreadable block does not stop the sweep: it may have been deleted
 // meanwhile.
 func (s *sweeping) bringBlock(ctx context.Context, to *Region, id block.ID) error {
 	data, err := s.region.Store.Get(ctx, id, nil)

@@ -13,24 +13,25 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Store is the store of a region, which also tells how long blocks are.
+// Store is the block store of a region, which also returns the lengths of blocks.
 type Store interface {
 	block.Store
-	// Sizes gives the length of each block in bytes, 0 of one that is not there.
+	// Sizes returns the length of each block in bytes, 0 for an absent block.
 	Sizes(ctx context.Context, ids []block.ID) ([]uint32, error)
 }
 
-// Metadata is what a collector asks and tells the partitions: a client.
+// Metadata is a collector's access to the partitions: a client.
 type Metadata interface {
 	Cluster() *topology.Cluster
-	// DroppedBlocks gives the oldest blocks in a partition's queue behind a place in it that were dropped before
-	// a time, and what the partition knows of its blocks.
+	// DroppedBlocks returns the oldest blocks behind a place in a partition's queue that were dropped before
+	// a time, and the partition's usage of blocks.
 	DroppedBlocks(ctx context.Context, partition uint16, after uint64, before time.Time) ([]meta.Dropped, meta.BlockUsage, error)
-	// Collected tells a partition that blocks in its queue are deleted, and gives of how many that was new.
+	// Collected reports to a partition that blocks in its queue are deleted, and returns the number of those
+	// that were still in the queue.
 	Collected(ctx context.Context, partition uint16, ids []block.ID) (uint64, error)
-	// Garbage reports which blocks, all written for partition home, nobody needs.
+	// Garbage reports for each block whether no file needs it. All blocks were written for partition home.
 	Garbage(ctx context.Context, home uint16, ids []block.ID) ([]bool, error)
-	// BlockStore gives the stores of all regions of a partition as one.
+	// BlockStore returns the stores of all regions of a partition as one.
 	BlockStore(partition uint16) (block.Store, error)
 }
 
@@ -43,15 +44,15 @@ type Region struct {
 // Config of a Collector. Zero values take the defaults.
 type Config struct {
 	Metadata Metadata
-	Regions  []Region // all
-	// Sweeps says whether a region's store is this collector's to sweep, whenever it is time for that. Nil: all
-	// are.
+	Regions  []Region // all regions
+	// Sweeps reports whether this collector sweeps a region's store. It is called before each sweep. Nil: it
+	// sweeps all stores.
 	Sweeps func(topology.Region) bool
-	// Mine says whether the queue of a partition is this collector's: that it is somebody's is enough, and
-	// several do no harm. Nil: all are.
+	// Mine reports whether this collector works on the queue of a partition. One collector must; several do
+	// no harm. Nil: it works on all queues.
 	Mine     func(partition uint16) bool
-	Grace    time.Duration // how long a dropped block is kept; negative: not at all
-	Interval time.Duration // between looks at the queues
+	Grace    time.Duration // time for which a dropped block is kept; negative: none
+	Interval time.Duration // between queries of the queues
 	Sweep    time.Duration // between sweeps
 	Logger   *slog.Logger  // nil: slog.Default()
 }
@@ -63,7 +64,7 @@ const (
 	DefaultSweep    = time.Hour
 )
 
-// Validate names the field that is wrong and the remedy.
+// Validate returns an error with the wrong field and the remedy.
 func (cfg *Config) Validate() error {
 	switch {
 	case cfg.Metadata == nil:
@@ -79,7 +80,7 @@ func (cfg *Config) Validate() error {
 	return nil
 }
 
-// Collector deletes what nobody needs.
+// Collector deletes unneeded blocks.
 type Collector struct {
 	cfg    Config
 	counts counts
@@ -111,11 +112,11 @@ func New(cfg Config) (*Collector, error) {
 	return &Collector{cfg: cfg, counts: counts{collected: map[uint16]Amount{}, swept: map[topology.Region]*sweptCount{}}}, nil
 }
 
-// Grace is how long a dropped block is kept.
+// Grace returns the time for which a dropped block is kept.
 func (c *Collector) Grace() time.Duration { return max(0, c.cfg.Grace) }
 
-// Run collects until ctx ends. Partitions and regions are worked on apart: one that cannot be reached holds
-// up no other.
+// Run collects until ctx ends. It works on partitions and regions independently: one that cannot be reached
+// does not delay the others.
 func (c *Collector) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, p := range c.cfg.Metadata.Cluster().Partitions {
@@ -137,7 +138,7 @@ func (c *Collector) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// mySweeps gives the regions that are this collector's to sweep.
+// mySweeps returns the regions that this collector sweeps.
 func (c *Collector) mySweeps() (mine []*Region) {
 	for i := range c.cfg.Regions {
 		if c.cfg.Sweeps(c.cfg.Regions[i].Name) {

@@ -21,8 +21,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// world is a cluster of two regions, as a collector sees it: partition 0 is in both, partition 1 in the
-// first.
+// world is a collector's view of a cluster of two regions: partition 0 is in both, partition 1 in the first.
 type world struct {
 	region *blocktest.Memory
 	other  *blocktest.Memory
@@ -191,7 +190,7 @@ func TestDroppedBlocksWaitForTheGrace(t *testing.T) {
 	})
 }
 
-// A server that is away has a copy of a collected block when it is back: an orphan.
+// A server that was away has a copy of a collected block when it is back: an orphan.
 func TestWhatADeletionMissesIsSwept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -214,7 +213,7 @@ func TestWhatADeletionMissesIsSwept(t *testing.T) {
 	})
 }
 
-// A deletion that fails is tried again: the partition does not forget.
+// A failed deletion is repeated: the partition does not forget the block.
 func TestFailedDeletionIsRepeated(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -235,7 +234,7 @@ func TestFailedDeletionIsRepeated(t *testing.T) {
 	})
 }
 
-// Blocks of a partition that does not answer, or that there is not, stay.
+// Blocks of a partition that does not answer, or does not exist, stay.
 func TestSweepLeavesWhatItCannotAskFor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -262,7 +261,7 @@ func TestSweepLeavesWhatItCannotAskFor(t *testing.T) {
 	})
 }
 
-// What a region has missed while it was away comes to it; what it need not have does not.
+// Blocks that a region has missed while it was away are copied to it; blocks that it does not need are not.
 func TestBring(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld()

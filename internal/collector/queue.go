@@ -11,9 +11,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// collect deletes what is in the queue of a partition and was dropped longer ago than grace. A server or a
-// region that is away does not keep the partition from forgetting: what it has is an orphan there, for a
-// sweep when it is back.
+// collect deletes the blocks in the queue of a partition that were dropped longer than grace ago. A server or
+// a region that is away does not keep the partition from forgetting the blocks: the copies there are orphans,
+// for a sweep when it is back.
 func (c *Collector) collect(ctx context.Context, partition uint16, grace time.Duration) (done Amount, err error) {
 	store, err := c.cfg.Metadata.BlockStore(partition)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Collector) collect(ctx context.Context, partition uint16, grace time.Du
 	}
 }
 
-// due counts what collect would delete, and gives what the partition knows of its blocks.
+// due counts the blocks that collect would delete, and returns the partition's usage of blocks.
 func (c *Collector) due(ctx context.Context, partition uint16, before time.Time) (due Amount, usage meta.BlockUsage, err error) {
 	for after := uint64(0); ; {
 		page, usage, err := c.cfg.Metadata.DroppedBlocks(ctx, partition, after, before)

@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Amount is so many blocks and their bytes, one copy of each. Of a block of another partition that was
-// held here, only its home counts the bytes.
+// Amount is a number of blocks and their bytes, one copy of each. The bytes of a block are counted only in
+// its home, also if another partition has held it.
 type Amount struct {
 	Blocks uint64 `json:"blocks"`
 	Bytes  uint64 `json:"bytes"`
@@ -22,24 +22,24 @@ func (a *Amount) add(blocks int, bytes uint64) {
 	a.Bytes += bytes
 }
 
-// Partition is what a partition says of its blocks.
+// Partition is the usage of blocks of a partition.
 type Partition struct {
 	ID        uint16 `json:"partition"`
 	Path      string `json:"path"`
 	Live      Amount `json:"live"`      // in files
-	Dropped   Amount `json:"dropped"`   // not any more
-	Due       Amount `json:"due"`       // of these: the grace period is over
+	Dropped   Amount `json:"dropped"`   // in the queue
+	Due       Amount `json:"due"`       // of these: after the grace period
 	Collected Amount `json:"collected"` // of these: deleted now
 	Error     string `json:"error,omitempty"`
 }
 
-// Swept is what a sweep has found in the store of a region.
+// Swept is the result of a sweep over the store of a region.
 type Swept struct {
 	Region  topology.Region `json:"region"`
 	Seen    uint64          `json:"blocks"`
 	Orphans Amount          `json:"orphans"`
-	Brought Amount          `json:"brought"` // to other regions, which had missed them
-	Unasked uint64          `json:"unasked"` // blocks of partitions that did not answer, or that there are not
+	Brought Amount          `json:"brought"` // to other regions that had missed them
+	Unasked uint64          `json:"unasked"` // blocks of partitions that did not answer, or that do not exist
 	Deleted bool            `json:"deleted"`
 	Error   string          `json:"error,omitempty"`
 }
@@ -65,8 +65,8 @@ func (r *Report) Complete() bool {
 	return true
 }
 
-// Once looks at all partitions and all regions of this collector now, and deletes what nobody needs unless
-// dry.
+// Once checks all partitions and the regions of this collector now, and deletes unneeded blocks unless dry is
+// set.
 func (c *Collector) Once(ctx context.Context, grace time.Duration, dry bool) (Report, error) {
 	var r Report
 	for _, p := range c.cfg.Metadata.Cluster().Partitions {
@@ -86,7 +86,7 @@ func (c *Collector) Once(ctx context.Context, grace time.Duration, dry bool) (Re
 	return r, ctx.Err()
 }
 
-// report fills in what there is of one partition.
+// report fills in the report of one partition.
 func (c *Collector) report(ctx context.Context, p *Partition, grace time.Duration, dry bool) {
 	due, usage, err := c.due(ctx, p.ID, time.Now().Add(-max(0, grace)))
 	p.Due, p.Live, p.Dropped = due, Amount{usage.Blocks, usage.Bytes}, Amount{usage.Dropped, usage.DroppedBytes}
@@ -98,7 +98,7 @@ func (c *Collector) report(ctx context.Context, p *Partition, grace time.Duratio
 	}
 }
 
-// counts are what this collector has done since it was made.
+// counts are the results of this collector since it was made.
 type counts struct {
 	mu        sync.Mutex
 	collected map[uint16]Amount               // GUARDED_BY mu
@@ -136,10 +136,10 @@ func (n *counts) noteSwept(s *Swept) {
 	}
 }
 
-// scrapePatience bounds how long a scrape waits for a partition.
+// scrapePatience bounds the wait of a scrape for the partitions.
 const scrapePatience = time.Second
 
-// Metrics tells what this collector has done, and what its partitions say of their blocks.
+// Metrics reports the results of this collector, and the usage of blocks of its partitions.
 func (c *Collector) Metrics(report metrics.Report) {
 	c.counts.mu.Lock()
 	for partition, a := range c.counts.collected {

@@ -11,9 +11,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// sweep looks at all blocks of a region's store and finds the orphans, and what other regions of their
-// partitions have missed; if told to, it deletes the ones and brings the others. What it cannot ask about
-// stays.
+// sweep checks all blocks of a region's store. It finds the orphans, and the blocks that other regions of
+// their partitions have missed. If remove is set, it deletes the orphans and brings the missed blocks. Blocks
+// of partitions that do not answer stay.
 func (c *Collector) sweep(ctx context.Context, r *Region, remove bool) (Swept, error) {
 	s := sweeping{collector: c, region: r, remove: remove, found: Swept{Region: r.Name, Deleted: remove}}
 	for id, err := range r.Store.Range(ctx, block.ID{}, block.LastID) {
@@ -48,8 +48,8 @@ type sweeping struct {
 	region    *Region
 	remove    bool
 	batch     []block.ID               // of one partition
-	silent    map[uint16]bool          // partitions that did not answer: they are not asked again in this sweep
-	away      map[topology.Region]bool // regions that cannot be brought anything in this sweep
+	silent    map[uint16]bool          // partitions that did not answer: no more queries in this sweep
+	away      map[topology.Region]bool // regions that no block can be brought to in this sweep
 
 	mu     sync.Mutex
 	found  Swept   // while blocks are brought: GUARDED_BY mu
@@ -57,10 +57,10 @@ type sweeping struct {
 	failed int     // GUARDED_BY mu
 }
 
-// maxErrors is how many errors of a sweep are told: each page may have one.
+// maxErrors is the number of reported errors of a sweep: each page may have one.
 const maxErrors = 3
 
-// fail notes an error: the sweep goes on.
+// fail records an error: the sweep continues.
 func (s *sweeping) fail(err error) {
 	if err == nil {
 		return
@@ -72,7 +72,7 @@ func (s *sweeping) fail(err error) {
 	}
 }
 
-// failure gives what went wrong.
+// failure returns the recorded errors.
 func (s *sweeping) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,8 @@ func (s *sweeping) failure() error {
 	return errors.Join(s.errs...)
 }
 
-// judge asks for the blocks of the batch, and deletes the orphans among them.
+// judge queries the home of the batch for garbage. It deletes the orphans, and brings the others to regions
+// that miss them.
 func (s *sweeping) judge(ctx context.Context) {
 	batch := s.batch
 	s.batch = s.batch[:0]
@@ -116,7 +117,7 @@ func (s *sweeping) judge(ctx context.Context) {
 	s.bring(ctx, home, needed)
 }
 
-// orphans counts blocks that nobody needs, and deletes them.
+// orphans counts unneeded blocks, and deletes them if remove is set.
 func (s *sweeping) orphans(ctx context.Context, ids []block.ID) error {
 	if len(ids) == 0 {
 		return nil
@@ -134,7 +135,7 @@ func (s *sweeping) orphans(ctx context.Context, ids []block.ID) error {
 	return nil
 }
 
-// bytes sums the sizes of blocks.
+// bytes returns the sum of the sizes of blocks.
 func (s *sweeping) bytes(ctx context.Context, ids []block.ID) (sum uint64, err error) {
 	sizes, err := s.region.Store.Sizes(ctx, ids)
 	for _, size := range sizes {

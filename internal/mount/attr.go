@@ -11,12 +11,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// blockSize is what stat says is good to read and write at once, in bytes. A write is one
-// round of ordering however long it is, so programs that heed it, as cp and dd do, should
-// write whole blocks. It must be a power of 2.
+// blockSize is the I/O size that stat recommends, in bytes. Each write is one round of ordering, whatever its
+// length, so programs that heed the size, as cp and dd do, should write whole blocks. It must be a power of
+// 2.
 const blockSize = serve.MaxRequest
 
-// fill writes attributes as the kernel wants them.
+// fill converts attributes to the kernel's format.
 func fill(out *fuse.Attr, a *posix.Attr) {
 	*out = fuse.Attr{
 		Ino: uint64(a.Ino), Mode: uint32(a.Mode), Nlink: a.Nlink, Rdev: a.Rdev,
@@ -33,14 +33,14 @@ func split(t posix.Time) (seconds uint64, nanoseconds uint32) {
 	return uint64(std.Unix()), uint32(std.Nanosecond())
 }
 
-// join makes one number of a time; what is before 1678 or after 2262 becomes the
-// nearest that posix.Time holds.
+// join converts a time to a posix.Time. A time before 1678 or after 2262 becomes the nearest time that
+// posix.Time can represent.
 func join(seconds uint64, nanoseconds uint32) posix.Time {
 	const last = math.MaxInt64/int64(time.Second) - 1
 	return posix.Time(min(max(int64(seconds), -last), last)*int64(time.Second) + int64(nanoseconds))
 }
 
-// entry answers with a node that the kernel may remember for age less than usual.
+// entry fills in a node for the kernel. The kernel may cache it for the cache time minus age.
 func (f *fileSystem) entry(out *fuse.EntryOut, a *posix.Attr, age time.Duration) {
 	out.NodeId = uint64(a.Ino)
 	fill(&out.Attr, a)
@@ -89,7 +89,7 @@ func (f *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fu
 	return fuse.OK
 }
 
-// setBits pairs the kernel's names of what is to be set with ours.
+// setBits pairs the kernel's bits for attributes to be set with those of meta.
 var setBits = [...]struct{ kernel, ours uint32 }{
 	{fuse.FATTR_MODE, meta.SetMode}, {fuse.FATTR_UID, meta.SetUID}, {fuse.FATTR_GID, meta.SetGID},
 	{fuse.FATTR_SIZE, meta.SetSize}, {fuse.FATTR_ATIME, meta.SetAtime}, {fuse.FATTR_MTIME, meta.SetMtime},
@@ -97,7 +97,7 @@ var setBits = [...]struct{ kernel, ours uint32 }{
 	{fuse.FATTR_CTIME, meta.SetCtime}, {fuse.FATTR_KILL_SUIDGID, meta.KillSetID},
 }
 
-// setAttr translates what is to be set.
+// setAttr translates the attributes to be set.
 func setAttr(in *fuse.SetAttrIn) (set uint32, a posix.Attr) {
 	for _, bit := range setBits {
 		if in.Valid&bit.kernel != 0 {

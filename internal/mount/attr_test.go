@@ -80,7 +80,7 @@ func TestAttributes(t *testing.T) {
 	require.Equal(t, fmt.Sprintln(8<<10), string(ahead))
 }
 
-// A write by somebody else takes the set-id bits away.
+// A write by another user removes the set-id bits.
 func TestSetIDGoesWithAWrite(t *testing.T) {
 	m := mountHere(t)
 	for name, change := range map[string]func(f *os.File) error{

@@ -16,11 +16,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// shell runs a script in a directory as somebody who is in group 1001 too.
+// shell runs a script in a directory, as a user that is in group 1001 too.
 func shell(t *testing.T, dir string, id uint32, script string) error {
 	t.Helper()
-	// The shell goes there, not the child before it is the shell: that is still this process, which serves the
-	// mount (doc.go).
+	// The shell changes the directory. The child must not do it before exec: until then the child is still
+	// this process, which serves the mount (doc.go).
 	run := exec.CommandContext(t.Context(), "sh", "-ec", `cd "$1"; eval "$2"`, "sh", dir, script)
 	run.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id, Groups: []uint32{1001}}}
 	out, err := run.CombinedOutput()
@@ -28,7 +28,7 @@ func shell(t *testing.T, dir string, id uint32, script string) error {
 	return err
 }
 
-// daily is what users do all day.
+// daily is a script of a user's daily work.
 const daily = `
 umask 022
 echo one > f; echo two >> f; test "$(cat f)" = "one
@@ -51,8 +51,8 @@ private
 run"
 `
 
-// Users of a machine that speaks for two of them work through the kernel as on any mount; others, and its
-// root, do not get further than its authority.
+// A machine may act for two users. These users work through the kernel as on any mount. Other users, and root
+// of the machine, get no more rights than the machine has.
 func TestBoundMachine(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	m := mountOf(t, n)

@@ -57,8 +57,8 @@ const mapVariable = "GLOBALFS_TEST_MAP"
 func TestMappings(t *testing.T) {
 	m := mountHere(t)
 	m.write(t, "f", string(make([]byte, 3*4096)))
-	// A page fault stops a thread where the runtime does not expect it: in the process that serves the
-	// mount it could wait for itself.
+	// A page fault stops a thread where the runtime does not expect it: in the process that serves the mount
+	// the fault could wait for itself.
 	child := exec.Command(os.Args[0], "-test.run=^TestMapIt$")
 	child.Env = append(os.Environ(), mapVariable+"="+m.path("f"))
 	out, err := child.CombinedOutput()
@@ -112,7 +112,7 @@ func TestUnlinkedWhileOpen(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOENT)
 }
 
-// Pages of a file that has not changed since it was opened last are not read again.
+// The kernel does not read pages of a file again if the file has not changed since its last open.
 func TestUnchangedFileStaysInTheKernel(t *testing.T) {
 	m := mountHere(t)
 	content := strings.Repeat("0123456789abcdef", 1<<18)
@@ -126,7 +126,7 @@ func TestUnchangedFileStaysInTheKernel(t *testing.T) {
 	require.Equal(t, "other", m.read(t, "f"))
 }
 
-// A file is longer than what the kernel asks for at once, and is written by appending.
+// A file is longer than one request of the kernel, and is written by appends.
 func TestAppend(t *testing.T) {
 	m := mountHere(t)
 	f, err := os.OpenFile(m.path("f"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)

@@ -16,10 +16,11 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// isControl reports whether an attribute is about where things are, not one that somebody keeps there.
+// isControl reports whether an attribute controls the mount, and is not stored with the inode.
 func isControl(name string) bool { return strings.HasPrefix(name, "globalfs.") }
 
-// getControl gives what a mount says of an inode: EOPNOTSUPP if there is no such attribute to read.
+// getControl returns the value of a control attribute of an inode: EOPNOTSUPP if there is no such attribute
+// to read.
 func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name string) ([]byte, error) {
 	switch list, after, err := pageOf(name); {
 	case err != nil:
@@ -82,7 +83,7 @@ func (f *fileSystem) getControl(ctx context.Context, h *fuse.InHeader, name stri
 	return nil, posix.EOPNOTSUPP
 }
 
-// attribute gives the one that is asked for, out of what is known together.
+// attribute returns the requested part of a Where.
 func (w *Where) attribute(name string) ([]byte, error) {
 	switch {
 	case name == XattrPlace && w.Rule != nil:
@@ -93,7 +94,7 @@ func (w *Where) attribute(name string) ([]byte, error) {
 	return nil, posix.ENODATA
 }
 
-// inMilliseconds rounds up: what is read is not older than what is said.
+// inMilliseconds rounds up: the data is not older than the reported age.
 func inMilliseconds(age time.Duration) int64 {
 	return int64((age + time.Millisecond - 1) / time.Millisecond)
 }
@@ -116,14 +117,14 @@ func (f *fileSystem) where(ctx context.Context, i posix.Ino) (*Where, error) {
 	case l.Task != nil:
 		w.Task = new(f.task(l.Task))
 	case l.Partition != i.Partition():
-		// A directory goes ahead of what is in it: its task may still be where it was. Another region that is out
-		// of reach does not hide what is known of this one: Tasks does not wait for it.
+		// A directory moves before its contents: its task may still be in the old partition. Another region
+		// that is out of reach does not hide the rest: Tasks does not wait for it.
 		w.Task, _ = f.taskOf(ctx, i)
 	}
 	return w, nil
 }
 
-// taskOf finds the task of a directory in whichever partition has it: ENODATA if there is none.
+// taskOf returns the task of a directory, from any partition: ENODATA if there is none.
 func (f *fileSystem) taskOf(ctx context.Context, dir posix.Ino) (*Task, error) {
 	all, err := f.client.Tasks(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func (f *fileSystem) taskOf(ctx context.Context, dir posix.Ino) (*Task, error) {
 	return new(f.task(&all[at].Task)), nil
 }
 
-// region names what a partition is replicated in.
+// region returns the region of a partition, or Global.
 func (f *fileSystem) region(partition uint16) topology.Region {
 	partitions := f.client.Cluster().Partitions
 	if int(partition) < len(partitions) && partitions[partition].Region != "" {
@@ -145,7 +146,7 @@ func (f *fileSystem) region(partition uint16) topology.Region {
 	return Global
 }
 
-// rule gives nil if r says nothing.
+// rule converts r, to nil if r is empty.
 func (f *fileSystem) rule(r *meta.Rule) *Rule {
 	switch len(r.Spread) {
 	case 0:
@@ -206,7 +207,7 @@ func (f *fileSystem) placements(ctx context.Context, h *fuse.InHeader, after int
 	})
 }
 
-// page gives a JSON list of what comes after the first so many of all, as much as fits into an attribute.
+// page returns a JSON list of the entries behind the first after ones, as many as fit into an attribute.
 func page[From, To any](all []From, after int, say func(*From) To) ([]byte, error) {
 	text := []byte{'['}
 	for i := min(after, len(all)); i < len(all); i++ {

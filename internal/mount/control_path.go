@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// How far the name of a directory is looked for: lists show a few directories, to people.
+// Bounds of the search for the path of a directory: lists show a few directories to people.
 const (
 	maxDepth     = 256
 	maxNamePages = 16
@@ -20,8 +20,8 @@ const (
 
 func compareInos(a, b posix.Ino) int { return cmp.Compare(a, b) }
 
-// pathFor is path for a user: empty if the directory is another's, whose names above it may be closed to this
-// one.
+// pathFor is path for a user. It returns an empty path for a directory of another user: this user may have no
+// permission for the names above it.
 func (f *fileSystem) pathFor(ctx context.Context, h *fuse.InHeader, dir posix.Ino) string {
 	if h.Uid != 0 {
 		a, err := f.client.GetAttr(ctx, dir)
@@ -32,7 +32,7 @@ func (f *fileSystem) pathFor(ctx context.Context, h *fuse.InHeader, dir posix.In
 	return f.path(ctx, dir)
 }
 
-// path gives the path of a directory below the root of the tree, empty if it is not found.
+// path returns the path of a directory below the root of the tree, empty if it is not found.
 func (f *fileSystem) path(ctx context.Context, dir posix.Ino) string {
 	var names []string
 	for range maxDepth {
@@ -53,7 +53,7 @@ func (f *fileSystem) path(ctx context.Context, dir posix.Ino) string {
 	return ""
 }
 
-// nameOf gives the name of an inode in a directory, empty if it is not found.
+// nameOf returns the name of an inode in a directory, empty if it is not found.
 func (f *fileSystem) nameOf(ctx context.Context, dir, child posix.Ino) string {
 	cookie := uint64(0)
 	for range maxNamePages {

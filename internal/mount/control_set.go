@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// setControl does what a mount is told of a directory; the kernel has checked that the user may write it.
+// setControl sets a control attribute; the kernel has checked that the user may write the directory.
 func (f *fileSystem) setControl(ctx context.Context, h *fuse.InHeader, name string, value []byte) (err error) {
 	value = bytes.TrimSpace(value)
 	var wanted Place
@@ -40,7 +40,7 @@ func (f *fileSystem) setControl(ctx context.Context, h *fuse.InHeader, name stri
 	return f.client.Place(ctx, cred(h), ino(h), client.Placement{Region: wanted.Region, Spread: wanted.Spread, Move: wanted.Move})
 }
 
-// owns refuses who may not say where a directory is: the bytes of all that are in it would follow.
+// owns refuses users that may not set the placement of a directory: it moves the bytes of all users in it.
 func (f *fileSystem) owns(ctx context.Context, h *fuse.InHeader) error {
 	a, err := f.client.GetAttr(ctx, ino(h))
 	switch {
@@ -54,7 +54,7 @@ func (f *fileSystem) owns(ctx context.Context, h *fuse.InHeader) error {
 	return nil
 }
 
-// parsePlace reads a Place strictly: a field that is misspelt must not be one that is missing.
+// parsePlace decodes a Place strictly: it refuses unknown fields, so that a misspelt field is not ignored.
 func parsePlace(value []byte) (p Place, err error) {
 	if len(value) == 0 {
 		return Place{}, nil
@@ -67,8 +67,8 @@ func parsePlace(value []byte) (p Place, err error) {
 	return p, nil
 }
 
-// setTask stops the task of a directory or lets it go on: ENODATA if it has none. The task may be in another
-// partition than the directory, which goes ahead of what is in it.
+// setTask pauses or resumes the task of a directory: ENODATA if it has none. The task may be in another
+// partition than the directory: a directory moves before its contents.
 func (f *fileSystem) setTask(ctx context.Context, dir posix.Ino, value string) error {
 	flags, ok := map[string]uint32{TaskPause: meta.TaskPause, TaskResume: meta.TaskResume}[value]
 	if !ok {
@@ -90,14 +90,13 @@ func (f *fileSystem) setTask(ctx context.Context, dir posix.Ino, value string) e
 	return err
 }
 
-// wait returns when every system call on this mount that begins afterwards shows at least what token's owner
-// had seen.
+// wait returns when every later system call on this mount sees all updates that the token covers.
 //
-// The client does its part at once, but the kernel goes on believing what it was told before, for the cache
-// time. It cannot be made to forget all: names would have to be recalled one by one, out of a table of all
-// that it knows, and each recall locks the directory, which the kernel holds locked while it waits for this
-// very request if it came for that directory. So its belief is waited out; there is nothing to keep, and
-// nothing can lock up.
+// The client does its part at once, but the kernel uses its cached entries for the cache time. The kernel has
+// no request to drop its whole cache. The mount would have to expire names one by one, from a table of all
+// cached names. Each of these notices locks the directory, and the kernel holds this lock while it waits for
+// the current request if that came for the directory. So wait lets the cache time pass: this needs no table
+// and cannot deadlock.
 func (f *fileSystem) wait(ctx context.Context, token string) error {
 	if err := f.client.Wait(ctx, strings.TrimSpace(token)); err != nil {
 		return err
@@ -112,6 +111,6 @@ func (f *fileSystem) wait(ctx context.Context, token string) error {
 	}
 }
 
-// believedLate is the part of the cache time that is waited longer, for answers that were on their way to the
-// kernel.
+// believedLate is the divisor of the cache time that gives the additional wait, for answers that were on
+// their way to the kernel.
 const believedLate = 10

@@ -69,7 +69,7 @@ func TestWhere(t *testing.T) {
 	require.Greater(t, after.Commands, before.Commands)
 }
 
-// Nothing that copies attributes takes these along, and those that are told nothing say so.
+// A program that copies attributes does not copy these, and attributes that accept no value return an error.
 func TestControlAttributesAreApart(t *testing.T) {
 	m := mountHere(t)
 	m.write(t, "f", "")
@@ -184,7 +184,7 @@ func TestWhoMayPlace(t *testing.T) {
 	require.Nil(t, m.where(t, "open").Rule)
 }
 
-// Who waits for the token of another mount sees what that one saw, whatever the kernel has cached.
+// A mount that waits for the token of another mount sees its updates, whatever the kernel has cached.
 func TestWait(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)
@@ -209,7 +209,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// It is waited for as long as the replica that this mount reads from has not caught up.
+// The wait lasts as long as the replica that this mount reads from has not caught up.
 func TestWaitForAReplica(t *testing.T) {
 	n := clienttest.New(t, topology.Spec{Regions: spec.Regions[:1], Datacenters: 3, Replicas: 3, Copies: 1}, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)
@@ -232,7 +232,7 @@ func TestWaitForAReplica(t *testing.T) {
 	require.Equal(t, "new", b.read(t, "f"))
 }
 
-// A list that is longer than an attribute comes in pages, all of it once.
+// A list that is longer than an attribute comes in pages, each entry once.
 func TestPages(t *testing.T) {
 	all := make([]int, 30_000)
 	for i := range all {

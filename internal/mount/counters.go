@@ -2,22 +2,22 @@ package mount
 
 import "os"
 
-// Counters are what a mount has done since its process serves it, and the processes behind it.
+// Counters are the counts of a mount since its process serves it, and the processes behind it.
 type Counters struct {
 	PID      int      `json:"pid"`      // of the process that serves the mount
 	Servers  []Server `json:"servers"`  // of the cluster
-	Requests uint64   `json:"requests"` // of the kernel that were answered
+	Requests uint64   `json:"requests"` // requests of the kernel that were answered
 	Queries  uint64   `json:"queries"`  // reads of metadata by calls
 	Commands uint64   `json:"commands"` // calls that order a command
 }
 
-// Server is one of the cluster's.
+// Server is a server of the cluster.
 type Server struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 }
 
-// countersOf gives those of a mount.
+// countersOf returns the counters of a mount.
 func countersOf(f *fileSystem) *Counters {
 	c := &Counters{PID: os.Getpid(), Requests: f.kernel.Answered()}
 	c.Queries, c.Commands = f.client.Calls()

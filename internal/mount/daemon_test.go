@@ -28,15 +28,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A daemon is a process of its own that serves a mount, of a cluster in the test's process. It is this test
+// A daemon is a separate process that serves a mount, of a cluster in the test's process. It is this test
 // binary.
 
-// role is what a daemon is told.
+// role is the configuration of a daemon.
 type role struct {
 	Cluster string // socket of the cluster
 	Dir     string
 	Socket  string // of handovers
-	Take    bool   // the mount from who offers it there
+	Take    bool   // the mount from the process that offers it there
 	FailAt  string // where it ends instead: see runDaemon
 	Hold    bool   // it holds the mount, and starts daemons that serve it
 	PID     string // where each daemon adds its process id, in a line
@@ -174,7 +174,7 @@ func (r *role) serve(cfg client.Config, logger *slog.Logger, handed *serve.Hande
 	return take(cfg, logger, handed)
 }
 
-// dying is a file system of a process that dies just when its predecessor has let the mount go.
+// dying is a file system of a process that dies just when its predecessor has released the mount.
 type dying struct{ *fileSystem }
 
 func (*dying) Adopt(*serve.State) error { return nil }
@@ -226,7 +226,7 @@ func start(t *testing.T, r role) (*daemon, error) {
 	return d, nil
 }
 
-// wait gives the daemon's error when it has ended by itself.
+// wait returns the daemon's error when it has ended by itself.
 func (d *daemon) wait(t *testing.T) error {
 	t.Helper()
 	select {

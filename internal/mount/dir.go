@@ -18,7 +18,7 @@ const (
 	cookieDotDot
 )
 
-// pageEntries is how many entries are asked for at a time: one answer serves several requests of the kernel.
+// pageEntries is the number of entries of one query: one answer serves several requests of the kernel.
 const pageEntries = 1024
 
 // listings are the open directories by their handles.
@@ -38,8 +38,8 @@ func (l *listings) add() uint64 {
 	return l.last
 }
 
-// get gives an open directory, nil if there is none. What a predecessor had read of it is not known, and is
-// read again.
+// get returns an open directory, nil if there is none. The pages that a predecessor has read are not known:
+// they are read again.
 func (l *listings) get(handle uint64) *listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +65,8 @@ type listing struct {
 	read    time.Time    // GUARDED_BY mu; zero: never
 }
 
-// from gives entries after cookie, and their age. A page is used again only as long as this client knows
-// of no later update of the partition: nobody finds a name that is known to be gone.
+// from returns entries after cookie, and their age. It uses a page again only as long as this client knows of
+// no later update of the partition: no program finds a name that is known to be gone.
 func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie uint64) ([]meta.Entry, time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *listing) from(ctx context.Context, f *fileSystem, dir posix.Ino, cookie
 	return entries, time.Since(began), nil
 }
 
-// rest gives the entries of the page after cookie, if it knows them. The caller holds mu.
+// rest returns the entries of the page after cookie, if it has them. The caller holds mu.
 func (l *listing) rest(cookie uint64) (rest []meta.Entry, ok bool) {
 	place := -1
 	if cookie != l.after {
@@ -119,9 +119,9 @@ func (f *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.
 	return f.list(cancel, in, func(e fuse.DirEntry, _ *posix.Attr, _ time.Duration) bool { return out.AddDirEntry(e) })
 }
 
-// ReadDirPlus also gives nodes. Entries without them are looked up by the kernel when somebody wants
-// to know: "." and "..", files that are being written here, and those whose inode is in another partition, so that
-// listing a directory asks no partition but its own, which may be the only one in reach.
+// ReadDirPlus also returns nodes. The kernel looks the other entries up on demand: "." and "..", files that
+// are being written through this mount, and inodes in another partition. Thus the listing of a directory
+// needs no partition but its own, which may be the only one in reach.
 func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	mark := f.written.mark()
 	return f.list(cancel, in, func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool {
@@ -133,7 +133,7 @@ func (f *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *f
 	})
 }
 
-// list gives entries to add from in's cookie on, until it has no more room.
+// list adds entries from in's cookie on, until add reports that there is no more room.
 func (f *fileSystem) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(e fuse.DirEntry, a *posix.Attr, age time.Duration) bool) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()

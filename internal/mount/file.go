@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Create makes a file that the kernel has not found. If another mount was faster, the kernel must look again
-// and check the permissions of what is there: ESTALE makes it do so.
+// Create makes a file that the kernel has not found. If another mount was faster, the kernel must look the
+// name up again and check the permissions of the existing file: ESTALE makes it do so.
 func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()
@@ -29,7 +29,7 @@ func (f *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name stri
 	return f.made(&out.EntryOut, a, err)
 }
 
-// Open holds the file and makes the kernel forget what it knows of an older version.
+// Open holds the file and makes the kernel drop its cache of an older version.
 func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
@@ -44,7 +44,7 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	f.persister.open(descriptor{number: out.Fh})
 	f.written.open(a.Ino, out.Fh)
 	if in.Flags&unix.O_TRUNC != 0 {
-		_ = f.written.settleToChange(ctx, ino(&in.InHeader)) // nothing is left of it
+		_ = f.written.settleToChange(ctx, ino(&in.InHeader)) // its content is removed
 		return f.truncate(cancel, in, out.Fh)
 	}
 	if f.versions.same(&a) {
@@ -56,9 +56,9 @@ func (f *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	return fuse.OK
 }
 
-// open opens what has a name. What has none any more was looked up before it was unlinked: ESTALE makes the
-// kernel look again, once. If that was too slow as well, because others replace the file all the time, it
-// gets what it found: it had the name when it was looked up.
+// open opens an inode that has a name. An inode without a name was looked up before it was unlinked: ESTALE
+// makes the kernel look the name up again, once. If the inode of that lookup has lost its name too, because
+// others replace the file all the time, open opens this inode: it had the name at the lookup.
 func (f *fileSystem) open(ctx context.Context, in *fuse.OpenIn) (posix.Attr, error) {
 	a, err := f.client.Open(ctx, ino(&in.InHeader))
 	if errors.Is(err, posix.ESTALE) && f.retries.isOne(in.Pid) {
@@ -90,7 +90,7 @@ func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	f.client.Release(ino(&in.InHeader))
 }
 
-// Forget says that the kernel has no pages of a node any more.
+// Forget records that the kernel has no pages of a node any more.
 func (f *fileSystem) Forget(node, _ uint64) { f.versions.forget(posix.Ino(node)) }
 
 func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
@@ -109,9 +109,9 @@ func (f *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (
 	return fuse.ReadResultData(content), fuse.OK
 }
 
-// Write keeps the data, or gives it to the client. Where an append begins is decided when it is ordered: the
-// offset that the kernel took from its own idea of the size may be old. It then has the data in pages
-// at the wrong place, but also a wrong size, so it drops them when it asks for attributes before the next
+// Write keeps the data in memory, or passes it to the client. The offset of an append is decided when it is
+// ordered: the kernel's offset comes from a size that may be old. The kernel then has the data in pages at
+// the wrong place, but also a wrong size. So it drops these pages when it asks for attributes before the next
 // read (AUTO_INVAL_DATA). Pages of a shared mapping come without O_APPEND.
 func (f *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	ctx, end := f.waits.changing(cancel)

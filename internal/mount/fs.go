@@ -15,8 +15,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// fileSystem answers the kernel. Its methods are called concurrently; what is not implemented gives
-// ENOSYS, which the kernel remembers: it then does without.
+// fileSystem answers the kernel. Its methods are called concurrently. A request without an implementation
+// returns ENOSYS; the kernel remembers that and does not send it again.
 type fileSystem struct {
 	fuse.RawFileSystem
 	client    *client.Client
@@ -32,7 +32,7 @@ type fileSystem struct {
 	locks    locks
 	setIDs   setIDs
 	notices  notices
-	files    atomic.Uint64 // opened so far: numbers their handles
+	files    atomic.Uint64 // opened so far: the source of their handles
 	checking sync.Mutex    // held during an fsck
 
 	collector  *collector.Collector // nil: this mount does not collect
@@ -70,7 +70,7 @@ func newFileSystem(cfg *Config) *fileSystem {
 
 func (f *fileSystem) String() string { return "globalfs" }
 
-// status is the kernel's answer for a client's error, by the one table of errnos.
+// status converts a client's error to the kernel's status, by the one table of errnos.
 func status(err error) fuse.Status {
 	var code posix.Code
 	switch {

@@ -30,7 +30,7 @@ func (f *fileSystem) make(t *testing.T, name string) posix.Ino {
 	return a.Ino
 }
 
-// A create that finds a file must not open it: nobody has checked its permissions.
+// A create that finds a file must not open it: its permissions were not checked.
 func TestCreateOpensNothingThatIsThere(t *testing.T) {
 	f, _ := direct(t)
 	f.make(t, "f")

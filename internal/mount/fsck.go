@@ -8,15 +8,15 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Attributes of any directory whose value is what a check of the whole cluster has found, as JSON: an
-// fsck.Report. Reading one takes as long as the check. Only root, and the user that this process runs as,
-// may: EPERM. EBUSY if this mount is already checking.
+// Attributes of any directory with the result of a check of the whole cluster, as JSON: an fsck.Report. A
+// read of the attribute takes as long as the check. EPERM unless the user is root or the user of this
+// process. EBUSY if this mount is already checking.
 const (
-	XattrFsck       = "globalfs.fsck"        // looks for some of the blocks
-	XattrFsckBlocks = "globalfs.fsck.blocks" // looks for all
+	XattrFsck       = "globalfs.fsck"        // checks some of the blocks
+	XattrFsckBlocks = "globalfs.fsck.blocks" // checks all blocks
 )
 
-// someBlocks is how many blocks of each partition XattrFsck looks for.
+// someBlocks is the number of blocks of each partition that XattrFsck checks.
 const someBlocks = 1000
 
 // fsck checks the cluster with its blocks, some of them or all.

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// However much was found, the answer fits an attribute, and says how much it leaves out.
+// For any number of findings the answer fits an attribute, and contains the number of omitted ones.
 func TestFittingReport(t *testing.T) {
 	var r fsck.Report
 	for range 10_000 {

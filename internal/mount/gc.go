@@ -11,20 +11,21 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Attributes of any directory about blocks that nobody needs. Only root, and the user that this process runs
-// as, may: EPERM. EBUSY if this mount is already collecting.
+// Attributes of any directory about blocks that no file needs. EPERM unless the user is root or the user of
+// this process. EBUSY if this mount is already collecting.
 const (
-	// XattrGC is, as JSON, what a collection would delete: a collector.Report. Reading it takes as long as
-	// looking. Setting it to a grace period, such as 10m, or to nothing for that of the cluster, collects.
+	// XattrGC is the preview of a collection, as JSON: a collector.Report. A read takes as long as the
+	// search. Setting the attribute to a grace period, such as 10m, or to nothing for the grace period of the
+	// cluster, collects.
 	XattrGC = "globalfs.gc"
 	// XattrGCDone is the report of the last collection by this mount: ENODATA if there was none.
 	XattrGCDone = "globalfs.gc.done"
 )
 
-// isOperator reports whether a user may ask for work of the whole cluster, and for memory of this process.
+// isOperator reports whether a user may request work of the whole cluster, and memory of this process.
 func isOperator(h *fuse.InHeader) bool { return h.Uid == 0 || int(h.Uid) == os.Geteuid() }
 
-// getGC gives XattrGC or XattrGCDone.
+// getGC returns XattrGC or XattrGCDone.
 func (f *fileSystem) getGC(ctx context.Context, h *fuse.InHeader, name string) ([]byte, error) {
 	switch {
 	case f.collector == nil:

@@ -21,7 +21,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// work is programs that use a mount all the time, and say what they did not expect.
+// work is a set of programs that use a mount all the time and report unexpected results.
 type work struct {
 	running sync.WaitGroup
 	stop    atomic.Bool
@@ -44,7 +44,7 @@ func (w *work) repeat(do func(i int) error) {
 	})
 }
 
-// more waits until the programs have gone on.
+// more waits until the programs have made progress.
 func (w *work) more(t *testing.T) {
 	t.Helper()
 	before := w.steps.Load()
@@ -95,7 +95,7 @@ func (s *served) rewrite(name string, i int) error {
 	return err
 }
 
-// makeAndRemove does what must be done exactly once.
+// makeAndRemove makes and removes a directory, operations that must be executed exactly once.
 func (s *served) makeAndRemove(name string) error {
 	if err := os.Mkdir(s.path(name), 0o755); err != nil {
 		return err
@@ -156,7 +156,7 @@ func TestHandoverUnderLoad(t *testing.T) {
 	}
 }
 
-// Locks of both kinds hold against another mount, before and after, and who waits for one goes on to wait.
+// Locks of both kinds hold against another mount, before and after, and waits for a lock continue.
 func TestLocksSurviveAHandover(t *testing.T) {
 	s := serveHere(t, role{})
 	other := mountOf(t, s.Network)
@@ -203,7 +203,7 @@ func inKernel(t *testing.T, d *daemon) {
 	}, 30*time.Second, time.Millisecond)
 }
 
-// What happens to a successor does not happen to the mount.
+// The failure of a successor does not affect the mount.
 func TestFailedSuccessors(t *testing.T) {
 	for _, at := range []string{"exit", "close", "terms", "ready"} {
 		t.Run(at, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestFailedSuccessors(t *testing.T) {
 	}
 }
 
-// A request that changes something and has no answer is not left: the mount stays where it is.
+// A request that changes something and has no answer is not abandoned: the mount stays with its process.
 func TestHandoverWithoutACluster(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	m := mountOf(t, n)
@@ -257,7 +257,7 @@ func TestHandoverWithoutACluster(t *testing.T) {
 	require.Equal(t, "xy\n", m.read(t, "f"))
 }
 
-// writerOf starts a program that has a file open, and appends a line to it when it is told to.
+// writerOf starts a program that has a file open, and appends a line to it on each call of write.
 func writerOf(t *testing.T, path string) (program *exec.Cmd, write func()) {
 	t.Helper()
 	program = exec.Command("sh", "-c", `exec 3>>"$0" && echo open && { read line; echo y >&3; }`, path)

@@ -34,7 +34,7 @@ func mountWith(t *testing.T, n *clienttest.Network, set func(*client.Config), mo
 	return &mounted{n, c, m, dir}
 }
 
-// A program on a hard mount waits for the cluster; one that is killed does not.
+// A program on a hard mount waits for the cluster; a killed program does not.
 func TestHardMount(t *testing.T) {
 	const timeout = time.Second
 	n := clienttest.New(t, spec, time.Minute)
@@ -66,7 +66,7 @@ func TestHardMount(t *testing.T) {
 	require.Equal(t, "xy\n", m.read(t, "f"))
 }
 
-// umount -f ends a mount whose cluster is away, with all that waits for it.
+// umount -f ends a mount without a cluster, with all waiting programs.
 func TestForcedUnmount(t *testing.T) {
 	for name, x := range map[string]struct{ hard, sync bool }{"soft": {false, true}, "hard": {true, true}, "content is kept": {false, false}} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
-// holdHere is serveHere with a holder. That is a process of its own: this one has files of the mount open,
-// and so could start no daemon (see "Serving a mount to oneself").
+// holdHere is serveHere with a holder. The holder is a separate process: this process has files of the mount
+// open, and so could start no daemon (see "Serving a mount to oneself").
 func holdHere(t *testing.T, r role) *served {
 	t.Helper()
 	r.Hold, r.PID = true, filepath.Join(t.TempDir(), "pid")
@@ -30,7 +30,7 @@ func holdHere(t *testing.T, r role) *served {
 	return s
 }
 
-// pids gives the daemons so far.
+// pids returns the daemons so far.
 func (s *served) pids(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile(s.role.PID)
@@ -48,7 +48,7 @@ func (s *served) kill(t *testing.T) {
 	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 }
 
-// A daemon that is killed is replaced: programs go on, and locks hold.
+// A killed daemon is replaced: programs continue, and locks hold.
 func TestKilledDaemon(t *testing.T) {
 	h := holdHere(t, role{})
 	other := mountOf(t, h.Network)
@@ -92,7 +92,7 @@ func TestKilledDaemon(t *testing.T) {
 	require.False(t, ok)
 }
 
-// When no daemon lives, the mount goes, so that nobody hangs.
+// When no daemon lives, the mount goes, so that no program hangs.
 func TestDaemonsThatDie(t *testing.T) {
 	h := holdHere(t, role{FailAt: "successor"})
 	require.NoError(t, os.WriteFile(h.path("f"), []byte("x"), 0o644))
@@ -103,7 +103,7 @@ func TestDaemonsThatDie(t *testing.T) {
 	require.Len(t, h.pids(t), 5, "the holder gives up")
 }
 
-// A successor takes the mount of a daemon with a holder: that ends without doing anything to the mount.
+// A successor takes the mount of a daemon with a holder: the holder ends and does nothing to the mount.
 func TestHandoverFromAHeldDaemon(t *testing.T) {
 	h := holdHere(t, role{})
 	require.NoError(t, os.WriteFile(h.path("f"), []byte("x"), 0o644))

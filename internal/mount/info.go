@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// HoldersFunc returns for each block of a partition the names of the servers that have a copy. The error names servers
-// that could not be asked.
+// HoldersFunc returns for each block of a partition the names of the servers that have a copy. The error
+// names the servers that did not answer.
 type HoldersFunc func(ctx context.Context, partition uint16, ids []posix.BlockID) ([][]string, error)
 
 // Info is a Where with the content of a file.
@@ -26,16 +26,16 @@ type Info struct {
 	Content *Content `json:"content,omitempty"` // of a regular file
 }
 
-// Content is where the bytes of a file are.
+// Content is the places of the bytes of a file.
 type Content struct {
 	Extents  uint64 `json:"extents"`
 	Blocks   uint64 `json:"blocks"`   // extents in blocks
-	Inline   uint64 `json:"inline"`   // bytes that the metadata has itself
+	Inline   uint64 `json:"inline"`   // bytes in the metadata
 	Holes    uint64 `json:"holes"`    // bytes
-	Complete bool   `json:"complete"` // false: the file has more extents than were counted
-	// First are the first extents; all if there are as many as Extents says.
+	Complete bool   `json:"complete"` // false: not all extents of the file were counted
+	// First are the first extents; all extents if the file has no more.
 	First []Extent `json:"first_extents"`
-	// Unknown says why some holders are not known; empty: all are.
+	// Unknown is the reason why some holders are not known; empty: all are known.
 	Unknown string `json:"unknown_holders,omitempty"`
 }
 
@@ -56,7 +56,7 @@ const (
 	holdersPatience = 5 * time.Second // for the answers of storage servers
 )
 
-// inspector finds out about single inodes.
+// inspector collects information about single inodes.
 type inspector struct{ *fileSystem }
 
 // info returns the Info of an inode.

@@ -31,8 +31,8 @@ func (f *fileSystem) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOu
 	return fuse.OK
 }
 
-// SetLk is F_SETLK, and flock with LOCK_NB or LOCK_UN. A lock of a file that was just closed here is not in
-// the way.
+// SetLk is F_SETLK, and flock with LOCK_NB or LOCK_UN. It waits for the release of locks of files that were
+// just closed on this mount.
 func (f *fileSystem) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.lock(cancel, in, func(ctx context.Context, r client.LockRequest) error {
 		err := f.client.Lock(ctx, r)
@@ -76,14 +76,14 @@ func (f *fileSystem) lock(cancel <-chan struct{}, in *fuse.LkIn, ask func(contex
 	err := ask(ctx, r)
 	f.locks.end(r.Ino, o, attempt, err)
 	if err == nil {
-		// What others wrote under the lock is seen under it: attributes are asked for anew, and pages go if
-		// they have changed.
+		// Reads under the lock see the writes of others under it: the kernel asks for attributes again, and
+		// drops pages if they have changed.
 		f.kernel.ForgetAttributes(in.NodeId)
 	}
 	return status(err)
 }
 
-// unlock is not given up: the program believes that it has let go.
+// unlock is not abandoned: the program assumes that the lock is released.
 func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, o lockOwner) error {
 	before := f.locks.quiet(r.Ino, o)
 	err := f.client.Lock(ctx, r)
@@ -93,11 +93,11 @@ func (f *fileSystem) unlock(ctx context.Context, r client.LockRequest, o lockOwn
 	return err
 }
 
-// lastByte of a file that a lock can name.
+// lastByte is the last byte of a file that a lock can name.
 const lastByte = 1<<63 - 1
 
-// lockRequest is what the kernel asks for. The owner of a flock is the open file; the kernel would name it by
-// its address, which it uses again before it has told us that the file is closed.
+// lockRequest converts the kernel's request. The owner of a flock is the open file. The kernel's own name of
+// the owner is an address, which it uses again before it has informed the mount of the close of the file.
 func lockRequest(in *fuse.LkIn) client.LockRequest {
 	r := client.LockRequest{
 		Ino: ino(&in.InHeader), Owner: in.Owner, PID: in.Lk.Pid, Start: in.Lk.Start, End: in.Lk.End,
@@ -121,14 +121,15 @@ func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status
 	return status(err)
 }
 
-// endFileLocks lets go of what was locked through an open file at its last close: flocks, which the file
-// itself owns, and open file description locks, for which the kernel asks at no time.
+// endFileLocks releases the locks that were taken through an open file, at its last close: flocks, owned by
+// the file itself, and open file description locks, for which the kernel sends no request.
 func (f *fileSystem) endFileLocks(ino posix.Ino, file uint64) {
 	f.endLocks(ino, f.locks.ofFile(ino, file))
 }
 
-// endLocks lets go of all locks of some owners. It returns after one timeout of the client, but goes on
-// until it has succeeded: nobody else would do it as long as this mount lives.
+// endLocks releases all locks of some owners. It returns after at most one timeout of the client, but
+// continues in the background until it has succeeded: no other code releases these locks as long as this
+// mount lives.
 func (f *fileSystem) endLocks(ino posix.Ino, owners []lockOwner) {
 	var all sync.WaitGroup
 	for _, o := range owners {
@@ -144,8 +145,8 @@ func (f *fileSystem) endLocks(ino posix.Ino, owners []lockOwner) {
 	all.Wait()
 }
 
-// endLater tries to let go of locks until that succeeds, in the background. When the mount is suspended it is
-// left to who serves next.
+// endLater repeats the release of locks until it succeeds, in the background. When the mount is suspended,
+// the next process that serves the mount continues.
 func (f *fileSystem) endLater(u unsettled) {
 	f.locks.background.Go(func() {
 		for !f.endLock(u.ino, u.owner) {
@@ -158,14 +159,14 @@ func (f *fileSystem) endLater(u unsettled) {
 	})
 }
 
-// endLeft goes on to let go of locks.
+// endLeft continues to release the locks that are left.
 func (f *fileSystem) endLeft() {
 	for _, u := range f.locks.takeLeft() {
 		f.endLater(u)
 	}
 }
 
-// endLock lets go of all locks of o on an inode, and reports whether it has none any more, or no session that
+// endLock releases all locks of o on an inode. It reports whether o has no lock any more, or no session that
 // could hold one.
 func (f *fileSystem) endLock(ino posix.Ino, o lockOwner) bool {
 	ctx, cancel := context.WithTimeout(f.waits.life, f.client.Timeout())
@@ -177,7 +178,7 @@ func (f *fileSystem) endLock(ino posix.Ino, o lockOwner) bool {
 	return err == nil || !errors.Is(err, posix.ETIMEDOUT) && !f.waits.paused()
 }
 
-// settled waits until no lock on ino is being let go of.
+// settled waits until no release of a lock on ino is under way.
 func (f *fileSystem) settled(ctx context.Context, ino posix.Ino) error {
 	if !f.client.Hard() {
 		var cancel context.CancelFunc

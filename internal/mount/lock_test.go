@@ -37,7 +37,7 @@ func (m *mounted) open(t *testing.T, name string) *os.File {
 
 func flock(f *os.File, how int) error { return unix.Flock(int(f.Fd()), how) }
 
-// inTime gives what wait returns, which must not take long.
+// inTime returns the error of wait, which must not take long.
 func inTime(t *testing.T, wait func() error) error {
 	t.Helper()
 	got := make(chan error, 1)
@@ -73,8 +73,7 @@ func TestFlockBetweenMounts(t *testing.T) {
 	require.NoError(t, inTime(t, func() error { return <-got }), "the last close lets go")
 }
 
-// A program that closes a file and locks it again gets the lock, though the kernel says later that it was
-// closed.
+// A program that closes a file and locks it again gets the lock, though the kernel reports the close later.
 func TestFlockAfterClose(t *testing.T) {
 	a, b := twoMounts(t)
 	for range 50 {
@@ -85,7 +84,7 @@ func TestFlockAfterClose(t *testing.T) {
 	}
 }
 
-// ranges is fcntl on bytes from start on; a length of 0 is all that follow.
+// ranges is fcntl on bytes from start on; a length of 0 means all following bytes.
 func ranges(f *os.File, op int, kind int16, start, length int64) error {
 	return unix.FcntlFlock(f.Fd(), op, &unix.Flock_t{Type: kind, Start: start, Len: length})
 }
@@ -115,7 +114,7 @@ func TestFcntlBetweenMounts(t *testing.T) {
 	require.Equal(t, unix.EAGAIN, ranges(fa, unix.F_SETLK, unix.F_RDLCK, 5, 1))
 }
 
-// The kernel says nothing of open file description locks when the file is closed.
+// The kernel reports nothing of open file description locks when the file is closed.
 func TestOpenFileDescriptionLocks(t *testing.T) {
 	a, b := twoMounts(t)
 	fa, fb, other := a.open(t, "f"), b.open(t, "f"), a.open(t, "f")
@@ -128,7 +127,7 @@ func TestOpenFileDescriptionLocks(t *testing.T) {
 	require.NoError(t, inTime(t, func() error { return ranges(fb, unix.F_OFD_SETLKW, unix.F_WRLCK, 0, 1) }))
 }
 
-// What was written under a lock is read under it, whatever the kernel believes of the file.
+// A read under a lock sees the writes under the lock, whatever the kernel has cached of the file.
 func TestLocksOrderReads(t *testing.T) {
 	a, b := twoMounts(t)
 	fa, fb := a.open(t, "f"), b.open(t, "f")
@@ -184,7 +183,7 @@ func TestKilledProcessesHoldNoLocks(t *testing.T) {
 	require.NoError(t, inTime(t, func() error { return flock(fb, unix.LOCK_EX) }))
 }
 
-// A close costs nothing where nothing is locked.
+// A close costs nothing without locks.
 func TestCloseWithoutLocksAsksNobody(t *testing.T) {
 	f, n := direct(t)
 	i := f.make(t, "f")
@@ -208,7 +207,7 @@ func TestCloseWithoutLocksAsksNobody(t *testing.T) {
 	require.Empty(t, f.locks.endings)
 }
 
-// An unlock by one thread while another one locks leaves the close something to do.
+// An unlock by one thread during a lock by another one leaves work for the close.
 func TestHoldersAreNotForgottenTooEarly(t *testing.T) {
 	l := newLocks()
 	h := lockOwner{file: 1, owner: 2}
@@ -231,8 +230,7 @@ func TestHoldersAreNotForgottenTooEarly(t *testing.T) {
 	require.Empty(t, l.ofFile(6, 1))
 }
 
-// The kernel gives the name of a file that was closed to a new one, and then says that the old one was
-// closed.
+// The kernel gives the name of a closed file to a new one, and then reports the close of the old one.
 func TestOwnersAreUsedAgain(t *testing.T) {
 	l := newLocks()
 	closed, opened := lockOwner{file: 1, owner: 2}, lockOwner{file: 7, owner: 2}
@@ -243,7 +241,7 @@ func TestOwnersAreUsedAgain(t *testing.T) {
 	require.Equal(t, []lockOwner{opened}, l.ofProcess(5, 2))
 }
 
-// A close while the partition is away lets go when it is back; who locks again waits for that.
+// A close while the partition is away releases the lock when it is back; the next lock waits for that.
 func TestUnlockIsNotGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f, n := direct(t)

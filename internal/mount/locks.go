@@ -9,18 +9,18 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// locks is what processes of this mount may have locked, so that a close costs nothing where they have not.
+// locks are the possible locks of the processes of this mount, so that a close costs nothing without locks.
 type locks struct {
 	mu      sync.Mutex
 	last    uint64                             // GUARDED_BY mu; attempt
-	held    map[posix.Ino]map[lockOwner]*tries // GUARDED_BY mu; of those that may have a lock
+	held    map[posix.Ino]map[lockOwner]*tries // GUARDED_BY mu; of owners that may have a lock
 	endings map[posix.Ino]*ending              // GUARDED_BY mu
 
-	background sync.WaitGroup // of those who let go of locks for files that are closed already
-	left       []unsettled    // GUARDED_BY mu; what they had not done when the mount was suspended
+	background sync.WaitGroup // releases of locks of files that are closed already
+	left       []unsettled    // GUARDED_BY mu; releases that were not done when the mount was suspended
 }
 
-// unsettled is locks that are to be let go of.
+// unsettled is an owner's locks on an inode that are to be released.
 type unsettled struct {
 	ino    posix.Ino
 	owner  lockOwner
@@ -35,16 +35,16 @@ type lockOwner struct {
 	flock bool
 }
 
-// tries is what an owner did to get locks on an inode.
+// tries are the attempts of an owner to get locks on an inode.
 type tries struct {
 	first   uint64 // attempt
 	last    uint64 // attempt
 	running int
-	flushed time.Time     // when a descriptor of the file was closed after that: it may have been the last
-	gone    chan struct{} // closed when the owner has let go
+	flushed time.Time     // close of a descriptor of the file after them: maybe the last
+	gone    chan struct{} // closed when the owner has no locks any more
 }
 
-// ending is the locks on an inode that are being let go of.
+// ending is the set of locks on an inode with a release under way.
 type ending struct {
 	owners map[lockOwner]int
 	done   chan struct{} // closed when none is left
@@ -54,7 +54,7 @@ func newLocks() locks {
 	return locks{held: map[posix.Ino]map[lockOwner]*tries{}, endings: map[posix.Ino]*ending{}}
 }
 
-// begin notes that o tries to lock ino, before it does.
+// begin records an attempt of o to lock ino, before the attempt.
 func (l *locks) begin(ino posix.Ino, o lockOwner) (attempt uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *locks) begin(ino posix.Ino, o lockOwner) (attempt uint64) {
 	return l.last
 }
 
-// end notes the outcome of an attempt. If it was the only one and has surely failed, o has no lock.
+// end records the outcome of an attempt. If it was the only one and has surely failed, o has no lock.
 func (l *locks) end(ino posix.Ino, o lockOwner, attempt uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *locks) quiet(ino posix.Ino, o lockOwner) (attempt uint64) {
 	return 0
 }
 
-// forget says that o has let go of all locks on ino, unless it has tried again since quiet.
+// forget records that o has released all locks on ino, unless o has tried again since quiet.
 func (l *locks) forget(ino posix.Ino, o lockOwner, before uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,9 +131,9 @@ func (l *locks) ofProcess(ino posix.Ino, owner uint64) (found []lockOwner) {
 	return found
 }
 
-// ofFile lists the owners of locks on ino that took them through an open file. If the owner has used another
-// file too, which is open, its locks are left to that: the owner is a process, or the kernel has given its
-// name to the new file.
+// ofFile lists the owners of locks on ino that took them through an open file. If the owner has also used
+// another file, which is open, its locks stay with that file: the owner is a process, or the kernel has given
+// its name to the new file.
 func (l *locks) ofFile(ino posix.Ino, file uint64) (found []lockOwner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *locks) elsewhere(ino posix.Ino, o lockOwner) bool {
 	return false
 }
 
-// flush notes that a descriptor of an open file was closed.
+// flush records that a descriptor of an open file was closed.
 func (l *locks) flush(ino posix.Ino, file uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,12 +170,12 @@ func (l *locks) flush(ino posix.Ino, file uint64) {
 	}
 }
 
-// closeDelay is how long after the last close of a descriptor the release of the file is handled, generously:
-// the kernel does not wait for it.
+// closeDelay is a generous bound of the time from the last close of a descriptor to the release of the file:
+// the kernel does not wait for the release.
 const closeDelay = 500 * time.Millisecond
 
-// closed waits until the locks of files that were just closed are gone, or the files have turned out to be
-// open still. It reports whether there were such.
+// closed waits until the locks of just closed files are gone, or these files turn out to be still open. It
+// reports whether there were such files.
 func (l *locks) closed(ctx context.Context, ino posix.Ino) (some bool) {
 	for _, t := range l.flushed(ino) {
 		timer := time.NewTimer(time.Until(t.flushed.Add(closeDelay)))
@@ -190,7 +190,7 @@ func (l *locks) closed(ctx context.Context, ino posix.Ino) (some bool) {
 	return some
 }
 
-// flushed gives copies of those that may be about to be closed.
+// flushed returns copies of the tries of owners with a recent close.
 func (l *locks) flushed(ino posix.Ino) (found []tries) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +202,7 @@ func (l *locks) flushed(ino posix.Ino) (found []tries) {
 	return found
 }
 
-// ending notes that the locks of o on ino are being let go of, until settle is called.
+// ending records that a release of the locks of o on ino is under way, until settle is called.
 func (l *locks) ending(ino posix.Ino, o lockOwner) (settle func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,7 +231,7 @@ func (l *locks) leave(u unsettled) {
 	l.left = append(l.left, u)
 }
 
-// takeLeft gives what was left, and forgets it.
+// takeLeft returns the unsettled locks of the suspended mount, and clears the list.
 func (l *locks) takeLeft() (left []unsettled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,9 +239,9 @@ func (l *locks) takeLeft() (left []unsettled) {
 	return left
 }
 
-// settled waits until no lock on ino is being let go of. The kernel does not wait for it when a file is
-// closed: the program could find its own old lock in its way, or lose the new one, since the kernel uses
-// owners again.
+// settled waits until no release of a lock on ino is under way. The kernel does not wait for the release when
+// a file is closed: the program's new lock could conflict with its own old one, or be lost, since the kernel
+// uses owners again.
 func (l *locks) settled(ctx context.Context, ino posix.Ino) error {
 	for {
 		l.mu.Lock()

@@ -12,11 +12,11 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
-// maxSplice is the largest request whose answer fits a pipe, in bytes.
+// maxSplice is the largest request with an answer that fits a pipe, in bytes.
 const maxSplice = 512 << 10
 
-// Loopback says how go-fuse's loopback file system is mounted. It shows a directory of the disk at another
-// place, with nothing in between but FUSE: what our own mounts are measured against.
+// Loopback is the configuration of a mount of go-fuse's loopback file system. It shows a directory of the
+// disk at another place, with only FUSE in between: the baseline for measurements of our own mounts.
 type Loopback struct {
 	Backing string // an existing directory
 	Dir     string // where to mount: an existing directory
@@ -28,10 +28,10 @@ type Loopback struct {
 	Passthrough bool
 }
 
-// ErrNoPassthrough says that this process cannot let the kernel pass through.
+// ErrNoPassthrough means that this process cannot use passthrough.
 var ErrNoPassthrough = errors.New("passing through to files needs root and Linux 6.9")
 
-// Mount mounts it, and gives what unmounts it.
+// Mount mounts the loopback file system, and returns the function that unmounts it.
 func (l *Loopback) Mount() (unmount func() error, err error) {
 	if err := mountpoint.CheckDevice(l.Dir); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (l *Loopback) Mount() (unmount func() error, err error) {
 		return nil, errors.Join(ErrNoPassthrough, unmount())
 	}
 	if l.Tuned {
-		_ = mountpoint.ReadFarAhead(l.Dir) // our own mounts go without as well where that is not permitted
+		_ = mountpoint.ReadFarAhead(l.Dir) // our own mounts also work without it if it is not permitted
 	}
 	return unmount, nil
 }

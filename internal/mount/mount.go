@@ -14,11 +14,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// DefaultCacheTime is how long the kernel believes names and attributes.
+// DefaultCacheTime is the time for which the kernel caches names and attributes.
 const DefaultCacheTime = time.Second
 
-// maxBackground bounds the requests that nobody waits for, read-ahead above all: enough to fill a
-// long link.
+// maxBackground bounds the requests without a waiting process, read-ahead above all: enough to fill a long
+// link.
 const maxBackground = 64
 
 // Config of a mount.
@@ -28,12 +28,13 @@ type Config struct {
 	Subdir    string         // the directory of the tree that is mounted, by its path; empty: all of it. Take goes on with the one that is
 	CacheTime time.Duration  // 0: DefaultCacheTime; negative: not at all
 	Logger    *slog.Logger   // nil: slog.Default()
-	// Sync has each write ordered before it is answered. Otherwise writes are collected, at the latest until the file
-	// is closed: see "What a program on the mount can rely on".
+	// Sync has each write ordered before it is answered. Otherwise writes are collected, at the latest until
+	// the file is closed: see "Guarantees for programs".
 	Sync bool
-	// Collector deletes what nobody needs when somebody asks for it by XattrGC; nil: nobody may.
+	// Collector deletes unneeded blocks on a request by XattrGC; nil: such requests are refused.
 	Collector *collector.Collector
-	// Holders asks the storage servers about the copies of blocks, for XattrInfo; nil: that does not tell them.
+	// Holders queries the storage servers for the copies of blocks, for XattrInfo; nil: XattrInfo has no
+	// copies.
 	Holders HoldersFunc
 	Options Options
 }
@@ -76,9 +77,9 @@ func New(cfg Config) (*serve.Mount, error) {
 	return m, nil
 }
 
-// Take goes on with a mount that another process served. cfg's client was made to resume ClientState; Dir,
-// Subdir and Options are those of the mount. If Take fails nothing has happened to the mount: the caller
-// closes handed, and the predecessor goes on to serve.
+// Take continues a mount of another process. cfg's client was made to resume ClientState; Dir, Subdir and
+// Options are those of the mount. If Take fails, the mount is unchanged: the caller closes handed, and the
+// predecessor continues to serve.
 func Take(cfg Config, handed *serve.Handed) (*serve.Mount, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (cfg *Config) served(f serve.FileSystem) serve.Config {
 	return serve.Config{FileSystem: f, Options: wishes(cfg.Logger), Logger: cfg.Logger}
 }
 
-// complete fills in what was left out.
+// complete sets the defaults and validates the options.
 func (cfg *Config) complete() error {
 	if cfg.CacheTime == 0 {
 		cfg.CacheTime = DefaultCacheTime

@@ -29,7 +29,7 @@ type mounted struct {
 	dir    string
 }
 
-// mountHere mounts for the length of the test, or skips it where nothing can be mounted.
+// mountHere mounts for the length of the test, or skips the test where mounts are not possible.
 func mountHere(t *testing.T) *mounted {
 	t.Helper()
 	return mountOf(t, clienttest.New(t, spec, time.Minute))
@@ -143,7 +143,7 @@ func TestUnmountFromOutside(t *testing.T) {
 	require.NoError(t, m.mount.Unmount())
 }
 
-// What cannot be served fails in time, and a signal ends a wait.
+// A request that cannot be served fails in time, and a signal ends a wait.
 func TestNothingHangs(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	m := mountOf(t, n)

@@ -91,7 +91,7 @@ func (f *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, new
 		return status(posix.EINVAL)
 	}
 	f.written.naming()
-	// Whoever sees the new name must see what was written to the file before.
+	// A program that sees the new name must see the earlier writes to the file.
 	if err := f.written.settleBeside(ctx, f.client, ino(&in.InHeader), posix.Ino(in.Newdir)); err != nil {
 		return status(err)
 	}

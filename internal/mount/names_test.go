@@ -88,7 +88,7 @@ func (m *mounted) names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A listing does not ask the partitions of what it names.
+// A listing does not query the partitions of the listed inodes.
 func TestListingNeedsNoOtherPartition(t *testing.T) {
 	m := mountHere(t)
 	m.Fail(clienttest.Silent, m.Processes(2, "us-east-1")...)

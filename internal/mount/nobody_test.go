@@ -10,7 +10,7 @@ import (
 
 const nobody = 65534
 
-// asNobody runs do on a thread of its own without privileges.
+// asNobody runs do on a separate thread without privileges.
 func asNobody(t *testing.T, do func() error) {
 	t.Helper()
 	require.NoError(t, runAsNobody(do))

@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxNotices bounds the names that wait until the kernel has heard of them. Of further ones it does not hear: it
-// believes them for Config.CacheTime.
+// maxNotices bounds the names that wait for their notice to the kernel. There is no notice for further names:
+// the kernel caches them for Config.CacheTime.
 const maxNotices = 1 << 12
 
 // notices tell the kernel of names that other mounts have changed. The kernel takes the lock of the directory for
@@ -38,7 +38,7 @@ func (n *notices) add(dir posix.Ino, name string) {
 	}
 }
 
-// run tells until nothing is left.
+// run sends notices until the queue is empty.
 func (n *notices) run() {
 	for {
 		n.mu.Lock()

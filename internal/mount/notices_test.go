@@ -14,19 +14,20 @@ import (
 	"github.com/globalfs/globalfs/internal/client/clienttest"
 )
 
-// believing mounts with a kernel that believes names for an hour.
+// believing mounts with a kernel that caches names for an hour.
 func believing(t *testing.T, n *clienttest.Network) *mounted {
 	t.Helper()
 	return mountAs(t, n, func(cfg *Config) { cfg.CacheTime = time.Hour })
 }
 
-// The kernel of a mount hears of names that another mount changes: without that it would believe them for an hour.
+// The kernel gets notices of names that another mount changes: without them it would cache the old names for
+// an hour.
 func TestKernelHearsOfNames(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), believing(t, n)
 	_, err := os.Stat(b.path("not there"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	// The changes before the first answer to b's watcher are not told.
+	// There are no notices of changes before the first answer to b's watcher.
 	probe := 0
 	require.True(t, eventually(time.Minute, func() bool {
 		probe++
@@ -56,7 +57,8 @@ func TestKernelHearsOfNames(t *testing.T) {
 	require.NoError(t, err, "what is open stays")
 }
 
-// Both mounts make, rename and remove names in one directory while they hear of each other: nothing gets stuck.
+// Both mounts make, rename and remove names in one directory and get notices of each other: nothing gets
+// stuck.
 func TestKernelHearsWhileItWorks(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)

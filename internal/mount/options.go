@@ -14,29 +14,29 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// DefaultFsName is what df and findmnt show as the source of a mount.
+// DefaultFsName is the source of a mount in the output of df and findmnt.
 const DefaultFsName = "globalfs"
 
-// Options say how the kernel treats the mount.
+// Options of the kernel for the mount.
 type Options struct {
 	ReadOnly bool // nothing can be changed through it: EROFS
-	// Access says whose programs may use the mount. Others than root need user_allow_other in /etc/fuse.conf
-	// for AllUsers.
+	// Access is the set of users with access to the mount. A mounting user other than root needs
+	// user_allow_other in /etc/fuse.conf for AllUsers.
 	Access Access
 	FsName string // the source that df and findmnt show; empty: DefaultFsName
 }
 
-// Access says who may use a mount.
+// Access is the set of users with access to a mount.
 type Access string
 
-// Who may.
+// Values of Access.
 const (
-	AccessDefault Access = ""     // all users if root mounts, otherwise only who mounts
+	AccessDefault Access = ""     // all users if root mounts, otherwise only the mounting user
 	AllUsers      Access = "all"  // permissions decide
-	OnlyOwner     Access = "user" // who mounts, not even root
+	OnlyOwner     Access = "user" // the mounting user, not even root
 )
 
-// Validate names the field that is wrong and the remedy.
+// Validate returns an error with the wrong field and the remedy.
 func (o *Options) Validate() error {
 	switch {
 	case !slices.Contains([]Access{AccessDefault, AllUsers, OnlyOwner}, o.Access):
@@ -47,9 +47,9 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// kernel gives the options that the kernel understands.
+// kernel returns the options that the kernel understands.
 func (o *Options) kernel() *mountpoint.Options {
-	// The kernel checks permissions, with the caller's groups, which FUSE does not tell us.
+	// The kernel checks permissions, with the caller's groups, which FUSE does not pass to the mount.
 	options := []string{"default_permissions", fmt.Sprintf("max_read=%d", serve.MaxRequest)}
 	if o.Access == AllUsers || o.Access == AccessDefault && os.Geteuid() == 0 {
 		options = append(options, "allow_other")
@@ -57,8 +57,8 @@ func (o *Options) kernel() *mountpoint.Options {
 	return &mountpoint.Options{Source: o.FsName, ReadOnly: o.ReadOnly, Kernel: options}
 }
 
-// wishes says what is asked of the kernel's protocol, and why. What changes here changes the terms: a mount
-// is handed over only between versions that have the same.
+// wishes returns the requested features of the kernel's protocol, with the reasons. A change of them changes
+// the terms: a mount is handed over only between versions with the same terms.
 func wishes(logger *slog.Logger) *fuse.MountOptions {
 	return &fuse.MountOptions{
 		Name:          "globalfs",
@@ -67,11 +67,11 @@ func wishes(logger *slog.Logger) *fuse.MountOptions {
 		EnableLocks:   true,
 		// Nothing is spliced: contents come from the network.
 		DisableSplice: true,
-		// Not CAP_ATOMIC_O_TRUNC: it would cut a running program before ETXTBSY is checked.
+		// Not CAP_ATOMIC_O_TRUNC: it would truncate a running program before the check for ETXTBSY.
 		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO | // attributes with names only where they were asked for before
 			fuse.CAP_HANDLE_KILLPRIV_V2 | // no request for security.capability before each write
-			fuse.CAP_HAS_RESEND, // who serves after a crash is sent again what the dead one had read
-		// Passing through to local files is not what we do, and counts in how deep overlays may stack.
+			fuse.CAP_HAS_RESEND, // after a crash the next process gets the requests that the dead one had read
+		// There is no passthrough to local files, and it would count in the limit of stacked overlays.
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
 		Logger:               slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		PanicHandler: func(evidence any) fuse.Status {

@@ -12,9 +12,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Fsync returns when all of this survives a loss of power of all servers: what was written to the file through
-// this mount, all else that this mount has ordered, and what it has seen of the partition of the file. Data that
-// only the kernel has comes before.
+// Fsync returns when all of these survive a loss of power of all servers: the content written to the file
+// through this mount, all other ordered updates of this mount, and the updates of the file's partition that
+// this mount has seen. The kernel sends its own dirty data before.
 func (f *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	ctx, end := f.waits.reading(cancel)
 	defer end()
@@ -33,14 +33,15 @@ func (f *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Sta
 	return status(f.persister.fsync(cancel, &in.InHeader, descriptor{number: in.Fh, directory: true}))
 }
 
-// persister has the servers write to their disks, and knows which descriptors were told that acknowledged
-// updates may be lost. As for files on a disk, each descriptor gets EIO once for each loss after it was opened.
+// persister makes the servers write to their disks. It knows the descriptors that got an error for a possible
+// loss of acknowledged updates. As with files on a disk, each descriptor gets EIO once for each loss after
+// its open.
 type persister struct {
 	client *client.Client
 	waits  *waits
 
 	mu   sync.Mutex
-	told map[descriptor]uint64 // GUARDED_BY mu; losses that it need not be told any more, if any
+	told map[descriptor]uint64 // GUARDED_BY mu; losses that the descriptor need not report any more, if any
 }
 
 // descriptor is an open file or directory; the zero value: the mount.
@@ -61,7 +62,7 @@ func (p *persister) fsync(cancel <-chan struct{}, h *fuse.InHeader, d descriptor
 
 // Synced is the answer of XattrSync.
 type Synced struct {
-	Partitions int     `json:"partitions"` // of the tree, all of which were asked
+	Partitions int     `json:"partitions"` // of the tree; all were queried
 	Seconds    float64 `json:"seconds"`
 }
 
@@ -78,14 +79,14 @@ func (p *persister) syncAll(ctx context.Context) ([]byte, error) {
 	return json.Marshal(Synced{Partitions: len(p.client.Cluster().Partitions), Seconds: time.Since(began).Seconds()})
 }
 
-// open notes that a descriptor was opened.
+// open records that a descriptor was opened.
 func (p *persister) open(d descriptor) {
 	if count := p.client.Losses(); count > 0 {
 		p.tell(d, count)
 	}
 }
 
-// tell reports whether a descriptor is to be told of a loss now, after so many.
+// tell reports whether a descriptor must report a loss now, when the number of losses is count.
 func (p *persister) tell(d descriptor, count uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// retryWithin is how long after an ESTALE the kernel has tried again, generously.
+// retryWithin is a generous bound of the time from an ESTALE to the kernel's retry.
 const retryWithin = 100 * time.Millisecond
 
-// retries tells first opens from those that the kernel tries again after an ESTALE. Both come from
-// the same thread, which does nothing between them.
+// retries distinguishes first opens from the kernel's retries after an ESTALE. Both come from the same
+// thread, which does nothing between them.
 type retries struct {
 	mu      sync.Mutex
 	refused map[uint32]time.Time // GUARDED_BY mu; when a thread was given ESTALE
 }
 
-// isOne reports whether an open that thread tries is a retry. If not, it will be given ESTALE.
+// isOne reports whether an open by thread is a retry. If not, the caller returns ESTALE.
 func (r *retries) isOne(thread uint32) bool {
 	now := time.Now()
 	r.mu.Lock()

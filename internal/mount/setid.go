@@ -6,25 +6,25 @@ import (
 	"github.com/globalfs/globalfs/internal/recent"
 )
 
-// maxSetIDs bounds the files that are remembered.
+// maxSetIDs bounds the number of remembered files.
 const maxSetIDs = 4096
 
-// setIDs are files that the kernel believes to have set-id bits. The kernel does not forget them by itself when
-// another user's write takes them away.
+// setIDs are the files with set-id bits in the kernel's cache. The kernel does not drop these bits by itself
+// when another user's write removes them.
 type setIDs struct {
 	*recent.Map[posix.Ino, struct{}]
 }
 
 func newSetIDs() setIDs { return setIDs{recent.New[posix.Ino, struct{}](maxSetIDs)} }
 
-// told notes attributes that the kernel is told.
+// told records attributes in an answer to the kernel.
 func (s setIDs) told(a *posix.Attr) {
 	if a.Mode&(posix.SetUID|posix.SetGID) != 0 && !a.Mode.IsDir() {
 		s.Put(a.Ino, struct{}{})
 	}
 }
 
-// taken makes the kernel forget the attributes of a file whose set-id bits may just have been taken away.
+// taken makes the kernel drop the attributes of a file that may just have lost its set-id bits.
 func (s setIDs) taken(k *serve.Kernel, ino posix.Ino) {
 	if _, told := s.Get(ino); told {
 		s.Drop(ino)

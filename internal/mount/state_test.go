@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// FuzzDecodeState: what is decoded can be adopted, and is the same when it is told again.
+// FuzzDecodeState: a decoded state can be adopted, and encodes to the same state.
 func FuzzDecodeState(f *testing.F) {
 	const terms = `"terms":{"answered":"AAAAAAAAAAAAAAAAAAAAAAAAAAA="}`
 	for _, seed := range []string{
@@ -44,7 +44,7 @@ func FuzzDecodeState(f *testing.F) {
 	})
 }
 
-// A state has what the file system knows.
+// A state contains the state of the file system.
 func TestStateOfAFileSystem(t *testing.T) {
 	f := newFileSystem(&Config{})
 	f.files.Store(7)

@@ -10,10 +10,10 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// errNoDirectory says what is wrong with Config.Subdir.
+// errNoDirectory means that Config.Subdir does not exist.
 var errNoDirectory = errors.New("the tree has no such directory")
 
-// find gives the directory at a path below the root of the tree.
+// find returns the directory at a path below the root of the tree.
 func find(c *client.Client, path string) (posix.Ino, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout())
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount of a directory has it as root for everything that programs can do there; the rest of the tree
-// cannot be reached.
+// A mount of a directory has it as root for all operations of programs; the rest of the tree cannot be
+// reached.
 func TestSubdir(t *testing.T) {
 	whole := mountHere(t)
 	require.NoError(t, os.MkdirAll(whole.path("us-east-1/a/b"), 0o755))

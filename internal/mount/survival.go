@@ -8,8 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// ClientState returns the state that the client of the process that takes a mount is to resume
-// (client.Config.Resume).
+// ClientState returns the state for the client of the process that takes a mount (client.Config.Resume).
 func ClientState(handed *serve.Handed) (*client.State, error) {
 	s, err := serve.DecodeState(handed.State)
 	if err != nil {
@@ -51,7 +50,7 @@ func (f *fileSystem) Close() {
 
 // Suspend implements serve.Transfer.
 func (f *fileSystem) Suspend(s *serve.State) error {
-	if f.written.settleWithin(f.client.Timeout()) != nil { // the next process would know nothing of it
+	if f.written.settleWithin(f.client.Timeout()) != nil { // the next process would not have this content
 		return serve.ErrBusy
 	}
 	of := f.client.Suspend()
@@ -78,7 +77,7 @@ func (f *fileSystem) Adopt(s *serve.State) error {
 	return nil
 }
 
-// fill fills in this file system's part of a state, with its client's.
+// fill sets the file system's part of a state, with the state of its client.
 func (f *fileSystem) fill(s *serve.State, of *client.State) (err error) {
 	s.Running, s.Files, s.Listings = of.Running, f.files.Load(), f.listings.count()
 	s.Refused, s.Holders, s.Lost = f.retries.threads(), f.locks.state(), f.written.lost()
@@ -86,11 +85,11 @@ func (f *fileSystem) fill(s *serve.State, of *client.State) (err error) {
 	return err
 }
 
-// unknownHandles is more than the handles that a process gives between the last state that it told of and its
-// death.
+// unknownHandles is more than the number of handles that a process gives between its last reported state and
+// its death.
 const unknownHandles = 1 << 32
 
-// adopt goes on with a state. Nothing may be served yet.
+// adopt continues from a state. It must be called before the first request is served.
 func (f *fileSystem) adopt(s *serve.State) {
 	if s.Running {
 		s.Files += unknownHandles
@@ -113,7 +112,7 @@ func (l *listings) count() uint64 {
 	return l.last
 }
 
-// threads gives those whose next open is a retry.
+// threads returns the threads that retry with their next open.
 func (r *retries) threads() (threads []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +124,7 @@ func (r *retries) threads() (threads []uint32) {
 	return threads
 }
 
-// state gives all owners.
+// state returns all owners.
 func (l *locks) state() (all []serve.LockOwner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

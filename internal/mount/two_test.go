@@ -32,7 +32,7 @@ func TestTwoMounts(t *testing.T) {
 	require.EqualValues(t, len("second, and longer"), info.Size(), "close to open: attributes are new")
 	require.Equal(t, "second, and longer", b.read(t, "f"), "and pages")
 
-	// The offset of an append is that of all mounts together.
+	// The offset of an append comes after the appends of all mounts.
 	fa, err := os.OpenFile(a.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(t, err)
 	defer fa.Close()

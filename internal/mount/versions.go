@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// version tells contents of a file apart: every change of them sets the time of change.
+// version distinguishes contents of a file: every change of them sets the time of change.
 type version struct {
 	mtime, ctime posix.Time
 	size         uint64
@@ -20,7 +20,7 @@ type versions struct {
 	opened map[posix.Ino]version // GUARDED_BY mu
 }
 
-// same notes the version that is opened now and reports whether it was the one opened last.
+// same records the version that is opened now and reports whether the last open had the same version.
 func (v *versions) same(a *posix.Attr) bool {
 	now := version{a.Mtime, a.Ctime, a.Size}
 	v.mu.Lock()

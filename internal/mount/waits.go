@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/client"
 )
 
-// patience is how long a request goes on after its process got a signal: see "Signals".
+// patience is the time for which a request continues after its process got a signal: see "Signals".
 const patience = 2 * time.Second
 
 // waits makes the contexts in which requests wait for the cluster.
@@ -19,7 +19,8 @@ type waits struct {
 	pauses  atomic.Pointer[pausing]
 }
 
-// pausing is what ends when the mount is suspended: requests that can be begun anew by who serves next.
+// pausing is the context of the requests that end when the mount is suspended: the next process can begin
+// them anew.
 type pausing struct {
 	context.Context
 	end context.CancelFunc
@@ -32,7 +33,7 @@ func newWaits(c *client.Client) *waits {
 	return w
 }
 
-// suspend ends what can be begun anew, until goOn.
+// suspend ends the requests that can be begun anew, until goOn.
 func (w *waits) suspend() { w.pauses.Load().end() }
 
 func (w *waits) goOn() {
@@ -44,7 +45,7 @@ func (w *waits) goOn() {
 // paused reports whether the mount is suspended or has ended.
 func (w *waits) paused() bool { return w.pauses.Load().Err() != nil }
 
-// end gives everything up: nobody waits any more.
+// end abandons all requests: no process waits any more.
 func (w *waits) end() { w.abandon(client.ErrAbandoned) }
 
 // reading is the context of a request that only reads: it ends some time after cancel is closed. The
@@ -58,8 +59,9 @@ func (w *waits) until(cancel <-chan struct{}) (ctx context.Context, end context.
 	return after(w.pauses.Load(), cancel, 0)
 }
 
-// changing is the context of a request that changes something: only the client's timeout ends it or, if that
-// is none, a signal some time ago. The caller calls end.
+// changing is the context of a request that changes something. On a soft mount it ends only with the mount,
+// and the client's timeout bounds the request. On a hard mount it also ends some time after cancel is closed.
+// The caller calls end.
 func (w *waits) changing(cancel <-chan struct{}) (ctx context.Context, end context.CancelFunc) {
 	if !w.hard {
 		return w.life, func() {}

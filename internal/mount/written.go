@@ -19,18 +19,18 @@ import (
 
 // Bounds of content that is written behind.
 const (
-	writtenDelay  = 200 * time.Millisecond // until it is ordered, though the file is open and nobody asks
+	writtenDelay  = 200 * time.Millisecond // until it is ordered, though the file is open and no operation needs it
 	writtenMemory = 64 << 20               // bytes of it
 	writtenFinish = 10 * time.Second       // for what is left when the mount ends
 	lockPatience  = 5 * time.Second        // for files of other partitions when a lock is released
 )
 
-// written is the content that programs have written, and that is not ordered yet; nil: there never is any.
+// written is the content that programs have written, and that is not ordered yet; nil: writes are never kept.
 type written struct {
 	*behind.Files
 }
 
-// newWritten gives nil if each write is to be ordered before it is answered.
+// newWritten returns nil if each write is to be ordered before it is answered.
 func newWritten(cfg *Config, forget func(posix.Ino)) *written {
 	if cfg.Sync || cfg.Client == nil {
 		return nil
@@ -41,7 +41,7 @@ func newWritten(cfg *Config, forget func(posix.Ino)) *written {
 	})}
 }
 
-// contents has batches written by the client.
+// contents writes batches with the client.
 type contents struct {
 	client *client.Client
 }
@@ -83,21 +83,21 @@ func (c contents) write(ctx context.Context, b *behind.Batch) error {
 	return err
 }
 
-// open notes a handle.
+// open records a handle.
 func (w *written) open(ino posix.Ino, handle uint64) {
 	if w != nil {
 		w.Open(ino, handle)
 	}
 }
 
-// created notes a handle of a new file.
+// created records a handle of a new file.
 func (w *written) created(a *posix.Attr, handle uint64) {
 	if w != nil {
 		w.Created(handle, a)
 	}
 }
 
-// naming notes that a name is about to be changed.
+// naming records that a name is about to be changed.
 func (w *written) naming() {
 	if w != nil {
 		w.Named()
@@ -117,7 +117,7 @@ func (w *written) keepAttr(ctx context.Context, h *fuse.InHeader, set uint32, wa
 	return posix.Attr{}, false, w.Flush(ctx, ino(h))
 }
 
-// settleToChange is settle before something else of the file is changed.
+// settleToChange is settle before another change of the file.
 func (w *written) settleToChange(ctx context.Context, ino posix.Ino) error {
 	if w == nil {
 		return nil
@@ -133,8 +133,8 @@ func (w *written) release(ino posix.Ino, handle uint64) {
 	}
 }
 
-// keep keeps the content of a write, and reports whether it has. What a program wants to be ordered at once, and
-// pages of shared mappings, which may come after the last close, are not kept.
+// keep keeps the content of a write, and reports whether it did. It does not keep content that a program
+// wants to be ordered at once, and pages of shared mappings, which may come after the last close.
 func (w *written) keep(ctx context.Context, in *fuse.WriteIn, data []byte) (bool, error) {
 	const atOnce = unix.O_DSYNC | unix.O_DIRECT // the first is a part of O_SYNC
 	if w == nil || in.Flags&atOnce != 0 || in.WriteFlags&fuse.WRITE_CACHE != 0 {
@@ -146,7 +146,7 @@ func (w *written) keep(ctx context.Context, in *fuse.WriteIn, data []byte) (bool
 	})
 }
 
-// settle returns when all that was written to a file is ordered.
+// settle returns when all content written to a file is ordered.
 func (w *written) settle(ctx context.Context, ino posix.Ino) error {
 	if w == nil {
 		return nil
@@ -154,7 +154,7 @@ func (w *written) settle(ctx context.Context, ino posix.Ino) error {
 	return w.Flush(ctx, ino)
 }
 
-// settleHandle is settle that also returns, once, the error of content that is lost.
+// settleHandle is settle that also returns, once, the error of lost content.
 func (w *written) settleHandle(ctx context.Context, ino posix.Ino, handle uint64) error {
 	if w == nil {
 		return nil
@@ -277,9 +277,9 @@ func (w *written) finish() {
 	w.Close(ctx)
 }
 
-// look has attributes of an inode read that are not older than what had been written through this mount before. If
-// the answer may be older, read is called again. For what is written meanwhile the kernel itself ignores
-// attributes that it has requested before.
+// look reads attributes of an inode that include all earlier writes through this mount. If the answer may be
+// older, look calls read again. After a write during the request the kernel itself ignores the requested
+// attributes.
 func (w *written) look(ctx context.Context, read func() (posix.Attr, error)) (posix.Attr, error) {
 	mark := w.mark()
 	a, err := read()
@@ -300,7 +300,7 @@ func (w *written) mark() uint64 {
 	return w.Mark()
 }
 
-// changed reports whether attributes that were read after a mark may be older than what was written.
+// changed reports whether attributes that were read after a mark may be older than the written content.
 func (w *written) changed(a *posix.Attr, mark uint64) bool {
 	return w != nil && a.Mode.IsRegular() && w.Changed(a.Ino, mark)
 }

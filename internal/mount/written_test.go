@@ -74,7 +74,7 @@ func TestSmallWritesAreOrderedTogether(t *testing.T) {
 	require.Equal(t, text, m.read(t, "log"))
 }
 
-// What is closed here is there for everybody, and what is open follows by itself.
+// Content of a closed file is visible to all mounts, and content of an open file follows by itself.
 func TestWrittenContentReachesOtherMounts(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)
@@ -94,7 +94,7 @@ func TestWrittenContentReachesOtherMounts(t *testing.T) {
 	b.client.Observe(a.client.Proofs())
 	require.Equal(t, "open, closed", b.read(t, "f"))
 
-	// A token stands for what is not closed, too.
+	// A token covers the content of open files, too.
 	f, err = os.OpenFile(a.path("f"), os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	defer f.Close()
@@ -107,7 +107,7 @@ func TestWrittenContentReachesOtherMounts(t *testing.T) {
 	require.Equal(t, "open, closed, told", b.read(t, "f"))
 }
 
-// Two mounts append to a file, and one of them cuts it: no append is torn.
+// Two mounts append to a file, and one of them truncates it: no append is torn.
 func TestAppendsAndTruncatesOfTwoMounts(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)
@@ -136,7 +136,7 @@ func TestAppendsAndTruncatesOfTwoMounts(t *testing.T) {
 	require.Len(t, content, 100*length, "one line of a and the last 99 of b")
 }
 
-// Each descriptor is told once of content that is lost, and then each write of its own outcome.
+// Each descriptor reports lost content once, and then each write reports its own outcome.
 func TestLostContentIsToldAtClose(t *testing.T) {
 	m := mountHere(t)
 	open := func() *os.File {
@@ -188,7 +188,7 @@ func TestSyncMount(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 }
 
-// A handover orders what was written before: the next process knows nothing of it.
+// A handover orders the written content before: the next process does not have it.
 func TestHandoverOrdersWhatWasWritten(t *testing.T) {
 	m := mountHere(t)
 	f, err := os.Create(m.path("f"))
@@ -216,7 +216,8 @@ func TestHandoverOrdersWhatWasWritten(t *testing.T) {
 
 func inodeOf(st *unix.Stat_t) posix.Ino { return posix.Ino(st.Ino) }
 
-// The attributes of a new file that its owner sets before close are ordered with its content, as tar and cp -p do.
+// Attributes of a new file that its owner sets before close are ordered with its content, as tar and cp -p
+// set them.
 func TestAttributesOfANewFileAreOrderedAtClose(t *testing.T) {
 	m := mountHere(t)
 	old := time.Unix(1_000_000_000, 5)
@@ -245,7 +246,7 @@ func TestAttributesOfANewFileAreOrderedAtClose(t *testing.T) {
 	require.Equal(t, old.Unix(), a.Mtime.Std().Unix())
 	require.Equal(t, old.Unix(), st.Mtim.Sec)
 
-	// What is changed in another way meanwhile is seen, and the order stays.
+	// Other changes in between are visible, and the order stays.
 	f, err := os.OpenFile(m.path("g"), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	require.NoError(t, err)
 	defer f.Close()

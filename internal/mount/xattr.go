@@ -10,12 +10,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// kept reports whether attributes of this name are kept: see "What it cannot".
+// kept reports whether attributes of this name are stored: see "Limits".
 func kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.")
 }
 
-// copyOut gives an attribute's value, or only its length if there is no room at all.
+// copyOut returns an attribute's value, or only its length if there is no room at all.
 func copyOut(dest, value []byte) (uint32, fuse.Status) {
 	if len(dest) != 0 && len(value) > len(dest) {
 		return 0, status(posix.ERANGE)
@@ -28,7 +28,7 @@ func (f *fileSystem) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, nam
 	ctx, end := f.waits.reading(cancel)
 	defer end()
 	var value []byte
-	err := error(posix.EOPNOTSUPP) // ls asks for ACLs of every file: no need to ask anybody
+	err := error(posix.EOPNOTSUPP) // ls asks for ACLs of every file: this needs no query
 	switch {
 	case kept(name):
 		value, err = f.client.GetXattr(ctx, ino(header), name)

@@ -21,7 +21,7 @@ func (w *world) rename(from, to client.Name) {
 
 func at(dir posix.Ino, name string) client.Name { return client.Name{Dir: dir, Name: name} }
 
-// What was placed by itself stays there with all below, and so do the roots of partitions.
+// A directory with a placement of its own stays with all its contents, and so do the roots of partitions.
 func TestStopsAtOtherPlacements(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		sub := w.mkdir(posix.Root, "sub")
@@ -57,7 +57,7 @@ func TestFollowsARename(t *testing.T) {
 	})
 }
 
-// Renames faster than the mover leave a task in each partition where the directory was: the last one counts.
+// Renames faster than the mover leave a task in each partition that had the directory: the last task counts.
 func TestFollowsTheLastRename(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		tree := w.mkdir(posix.Root, "tree")
@@ -75,7 +75,7 @@ func TestFollowsTheLastRename(t *testing.T) {
 	})
 }
 
-// A directory that was renamed away and back has nothing to be moved.
+// A directory that was renamed away and back needs no move.
 func TestRenamedBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		tree := w.mkdir(posix.Root, "tree")
@@ -89,7 +89,7 @@ func TestRenamedBack(t *testing.T) {
 	})
 }
 
-// A rename leaves a task inside a subtree that is to go elsewhere: the outer one decides, and both end.
+// A rename leaves a task inside a subtree that moves elsewhere: the outer task decides, and both end.
 func TestTaskInsideATask(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		outer, inner := w.mkdir(posix.Root, "outer"), w.mkdir(w.network.Plan.Partitions[1].Root(), "inner")
@@ -117,7 +117,7 @@ func TestRemoved(t *testing.T) {
 	})
 }
 
-// Children of a directory that spreads them go where new ones would.
+// Children of a directory with a spread go to the partitions of new children.
 func TestSpread(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")
@@ -147,7 +147,7 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// Files with names in two subtrees that go two ways end in one of them, and neither task goes on for ever.
+// Files with names in two subtrees with different targets end in one of them, and both tasks end.
 func TestNamesInTwoSubtrees(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := w.mkdir(posix.Root, "a"), w.mkdir(posix.Root, "b")
@@ -172,7 +172,7 @@ func TestNamesInTwoSubtrees(t *testing.T) {
 	})
 }
 
-// tooLarge makes a directory that does not fit one command.
+// tooLarge makes a directory that is too large for one command.
 func (w *world) tooLarge(dir posix.Ino, name string) posix.Ino {
 	w.Helper()
 	made := w.mkdir(dir, name)
@@ -183,7 +183,7 @@ func (w *world) tooLarge(dir posix.Ino, name string) posix.Ino {
 	return made
 }
 
-// What does not fit one command stays, is told once, and what is in it moves.
+// A directory that does not fit one command stays, is logged once, and its contents move.
 func TestTooLarge(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")
@@ -200,7 +200,7 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// Where a directory cannot follow, a rename into it has a task that would never agree with the outer one.
+// Where a directory cannot move, a rename into it leaves a task that would never agree with the outer one.
 func TestTaskInsideWhatCannotMove(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")
@@ -221,11 +221,11 @@ func TestTaskInsideWhatCannotMove(t *testing.T) {
 	})
 }
 
-// What an entry says of where a file is may have changed.
+// The partition of a file in an entry may be outdated.
 func TestOldHint(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(w.network.Plan.Partitions[1].Root(), "top")
-		many := w.tooLarge(top, "many") // stays beside an entry that nobody corrects
+		many := w.tooLarge(top, "many") // stays with an entry that is never corrected
 		file := w.file(posix.Root, "file", nil)
 		_, err := w.Link(w.Context(), root, file, at(many, "file"))
 		require.NoError(t, err)
@@ -239,7 +239,7 @@ func TestOldHint(t *testing.T) {
 	})
 }
 
-// What comes into the subtree behind the walk is moved by the next one.
+// An inode that comes into the subtree behind the walk is moved by the next walk.
 func TestBehindTheWalk(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")
@@ -247,7 +247,7 @@ func TestBehindTheWalk(t *testing.T) {
 		for _, dir := range dirs {
 			w.fill(dir, 50)
 		}
-		outside := w.fill(posix.Root, len(dirs)) // stay where they are when they get a second name
+		outside := w.fill(posix.Root, len(dirs)) // they stay in their partition when they get a second name
 		w.place(top, west)
 		defer w.start(slowly)()
 		w.until("files are moved in each directory", func() bool { n, _ := w.moved(); return n > 110 })

@@ -20,10 +20,10 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// slowly moves so slowly that much can happen meanwhile.
+// slowly is a configuration with a slow move, so that much can happen meanwhile.
 var slowly = mover.Config{PerSecond: 5, Parallel: 2}
 
-// moved gives how far the only task is, ok false if there is none.
+// moved returns the number of moved inodes of the only task, ok false if there is none.
 func (w *world) moved() (n uint64, ok bool) {
 	tasks := w.tasks()
 	if len(tasks) == 0 {
@@ -33,7 +33,7 @@ func (w *world) moved() (n uint64, ok bool) {
 	return tasks[0].Moved, true
 }
 
-// fill makes a directory with so many files, each with its name as content.
+// fill makes a directory with the given number of files, each with its name as content.
 func (w *world) fill(dir posix.Ino, files int) (inos []posix.Ino) {
 	w.Helper()
 	for i := range files {
@@ -58,7 +58,7 @@ func TestSubtreeIsInUseMeanwhile(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
 		lines, made := 0, 0
-		busy.Go(func() { // what is appended is there, in order
+		busy.Go(func() { // appended data is there, in order
 			for ; ctx.Err() == nil; lines++ {
 				_, err := w.Client.Write(t.Context(), root, client.Write{Ino: log, Data: bytes.Repeat([]byte{byte(lines)}, 5000), Append: true})
 				require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestSubtreeIsInUseMeanwhile(t *testing.T) {
 			}
 		})
 		other := w.newClient()
-		busy.Go(func() { // names come, move and go
+		busy.Go(func() { // names appear, move and disappear
 			for ; ctx.Err() == nil; made++ {
 				from, to := client.Name{Dir: top, Name: fmt.Sprintf("n%d", made)}, client.Name{Dir: sub, Name: fmt.Sprintf("m%d", made)}
 				a, err := other.Create(t.Context(), root, from, 0o644, meta.Exclusive)
@@ -101,7 +101,7 @@ func TestSubtreeIsInUseMeanwhile(t *testing.T) {
 	})
 }
 
-// countAt requires all that is named in a directory to be in a partition, and gives how much that is.
+// countAt requires all inodes with a name in a directory to be in a partition, and returns their number.
 func (w *world) countAt(partition uint16, dir posix.Ino) (n int) {
 	w.Helper()
 	for cookie := uint64(0); ; {
@@ -118,7 +118,7 @@ func (w *world) countAt(partition uint16, dir posix.Ino) (n int) {
 	}
 }
 
-// A file that is open without a name moves neither, nor does it get lost; one with a name stays open.
+// An open file without a name neither moves nor is lost; one with a name stays open.
 func TestOpenFiles(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")
@@ -157,7 +157,7 @@ func TestPauseAndResume(t *testing.T) {
 		w.until("it is under way", func() bool { n, _ := w.moved(); return n > 10 })
 		task := client.PartitionTask{Task: meta.Task{Dir: top, Target: 1}}
 		require.NoError(t, w.SetTask(t.Context(), task, meta.TaskPause))
-		time.Sleep(10 * time.Second) // it looks every two
+		time.Sleep(10 * time.Second) // it polls every two
 		paused, ok := w.moved()
 		require.True(t, ok)
 		time.Sleep(time.Hour)
@@ -171,7 +171,7 @@ func TestPauseAndResume(t *testing.T) {
 	})
 }
 
-// Another mover goes on where one has stopped, and counts on.
+// Another mover continues from the point where one has stopped, and its count.
 func TestRestart(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")
@@ -193,7 +193,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// A mover works on the tasks that are its own, as long as they are.
+// A mover works on its own tasks, as long as they are its own.
 func TestOnlyItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")
@@ -222,7 +222,7 @@ func TestOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// A target that cannot be reached delays its task and no other.
+// A target that cannot be reached delays its task, but no other.
 func TestUnreachable(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		cut, well := w.mkdir(posix.Root, "cut"), w.mkdir(posix.Root, "well")
@@ -247,7 +247,7 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// Blocks that cannot be copied keep their file where it is, until they can.
+// If its blocks cannot be copied, a file stays in its partition until they can.
 func TestStorageIsFull(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		top := w.mkdir(posix.Root, "top")

@@ -8,19 +8,19 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// maxLeft bounds how many inodes one walk leaves to the next because of errors: with more, it is not about
-// the inodes.
+// maxLeft bounds the number of inodes that one walk leaves to the next because of errors: more errors have a
+// common cause.
 const maxLeft = 16
 
-// maxMoves bounds how often one file is moved for one task. A file with names in two subtrees has two tasks
-// that pull: after so many moves it stays where it is, or both would never end.
+// maxMoves bounds the number of moves of one file for one task. A file with names in two subtrees may have
+// two tasks with different targets: after maxMoves moves it stays, or both tasks would never end.
 const maxMoves = 3
 
-// errPulled is of a file that another task moves elsewhere again and again.
+// errPulled is the error of a file that another task repeatedly moves elsewhere.
 var errPulled = errors.New("it also has a name in a subtree that moves elsewhere")
 
-// settle brings one inode to target, if it is not there. What is wrong with this inode only is noted, and no
-// error.
+// settle moves one inode to target, if it is not there. It records problems of this inode alone and returns
+// no error for them.
 func (w *work) settle(ctx context.Context, ino posix.Ino, target uint16) error {
 	err := w.move(ctx, ino, target)
 	switch {
@@ -75,14 +75,14 @@ func (w *work) move(ctx context.Context, ino posix.Ino, target uint16) error {
 }
 
 // stays reports whether an inode is not tried any more: it cannot move, or it has several names and was moved
-// often enough.
+// maxMoves times.
 func (w *work) stays(ino posix.Ino) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stuck[ino] || w.moves[ino] >= maxMoves
 }
 
-// copy copies the blocks of a file, when it is its turn.
+// copy copies the blocks of a file, at most maxCopying files at a time.
 func (w *work) copy(ctx context.Context, ino posix.Ino, target uint16) error {
 	select {
 	case w.mover.copying <- struct{}{}:

@@ -9,7 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// learn reads what decides where a walk goes, and ends a task that has no reason any more.
+// learn reads the placements and tasks that decide the targets of a walk. It ends a task that is not valid
+// any more.
 func (w *work) learn(ctx context.Context) error {
 	c := w.mover.cfg.Client
 	placements, err := c.Placements(ctx)
@@ -41,9 +42,9 @@ func (w *work) learn(ctx context.Context) error {
 	return errOver
 }
 
-// valid reports whether the directory of the task is still to be at its target: because it was placed there
-// or, if it was not placed, because the directory that it is in is there, or sends its children there. Of two
-// tasks that several renames left in several partitions, one is.
+// valid reports whether the directory of the task is still to be at its target. It is if the directory was
+// placed there or, if it was not placed, if its parent directory is there or sends its children there. If
+// several renames left two tasks in several partitions, one of them is valid.
 func (w *work) valid(ctx context.Context) (bool, error) {
 	if p, ok := w.placed[w.task.Dir]; ok {
 		return p.Target == w.task.Target, nil
@@ -55,7 +56,7 @@ func (w *work) valid(ctx context.Context) (bool, error) {
 	return at == w.task.Target || slices.Contains(rule.Spread, w.task.Target), err
 }
 
-// above says where the directory above that of the task is, and what rule it has.
+// above returns the partition and the rule of the parent of the task's directory.
 func (w *work) above(ctx context.Context) (uint16, meta.Rule, error) {
 	parent, err := w.mover.cfg.Client.Lookup(ctx, w.task.Dir, "..")
 	if err != nil {

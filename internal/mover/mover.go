@@ -16,10 +16,10 @@ import (
 // Config of a Mover. Zero values take the defaults.
 type Config struct {
 	Client *client.Client
-	// Mine says whether the tasks of a partition are this mover's: that they are somebody's is enough, and
-	// several do no harm. Nil: all are.
+	// Mine reports whether this mover works on the tasks of a partition. One mover must; several do no harm.
+	// Nil: it works on all tasks.
 	Mine      func(partition uint16) bool
-	Interval  time.Duration // between looks for new tasks
+	Interval  time.Duration // between queries for new tasks
 	PerSecond int           // inodes moved, at most
 	Parallel  int           // inodes of one task that are moved at a time
 	Tasks     int           // worked on at a time
@@ -34,10 +34,10 @@ const (
 	DefaultTasks     = 4
 )
 
-// maxCopying bounds the files whose blocks are copied at a time: each takes some MiB of memory.
+// maxCopying bounds the files with copies of blocks under way: each takes some MiB of memory.
 const maxCopying = 4
 
-// Validate names the field that is wrong and the remedy.
+// Validate returns an error with the wrong field and the remedy.
 func (cfg *Config) Validate() error {
 	switch {
 	case cfg.Client == nil:
@@ -54,7 +54,7 @@ func (cfg *Config) Validate() error {
 type Mover struct {
 	cfg     Config
 	slots   chan struct{} // holds one token for each task that is worked on
-	copying chan struct{} // holds one token for each file whose blocks are copied
+	copying chan struct{} // holds one token for each file with copies of blocks under way
 	pace    pace
 
 	mu      sync.Mutex
@@ -62,9 +62,9 @@ type Mover struct {
 	running sync.WaitGroup
 }
 
-// taskID tells tasks apart.
+// taskID identifies a task.
 type taskID struct {
-	partition uint16 // that has the task
+	partition uint16 // of the task
 	dir       posix.Ino
 }
 
@@ -105,8 +105,8 @@ func (m *Mover) Run(ctx context.Context) {
 	m.running.Wait()
 }
 
-// watch begins work on the tasks of one partition. Partitions are watched apart: one that cannot be reached
-// holds up no other.
+// watch begins work on the tasks of one partition. Partitions are watched independently: one that cannot be
+// reached does not delay the others.
 func (m *Mover) watch(ctx context.Context, partition uint16) {
 	for ctx.Err() == nil {
 		if m.cfg.Mine(partition) {
@@ -124,7 +124,7 @@ func (m *Mover) watch(ctx context.Context, partition uint16) {
 	}
 }
 
-// begin works on a task, unless somebody does or nobody should.
+// begin works on a task, unless this mover already does or the task is paused.
 func (m *Mover) begin(ctx context.Context, id taskID, t meta.Task) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,7 +148,7 @@ type pace struct {
 	next time.Time // GUARDED_BY mu
 }
 
-// wait returns when it is the caller's turn.
+// wait returns at the caller's turn.
 func (p *pace) wait(ctx context.Context) error {
 	p.mu.Lock()
 	now := time.Now()

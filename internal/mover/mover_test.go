@@ -33,7 +33,7 @@ var (
 	root = clienttest.Root
 )
 
-// world is a cluster with a client. Each partition has blocks of its own.
+// world is a cluster with a client. Each partition has its own blocks.
 type world struct {
 	*testing.T
 	*client.Client
@@ -67,7 +67,7 @@ func (w *world) newClient() *client.Client {
 	return c
 }
 
-// start runs a mover with a client of its own until stop is called, which waits for its end.
+// start runs a mover with its own client until the call of stop, which waits for its end.
 func (w *world) start(cfg mover.Config) (stop func()) {
 	cfg.Client = w.newClient()
 	cfg.Logger = w.logger
@@ -85,7 +85,7 @@ func (w *world) start(cfg mover.Config) (stop func()) {
 	}
 }
 
-// until waits until something is so, for two hours of the bubble's time.
+// until waits until so returns true, for at most two hours of the bubble's time.
 func (w *world) until(what string, so func() bool) {
 	w.Helper()
 	for range 2 * 60 * 60 {
@@ -142,7 +142,7 @@ func (w *world) content(ino posix.Ino) []byte {
 	return b
 }
 
-// place asks for a directory to be moved to a region.
+// place requests the move of a directory to a region.
 func (w *world) place(dir posix.Ino, region topology.Region) {
 	w.Helper()
 	require.NoError(w, w.Place(w.Context(), root, dir, client.Placement{Region: region, Move: true}))

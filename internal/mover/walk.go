@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// page is how many entries of a directory are taken at a time: what a walk holds in memory for each
-// level that it is deep.
+// page is the number of entries of one query of a directory. A walk holds one page in memory for each level
+// of its depth.
 const page = 128
 
 // walk goes through a subtree once, depth first.
@@ -21,14 +21,14 @@ type walk struct {
 	levels          []level
 }
 
-// level is a directory that a walk is in.
+// level is a directory on the path of a walk.
 type level struct {
 	dir    posix.Ino
 	target uint16
-	rule   meta.Rule // of dir: where it sends its children; says nothing for most
+	rule   meta.Rule // of dir: the placement of its children; empty for most
 	cookie uint64    // of the last entry taken
 	ended  bool
-	below  []below // directories among the entries taken, to go into
+	below  []below // directories among the entries taken that are to be walked
 }
 
 type below struct {
@@ -67,7 +67,7 @@ func (w *walk) run(ctx context.Context) error {
 func (w *walk) step(ctx context.Context, at *level) error {
 	entries, _, err := w.mover.cfg.Client.ReadDir(ctx, at.dir, at.cookie, page)
 	if isGone(err) || errors.Is(err, posix.ENOTDIR) {
-		at.ended = true // with what was in it
+		at.ended = true // with its contents
 		return nil
 	}
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *walk) step(ctx context.Context, at *level) error {
 	return g.Wait()
 }
 
-// enters reports whether a directory and what is below it is this task's.
+// enters reports whether a directory with its contents belongs to this task.
 func (w *walk) enters(ctx context.Context, dir posix.Ino) (bool, error) {
 	if _, placed := w.placed[dir]; placed || isRoot(dir) {
 		return false, nil
@@ -117,11 +117,11 @@ func (w *walk) enters(ctx context.Context, dir posix.Ino) (bool, error) {
 	return true, nil
 }
 
-// isAt reports whether an entry says for sure that its inode is in a partition. With all attributes it is in
-// that of the directory; otherwise where it is may have changed.
+// isAt reports whether an entry shows for sure that its inode is in a partition. An inode with all attributes
+// is in the partition of the directory; the place of another one may have changed.
 func isAt(e *meta.Entry, partition uint16) bool { return e.Attr.Nlink > 0 && e.At == partition }
 
 func isRoot(dir posix.Ino) bool { return dir.Counter() == posix.Root.Counter() }
 
-// isGone reports whether err says that an inode does not exist any more.
+// isGone reports whether err means that an inode does not exist any more.
 func isGone(err error) bool { return errors.Is(err, posix.ESTALE) || errors.Is(err, posix.ENOENT) }

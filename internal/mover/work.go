@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// The partition is told how far the work is, and asked whether it is to go on, first after tellSoon and then at
-// intervals that double up to tellEvery.
+// Intervals of reports to the partition of a task: of the progress, with a check whether the task is still
+// valid. The first interval is tellSoon; it doubles up to tellEvery.
 const (
 	tellSoon  = 250 * time.Millisecond
 	tellEvery = 2 * time.Second
@@ -27,21 +27,21 @@ const (
 	maxPause   = time.Minute
 )
 
-// work is what is being done for one task.
+// work is the work on one task.
 type work struct {
 	mover *Mover
 	id    taskID
 	task  meta.Task
 
-	moved  atomic.Uint64                      // inodes, by all who worked on the task
-	told   uint64                             // of moved
+	moved  atomic.Uint64                      // inodes, by all movers of the task
+	told   uint64                             // the part of moved that was reported
 	placed map[posix.Ino]meta.Placement       // all, when the walk began
 	others map[posix.Ino]client.PartitionTask // tasks, of all partitions that answered when the walk began
 
 	mu    sync.Mutex
-	stuck map[posix.Ino]bool // GUARDED_BY mu; those that stay where they are
+	stuck map[posix.Ino]bool // GUARDED_BY mu; inodes that stay in their partition
 	moves map[posix.Ino]int  // GUARDED_BY mu; of files with several names
-	left  []error            // GUARDED_BY mu; why this walk leaves inodes to the next
+	left  []error            // GUARDED_BY mu; reasons why this walk leaves inodes to the next
 }
 
 func newWork(m *Mover, id taskID, t meta.Task) *work {
@@ -50,7 +50,7 @@ func newWork(m *Mover, id taskID, t meta.Task) *work {
 	return w
 }
 
-// errOver ends the work on a task that is done, paused, changed or somebody else's.
+// errOver ends the work on a task that is done, paused, changed or another mover's.
 var errOver = errors.New("the task is over")
 
 // run works on the task until it is over or ctx ends.
@@ -80,8 +80,8 @@ func (w *work) run(ctx context.Context) {
 	}
 }
 
-// walk goes through the whole subtree once, when there is a slot for it. It fails if it had to leave
-// something.
+// walk walks the whole subtree once, when there is a slot for it. It fails if it had to leave inodes to the
+// next walk.
 func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
 	select {
 	case w.mover.slots <- struct{}{}:
@@ -111,7 +111,7 @@ func (w *work) walk(ctx context.Context, directoriesOnly bool) error {
 	return errors.Join(append(w.left, err, w.tell(ctx))...)
 }
 
-// watch tells how far the work is from time to time, until ctx ends or the work should.
+// watch reports the progress from time to time, until ctx ends or the task is over.
 func (w *work) watch(ctx context.Context) error {
 	for wait := tellSoon; ; wait = min(2*wait, tellEvery) {
 		if err := pause.Between(ctx, 3*wait/4, wait); err != nil {
@@ -126,7 +126,7 @@ func (w *work) watch(ctx context.Context) error {
 	}
 }
 
-// look sees whether the task is still what it was: errOver if not.
+// look checks whether the task is unchanged: errOver if not.
 func (w *work) look(ctx context.Context) error {
 	if !w.mover.cfg.Mine(w.id.partition) {
 		return errOver
@@ -142,7 +142,7 @@ func (w *work) look(ctx context.Context) error {
 	return nil
 }
 
-// tell tells how far the work is, if that has changed.
+// tell reports the progress, if it has changed.
 func (w *work) tell(ctx context.Context) error {
 	moved := w.moved.Load()
 	if moved == w.told {
@@ -155,7 +155,7 @@ func (w *work) tell(ctx context.Context) error {
 	return nil
 }
 
-// finish ends the task, which has nothing left to move.
+// finish ends the task, which has no inodes left to move.
 func (w *work) finish(ctx context.Context) error {
 	if err := w.look(ctx); err != nil {
 		return err

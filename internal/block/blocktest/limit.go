@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownProcess is in the environment of a process that runs one test.
+// ownProcess is an environment variable of a process that runs one test.
 const ownProcess = "GLOBALFS_TEST_OWN_PROCESS"
 
-// WithFileLimit runs a test in a process of its own, in which limit sets the largest file that it may write,
-// in bytes; 0: as before. (The go command has test processes write a file too, which gets large.)
+// WithFileLimit runs a test in a separate process. In it, limit sets the largest file that the process may
+// write, in bytes; 0: the limit before the test. (The go command makes test processes write a file too, which
+// gets large.)
 func WithFileLimit(t *testing.T, test func(limit func(bytes uint64))) {
 	if os.Getenv(ownProcess) == "" {
 		run := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -37,8 +38,8 @@ func WithFileLimit(t *testing.T, test func(limit func(bytes uint64))) {
 	test(limit)
 }
 
-// SmallDisk mounts a file system of this size, such as "6m", until the test ends. It skips the test if that
-// is not allowed.
+// SmallDisk mounts a file system of this size, such as "6m", until the test ends. It skips the test if
+// mounting is not allowed.
 func SmallDisk(t *testing.T, size string) string {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {

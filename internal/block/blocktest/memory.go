@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Memory is a region.Disk in memory, whose size is limited, whose copies can be spoiled and lost, and which
-// can be slow or hang: the simplest correct store, for tests of what stands on stores.
+// Memory is a region.Disk in memory with a limited size. It can lose and spoil copies, and it can be slow or
+// hang. It is the simplest correct store, for tests of packages that use stores.
 type Memory struct {
 	mu     sync.Mutex
 	delay  time.Duration       // GUARDED_BY mu; of each call
@@ -34,7 +34,7 @@ func NewMemory(size int) *Memory {
 	return &Memory{blocks: make(map[block.ID][]byte), bad: make(map[block.ID]bool), size: size}
 }
 
-// Spoil makes the copy of a block bad, if there is one: Get gives ErrCorrupt until it is put again.
+// Spoil makes the copy of a block bad, if there is one: Get returns ErrCorrupt until it is put again.
 func (m *Memory) Spoil(id block.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,7 +43,7 @@ func (m *Memory) Spoil(id block.ID) {
 	}
 }
 
-// Fail makes all calls give err, until it is nil.
+// Fail makes all calls return err, until err is nil.
 func (m *Memory) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *Memory) Slow(delay time.Duration) {
 	m.delay = delay
 }
 
-// Hang makes calls wait for the end of their contexts, until it is told otherwise.
+// Hang makes calls wait for the end of their contexts, until hung is false.
 func (m *Memory) Hang(hung bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,21 +100,21 @@ func (m *Memory) Hang(hung bool) {
 	}
 }
 
-// Good reports whether there is a good copy of a block, whatever else is wrong with the disk.
+// Good reports whether there is a good copy of a block, also during other faults of the disk.
 func (m *Memory) Good(id block.ID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.blocks[id] != nil && !m.bad[id]
 }
 
-// IDs gives the blocks of which there are copies, good and bad, whatever else is wrong with the disk.
+// IDs returns the blocks with copies, good and bad, also during other faults of the disk.
 func (m *Memory) IDs() []block.ID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(m.blocks), func(a, b block.ID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// enter waits as long as the disk is slow or hangs, and gives the error that any call gives now. The caller
+// enter waits as long as the disk is slow or hangs, and returns the error of all calls at present. The caller
 // holds mu afterwards.
 func (m *Memory) enter(ctx context.Context) error {
 	m.mu.Lock()

@@ -10,18 +10,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// ErrDown is what a call to a server that is down gives.
+// ErrDown is the error of a call to a server that is down.
 var ErrDown = errors.New("connection refused")
 
-// Network is what lies between the processes of a Region. 0 stands for all clients. At first nothing is wrong
-// with it.
+// Network is the network between the processes of a Region. 0 stands for all clients. At first it has no
+// faults.
 type Network struct {
 	faults sync.Mutex
 	down   map[multicast.ProcessID]bool    // GUARDED_BY faults
 	hung   map[multicast.ProcessID]bool    // GUARDED_BY faults
 	cut    map[[2]multicast.ProcessID]bool // GUARDED_BY faults; both ways, the lower one first
-	lossy  float64                         // GUARDED_BY faults; the part of messages that is lost
-	delay  time.Duration                   // GUARDED_BY faults; messages take up to so long
+	lossy  float64                         // GUARDED_BY faults; the share of lost messages
+	delay  time.Duration                   // GUARDED_BY faults; the maximum delay of messages
 	random *rand.Rand                      // GUARDED_BY faults
 }
 
@@ -45,7 +45,7 @@ func (n *Network) SetHung(server multicast.ProcessID, hung bool) {
 	n.hung[server] = hung
 }
 
-// SetCut makes two processes unable to hear each other.
+// SetCut cuts the connection of two processes, or restores it.
 func (n *Network) SetCut(a, b multicast.ProcessID, cut bool) {
 	n.faults.Lock()
 	defer n.faults.Unlock()
@@ -55,7 +55,7 @@ func (n *Network) SetCut(a, b multicast.ProcessID, cut bool) {
 	n.cut[[2]multicast.ProcessID{min(a, b), max(a, b)}] = cut
 }
 
-// Disturb makes messages take up to delay, and loses a part of them.
+// Disturb delays messages by up to delay, and loses a share of them.
 func (n *Network) Disturb(random *rand.Rand, delay time.Duration, lossy float64) {
 	n.faults.Lock()
 	defer n.faults.Unlock()
@@ -72,7 +72,7 @@ func (n *Network) Calm() {
 	n.lossy = 0
 }
 
-// Reaches reports whether messages get from one process to another at all.
+// Reaches reports whether messages can get from one process to another.
 func (n *Network) Reaches(from, to multicast.ProcessID) bool {
 	n.faults.Lock()
 	defer n.faults.Unlock()

@@ -18,7 +18,7 @@ import (
 // CallTimeout is the CallTimeout of the nodes of a Region.
 const CallTimeout = 2 * time.Second
 
-// Healing is that of the nodes of a Region: all is found and repaired within minutes.
+// Healing returns the healing of the nodes of a Region: it finds and repairs all faults within minutes.
 func Healing() region.Healing {
 	h := region.DefaultHealing()
 	h.DownAfter, h.RepairInterval, h.RepairPause = 20*time.Second, 2*time.Minute, time.Second
@@ -26,7 +26,7 @@ func Healing() region.Healing {
 	return h
 }
 
-// Impatient heals a region within seconds.
+// Impatient returns a healing that repairs a region within seconds.
 func Impatient() region.Healing {
 	return region.Healing{
 		PingInterval: 100 * time.Millisecond, DownAfter: time.Second,
@@ -35,13 +35,13 @@ func Impatient() region.Healing {
 	}
 }
 
-// Region is a DHT in one process. It is the region.Caller of its clients; its servers, numbered from
-// 1 and spread over three datacenters, are started with Run, else they only answer.
+// Region is a DHT in one process. It is the region.Caller of its clients. Its servers are numbered from 1 and
+// spread over three datacenters. Run starts their healing; without it they only answer.
 type Region struct {
 	Network
 	Ring   *ring.Ring // of the first members
 	Copies int
-	// Healing is that of servers that are started from now on.
+	// Healing is the healing of servers that are started from now on.
 	Healing region.Healing
 	Disks   map[multicast.ProcessID]region.Disk // GUARDED_BY mu, once servers are added while others run
 	Log     *slog.Logger                        // of the nodes
@@ -54,7 +54,7 @@ type Region struct {
 	servers map[multicast.ProcessID]*server // GUARDED_BY mu
 }
 
-// server is one process, or what is left of it.
+// server is one process, or the disk of a crashed one.
 type server struct {
 	process
 	ended sync.WaitGroup
@@ -70,7 +70,7 @@ type process struct {
 	kill  context.CancelFunc
 }
 
-// Datacenter gives that of a server.
+// Datacenter returns the datacenter of a server.
 func Datacenter(server multicast.ProcessID) string { return fmt.Sprintf("dc%d", (server-1)%3) }
 
 // NewRegion makes a region with a server for each disk and this many copies.
@@ -106,7 +106,7 @@ func NewMemoryRegion(t testing.TB, n int) *Region {
 	return NewRegion(t, 3, disks...)
 }
 
-// Add starts a server that knows these members; it is one of them or becomes one later.
+// Add starts a server with these members; it is one of them or becomes one later.
 func (r *Region) Add(t testing.TB, id multicast.ProcessID, members region.Members, disk region.Disk) {
 	s := &server{saved: members}
 	p := r.boot(t, id, s, disk)
@@ -115,7 +115,7 @@ func (r *Region) Add(t testing.TB, id multicast.ProcessID, members region.Member
 	s.process, r.Disks[id], r.servers[id] = p, disk, s
 }
 
-// boot makes the process of a server, which knows what it has saved.
+// boot makes the process of a server with its saved members.
 func (r *Region) boot(t testing.TB, id multicast.ProcessID, s *server, disk region.Disk) (p process) {
 	s.mu.Lock()
 	members := s.saved
@@ -137,7 +137,7 @@ func (s *server) save(m region.Members) error {
 	return nil
 }
 
-// process gives that of a server; what has crashed is not alive.
+// process returns the process of a server; a crashed one is not alive.
 func (r *Region) process(id multicast.ProcessID) (process, *sync.WaitGroup) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,21 +145,21 @@ func (r *Region) process(id multicast.ProcessID) (process, *sync.WaitGroup) {
 	return s.process, &s.ended
 }
 
-// Disk gives that of a server; nil if there is none.
+// Disk returns the disk of a server; nil if there is none.
 func (r *Region) Disk(id multicast.ProcessID) region.Disk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Disks[id]
 }
 
-// SetDisk gives a server that has crashed another disk.
+// SetDisk gives a crashed server another disk.
 func (r *Region) SetDisk(id multicast.ProcessID, disk region.Disk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Disks[id] = disk
 }
 
-// Node gives the node of a server; nil if it has crashed.
+// Node returns the node of a server; nil if it has crashed.
 func (r *Region) Node(id multicast.ProcessID) *region.Node {
 	if p, _ := r.process(id); p.alive.Err() == nil {
 		return p.node
@@ -175,7 +175,7 @@ func (r *Region) Run(ids ...multicast.ProcessID) {
 	}
 }
 
-// Crash ends the process of a server and all that it does. Its disk stays.
+// Crash ends the process of a server and all its work. Its disk stays.
 func (r *Region) Crash(id multicast.ProcessID) {
 	p, ended := r.process(id)
 	p.kill()
@@ -183,7 +183,7 @@ func (r *Region) Crash(id multicast.ProcessID) {
 	p.node.Close()
 }
 
-// Restart starts the process of a server that has crashed.
+// Restart starts the process of a crashed server.
 func (r *Region) Restart(t testing.TB, id multicast.ProcessID) {
 	r.mu.Lock()
 	s, disk := r.servers[id], r.Disks[id]
@@ -208,7 +208,7 @@ func (r *Region) Close() {
 	}
 }
 
-// Client is the region as seen by a client near the first of its servers.
+// Client returns the store of a client near the first server of the region.
 func (r *Region) Client(t testing.TB) *region.Remote {
 	var nodes []multicast.ProcessID
 	for _, m := range r.Ring.Members() {

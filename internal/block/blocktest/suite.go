@@ -1,6 +1,5 @@
-// Package blocktest holds what tests of block stores need: the suite that every
-// block.Store passes, a store in memory, and a region in one process whose servers can
-// fail.
+// Package blocktest has the tools for tests of block stores: the suite that every block.Store passes, a store
+// in memory, and a region in one process with servers that can fail.
 package blocktest
 
 import (
@@ -25,8 +24,7 @@ import (
 // Sizes are block sizes around every limit, in bytes.
 var Sizes = []int{1, 256, 257, 4096, 4097, 32 << 10, block.MaxSize}
 
-// Block gives the i-th block of a given size: an id and bytes that differ from those of
-// all others.
+// Block returns the i-th block of a given size: an id and bytes that differ from those of all others.
 func Block(i, size int) (block.ID, []byte) {
 	var id block.ID
 	id[0], id[6], id[7] = byte(i>>8), byte(i), byte(size>>8)
@@ -89,7 +87,7 @@ func testInto(t *testing.T, s block.Store) {
 			require.True(t, bytes.Equal(data, got))
 			if capacity >= size {
 				require.Same(t, &into[0], &got[0], "a buffer that is large enough is used")
-				clear(got) // what a caller does with its bytes is nobody else's business
+				clear(got) // a caller may change its own bytes
 			}
 		}
 		RequireBlock(t, s, id, data)
@@ -132,8 +130,8 @@ func testSize(t *testing.T, s block.Store) {
 	require.ErrorIs(t, err, block.ErrNotFound)
 }
 
-// testWrongSum: a block whose checksum is wrong never becomes a good one with other bytes, and does not keep
-// the right one out.
+// testWrongSum: a block with a wrong checksum never becomes a good one with other bytes, and does not prevent
+// the put of the right one.
 func testWrongSum(t *testing.T, s block.Store) {
 	for i, size := range Sizes {
 		id, data := Block(i, size)
@@ -176,7 +174,7 @@ func testDelete(t *testing.T, s block.Store) {
 	}
 }
 
-// Collect gives the ids of a Range.
+// Collect returns the ids of a Range.
 func Collect(seq func(func(block.ID, error) bool)) ([]block.ID, error) {
 	var ids []block.ID
 	for id, err := range seq {
@@ -245,7 +243,7 @@ func testConcurrent(t *testing.T, s block.Store) {
 					t.Errorf("get after put: %v", err)
 					return
 				}
-				own, data := Block(1000+worker, 6000) // nobody else's
+				own, data := Block(1000+worker, 6000) // no other goroutine uses it
 				if err := s.Put(t.Context(), block.New(own, data)); err != nil {
 					t.Errorf("put: %v", err)
 				}
@@ -276,8 +274,8 @@ func testCancelled(t *testing.T, s block.Store) {
 	RequireBlock(t, s, id, data)
 }
 
-// CheckLeaks fails the test if, at its end, a goroutine runs that a block package
-// started. It must be called before what it checks is made.
+// CheckLeaks fails the test if a goroutine of a block package runs at its end. It must be called before the
+// tested stores are made.
 func CheckLeaks(t testing.TB) {
 	t.Cleanup(func() {
 		var left string
@@ -293,8 +291,8 @@ func CheckLeaks(t testing.TB) {
 // ours matches functions of the block packages, not those of their tests.
 var ours = regexp.MustCompile(`/internal/block(/disk|/diskcache|/region)?\.`)
 
-// leaked gives the stacks of the goroutines that the block packages and LevelDB started.
-// One of LevelDB's drains a buffer pool for a second after Close, by design.
+// leaked returns the stacks of the goroutines that the block packages and LevelDB started. One of LevelDB's
+// drains a buffer pool for a second after Close, by design.
 func leaked() string {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]

@@ -9,14 +9,14 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// usage is what live blocks take: of a segment, records with their headers; of the index,
+// usage is the space of live blocks: in a segment, that of records with their headers; in the index, that of
 // data.
 type usage struct {
 	bytes  uint64
 	blocks uint64
 }
 
-// held is what is known of one segment.
+// held is the ledger's knowledge of one segment.
 type held struct {
 	usage
 	size uint64 // of the file
@@ -24,7 +24,7 @@ type held struct {
 
 func (h *held) dead() uint64 { return h.size - min(h.bytes, h.size) }
 
-// deadShare is what part of the file is dead; all of an empty one.
+// deadShare returns the dead share of the file, 1 for an empty file.
 func (h *held) deadShare() float64 {
 	if h.size == 0 {
 		return 1
@@ -32,31 +32,31 @@ func (h *held) deadShare() float64 {
 	return float64(h.dead()) / float64(h.size)
 }
 
-// ledger knows how much of each segment is live. It is in the index too, in each batch that
-// changes it (S6), so that no open has to count.
+// ledger has the live part of each segment. The index has it too, in each batch that changes it (S6), so that
+// Open counts nothing.
 type ledger struct {
 	mu       sync.Mutex
 	segments map[uint32]held // GUARDED_BY mu
 	inline   usage           // GUARDED_BY mu
 }
 
-// Stats is what a store holds, and what it did since it was opened.
+// Stats is the content of a store, and its work since it was opened.
 type Stats struct {
-	Blocks       uint64 // that Range gives
+	Blocks       uint64 // that Range returns
 	LiveBytes    uint64 // their data
 	DeadBytes    uint64 // of segments: deleted, replaced or torn records and their headers
 	Segments     int
 	SegmentBytes uint64 // size of all segments: live and dead data with headers
 
 	WrittenBytes uint64 // to segments and the journal of the index
-	Compactions  uint64 // segments that went
+	Compactions  uint64 // segments that were removed
 	MovedBlocks  uint64 // by compaction
 	MovedBytes   uint64 // their records
-	BadRecords   uint64 // live ones that compaction met and left where they are (S8)
+	BadRecords   uint64 // live ones that compaction found and left in place (S8)
 	Rebuilds     uint64 // of a damaged index
 }
 
-// count fills in what the store holds.
+// count fills in the content of the store.
 func (l *ledger) count(s *Stats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *ledger) count(s *Stats) {
 	s.Segments = len(l.segments)
 }
 
-// of gives what is known of a segment; false if it is gone.
+// of returns the entry of a segment; false if the segment is gone.
 func (l *ledger) of(segment uint32) (held, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *ledger) of(segment uint32) (held, bool) {
 	return h, ok
 }
 
-// setSize notes the size of a segment.
+// setSize records the size of a segment.
 func (l *ledger) setSize(segment uint32, size uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,14 +87,14 @@ func (l *ledger) setSize(segment uint32, size uint64) {
 	l.segments[segment] = h
 }
 
-// forget drops a segment whose file is gone.
+// forget drops a segment after the removal of its file.
 func (l *ledger) forget(segment uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.segments, segment)
 }
 
-// mostDead gives the segments that due chooses, the one with the largest dead share first.
+// mostDead returns the segments that due selects, the one with the largest dead share first.
 func (l *ledger) mostDead(due func(segment uint32, h held) bool) []uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

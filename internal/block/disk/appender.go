@@ -17,10 +17,10 @@ import (
 type appender struct {
 	dir    string
 	roll   uint64        // size in bytes at which a segment is full
-	noSync bool          // nothing is made durable before Store.Sync and close
-	file   *os.File      // nil: the next record begins segment end.segment
-	end    segfile.Place // where the next record goes
-	broken bool          // something failed: nothing more is appended to file
+	noSync bool          // no write is made durable before Store.Sync and close
+	file   *os.File      // nil: the next record starts segment end.segment
+	end    segfile.Place // place of the next record
+	broken bool          // a write or sync failed: nothing more is appended to file
 	dirty  bool          // file has records that are not durable
 	left   []*os.File    // with noSync: segments before file with records that are not durable
 	lost   error         // nil: no sync of left has failed
@@ -31,7 +31,7 @@ const maxLeft = 8
 
 var errBroken = errors.New("an earlier write to this segment failed")
 
-// begin starts a batch. A batch is in one segment: a full or broken one is left here.
+// begin starts a batch. A batch is in one segment: begin leaves a full or broken segment.
 func (a *appender) begin() error {
 	if a.file == nil || !a.broken && a.end.Offset < a.roll {
 		return nil
@@ -39,9 +39,10 @@ func (a *appender) begin() error {
 	return a.leave()
 }
 
-// leave ends the segment: the next record begins another one. The segment is made durable first, so that only
-// the last one can have a torn tail. With noSync a power loss may leave others with one, and their records
-// are bad copies then (S3), unless Store.Sync came before. What compaction moves is durable in any case.
+// leave ends the segment: the next record starts another one. The segment is made durable first, so that only
+// the last segment can have a torn tail. With noSync a power loss may leave other segments with a torn tail.
+// Their torn records are then bad copies (S3), unless Store.Sync came before. Records that compaction moves
+// are durable in any case.
 func (a *appender) leave() error {
 	if a.file == nil {
 		return nil
@@ -69,12 +70,12 @@ type pending struct {
 	data  []byte
 	moved bool // by compaction
 	head  [segfile.HeaderSize]byte
-	at    segfile.Place // where it is, once written
-	err   error         // why it is not
+	at    segfile.Place // its place, once written
+	err   error         // the reason why it is not written
 }
 
-// write appends records with one call to the kernel. What did not fit whole is cut off, and has
-// its error; if that fails too, the segment is broken.
+// write appends records with one call to the kernel. It cuts off incomplete records and sets their errors. If
+// the cut fails too, the segment is broken.
 func (a *appender) write(records []*pending) {
 	if len(records) == 0 {
 		return
@@ -119,14 +120,14 @@ func (a *appender) ready() error {
 	return nil
 }
 
-// maxPieces is how many pieces the kernel takes at once, maxWrite from how many bytes on a call
-// should end: larger ones cost twice the processor time for each byte.
+// maxPieces is the maximum number of pieces of one call to the kernel. A call ends when it has at least
+// maxWrite bytes: longer calls cost twice the processor time for each byte.
 const (
 	maxPieces = 1024
 	maxWrite  = 1 << 20
 )
 
-// nextPieces gives the pieces for one call.
+// nextPieces returns the pieces for one call.
 func nextPieces(pieces [][]byte) [][]byte {
 	size := 0
 	for i, p := range pieces {
@@ -137,7 +138,7 @@ func nextPieces(pieces [][]byte) [][]byte {
 	return pieces
 }
 
-// writePieces writes pieces one behind the other, and gives how many bytes were written.
+// writePieces writes pieces one behind the other, and returns the number of bytes written.
 func writePieces(file *os.File, pieces [][]byte, at uint64) (written uint64, err error) {
 	for len(pieces) > 0 {
 		n, err := unix.Pwritev(int(file.Fd()), nextPieces(pieces), int64(at+written))
@@ -177,8 +178,8 @@ func (a *appender) create() error {
 	return nil
 }
 
-// sync makes what was appended durable. After an error the kernel may have dropped
-// the pages: the segment is broken.
+// sync makes all appended records durable. After an error the kernel may have dropped the pages: the segment
+// is broken.
 func (a *appender) sync() error {
 	if a.file == nil {
 		return nil
@@ -206,19 +207,19 @@ func (a *appender) setAside() error {
 	return nil
 }
 
-// forget closes a segment that was set aside and is removed: an open descriptor would keep its space.
+// forget closes a removed segment that was set aside: an open descriptor would keep its space.
 func (a *appender) forget(segment uint32) {
 	a.left = slices.DeleteFunc(a.left, func(f *os.File) bool {
 		gone := filepath.Base(f.Name()) == segfile.Name(segment)
 		if gone {
-			_ = f.Close() // nothing of it is needed
+			_ = f.Close() // its content is not needed
 		}
 		return gone
 	})
 }
 
 // syncLeft makes the segments that were set aside durable. After a failure the kernel may have dropped pages,
-// and a later sync would not tell: so each call fails from then on, until the store is opened again.
+// and a later sync would not report it. So each call fails from then on, until the store is opened again.
 func (a *appender) syncLeft() error {
 	for len(a.left) > 0 {
 		if err := unix.Fdatasync(int(a.left[0].Fd())); err != nil {
@@ -230,7 +231,7 @@ func (a *appender) syncLeft() error {
 	return a.lost
 }
 
-// syncAll makes everything that was appended durable.
+// syncAll makes all appended records durable.
 func (a *appender) syncAll() error {
 	if err := a.syncLeft(); err != nil || !a.dirty {
 		return err
@@ -238,7 +239,7 @@ func (a *appender) syncAll() error {
 	return a.sync()
 }
 
-// close ends the appender and makes all that it wrote durable.
+// close ends the appender and makes all its writes durable.
 func (a *appender) close() error {
 	err := a.syncLeft()
 	if a.file != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// manyRecords are more than the kernel takes at once.
+// manyRecords are more records than one call to the kernel takes.
 func manyRecords(n, size int) (records []*pending) {
 	for i := range n {
 		id, data := block.ID{1: byte(i >> 8), 2: byte(i)}, make([]byte, size+i%7)

@@ -8,13 +8,13 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// batch is a number of updates that become durable together: planned one by one, written
-// with one call, indexed with one commit.
+// batch is a number of updates that become durable together: planned one by one, written with one call,
+// indexed with one commit.
 type batch struct {
 	store      *Store
 	edit       *edit
 	budget     uint64 // bytes of disk that puts may still use
-	moveBudget uint64 // bytes of disk that compaction may still use: it gives back more
+	moveBudget uint64 // bytes of disk that compaction may still use: it frees more
 	steps      []step
 	records    []*pending
 	sharing    []share
@@ -26,28 +26,28 @@ type batch struct {
 	movedBlocks, movedBytes uint64
 }
 
-// plan is the state of a block in the middle of a batch, if all of it goes well.
+// plan is the state of a block in the middle of a batch, if the whole batch succeeds.
 type plan struct {
 	present bool
 	crc     uint32
 	touched bool     // by this batch
-	record  *pending // that this batch writes; nil: none
+	record  *pending // written by this batch; nil: none
 }
 
-// step is one change of the index: to the record or the small block, or to nothing.
+// step is one change of the index: to a record, to a small block, or to no entry.
 type step struct {
 	id     block.ID
 	record *pending
 	inline *entry
 }
 
-// share says that an update is done if a record could be written.
+// share links an update to a record: the update is done if the record could be written.
 type share struct {
 	update *update
 	record *pending
 }
 
-// plan decides what u does. An error that concerns only u is in u.err.
+// plan plans the update u. u.err is an error that concerns only u.
 func (b *batch) plan(u *update) error {
 	for _, id := range u.remove {
 		if err := b.planDelete(id); err != nil {
@@ -113,8 +113,8 @@ func (b *batch) append(u *update, s *slot, r *pending) {
 	s.planned = plan{present: true, crc: r.Sum, touched: true, record: r}
 }
 
-// repeats reports whether there is a copy of u's block already, which Put then has to look at, or
-// other bytes, which is ErrConflict. A bad copy counts as none: the put replaces it.
+// repeats reports whether u's block has a copy already, which Put then verifies, or other bytes, which is
+// ErrConflict. A bad copy does not count: the put replaces it.
 func (b *batch) repeats(u *update, s *slot) bool {
 	switch p := &s.planned; {
 	case !p.present:
@@ -156,8 +156,8 @@ func (b *batch) planMove(u *update, m *move) error {
 	return nil
 }
 
-// write appends the records, and makes them durable before the index names them (S1). What is
-// moved is always made durable: its old record goes (S7).
+// write appends the records, and makes them durable before the index names them (S1). Moved records are
+// always made durable, since compaction removes the old ones (S7).
 func (b *batch) write() error {
 	s := b.store
 	before := s.appender.end.Offset
@@ -177,11 +177,10 @@ func (b *batch) write() error {
 	return nil
 }
 
-// commit changes the index, together with the new frontier (S1). Small blocks and
-// deletes need its sync; the places of records do not, since Open finds those behind the
-// frontier; that a segment goes needs it in any case (S7). After an error the index
-// may or may not come back with the batch, so the records stay, in a segment that is
-// left as it is.
+// commit changes the index, together with the new frontier (S1). Small blocks and deletes need its sync. The
+// places of records do not, since Open finds the records behind the frontier. The removal of a segment needs
+// it in any case (S7). After an error the index may or may not have the batch after the next open, so the
+// records stay, in a segment that is not changed any more.
 func (b *batch) commit() error {
 	s := b.store
 	if len(b.steps) == 0 && len(b.retiring) == 0 {
@@ -216,7 +215,7 @@ func (b *batch) commit() error {
 	return nil
 }
 
-// apply does one step. What could not be written is left as it was.
+// apply applies one step. If its record could not be written, the block stays unchanged.
 func (b *batch) apply(do *step) {
 	s := b.edit.blocks[do.id]
 	switch {
@@ -233,7 +232,7 @@ func (b *batch) apply(do *step) {
 	}
 }
 
-// retire plans that a segment goes.
+// retire plans the removal of a segment.
 func (b *batch) retire(segment uint32) error {
 	if left := b.edit.left(segment); left > 0 || segment == b.store.appender.end.Segment {
 		return fmt.Errorf("compaction: %s still has %d blocks: %w", segfile.Name(segment), left, errInUse)

@@ -18,7 +18,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// cost is what the process used so far: processor time in nanoseconds, and bytes that it made dirty.
+// cost returns the resources that the process has used so far: processor time in nanoseconds, and bytes that
+// it made dirty.
 func cost(b *testing.B) (cpu, written int64) {
 	var r unix.Rusage
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &r))
@@ -33,7 +34,7 @@ func cost(b *testing.B) (cpu, written int64) {
 	return r.Utime.Nano() + r.Stime.Nano(), written
 }
 
-// measured reports the processor time of an operation, and how many bytes it writes for each byte of a block.
+// measured reports the processor time of an operation, and the bytes written for each byte of a block.
 func measured(b *testing.B, size int, do func()) {
 	b.SetBytes(int64(size))
 	cpu, written := cost(b)
@@ -43,12 +44,12 @@ func measured(b *testing.B, size int, do func()) {
 	b.ReportMetric(float64(writtenAfter-written)/float64(b.N)/float64(size), "written/byte")
 }
 
-// summed is a block that shares data: what comes to a disk was copied and summed up before.
+// summed is a block that shares data: data that reaches a disk was copied and summed before.
 func summed(id block.ID, data []byte) block.Block {
 	return block.Block{ID: id, Sum: block.Sum(id, data), Data: data}
 }
 
-// BenchmarkPut has one writer, and many who share syncs.
+// BenchmarkPut has one writer, or many writers that share syncs.
 func BenchmarkPut(b *testing.B) {
 	for _, size := range []int{1 << 10, 32 << 10, 1 << 20} {
 		for _, noSync := range []bool{false, true} {
@@ -81,8 +82,8 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads blocks of a store that is larger than LevelDB's caches, alone and beside a writer
-// whose puts are synced.
+// BenchmarkGet reads blocks of a store that is larger than LevelDB's caches, alone and beside a writer with
+// synced puts.
 func BenchmarkGet(b *testing.B) {
 	for _, size := range []int{1 << 10, 32 << 10} {
 		config := disk.DefaultConfig(b.TempDir())
@@ -132,7 +133,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// keepPutting puts small blocks until the function that it gives is called.
+// keepPutting puts small blocks until the call of the returned function.
 func keepPutting(b *testing.B, s block.Store) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -8,20 +8,20 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// update is what one call wants of the disk: a Put (data), a Delete (remove), or a step of
-// compaction (moves, or a segment to seal or to retire).
+// update is the request of one call: a Put (data), a Delete (remove), or a step of compaction (moves, or a
+// segment to seal or to retire).
 type update struct {
 	id     block.ID
 	data   []byte
 	crc    uint32
-	bad    *entry // a copy that Put saw to be bad, and replaces
+	bad    *entry // a copy that Put found bad, and replaces
 	remove []block.ID
 	moves  []move
 	seal   *uint32
 	retire *uint32
 
 	done  bool   // GUARDED_BY Store.committing
-	found *entry // GUARDED_BY Store.committing; there is this copy: nothing was done
+	found *entry // GUARDED_BY Store.committing; an existing copy: nothing was done
 	err   error  // GUARDED_BY Store.committing
 }
 
@@ -50,8 +50,8 @@ func (s *Store) submit(ctx context.Context, u *update) error {
 	return u.err
 }
 
-// commit does updates, in order. Updates may be done twice, so it goes on after a damaged
-// index was made anew. The caller holds committing.
+// commit applies updates, in order. Updates may be applied twice, so commit continues after the rebuild of a
+// damaged index. The caller holds committing.
 func (s *Store) commit(updates []*update) {
 	err := s.attempt(updates)
 	var down *indexDown
@@ -67,7 +67,7 @@ func (s *Store) commit(updates []*update) {
 	}
 }
 
-// attempt does updates with one batch. An error is that of all of them. The caller holds committing.
+// attempt applies updates with one batch. An error concerns all of them. The caller holds committing.
 func (s *Store) attempt(updates []*update) error {
 	if s.closed {
 		return block.ErrClosed
@@ -103,8 +103,8 @@ func (s *Store) attempt(updates []*update) error {
 	return nil
 }
 
-// usable opens the index again after a write to it failed, as far as there is room for that:
-// until then it can be read. The caller holds committing.
+// usable opens the index again after a failed write to it, if there is room for that. Until then the index
+// can be read. The caller holds committing.
 func (s *Store) usable() error {
 	if s.index == nil {
 		return s.unopened()
@@ -127,7 +127,7 @@ func (s *Store) beginSegment() error {
 	return s.noteSealed(before)
 }
 
-// sealSegment leaves a segment if it is the one that is appended to. The caller holds committing.
+// sealSegment leaves a segment if records are appended to it. The caller holds committing.
 func (s *Store) sealSegment(segment uint32) error {
 	if s.appender.end.Segment != segment {
 		return nil
@@ -138,8 +138,8 @@ func (s *Store) sealSegment(segment uint32) error {
 	return s.noteSealed(segment)
 }
 
-// noteSealed notes the size of a segment that was just left, which is more than that of its
-// records if it is broken. The caller holds committing.
+// noteSealed records the size of a segment that was just left. The size is more than that of its records if
+// the segment is broken. The caller holds committing.
 func (s *Store) noteSealed(segment uint32) error {
 	if s.appender.end.Segment == segment {
 		return nil

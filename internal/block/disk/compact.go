@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// moveBytes is how much data compaction moves with one commit, and one block more: puts
-	// that come meanwhile wait no longer than that takes.
+	// moveBytes is the amount of data that compaction moves with one commit, in bytes, plus one block: it
+	// bounds the wait of concurrent puts.
 	moveBytes = 1 << 20
-	// sealShare is the part of a full segment from which on the last one is compacted like the others.
+	// sealShare: the last segment is compacted like the others from 1/sealShare of a full segment on.
 	sealShare = 4
-	// lowShare is the dead share that will do when the disk is nearly full.
+	// lowShare is the dead share that suffices when the disk is nearly full.
 	lowShare = 1.0 / 16
-	// compactRetry is how long Run waits after an error, if nothing becomes due meanwhile.
+	// compactRetry is the pause of Run after an error, if nothing becomes due meanwhile.
 	compactRetry = time.Minute
 )
 
-// move is a live record that compaction takes elsewhere.
+// move is a live record that compaction moves.
 type move struct {
 	segfile.Record
 	from segfile.Place
 	data []byte
 }
 
-// badRecords says that compaction left bad records in a segment.
+// badRecords records that compaction left bad records in a segment.
 type badRecords struct{ live uint64 } // blocks that were live then
 
-// Run compacts what is due, now and whenever something becomes due, until ctx ends or the
-// store is closed. The caller waits for it before it closes the store.
+// Run compacts due segments, now and whenever a segment becomes due, until ctx ends or the store is closed.
+// The caller waits for Run before it closes the store.
 func (s *Store) Run(ctx context.Context) {
 	for {
 		retry := make(<-chan time.Time)
@@ -56,9 +56,9 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Compact gives back the space of dead blocks, as far as it is due: it moves the live records of
-// segments that are dead for a large part to the end of the log and drops their files (S7).
-// Many may call it; one at a time works.
+// Compact frees the space of dead blocks in due segments: it moves the live records of segments with a large
+// dead share to the end of the log and removes their files (S7). It may be called concurrently; one call at a
+// time works.
 func (s *Store) Compact(ctx context.Context) error {
 	select {
 	case s.compacting <- struct{}{}:
@@ -77,7 +77,7 @@ func (s *Store) Compact(ctx context.Context) error {
 	}
 }
 
-// dueSegments gives the segments that are due, the most dead first. The caller has compacting.
+// dueSegments returns the due segments, that with the largest dead share first. The caller has compacting.
 func (s *Store) dueSegments() (segments []uint32, err error) {
 	total, free, err := s.Usage()
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Store) dueSegments() (segments []uint32, err error) {
 	return segments, err
 }
 
-// isDue decides by the dead share.
+// isDue reports whether a segment is due, by its dead share.
 func (s *Store) isDue(h held, low bool) bool {
 	switch {
 	case h.blocks == 0:
@@ -113,8 +113,7 @@ func (s *Store) isDue(h held, low bool) bool {
 	return h.deadShare() >= s.config.CompactShare
 }
 
-// wakeCompaction wakes Run if what was just committed made a segment due. The caller holds
-// committing.
+// wakeCompaction wakes Run if the last commit made a segment due. The caller holds committing.
 func (s *Store) wakeCompaction(e *edit) {
 	low := s.low.Load()
 	for segment, d := range e.deltas {
@@ -127,7 +126,7 @@ func (s *Store) wakeCompaction(e *edit) {
 	}
 }
 
-// wake lets Run look.
+// wake makes Run look for due segments.
 func (s *Store) wake() {
 	select {
 	case s.due <- struct{}{}:
@@ -135,7 +134,7 @@ func (s *Store) wake() {
 	}
 }
 
-// compactSegment moves what lives in a segment and drops it. If a live record is bad, the segment
+// compactSegment moves the live records of a segment and removes it. If a live record is bad, the segment
 // stays with it until the block was put again or deleted (S8). The caller has compacting.
 func (s *Store) compactSegment(ctx context.Context, segment uint32) error {
 	if err := s.submit(ctx, &update{seal: &segment}); err != nil {
@@ -166,7 +165,7 @@ func (s *Store) compactSegment(ctx context.Context, segment uint32) error {
 	return nil
 }
 
-// live gives how many live blocks a segment has.
+// live returns the number of live blocks of a segment.
 func (s *Store) live(segment uint32) (blocks uint64, err error) {
 	err = s.use(func(x *index) error {
 		h, _ := x.ledger.of(segment)
@@ -176,7 +175,7 @@ func (s *Store) live(segment uint32) (blocks uint64, err error) {
 	return blocks, err
 }
 
-// evacuate moves the live records of a segment, and counts those that are bad.
+// evacuate moves the live records of a segment, and counts the bad ones.
 func (s *Store) evacuate(ctx context.Context, segment uint32) (bad uint64, err error) {
 	file, err := os.Open(filepath.Join(s.config.Dir, segfile.Name(segment)))
 	if err != nil {
@@ -211,7 +210,7 @@ func (s *Store) evacuate(ctx context.Context, segment uint32) (bad uint64, err e
 	return m.rest(ctx, segment)
 }
 
-// mover gathers live records and moves them in small batches.
+// mover collects live records and moves them in small batches.
 type mover struct {
 	store *Store
 	in    *scanner
@@ -219,7 +218,7 @@ type mover struct {
 	bytes int // in moves
 }
 
-// offer takes the record r at a place if it lives there and is good.
+// offer takes the record r at a place if it is live there and good.
 func (m *mover) offer(ctx context.Context, r segfile.Record, at segfile.Place) error {
 	e, err := m.store.lookup(r.ID)
 	if errors.Is(err, block.ErrNotFound) || err == nil && (e.inline != nil || e.at != at) {
@@ -232,7 +231,7 @@ func (m *mover) offer(ctx context.Context, r segfile.Record, at segfile.Place) e
 	return err
 }
 
-// take moves the record that the index says is at a place; false if its bytes are bad.
+// take moves the record at a place that the index names; false if its bytes are bad.
 func (m *mover) take(ctx context.Context, r segfile.Record, at segfile.Place) (bool, error) {
 	data, good, err := m.in.content(&r, at.Offset)
 	if err != nil || !good {
@@ -246,7 +245,7 @@ func (m *mover) take(ctx context.Context, r segfile.Record, at segfile.Place) (b
 	return true, m.flush(ctx)
 }
 
-// flush moves what was gathered, no faster than the limit allows unless space is short.
+// flush moves the collected records, within the rate limit unless space is short.
 func (m *mover) flush(ctx context.Context) error {
 	if len(m.moves) == 0 {
 		return nil
@@ -264,8 +263,8 @@ func (m *mover) flush(ctx context.Context) error {
 	return nil
 }
 
-// rest moves what the index still names in a segment: records that its headers did not lead to.
-// What is bad it counts.
+// rest moves the records of a segment that the index still names, but that its headers did not lead to. It
+// counts the bad ones.
 func (m *mover) rest(ctx context.Context, segment uint32) (bad uint64, err error) {
 	var left []move
 	err = m.store.use(func(x *index) error {
@@ -292,11 +291,11 @@ func (m *mover) rest(ctx context.Context, segment uint32) (bad uint64, err error
 	return bad, m.flush(ctx)
 }
 
-// removeSegment deletes the file of a segment that the index names no more. Readers that
-// have it open finish. The caller holds committing.
+// removeSegment deletes the file of a segment that the index does not name any more. Readers with an open
+// file finish. The caller holds committing.
 func (s *Store) removeSegment(segment uint32) error {
 	err := os.Remove(filepath.Join(s.config.Dir, segfile.Name(segment)))
-	s.files.Forget(segment) // not before: a get that has looked the place up would open it again, and keep its space
+	s.files.Forget(segment) // not before: a get with the looked-up place would open it again, and keep its space
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

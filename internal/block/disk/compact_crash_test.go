@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/disk"
 )
 
-// TestCompactionKilled kills a compaction before each of its steps, and lets the disk keep an older
-// index than segments, and segments with a torn tail, as a loss of power can do (S7).
+// TestCompactionKilled kills a compaction before each of its steps. It also combines an older index with
+// newer segments, and segments with a torn tail, as a loss of power can do (S7).
 func TestCompactionKilled(t *testing.T) {
 	for _, sync := range []bool{false, true} {
 		config := small(t.TempDir())
@@ -36,7 +36,7 @@ func TestCompactionKilled(t *testing.T) {
 				requireAfterCrash(t, withDir(config, dir), 22, gone)
 			}
 			if newer == len(steps)-1 {
-				break // what was moved is durable by then
+				break // moved records are durable by then
 			}
 			for range 4 {
 				dir := mix(t, steps[0], steps[newer])
@@ -55,7 +55,7 @@ func mix(t testing.TB, index, segments string) string {
 	return dir
 }
 
-// tear cuts the last segment of dir somewhere behind the end that it has in before.
+// tear cuts the last segment of dir somewhere behind its end in before.
 func tear(t testing.TB, dir, before string) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	require.NoError(t, err)
@@ -69,8 +69,8 @@ func tear(t testing.TB, dir, before string) {
 	require.NoError(t, os.Truncate(last, low+rand.Int64N(info.Size()-low+1)))
 }
 
-// requireAfterCrash fails unless a store has the first blocks but those that are gone, knows what it
-// has, and can be compacted.
+// requireAfterCrash fails unless a store has the first blocks except those in gone, has a correct count of
+// its content, and can be compacted.
 func requireAfterCrash(t testing.TB, config disk.Config, blocks int, gone []int) {
 	t.Helper()
 	s := open(t, config)

@@ -61,7 +61,7 @@ func TestVersion1IsCounted(t *testing.T) {
 	}
 }
 
-// TestCompactionRate: what is moved takes its time.
+// TestCompactionRate: compaction moves records at the configured rate.
 func TestCompactionRate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		config := small(t.TempDir())
@@ -88,8 +88,8 @@ func TestCompactionRate(t *testing.T) {
 	})
 }
 
-// TestRunIsWoken by the delete, and by the put in place of a bad block, that makes a segment due, and
-// does nothing in between.
+// TestRunIsWoken by the delete, and by the put in place of a bad block, that makes a segment due. Run does
+// nothing in between.
 func TestRunIsWoken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		config := small(t.TempDir())

@@ -51,7 +51,7 @@ func stats(t testing.TB, s *disk.Store) disk.Stats {
 	return got
 }
 
-// stepping is a context that calls step before each thing that compaction does to the disk.
+// stepping is a context that calls step before each access of compaction to the disk.
 type stepping struct {
 	context.Context
 	step func()
@@ -67,7 +67,7 @@ func withDir(config disk.Config, dir string) disk.Config {
 	return config
 }
 
-// TestCompactionGivesSpaceBack and keeps what lives.
+// TestCompactionGivesSpaceBack and keeps live blocks.
 func TestCompactionGivesSpaceBack(t *testing.T) {
 	config := small(t.TempDir())
 	s := open(t, config)
@@ -100,7 +100,7 @@ func TestCompactionGivesSpaceBack(t *testing.T) {
 	requireAfterCrash(t, config, blocks, gone)
 }
 
-// deletedFiles gives the segments that this process has open though they are deleted.
+// deletedFiles returns the segments that this process has open though they are deleted.
 func deletedFiles(t testing.TB) (names []string) {
 	links, err := filepath.Glob("/proc/self/fd/*")
 	require.NoError(t, err)
@@ -112,8 +112,8 @@ func deletedFiles(t testing.TB) (names []string) {
 	return names
 }
 
-// TestChangesDuringAMove: a block that is deleted, or deleted and put again, while compaction holds its
-// bytes stays so, and is not moved.
+// TestChangesDuringAMove: a block may be deleted, or deleted and put again, while compaction has its bytes.
+// The change stays, and the block is not moved.
 func TestChangesDuringAMove(t *testing.T) {
 	config := small(t.TempDir())
 	config.SegmentBytes = 8 << 20
@@ -141,7 +141,7 @@ func TestChangesDuringAMove(t *testing.T) {
 		requireHas(t, s, i, third, i >= 24 || i%4 == 0 && i > 0)
 	}
 	live := 0
-	for i := range 28 { // in the segment that went
+	for i := range 28 { // in the removed segment
 		if i >= 24 || i%4 == 0 && i > 4 {
 			live++
 		}
@@ -150,7 +150,8 @@ func TestChangesDuringAMove(t *testing.T) {
 	require.NoError(t, s.Audit())
 }
 
-// TestAReaderFollows a block whose segment goes before it is read, and whose bad copy is replaced.
+// TestAReaderFollows a block with a segment that is removed before the read, and a block with a replaced bad
+// copy.
 func TestAReaderFollows(t *testing.T) {
 	config := small(t.TempDir())
 	s := open(t, config)
@@ -177,7 +178,7 @@ func TestAReaderFollows(t *testing.T) {
 	require.ErrorIs(t, err, block.ErrNotFound)
 }
 
-// TestDeadSegmentsGoUnread drops what has no live block, though its bytes cannot be read.
+// TestDeadSegmentsGoUnread removes a segment without live blocks, though its bytes cannot be read.
 func TestDeadSegmentsGoUnread(t *testing.T) {
 	config := small(t.TempDir())
 	s := open(t, config)
@@ -230,7 +231,7 @@ func TestBadBlocksAreNotLostByCompaction(t *testing.T) {
 	}
 }
 
-// TestCompactionFindsRecordsBehindBadHeaders: the index knows where their bytes are.
+// TestCompactionFindsRecordsBehindBadHeaders: the index has their places.
 func TestCompactionFindsRecordsBehindBadHeaders(t *testing.T) {
 	config := small(t.TempDir())
 	s := open(t, config)
@@ -245,8 +246,8 @@ func TestCompactionFindsRecordsBehindBadHeaders(t *testing.T) {
 	require.Zero(t, stats(t, s).BadRecords)
 }
 
-// TestCompactionUnderLoad compacts while others put, get and delete. No reader ever misses a
-// block that is there, no deleted block comes back.
+// TestCompactionUnderLoad compacts during concurrent puts, gets and deletes. No reader misses an existing
+// block, and no deleted block comes back.
 func TestCompactionUnderLoad(t *testing.T) {
 	blocktest.CheckLeaks(t)
 	config := small(t.TempDir())

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/disk"
 )
 
-// The sizes of the blocks of the crash tests, in bytes, and where their records are.
+// Sizes of the blocks of the crash tests, in bytes, and places of their records.
 const (
 	header    = 32
 	firstSize = 6000
@@ -26,10 +26,10 @@ const (
 // image is the directory of a store with a first and a last block in one segment.
 type image struct {
 	dir     string // after both puts
-	lagging string // the same segment, with the index as it was between the puts
+	lagging string // the same segment, with the index between the puts
 }
 
-// newImage makes an image. A small block stands in the index.
+// newImage makes an image. A small block is in the index.
 func newImage(t testing.TB) image {
 	dir := t.TempDir()
 	put := func(i, size int) {
@@ -97,8 +97,8 @@ func offsets() []int64 {
 	return chosen
 }
 
-// TestTornTail cuts the last segment, with an index that knows of the last block and
-// with one that does not (S2, S3).
+// TestTornTail cuts the last segment, with an index that has the last block and with one that does not (S2,
+// S3).
 func TestTornTail(t *testing.T) {
 	made := newImage(t)
 	for name, from := range map[string]string{"indexed": made.dir, "not indexed": made.lagging} {
@@ -106,7 +106,7 @@ func TestTornTail(t *testing.T) {
 			for _, at := range offsets() {
 				dir := clone(t, from)
 				require.NoError(t, os.Truncate(filepath.Join(dir, segment), at))
-				for range 2 { // repaired once, it is as any other
+				for range 2 { // after one repair it is like any other
 					s := open(t, noSync(dir))
 					requireHas(t, s, 0, 100, true)
 					requireHas(t, s, 1, firstSize, true)
@@ -121,8 +121,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeIndexed finds a block whose record was written and whose index entry
-// was not (S1).
+// TestKilledBeforeIndexed finds a block with a written record and without an index entry (S1).
 func TestKilledBeforeIndexed(t *testing.T) {
 	dir := newImage(t).lagging
 	for range 2 {
@@ -135,7 +134,7 @@ func TestKilledBeforeIndexed(t *testing.T) {
 	require.EqualValues(t, endAt, sizeOf(t, dir))
 }
 
-// TestIndexLost rebuilds the index of the segments when it is gone.
+// TestIndexLost rebuilds a missing index from the segments.
 func TestIndexLost(t *testing.T) {
 	dir := newImage(t).dir
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "index")))
@@ -170,7 +169,7 @@ func TestManySegments(t *testing.T) {
 	}
 }
 
-// TestSegmentLost drops the entries of a segment that is gone.
+// TestSegmentLost drops the entries of a missing segment.
 func TestSegmentLost(t *testing.T) {
 	dir := newImage(t).dir
 	require.NoError(t, os.Remove(filepath.Join(dir, segment)))
@@ -192,7 +191,7 @@ func TestSegmentLostWhileOpen(t *testing.T) {
 	require.ErrorContains(t, err, id.String())
 }
 
-// TestDeletedStaysDeleted reopens after a delete whose record is still in the segment (S5).
+// TestDeletedStaysDeleted reopens after the delete of a block with its record still in the segment (S5).
 func TestDeletedStaysDeleted(t *testing.T) {
 	dir := newImage(t).dir
 	s := open(t, noSync(dir))
@@ -216,14 +215,14 @@ func flip(t testing.TB, path string, at int64) {
 	require.NoError(t, errors.Join(err, f.Close()))
 }
 
-// TestFlippedBits are found (B1), and a put replaces the bad copy (B2), also if the store
-// dies before the index knows.
+// TestFlippedBits are found (B1), and a put replaces the bad copy (B2), also if the store dies before the
+// change of the index.
 func TestFlippedBits(t *testing.T) {
 	dir := newImage(t).dir
 	id, data := blocktest.Block(2, lastSize)
 	for _, at := range offsets() {
 		if at < lastAt+header {
-			continue // Get does not read the header: it is the frontier's and the scrubber's
+			continue // Get does not read the header: Open (behind the frontier) and the scrubber do
 		}
 		flip(t, filepath.Join(dir, segment), at)
 		s := open(t, noSync(dir))
@@ -249,7 +248,7 @@ func TestFlippedBits(t *testing.T) {
 	blocktest.RequireBlock(t, open(t, noSync(dir)), id, data)
 }
 
-// TestFlippedBitsBehindTheFrontier never give wrong bytes, only no block.
+// TestFlippedBitsBehindTheFrontier never return wrong bytes, only no block.
 func TestFlippedBitsBehindTheFrontier(t *testing.T) {
 	lagging := newImage(t).lagging
 	for _, at := range offsets() {
@@ -295,8 +294,8 @@ func TestDiskFull(t *testing.T) {
 	testFull(t, filepath.Join(blocktest.SmallDisk(t, "16m"), "store"))
 }
 
-// TestFileLimit writes beyond the largest file that the process may write, which cuts a
-// write short as a full disk does.
+// TestFileLimit writes beyond the file size limit of the process, which cuts a write short as a full disk
+// does.
 func TestFileLimit(t *testing.T) {
 	blocktest.WithFileLimit(t, func(limit func(bytes uint64)) {
 		limit(5<<20 + 1000)
@@ -304,7 +303,7 @@ func TestFileLimit(t *testing.T) {
 	})
 }
 
-// testFull puts until nothing more fits: each put is done or has no trace (S4).
+// testFull puts until the disk is full: each put is complete or leaves no trace (S4).
 func testFull(t *testing.T, dir string) {
 	const puts = 20
 	config := disk.DefaultConfig(dir)
@@ -336,7 +335,7 @@ func testFull(t *testing.T, dir string) {
 	require.NoError(t, s.Close())
 }
 
-// all gives the ids of all blocks.
+// all returns the ids of all blocks.
 func all(t testing.TB, s block.Store) []block.ID {
 	ids, err := blocktest.Collect(s.Range(t.Context(), block.ID{}, block.LastID))
 	require.NoError(t, err)

@@ -66,8 +66,8 @@ func places(t testing.TB, path string, n int) (at []int64) {
 	return at
 }
 
-// requireHarmless fails unless each block is right or honestly missing, at most bad of the large ones are,
-// and the store takes all blocks again.
+// requireHarmless fails unless each block is right or reported as missing, at most bad of the large ones are
+// missing, and the store takes all blocks again.
 func requireHarmless(t testing.TB, s *disk.Store, bad int, what string) {
 	t.Helper()
 	for i := range damageBlocks {
@@ -158,7 +158,7 @@ func spoilIndex(t testing.TB, dir string) {
 	}
 }
 
-// TestDamagedIndexesAreKept, a few of them, and the log says so.
+// TestDamagedIndexesAreKept, at most two of them, and the log reports it.
 func TestDamagedIndexesAreKept(t *testing.T) {
 	config := damageConfig(clone(t, damageImage(t)))
 	var log bytes.Buffer
@@ -181,8 +181,8 @@ func TestDamagedIndexesAreKept(t *testing.T) {
 	require.Equal(t, 5, strings.Count(log.String(), "block index is damaged"))
 }
 
-// TestDamageUnderLoad damages the index while many read and write: each answer is right, or
-// an error that does not pretend that a block is missing.
+// TestDamageUnderLoad damages the index during many reads and writes: each answer is right, or an error that
+// does not report a block as missing.
 func TestDamageUnderLoad(t *testing.T) {
 	blocktest.CheckLeaks(t)
 	config := damageConfig(clone(t, damageImage(t)))
@@ -227,7 +227,7 @@ func TestDamageUnderLoad(t *testing.T) {
 	requireHarmless(t, s, 0, "after")
 }
 
-// TestIndexOfAFailingDisk is not damage: nothing is moved or made anew.
+// TestIndexOfAFailingDisk is not damage: the index is neither moved nor rebuilt.
 func TestIndexOfAFailingDisk(t *testing.T) {
 	dir := clone(t, damageImage(t))
 	require.NoError(t, os.Rename(filepath.Join(dir, "index"), filepath.Join(dir, "elsewhere")))

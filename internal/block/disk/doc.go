@@ -28,8 +28,8 @@
 //	S4  A record that could not be written in full (no space) is cut off. If that fails too, or a sync or the
 //	    index fails, nothing is appended to the segment any more. The index names only records written in full.
 //	S5  A delete is a synced LevelDB batch, and so is the frontier in it: Open does not index a deleted block
-//	    again. (Without sync a power loss may undo deletes. What comes back is garbage, and is collected
-//	    again.)
+//	    again. (Without sync a power loss may undo deletes. The blocks that come back are garbage, and are
+//	    collected again.)
 //	S6  The live bytes of each segment are in the same LevelDB batch as the entries that change them. The
 //	    counts are exact after each crash, and Open counts nothing.
 //	S7  Compaction appends a live record again, makes it durable (also without sync), and indexes it only if
@@ -46,7 +46,7 @@
 //	    A newest journal that is damaged loses its last batches without notice, as a power loss would: large
 //	    blocks come back from behind the frontier, small ones are missing here, deletes are undone.
 //
-// # What callers must not assume
+// # Limits
 //
 // Delete removes the index entry only. The record stays in its segment as dead bytes until compaction
 // (Compact, Run) has moved the live records of that segment. A segment is compacted when a share of it is
@@ -56,10 +56,11 @@
 // Put stores the checksum that comes with the block and does not compute it: the server has verified it. A
 // block with a wrong one is a bad copy.
 //
-// Errors of the disk itself are returned as they are, and nothing is moved or rebuilt because of them. After
-// a failed write to the index, puts and deletes fail until the index could be opened again. The next of them
-// tries that once 8 MiB of the disk are free. Gets go on. ReserveBytes keeps a full disk from causing it.
+// Errors of the disk itself are returned unchanged, and the store neither moves nor rebuilds anything because
+// of them. After a failed write to the index, puts and deletes fail until the index could be opened again.
+// The next of them tries that once 8 MiB of the disk are free. Gets continue. ReserveBytes keeps a full disk
+// from causing it.
 //
-// Rebuilding the index reads all segments: minutes for each 100 GiB, in which this server answers errors and
-// the region goes on without it. Close interrupts it, and the next Open goes on.
+// A rebuild of the index reads all segments: minutes for each 100 GiB. Meanwhile this server returns errors
+// and the region continues without it. Close interrupts the rebuild, and the next Open continues it.
 package disk

@@ -13,23 +13,23 @@ type edit struct {
 	index   *index
 	changes changes
 	blocks  map[block.ID]*slot
-	deltas  map[uint32]usage // added modulo 2^64: what is taken away is added as its complement
+	deltas  map[uint32]usage // added modulo 2^64: a decrease is added as its complement
 	inline  usage
 	retired []uint32
 }
 
-// slot is a block as the edit leaves it.
+// slot is the state of a block after the edit.
 type slot struct {
 	entry   entry
 	present bool
-	planned plan // what a batch means to do with it
+	planned plan // the batch's plan for it
 }
 
 func newEdit(x *index) *edit {
 	return &edit{index: x, blocks: make(map[block.ID]*slot), deltas: make(map[uint32]usage)}
 }
 
-// load gives the slot of a block.
+// load returns the slot of a block.
 func (e *edit) load(id block.ID) (*slot, error) {
 	if s := e.blocks[id]; s != nil {
 		return s, nil
@@ -44,7 +44,7 @@ func (e *edit) load(id block.ID) (*slot, error) {
 	return s, nil
 }
 
-// set makes the index name to for a block whose slot is s.
+// set makes the index name to as the entry of the block with slot s.
 func (e *edit) set(id block.ID, s *slot, to *entry) {
 	if s.present {
 		e.count(&s.entry, ^uint64(0))
@@ -54,7 +54,7 @@ func (e *edit) set(id block.ID, s *slot, to *entry) {
 	e.changes.set(id, to)
 }
 
-// drop makes the index forget a block whose slot is s.
+// drop removes the block with slot s from the index.
 func (e *edit) drop(id block.ID, s *slot) {
 	if s.present {
 		e.count(&s.entry, ^uint64(0))
@@ -76,18 +76,18 @@ func (e *edit) count(of *entry, sign uint64) {
 	e.deltas[of.at.Segment] = d
 }
 
-// left gives how many live blocks a segment has after the edit.
+// left returns the number of live blocks of a segment after the edit.
 func (e *edit) left(segment uint32) uint64 {
 	h, _ := e.index.ledger.of(segment)
 	return h.blocks + e.deltas[segment].blocks
 }
 
-// retire makes the index forget a segment, in which nothing lives.
+// retire removes a segment without live blocks from the index.
 func (e *edit) retire(segment uint32) {
 	e.retired = append(e.retired, segment)
 }
 
-// commit writes the edit with the new frontier, and then notes it in the ledger.
+// commit writes the edit with the new frontier, and then applies it to the ledger.
 func (e *edit) commit(frontier segfile.Place, sync bool) error {
 	l := &e.index.ledger
 	after := make(map[uint32]usage, len(e.deltas))
@@ -132,5 +132,5 @@ func (u usage) plus(d usage) usage {
 	return usage{bytes: u.bytes + d.bytes, blocks: u.blocks + d.blocks}
 }
 
-// negative reports whether more was taken away than there was.
+// negative reports whether more was subtracted than there was.
 func (u usage) negative() bool { return int64(u.bytes) < 0 || int64(u.blocks) < 0 }

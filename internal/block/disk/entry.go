@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// entry is what the index knows of a block: its bytes, or where its record is.
+// entry is the value of a block in the index: its bytes, or the place of its record.
 type entry struct {
 	crc    uint32
 	inline []byte // nil if the bytes are in a segment
@@ -40,7 +40,7 @@ func (e *entry) append(b []byte) []byte {
 	return varint.AppendUint(b, e.length)
 }
 
-// decodeEntry reads an entry; its inline bytes alias b.
+// decodeEntry decodes an entry; its inline bytes alias b.
 func decodeEntry(b []byte) (entry, error) {
 	r := varint.NewReader(b)
 	var crc [4]byte
@@ -63,8 +63,8 @@ func decodeEntry(b []byte) (entry, error) {
 	return e, r.Done()
 }
 
-// frontierVersion is the version of the format of the whole directory. Version 1 did not
-// know how much of a segment is live.
+// frontierVersion is the version of the format of the whole directory. Version 1 did not have the live bytes
+// of segments.
 const frontierVersion = 2
 
 // appendFrontier appends the encoding of the frontier p.
@@ -74,7 +74,7 @@ func appendFrontier(b []byte, p segfile.Place) []byte {
 	return varint.AppendUint(b, p.Offset)
 }
 
-// decodeFrontier reads a frontier and the version of the format.
+// decodeFrontier decodes a frontier and the version of the format.
 func decodeFrontier(b []byte) (segfile.Place, uint8, error) {
 	r := varint.NewReader(b)
 	version := r.Uint8()

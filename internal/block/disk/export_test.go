@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// Audit counts what the index names, and fails if the ledger says otherwise.
+// Audit counts the entries of the index, and fails if the ledger differs.
 func (s *Store) Audit() error {
 	s.committing.Lock()
 	defer s.committing.Unlock()
@@ -55,7 +55,7 @@ func (s *Store) Audit() error {
 	})
 }
 
-// Downgrade makes the index what version 1 of the format had.
+// Downgrade converts the index to version 1 of the format.
 func (s *Store) Downgrade() error {
 	s.committing.Lock()
 	defer s.committing.Unlock()
@@ -70,7 +70,7 @@ func (s *Store) Downgrade() error {
 	return s.index.commit(&c, true)
 }
 
-// GetSlowly is a Get during which something happens: between looking up the block and reading it.
+// GetSlowly is a Get that calls between after the lookup of the block and before the read.
 func (s *Store) GetSlowly(id block.ID, between func()) ([]byte, error) {
 	e, err := s.lookup(id)
 	if err != nil {

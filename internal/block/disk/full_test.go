@@ -53,8 +53,8 @@ func TestCompactionOfAFullDisk(t *testing.T) {
 	require.Positive(t, stats(t, s).MovedBlocks)
 }
 
-// TestSpaceComesBack fills the disk from outside, beyond the reserve: calls say ErrNoSpace, what is
-// there can be read, and once there is space again the store goes on by itself.
+// TestSpaceComesBack fills the disk from outside, beyond the reserve: calls return ErrNoSpace, existing
+// blocks can be read, and once there is space again the store continues by itself.
 func TestSpaceComesBack(t *testing.T) {
 	dir := blocktest.SmallDisk(t, "48m")
 	config := disk.DefaultConfig(filepath.Join(dir, "store"))
@@ -96,7 +96,7 @@ func TestSpaceComesBack(t *testing.T) {
 			if err := s.Delete(t.Context(), []block.ID{id}); err != nil {
 				require.ErrorIs(t, err, block.ErrNoSpace)
 			}
-			delete(live, i) // also then it may be gone
+			delete(live, i) // after an error it may be gone, too
 			break
 		}
 		if err := s.Compact(t.Context()); err != nil {
@@ -131,7 +131,7 @@ func hog(t *testing.T, path string) {
 	require.NoError(t, f.Close())
 }
 
-// TestIndexCannotGrow: LevelDB refuses all writes after one that failed. The store opens it again.
+// TestIndexCannotGrow: LevelDB refuses all writes after a failed one. The store opens it again.
 func TestIndexCannotGrow(t *testing.T) {
 	blocktest.WithFileLimit(t, func(limit func(bytes uint64)) {
 		config := noSync(t.TempDir())
@@ -164,7 +164,7 @@ func TestIndexCannotGrow(t *testing.T) {
 		}
 		require.NoError(t, s.Audit())
 		require.Len(t, all(t, s), blocks-10+2)
-		if err := s.Close(); err != nil { // LevelDB may still have the error of a table that it makes again
+		if err := s.Close(); err != nil { // LevelDB may still have the error of a table that it rewrites
 			require.ErrorIs(t, err, block.ErrNoSpace)
 		}
 		s = open(t, config)

@@ -15,10 +15,9 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// index is the LevelDB of one server: its small blocks, the places of the others, and how
-// much of each segment is live. Many goroutines may read it at once. Package kv sees to it that
-// after a crash it is as one commit left it, with all commits before it, which LevelDB
-// alone does not (S1, S5).
+// index is the LevelDB of one server: its small blocks, the places of the others, and the live part of each
+// segment. Many goroutines may read it at once. Package kv ensures that after a crash the index has the state
+// after one commit, with all commits before it. LevelDB alone does not ensure that (S1, S5).
 type index struct {
 	store  *kv.Shared
 	ledger ledger
@@ -32,21 +31,21 @@ const (
 	keyUsage    = 's'
 )
 
-// indexDown says that an index cannot be used any more: it is damaged, or could not be
-// opened. Store.restore opens it again or makes it anew.
+// indexDown means that an index cannot be used any more: it is damaged, or could not be opened. Store.restore
+// opens it again or rebuilds it.
 type indexDown struct {
 	index *index // nil: none is open
 	cause error
 }
 
-// Error says why.
+// Error returns the reason.
 func (d *indexDown) Error() string { return "block index: " + d.cause.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (d *indexDown) Unwrap() error { return d.cause }
 
-// openIndex opens or makes the index in dir. Memory is kept small: a process may have
-// a dozen stores, and the kernel caches the files anyway.
+// openIndex opens or makes the index in dir. It uses little memory: a process may have a dozen stores, and
+// the kernel caches the files anyway.
 func openIndex(dir string) (*index, error) {
 	store, err := kv.OpenShared(dir, kv.Options{WriteBuffer: 2 << 20, BlockCache: 2 << 20})
 	if err != nil {
@@ -57,13 +56,13 @@ func openIndex(dir string) (*index, error) {
 
 func (x *index) close() error { return x.explain(x.store.Close()) }
 
-// value gives the value of a key, nil if there is none.
+// value returns the value of a key, nil if there is none.
 func (x *index) value(key []byte) ([]byte, error) {
 	value, err := x.store.Get(key)
 	return value, x.explain(err)
 }
 
-// get gives the entry of a block; ErrNotFound if there is none.
+// get returns the entry of a block; ErrNotFound if there is none.
 func (x *index) get(id block.ID) (entry, error) {
 	value, err := x.value(blockKey(id))
 	if err != nil {
@@ -79,8 +78,8 @@ func (x *index) get(id block.ID) (entry, error) {
 	return e, nil
 }
 
-// frontier gives the frontier of the last commit and the version of the format; the zero
-// place and 0 if there was none.
+// frontier returns the frontier of the last commit and the version of the format; the zero place and 0 if
+// there is none.
 func (x *index) frontier() (segfile.Place, uint8, error) {
 	value, err := x.value([]byte{keyFrontier})
 	if err != nil || value == nil {
@@ -93,7 +92,7 @@ func (x *index) frontier() (segfile.Place, uint8, error) {
 	return p, version, nil
 }
 
-// scan gives up to limit ids from from to to, both included.
+// scan returns up to limit ids from from to to, both included.
 func (x *index) scan(from, to block.ID, limit int) ([]block.ID, error) {
 	var ids []block.ID
 	err := x.store.Scan(blockKey(from), append(blockKey(to), 0), func(key, _ []byte) bool {
@@ -105,7 +104,7 @@ func (x *index) scan(from, to block.ID, limit int) ([]block.ID, error) {
 	return ids, x.explain(err)
 }
 
-// entries calls do with each entry until it says stop.
+// entries calls do with each entry until do returns false.
 func (x *index) entries(do func(block.ID, *entry) bool) error {
 	var bad error
 	err := x.store.Scan([]byte{keyBlock}, []byte{keyBlock + 1}, func(key, value []byte) bool {
@@ -122,7 +121,7 @@ func (x *index) entries(do func(block.ID, *entry) bool) error {
 
 var errKey = errors.New("no entry of a block")
 
-// usages calls do with what is known of each segment, and gives that of the small blocks.
+// usages calls do with the usage of each segment, and returns that of the small blocks.
 func (x *index) usages(do func(segment uint32, u usage)) (inline usage, err error) {
 	var bad error
 	err = x.store.Scan([]byte{keyUsage}, []byte{keyUsage + 1}, func(key, value []byte) bool {
@@ -151,12 +150,12 @@ func (x *index) usages(do func(segment uint32, u usage)) (inline usage, err erro
 // must be opened again before the next one.
 func (x *index) commit(c *changes, sync bool) error { return x.explain(x.store.Write(&c.batch, sync)) }
 
-// damaged returns the error of an index that contradicts itself.
+// damaged returns the error of an inconsistent index.
 func (x *index) damaged(format string, args ...any) error {
 	return &indexDown{index: x, cause: fmt.Errorf("%w: "+format, append([]any{kv.ErrDamaged}, args...)...)}
 }
 
-// explain turns the errors that callers decide on into this package's.
+// explain converts errors that callers check to errors of this package.
 func (x *index) explain(err error) error {
 	switch {
 	case err == nil:
@@ -213,8 +212,7 @@ func parseUsage(b []byte) (usage, error) {
 	return u, r.Done()
 }
 
-// spaceError marks what the kernel says when a disk, a quota or the limit of a process is
-// used up as ErrNoSpace.
+// spaceError marks the kernel's error for a full disk, quota or process limit as ErrNoSpace.
 func spaceError(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) {
 		return fmt.Errorf("%w: %w", block.ErrNoSpace, err)

@@ -21,7 +21,7 @@ import (
 
 var replaySeed = flag.Uint64("block.history", 0, "replay the random history of this seed")
 
-// history is a store with a model of what it holds.
+// history is a store with a model of its content.
 type history struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -31,8 +31,8 @@ type history struct {
 	bad    map[int]bool // the copy is bad
 }
 
-// TestRandomHistories puts, puts again, deletes, spoils, compacts, kills and reopens, and
-// compares what the store holds, and says it holds, with a model (S6).
+// TestRandomHistories puts, puts again, deletes, spoils, compacts, kills and reopens. It compares the content
+// of the store, and the reported content, with a model (S6).
 func TestRandomHistories(t *testing.T) {
 	seeds := []uint64{uint64(time.Now().UnixNano()), 1, 2}
 	if *replaySeed != 0 {
@@ -98,7 +98,7 @@ func (h *history) step() {
 	}
 }
 
-// kill leaves the store as it is and goes on with what is on its disk.
+// kill abandons the store and continues with the content of its disk.
 func (h *history) kill() {
 	dir := snapshot(h.t, h.config.Dir)
 	require.NoError(h.t, h.store.Close())
@@ -170,8 +170,8 @@ func spoil(t testing.TB, dir string, data []byte) {
 	require.True(t, found)
 }
 
-// snapshot copies a store that is open, as a kill would leave it. LevelDB may be at work: what changed
-// during the copy is copied again.
+// snapshot copies an open store in the state that a kill would leave. LevelDB may be at work: snapshot
+// repeats the copy of files that changed during the copy.
 func snapshot(t testing.TB, dir string) string {
 	list := func() (files []string) {
 		require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// recover brings segments and the index x together after a crash: see S1 to S3 and S6 in the
-// package comment.
+// recover makes segments and the index x consistent after a crash: see S1 to S3 and S6 in the package
+// comment.
 func (s *Store) recover(x *index) error {
 	frontier, version, err := x.frontier()
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) recover(x *index) error {
 	return s.resume(end)
 }
 
-// segments gives the size of each segment, in bytes, and the number of the last one.
+// segments returns the size of each segment, in bytes, and the number of the last one.
 func (s *Store) segments() (sizes map[uint32]uint64, last uint32, err error) {
 	names, err := os.ReadDir(s.config.Dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) segments() (sizes map[uint32]uint64, last uint32, err error) {
 	return sizes, last, nil
 }
 
-// load fills the ledger from the index. It reports whether that can be: no segment has more live
+// load fills the ledger from the index. It reports whether the ledger is possible: no segment has more live
 // bytes than bytes.
 func (x *index) load(sizes map[uint32]uint64) (bool, error) {
 	l := &x.ledger
@@ -128,13 +128,13 @@ func (x *index) recount(frontier segfile.Place, sizes map[uint32]uint64) error {
 	return x.commit(&c, true)
 }
 
-// replayRecords is after how many records a replay writes to the index what it found.
+// replayRecords is the number of records after which a replay writes its findings to the index.
 const replayRecords = 4096
 
 // replay indexes the good records of a segment from a place on, and returns the new end: behind the last of
-// them. In the last segment, it cuts off what follows. If a block is indexed already, the later record wins:
-// it was put because the earlier one is bad, or it was moved. A record with a good header and bad bytes is
-// skipped: it was not acknowledged, or it went bad later.
+// them. In the last segment, it cuts off the bytes behind the end. If a block is indexed already, the later
+// record wins: it was put because the earlier one is bad, or it was moved. A record with a good header and
+// bad bytes is skipped: it was not acknowledged, or it went bad later.
 func (s *Store) replay(x *index, from segfile.Place, last bool) (end segfile.Place, err error) {
 	path := filepath.Join(s.config.Dir, segfile.Name(from.Segment))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -146,7 +146,7 @@ func (s *Store) replay(x *index, from segfile.Place, last bool) (end segfile.Pla
 	if err != nil {
 		return end, err
 	}
-	// What an earlier sync could not write may be in memory only: see the disk.
+	// Pages of an earlier failed sync may be in memory only: read the disk.
 	if err := unix.Fadvise(int(file.Fd()), int64(from.Offset), 0, unix.FADV_DONTNEED); err != nil {
 		return end, fmt.Errorf("fadvise %s: %w", path, err)
 	}
@@ -200,7 +200,7 @@ func (s *Store) replayInto(e *edit, in *scanner, end *segfile.Place) (more bool,
 	return true, nil
 }
 
-// resume goes on appending at end, in the last segment if it is there.
+// resume prepares further appends at end, in the last segment if it exists.
 func (s *Store) resume(end segfile.Place) error {
 	s.appender = appender{dir: s.config.Dir, roll: s.config.SegmentBytes, noSync: s.config.NoSync, end: end}
 	file, err := os.OpenFile(filepath.Join(s.config.Dir, segfile.Name(end.Segment)), os.O_RDWR, 0)

@@ -13,14 +13,14 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 )
 
-// errRebuilding is what calls give while the index is made anew.
+// errRebuilding is the error of calls during the rebuild of the index.
 var errRebuilding = errors.New("the block index is being made anew from the segments: ask another server, or wait")
 
-// keptIndexes is how many damaged indexes are kept for analysis.
+// keptIndexes is the number of damaged indexes that are kept for analysis.
 const keptIndexes = 2
 
-// use lets do read the index. If it is damaged, it is made anew first: by this call, unless another
-// one is at it.
+// use lets do read the index. A damaged index is rebuilt first: by this call, unless another call already
+// does it.
 func (s *Store) use(do func(*index) error) error {
 	err := s.peek(do)
 	var down *indexDown
@@ -28,7 +28,7 @@ func (s *Store) use(do func(*index) error) error {
 		return err
 	}
 	s.committing.Lock()
-	if s.index == down.index { // nobody did it meanwhile
+	if s.index == down.index { // no other call did it meanwhile
 		err = s.restore(down.index, down)
 	} else {
 		err = nil
@@ -40,7 +40,7 @@ func (s *Store) use(do func(*index) error) error {
 	return s.peek(do)
 }
 
-// peek lets do read the index as it is.
+// peek lets do read the index in its present state.
 func (s *Store) peek(do func(*index) error) error {
 	s.reading.RLock()
 	defer s.reading.RUnlock()
@@ -50,7 +50,7 @@ func (s *Store) peek(do func(*index) error) error {
 	return do(s.index)
 }
 
-// lookup gives the entry of a block; ErrNotFound if there is none.
+// lookup returns the entry of a block; ErrNotFound if there is none.
 func (s *Store) lookup(id block.ID) (e entry, err error) {
 	err = s.use(func(x *index) (err error) {
 		e, err = x.get(id)
@@ -59,14 +59,14 @@ func (s *Store) lookup(id block.ID) (e entry, err error) {
 	return e, err
 }
 
-// publish lets everybody use x.
+// publish makes x the index of all calls.
 func (s *Store) publish(x *index) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	s.index, s.absent = x, nil
 }
 
-// withdraw closes the index, if there is one. Until the next publish calls give why.
+// withdraw closes the index, if there is one. Until the next publish calls return why.
 func (s *Store) withdraw(why error) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -78,8 +78,8 @@ func (s *Store) withdraw(why error) error {
 	return x.close()
 }
 
-// restore opens the index again after cause, and makes it anew if it is damaged. failed is the index
-// that cause is about, nil if none is open. The caller holds committing.
+// restore opens the index again after cause, and rebuilds it if it is damaged. failed is the index of cause,
+// nil if none is open. The caller holds committing.
 func (s *Store) restore(failed *index, cause error) error {
 	if s.closed {
 		return block.ErrClosed
@@ -88,7 +88,7 @@ func (s *Store) restore(failed *index, cause error) error {
 		return nil
 	}
 	broken := s.appender.broken
-	_ = s.appender.close() // what matters is read again
+	_ = s.appender.close() // its state is read from disk again
 	_ = s.withdraw(errRebuilding)
 	var err error
 	if errors.Is(cause, kv.ErrDamaged) {
@@ -115,8 +115,8 @@ func (s *Store) unopened() error {
 	return s.absent
 }
 
-// open opens the index and brings it up to date. A damaged one is made anew, once. The caller
-// holds committing.
+// open opens the index and brings it up to date. It rebuilds a damaged index, once. The caller holds
+// committing.
 func (s *Store) open() error {
 	err := s.openOnce()
 	if !errors.Is(err, kv.ErrDamaged) {
@@ -128,7 +128,7 @@ func (s *Store) open() error {
 	return s.openOnce()
 }
 
-// openOnce opens the index and indexes what it does not know.
+// openOnce opens the index and indexes the missing records.
 func (s *Store) openOnce() error {
 	x, err := openIndex(s.indexDir())
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Store) openOnce() error {
 
 func (s *Store) indexDir() string { return filepath.Join(s.config.Dir, "index") }
 
-// setAside renames a damaged index, and deletes those that were renamed long ago.
+// setAside renames a damaged index, and deletes the oldest renamed ones.
 func (s *Store) setAside(cause error) error {
 	names, err := os.ReadDir(s.config.Dir)
 	if err != nil {

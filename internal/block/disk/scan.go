@@ -11,18 +11,17 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// scanner reads the records of a segment in order. Where a header is bad it looks for the next
-// whole good record behind it, so that damage hides no more than it hit. What it finds may
-// be bytes of a damaged block that look like a record: a good copy of the block that
-// they name, since ids name the same bytes for ever.
+// scanner reads the records of a segment in order. Behind a bad header it looks for the next whole good
+// record, so that damage hides only the damaged records. Bytes of a damaged block may look like a record:
+// such a record is a good copy of the block that it names, since ids name the same bytes for ever.
 type scanner struct {
 	file io.ReaderAt
 	size uint64 // of the file
-	at   uint64 // where the next record is looked for
+	at   uint64 // start of the search for the next record
 	data []byte
 }
 
-// next gives the next record with a good header, and where it is; false at the end.
+// next returns the next record with a good header, and its place; false at the end.
 func (s *scanner) next() (r segfile.Record, at uint64, ok bool, err error) {
 	for s.at+segfile.HeaderSize <= s.size {
 		r, ok, err := s.header(s.at)
@@ -40,7 +39,7 @@ func (s *scanner) next() (r segfile.Record, at uint64, ok bool, err error) {
 	return segfile.Record{}, 0, false, nil
 }
 
-// header reads the header at an offset; false if there is none of a record that fits.
+// header reads the header at an offset; false if there is no header of a record that fits.
 func (s *scanner) header(at uint64) (segfile.Record, bool, error) {
 	var header [segfile.HeaderSize]byte
 	if err := s.read(header[:], at); err != nil {
@@ -50,7 +49,7 @@ func (s *scanner) header(at uint64) (segfile.Record, bool, error) {
 	return r, ok && at+segfile.HeaderSize+uint64(r.Length) <= s.size, nil
 }
 
-// content gives the data of the record at an offset, valid until the next call; false if they are bad.
+// content returns the data of the record at an offset, valid until the next call; false if they are bad.
 func (s *scanner) content(r *segfile.Record, at uint64) ([]byte, bool, error) {
 	if cap(s.data) < int(r.Length) {
 		s.data = make([]byte, block.MaxSize)
@@ -95,7 +94,7 @@ func (s *scanner) resync() error {
 	return nil
 }
 
-// read fills into. What the disk cannot read is zeros, which are no record.
+// read fills into. Bytes that the disk cannot read become zeros, which are no record.
 func (s *scanner) read(into []byte, at uint64) error {
 	n, err := s.file.ReadAt(into, int64(at))
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.EIO) {

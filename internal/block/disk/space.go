@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// reopenBytes must be free on the disk before an index that could not be written is
-	// opened again: LevelDB makes new files then, and while it is open it can be read.
+	// reopenBytes is the free space on the disk, in bytes, from which on an index is opened again after a
+	// failed write. The open makes new files; until then the old index stays open and can be read.
 	reopenBytes = 8 << 20
-	// moveMargin of the reserve is left to the index by compaction.
+	// moveMargin is the part of the reserve that compaction leaves to the index, in bytes.
 	moveMargin = 4 << 20
 )
 
-// space gives the size of the disk and what is left of it, in bytes.
+// space returns the size of the disk and its available space, in bytes.
 func (s *Store) space() (total, available uint64, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(s.config.Dir, &fs); err != nil {
@@ -24,13 +24,13 @@ func (s *Store) space() (total, available uint64, err error) {
 	return fs.Blocks * size, fs.Bavail * size, nil
 }
 
-// free gives what puts may use of what is available.
+// free returns the part of available that puts may use, in bytes.
 func (s *Store) free(available uint64) uint64 {
 	return available - min(available, s.config.ReserveBytes)
 }
 
-// isLow reports whether so little is free that compaction should look for space: less than
-// the larger of a thirty-second of the disk and two segments.
+// isLow reports whether free space is low, so that compaction should free more: less than the larger of a
+// thirty-second of the disk and two segments.
 func (s *Store) isLow(total, free uint64) bool {
 	return free < max(total/32, 2*s.config.SegmentBytes)
 }

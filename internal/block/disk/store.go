@@ -20,7 +20,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// Config is how one server stores its blocks.
+// Config of the block store of one server.
 type Config struct {
 	Dir string // made if it does not exist; one process at a time uses it
 	// NoSync answers a put before the block is on stable storage: it survives the
@@ -33,16 +33,15 @@ type Config struct {
 	ReserveBytes uint64
 	// OpenFiles bounds the descriptors that are kept open for reading.
 	OpenFiles int
-	// CompactShare is the dead share of a segment from which on it is compacted, above 0
-	// and up to 1. When the disk is nearly full a smaller share will do.
+	// CompactShare is the dead share from which on a segment is compacted, above 0 and up to 1. When the disk
+	// is nearly full, a smaller share suffices.
 	CompactShare float64
-	// CompactRate bounds what compaction moves, in bytes per second, unless the disk is
-	// nearly full.
+	// CompactRate bounds the data that compaction moves, in bytes per second, unless the disk is nearly full.
 	CompactRate int
 	Log         *slog.Logger // nil: no log
 }
 
-// DefaultConfig is for a server's own disk.
+// DefaultConfig returns a configuration for a server's own disk.
 func DefaultConfig(dir string) Config {
 	return Config{
 		Dir: dir, SegmentBytes: 64 << 20, ReserveBytes: 64 << 20, OpenFiles: 64,
@@ -50,7 +49,7 @@ func DefaultConfig(dir string) Config {
 	}
 }
 
-// Validate says which field cannot be used, and what to do.
+// Validate returns an error with the wrong field and the remedy.
 func (c *Config) Validate() error {
 	switch {
 	case c.Dir == "":
@@ -67,22 +66,22 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// maxInline is the largest block in bytes that is kept in LevelDB, which writes each value again
-// with each compaction, and loses it if the index is damaged. Beyond it, a record in a segment costs
-// less processor time and half the bytes written (BenchmarkPut).
+// maxInline is the largest block in bytes that is stored in LevelDB. LevelDB writes each value again with
+// each compaction, and a damaged index loses it. For larger blocks, a record in a segment costs less
+// processor time and half the bytes written (BenchmarkPut).
 const maxInline = 256
 
-// rangePage is how many ids Range takes from the index at a time.
+// rangePage is the number of ids that Range reads from the index at a time.
 const rangePage = 1024
 
-// Store is the block.Store of one server on its disk. See the package comment for the
-// format and for what it guarantees. It does not interrupt a disk access when a context
-// ends. The order of its locks: compacting, committing, waiting and reading.
+// Store is the block.Store of one server on its disk. The package comment has the format and the guarantees.
+// It does not interrupt a disk access when a context ends. The order of its locks: compacting, committing,
+// waiting and reading.
 type Store struct {
 	config  Config
 	files   *segfile.Files
 	limiter *rate.Limiter
-	due     chan struct{} // holds one token when something may have become due for compaction
+	due     chan struct{} // holds one token when a segment may have become due for compaction
 	low     atomic.Bool   // the disk is nearly full
 	ending  atomic.Bool   // Close was called
 
@@ -91,23 +90,23 @@ type Store struct {
 	waiting sync.Mutex
 	queue   []*update // GUARDED_BY waiting
 
-	// reading guards what readers see of the index; it is changed under committing too.
+	// reading guards the readers' view of the index; changes also need committing.
 	reading sync.RWMutex
-	index   *index // GUARDED_BY reading or committing; nil: absent says why
+	index   *index // GUARDED_BY reading or committing; nil: absent is the reason
 	absent  error  // GUARDED_BY reading or committing
 
-	// committing is held by whoever writes.
+	// committing is held by each writer.
 	committing  sync.Mutex
 	appender    appender // GUARDED_BY committing
 	indexFailed error    // GUARDED_BY committing; the index must be opened again before it is written to
 	unsynced    bool     // GUARDED_BY committing; with NoSync: the index has blocks or deletes that are not durable
 	closed      bool     // GUARDED_BY committing
 
-	compacting chan struct{}         // holds one token; whoever compacts has it
+	compacting chan struct{}         // holds one token, which the compacting call has
 	stuck      map[uint32]badRecords // GUARDED_BY compacting
 }
 
-// Open opens or makes the store of a server and repairs what a crash left.
+// Open opens or makes the store of a server and repairs the effects of a crash.
 func Open(config Config) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -137,7 +136,7 @@ func Open(config Config) (*Store, error) {
 	return s, nil
 }
 
-// Close makes all blocks durable and ends the store; calls after it give ErrClosed.
+// Close makes all blocks durable and ends the store; later calls return ErrClosed.
 func (s *Store) Close() error {
 	s.ending.Store(true)
 	s.committing.Lock()
@@ -162,7 +161,7 @@ func (s *Store) Put(ctx context.Context, b block.Block) error {
 		if err := s.submit(ctx, u); err != nil || u.found == nil {
 			return err
 		}
-		// Read without the lock, so that no other update waits for it.
+		// Read without the lock, so that no other update waits for the read.
 		if good, err := s.verify(u, u.found); good || err != nil {
 			return err
 		}
@@ -199,8 +198,8 @@ func (s *Store) Get(ctx context.Context, id block.ID, into []byte) ([]byte, erro
 	return s.follow(id, e, into)
 }
 
-// follow gives the verified bytes of a block that was at e. If the segment went, or the bytes are bad,
-// it looks again: the block may have been moved, put again or deleted meanwhile.
+// follow returns the verified bytes of a block that was at e. If the segment is gone, or the bytes are bad,
+// it looks the block up again: the block may have been moved, put again or deleted meanwhile.
 func (s *Store) follow(id block.ID, e entry, into []byte) ([]byte, error) {
 	for {
 		data, err := s.read(id, &e, into)
@@ -218,7 +217,7 @@ func (s *Store) follow(id block.ID, e entry, into []byte) ([]byte, error) {
 	}
 }
 
-// read gives the verified bytes of e in into.
+// read returns the verified bytes of e in into.
 func (s *Store) read(id block.ID, e *entry, into []byte) ([]byte, error) {
 	if e.inline != nil {
 		if block.Sum(id, e.inline) != e.crc {
@@ -237,7 +236,7 @@ func (s *Store) read(id block.ID, e *entry, into []byte) ([]byte, error) {
 	return nil, fmt.Errorf("read block %v: %w", id, err)
 }
 
-// isBadCopy tells errors that concern the place read from those that concern the process.
+// isBadCopy distinguishes errors of the place read from errors of the process.
 func isBadCopy(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EIO)
 }
@@ -278,13 +277,13 @@ func (s *Store) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	return sizes, nil
 }
 
-// Usage gives the size of the disk of the store and what is free for blocks, in bytes.
+// Usage returns the size of the disk of the store and the free space for blocks, in bytes.
 func (s *Store) Usage() (total, free uint64, err error) {
 	total, available, err := s.space()
 	return total, s.free(available), err
 }
 
-// Stats tells what the store holds and did.
+// Stats returns the content and the work of the store.
 func (s *Store) Stats() (Stats, error) {
 	stats := Stats{
 		WrittenBytes: s.written.Load(),

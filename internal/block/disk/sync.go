@@ -7,8 +7,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Sync implements block.Syncer: with Config.NoSync it makes all blocks and deletes so far durable. Without,
-// they are. Calls that wait for each other share one sync.
+// Sync implements block.Syncer: with Config.NoSync it makes all blocks and deletes so far durable. Without
+// NoSync they are durable already. Calls that wait for each other share one sync.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -36,14 +36,14 @@ const (
 	maxSegment = 64 << 20
 )
 
-// grain bounds the number of blocks, and so the memory of the index: a block counts for at least this many
-// bytes.
+// grain bounds the number of blocks, and so the memory of the index: each block counts for at least this
+// number of bytes.
 const grain = 4 << 10
 
-// offTime is how long a cache is off after its disk has failed.
+// offTime is the time for which a cache is off after a failure of its disk.
 const offTime = time.Minute
 
-// Validate says which field cannot be used, and what to do.
+// Validate returns an error with the wrong field and the remedy.
 func (c *Config) Validate() error {
 	switch {
 	case c.Dir == "":
@@ -64,28 +64,28 @@ type Cache struct {
 	queue  chan *waitingBlock
 	stop   chan struct{} // closed by Close
 	done   chan struct{} // closed when the writer has ended
-	writer writer        // of the goroutine that done belongs to
+	writer writer        // used only by the goroutine that closes done
 
 	mu       sync.Mutex
 	index    map[block.ID]cachedAt      // GUARDED_BY mu
 	segments []segment                  // GUARDED_BY mu; changed by the writer only; the oldest first
 	waiting  map[block.ID]*waitingBlock // GUARDED_BY mu; on the way to the disk
-	pause    time.Duration              // GUARDED_BY mu; how long it is off after a failure
+	pause    time.Duration              // GUARDED_BY mu; time off after a failure
 	off      time.Time                  // GUARDED_BY mu; it is off until then; zero: it is on
 	stats    Stats                      // GUARDED_BY mu
 }
 
-// Stats counts what a cache did since it was opened.
+// Stats counts the work of a cache since it was opened.
 type Stats struct {
 	Hits, Misses uint64
-	Written      uint64 // blocks, those that were written again included
-	Dropped      uint64 // blocks not remembered for want of room in the queue
-	Bad          uint64 // copies that were not what had been written
+	Written      uint64 // blocks, with those that were written again
+	Dropped      uint64 // blocks not stored because the queue was full
+	Bad          uint64 // copies that differed from the written block
 	Bytes        int64  // of files, now
 	Blocks       int    // now
 }
 
-// cachedAt says where a block is.
+// cachedAt is the place of a block.
 type cachedAt struct {
 	segment, offset, length, crc uint32
 	used                         bool // since it was written
@@ -101,7 +101,7 @@ type segment struct {
 // waitingBlock is a block on its way to the disk.
 type waitingBlock struct{ block.Block }
 
-// queueLength is how many blocks wait for the disk at most.
+// queueLength is the maximum number of blocks that wait for the disk.
 const queueLength = 16
 
 // Open opens or makes a cache. The caller closes it.
@@ -112,7 +112,7 @@ func Open(config Config) (*Cache, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	dir := filepath.Join(config.Dir, "globalfs-blocks") // whatever else is in Dir is not ours
+	dir := filepath.Join(config.Dir, "globalfs-blocks") // other files in Dir are not touched
 	c := &Cache{
 		config: config, dir: dir,
 		roll:    min(max(config.MaxBytes/16, minSegment), maxSegment),
@@ -135,7 +135,7 @@ func Open(config Config) (*Cache, error) {
 	return c, nil
 }
 
-// claim locks the directory, and empties it if it is another cluster's.
+// claim locks the directory, and empties it if it belongs to another cluster.
 func (c *Cache) claim() error {
 	lock, err := os.OpenFile(filepath.Join(c.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *Cache) claim() error {
 	return nil
 }
 
-// bind makes what is there the blocks of this cluster.
+// bind makes the directory the cache of this cluster, and removes the blocks of another one.
 func (c *Cache) bind() error {
 	path := filepath.Join(c.dir, "cluster")
 	was, err := os.ReadFile(path)
@@ -174,7 +174,7 @@ func (c *Cache) bind() error {
 }
 
 // Close writes the blocks that wait, unless the segments have not been read yet, and ends the cache. A Store
-// over it goes on without it.
+// over the cache continues without it.
 func (c *Cache) Close() error {
 	close(c.stop)
 	<-c.done
@@ -182,7 +182,7 @@ func (c *Cache) Close() error {
 	return c.lock.Close()
 }
 
-// Stats says what the cache did.
+// Stats returns the counts of the cache.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,8 +194,8 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// cost is the size that all segments count for, in bytes: their own, or more if they have many small blocks.
-// The caller holds mu.
+// cost returns the size for which all segments count, in bytes: their own, or more if they have many small
+// blocks. The caller holds mu.
 func (c *Cache) cost() (n int64) {
 	for i := range c.segments {
 		n += c.segments[i].cost()
@@ -218,7 +218,7 @@ func (c *Cache) isOff() bool {
 	return false
 }
 
-// turnOff ends the use of the disk for a while.
+// turnOff ends the use of the disk for a time.
 func (c *Cache) turnOff(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

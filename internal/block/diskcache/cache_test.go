@@ -29,7 +29,7 @@ var cacheSeed = flag.Uint64("block.cacheseed", 0, "seed of TestDiskCacheRandomly
 // smallCache has room for some blocks of a MiB.
 const smallCache = 32 << 20
 
-// cacheIn opens a cache that the test closes, if it does not do that itself.
+// cacheIn opens a cache that the test closes, unless the test closed it before.
 func cacheIn(t testing.TB, dir string, size int64) (c *diskcache.Cache, closeOnce func()) {
 	c, err := diskcache.Open(diskcache.Config{Dir: dir, MaxBytes: size, Cluster: "one"})
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func (c *counter) Get(ctx context.Context, id block.ID, into []byte) ([]byte, er
 
 func counted() *counter { return &counter{Memory: blocktest.NewMemory(blocktest.Big)} }
 
-// until waits for something that goroutines under way bring about.
+// until waits for an effect of goroutines under way.
 func until(t testing.TB, what string, done func() bool) {
 	for deadline := time.Now().Add(20 * time.Second); !done(); runtime.Gosched() {
 		require.True(t, time.Now().Before(deadline), "%s", what)
@@ -69,7 +69,7 @@ func fillCache(t testing.TB, c *diskcache.Cache, s block.Store, from, to, size i
 	}
 }
 
-// cacheFiles gives the segments of the cache in a directory and the size of all.
+// cacheFiles returns the segments of the cache in a directory and their total size.
 func cacheFiles(t testing.TB, dir string) (paths []string, total int64) {
 	paths, err := filepath.Glob(filepath.Join(dir, "globalfs-blocks", "*.seg"))
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestDiskCached(t *testing.T) {
 	}
 }
 
-// TestCachesOverHedgedRegions stacks all that a client has, as package dev does.
+// TestCachesOverHedgedRegions stacks all stores of a client, as package dev does.
 func TestCachesOverHedgedRegions(t *testing.T) {
 	blocktest.TestStore(t, func(t *testing.T) block.Store {
 		nearest, err := block.NewNearest(blocktest.NewMemoryRegion(t, 5).Client(t), blocktest.NewMemoryRegion(t, 3).Client(t))
@@ -102,7 +102,7 @@ func TestCachesOverHedgedRegions(t *testing.T) {
 	})
 }
 
-// TestDiskCacheSurvives: what was written is there when the cache is opened again.
+// TestDiskCacheSurvives: written blocks are there when the cache is opened again.
 func TestDiskCacheSurvives(t *testing.T) {
 	blocktest.CheckLeaks(t)
 	dir, store := t.TempDir(), counted()
@@ -128,7 +128,7 @@ func TestDiskCacheSurvives(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// TestDiskCacheTorn damages the files at random: right bytes come, from the store if need be.
+// TestDiskCacheTorn damages the files at random: gets return right bytes, from the store if necessary.
 func TestDiskCacheTorn(t *testing.T) {
 	for _, damage := range []func(b []byte, at int) []byte{
 		func(b []byte, at int) []byte { b[at] ^= 1; return b },
@@ -146,7 +146,7 @@ func TestDiskCacheTorn(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(paths[0], damage(content, rand.IntN(len(content))), 0o600), "round %d", round)
 			c, closeOnce = cacheIn(t, dir, smallCache)
-			fillCache(t, c, c.Over(store), 30, 31, 20000) // written once all that is there has been loaded
+			fillCache(t, c, c.Over(store), 30, 31, 20000) // written after the load of all existing blocks
 			for i := range 30 {
 				id, data := blocktest.Block(i, 20000)
 				blocktest.RequireBlock(t, c.Over(store), id, data)
@@ -157,7 +157,7 @@ func TestDiskCacheTorn(t *testing.T) {
 	}
 }
 
-// TestDiskCacheNewestCopy: what was got in place of a bad copy counts after a restart.
+// TestDiskCacheNewestCopy: a block that was fetched in place of a bad copy counts after a restart.
 func TestDiskCacheNewestCopy(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, closeOnce := cacheIn(t, dir, smallCache)
@@ -178,7 +178,7 @@ func TestDiskCacheNewestCopy(t *testing.T) {
 	require.EqualValues(t, 1, store.gets.Load())
 }
 
-// TestDiskCacheForgets: the files stay within their bytes, and what is used stays in the cache.
+// TestDiskCacheForgets: the files stay within their bytes, and used blocks stay in the cache.
 func TestDiskCacheForgets(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, _ := cacheIn(t, dir, smallCache)
@@ -217,7 +217,7 @@ func TestDiskCacheSmallBlocks(t *testing.T) {
 	require.LessOrEqual(t, c.Stats().Blocks, 16<<20/4096)
 }
 
-// TestDiskCacheDeletesWhatWaits: a block that is deleted on its way to the disk does not come back.
+// TestDiskCacheDeletesWhatWaits: a block that is deleted while it waits for the disk does not come back.
 func TestDiskCacheDeletesWhatWaits(t *testing.T) {
 	c, closeOnce := cacheIn(t, t.TempDir(), 256<<20)
 	s := c.Over(blocktest.NewMemory(blocktest.Big))
@@ -232,7 +232,7 @@ func TestDiskCacheDeletesWhatWaits(t *testing.T) {
 	require.Zero(t, c.Stats().Blocks)
 }
 
-// TestDiskCacheShrinks when it is opened with less.
+// TestDiskCacheShrinks when it is opened with a smaller size.
 func TestDiskCacheShrinks(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, closeOnce := cacheIn(t, dir, 64<<20)
@@ -247,8 +247,8 @@ func TestDiskCacheShrinks(t *testing.T) {
 	blocktest.RequireBlock(t, c.Over(store), id, data)
 }
 
-// TestDiskCacheFullDisk: nothing fails, the log says it, the cache gives space back, and is on again when
-// there is some.
+// TestDiskCacheFullDisk: no call fails, the log reports it, the cache frees space, and is on again when there
+// is space.
 func TestDiskCacheFullDisk(t *testing.T) {
 	dir := blocktest.SmallDisk(t, "6m")
 	var log logged.Text
@@ -274,7 +274,7 @@ func TestDiskCacheFullDisk(t *testing.T) {
 	})
 }
 
-// TestDiskCacheLosesItsDisk: somebody removes the directory.
+// TestDiskCacheLosesItsDisk: the directory is removed.
 func TestDiskCacheLosesItsDisk(t *testing.T) {
 	dir, store := t.TempDir(), counted()
 	c, _ := cacheIn(t, dir, smallCache)
@@ -288,7 +288,8 @@ func TestDiskCacheLosesItsDisk(t *testing.T) {
 	}
 }
 
-// TestDiskCacheRandomly reads, writes and opens again while segments go: never other bytes, never too many.
+// TestDiskCacheRandomly reads, writes and reopens while segments are removed: gets never return other bytes,
+// and the files never exceed their limit.
 func TestDiskCacheRandomly(t *testing.T) {
 	seed := *cacheSeed
 	if seed == 0 {
@@ -340,8 +341,8 @@ func TestDiskCacheConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkDiskCached reads blocks that are on the disk ("hit"), in ratio to reading a plain file of the same
-// size ("file"), and blocks that are not and are remembered meanwhile ("miss"), in ratio to a store without a
+// BenchmarkDiskCached reads cached blocks ("hit"), compared with the read of a plain file of the same size
+// ("file"). It also reads uncached blocks that are stored meanwhile ("miss"), compared with a store without a
 // cache ("store").
 func BenchmarkDiskCached(b *testing.B) {
 	const blocks = 24

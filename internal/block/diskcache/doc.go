@@ -1,8 +1,8 @@
 // Package diskcache keeps blocks on the disk of a client, also while the client is not running.
 //
 // The blocks are in segments (package segfile), without an index and never synced. Open reads the headers of
-// all records. Each get verifies what it reads, so a block that a crash has torn is fetched again. The index
-// in memory takes some 80 bytes for a block.
+// all records. Each get verifies the data that it reads, so a block that a crash has torn is fetched again.
+// The index in memory takes about 80 bytes for each block.
 //
 // Segments cost two writes for a block, and eviction removes one file for 64 MiB. A file for each block would
 // have to be made, written and removed. Package disk does not fit: it looks for each block before a put,

@@ -2,7 +2,7 @@ package diskcache
 
 import "time"
 
-// SetPause makes a cache stay off for another time after a failure.
+// SetPause sets the time for which a cache is off after a failure.
 func (c *Cache) SetPause(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

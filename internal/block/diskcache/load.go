@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// numbers gives the numbers of all segments of a cache, ascending.
+// numbers returns the numbers of all segments of a cache, ascending.
 func (c *Cache) numbers() ([]uint32, error) {
 	names, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Cache) numbers() ([]uint32, error) {
 	return numbers, nil
 }
 
-// load indexes what an earlier process has left, the newest first, and removes what is too much.
+// load indexes the segments of an earlier process, the newest first, and removes the excess.
 func (w *writer) load() error {
 	numbers, err := w.cache.numbers()
 	if err != nil {
@@ -52,8 +52,7 @@ func (w *writer) load() error {
 	return w.shrink(w.cache.config.MaxBytes-2*w.cache.roll, 0)
 }
 
-// loadSegment indexes the records of a segment, up to the first that is not whole. Their bytes are
-// verified when they are read.
+// loadSegment indexes the records of a segment, up to the first incomplete one. Gets verify their bytes.
 func (w *writer) loadSegment(number uint32) (err error) {
 	c := w.cache
 	file, err := os.Open(filepath.Join(c.dir, segfile.Name(number)))

@@ -12,17 +12,17 @@ import (
 	"github.com/globalfs/globalfs/internal/block/segfile"
 )
 
-// Store is a block.Store with a Cache in front of it. Several may share a cache if an id means the same bytes
-// in all their stores. As with block.Cached, a deleted block may be read until it is evicted.
+// Store is a block.Store with a Cache in front of it. Several stores may share a cache if an id means the
+// same bytes in all of them. As with block.Cached, a deleted block may be read until it is evicted.
 type Store struct {
 	store block.Store
 	cache *Cache
 }
 
-// Over gives store with the cache in front of it.
+// Over returns store with the cache in front of it.
 func (c *Cache) Over(store block.Store) *Store { return &Store{store: store, cache: c} }
 
-// Put implements block.Store. What is written is often read soon, so it is remembered.
+// Put implements block.Store. Written blocks are often read soon, so they are cached.
 func (d *Store) Put(ctx context.Context, b block.Block) error {
 	if err := d.store.Put(ctx, b); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (d *Store) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID
 	return d.store.Range(ctx, from, to)
 }
 
-// get gives a block in into or memory of its own; false if it is not remembered or its copy is not good.
+// get returns a block in into or in memory of its own; false if it is not cached or its copy is bad.
 func (c *Cache) get(id block.ID, into []byte) ([]byte, bool) {
 	at, ok := c.lookup(id)
 	if !ok {
@@ -72,7 +72,7 @@ func (c *Cache) get(id block.ID, into []byte) ([]byte, bool) {
 	}
 	c.discard(id, at)
 	switch {
-	case errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF): // pushed out meanwhile, or torn
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF): // evicted meanwhile, or torn
 	case errors.Is(err, block.ErrCorrupt):
 		c.config.Log.Warn("bad copy in the block cache on disk: got again", "dir", c.dir, "error", err)
 	default:
@@ -81,7 +81,7 @@ func (c *Cache) get(id block.ID, into []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// lookup says where a block is, which counts as a use.
+// lookup returns the place of a block, and counts as a use.
 func (c *Cache) lookup(id block.ID) (cachedAt, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Cache) lookup(id block.ID) (cachedAt, bool) {
 	return at, true
 }
 
-// read gives the verified bytes of a copy.
+// read returns the verified bytes of a copy.
 func (c *Cache) read(id block.ID, at cachedAt, into []byte) ([]byte, error) {
 	data := slices.Grow(into[:0], int(at.length))[:at.length]
 	if err := c.files.Read(segfile.Place{Segment: at.segment, Offset: uint64(at.offset) + segfile.HeaderSize}, data); err != nil {
@@ -110,7 +110,7 @@ func (c *Cache) read(id block.ID, at cachedAt, into []byte) ([]byte, error) {
 	return data, nil
 }
 
-// discard forgets a copy that could not be read.
+// discard forgets an unreadable copy.
 func (c *Cache) discard(id block.ID, at cachedAt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *Cache) discard(id block.ID, at cachedAt) {
 	}
 }
 
-// forget drops blocks that were deleted, those on their way to the disk too.
+// forget drops deleted blocks, also those that wait for the disk.
 func (c *Cache) forget(ids []block.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,8 +132,8 @@ func (c *Cache) forget(ids []block.ID) {
 	}
 }
 
-// offer gives the cache a block that came from the store, if there is room: data itself if it is shared,
-// since shared data never changes, else a copy.
+// offer passes a block from the store to the cache, if there is room: data itself if it is shared, since
+// shared data never changes, otherwise a copy.
 func (d *Store) offer(id block.ID, data []byte, shared bool) {
 	w := d.cache.accept(id)
 	if w == nil {
@@ -145,7 +145,7 @@ func (d *Store) offer(id block.ID, data []byte, shared bool) {
 	d.cache.enqueue(w, block.Block{ID: id, Sum: block.Sum(id, data), Data: data})
 }
 
-// enqueue gives a block that was accepted to the writer if there is room.
+// enqueue passes an accepted block to the writer if there is room.
 func (c *Cache) enqueue(w *waitingBlock, b block.Block) {
 	w.Block = b
 	select {
@@ -160,7 +160,7 @@ func (c *Cache) enqueue(w *waitingBlock, b block.Block) {
 	}
 }
 
-// accept notes that a block comes; nil if it is not wanted.
+// accept records that a block comes; nil if the cache does not need it.
 func (c *Cache) accept(id block.ID) *waitingBlock {
 	c.mu.Lock()
 	defer c.mu.Unlock()

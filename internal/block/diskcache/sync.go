@@ -6,5 +6,5 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Sync implements block.Syncer. What is only in the cache need not survive.
+// Sync implements block.Syncer. Blocks that are only in the cache need not survive.
 func (d *Store) Sync(ctx context.Context) error { return block.Sync(ctx, d.store) }

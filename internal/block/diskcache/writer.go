@@ -20,13 +20,13 @@ type writer struct {
 	buffer []byte   // of blocks that are written again
 }
 
-// run reads what is there, then writes what comes, until the cache is closed.
+// run loads the existing segments, then writes the queued blocks, until the cache is closed.
 func (w *writer) run() {
 	defer close(w.cache.done)
 	defer w.leave()
 	switch err := w.load(); {
 	case errors.Is(err, block.ErrClosed):
-		return // what would be written now would come on top of segments that nobody has counted (K2)
+		return // new blocks would come on top of segments that are not counted (K2)
 	case err != nil:
 		w.cache.turnOff(err)
 	}
@@ -47,7 +47,7 @@ func (w *writer) run() {
 	}
 }
 
-// write remembers one block.
+// write stores one block.
 func (w *writer) write(b *waitingBlock) {
 	c, id := w.cache, b.ID
 	c.mu.Lock()
@@ -104,7 +104,7 @@ func (w *writer) appendHere(r *segfile.Record, data []byte) (cachedAt, error) {
 		_, err = w.active.WriteAt(data, last.size+segfile.HeaderSize)
 	}
 	if err != nil {
-		_ = w.active.Truncate(last.size) // what is left over counts when the cache is opened again
+		_ = w.active.Truncate(last.size) // a rest of the record counts when the cache is opened again
 		return cachedAt{}, err
 	}
 	c.mu.Lock()
@@ -132,8 +132,8 @@ func (w *writer) begin() error {
 	return w.shrink(c.config.MaxBytes-2*c.roll, c.roll/2)
 }
 
-// shrink removes the oldest segments, but not the one that is written, until the rest counts for at most room
-// bytes. It writes again up to keep bytes of the blocks that were used.
+// shrink removes the oldest segments, but not the active one, until the others count for at most room bytes.
+// It writes up to keep bytes of the used blocks again.
 func (w *writer) shrink(room, keep int64) error {
 	c := w.cache
 	for {
@@ -171,14 +171,14 @@ func (w *writer) evict(keep int64) (kept int64, err error) {
 	c.segments = slices.Delete(c.segments, 0, 1)
 	c.mu.Unlock()
 	removed := os.Remove(filepath.Join(c.dir, segfile.Name(oldest.number)))
-	c.files.Forget(oldest.number) // not before: a get that has looked the place up would open it again, and keep its space
+	c.files.Forget(oldest.number) // not before: a get with the looked-up place would open it again, and keep its space
 	if errors.Is(removed, os.ErrNotExist) {
 		removed = nil
 	}
 	return kept, errors.Join(err, removed)
 }
 
-// take takes a block out of the index if it is in a segment.
+// take removes a block from the index if it is in a segment.
 func (w *writer) take(id block.ID, segment uint32) (cachedAt, bool) {
 	c := w.cache
 	c.mu.Lock()
@@ -191,7 +191,7 @@ func (w *writer) take(id block.ID, segment uint32) (cachedAt, bool) {
 	return at, true
 }
 
-// again writes a block that is in the oldest segment to the last one. What cannot be read is left there.
+// again writes a block of the oldest segment to the last one. An unreadable block is not written again.
 func (w *writer) again(id block.ID, from cachedAt) error {
 	c := w.cache
 	if w.buffer == nil {
@@ -211,7 +211,7 @@ func (w *writer) again(id block.ID, from cachedAt) error {
 	return nil
 }
 
-// failed gives up the last segment and the disk for a while. A full disk gets space back.
+// failed abandons the last segment, and the disk for a time. On a full disk it frees space.
 func (w *writer) failed(err error) {
 	w.leave()
 	w.cache.turnOff(err)
@@ -222,12 +222,12 @@ func (w *writer) failed(err error) {
 	}
 }
 
-// leave ends the last segment: what comes goes to a new one. One without blocks is removed.
+// leave ends the last segment: further blocks go to a new one. It removes a segment without blocks.
 func (w *writer) leave() {
 	if w.active == nil {
 		return
 	}
-	_ = w.active.Close() // what it lost is noticed by its reader
+	_ = w.active.Close() // a reader notices lost data
 	w.active = nil
 	c := w.cache
 	last := len(c.segments) - 1

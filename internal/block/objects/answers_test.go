@@ -22,8 +22,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
 )
 
-// plain is as much of an S3 server as a Store needs for Get and Put. It does not know conditions: with
-// refuses it says so, else it ignores them.
+// plain is an S3 server with the part of S3 that Get and Put need. It does not know conditions: with refuses
+// it reports that, otherwise it ignores them.
 type plain struct {
 	refuses bool
 
@@ -38,7 +38,7 @@ func (p *plain) set(answer func(http.ResponseWriter, *http.Request) bool) {
 	p.answer = answer
 }
 
-// refuseWhatIsThere has a server know conditions.
+// refuseWhatIsThere makes a server evaluate conditions.
 func (p *plain) refuseWhatIsThere(w http.ResponseWriter, r *http.Request) (done bool) {
 	if r.Header.Get("If-None-Match") == "" || p.objects[r.URL.Path] == nil {
 		return false
@@ -47,7 +47,7 @@ func (p *plain) refuseWhatIsThere(w http.ResponseWriter, r *http.Request) (done 
 	return true
 }
 
-// say writes an error as S3 does.
+// say writes an error in the format of S3.
 func say(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
@@ -107,7 +107,7 @@ func TestServersWithoutConditions(t *testing.T) {
 	}
 }
 
-// TestConditionConflict: a put that meets another one is tried again, but not for ever.
+// TestConditionConflict: a put that conflicts with another one is tried again, with a bound.
 func TestConditionConflict(t *testing.T) {
 	p, c := startPlain(t, false)
 	p.set(p.refuseWhatIsThere)
@@ -127,8 +127,8 @@ func TestConditionConflict(t *testing.T) {
 	}
 }
 
-// TestHungUp: a server that has a block refuses it without reading it, and the refusal is lost when it hangs
-// up.
+// TestHungUp: a server that has a block refuses it without reading it. The refusal is lost when the server
+// hangs up.
 func TestHungUp(t *testing.T) {
 	p, c := startPlain(t, false)
 	p.set(p.refuseWhatIsThere)
@@ -152,7 +152,7 @@ func TestHungUp(t *testing.T) {
 	require.ErrorIs(t, s.Put(t.Context(), block.New(absent, data)), block.ErrUnavailable)
 }
 
-// TestAnswers: what the server answers to a get and a put, and what comes of it after how many requests.
+// TestAnswers: the server's answer to a get and a put, the result, and the number of requests.
 func TestAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer   func(w http.ResponseWriter)
@@ -196,7 +196,7 @@ func TestAnswers(t *testing.T) {
 			_, err := s.Get(t.Context(), id, nil)
 			check(err)
 			p.set(nil)
-			if name == "no answer" { // net/http itself asks once more on another connection
+			if name == "no answer" { // net/http itself sends the request once more on another connection
 				require.GreaterOrEqual(t, requests, test.requests)
 			} else {
 				require.Equal(t, test.requests, requests)
@@ -216,7 +216,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestBrokenOffOnce: an answer that was cut in the middle is asked for again.
+// TestBrokenOffOnce: after an answer that was cut in the middle the request is sent again.
 func TestBrokenOffOnce(t *testing.T) {
 	p, c := startPlain(t, false)
 	s := open(t, c)

@@ -47,7 +47,7 @@ func (s *Store) claim(ctx context.Context) error {
 		return fmt.Errorf("object storage: bucket %s at %s has the blocks of another cluster under the prefix %q: give another prefix",
 			s.config.Bucket, s.config.Endpoint, s.config.Prefix)
 	}
-	if err != nil { // nobody's yet; of two that come at once the second finds out by reading it again
+	if err != nil { // unclaimed; of two concurrent claims the second one finds the other by its read
 		if err := s.writeMarker(ctx, ours); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (s *Store) readMarker(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }() // what was read is checked
+	defer func() { _ = body.Close() }() // the content is verified
 	return io.ReadAll(io.LimitReader(body, maxMarker))
 }
 
@@ -78,7 +78,7 @@ func (s *Store) writeMarker(ctx context.Context, text []byte) error {
 	return unavailable(s.translate(ctx, "write to bucket "+s.config.Bucket, err))
 }
 
-// probe puts the marker once more: a server that knows conditions refuses.
+// probe puts the marker once more: a server with conditional puts refuses it.
 func (s *Store) probe(ctx context.Context, text []byte) error {
 	err := s.upload(ctx, s.prefix+marker, newNote(text), int64(len(text)), true)
 	answer, _ := answerOf(err)

@@ -13,33 +13,34 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Config says where the blocks are. It holds no secrets: they come from the environment (AWS_ACCESS_KEY_ID,
+// Config is the place of the blocks. It has no secrets: they come from the environment (AWS_ACCESS_KEY_ID,
 // AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), the shared credentials file (~/.aws/credentials,
-// AWS_SHARED_CREDENTIALS_FILE, AWS_PROFILE), or the role of the machine or container, the first that has
-// some.
+// AWS_SHARED_CREDENTIALS_FILE, AWS_PROFILE), or the role of the machine or container. The first source with
+// secrets counts.
 type Config struct {
 	Endpoint string // such as https://s3.eu-west-1.amazonaws.com
 	Bucket   string // must exist
 	Prefix   string // of all keys, without a slash at its ends; may be empty
-	Region   string // of the bucket; empty: asked for
-	// PathStyle puts the bucket into the path instead of into the host's name. Off it is decided by Endpoint.
+	Region   string // of the bucket; empty: the server is asked
+	// PathStyle puts the bucket into the path instead of into the host's name. If it is false, Endpoint
+	// decides.
 	PathStyle bool
 	// Credentials is a shared credentials file to use instead of all above, with its profile AWS_PROFILE or
 	// "default".
 	Credentials string
-	// Cluster is the identity of the cluster whose blocks these are.
+	// Cluster is the identity of the cluster of the blocks.
 	Cluster string
-	// Existing says that the cluster has stored blocks here before: a bucket that knows nothing of it is
-	// refused.
+	// Existing means that the cluster has stored blocks here before: a bucket without a marker of the cluster
+	// is refused.
 	Existing bool
 	// Timeout of one call, with all tries.
 	Timeout time.Duration
 }
 
-// DefaultTimeout is a good Config.Timeout for storage that is not far away.
+// DefaultTimeout is a good Config.Timeout for nearby storage.
 const DefaultTimeout = 20 * time.Second
 
-// Validate names the field that is wrong, its value and what to do.
+// Validate returns an error with the wrong field, its value and the remedy.
 func (c *Config) Validate() error {
 	u, err := url.Parse(c.Endpoint)
 	switch {
@@ -59,10 +60,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// tries is how often a request is sent before it is given up.
+// tries is the number of attempts of a request.
 const tries = 3
 
-// connect makes the client of the library; it sends nothing but what finding credentials takes.
+// connect makes the client of the library; it sends requests only to find credentials.
 func (c *Config) connect(ctx context.Context, transport http.RoundTripper) (*minio.Core, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil {
@@ -81,7 +82,7 @@ func (c *Config) connect(ctx context.Context, transport http.RoundTripper) (*min
 	})
 }
 
-// credentials finds the secrets, and says where they are looked for if there are none.
+// credentials finds the secrets. If there are none, the error names the places of the search.
 func (c *Config) credentials(ctx context.Context) (*credentials.Credentials, error) {
 	client := &http.Client{Timeout: metadataTimeout}
 	where := "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials (AWS_PROFILE names the profile), or give the machine a role"
@@ -102,5 +103,5 @@ func (c *Config) credentials(ctx context.Context) (*credentials.Credentials, err
 	return creds, nil
 }
 
-// metadataTimeout is how long a machine may take to say what role it has.
+// metadataTimeout bounds the answer of a machine to a query for its role.
 const metadataTimeout = 5 * time.Second

@@ -17,10 +17,10 @@ import (
 
 var errSeek = errors.New("an object is read from its beginning")
 
-// conditionConflict is a code of S3 that the library has no name for.
+// conditionConflict is a code of S3 without a name in the library.
 const conditionConflict = "ConditionalRequestConflict"
 
-// remedies says what to do about answers that no retry makes better.
+// remedies are the remedies for answers that stay the same after a retry.
 var remedies = map[string]string{
 	minio.NoSuchBucket:             "make the bucket, or give the name of another",
 	minio.AccessDenied:             "the credentials must be allowed GetObject, PutObject, DeleteObject and ListBucket on bucket and prefix",
@@ -37,13 +37,14 @@ var remedies = map[string]string{
 	"InvalidBucketName":            "give the name of an existing bucket",
 }
 
-// full are the answers of a storage that takes no more.
+// full are the answers of a full storage.
 var full = map[string]bool{
 	"QuotaExceeded": true, "XMinioStorageFull": true, "XMinioAdminBucketQuotaExceeded": true, "InsufficientStorage": true,
 	"EntityTooLarge": true, "StorageFull": true,
 }
 
-// translate makes an error of the library one of package block. doing says what was done, and to what.
+// translate converts an error of the library to one of package block. doing names the operation and its
+// object.
 func (s *Store) translate(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -70,14 +71,14 @@ func (s *Store) translate(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %d %s: %w", where, answer.StatusCode, answer.Code, err)
 }
 
-// answerOf gives the answer that an error stands for, if the server has given one.
+// answerOf returns the answer in an error, if the server has given one.
 func answerOf(err error) (minio.ErrorResponse, bool) {
 	var answer minio.ErrorResponse
 	return answer, errors.As(err, &answer)
 }
 
-// isMissing reports whether the object storage said of a key that there is no such object. The library also
-// says so of a 404 without a description, which comes from something else.
+// isMissing reports whether the object storage answered that there is no object with a key. The library also
+// reports this for a 404 without a description, which comes from another server.
 func isMissing(answer minio.ErrorResponse) bool {
 	return answer.Code == minio.NoSuchKey && answer.XMLName.Local != ""
 }
@@ -92,14 +93,14 @@ func isOverloaded(answer minio.ErrorResponse) bool {
 		answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
 }
 
-// isHungUp reports whether a connection ended before the answer to a request was there: the server may have
-// given one.
+// isHungUp reports whether a connection ended before the answer to a request arrived: the server may have
+// sent one.
 func isHungUp(err error) bool {
 	_, answered := answerOf(err)
 	return !answered && isNetwork(err) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// isNetwork reports whether err says that the server was not reached or did not finish its answer.
+// isNetwork reports whether err means that the server was not reached or did not finish its answer.
 func isNetwork(err error) bool {
 	var network net.Error
 	var request *url.Error

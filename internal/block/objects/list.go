@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// page is the most objects in one request to list or delete, a limit of S3.
+// page is the maximum number of objects in one request to list or delete, a limit of S3.
 const page = 1000
 
 // Range implements block.Store. It holds one page of ids.
@@ -27,7 +27,7 @@ func (s *Store) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID
 	}
 }
 
-// Sizes gives the length of each block in bytes, 0 of one that is not there. It lists all blocks between the
+// Sizes returns the length of each block in bytes, 0 for an absent block. It lists all blocks between the
 // first and the last of ids: they should be near each other.
 func (s *Store) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	sizes := make([]uint32, len(ids))
@@ -50,13 +50,13 @@ func (s *Store) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	return sizes, nil
 }
 
-// listed is a block as a list shows it.
+// listed is a block in a listing.
 type listed struct {
 	id   block.ID
 	size uint32 // bytes
 }
 
-// scan gives the blocks from from to to, both included.
+// scan returns the blocks from from to to, both included.
 func (s *Store) scan(ctx context.Context, from, to block.ID) iter.Seq2[listed, error] {
 	return func(yield func(listed, error) bool) {
 		first := s.key(from)
@@ -84,7 +84,7 @@ func (s *Store) scan(ctx context.Context, from, to block.ID) iter.Seq2[listed, e
 	}
 }
 
-// list gives the objects of one page after a key.
+// list returns the objects of one page after a key.
 func (s *Store) list(ctx context.Context, after string) ([]minio.ObjectInfo, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -106,10 +106,10 @@ func (s *Store) list(ctx context.Context, after string) ([]minio.ObjectInfo, err
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return objects, unavailable(limited.Err()) // the library ends quietly with its context
+	return objects, unavailable(limited.Err()) // the library ends without an error when its context ends
 }
 
-// Delete implements block.Store. Blocks may be deleted in part if it fails.
+// Delete implements block.Store. After a failure some blocks may be deleted.
 func (s *Store) Delete(ctx context.Context, ids []block.ID) error {
 	for some := range slices.Chunk(ids, page) {
 		if err := s.remove(ctx, some); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// TestKilledServer: what was acknowledged before the server died is there when it is back, and meanwhile
-// everything says that it is not available, in time.
+// TestKilledServer: acknowledged blocks are there when the server is back after its death. Meanwhile all
+// calls return that it is not available, in time.
 func TestKilledServer(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	c := config(server, "p")
@@ -97,7 +97,7 @@ func TestHungServer(t *testing.T) {
 	blocktest.RequireBlock(t, s, id, data)
 }
 
-// TestBadCopies: an object that somebody changed is never given out, and the next put replaces it.
+// TestBadCopies: a modified object is never returned, and the next put replaces it.
 func TestBadCopies(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	s := open(t, config(server, "p"))
@@ -130,7 +130,7 @@ func TestBadCopies(t *testing.T) {
 	}
 }
 
-// TestPutsOfOneBlock at the same time: all with the same bytes succeed, and of others one.
+// TestPutsOfOneBlock at the same time: all with the same bytes succeed, and one of those with other bytes.
 func TestPutsOfOneBlock(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	s := open(t, config(server, "p"))
@@ -202,8 +202,8 @@ func TestPrefixIsOneClusters(t *testing.T) {
 	open(t, c)
 }
 
-// TestRefused: what an operator has to put right is said, and is neither a missing block nor a server that is
-// away.
+// TestRefused: errors that an operator must correct are reported, and are neither a missing block nor an
+// absent server.
 func TestRefused(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	good := config(server, "p")
@@ -248,7 +248,7 @@ func TestRefused(t *testing.T) {
 	require.NotErrorIs(t, err, block.ErrNotFound)
 }
 
-// TestFullDisk: a storage without space says so, and goes on when there is some again.
+// TestFullDisk: a full storage reports that, and continues when there is space again.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=3m"); err != nil {

@@ -24,8 +24,8 @@ type Store struct {
 	conditional bool // the server knows conditional puts
 }
 
-// Open reaches the object storage, and claims the prefix for the cluster if nobody has. The caller closes the
-// store.
+// Open connects to the object storage, and claims the prefix for the cluster if it is unclaimed. The caller
+// closes the store.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the connections that nobody uses; calls that are under way go on.
+// Close ends the unused connections; calls under way continue.
 func (s *Store) Close() error {
 	s.transport.CloseIdleConnections()
 	return nil
@@ -64,7 +64,7 @@ func (s *Store) Put(ctx context.Context, b block.Block) error {
 	return unavailable(err)
 }
 
-// put stores a block that is not there, or whose copy is bad.
+// put stores a block that is absent, or has a bad copy.
 func (s *Store) put(ctx context.Context, b *block.Block) error {
 	o, key, size := newObject(b), s.key(b.ID), int64(headerSize+len(b.Data))
 	if !s.conditional {
@@ -84,9 +84,9 @@ func (s *Store) put(ctx context.Context, b *block.Block) error {
 				return err
 			}
 			ifAbsent = errors.Is(err, block.ErrNotFound) // deleted meanwhile; a bad copy is replaced
-		case answer.Code == conditionConflict && conflicts < tries-1: // somebody else puts it at the same time
+		case answer.Code == conditionConflict && conflicts < tries-1: // another put of the block is under way
 			conflicts++
-		case ifAbsent && isHungUp(err): // maybe on a block that it has: then it need not read this one to refuse it
+		case ifAbsent && isHungUp(err): // perhaps an unread refusal: the server may have the block
 			found := s.compare(ctx, b)
 			if found == nil || errors.Is(found, block.ErrConflict) {
 				return found
@@ -104,7 +104,7 @@ func isAbsent(err error) bool {
 	return errors.Is(err, block.ErrNotFound) || errors.Is(err, block.ErrCorrupt)
 }
 
-// compare gives nil if the block is there with these data, and ErrConflict if it has others.
+// compare returns nil if the stored block has these data, and ErrConflict if it has other data.
 func (s *Store) compare(ctx context.Context, b *block.Block) error {
 	found, err := s.get(ctx, b.ID, nil)
 	if err != nil {
@@ -116,13 +116,13 @@ func (s *Store) compare(ctx context.Context, b *block.Block) error {
 	return nil
 }
 
-// checked is content that can be read again for a retry and whose CRC32C is known.
+// checked is content that can be read again for a retry, with a known CRC32C.
 type checked interface {
 	io.ReadSeeker
 	sum() []byte
 }
 
-// upload puts one object, only if there is none if that is asked for. The server checks what arrives.
+// upload puts one object, with ifAbsent only if there is none. The server verifies the received bytes.
 func (s *Store) upload(ctx context.Context, key string, content checked, size int64, ifAbsent bool) error {
 	opts := minio.PutObjectOptions{
 		DisableContentSha256: true, // the checksum is cheaper, and TLS signs
@@ -146,7 +146,7 @@ func (s *Store) Get(ctx context.Context, id block.ID, into []byte) ([]byte, erro
 	return data, unavailable(err)
 }
 
-// get tries again what the library does not: an answer that breaks off.
+// get repeats a download with an incomplete answer, which the library does not repeat.
 func (s *Store) get(ctx context.Context, id block.ID, into []byte) (data []byte, err error) {
 	for range tries {
 		data, err = s.download(ctx, id, into)
@@ -167,9 +167,9 @@ func (s *Store) download(ctx context.Context, id block.ID, into []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }() // what was read is checked
+	defer func() { _ = body.Close() }() // the content is verified
 	content, size := io.Reader(body), info.Size
-	if size < 0 { // a proxy did not say
+	if size < 0 { // a proxy did not report it
 		all, err := io.ReadAll(io.LimitReader(body, headerSize+block.MaxSize+1))
 		if err != nil {
 			return nil, err
@@ -198,7 +198,7 @@ func (s *Store) corrupt(id block.ID, cause error) error {
 	return &block.CorruptError{ID: id, File: s.config.Bucket + "/" + s.key(id), Cause: cause}
 }
 
-// unavailable makes the end of our own timeout what it means.
+// unavailable converts the end of this package's own timeout to ErrUnavailable.
 func unavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, block.ErrUnavailable) {
 		return fmt.Errorf("object storage: %w: %w", block.ErrUnavailable, err)

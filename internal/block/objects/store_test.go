@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
 )
 
-// config is that of a store on a test's server.
+// config returns the configuration of a store on a test's server.
 func config(s *objectstest.Server, prefix string) objects.Config {
 	return objects.Config{
 		Endpoint: s.Endpoint(), Bucket: objectstest.Bucket, Prefix: prefix, Region: "us-east-1", PathStyle: true,

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// newTransport makes connections for one store. Blocks are got and put by many at once, so connections are
+// newTransport makes connections for one store. Many blocks are put and read at once, so connections are
 // kept.
 func newTransport(timeout time.Duration) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
-	t.ResponseHeaderTimeout = timeout / tries // a connection that is stuck leaves time for another
+	t.ResponseHeaderTimeout = timeout / tries // a stuck connection leaves time for another
 	t.DisableCompression = true               // blocks are bytes
 	t.Protocols = new(http.Protocols)         // HTTP/2 would send all blocks through one connection
 	t.Protocols.SetHTTP1(true)
 	return t
 }
 
-// settling is a RoundTripper that has done with the body of a request when it returns. An http.Transport may
-// still be reading it then, if the answer came early or the context ended, while the caller of Put has its
-// bytes back already, and a retry rewinds them.
+// settling is a RoundTripper that does not use the body of a request after its return. An http.Transport may
+// still read the body, if the answer came early or the context ended, while the caller of Put already has its
+// bytes back, and a retry rewinds them.
 type settling struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -37,7 +37,7 @@ func (s settling) RoundTrip(request *http.Request) (*http.Response, error) {
 	return s.Transport.RoundTrip(&sent)
 }
 
-// body of a request that can be taken away from who reads it.
+// body is the body of a request that can be taken away from its reader.
 type body struct {
 	io.ReadCloser
 	mu      sync.Mutex

@@ -9,15 +9,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Admin asks single storage servers for their state, and gives them new members of the region.
+// Admin queries single storage servers for their state, and gives them new members of the region.
 type Admin struct{ peers *peers }
 
-// NewAdmin makes an Admin that waits so long for an answer.
+// NewAdmin makes an Admin with a timeout for each answer.
 func NewAdmin(caller Caller, timeout time.Duration) *Admin {
 	return &Admin{peers: newPeers(caller, timeout)}
 }
 
-// Status gives the state of one server's part of its region.
+// Status returns the state of one server's part of its region.
 func (a *Admin) Status(ctx context.Context, server multicast.ProcessID) (Status, error) {
 	reply, err := a.peers.call(ctx, server, []byte{byte(opStatus)})
 	if err != nil {
@@ -26,7 +26,7 @@ func (a *Admin) Status(ctx context.Context, server multicast.ProcessID) (Status,
 	return decodeStatus(reply)
 }
 
-// Members gives the members of the region as one of its servers knows them.
+// Members returns the newest members of the region that a server knows.
 func (a *Admin) Members(ctx context.Context, server multicast.ProcessID) (Members, error) {
 	reply, err := a.peers.call(ctx, server, []byte{byte(opMembers)})
 	if err != nil {
@@ -37,8 +37,8 @@ func (a *Admin) Members(ctx context.Context, server multicast.ProcessID) (Member
 
 // SetMembers gives newer members to one server. The others learn them from it, within moments if they can be
 // reached. To add or drain servers, change the result of Members and raise its version by one, at one place
-// at a time. The server must be a member already. Otherwise others could look for blocks when no server that
-// they ask knows that the blocks are elsewhere (M3).
+// at a time. The server must be a member already. Otherwise a search could ask only servers that do not know
+// the new places of the blocks (M3).
 func (a *Admin) SetMembers(ctx context.Context, server multicast.ProcessID, m Members) error {
 	if err := m.Validate(); err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// BenchmarkRegion is what a server adds as the proxy of its region, to disks and links that cost nothing.
+// BenchmarkRegion measures the cost of a server as the proxy of its region, with disks and links without
+// cost.
 func BenchmarkRegion(b *testing.B) {
 	for _, size := range []int{1 << 10, 32 << 10, 1 << 20} {
 		r := blocktest.NewMemoryRegion(b, 5)
@@ -45,8 +46,8 @@ func BenchmarkRegion(b *testing.B) {
 	}
 }
 
-// BenchmarkDigest is what one server spends on another that has all its blocks, for each block: a repair
-// round of n servers does that n-1 times, and answers it n-1 times.
+// BenchmarkDigest measures the cost of a comparison with one server that has all the blocks, for each block:
+// a repair round of n servers does that n-1 times, and answers it n-1 times.
 func BenchmarkDigest(b *testing.B) {
 	const blocks = 20000
 	s := openDisk(b)

@@ -16,7 +16,7 @@ var someID = posix.MakeBlockID(1, 2, 3)
 // replyBlock is the reply with a block.
 func replyBlock(id block.ID, data []byte) []byte { return replyIn(nil, id, data) }
 
-// put is the request that puts someID.
+// put returns the request that puts someID.
 func put(data []byte) []byte {
 	b := block.New(someID, data)
 	return b.Frame()

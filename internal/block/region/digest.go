@@ -12,19 +12,19 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// How far one digest goes: so many ids in scope, or so many looked at.
+// Bounds of one digest: ids in scope, and ids examined.
 const (
 	digestIDs = 1024
 	digestAll = 64 << 10
 )
 
-// maxHave is the most ids in one opHave.
+// maxHave is the maximum number of ids in one opHave.
 const maxHave = 64
 
-// checkEvery is how many ids are looked at between two looks at the clock.
+// checkEvery is the number of ids between two checks of the clock.
 const checkEvery = 256
 
-// haveBytes is how many bytes of copies are read for one opHave, about.
+// haveBytes is about the number of bytes of copies that one opHave reads.
 const haveBytes = 8 << 20
 
 // scope is the set of ids that two servers should both have: those that the ring gives to both, as long as
@@ -41,7 +41,7 @@ func (s *scope) has(v *view, self multicast.ProcessID, id block.ID) bool {
 	return slices.Contains(keepers, s.asker) && slices.Contains(keepers, self)
 }
 
-// digest tells sets of ids apart: those in a scope from an id up to to.
+// digest distinguishes sets of ids: those in a scope from an id up to to.
 type digest struct {
 	to    block.ID
 	count uint64
@@ -65,7 +65,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// haveStamp gives the own view if it is of these members.
+// haveStamp returns the own view if it has these members.
 func (n *Node) haveStamp(s stamp) (*view, error) {
 	if v := n.view.Load(); v.stamp == s {
 		return v, nil
@@ -73,10 +73,10 @@ func (n *Node) haveStamp(s stamp) (*view, error) {
 	return nil, errStale
 }
 
-// halfTime is when an answer is cut short: the caller waits for CallTimeout.
+// halfTime returns the time at which an answer is cut short: the caller waits for CallTimeout.
 func (n *Node) halfTime() time.Time { return time.Now().Add(n.config.CallTimeout / 2) }
 
-// answerDigest gives the digest of the next ids on the own disk that are in scope.
+// answerDigest returns the digest of the next ids on the own disk that are in scope.
 func (n *Node) answerDigest(ctx context.Context, q *request) ([]byte, error) {
 	v, err := n.haveStamp(q.scope.stamp)
 	if err != nil {
@@ -101,7 +101,7 @@ func (n *Node) answerDigest(ctx context.Context, q *request) ([]byte, error) {
 	return replyDigest(d), nil
 }
 
-// ownDigest gives the digest of the ids on the own disk from from to to that are in scope with a peer.
+// ownDigest returns the digest of the ids on the own disk from from to to that are in scope with a peer.
 func (n *Node) ownDigest(ctx context.Context, v *view, s *scope, peer multicast.ProcessID, from, to block.ID) (digest, error) {
 	d := digest{to: to}
 	for id, err := range n.config.Disk.Range(ctx, from, to) {
@@ -115,7 +115,7 @@ func (n *Node) ownDigest(ctx context.Context, v *view, s *scope, peer multicast.
 	return d, nil
 }
 
-// answerScope gives one page of the ids on the own disk that are in scope.
+// answerScope returns one page of the ids on the own disk that are in scope.
 func (n *Node) answerScope(ctx context.Context, q *request) ([]byte, error) {
 	v, err := n.haveStamp(q.scope.stamp)
 	if err != nil || bytes.Compare(q.from[:], q.to[:]) > 0 {
@@ -136,8 +136,9 @@ func (n *Node) answerScope(ctx context.Context, q *request) ([]byte, error) {
 	return replyIDs(ids, len(ids) == digestIDs), nil
 }
 
-// answerHave reports for the first of the ids which of them are on this disk, or, if the request wants them
-// read, which have good copies. The server knows the members of the caller when it begins to look (M4).
+// answerHave reports for the first of the ids whether they are on this disk or, if the request wants the
+// copies read, whether they have good copies. The server knows the members of the caller when it begins the
+// check (M4).
 func (n *Node) answerHave(ctx context.Context, q *request) ([]byte, error) {
 	if _, err := n.haveStamp(q.stamp); err != nil {
 		return nil, err

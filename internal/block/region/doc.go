@@ -69,9 +69,9 @@
 //     member learned first (M3). That member is asked in the sweeps, and does not know m any more: a
 //     contradiction to 1.
 //
-// # What callers must not assume
+// # Limits
 //
-// A block with bad copies only stays as it is, and each scrub logs it. A put restores it, from another region
-// or a backup. All servers must be given the same number of copies. A region that has fewer servers than that
-// keeps one copy on each.
+// A block with only bad copies stays, and each scrub logs it. A put restores it, from another region or a
+// backup. All servers must have the same number of copies in their configuration. A region with fewer servers
+// than that keeps one copy on each.
 package region

@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// slowPuts is a disk that takes a while to sync.
+// slowPuts is a disk with slow syncs.
 type slowPuts struct {
 	*blocktest.Memory
 	takes time.Duration
@@ -29,8 +29,8 @@ func (s *slowPuts) Put(ctx context.Context, b block.Block) error {
 	return s.Memory.Put(ctx, b)
 }
 
-// A server that leaves is not drained while a put is under way that began before it left. Removing the server
-// then would remove an acknowledged copy, the only one here.
+// A leaving server is not drained while a put is under way that began before. Otherwise its removal would
+// remove an acknowledged copy, the only one here.
 func TestLeavingServerIsNotDrainedDuringAPut(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		slow := &slowPuts{blocktest.NewMemory(blocktest.Big), 200 * time.Millisecond}

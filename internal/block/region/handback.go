@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// handBack returns blocks to the servers that should keep them: it sends each to the keepers that lack it,
-// and drops the copy of this server when all owners have good ones on disk.
+// handBack returns blocks to their keepers: it sends each block to the keepers that lack it, and drops the
+// copy of this server when all owners have good copies on disk.
 func (r *rounds) handBack(ctx context.Context) error {
 	var failed error
 	for at := (block.ID{}); ; {
@@ -24,7 +24,7 @@ func (r *rounds) handBack(ctx context.Context) error {
 			if err := r.handBackSome(ctx, strays); errors.Is(err, errStale) || ctx.Err() != nil {
 				return err
 			} else if err != nil {
-				failed = err // the next ones may have other owners
+				failed = err // the next blocks may have other owners
 			}
 		}
 		if last == block.LastID {
@@ -35,7 +35,7 @@ func (r *rounds) handBack(ctx context.Context) error {
 }
 
 // strays returns the next blocks on this disk, from an id on, that other servers should keep, and the id up
-// to which it has looked. Blocks for which this server stands in, since an owner is down, stay.
+// to which it has searched. Blocks stay if this server stands in for an owner that is down.
 func (r *rounds) strays(ctx context.Context, from block.ID) (strays []block.ID, last block.ID, err error) {
 	self := r.node.config.Self
 	for id, err := range r.node.config.Disk.Range(ctx, from, block.LastID) {
@@ -94,8 +94,8 @@ func (r *rounds) handBackSome(ctx context.Context, ids []block.ID) error {
 	return errors.Join(r.node.drop(ctx, r.view, settled), err)
 }
 
-// onDisk gives those of ids whose owners have all that they store on disk: the copy here may be on disk, and
-// somebody may rely on that.
+// onDisk returns those of ids with owners that have all their blocks on disk. The copy of this server may be
+// on disk, and a client may rely on that.
 func (r *rounds) onDisk(ctx context.Context, ids []block.ID) (synced []block.ID, err error) {
 	results := make(map[multicast.ProcessID]error)
 	for _, id := range ids {
@@ -116,7 +116,7 @@ func (r *rounds) onDisk(ctx context.Context, ids []block.ID) (synced []block.ID,
 	return synced, err
 }
 
-// throttle waits until these blocks may be moved.
+// throttle waits until the rate limit permits the move of these blocks.
 func (r *rounds) throttle(ctx context.Context, ids []block.ID) error {
 	sizes, err := r.node.config.Disk.Sizes(ctx, ids)
 	if err != nil {
@@ -130,8 +130,8 @@ func (r *rounds) throttle(ctx context.Context, ids []block.ID) error {
 	return nil
 }
 
-// settle sends a server the blocks of ids that it lacks, and returns which of ids it has good copies of. On
-// an error it returns the first answers.
+// settle sends a server the blocks of ids that it lacks, and reports for each of ids whether the server has a
+// good copy. On an error it returns the first answers.
 func (r *rounds) settle(ctx context.Context, server multicast.ProcessID, ids []block.ID) ([]bool, error) {
 	have, err := r.haves(ctx, server, ids)
 	if err != nil {
@@ -147,9 +147,9 @@ func (r *rounds) settle(ctx context.Context, server multicast.ProcessID, ids []b
 		case err == nil:
 			sent = append(sent, id)
 		case errors.Is(err, block.ErrNotFound): // deleted meanwhile
-		case errors.Is(err, block.ErrCorrupt): // send has counted it; it stays here
+		case errors.Is(err, block.ErrCorrupt): // send has counted it; it stays on this server
 		case errors.Is(err, block.ErrUnavailable) || errors.Is(err, block.ErrNoSpace) || ctx.Err() != nil:
-			return have, err // so it would be with the next ones
+			return have, err // the next ones would fail, too
 		default:
 			failed = err
 		}
@@ -164,7 +164,7 @@ func (r *rounds) settle(ctx context.Context, server multicast.ProcessID, ids []b
 	return have, errors.Join(failed, err)
 }
 
-// haves asks a server which of ids it has good copies of. On an error it gives the first answers.
+// haves queries a server for good copies of ids. On an error it returns the first answers.
 func (r *rounds) haves(ctx context.Context, server multicast.ProcessID, ids []block.ID) (have []bool, err error) {
 	have = make([]bool, len(ids))
 	for at := 0; at < len(ids); {

@@ -16,8 +16,8 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// TestSegmentsHeal: with real files, a server loses its disk and another one has bytes of its segments
-// flipped. The region gets whole again, and counts what it has found.
+// TestSegmentsHeal: with real files, a server loses its disk and the segments of another one get flipped
+// bytes. The region becomes whole again, and counts the damage that it has found.
 func TestSegmentsHeal(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		dirs := make([]string, 4)
@@ -74,7 +74,8 @@ func TestSegmentsHeal(t *testing.T) {
 	})
 }
 
-// flipFive flips a byte in the data of five records of the first segment, and gives how many it has flipped.
+// flipFive flips a byte in the data of five records of the first segment, and returns the number of flipped
+// bytes.
 func flipFive(t *testing.T, dir string) int {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	require.NoError(t, err)

@@ -19,10 +19,11 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// soon is when a region is whole again after a change that it has noticed.
+// soon is the time after which a region is whole again after a noticed change.
 const soon = 30 * time.Second
 
-// healing runs a test on a region of n servers that keep it whole, with so many copies and 60 blocks.
+// healing runs a test on a region of n servers that keep it whole, with the given number of copies and 60
+// blocks.
 func healing(t *testing.T, n, copies int, test func(t *testing.T, r *blocktest.Region)) {
 	bubble.Test(t, func(t *testing.T) {
 		blocktest.CheckLeaks(t)
@@ -67,7 +68,7 @@ func requireOwners(t *testing.T, r *blocktest.Region, members region.Members, co
 	}
 }
 
-// sum adds up a count of all servers.
+// sum returns the sum of a count of all servers.
 func sum(r *blocktest.Region, count func(region.Status) uint64) (total uint64) {
 	for p := range r.Disks {
 		if node := r.Node(p); node != nil {
@@ -77,8 +78,8 @@ func sum(r *blocktest.Region, count func(region.Status) uint64) (total uint64) {
 	return total
 }
 
-// TestTakeover: when a server is down the next ones take over, and hand back when it returns, with its disk
-// or without.
+// TestTakeover: when a server is down, the next ones take over. They hand back when it returns, with its disk
+// or with an empty one.
 func TestTakeover(t *testing.T) {
 	for _, empty := range []bool{false, true} {
 		healing(t, 6, 3, func(t *testing.T, r *blocktest.Region) {
@@ -108,7 +109,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestFailingDiskIsDown: a server whose disk fails answers, but others take over.
+// TestFailingDiskIsDown: a server with a failing disk answers, but others take over.
 func TestFailingDiskIsDown(t *testing.T) {
 	healing(t, 5, 2, func(t *testing.T, r *blocktest.Region) {
 		memory(r, 3).Fail(errors.New("input/output error"))
@@ -123,7 +124,7 @@ func TestFailingDiskIsDown(t *testing.T) {
 	})
 }
 
-// TestOwnerProvesItsCopy: an owner whose copy is bad does not make the stand-in drop the only good one.
+// TestOwnerProvesItsCopy: an owner with a bad copy does not make the stand-in drop the only good one.
 func TestOwnerProvesItsCopy(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewRegion(t, 1, blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big))
@@ -162,7 +163,7 @@ func TestDeletedBlocksComeBack(t *testing.T) {
 	})
 }
 
-// TestScrub finds and fixes bad copies, tells those without a good one, and counts exactly.
+// TestScrub finds and fixes bad copies, reports blocks without a good one, and counts exactly.
 func TestScrub(t *testing.T) {
 	healing(t, 5, 2, func(t *testing.T, r *blocktest.Region) {
 		time.Sleep(time.Minute) // virtual: the scrub at the start
@@ -191,7 +192,7 @@ func TestScrub(t *testing.T) {
 	})
 }
 
-// TestReadRepairOfMissingCopies: a get that misses a copy at an owner has it put there.
+// TestReadRepairOfMissingCopies: a get that finds an owner without its copy has the copy put there.
 func TestReadRepairOfMissingCopies(t *testing.T) {
 	healing(t, 5, 3, func(t *testing.T, r *blocktest.Region) {
 		time.Sleep(time.Minute) // virtual: nothing else is to do
@@ -207,8 +208,8 @@ func TestReadRepairOfMissingCopies(t *testing.T) {
 	})
 }
 
-// TestSlowServersHoldUpNobody: a get takes a small part of CallTimeout when the first owner hangs, or its
-// disk does; and a put a part of CallTimeout.
+// TestSlowServersHoldUpNobody: with a hung first owner, or a hung disk of it, a get takes a small part of
+// CallTimeout; and a put a part of CallTimeout.
 func TestSlowServersHoldUpNobody(t *testing.T) {
 	for name, hang := range map[string]func(*blocktest.Region, multicast.ProcessID, bool){
 		"server": func(r *blocktest.Region, p multicast.ProcessID, hung bool) { r.SetHung(p, hung) },
@@ -240,7 +241,7 @@ func TestSlowServersHoldUpNobody(t *testing.T) {
 	}
 }
 
-// walkAlike gives a block with the same first owner.
+// walkAlike returns a block with the same first owner.
 func walkAlike(r *blocktest.Region, id block.ID, i int) (block.ID, []byte) {
 	for j := 1000 * (i + 1); ; j++ {
 		if other, data := blocktest.Block(j, 50); r.Ring.Walk(other)[0] == r.Ring.Walk(id)[0] {
@@ -277,7 +278,7 @@ func TestRepairIsThrottled(t *testing.T) {
 	})
 }
 
-// TestLargeScopesInPages repairs more blocks than one digest covers, of which few are lacking.
+// TestLargeScopesInPages repairs more blocks than one digest covers, with few missing ones.
 func TestLargeScopesInPages(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewRegion(t, 2, blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big))

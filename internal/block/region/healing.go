@@ -12,10 +12,10 @@ import (
 	"github.com/globalfs/globalfs/internal/pause"
 )
 
-// Healing says how a server keeps its region whole.
+// Healing is the configuration by which a server keeps its region whole.
 type Healing struct {
-	PingInterval time.Duration // a server that was silent so long is pinged
-	DownAfter    time.Duration // a server that was silent so long is down: others take over
+	PingInterval time.Duration // a server that was silent for this time is pinged
+	DownAfter    time.Duration // a server that was silent for this time is down: others take over
 	// RepairInterval is the time between two repair rounds. A round also begins when there is a reason for
 	// one, but RepairPause, and restPart times the duration of the last round, after that one. A round that
 	// failed is repeated after RepairPause, then after twice that, and so on.
@@ -26,7 +26,7 @@ type Healing struct {
 	ScrubBytes     int           // per second that a scrub reads
 }
 
-// DefaultHealing is for real clusters.
+// DefaultHealing returns a configuration for real clusters.
 func DefaultHealing() Healing {
 	return Healing{
 		PingInterval: 2 * time.Second, DownAfter: time.Minute,
@@ -35,7 +35,7 @@ func DefaultHealing() Healing {
 	}
 }
 
-// Validate says what is wrong.
+// Validate returns an error with the wrong field.
 func (h *Healing) Validate() error {
 	for name, d := range map[string]time.Duration{
 		"PingInterval": h.PingInterval, "DownAfter": h.DownAfter, "RepairInterval": h.RepairInterval,
@@ -56,11 +56,11 @@ func (h *Healing) Validate() error {
 	return nil
 }
 
-// restPart bounds the part of the time that rounds take, since they read the whole index: the pause after a
-// round is at least this many times as long as the round.
+// restPart bounds the share of time of rounds, since they read the whole index: the pause after a round is at
+// least this many times as long as the round.
 const restPart = 3
 
-// limits keep healing from getting in the way of clients.
+// limits bound the rates of healing, so that it does not delay clients.
 type limits struct{ repair, scrub *rate.Limiter }
 
 func newLimits(h *Healing) limits {
@@ -68,8 +68,8 @@ func newLimits(h *Healing) limits {
 	return limits{repair: limiter(h.RepairBytes), scrub: limiter(h.ScrubBytes)}
 }
 
-// Run does what this server has to do to keep the region whole, until ctx ends: it watches the other servers,
-// repairs, hands back and scrubs. It returns when all of this has ended.
+// Run keeps the region whole, until ctx ends: it watches the other servers, repairs, hands back and scrubs.
+// It returns when all of this has ended.
 func (n *Node) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	for _, loop := range []func(context.Context){n.watch, n.repairForEver, n.scrubForEver, n.remedyForEver} {

@@ -9,15 +9,15 @@ import (
 
 // Bounds of hedging.
 const (
-	// minHedgeDelay is the shortest wait for an answer before another server is asked. Below it the pauses of
-	// a busy process look like slow servers.
+	// minHedgeDelay is the shortest wait for an answer before another server is asked. With a shorter one the
+	// pauses of a busy process would look like slow servers.
 	minHedgeDelay = 2 * time.Millisecond
-	// maxHedgeDelay is the longest wait, and what it is until enough answers were seen.
+	// maxHedgeDelay is the longest wait, and the wait before the first hedgePeriod answers.
 	maxHedgeDelay = 500 * time.Millisecond
 	// hedgeShare is the largest part of the requests that may be sent twice, so that a group that is slow
 	// under overload gets little additional load.
 	hedgeShare = 0.05
-	// hedgeBurst is how many may be sent twice in a row.
+	// hedgeBurst is the maximum number of requests that are sent twice in a row.
 	hedgeBurst = 10
 	// hedgeSamples is the number of answers from which the usual time is computed. It is computed again after
 	// each hedgePeriod answers.
@@ -25,8 +25,8 @@ const (
 	hedgePeriod  = 32
 )
 
-// hedging measures how long one group of servers usually takes to answer, and limits how many requests may be
-// sent twice.
+// hedging measures the usual time of an answer of one group of servers, and limits the number of requests
+// that are sent twice.
 type hedging struct {
 	mu     sync.Mutex
 	last   [hedgeSamples]time.Duration // GUARDED_BY mu; of answers, a ring
@@ -37,16 +37,16 @@ type hedging struct {
 
 func newHedging() *hedging { return &hedging{wait: maxHedgeDelay, credit: hedgeBurst} }
 
-// delay is how long a request that is sent now waits before another server is asked.
+// delay returns the wait of a new request before another server is asked.
 func (h *hedging) delay() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.wait
 }
 
-// observe notes how long an answer took. A request is sent twice after three times the time within which 80
-// of 100 answers came. A higher percentile would take a server that is slow one time in ten for the usual
-// case. The delay is smoothed, so that one bad moment does not switch hedging off.
+// observe records the time of an answer. A request is sent twice after three times the time within which 80
+// of 100 answers came. With a higher percentile, a server that is slow one time in ten would look like the
+// usual case. The delay is smoothed, so that one bad moment does not switch hedging off.
 func (h *hedging) observe(took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,11 +77,11 @@ func (h *hedging) take() bool {
 	return true
 }
 
-// hedged asks candidates, the best first, until one gives an answer that another would give too: no error, or
-// a final one. It asks the next one when one has failed. It also asks the next one beside one that takes
-// longer than usual, if h allows it. Then the first answer counts, and the other request is cancelled and
-// waited for. So at most two goroutines call try at once, and none does when hedged returns. If all fail,
-// hedged returns the last error.
+// hedged asks candidates, the best first, until one returns an answer that another would return too: no
+// error, or a final one. It asks the next candidate after a failure. If h allows it, it also asks the next
+// one while an answer takes longer than usual. Then the first answer counts, and hedged cancels the other
+// request and waits for it. So at most two goroutines call try at once, and none does when hedged returns. If
+// all candidates fail, hedged returns the last error.
 func hedged[C, T any](ctx context.Context, h *hedging, candidates []C,
 	try func(context.Context, C) (T, error), final func(error) bool) (T, error) {
 	began := time.Now()
@@ -114,13 +114,13 @@ func hedged[C, T any](ctx context.Context, h *hedging, candidates []C,
 type race[C, T any] struct {
 	try   func(context.Context, C) (T, error)
 	final func(error) bool
-	end   context.CancelFunc // of what still runs when there is an answer
+	end   context.CancelFunc // ends the requests that still run when there is an answer
 
 	mu    sync.Mutex
 	left  []C   // GUARDED_BY mu; not asked yet
 	over  bool  // GUARDED_BY mu; value and err are the answer
 	value T     // GUARDED_BY mu
-	err   error // GUARDED_BY mu; until it is over, of the last one that failed
+	err   error // GUARDED_BY mu; until it is over, the error of the last failure
 }
 
 // run asks one candidate after the other until the race is over or none is left.

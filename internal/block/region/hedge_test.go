@@ -20,10 +20,10 @@ import (
 
 var hedgeSeed = flag.Uint64("block.hedgeseed", 0, "seed of TestHedgedTail; 0: a new one")
 
-// slowCaller is servers that all have every block, and take their time.
+// slowCaller is a set of slow servers that all have every block.
 type slowCaller struct {
 	reply []byte
-	// takes is how long a server takes; negative: for ever.
+	// takes returns the time that a server takes; negative: for ever.
 	takes func(server multicast.ProcessID) time.Duration
 
 	mu    sync.Mutex
@@ -77,7 +77,7 @@ func five(t testing.TB, s *slowCaller) *Remote {
 	return r
 }
 
-// gets makes n gets and gives how long each took.
+// gets makes n gets and returns the time of each.
 func gets(t testing.TB, r *Remote, n int) []time.Duration {
 	took := make([]time.Duration, n)
 	for i := range took {
@@ -90,8 +90,8 @@ func gets(t testing.TB, r *Remote, n int) []time.Duration {
 	return took
 }
 
-// TestHedgedHungServer: the first get waits as long as an answer usually takes and a bit, not for the
-// timeout; the next ones do not wait, and the server is not asked more than now and then.
+// TestHedgedHungServer: the first get waits a little longer than the usual time of an answer, not for the
+// timeout. The next ones do not wait, and the server is asked only now and then.
 func TestHedgedHungServer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		isHung := false
@@ -125,7 +125,7 @@ func TestHedgedHungServer(t *testing.T) {
 	})
 }
 
-// TestHedgedAllSlow: a region that is slow as a whole is not asked twice as much.
+// TestHedgedAllSlow: a region that is slow as a whole does not get twice as many requests.
 func TestHedgedAllSlow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		slow := time.Duration(1)
@@ -141,7 +141,7 @@ func TestHedgedAllSlow(t *testing.T) {
 	})
 }
 
-// TestHedgedOutcomes: errors go to the next server, final ones end it, and so does the context.
+// TestHedgedOutcomes: errors lead to the next server; final errors and the context end the call.
 func TestHedgedOutcomes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		final := errors.New("final")
@@ -219,7 +219,7 @@ func TestHedgedOutcomes(t *testing.T) {
 	})
 }
 
-// tail is a region whose nearest server takes 100 times as long as the others for one get in ten.
+// tail is a region with a nearest server that takes 100 times as long as the others for one get in ten.
 func tail(random *rand.Rand) func(multicast.ProcessID) time.Duration {
 	var mu sync.Mutex
 	return func(server multicast.ProcessID) time.Duration {
@@ -243,7 +243,7 @@ func percentile(took []time.Duration, p int) time.Duration {
 	return took[(len(took)-1)*p/100]
 }
 
-// TestHedgedTail: one server of five that is slow now and then does not make the slowest gets slow.
+// TestHedgedTail: one server of five that is sometimes slow does not make the slowest gets slow.
 func TestHedgedTail(t *testing.T) {
 	seed := *hedgeSeed
 	if seed == 0 {
@@ -263,8 +263,8 @@ func TestHedgedTail(t *testing.T) {
 	})
 }
 
-// BenchmarkHedged has five servers, of which the nearest is slow one time in ten: with and without hedging in
-// one run. What hedging costs when all is well is in "idle".
+// BenchmarkHedged has five servers. The nearest is slow one time in ten, with and without hedging in one run.
+// "idle" measures the cost of hedging without slow servers.
 func BenchmarkHedged(b *testing.B) {
 	for _, run := range []struct {
 		name string

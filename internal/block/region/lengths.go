@@ -7,9 +7,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Lengths returns the length of each block in bytes: as this server knows it, or the first owner that answers
-// and has the block. It returns 0 for the others, which another server may still have. Where this server owns
-// the blocks it needs no call.
+// Lengths returns the length of each block in bytes: from this server, or from the first owner that answers
+// and has the block. It returns 0 for the others, which another server may still have. If this server owns
+// the blocks, Lengths needs no call.
 func (n *Node) Lengths(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	err := n.peers.try(ctx, n.config.Self, func(ctx context.Context) error {
@@ -35,8 +35,8 @@ func (n *Node) Lengths(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	return lengths, err
 }
 
-// askLengths puts the lengths that another server knows into their places. A server that does not answer
-// leaves these as they are.
+// askLengths puts the lengths from another server into their places. If the server does not answer, these
+// stay unchanged.
 func (n *Node) askLengths(ctx context.Context, server multicast.ProcessID, ids []block.ID, places []int, lengths []uint32) {
 	wanted := make([]block.ID, len(places))
 	for i, at := range places {

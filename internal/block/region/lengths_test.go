@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/blocktest"
 )
 
-// Each server knows the lengths of blocks that it does not keep, as long as one owner of each answers.
+// Each server returns the lengths of blocks that it does not keep, as long as one owner of each answers.
 func TestLengths(t *testing.T) {
 	r := blocktest.NewMemoryRegion(t, 9)
 	client := r.Client(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Members are the servers of a region at a version. To change them, make the next version of all of it and
-// give it to one server: the others learn it from each other.
+// Members are the servers of a region at a version. To change them, make the next version of the complete
+// members and give it to one server: the others learn it from each other.
 type Members struct {
 	Version uint64   `json:"version"` // from 1
 	Servers []Server `json:"servers"`
@@ -23,9 +23,9 @@ type Members struct {
 type Server struct {
 	ID         multicast.ProcessID `json:"id"`
 	Datacenter string              `json:"datacenter"`
-	// Leaving: the server owns nothing any more, but is still asked for blocks, and hands back all that it
-	// has. Once its Status says that it is drained, and all servers know these members, it may be removed
-	// from them.
+	// Leaving: the server owns nothing any more, but still answers requests for blocks, and hands back all
+	// its blocks. Once its Status reports that it is drained, and all servers know these members, it may be
+	// removed from them.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
@@ -35,7 +35,7 @@ const (
 	maxDatacenter = 255 // bytes of its name
 )
 
-// Validate says what is wrong.
+// Validate returns an error with the wrong value.
 func (m *Members) Validate() error {
 	if m.Version == 0 || len(m.Servers) > maxServers {
 		return fmt.Errorf("members of version %d with %d servers: give a version from 1 and at most %d servers", m.Version, len(m.Servers), maxServers)
@@ -59,11 +59,11 @@ func (m *Members) Validate() error {
 	return nil
 }
 
-// Newer reports whether m comes after other. Two members with one version, which two
-// operators may make, are ordered too, in the same way everywhere.
+// Newer reports whether m comes after other. Two members with one version, which two operators may make, are
+// ordered too, equally on all servers.
 func (m *Members) Newer(other *Members) bool { return other.stamp().before(m.stamp()) }
 
-// stamp names members: no two that differ have the same.
+// stamp identifies members: different members have different stamps.
 type stamp struct{ version, content uint64 }
 
 func (s stamp) before(other stamp) bool {
@@ -117,13 +117,13 @@ func readMembers(r *varint.Reader) (m Members) {
 	return m
 }
 
-// view is what a server makes of members. It does not change.
+// view is a server's view of members. It does not change.
 type view struct {
 	members Members
 	stamp   stamp
 	ring    *ring.Ring            // of those that stay
 	servers []multicast.ProcessID // all
-	copies  int                   // of each block: as many as wanted, if there are so many servers
+	copies  int                   // of each block: as configured, or the number of servers if that is smaller
 }
 
 func newView(m Members, copies int) (*view, error) {
@@ -156,12 +156,12 @@ func (v *view) isLeaving(server multicast.ProcessID) bool {
 // owners returns the servers that keep a block by the ring. The slice is shared.
 func (v *view) owners(id block.ID) []multicast.ProcessID { return v.ring.Owners(id, v.copies) }
 
-// keepers returns the servers that keep a block as long as these servers are down. The slice is shared.
+// keepers returns the servers that keep a block as long as the servers in down are down. The slice is shared.
 func (v *view) keepers(id block.ID, down []multicast.ProcessID) []multicast.ProcessID {
 	return v.ring.OwnersAmong(id, v.copies, down)
 }
 
-// order gives all servers in the order in which they may have a block.
+// order returns all servers in the order in which they may have a block.
 func (v *view) order(id block.ID) []multicast.ProcessID {
 	order := v.ring.Walk(id)
 	for _, s := range v.members.Servers {

@@ -10,15 +10,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Members gives the newest members that this server knows.
+// Members returns the newest members that this server knows.
 func (n *Node) Members() Members {
 	m := n.view.Load().members
 	m.Servers = slices.Clone(m.Servers)
 	return m
 }
 
-// SetMembers takes newer members and ignores others. When it returns nil they have been saved, and this
-// server drops no copy by older ones any more (M2). This server must be a member already (M3): Admin checks
+// SetMembers adopts newer members and ignores others. When it returns nil they have been saved, and this
+// server drops no copy by older ones any more (M2). This server must be a member already (M3): Admin verifies
 // that.
 func (n *Node) SetMembers(ctx context.Context, m Members) error {
 	v, err := newView(m, n.config.Copies)
@@ -44,7 +44,7 @@ func (n *Node) SetMembers(ctx context.Context, m Members) error {
 	return nil
 }
 
-// hold keeps the members as they are until release.
+// hold prevents changes of the members until release.
 func (n *Node) hold(ctx context.Context) error {
 	select {
 	case n.changing <- struct{}{}:
@@ -56,7 +56,7 @@ func (n *Node) hold(ctx context.Context) error {
 
 func (n *Node) release() { <-n.changing }
 
-// down gives the servers that have not answered for DownAfter, ascending. The slice is shared.
+// down returns the servers that have not answered for DownAfter, ascending. The slice is shared.
 func (n *Node) down() []multicast.ProcessID {
 	if down := n.absent.Load(); down != nil {
 		return *down
@@ -64,7 +64,8 @@ func (n *Node) down() []multicast.ProcessID {
 	return nil
 }
 
-// others gives the servers but this one, from the next one on: so not all of them ask the same one first.
+// others returns the servers except this one, from the next one on: so the servers do not all ask the same
+// one first.
 func (n *Node) others(v *view) []multicast.ProcessID {
 	at, member := slices.BinarySearch(v.servers, n.config.Self)
 	after := at
@@ -74,13 +75,13 @@ func (n *Node) others(v *view) []multicast.ProcessID {
 	return slices.Concat(v.servers[after:], v.servers[:at])
 }
 
-// watch pings the servers that have been silent, and notes which ones are down.
+// watch pings the servers that have been silent, and records the servers that are down.
 func (n *Node) watch(ctx context.Context) {
 	every := time.NewTicker(n.config.Healing.PingInterval)
 	defer every.Stop()
 	for ctx.Err() == nil {
 		n.pingIdle(ctx)
-		if ctx.Err() == nil { // else nobody could answer
+		if ctx.Err() == nil { // otherwise no server could have answered
 			n.noteDown()
 		}
 		select {
@@ -92,17 +93,17 @@ func (n *Node) watch(ctx context.Context) {
 
 func (n *Node) pingIdle(ctx context.Context) {
 	var pings sync.WaitGroup
-	ctx, cancel := context.WithTimeout(ctx, n.config.Healing.DownAfter/2) // one that hangs shall not make the others seem silent
+	ctx, cancel := context.WithTimeout(ctx, n.config.Healing.DownAfter/2) // one hung server must not make the others seem silent
 	defer cancel()
 	v := n.view.Load()
 	idle := n.peers.idle(n.others(v), n.config.Healing.PingInterval)
 	for _, server := range idle {
-		pings.Go(func() { _ = n.exchange(ctx, server) }) // what matters is when it was heard last
+		pings.Go(func() { _ = n.exchange(ctx, server) }) // only the time of the last answer counts
 	}
 	pings.Wait()
 }
 
-// noteDown finds the servers that are down. A change is a reason to repair: to take over, or to hand back.
+// noteDown records the servers that are down. A change is a reason for repair: to take over, or to hand back.
 func (n *Node) noteDown() {
 	down := n.peers.idle(n.others(n.view.Load()), n.config.Healing.DownAfter)
 	slices.Sort(down)
@@ -115,7 +116,7 @@ func (n *Node) noteDown() {
 	n.wakeUp()
 }
 
-// exchange asks a server which members it knows: the older ones of the two become the newer ones.
+// exchange compares the members with another server: the server with the older ones adopts the newer ones.
 func (n *Node) exchange(ctx context.Context, server multicast.ProcessID) error {
 	v := n.view.Load()
 	reply, err := n.peers.call(ctx, server, encodePing(v.stamp))

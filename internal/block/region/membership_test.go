@@ -74,8 +74,8 @@ func TestLeavingServerIsDrained(t *testing.T) {
 	})
 }
 
-// TestNobodyDropsWhileAnOwnerDisagrees: members differ between who would drop a copy and an owner, who must
-// not be cut off to learn them. The stand-in keeps its copy.
+// TestNobodyDropsWhileAnOwnerDisagrees: the server that would drop a copy and an owner know different
+// members. They must not be separated, so that they can learn them. The stand-in keeps its copy.
 func TestNobodyDropsWhileAnOwnerDisagrees(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		disks := make([]region.Disk, 4)
@@ -104,7 +104,8 @@ func TestNobodyDropsWhileAnOwnerDisagrees(t *testing.T) {
 	})
 }
 
-// TestOtherMembersAreRefused: a server says nothing of its blocks to one that knows other members (M4).
+// TestOtherMembersAreRefused: a server reports nothing of its blocks to a server that knows other members
+// (M4).
 func TestOtherMembersAreRefused(t *testing.T) {
 	r := blocktest.NewMemoryRegion(t, 3)
 	id, data := blocktest.Block(1, 100)
@@ -142,7 +143,7 @@ func TestMembersSurviveARestart(t *testing.T) {
 	})
 }
 
-// TestUnsavedMembersAreNotUsed: what could be forgotten is not relied on.
+// TestUnsavedMembersAreNotUsed: the node does not rely on members that it could forget.
 func TestUnsavedMembersAreNotUsed(t *testing.T) {
 	r := blocktest.NewMemoryRegion(t, 3)
 	members := r.Node(1).Members()
@@ -173,7 +174,7 @@ func TestTwoOperators(t *testing.T) {
 	})
 }
 
-// TestFewerServersThanCopies: all that stay have all blocks.
+// TestFewerServersThanCopies: all servers that stay have all blocks.
 func TestFewerServersThanCopies(t *testing.T) {
 	healing(t, 3, 3, func(t *testing.T, r *blocktest.Region) {
 		members := r.Node(1).Members()
@@ -217,8 +218,8 @@ func TestProxyWithOldMembers(t *testing.T) {
 	})
 }
 
-// TestBlockMovesWhileItIsLookedFor: it leaves each server before that is asked, and comes to one that was
-// asked already. It is not said to be missing (B5).
+// TestBlockMovesWhileItIsLookedFor: the block leaves each server before the search asks it, and moves to a
+// server that was asked already. It is not reported missing (B5).
 func TestBlockMovesWhileItIsLookedFor(t *testing.T) {
 	r := blocktest.NewMemoryRegion(t, 3)
 	m := &moving{Region: r, asked: make(chan struct{})}
@@ -236,13 +237,13 @@ func TestBlockMovesWhileItIsLookedFor(t *testing.T) {
 	require.True(t, m.moved.Load())
 }
 
-// moving is a region in which a block moves from server 1 to server 2 between two questions of one sweep.
+// moving is a region with a block that moves from server 1 to server 2 between two requests of one sweep.
 type moving struct {
 	*blocktest.Region
 	id    block.ID
 	data  []byte
 	moved atomic.Bool
-	asked chan struct{} // closed when server 2 has said that it does not have the block
+	asked chan struct{} // closed when server 2 has reported that it does not have the block
 }
 
 // Call implements region.Caller.

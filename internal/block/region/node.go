@@ -14,24 +14,24 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Disk is the block.Store of one server, which can tell how full it is. A Put keeps no reference to
-// Block.Data. When a Delete has returned, with or without an error, it deletes nothing any more.
+// Disk is the block.Store of one server, with its usage. A Put keeps no reference to Block.Data. When a
+// Delete has returned, with or without an error, it deletes nothing any more.
 type Disk interface {
 	block.Store
-	// Usage gives the size of the disk and what is free for blocks, in bytes.
+	// Usage returns the size of the disk and the free space for blocks, in bytes.
 	Usage() (total, free uint64, err error)
-	// Sizes gives the length of each block in bytes, 0 of one that is not there, without reading its bytes.
+	// Sizes returns the length of each block in bytes, 0 for an absent block, without reading its bytes.
 	Sizes(ctx context.Context, ids []block.ID) ([]uint32, error)
 }
 
-// Config is what a Node consists of. All fields but Save, Role and Log must be set.
+// Config of a Node. All fields but Save, Role and Log must be set.
 type Config struct {
 	Self        multicast.ProcessID
-	Members     Members // the newest that are known; Self may not have joined yet, or have left
+	Members     Members // the newest known ones; Self may not have joined yet, or have left
 	Copies      int     // of each block, on distinct servers: r; the same at all servers
 	Disk        Disk
 	Peers       Caller        // reaches the other members
-	CallTimeout time.Duration // how long another server may take for one block
+	CallTimeout time.Duration // bound of another server's answer for one block
 	Healing     Healing
 	// Save makes newer members survive this process; nil: this is not needed. The node uses members once Save
 	// has returned nil. When it is started again it must be given these or newer ones (M1).
@@ -45,7 +45,7 @@ type Config struct {
 	Log    *slog.Logger // nil: no log
 }
 
-// Validate says what is wrong.
+// Validate returns an error with the wrong field.
 func (c *Config) Validate() error {
 	switch {
 	case c.Disk == nil || c.Peers == nil:
@@ -60,25 +60,25 @@ func (c *Config) Validate() error {
 	return c.Healing.Validate()
 }
 
-// Node is one server of a region's DHT: it keeps blocks on its own disk for the other
-// servers, and does puts, gets and deletes on the whole region for clients. Run keeps the
-// region whole meanwhile; without it, a node only answers.
+// Node is one server of a region's DHT: it keeps blocks on its own disk for the other servers, and does puts,
+// gets and deletes on the whole region for clients. Run keeps the region whole meanwhile; without it, a node
+// only answers.
 type Node struct {
 	config Config
 	peers  *peers
 	counts counts
 	limits limits
 	wake   chan struct{}                         // room for one: there is something to repair
-	remedy chan remedy                           // blocks that an owner was found without
+	remedy chan remedy                           // blocks that were missing at an owner
 	absent atomic.Pointer[[]multicast.ProcessID] // the servers that are down, ascending
 	view   atomic.Pointer[view]
 	// changing is full while the members change, or while a copy is dropped by them: one at a time (M2). It
 	// is a channel, since a disk may hang meanwhile and waiting must end with the context.
 	changing chan struct{}
 	taking   atomic.Int64 // blocks on their way to the own disk that others have sent
-	// stragglers run on after their request was answered. Close waits for them.
+	// stragglers continue after the answer to their request. Close waits for them.
 	stragglers stragglers
-	// buffers holds the bytes of blocks that are only read to see whether they are good.
+	// buffers holds the bytes of blocks that are read only to verify them.
 	buffers sync.Pool // of *[]byte
 }
 
@@ -103,13 +103,12 @@ func NewNode(config Config) (*Node, error) {
 	return n, nil
 }
 
-// Close returns when nothing that a request has started runs any more. No request may come after it was
-// called.
+// Close returns when all work of earlier requests has ended. No request may follow the call of Close.
 func (n *Node) Close() { n.stragglers.Wait() }
 
-// Handle does what a request asks and gives the reply, which belongs to the caller.
-// It keeps no reference to request. What goes wrong with a block is in the reply; an error
-// means that request is none. Requests of servers never lead to further requests.
+// Handle executes a request and returns the reply, which belongs to the caller. It keeps no reference to
+// request. Errors of blocks are in the reply; an error means that request is invalid. Requests of servers
+// never lead to further requests.
 func (n *Node) Handle(ctx context.Context, request []byte) ([]byte, error) {
 	q, err := decodeRequest(request)
 	if err != nil {
@@ -149,7 +148,7 @@ func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 		return replyOK(0), n.sync(ctx)
 	case opFlush:
 		return replyOK(0), block.Sync(ctx, n.config.Disk)
-	default: // decodeRequest gives no other
+	default: // decodeRequest returns no other
 		return n.doRegion(ctx, q)
 	}
 }
@@ -159,7 +158,7 @@ func (n *Node) doRegion(ctx context.Context, q *request) ([]byte, error) {
 	v := n.view.Load()
 	switch q.op {
 	case opPing:
-		_, err := n.config.Disk.Sizes(ctx, []block.ID{{}}) // a server whose disk fails is as good as down
+		_, err := n.config.Disk.Sizes(ctx, []block.ID{{}}) // a server with a failing disk counts as down
 		return replyPing(v.stamp), err
 	case opMembers:
 		return replyMembers(&v.members), nil
@@ -186,13 +185,13 @@ func (n *Node) store(ctx context.Context, b *block.Block) error {
 		return err
 	}
 	if !slices.Contains(n.view.Load().keepers(b.ID, n.down()), n.config.Self) {
-		n.wakeUp() // a keeper could not take it just now: it is handed back as soon as that can
+		n.wakeUp() // a keeper could not take it: it is handed back as soon as the keeper can
 	}
 	return n.take(ctx, b)
 }
 
-// verify checks a block that came from the wire. The checksum is not computed again on the way to the disk:
-// for one put, the client computes it once and each server that the block reaches once.
+// verify verifies a block from the wire. The checksum is not computed again on the way to the disk: for one
+// put, the client computes it once, and so does each server that the block reaches.
 func verify(b *block.Block) error {
 	if !b.IsIntact() {
 		return fmt.Errorf("put block %v: it came with a wrong checksum: %w", b.ID, errFailed)
@@ -201,8 +200,8 @@ func verify(b *block.Block) error {
 }
 
 // take puts a verified block on the disk of this server. It refuses the block if this server leaves, since
-// the sender knows older members. So no block comes any more once this server leaves and none is on its way
-// to the disk (rounds.next).
+// the sender knows older members. So once this server leaves and no block is on its way to the disk, no
+// further block comes (rounds.next).
 func (n *Node) take(ctx context.Context, b *block.Block) error {
 	n.taking.Add(1) // before the members are looked at
 	defer n.taking.Add(-1)
@@ -212,7 +211,7 @@ func (n *Node) take(ctx context.Context, b *block.Block) error {
 	return n.config.Disk.Put(ctx, *b)
 }
 
-// fetch gives the reply with the copy on the own disk, which goes there from the disk without a stop.
+// fetch returns the reply with the copy on the own disk, without a copy of the data in between.
 func (n *Node) fetch(ctx context.Context, id block.ID) ([]byte, error) {
 	sizes, err := n.config.Disk.Sizes(ctx, []block.ID{id})
 	if err != nil {
@@ -226,7 +225,7 @@ func (n *Node) fetch(ctx context.Context, id block.ID) ([]byte, error) {
 	return replyIn(room, id, data), nil
 }
 
-// check reads the copy on the own disk, and gives ErrCorrupt if it is bad.
+// check reads the copy on the own disk, and returns ErrCorrupt if it is bad.
 func (n *Node) check(ctx context.Context, id block.ID) error {
 	buffer, _ := n.buffers.Get().(*[]byte)
 	if buffer == nil {
@@ -237,7 +236,7 @@ func (n *Node) check(ctx context.Context, id block.ID) error {
 	return err
 }
 
-// isGood reads the copy on the own disk: true, or false if it is bad or not there.
+// isGood reads the copy on the own disk: true, or false if it is bad or absent.
 func (n *Node) isGood(ctx context.Context, id block.ID) (bool, error) {
 	err := n.check(ctx, id)
 	if errors.Is(err, block.ErrCorrupt) || errors.Is(err, block.ErrNotFound) {
@@ -246,7 +245,7 @@ func (n *Node) isGood(ctx context.Context, id block.ID) (bool, error) {
 	return err == nil, err
 }
 
-// list gives the reply with one page of the ids on the own disk.
+// list returns the reply with one page of the ids on the own disk.
 func (n *Node) list(ctx context.Context, from, to block.ID) ([]byte, error) {
 	ids, more, err := n.page(ctx, from, to)
 	if err != nil {
@@ -255,7 +254,7 @@ func (n *Node) list(ctx context.Context, from, to block.ID) ([]byte, error) {
 	return replyIDs(ids, more), nil
 }
 
-// page gives the next ids on the own disk, and whether there may be more.
+// page returns the next ids on the own disk, and whether there may be more.
 func (n *Node) page(ctx context.Context, from, to block.ID) (ids []block.ID, more bool, err error) {
 	ids = make([]block.ID, 0, listIDs)
 	for id, err := range n.config.Disk.Range(ctx, from, to) {

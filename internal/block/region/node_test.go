@@ -14,12 +14,12 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// memory gives the memory of a server.
+// memory returns the memory of a server.
 func memory(r *blocktest.Region, server multicast.ProcessID) *blocktest.Memory {
 	return r.Disk(server).(*blocktest.Memory)
 }
 
-// holders gives the servers that have a good copy, in ring order.
+// holders returns the servers that have a good copy, in ring order.
 func holders(t testing.TB, r *blocktest.Region, id block.ID) []multicast.ProcessID {
 	var has []multicast.ProcessID
 	for _, p := range r.Ring.Walk(id) {
@@ -40,8 +40,8 @@ func TestPutIsOnTheOwners(t *testing.T) {
 	}
 }
 
-// TestStandIns puts while owners fail in all ways: the next ones on the ring take the
-// copies, and the block can be read from any server.
+// TestStandIns puts while owners fail in all ways: the next servers on the ring take the copies, and the
+// block can be read from any server.
 func TestStandIns(t *testing.T) {
 	id, data := blocktest.Block(1, 5000)
 	for name, fail := range map[string]func(*blocktest.Region, multicast.ProcessID){
@@ -66,8 +66,8 @@ func TestStandIns(t *testing.T) {
 	}
 }
 
-// TestTooFewServers gives ErrUnavailable, or ErrNoSpace if that is the reason, and
-// never acknowledges fewer copies.
+// TestTooFewServers requires ErrUnavailable, or ErrNoSpace if that is the reason. A put never acknowledges
+// fewer copies.
 func TestTooFewServers(t *testing.T) {
 	id, data := blocktest.Block(1, 5000)
 	r := blocktest.NewMemoryRegion(t, 4)
@@ -82,7 +82,7 @@ func TestTooFewServers(t *testing.T) {
 	require.Len(t, holders(t, r, id), 3)
 }
 
-// TestHungServerDelaysOneCall: who did not answer is asked last for a while.
+// TestHungServerDelaysOneCall: a server that did not answer is asked last for a while.
 func TestHungServerDelaysOneCall(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewMemoryRegion(t, 5)
@@ -102,7 +102,7 @@ func TestHungServerDelaysOneCall(t *testing.T) {
 	})
 }
 
-// TestReadRepair replaces bad copies that a get meets: the own one and those of other servers.
+// TestReadRepair replaces bad copies that a get finds: the own one and those of other servers.
 func TestReadRepair(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) { // in time that stands still nobody is too slow
 		id, data := blocktest.Block(1, 5000)
@@ -126,7 +126,7 @@ func TestReadRepair(t *testing.T) {
 	})
 }
 
-// TestNoGoodCopy tells lost blocks from blocks that cannot be reached (B5).
+// TestNoGoodCopy distinguishes lost blocks from blocks that cannot be reached (B5).
 func TestNoGoodCopy(t *testing.T) {
 	id, data := blocktest.Block(1, 5000)
 	r := blocktest.NewMemoryRegion(t, 5)
@@ -147,7 +147,7 @@ func TestNoGoodCopy(t *testing.T) {
 	require.ErrorIs(t, err, block.ErrUnavailable)
 }
 
-// TestDeleteReachesStandIns, and says if it did not reach a server (B6).
+// TestDeleteReachesStandIns, and returns an error if it did not reach a server (B6).
 func TestDeleteReachesStandIns(t *testing.T) {
 	id, data := blocktest.Block(1, 5000)
 	r := blocktest.NewMemoryRegion(t, 5)
@@ -213,7 +213,7 @@ func TestNodeConfig(t *testing.T) {
 	}
 }
 
-// TestBadRequests stores nothing that is not what the client sent (B1).
+// TestBadRequests stores only bytes that the client sent (B1).
 func TestBadRequests(t *testing.T) {
 	r := blocktest.NewMemoryRegion(t, 3)
 	_, err := r.Call(t.Context(), 1, []byte("no request"))

@@ -20,24 +20,23 @@ type Caller interface {
 	Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error)
 }
 
-// suspicion is how long a server that did not answer is asked last.
+// suspicion is the time for which a server that did not answer is asked last.
 const suspicion = 5 * time.Second
 
-// patience is how many times in a row a server may be too slow, when others are asked
-// in its place, before it is suspected.
+// patience is the number of times in a row that a server may be too slow, so that others are asked in its
+// place, before it is suspected.
 const patience = 3
 
-// The usual time of a server that has not answered yet, and the bounds of what is waited
-// before another one is asked too.
+// The usual time of a server before its first answer, and the bounds of the wait before another server is
+// asked too.
 const (
 	firstUsual = 50 * time.Millisecond
 	minUsual   = 5 * time.Millisecond
 	maxUsual   = time.Second
 )
 
-// peers is a Caller that waits for each server a limited time, learns how long each
-// usually takes, and remembers which ones did not answer, so that a hung one delays one call
-// and not all.
+// peers is a Caller that bounds the wait for each server, learns the usual time of each, and remembers the
+// servers that did not answer. So a hung server delays one call and not all.
 type peers struct {
 	caller  Caller
 	timeout time.Duration
@@ -46,20 +45,20 @@ type peers struct {
 	known map[multicast.ProcessID]*peer // GUARDED_BY mu
 }
 
-// peer is what is known of one server.
+// peer is the state of one server.
 type peer struct {
-	heard     time.Time     // it answered last, as one that can do its work
+	heard     time.Time     // the last answer as a server that can do its work
 	suspect   time.Time     // it is suspected until then
 	mean      time.Duration // of the time of an answer; 0: not known
 	deviation time.Duration
-	late      int // times in a row that somebody else had answered before it
+	late      int // times in a row that another server had answered before it
 }
 
 func newPeers(caller Caller, timeout time.Duration) *peers {
 	return &peers{caller: caller, timeout: timeout, known: make(map[multicast.ProcessID]*peer)}
 }
 
-// peer gives the state of a server. The caller holds mu.
+// peer returns the state of a server. The caller holds mu.
 func (p *peers) peer(id multicast.ProcessID) *peer {
 	s := p.known[id]
 	if s == nil {
@@ -69,8 +68,8 @@ func (p *peers) peer(id multicast.ProcessID) *peer {
 	return s
 }
 
-// call gives a good reply; ErrUnavailable if there was no reply; the
-// error of ctx if that has ended; or the error that the server answered.
+// call returns a good reply; ErrUnavailable if there was no reply; the error of ctx if that has ended; or the
+// error that the server answered.
 func (p *peers) call(ctx context.Context, to multicast.ProcessID, request []byte) (reply []byte, err error) {
 	attempt, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -83,7 +82,7 @@ func (p *peers) call(ctx context.Context, to multicast.ProcessID, request []byte
 	return reply, err
 }
 
-// try does something on this server itself as if it were a call: the own disk may be hung too.
+// try runs do on this server itself like a call: the own disk may be hung too.
 func (p *peers) try(ctx context.Context, self multicast.ProcessID, do func(context.Context) error) error {
 	attempt, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -95,7 +94,7 @@ func (p *peers) try(ctx context.Context, self multicast.ProcessID, do func(conte
 	return err
 }
 
-// gaveUp suspects a server that did not answer, unless it was the caller that gave up.
+// gaveUp suspects a server that did not answer, unless the caller ended the wait.
 func (p *peers) gaveUp(ctx context.Context, to multicast.ProcessID, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -111,7 +110,7 @@ func (p *peers) passOver(id multicast.ProcessID) {
 	p.peer(id).suspect = time.Now().Add(suspicion)
 }
 
-// answered notes an answer, which may be an error.
+// answered records an answer, which may be an error.
 func (p *peers) answered(to multicast.ProcessID, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +121,7 @@ func (p *peers) answered(to multicast.ProcessID, err error) {
 	}
 }
 
-// order gives servers with the suspected ones moved to the end.
+// order returns servers with the suspected ones at the end.
 func (p *peers) order(servers []multicast.ProcessID) []multicast.ProcessID {
 	now := time.Now()
 	p.mu.Lock()
@@ -141,7 +140,7 @@ func (p *peers) order(servers []multicast.ProcessID) []multicast.ProcessID {
 	return servers
 }
 
-// usual is how long most answers of a server take: when it has passed, another server is asked too.
+// usual returns the usual time of a server's answer: after it another server is asked too.
 func (p *peers) usual(id multicast.ProcessID) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,15 +154,14 @@ func (s *peer) usual() time.Duration {
 	return min(max(s.mean+4*s.deviation, minUsual), maxUsual)
 }
 
-// took notes how long a server took to answer.
+// took records the time of a server's answer.
 func (p *peers) took(id multicast.ProcessID, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.peer(id).note(d)
 }
 
-// note smooths times as TCP does (RFC 6298): the mean and four deviations are about the
-// highest of a hundred.
+// note smooths times as TCP does (RFC 6298): the mean and four deviations are about the highest of a hundred.
 func (s *peer) note(d time.Duration) {
 	if s.mean == 0 {
 		s.mean, s.deviation = max(d, 1), d/2
@@ -173,32 +171,32 @@ func (s *peer) note(d time.Duration) {
 	s.mean += (d - s.mean) / 8
 }
 
-// outrun notes that another server answered first, after d.
+// outrun records that another server answered first, after d.
 func (p *peers) outrun(id multicast.ProcessID, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.peer(id)
 	if d >= s.usual() {
-		s.note(d) // it takes so long at least
+		s.note(d) // it takes at least this time
 		s.tardy()
 	}
 }
 
-// abandoned notes that a server was not waited for any more, as it had been too slow.
+// abandoned records that the wait for a server ended, as it had been too slow.
 func (p *peers) abandoned(id multicast.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.peer(id).tardy()
 }
 
-// tardy suspects a server that is too slow again and again.
+// tardy suspects a server that is repeatedly too slow.
 func (s *peer) tardy() {
 	if s.late++; s.late >= patience {
 		s.late, s.suspect = 0, time.Now().Add(suspicion)
 	}
 }
 
-// idle gives those of servers that have not been heard for d.
+// idle returns those of servers that have not answered for d.
 func (p *peers) idle(servers []multicast.ProcessID, d time.Duration) []multicast.ProcessID {
 	now := time.Now()
 	p.mu.Lock()
@@ -212,8 +210,8 @@ func (p *peers) idle(servers []multicast.ProcessID, d time.Duration) []multicast
 	return idle
 }
 
-// forget drops what is known of servers that are no members any more, and begins to
-// know the others: a new one counts as heard now.
+// forget drops the state of servers that are not members any more, and adds the others: a new one counts as
+// heard now.
 func (p *peers) forget(but []multicast.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

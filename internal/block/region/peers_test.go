@@ -32,7 +32,7 @@ func TestUsualTime(t *testing.T) {
 	require.Equal(t, maxUsual, p.usual(1))
 }
 
-// TestTooSlowTooOften suspects who is outrun again and again, but not who was hardly asked.
+// TestTooSlowTooOften suspects a server that is repeatedly too slow, but not a server that was rarely asked.
 func TestTooSlowTooOften(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newPeers(nil, time.Second)
@@ -52,7 +52,7 @@ func TestTooSlowTooOften(t *testing.T) {
 	})
 }
 
-// TestHeardIsWhoCanWork: an answer that says that the disk fails does not count.
+// TestHeardIsWhoCanWork: an answer with an error of the disk does not count.
 func TestHeardIsWhoCanWork(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		answer := map[multicast.ProcessID][]byte{

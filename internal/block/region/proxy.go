@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// slowPart is the part of CallTimeout after which another server is asked to stand in for one that has not
-// stored its copy yet. If both store it, the one that does not own the block hands it back.
+// slowPart is the part of CallTimeout after which another server is asked to stand in for a server that has
+// not stored its copy yet. If both store it, the one that does not own the block hands it back.
 const slowPart = 8
 
 // put makes the copies of a block in parallel: on its owners, and for each owner that fails or is slow on the
@@ -62,15 +62,15 @@ type placement struct {
 	ctx     context.Context
 	frame   []byte                // opStore
 	servers []multicast.ProcessID // not tried yet
-	events  chan placed           // room for two of each server
+	events  chan placed           // room for two events of each server
 	copies  int
 	errs    []error // of the servers that failed
 }
 
-// placed is what became of one copy.
+// placed is the outcome of one copy.
 type placed struct {
-	late     bool // it is not known yet
-	replaced bool // somebody stands in for it, as it was late
+	late     bool // the outcome is not known yet
+	replaced bool // another server stands in, as this one was late
 	err      error
 }
 
@@ -102,7 +102,7 @@ func (p *placement) run(copies int) {
 	}
 }
 
-// next begins to store a copy on the next server, and gives 1; 0 if there is none.
+// next begins to store a copy on the next server, and returns 1; 0 if there is none.
 func (p *placement) next() int {
 	if len(p.servers) == 0 || p.ctx.Err() != nil {
 		return 0
@@ -137,7 +137,7 @@ func (n *Node) storeAt(ctx context.Context, server multicast.ProcessID, frame []
 	return err
 }
 
-// why gives the error that tells most about too few copies.
+// why returns the most informative error for too few copies.
 func (p *placement) why(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -150,16 +150,15 @@ func (p *placement) why(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", block.ErrUnavailable, errors.Join(p.errs...))
 }
 
-// replace puts a good copy in the place of bad ones: a put replaces a bad copy (B2). The caller that asked
-// for the block gets it in any case. A copy that cannot be replaced now is tried again by the next get and by
-// the scrub.
+// replace puts a good copy in the place of bad ones: a put replaces a bad copy (B2). The get returns the
+// block in any case. If a copy cannot be replaced now, the next get and the scrub try again.
 func (n *Node) replace(ctx context.Context, id block.ID, reply []byte, bad []multicast.ProcessID) {
 	if len(bad) == 0 {
 		return
 	}
 	b, err := decodeBlock(id, reply)
 	if err != nil {
-		return // the copy went bad in memory: whoever receives it will find out
+		return // the copy went bad in memory: its receiver will find that
 	}
 	frame := encodeStore(&b)
 	for _, server := range bad {
@@ -172,8 +171,8 @@ func (n *Node) replace(ctx context.Context, id block.ID, reply []byte, bad []mul
 	}
 }
 
-// delete removes all copies of blocks, wherever they are: also servers that own none
-// may have stood in for an owner, or are leaving.
+// delete removes all copies of blocks from all servers: servers that own none may have stood in for an owner,
+// or are leaving.
 func (n *Node) delete(ctx context.Context, ids []block.ID) error {
 	var g errgroup.Group
 	frame := encodeDelete(opDrop, ids)
@@ -183,7 +182,7 @@ func (n *Node) delete(ctx context.Context, ids []block.ID) error {
 			switch {
 			case server == n.config.Self:
 				return n.config.Disk.Delete(ctx, ids)
-			case slices.Contains(down, server): // not waited for: what it brings back is garbage (B6)
+			case slices.Contains(down, server): // no wait: the copies that it brings back are garbage (B6)
 				return fmt.Errorf("storage server %d is down: %w", server, block.ErrUnavailable)
 			}
 			_, err := n.peers.call(ctx, server, frame)
@@ -194,11 +193,11 @@ func (n *Node) delete(ctx context.Context, ids []block.ID) error {
 }
 
 // stragglers are the goroutines of requests that were answered before they ended. They were cancelled, and
-// wait for a disk or a Caller to notice.
+// wait for the return of a disk or a Caller.
 type stragglers struct {
 	mu      sync.Mutex
 	running int           // GUARDED_BY mu
-	none    chan struct{} // GUARDED_BY mu; closed when running becomes 0, if somebody waits
+	none    chan struct{} // GUARDED_BY mu; closed when running becomes 0, if a call waits
 }
 
 // Go runs f in a goroutine.

@@ -15,8 +15,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// acceptor takes every put and costs nothing.
-type acceptor struct{ requests chan []byte } // nil: it forgets them
+// acceptor accepts every put at no cost.
+type acceptor struct{ requests chan []byte } // nil: it drops them
 
 // Call implements region.Caller.
 func (a acceptor) Call(_ context.Context, _ multicast.ProcessID, request []byte) ([]byte, error) {
@@ -39,7 +39,7 @@ func client(t testing.TB, a acceptor) *block.Cached {
 	return block.NewCached(nearest, 4<<20)
 }
 
-// TestPutCopiesOnce: all regions are sent the bytes that New has copied, and the cache keeps them.
+// TestPutCopiesOnce: all regions get the bytes that New has copied, and the cache keeps them.
 func TestPutCopiesOnce(t *testing.T) {
 	a := acceptor{requests: make(chan []byte, 3)}
 	cached := client(t, a)

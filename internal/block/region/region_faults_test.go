@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// fault breaks or mends one thing.
+// fault starts or ends one fault.
 func (w *world) fault() {
 	id := pick(w.random, w.servers())
 	other := pick(w.random, w.servers())
@@ -63,7 +63,7 @@ func (w *world) fault() {
 	}
 }
 
-// turn changes members, or who hears of it.
+// turn changes members, or the set of servers that learn of a change.
 func (w *world) turn() {
 	w.mu.Lock()
 	w.faults++
@@ -111,9 +111,9 @@ func (w *world) restart(id multicast.ProcessID) {
 	w.mu.Unlock()
 }
 
-// loseDisk replaces a disk by an empty one, if no block loses too many copies by that.
+// loseDisk replaces a disk by an empty one, if no block loses too many copies by it.
 func (w *world) loseDisk(id multicast.ProcessID) {
-	w.crash(id) // else it would go on to fill the disk meanwhile
+	w.crash(id) // otherwise it would continue to fill the disk meanwhile
 	if w.lose(id, w.disk(id).IDs()) {
 		w.say("%d loses its disk", id)
 		w.disk(id).Lose()
@@ -132,7 +132,7 @@ func (w *world) rot(id multicast.ProcessID) {
 	}
 }
 
-// vanish takes some copies from each of two servers, of blocks that both have.
+// vanish removes some copies from each of two servers, of blocks that both have.
 func (w *world) vanish(a, b multicast.ProcessID) {
 	both := slices.DeleteFunc(w.disk(a).IDs(), func(id block.ID) bool { return !w.disk(b).Good(id) })
 	for range min(len(both)/2, 1+w.random.IntN(3)) {
@@ -192,8 +192,8 @@ func (w *world) join() {
 	w.tell(members)
 }
 
-// leave makes a server hand back all, if enough stay; or one that leaves may stay after all. Some think again
-// at once.
+// leave makes a server hand back all its blocks, if enough servers stay; or a leaving server stays after all.
+// Some changes are undone at once.
 func (w *world) leave(leaving bool) {
 	w.mu.Lock()
 	var who []int
@@ -232,8 +232,8 @@ func (w *world) change(i int, leaving bool) region.Members {
 	return w.members
 }
 
-// tell tells one server that is up, and knows that it is a member, of new members. If there is none, calm
-// does.
+// tell gives new members to one server that is up and knows that it is a member. If there is none, calm does
+// it.
 func (w *world) tell(members region.Members) {
 	servers := slices.Clone(members.Servers)
 	w.random.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })

@@ -31,13 +31,13 @@ var (
 	logging = flag.Bool("block.log", false, "log what the servers of random regions say")
 )
 
-// TestRegionHeals lets clients put, get and delete while servers crash, lose their disks, get slow, hang and
-// fill up, copies rot, messages are late or lost, and servers join and leave; but no block loses more than
-// r-1 copies before all faults end. Then the region must become whole. At no time may a block that was put
-// and not deleted be said to be lost.
+// TestRegionHeals lets clients put, get and delete during many faults: servers crash, lose their disks, get
+// slow, hang and fill up, copies rot, messages are late or lost, and servers join and leave. But no block
+// loses more than r-1 copies before all faults end. Then the region must become whole. At no time may a block
+// that was put and not deleted be reported lost.
 //
-// A seed gives the same servers, faults and requests again. In which order goroutines run it does not say: if
-// it is found by one run in a few, repeat it with -count.
+// A seed gives the same servers, faults and requests again, but not the same order of goroutines: if only
+// some runs find an error, repeat the seed with -count.
 func TestRegionHeals(t *testing.T) {
 	if *oneSeed != 0 {
 		heal(t, *oneSeed)
@@ -74,7 +74,7 @@ func heal(t *testing.T, seed uint64) bool {
 	})
 }
 
-// world is a region, what is wrong with it, and what its clients know of it.
+// world is a region with its faults and the state of its clients.
 type world struct {
 	t      *testing.T
 	random *rand.Rand // of the faults
@@ -82,13 +82,13 @@ type world struct {
 	copies int
 	rate   float64       // of messages that are lost, in chaos
 	delay  time.Duration // of messages, at most
-	churn  bool          // nothing goes wrong but that members change all the time, and not all learn it soon
+	churn  bool          // no faults, but members change all the time, and not all servers learn them soon
 
 	mu      sync.Mutex
 	members region.Members                  // GUARDED_BY mu; the newest
 	crashed map[multicast.ProcessID]bool    // GUARDED_BY mu
 	sick    map[multicast.ProcessID]bool    // GUARDED_BY mu; the disk hangs or fails
-	faults  int                             // GUARDED_BY mu; how many there have been
+	faults  int                             // GUARDED_BY mu; number of faults so far
 	acked   map[block.ID][]byte             // GUARDED_BY mu; put, and not deleted
 	losses  map[block.ID]int                // GUARDED_BY mu; copies lost since the region was whole
 	next    uint64                          // GUARDED_BY mu; number of the next block
@@ -120,7 +120,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// say logs what happens, if somebody wants to know.
+// say logs an event, if logging is set.
 func (w *world) say(format string, args ...any) {
 	if *logging {
 		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
@@ -129,7 +129,7 @@ func (w *world) say(format string, args ...any) {
 
 func (w *world) disk(id multicast.ProcessID) *blocktest.Memory { return memory(w.region, id) }
 
-// servers gives the members, and those that have not left yet.
+// servers returns the members that have not left yet.
 func (w *world) servers() []multicast.ProcessID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *world) servers() []multicast.ProcessID {
 
 func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
 
-// chaos lets clients work while things break.
+// chaos runs clients during faults.
 func (w *world) chaos() {
 	ctx, stop := context.WithCancel(w.t.Context())
 	w.region.Disturb(rand.New(rand.NewPCG(w.random.Uint64(), 2)), w.delay, w.rate)
@@ -170,7 +170,7 @@ func (w *world) chaos() {
 	clients.Wait()
 }
 
-// request is what a client does.
+// request is one random request of a client.
 func (w *world) request(ctx context.Context, random *rand.Rand) {
 	at := pick(random, w.servers())
 	remote, err := region.NewRemote(w.region, []multicast.ProcessID{at}, time.Minute)
@@ -192,7 +192,7 @@ func (w *world) request(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// some gives a block that is stored.
+// some returns a stored block.
 func (w *world) some(random *rand.Rand) (block.ID, []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,7 +245,7 @@ func (w *world) get(ctx context.Context, at multicast.ProcessID, id block.ID, da
 	}
 }
 
-// reachable gives the servers with good copies that a server can ask, and how many faults there were.
+// reachable returns the servers with good copies that a server can ask, and the number of faults so far.
 func (w *world) reachable(at multicast.ProcessID, id block.ID) (faults int, servers []multicast.ProcessID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,7 +260,7 @@ func (w *world) reachable(at multicast.ProcessID, id block.ID) (faults int, serv
 	return w.faults, servers
 }
 
-// holders gives what copies there are.
+// holders returns the existing copies.
 func (w *world) holders(id block.ID) (has []string) {
 	for _, p := range w.servers() {
 		if w.disk(p).Good(id) {
@@ -272,8 +272,8 @@ func (w *world) holders(id block.ID) (has []string) {
 	return has
 }
 
-// calm ends all faults, and waits until the region is whole: that may not take longer than some rounds and a
-// scrub.
+// calm ends all faults, and waits until the region is whole: that may take some rounds and a scrub, no
+// longer.
 func (w *world) calm() {
 	w.say("calm")
 	w.region.Calm()
@@ -298,7 +298,7 @@ func (w *world) calm() {
 	}
 }
 
-// wrong says what is missing for the region to be whole; "" if nothing is.
+// wrong describes a reason why the region is not whole; "" if there is none.
 func (w *world) wrong() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -335,8 +335,7 @@ func (w *world) wrong() string {
 			}
 		}
 	}
-	// What is left on a server that leaves are bad copies of blocks whose put failed, or that were deleted in
-	// part.
+	// Only bad copies may remain on a leaving server, of blocks with a failed put or a partial delete.
 	for _, s := range w.members.Servers {
 		if drained := w.region.Node(s.ID).Status().Drained; drained != (s.Leaving && len(w.disk(s.ID).IDs()) == 0) {
 			return fmt.Sprintf("server %d leaves: %v, has %d blocks, is drained: %v", s.ID, s.Leaving, len(w.disk(s.ID).IDs()), drained)
@@ -345,7 +344,7 @@ func (w *world) wrong() string {
 	return ""
 }
 
-// requireWhole reads each block, takes drained servers out, and forgets what was lost.
+// requireWhole reads each block, removes drained servers, and resets the losses.
 func (w *world) requireWhole() {
 	for id, data := range w.acked {
 		w.get(w.t.Context(), pick(w.random, w.servers()), id, data)

@@ -14,19 +14,19 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Remote is the block.Store that its clients see of a region. Each request goes to one server, the nearest
-// that answers, which executes it for the whole region. A get that takes longer than usual is sent to a
-// second server too (hedged), and the slow one is asked last for a while. Puts are not hedged: they would
-// send up to block.MaxSize bytes twice to a region that replaces a slow server by itself.
+// Remote is a client's block.Store of a region. Each request goes to one server, the nearest that answers,
+// which executes it for the whole region. A get that takes longer than usual is sent to a second server too
+// (hedged), and the slow server is asked last for a while. Puts are not hedged: they would send up to
+// block.MaxSize bytes twice to a region that replaces a slow server by itself.
 type Remote struct {
 	nodes   atomic.Pointer[[]multicast.ProcessID]
 	peers   *peers
 	hedging *hedging // of gets
 }
 
-// NewRemote makes the store of the region with these servers, the nearest first. A
-// server that has not answered after timeout is given up for the next one: timeout
-// should be a few times the CallTimeout of the servers, which wait for each other.
+// NewRemote makes the store of the region with these servers, the nearest first. After timeout without an
+// answer it asks the next server: timeout should be a few times the CallTimeout of the servers, which wait
+// for each other.
 func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration) (*Remote, error) {
 	if len(nodes) == 0 || timeout <= 0 {
 		return nil, fmt.Errorf("remote blocks: %d servers, timeout %v: use at least one of each", len(nodes), timeout)
@@ -37,7 +37,7 @@ func NewRemote(caller Caller, nodes []multicast.ProcessID, timeout time.Duration
 	return r, nil
 }
 
-// SetServers says which servers the region has now, the nearest first.
+// SetServers sets the present servers of the region, the nearest first.
 func (r *Remote) SetServers(nodes []multicast.ProcessID) {
 	if len(nodes) > 0 {
 		nodes = slices.Clone(nodes)
@@ -66,8 +66,8 @@ func (r *Remote) Get(ctx context.Context, id block.ID, into []byte) ([]byte, err
 	return block.Into(into, b.Data), nil
 }
 
-// getBy asks for a block, with a right to it unless that is zero. Servers that were given other keys refuse the
-// right, and others accept it; servers of older versions do not know rights.
+// getBy reads a block, with a right to it unless that is zero. Servers with other keys refuse the right, and
+// others accept it; servers of older versions do not know rights.
 func (r *Remote) getBy(ctx context.Context, id block.ID, right block.Right) ([]byte, error) {
 	if right == (block.Right{}) {
 		return r.get(ctx, encodeGet(opGet, id), isFinal)
@@ -79,7 +79,7 @@ func (r *Remote) getBy(ctx context.Context, id block.ID, right block.Right) ([]b
 	return reply, err
 }
 
-// get sends a request that may be sent twice. An answer that is final is the answer of the region.
+// get sends a request that may be sent twice. A final answer is the answer of the region.
 func (r *Remote) get(ctx context.Context, request []byte, final func(error) bool) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (r *Remote) get(ctx context.Context, request []byte, final func(error) bool
 	return nil, r.unavailable(err)
 }
 
-// Delete implements block.Store. Blocks may be deleted in part if it fails.
+// Delete implements block.Store. After a failure some blocks may be deleted.
 func (r *Remote) Delete(ctx context.Context, ids []block.ID) error {
 	for some := range slices.Chunk(ids, maxIDs) {
 		if err := r.ask(ctx, encodeDelete(opDelete, some)); err != nil {
@@ -109,8 +109,8 @@ func (r *Remote) Delete(ctx context.Context, ids []block.ID) error {
 	return ctx.Err()
 }
 
-// ask sends a request to one server after the other until one gives an answer that
-// another would give too.
+// ask sends a request to one server after the other until one returns an answer that another would return
+// too.
 func (r *Remote) ask(ctx context.Context, request []byte) error {
 	var last error
 	for _, node := range r.peers.order(*r.nodes.Load()) {
@@ -126,7 +126,7 @@ func (r *Remote) ask(ctx context.Context, request []byte) error {
 	return r.unavailable(last)
 }
 
-// unavailable is the error when every server has failed, the last one with last.
+// unavailable returns the error after the failure of every server, the last one with last.
 func (r *Remote) unavailable(last error) error {
 	return fmt.Errorf("all %d storage servers of the region: %w: %w", len(*r.nodes.Load()), block.ErrUnavailable, last)
 }
@@ -137,8 +137,8 @@ func isFinal(err error) bool {
 		errors.Is(err, block.ErrConflict) || errors.Is(err, block.ErrForbidden)
 }
 
-// Range implements block.Store. It asks every server; if one does not answer, its error
-// comes after the ids of the others.
+// Range implements block.Store. It asks every server; the error of a server that does not answer comes after
+// the ids of the others.
 func (r *Remote) Range(ctx context.Context, from, to block.ID) iter.Seq2[block.ID, error] {
 	nodes := r.servers(ctx)
 	all := make([]iter.Seq2[block.ID, error], len(nodes))

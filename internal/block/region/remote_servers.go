@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// servers returns all servers of the region as one that answers knows them. Later requests go to these: in
-// the order that was given at the start, and servers that have joined since at the end.
+// servers returns all servers of the region from one that answers. Later requests go to these: in the order
+// that was given at the start, and servers that have joined since at the end.
 func (r *Remote) servers(ctx context.Context) []multicast.ProcessID {
 	known := *r.nodes.Load()
 	for _, node := range r.peers.order(known) {
@@ -35,13 +35,13 @@ func (r *Remote) servers(ctx context.Context) []multicast.ProcessID {
 	return known
 }
 
-// has reports whether a server is a member, be it leaving.
+// has reports whether a server is a member, also a leaving one.
 func (m *Members) has(id multicast.ProcessID) bool {
 	return slices.ContainsFunc(m.Servers, func(s Server) bool { return s.ID == id })
 }
 
-// each asks all servers at once, and calls use with each good reply, one after the other. It fails if none
-// answers.
+// each asks all servers at once, and calls use with each good reply, one after the other. It fails if no
+// server answers.
 func (r *Remote) each(ctx context.Context, request []byte, use func(reply []byte) error) error {
 	type answer struct {
 		reply []byte
@@ -84,8 +84,8 @@ func (r *Remote) Usage(ctx context.Context) (total, free uint64, servers int, er
 	return total, free, servers, err
 }
 
-// Sizes returns the length of each block in bytes, 0 if no server that answers has a copy. It fails if none
-// answers.
+// Sizes returns the length of each block in bytes, 0 if no server that answers has a copy. It fails if no
+// server answers.
 func (r *Remote) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	sizes := make([]uint32, 0, len(ids))
 	for some := range slices.Chunk(ids, maxSizes) {
@@ -105,8 +105,8 @@ func (r *Remote) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	return sizes, nil
 }
 
-// Holders returns for each block the servers that have a copy of it. The error names servers that could not be asked:
-// they may have copies, too.
+// Holders returns for each block the servers that have a copy of it. The error names the servers that did not
+// answer: they may have copies, too.
 func (r *Remote) Holders(ctx context.Context, ids []block.ID) ([][]multicast.ProcessID, error) {
 	nodes := slices.Sorted(slices.Values(r.servers(ctx)))
 	holders := make([][]multicast.ProcessID, len(ids))
@@ -127,7 +127,7 @@ func (r *Remote) Holders(ctx context.Context, ids []block.ID) ([][]multicast.Pro
 	return holders, errors.Join(errs...)
 }
 
-// sizesOn asks one server for the lengths of its copies.
+// sizesOn queries one server for the lengths of its copies.
 func (r *Remote) sizesOn(ctx context.Context, node multicast.ProcessID, ids []block.ID) (sizes []uint32, err error) {
 	for some := range slices.Chunk(ids, maxSizes) {
 		reply, err := r.peers.call(ctx, node, encodeSizes(some))

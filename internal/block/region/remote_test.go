@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/block/region"
 )
 
-// A client that knew the servers of the start sees the blocks of those that have joined since, and goes on
-// when all that it knew have left.
+// A client that knew the servers of the start sees the blocks of later servers, and continues when all
+// servers of the start have left.
 func TestRemoteLearnsTheServers(t *testing.T) {
 	r := blocktest.NewMemoryRegion(t, 3)
 	client := r.Client(t)

@@ -15,23 +15,23 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// fetchers is how many blocks a round fetches at a time.
+// fetchers is the number of blocks that a round fetches at a time.
 const fetchers = 4
 
-// rounds is the repair of one server, round after round. A round that was cut short by an error is continued
-// by the next one, unless members or the servers that are down have changed. Handing back begins from the
-// start: Strays counts all.
+// rounds is the repair of one server, round after round. The next round continues a round that an error cut
+// short, unless members or the servers that are down have changed. Handing back begins from the start: Strays
+// counts all.
 type rounds struct {
 	node *Node
 	view *view
 	down []multicast.ProcessID
-	at   map[multicast.ProcessID]block.ID // where to go on with each server
+	at   map[multicast.ProcessID]block.ID // place to continue with each server
 
 	mu     sync.Mutex
 	report RoundStatus // GUARDED_BY mu; of this round
 }
 
-// next does one round, and reports whether it found and did all there was.
+// next does one round, and reports whether it was complete.
 func (r *rounds) next(ctx context.Context) bool {
 	n := r.node
 	r.begin()
@@ -61,7 +61,7 @@ func (r *rounds) begin() {
 	r.report = RoundStatus{Version: v.members.Version}
 }
 
-// end makes known how the round went.
+// end records the outcome of the round.
 func (r *rounds) end(ctx context.Context, err error) bool {
 	n := r.node
 	r.report.FinishedAt, r.report.Complete = time.Now(), err == nil && n.view.Load() == r.view
@@ -69,7 +69,7 @@ func (r *rounds) end(ctx context.Context, err error) bool {
 		r.report.Error = err.Error()
 		level := slog.LevelWarn
 		if errors.Is(err, errStale) {
-			level = slog.LevelDebug // servers have joined or left: it begins anew with those that there are
+			level = slog.LevelDebug // servers have joined or left: the next round begins anew with the present ones
 		}
 		n.config.Log.Log(ctx, level, "repair of blocks is not done yet: it goes on in the next round", "error", err)
 	}
@@ -84,8 +84,8 @@ func (r *rounds) count(change func(*RoundStatus)) {
 	change(&r.report)
 }
 
-// pull gets all blocks that a peer has and both should have. It compares digests, and asks for ids only where
-// they differ.
+// pull fetches all blocks that a peer has and both should have. It compares digests, and requests ids only
+// where they differ.
 func (r *rounds) pull(ctx context.Context, peer multicast.ProcessID) error {
 	n := r.node
 	s := scope{stamp: r.view.stamp, asker: n.config.Self, down: r.down}
@@ -116,7 +116,7 @@ func (r *rounds) pull(ctx context.Context, peer multicast.ProcessID) error {
 	}
 }
 
-// refused tells a peer that knows other members of ours, or learns its.
+// refused exchanges members with a peer that knows other ones.
 func (r *rounds) refused(ctx context.Context, peer multicast.ProcessID, err error) error {
 	if errors.Is(err, errStale) {
 		_ = r.node.exchange(ctx, peer) // the round fails in any case
@@ -124,7 +124,7 @@ func (r *rounds) refused(ctx context.Context, peer multicast.ProcessID, err erro
 	return err
 }
 
-// pullRange gets the blocks between two ids that a peer has and this server lacks.
+// pullRange fetches the blocks between two ids that a peer has and this server lacks.
 func (r *rounds) pullRange(ctx context.Context, peer multicast.ProcessID, s *scope, from, to block.ID) error {
 	for ids, err := range block.Pages(from, to, func(from block.ID) ([]block.ID, bool, error) {
 		reply, err := r.node.peers.call(ctx, peer, encodeScope(s, from, to))
@@ -143,7 +143,7 @@ func (r *rounds) pullRange(ctx context.Context, peer multicast.ProcessID, s *sco
 	return nil
 }
 
-// pullPage gets those of ids that this server lacks.
+// pullPage fetches those of ids that this server lacks.
 func (r *rounds) pullPage(ctx context.Context, peer multicast.ProcessID, ids []block.ID) error {
 	sizes, err := r.node.config.Disk.Sizes(ctx, ids)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *rounds) pullPage(ctx context.Context, peer multicast.ProcessID, ids []b
 	return g.Wait()
 }
 
-// pullBlock gets one block from a peer, or from anybody if its copy is bad.
+// pullBlock fetches one block from a peer, or from any server if the peer's copy is bad.
 func (r *rounds) pullBlock(ctx context.Context, peer multicast.ProcessID, id block.ID) error {
 	n := r.node
 	reply, err := n.copyOf(ctx, id, peer)
@@ -194,14 +194,14 @@ func (r *rounds) pullBlock(ctx context.Context, peer multicast.ProcessID, id blo
 	return nil
 }
 
-// lost notes a block without any good copy.
+// lost records a block without any good copy.
 func (r *rounds) lost(id block.ID, err error) {
 	r.count(func(s *RoundStatus) { s.Lost++ })
 	r.node.config.Log.Error("a block has no good copy left in this region: restore it from another region or a backup, or delete the file",
 		"block", id, "error", err)
 }
 
-// drop removes copies that all owners have by the ring of v, unless that is not the newest any more (M2).
+// drop removes copies that all owners have by the ring of v, unless v is not the newest view any more (M2).
 func (n *Node) drop(ctx context.Context, v *view, ids []block.ID) error {
 	if err := n.hold(ctx); err != nil {
 		return err

@@ -7,22 +7,22 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// Role is the role that the network has proved for the caller of a request. Each has the permissions of those
-// before it.
+// Role is the role that the network has verified for the caller of a request. Each role has the permissions
+// of those before it.
 type Role uint8
 
 // The roles.
 const (
 	RoleNobody  Role = iota // nothing
-	RoleClient              // store blocks, get those that it has a right to, ask for the state of the region
-	RoleTrusted             // delete blocks and list them, as a client that speaks for all users
+	RoleClient              // store blocks, get those that it has a right to, query the state of the region
+	RoleTrusted             // delete blocks and list them, as a client that acts for all users
 	RoleAdmin               // change the members
-	RoleServer              // all that servers ask each other
+	RoleServer              // all requests between servers
 )
 
 var roleNames = [...]string{"nobody", "a client", "a client that speaks for everybody", "an operator", "a server of the cluster"}
 
-// String names the role for people.
+// String returns the name of the role for people.
 func (r Role) String() string {
 	if int(r) < len(roleNames) {
 		return roleNames[r]
@@ -30,7 +30,7 @@ func (r Role) String() string {
 	return fmt.Sprintf("role %d", uint8(r))
 }
 
-// role is the least that a request must come from. What is not listed is for servers.
+// role returns the least role that may send a request. Requests that are not listed are for servers.
 func (o op) role() Role {
 	switch o {
 	case opPut, opGet, opGetByRight, opMembers, opUsage, opStatus, opSync:
@@ -43,7 +43,7 @@ func (o op) role() Role {
 	return RoleServer
 }
 
-// authorize refuses what the caller may not ask for.
+// authorize refuses requests that the caller may not send.
 func (n *Node) authorize(ctx context.Context, q *request) error {
 	if n.config.Role == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// leastRole is who may make each request: one who is not listed here may not.
+// leastRole is the least role for each request: lower roles may not send it.
 var leastRole = map[op]Role{
 	opPut: RoleClient, opGet: RoleClient, opGetByRight: RoleClient, opMembers: RoleClient, opUsage: RoleClient, opStatus: RoleClient, opSync: RoleClient,
 	opDelete: RoleTrusted, opList: RoleTrusted, opSizes: RoleTrusted, opSetMembers: RoleAdmin,
@@ -35,7 +35,7 @@ func TestRequestsTakeARole(t *testing.T) {
 	}
 }
 
-// Only clients that are bound need a right to a block.
+// Only bound clients need a right to a block.
 func TestReadsOfClientsNeedARight(t *testing.T) {
 	for role, allowed := range map[Role]bool{RoleClient: false, RoleTrusted: true, RoleAdmin: true, RoleServer: true} {
 		n := &Node{config: Config{
@@ -50,7 +50,7 @@ func TestReadsOfClientsNeedARight(t *testing.T) {
 	}
 }
 
-// A client can only put what a write could name.
+// A client can put only blocks that a write could name.
 func TestPutsOfClientsArePlausible(t *testing.T) {
 	for role, allowed := range map[Role]bool{RoleClient: false, RoleTrusted: true, RoleServer: true} {
 		n := &Node{config: Config{Role: func(context.Context) Role { return role }}}
@@ -60,7 +60,7 @@ func TestPutsOfClientsArePlausible(t *testing.T) {
 	}
 }
 
-// The answer says what is wrong, and survives the wire.
+// The answer contains the reason, also after encoding and decoding.
 func TestForbiddenIsAnswered(t *testing.T) {
 	n := &Node{config: Config{Role: func(context.Context) Role { return RoleClient }}}
 	reply, err := n.Handle(t.Context(), encodeDelete(opDelete, []block.ID{{1}}))

@@ -15,14 +15,14 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// Operations of the wire that tests wait for.
+// Operations of the wire that the tests wait for.
 const (
 	opFetch = 4
 	opHave  = 15
 )
 
-// TestRoundWithoutABlockIsNotComplete: a round that could not copy a block says so, and is complete once it
-// can. Removing and draining servers rely on it.
+// TestRoundWithoutABlockIsNotComplete: a round that could not copy a block reports that, and is complete once
+// it can. The removal and draining of servers rely on it.
 func TestRoundWithoutABlockIsNotComplete(t *testing.T) {
 	type fault func(r *blocktest.Region, on bool)
 	for name, fail := range map[string]fault{
@@ -69,9 +69,9 @@ func TestRoundWithoutABlockIsNotComplete(t *testing.T) {
 	}
 }
 
-// TestMembersChangeBeforeADrop: server 2 has learnt that server 1, the owner, has a good copy of a block.
-// Before it drops its own, the members change: it is the owner now, and server 1 hands back to it and drops.
-// So it must not (M2).
+// TestMembersChangeBeforeADrop: server 2 has learned that server 1, the owner, has a good copy of a block.
+// Before server 2 drops its own copy, the members change: it is the owner now, and server 1 hands back to it
+// and drops. So server 2 must not drop (M2).
 func TestMembersChangeBeforeADrop(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := blocktest.NewRegion(t, 1, blocktest.NewMemory(blocktest.Big), blocktest.NewMemory(blocktest.Big))

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// scrubForEver reads all blocks of the own disk, again and again.
+// scrubForEver repeatedly reads all blocks of the own disk.
 func (n *Node) scrubForEver(ctx context.Context) {
 	for {
 		if err := n.scrub(ctx); err == nil {
@@ -24,7 +24,7 @@ func (n *Node) scrubForEver(ctx context.Context) {
 	}
 }
 
-// scrub reads all blocks once, in pages, so that what is put or deleted meanwhile does not matter.
+// scrub reads all blocks once, in pages, so that concurrent puts and deletes do not matter.
 func (n *Node) scrub(ctx context.Context) error {
 	for ids, err := range block.Pages(block.ID{}, block.LastID, func(from block.ID) ([]block.ID, bool, error) { return n.page(ctx, from, block.LastID) }) {
 		if err != nil {
@@ -61,12 +61,12 @@ func (n *Node) scrubBlock(ctx context.Context, id block.ID) error {
 		return nil
 	}
 	n.counts.found.Add(1)
-	reply, err := n.find(ctx, id) // replaces bad copies that it meets
+	reply, err := n.find(ctx, id) // replaces the bad copies that it finds
 	good := false
 	if err == nil {
 		good, err = n.isGood(ctx, id)
 	}
-	if err == nil && !good { // it does not look here if this server should have no copy
+	if err == nil && !good { // find does not check this server if it should have no copy
 		n.replace(ctx, id, reply, []multicast.ProcessID{n.config.Self})
 		good, err = n.isGood(ctx, id)
 	}
@@ -80,16 +80,17 @@ func (n *Node) scrubBlock(ctx context.Context, id block.ID) error {
 	return ctx.Err()
 }
 
-// remedies is how many blocks wait for a copy that a get has missed. More are left to repair.
+// remedies is the maximum number of blocks that wait for a missing copy after a get. Repair makes the copies
+// of further blocks.
 const remedies = 256
 
-// remedy is a block that some owners were found without.
+// remedy is a block that was missing at some owners.
 type remedy struct {
 	id     block.ID
 	owners []multicast.ProcessID
 }
 
-// noteMissing has owners that a get has found without a block get it.
+// noteMissing queues a block for owners that a get has found without it.
 func (n *Node) noteMissing(id block.ID, missing []multicast.ProcessID) {
 	if len(missing) == 0 {
 		return
@@ -105,7 +106,7 @@ func (n *Node) noteMissing(id block.ID, missing []multicast.ProcessID) {
 	}
 }
 
-// remedyForEver gives owners what gets have missed there.
+// remedyForEver puts the queued blocks on their owners.
 func (n *Node) remedyForEver(ctx context.Context) {
 	for {
 		select {

@@ -12,25 +12,26 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A block that no owner has is looked for everywhere, again and again: it may move from a
-// server that is asked later to one that was asked before. It is not there if this many
-// sweeps in a row found all servers with the same members and none with the block (M4).
+// quietSweeps: a block that no owner has is searched everywhere, repeatedly. It may move from a server that
+// is asked later to one that was asked before. It is absent if this number of sweeps in a row found all
+// servers with the same members and none with the block (M4).
 const quietSweeps = 3
 
 // maxSweeps bounds the sweeps of one search while members change.
 const maxSweeps = 10
 
-// search is one look for a block in the region.
+// search is one search for a block in the region.
 type search struct {
 	node    *Node
 	id      block.ID
 	bad     []multicast.ProcessID         // their copies are corrupt
 	missing []multicast.ProcessID         // they do not have it
-	failed  map[multicast.ProcessID]error // they do not tell
+	failed  map[multicast.ProcessID]error // they gave no answer
 }
 
-// find returns the reply with a good copy: that of this server if it owns the block, else of the first server
-// that answers. It replaces the bad copies that it meets, and notes owners without a copy for repair.
+// find returns the reply with a good copy: that of this server if it owns the block, otherwise of the first
+// server that answers. It replaces the bad copies that it finds, and records owners without a copy for
+// repair.
 func (n *Node) find(ctx context.Context, id block.ID) ([]byte, error) {
 	s := search{node: n, id: id}
 	reply, err := s.find(ctx)
@@ -41,7 +42,7 @@ func (n *Node) find(ctx context.Context, id block.ID) ([]byte, error) {
 	return reply, err
 }
 
-// find gives the reply with a good copy.
+// find returns the reply with a good copy.
 func (s *search) find(ctx context.Context) ([]byte, error) {
 	reply := s.ask(ctx, s.node.nearest(s.id), false)
 	if reply == nil && ctx.Err() == nil {
@@ -68,7 +69,7 @@ func (n *Node) nearest(id block.ID) []multicast.ProcessID {
 	return slices.Concat(likely[at:at+1], likely[:at], likely[at+1:])
 }
 
-// answer is what one server said.
+// answer is the answer of one server.
 type answer struct {
 	server multicast.ProcessID
 	reply  []byte
@@ -76,8 +77,8 @@ type answer struct {
 }
 
 // ask returns the first good copy of servers, nil if there is none. It asks one server, and the next one when
-// that has none or takes longer than it usually does. The other requests are cancelled and not waited for. If
-// no server is left to ask, a late one is waited for only if patient.
+// that has none or takes longer than usual. The other requests are cancelled and not waited for. If no server
+// is left to ask, ask waits for a late one only if patient is set.
 func (s *search) ask(ctx context.Context, servers []multicast.ProcessID, patient bool) []byte {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,7 +116,7 @@ func (s *search) ask(ctx context.Context, servers []multicast.ProcessID, patient
 	}
 }
 
-// start asks one server, and gives how long it usually takes.
+// start asks one server, and returns its usual time.
 func (s *search) start(ctx context.Context, server multicast.ProcessID, answers chan<- answer) time.Duration {
 	n, id := s.node, s.id // s may be gone before the answer comes
 	n.stragglers.Go(func() {
@@ -131,7 +132,7 @@ func (s *search) start(ctx context.Context, server multicast.ProcessID, answers 
 	return n.peers.usual(server)
 }
 
-// copyOf gives the reply with the verified copy of one server.
+// copyOf returns the reply with the verified copy of one server.
 func (n *Node) copyOf(ctx context.Context, id block.ID, server multicast.ProcessID) (reply []byte, err error) {
 	if server == n.config.Self {
 		err = n.peers.try(ctx, server, func(ctx context.Context) (err error) {
@@ -146,7 +147,7 @@ func (n *Node) copyOf(ctx context.Context, id block.ID, server multicast.Process
 	return reply, err
 }
 
-// note keeps why a server gave no good copy.
+// note records the reason why a server gave no good copy.
 func (s *search) note(a answer) {
 	switch {
 	case errors.Is(a.err, block.ErrCorrupt):
@@ -166,8 +167,8 @@ func (s *search) fail(server multicast.ProcessID, err error) {
 	s.failed[server] = err
 }
 
-// sweep asks all servers whether they have the block until one gives it; nil if none does, which is sure
-// unless failed says more.
+// sweep asks all servers for the block until one returns it; nil if none does, which is certain if failed is
+// empty.
 func (s *search) sweep(ctx context.Context) []byte {
 	clear(s.failed)
 	quiet := 0
@@ -229,7 +230,7 @@ func (s *search) holders(ctx context.Context, v *view) (holders, stale []multica
 	return nil, stale
 }
 
-// has gives nil if a server has a copy, good or not, and ErrNotFound if it has none.
+// has returns nil if a server has a copy, good or bad, and ErrNotFound if it has none.
 func (n *Node) has(ctx context.Context, v *view, server multicast.ProcessID, id block.ID) error {
 	var have []bool
 	var err error
@@ -251,7 +252,7 @@ func (n *Node) has(ctx context.Context, v *view, server multicast.ProcessID, id 
 	return err
 }
 
-// why gives the error of a search that found nothing (B5).
+// why returns the error of an unsuccessful search (B5).
 func (s *search) why() error {
 	if len(s.failed) > 0 {
 		errs := make([]error, 0, len(s.failed))

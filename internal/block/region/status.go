@@ -12,8 +12,8 @@ import (
 // Status is the state of one server and its part of the region. Counts are since it was started.
 type Status struct {
 	Members Members               `json:"members"`
-	Down    []multicast.ProcessID `json:"down"` // the servers that it has not heard for long
-	// Drained: it owns no block and has none any more, so that it may go.
+	Down    []multicast.ProcessID `json:"down"` // the servers that have been silent for DownAfter
+	// Drained: it owns no block and has none any more, so that it may be removed.
 	Drained bool         `json:"drained"`
 	Repair  RepairStatus `json:"repair"`
 	Scrub   ScrubStatus  `json:"scrub"`
@@ -32,19 +32,19 @@ type RepairStatus struct {
 	Replaced        uint64      `json:"replaced"` // bad copies that a get found, or the scrub
 }
 
-// RoundStatus is how one repair round went.
+// RoundStatus is the outcome of one repair round.
 type RoundStatus struct {
 	Version    uint64    `json:"version"` // of the members
 	FinishedAt time.Time `json:"finishedAt"`
 	Complete   bool      `json:"complete"` // nothing was left undone
-	Missing    uint64    `json:"missing"`  // copies that it found lacking, here or where it handed back
+	Missing    uint64    `json:"missing"`  // missing copies, on this server or where it handed back
 	Failed     uint64    `json:"failed"`   // of these, copies that could not be made
-	Lost       uint64    `json:"lost"`     // times that it met a block of which there are bad copies only: they stay where they are
-	Strays     uint64    `json:"strays"`   // blocks that others own and that are still here
+	Lost       uint64    `json:"lost"`     // number of finds of a block with only bad copies: these stay
+	Strays     uint64    `json:"strays"`   // blocks that others own and that are still on this server
 	Error      string    `json:"error,omitempty"`
 }
 
-// ScrubStatus counts what the scrub has read and found.
+// ScrubStatus counts the blocks that the scrub has read, and its findings.
 type ScrubStatus struct {
 	Rounds  uint64 `json:"rounds"`
 	Blocks  uint64 `json:"blocks"`
@@ -54,7 +54,7 @@ type ScrubStatus struct {
 	Unfixed uint64 `json:"unfixed"`
 }
 
-// counts are what a Status is made of.
+// counts are the counts of a Status.
 type counts struct {
 	fetched, fetchedBytes, handedBack, handedBackBytes, dropped, cured, replaced atomic.Uint64
 	scrubs, scrubbed, scrubbedBytes, found, fixed, unfixed                       atomic.Uint64
@@ -64,7 +64,7 @@ type counts struct {
 	last   RoundStatus // GUARDED_BY mu
 }
 
-// finish notes how a round went.
+// finish records the outcome of a round.
 func (c *counts) finish(r *RoundStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *counts) finish(r *RoundStatus) {
 	}
 }
 
-// Status gives the state of this server's part of the region.
+// Status returns the state of this server's part of the region.
 func (n *Node) Status() Status {
 	v, c := n.view.Load(), &n.counts
 	s := Status{

@@ -13,9 +13,10 @@ import (
 // Sync implements block.Syncer for the region.
 func (r *Remote) Sync(ctx context.Context) error { return r.ask(ctx, []byte{byte(opSync)}) }
 
-// sync has all servers of the region make their blocks survive a loss of power. Each block has copies on r
-// servers, so fewer than r servers may fail: each block then has a copy on disk, and repair makes the others. So
-// many are not waited for either. They go on, for as long as a call may take, so that all copies are on disk.
+// sync makes the blocks of all servers of the region survive a loss of power. Each block has copies on r
+// servers, so fewer than r servers may fail: each block then has a copy on disk, and repair makes the others.
+// So sync does not wait for the last r-1 servers. They continue, within the bound of a call, so that all
+// copies are on disk.
 func (n *Node) sync(ctx context.Context) error {
 	v := n.view.Load()
 	down, errs := n.down(), make(chan error, len(v.servers))
@@ -46,7 +47,7 @@ func (n *Node) sync(ctx context.Context) error {
 	return fmt.Errorf("sync blocks: %d of %d storage servers have not: %w", len(failed), len(v.servers), errors.Join(failed...))
 }
 
-// flushAt has one server make its blocks survive a loss of power.
+// flushAt makes the blocks of one server survive a loss of power.
 func (n *Node) flushAt(ctx context.Context, server multicast.ProcessID) error {
 	if server == n.config.Self {
 		return block.Sync(ctx, n.config.Disk)

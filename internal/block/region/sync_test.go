@@ -35,7 +35,8 @@ func (d *syncedDisk) Sync(context.Context) error {
 	return nil
 }
 
-// A sync of a region reaches all servers, and fails if so many fail that a block could be on none of the others.
+// A sync of a region reaches all servers. It fails if so many fail that a block could be on none of the
+// others.
 func TestSync(t *testing.T) {
 	var disks []*syncedDisk
 	var all []region.Disk
@@ -61,8 +62,8 @@ func TestSync(t *testing.T) {
 	require.ErrorIs(t, remote.Sync(t.Context()), block.ErrUnavailable)
 }
 
-// A server that stood in for another one keeps its copy until the owners have theirs on disk: with durability os a
-// copy is stored before it is on disk, and the copy of the stand-in may have been synced.
+// A server that stood in for another one keeps its copy until the owners have theirs on disk: with durability
+// os a copy is stored before it is on disk, and the copy of the stand-in may have been synced.
 func TestHandBackWaitsForTheDisk(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var disks []*syncedDisk

@@ -10,7 +10,8 @@ import (
 )
 
 // op is the operation of a request, numbered for ever. Of each pair, the first is for clients and is executed
-// for the whole region. The second is for servers and concerns only the disk of the server that is asked.
+// for the whole region. The second is for servers and concerns only the disk of the server that gets the
+// request.
 type op uint8
 
 const (
@@ -30,8 +31,8 @@ const (
 	opStatus     // -> Status as JSON
 	opDigest     // scope, from -> to, count, sum: of the next ids in scope
 	opScope      // scope, from, to -> as opList: the ids in scope
-	opHave       // stamp, whether to read the copies, ids -> how many of them were looked at, a bit for each
-	opSizes      // ids -> the length of each in bytes, 0 of one that is not there
+	opHave       // stamp, whether to read the copies, ids -> number of examined ids, a bit for each
+	opSizes      // ids -> the length of each in bytes, 0 for an absent block
 
 	opSync  // for clients: make all blocks of the region survive a loss of power
 	opFlush // the same of this server
@@ -40,13 +41,13 @@ const (
 	opEnd
 )
 
-// maxIDs is the most ids in one request or reply.
+// maxIDs is the maximum number of ids in one request or reply.
 const maxIDs = 64 << 10
 
-// listIDs is how many ids one reply to opList has.
+// listIDs is the number of ids in one reply to opList.
 const listIDs = 1024
 
-// request is a decoded request. Which fields it has stands beside its op.
+// request is a decoded request. The comment of its op names its fields.
 type request struct {
 	op       op
 	id       block.ID    // of opGet, opGetByRight and opFetch
@@ -60,7 +61,7 @@ type request struct {
 	read     bool
 }
 
-// encodeStore gives a request that stores a block on one server.
+// encodeStore returns a request that stores a block on one server.
 func encodeStore(b *block.Block) []byte {
 	request := make([]byte, 0, 1+len(b.ID)+4+len(b.Data))
 	request = append(append(request, byte(opStore)), b.ID[:]...)
@@ -68,10 +69,10 @@ func encodeStore(b *block.Block) []byte {
 	return append(request, b.Data...)
 }
 
-// encodeGet gives a request for a block.
+// encodeGet returns a request for a block.
 func encodeGet(o op, id block.ID) []byte { return append([]byte{byte(o)}, id[:]...) }
 
-// encodeGetByRight gives a request of a bound client for a block.
+// encodeGetByRight returns a request of a bound client for a block.
 func encodeGetByRight(id block.ID, right block.Right) []byte {
 	return append(encodeGet(opGetByRight, id), right[:]...)
 }
@@ -80,15 +81,15 @@ func encodeGetByRight(id block.ID, right block.Right) []byte {
 // changes: clients of another version look for it.
 const unknownOperation = "block request: unknown operation"
 
-// encodeDelete gives a request that deletes at most maxIDs blocks.
+// encodeDelete returns a request that deletes at most maxIDs blocks.
 func encodeDelete(o op, ids []block.ID) []byte { return appendIDs([]byte{byte(o)}, ids) }
 
-// encodeList gives a request for ids.
+// encodeList returns a request for ids.
 func encodeList(from, to block.ID) []byte {
 	return append(append([]byte{byte(opList)}, from[:]...), to[:]...)
 }
 
-// decodeRequest reads a request.
+// decodeRequest decodes a request.
 func decodeRequest(b []byte) (request, error) {
 	r := varint.NewReader(b)
 	q := request{op: op(r.Uint8())}
@@ -118,7 +119,7 @@ func decodeRequest(b []byte) (request, error) {
 	return q, nil
 }
 
-// readBlock reads a checksum and the data that follows to the end.
+// readBlock reads a checksum and the data behind it up to the end.
 func readBlock(r *varint.Reader) (crc uint32, data []byte) {
 	var sum [4]byte
 	r.Fixed(sum[:])
@@ -166,7 +167,7 @@ const (
 	codeEnd
 )
 
-// kinds gives the error of each code.
+// kinds are the errors of the codes.
 var kinds = [codeEnd]error{
 	codeNotFound:    block.ErrNotFound,
 	codeCorrupt:     block.ErrCorrupt,
@@ -180,7 +181,7 @@ var kinds = [codeEnd]error{
 
 var errFailed = errors.New("storage server failed")
 
-// errStale says that two servers know different members: they tell each other, and try again.
+// errStale means that two servers know different members: they exchange them, and try again.
 var errStale = errors.New("the servers of the region have changed")
 
 // maxText bounds the text of an error in a reply, in bytes.
@@ -189,10 +190,10 @@ const maxText = 1 << 10
 // replyOK begins a reply that has up to room bytes more.
 func replyOK(room int) []byte { return append(make([]byte, 0, 1+room), byte(codeOK)) }
 
-// replyOffset is where the data of a block begins in a reply.
+// replyOffset is the offset of the data of a block in a reply.
 const replyOffset = 1 + 4
 
-// replyIn is the reply with a block, in room if data is there already at replyOffset.
+// replyIn returns the reply with a block, in room if data is at replyOffset of room already.
 func replyIn(room []byte, id block.ID, data []byte) []byte {
 	if end := replyOffset + len(data); len(data) > 0 && len(room) >= end && &room[replyOffset] == &data[0] {
 		room = room[:end]
@@ -204,7 +205,7 @@ func replyIn(room []byte, id block.ID, data []byte) []byte {
 	return room
 }
 
-// replyError is the reply for err: its code, and its text for people.
+// replyError returns the reply for err: its code, and its text for people.
 func replyError(err error) []byte {
 	c := codeFailed
 	for candidate, kind := range kinds {
@@ -239,7 +240,7 @@ func replyErr(b []byte) error {
 	return &remoteError{kind: kinds[b[0]], text: string(text[:min(len(text), maxText)])}
 }
 
-// decodeBlock gives the verified block of a good reply; it aliases reply.
+// decodeBlock returns the verified block of a good reply; it aliases reply.
 func decodeBlock(id block.ID, reply []byte) (block.Block, error) {
 	r := varint.NewReader(reply[1:])
 	b := block.Block{ID: id}
@@ -253,7 +254,7 @@ func decodeBlock(id block.ID, reply []byte) (block.Block, error) {
 	return b, nil
 }
 
-// replyIDs is the reply to opList.
+// replyIDs returns the reply to opList.
 func replyIDs(ids []block.ID, more bool) []byte {
 	b := append(replyOK(8+len(ids)*len(block.ID{})), 0)
 	if more {
@@ -262,7 +263,7 @@ func replyIDs(ids []block.ID, more bool) []byte {
 	return appendIDs(b, ids)
 }
 
-// decodeIDs reads the good reply to opList.
+// decodeIDs decodes the good reply to opList.
 func decodeIDs(reply []byte) (ids []block.ID, more bool, err error) {
 	r := varint.NewReader(reply[1:])
 	more = r.Uint(1) == 1
@@ -273,12 +274,12 @@ func decodeIDs(reply []byte) (ids []block.ID, more bool, err error) {
 	return ids, more, nil
 }
 
-// replyUsage is the reply to opUsage.
+// replyUsage returns the reply to opUsage.
 func replyUsage(total, free uint64) []byte {
 	return varint.AppendUint(varint.AppendUint(replyOK(20), total), free)
 }
 
-// decodeUsage reads the good reply to opUsage.
+// decodeUsage decodes the good reply to opUsage.
 func decodeUsage(reply []byte) (total, free uint64, err error) {
 	r := varint.NewReader(reply[1:])
 	total, free = r.Uint64(), r.Uint64()

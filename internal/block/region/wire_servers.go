@@ -13,7 +13,7 @@ import (
 // maxStatus bounds a Status on the wire, in bytes.
 const maxStatus = 1 << 20
 
-// readRegion reads the requests that servers make to keep their region whole.
+// readRegion decodes the requests by which servers keep their region whole.
 func readRegion(r *varint.Reader, q *request) {
 	switch q.op {
 	case opPing:
@@ -40,7 +40,7 @@ func readRegion(r *varint.Reader, q *request) {
 	}
 }
 
-// maxSizes is the most ids in one opSizes.
+// maxSizes is the maximum number of ids in one opSizes.
 const maxSizes = 1024
 
 func encodeSizes(ids []block.ID) []byte { return appendIDs([]byte{byte(opSizes)}, ids) }
@@ -53,7 +53,7 @@ func replySizes(sizes []uint32) []byte {
 	return b
 }
 
-// decodeSizes reads the answer about so many blocks.
+// decodeSizes decodes the answer for count blocks.
 func decodeSizes(count int, reply []byte) ([]uint32, error) {
 	r := varint.NewReader(reply[1:])
 	sizes := make([]uint32, count)
@@ -123,13 +123,13 @@ func replyDigest(d digest) []byte {
 	return varint.AppendUint(varint.AppendUint(b, d.count), d.sum)
 }
 
-// decodeDigest reads the good reply to opDigest from an id on.
+// decodeDigest decodes the good reply to opDigest from an id on.
 func decodeDigest(from block.ID, reply []byte) (d digest, err error) {
 	r := varint.NewReader(reply[1:])
 	r.Fixed(d.to[:])
 	d.count, d.sum = r.Uint64(), r.Uint64()
 	if bytes.Compare(d.to[:], from[:]) < 0 {
-		r.Fail() // a caller that goes on from there would never end
+		r.Fail() // a caller that continues from there would never end
 	}
 	if err := r.Done(); err != nil {
 		return digest{}, fmt.Errorf("digest of blocks: %w", err)
@@ -149,7 +149,7 @@ func encodeHave(s stamp, read bool, ids []block.ID) []byte {
 	return appendIDs(b, ids)
 }
 
-// replyHave is the reply to opHave: which of the first ids are there.
+// replyHave returns the reply to opHave: a bit for each of the first ids.
 func replyHave(have []bool) []byte {
 	b := varint.AppendUint(replyOK(8+len(have)/8), uint64(len(have)))
 	bits := make([]byte, (len(have)+7)/8)
@@ -161,7 +161,7 @@ func replyHave(have []bool) []byte {
 	return append(b, bits...)
 }
 
-// decodeHave reads the good reply to opHave of so many ids. One at least was looked at.
+// decodeHave decodes the good reply to opHave of asked ids. The server has examined at least one.
 func decodeHave(asked int, reply []byte) ([]bool, error) {
 	r := varint.NewReader(reply[1:])
 	n := int(r.Uint(uint64(asked)))

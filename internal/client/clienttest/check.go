@@ -11,13 +11,13 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// settling is how long Check lets commands of several partitions and what follows from them come to their
-// end.
+// settling is the time that Check gives to commands of several partitions, and to the work that follows from
+// them.
 const settling = 20 * time.Second
 
 // Check requires that the metadata of each partition and of all together is sound, and that all replicas of a
-// partition hold the same. No replica may have a fault, no operation be under way, and it must be in a
-// bubble.
+// partition have the same metadata. It must run in a bubble, without faults of replicas and without
+// operations under way.
 func (n *Network) Check(t testing.TB) {
 	t.Helper()
 	<-time.After(settling) // fake time
@@ -35,7 +35,7 @@ func (n *Network) Check(t testing.TB) {
 	require.Empty(t, meta.CheckAll(stores))
 }
 
-// same reports whether two stores hold the same.
+// same reports whether two stores have the same content.
 func same(a, b meta.Keys) bool {
 	next, stop := iter.Pull2(b.Scan(nil, []byte{0xff}))
 	defer stop()

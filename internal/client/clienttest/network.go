@@ -1,7 +1,8 @@
-// Package clienttest is a cluster in one object, for tests of what stands on a client: the real
+// Package clienttest is a cluster in one object, for tests of packages that use a client. It has the real
 // replicas (internal/replica, internal/meta, internal/kv) over orders that are lists, one for each partition
-// and one between them, and blocks in memory. Replicas can be cut off, made mute or made to lag. It has no
-// clock but package time, and no goroutine but that of its timer, so it also lives in a synctest bubble.
+// and one between them, and blocks in memory. Replicas can be cut off, made mute or made to lag. The package
+// has no clock but package time, and no goroutine but that of its timer, so it also runs in a synctest
+// bubble.
 package clienttest
 
 import (
@@ -27,16 +28,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Fault is what is wrong with a replica.
+// Fault is a fault of a replica.
 type Fault int
 
 // The faults.
 const (
 	None    Fault = iota
-	Down          // calls fail at once and are not executed; what other replicas tell it is lost
-	Silent        // calls are not executed and not answered; what other replicas tell it is lost
+	Down          // calls fail at once and are not executed; messages of other replicas to it are lost
+	Silent        // calls are not executed and not answered; messages of other replicas to it are lost
 	Mute          // calls are executed and not answered
-	Lagging       // it answers, but what is ordered does not reach it
+	Lagging       // it answers, but ordered messages do not reach it
 	Busy          // it answers Overloaded
 	Left          // it answers Replaced
 )
@@ -58,12 +59,12 @@ type Network struct {
 	calls   map[multicast.ProcessID]int     // GUARDED_BY mu
 	called  *sync.Cond                      // on mu
 	token   uint64                          // GUARDED_BY mu
-	wake    *time.Timer                     // GUARDED_BY mu; for what replicas want to do later
+	wake    *time.Timer                     // GUARDED_BY mu; for later work of replicas
 	stopped bool                            // GUARDED_BY mu
 	delay   time.Duration                   // GUARDED_BY mu; of frames between replicas
 }
 
-// member is a replica and what reaches it.
+// member is a replica with its input.
 type member struct {
 	network *Network
 	process multicast.ProcessID
@@ -85,7 +86,7 @@ type letter struct {
 // lives reports whether others can reach m.
 func (m *member) lives() bool { return m.fault != Down && m.fault != Silent }
 
-// follows reports whether what is ordered reaches m.
+// follows reports whether ordered messages reach m.
 func (m *member) follows() bool { return m.fault == None || m.fault == Mute || m.fault == Busy }
 
 // group is a partition and its order.
@@ -142,7 +143,7 @@ func births(plan *topology.Cluster, p *topology.Partition) (births []meta.Birth)
 	return births
 }
 
-// SetVectorKeys changes the keys by which replicas prove vectors.
+// SetVectorKeys changes the keys with which replicas prove vectors.
 func (n *Network) SetVectorKeys(keys ask.Keys, processes ...multicast.ProcessID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -151,7 +152,7 @@ func (n *Network) SetVectorKeys(keys ask.Keys, processes ...multicast.ProcessID)
 	}
 }
 
-// Config is that of a client in region.
+// Config returns the configuration of a client in region.
 func (n *Network) Config(region topology.Region) client.Config {
 	return client.Config{
 		Cluster: n.Plan, Region: region, Caller: n,
@@ -168,7 +169,7 @@ func (n *Network) Client(t testing.TB, region topology.Region) *client.Client {
 	return c
 }
 
-// Fail gives all replicas on a process, or on all processes of a partition, a fault.
+// Fail sets the fault of the replicas on the given processes.
 func (n *Network) Fail(fault Fault, processes ...multicast.ProcessID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,16 +179,16 @@ func (n *Network) Fail(fault Fault, processes ...multicast.ProcessID) {
 	n.turn()
 }
 
-// Delay makes what replicas tell each other take a while: commands of several partitions then stay undecided
-// for as long. It must not shrink while any is under way.
+// Delay delays the messages between replicas: commands of several partitions then stay undecided for as long.
+// The delay must not shrink while messages are under way.
 func (n *Network) Delay(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.delay = d
 }
 
-// Processes gives the replicas of a partition as a client in region asks them, as far as
-// distance decides.
+// Processes returns the replicas of a partition in the order of a client in region, as far as distance
+// decides the order.
 func (n *Network) Processes(partition uint16, region topology.Region) (processes []multicast.ProcessID) {
 	for _, r := range topology.Nearest(region, n.Plan.Partitions[partition].Replicas) {
 		processes = append(processes, r.Process)
@@ -195,7 +196,7 @@ func (n *Network) Processes(partition uint16, region topology.Region) (processes
 	return processes
 }
 
-// Calls gives how often replicas were called.
+// Calls returns the number of calls of replicas.
 func (n *Network) Calls(processes ...multicast.ProcessID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -219,14 +220,14 @@ func (n *Network) sum(processes []multicast.ProcessID) (sum int) {
 	return sum
 }
 
-// Ordered gives how many messages were ordered in a partition.
+// Ordered returns the number of messages that were ordered in a partition.
 func (n *Network) Ordered(partition uint16) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.groups[partition].order)
 }
 
-// Tick lets all replicas look at the time: leases end by it.
+// Tick makes all replicas read the clock, which ends leases.
 func (n *Network) Tick() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -238,7 +239,7 @@ func (n *Network) Call(ctx context.Context, to multicast.ProcessID, request []by
 	return n.call(ctx, to, turn.Call{Data: request})
 }
 
-// Bound is a client.Caller for a client machine that is not the cluster's own.
+// Bound returns a client.Caller for a client machine outside the cluster.
 func (n *Network) Bound(from *ask.Client) client.Caller { return bound{n, from} }
 
 type bound struct {
@@ -294,7 +295,7 @@ func (n *Network) take(to multicast.ProcessID, call turn.Call) (answer chan []by
 	return answer, nil
 }
 
-// turn lets the replicas that are not cut off take steps until they have nothing more to do now.
+// turn makes the replicas that are not cut off take steps until they have no more work now.
 func (n *Network) turn() {
 	for busy := true; busy; {
 		busy = false
@@ -309,10 +310,10 @@ func (n *Network) turn() {
 	n.setTimer()
 }
 
-// now is the time on the replicas' clocks.
+// now returns the time on the replicas' clocks.
 func (n *Network) now() time.Duration { return time.Since(n.start) + 1 }
 
-// step lets m take a step, and reports whether it did anything or wants to.
+// step makes m take a step, and reports whether m did anything or has more work now.
 func (n *Network) step(m *member, requests ...turn.Call) (busy bool) {
 	in := turn.Input{Requests: requests}
 	in.Now = multicast.Instant{Mono: n.now(), Wall: time.Now().UnixNano()}
@@ -340,7 +341,7 @@ func (n *Network) step(m *member, requests ...turn.Call) (busy bool) {
 	return len(out.Frames)+len(out.Deliveries) > 0 || wake != 0 && wake <= in.Now.Mono
 }
 
-// wake is when m has something to do, 0 if it has not.
+// wake returns the time of m's next work, 0 if there is none.
 func (m *member) wake() time.Duration {
 	wake := m.replica.Wake()
 	if len(m.inbox) > 0 && (wake == 0 || m.inbox[0].due < wake) {
@@ -349,7 +350,7 @@ func (m *member) wake() time.Duration {
 	return wake
 }
 
-// setTimer arranges the next turn for what replicas want to do later. The caller holds mu.
+// setTimer sets the timer for the next later work of a replica. The caller holds mu.
 func (n *Network) setTimer() {
 	var next time.Duration
 	for _, m := range n.members {
@@ -365,7 +366,7 @@ func (n *Network) setTimer() {
 	}
 }
 
-// stop lets time pass without the replicas.
+// stop ends the timer: replicas take no steps any more.
 func (n *Network) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

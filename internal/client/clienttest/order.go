@@ -7,17 +7,17 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// list is an order: that in which messages were proposed.
+// list is an order: the messages in the sequence of their proposals.
 type list []multicast.Delivery
 
-// order is a member's part of a list. It is a replica.Core.
+// order is a member's view of a list. It is a replica.Core.
 type order struct {
 	member *member
 	list   *list
-	passed int // how much of the list the member was given, as far as it is for its group
+	passed int // length of the processed part of the list
 }
 
-// Step orders what is proposed, and delivers unless the member lags.
+// Step orders the proposed messages, and delivers unless the member lags.
 func (o *order) Step(in *multicast.Input, out *multicast.Output) {
 	for _, p := range in.Proposed {
 		*o.list = append(*o.list, multicast.Delivery{Message: p, Final: multicast.Timestamp(len(*o.list) + 1)})
@@ -33,18 +33,18 @@ func (o *order) Step(in *multicast.Input, out *multicast.Output) {
 	o.passed = len(*o.list)
 }
 
-// Leads reports whether the member is the first of its group that takes part in it.
+// Leads reports whether the member is the first member of its group that follows the order.
 func (o *order) Leads() bool {
 	i := slices.IndexFunc(o.member.group.members, (*member).follows)
 	return i >= 0 && o.member.group.members[i] == o.member
 }
 
-// Members gives the members of a group.
+// Members returns the members of a group.
 func (o *order) Members(g multicast.GroupID) []multicast.ProcessID {
 	return o.member.network.Plan.Groups()[g].Members
 }
 
-// errNoLog is given to who would restart or replace a member: it keeps nothing.
+// errNoLog is returned to a caller that would restart or replace a member: it keeps no log.
 var errNoLog = errors.New("a member of a list keeps no log")
 
 // Replay implements multicast.Core.

@@ -6,11 +6,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Apply takes in an own update that one partition has executed alone, once, at a place of its order, with its
-// result.
+// Apply applies an own update to the cache. One partition has executed the update alone, once, at a place of
+// its order, with this result.
 func Apply(c *Cache, partition uint16, place ask.Seen, cmd *meta.Command, result *meta.Result) {
 	if result.Code != posix.OK {
-		c.Executed(place, false) // what fails changes nothing
+		c.Executed(place, false) // a failed update changes nothing
 		return
 	}
 	at := Name{cmd.Ino, cmd.Name}

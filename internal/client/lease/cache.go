@@ -15,7 +15,7 @@ const (
 	maxOwn         = 1 << 10
 )
 
-// Finding is what a cache knows of a name.
+// Finding is the cache's knowledge of a name.
 type Finding uint8
 
 // The findings.
@@ -42,15 +42,15 @@ type Cache struct {
 	grown bool                        // since the last Watching
 }
 
-// directory is what is known of the names in a directory.
+// directory is the cache's knowledge of the names in a directory.
 type directory struct {
 	ino      posix.Ino
 	names    map[string]entry
-	complete bool // no other names are in it
-	misses   int  // absent names that a replica was asked for
+	complete bool // the directory has no other names
+	misses   int  // absent names that were queried at a replica
 }
 
-// entry is what is known of a name as of a place of the order.
+// entry is the cache's knowledge of a name as of a place of the order.
 type entry struct {
 	finding Finding // Unknown: it may have changed at the place
 	asOf    uint64
@@ -63,7 +63,7 @@ func New() *Cache {
 	return c
 }
 
-// reset forgets all names. The directories stay: somebody else may cache names of them.
+// reset forgets all names. The directories stay: other code may cache names in them.
 func (c *Cache) reset() {
 	c.outdated.reset(c.from)
 	for e := c.order.Front(); e != nil; e = e.Next() {
@@ -73,8 +73,8 @@ func (c *Cache) reset() {
 	c.names = 0
 }
 
-// Find tells what the cache knows of a name, for a client that has seen so much of the partition. It counts as a
-// use of the directory.
+// Find returns the cache's knowledge of a name, for a client that has seen this state of the partition. It
+// counts as a use of the directory.
 func (c *Cache) Find(at Name, seen ask.Seen) Finding {
 	if !c.reaches(seen) {
 		return Unknown
@@ -93,13 +93,14 @@ func (c *Cache) Find(at Name, seen ask.Seen) Finding {
 	return Unknown
 }
 
-// Lags reports whether the client has seen more than the stream has told, so that names are not used.
+// Lags reports whether the client has seen more than the stream has reported, so that names are not used.
 func (c *Cache) Lags(seen ask.Seen) bool { return c.attached && c.live && !c.reaches(seen) }
 
-// Use has the cache watch a directory, of which somebody else caches names.
+// Use makes the cache watch a directory with names that are cached elsewhere.
 func (c *Cache) Use(dir posix.Ino) { c.use(dir, true) }
 
-// use returns a directory as the one used last; if it is not there, it is made or nil.
+// use returns a directory and marks it as the one used last. If it is not there, it is made if made is set,
+// otherwise nil.
 func (c *Cache) use(dir posix.Ino, made bool) *directory {
 	if e := c.dirs[dir]; e != nil {
 		c.order.MoveToFront(e)
@@ -117,7 +118,7 @@ func (c *Cache) use(dir posix.Ino, made bool) *directory {
 	return d
 }
 
-// evict forgets the directory that was used longest ago.
+// evict forgets the least recently used directory.
 func (c *Cache) evict() {
 	d := c.order.Remove(c.order.Back()).(*directory)
 	c.names -= len(d.names)
@@ -139,8 +140,8 @@ func (c *Cache) unset(d *directory, name string) {
 	c.names += len(d.names) - before
 }
 
-// Learn takes in that a replica has found a name, or not, at a place of the order. It returns how many absent names
-// of the directory were asked for, if not all of its names are known.
+// Learn stores the answer of a replica to a lookup of a name, as of a place of the order. It returns the
+// number of absent names that were queried in the directory, 0 if all its names are known.
 func (c *Cache) Learn(at Name, found Finding, asOf ask.Seen) (misses int) {
 	d := c.use(at.Dir, true)
 	if asOf.History != c.history || !c.attached || c.outdated.name(at) > asOf.Count {
@@ -156,12 +157,13 @@ func (c *Cache) Learn(at Name, found Finding, asOf ask.Seen) (misses int) {
 	return 0
 }
 
-// IsOutdated reports whether the stream has told a change of a name that an answer as of a place does not include.
+// IsOutdated reports whether the stream has reported a change of a name that an answer as of a place does not
+// include.
 func (c *Cache) IsOutdated(at Name, asOf ask.Seen) bool {
 	return c.attached && asOf.History == c.history && c.outdated.name(at) > max(asOf.Count, c.outdated.floor)
 }
 
-// List takes in all names that a directory has at a place of the order.
+// List stores all names of a directory as of a place of the order.
 func (c *Cache) List(dir posix.Ino, names []string, asOf ask.Seen) {
 	d := c.use(dir, true)
 	if asOf.History != c.history || !c.attached || c.outdated.any(dir) > asOf.Count {
@@ -180,7 +182,7 @@ func (c *Cache) List(dir posix.Ino, names []string, asOf ask.Seen) {
 	}
 }
 
-// change takes in a change at a place of the order.
+// change applies a change at a place of the order.
 func (c *Cache) change(x *ask.Change) {
 	at := Name{x.Ino, x.Name}
 	if !isName(x) {

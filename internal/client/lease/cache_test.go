@@ -14,12 +14,12 @@ import (
 
 const dir posix.Ino = 7
 
-// at is what a client has seen, or a replica has executed.
+// at is a state that a client has seen, or a replica has executed.
 func at(count uint64) ask.Seen { return ask.Seen{Count: count, Known: count} }
 
 func named(name string) Name { return Name{dir, name} }
 
-// attached returns a cache whose stream has reached a place.
+// attached returns a cache with a stream that has reached a place.
 func attached(t *testing.T, place uint64) *Cache {
 	t.Helper()
 	c := New()
@@ -30,7 +30,7 @@ func attached(t *testing.T, place uint64) *Cache {
 	return c
 }
 
-// told is an answer with changes of names of the directory.
+// told returns an answer with changes of names of the directory.
 func told(c *Cache, to uint64, changes ...ask.Change) *ask.Changes {
 	return &ask.Changes{From: c.Watching(0).From, To: to, Mark: to, List: changes}
 }
@@ -39,8 +39,8 @@ func changed(place uint64, own bool, name string) ask.Change {
 	return ask.Change{Change: changeOf(named(name)), Place: place, Own: own}
 }
 
-// L1, L2: a name is used while the stream has reached what the client has seen, and an answer that comes after
-// the change that it does not include is not kept.
+// L1, L2: a name is used while the stream has reached the state that the client has seen. An answer that
+// comes after a change, and does not include it, is not kept.
 func TestNamesAreUsedUpToTheStream(t *testing.T) {
 	c := attached(t, 10)
 	require.Equal(t, 1, c.Learn(named("x"), Absent, at(10)))
@@ -68,7 +68,8 @@ func TestNamesAreUsedUpToTheStream(t *testing.T) {
 	require.Equal(t, Unknown, c.Find(named("x"), at(12)), "anything may have changed")
 }
 
-// L3: own updates need not be told to go on; one that is out of turn waits for those before it.
+// L3: the stream advances over own updates before they are reported; an update out of turn waits for those
+// before it.
 func TestOwnUpdatesAdvanceTheStream(t *testing.T) {
 	c := attached(t, 10)
 	c.List(dir, []string{"a"}, at(10))
@@ -91,7 +92,7 @@ func TestOwnUpdatesAdvanceTheStream(t *testing.T) {
 	require.Equal(t, Unknown, c.Find(named("d"), at(14)), "the directory is elsewhere")
 }
 
-// L4: a stream that does not tell of an own update is one of a partition that has lost the update.
+// L4: if the stream does not report an own update, the partition has lost the update.
 func TestLostUpdatesEmptyTheCache(t *testing.T) {
 	c := attached(t, 10)
 	c.Executed(at(11), true, named("a"))

@@ -1,18 +1,19 @@
-// Package lease is the cache of names of one client for one partition, as a pure core. It owns no goroutine, socket
-// or clock: package client drives it in real time, and package sim in virtual time.
+// Package lease is the cache of names of one client for one partition, as a pure core. It owns no goroutine,
+// socket or clock: package client drives it in real time, and package sim in virtual time.
 //
-// The client watches the partition at a replica (ask.Watch), which tells the changes in the order of the
-// partition. The stream has reached the place UpTo. Names are cached as they are at UpTo or later: present, absent,
-// or, if the client knows all names of the directory, absent because they are not among these.
+// The client watches the partition at a replica (ask.Watch), which reports the changes in the order of the
+// partition. The stream has reached the place UpTo. Names are cached as of UpTo or later: present, absent,
+// or, if the client has all names of the directory, absent because they are not among these.
 //
-//	L1  A cached name is used only if the stream lives and has reached all that the client has seen of the partition,
-//	    and if no place of the partition is open for the client (ask.Seen). So the answer is the state at UpTo, which
-//	    is not older than anything that the client has seen.
-//	L2  An answer as of a place is cached only if the stream has told no later change of the name before: answers
-//	    and the stream arrive in any order.
-//	L3  An own update advances UpTo if it comes directly after it: its effect on names is known here. The stream tells
-//	    it again.
-//	L4  After a gap in the stream, in a new history, and if an own update is missing in the stream, nothing is left.
+//	L1  A cached name is used only if the stream lives and has reached all that the client has seen of the
+//	    partition, and if no place of the partition is open for the client (ask.Seen). So the answer is the state
+//	    at UpTo, which is not older than anything that the client has seen.
+//	L2  An answer as of a place is cached only if the stream has not reported a later change of the name before:
+//	    answers and the stream arrive in any order.
+//	L3  An own update advances UpTo if it comes directly after it: the client knows its effect on names. The
+//	    stream reports the update again.
+//	L4  After a gap in the stream, in a new history, and if an own update is missing in the stream, the cache is
+//	    emptied.
 //
-// Everything is bounded: the directories used longest ago go first.
+// Everything is bounded: the least recently used directories are evicted first.
 package lease

@@ -6,10 +6,10 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// outdated remembers the places of the last changes, for answers that arrive after the stream has told of a change
-// that they do not include (L2).
+// outdated remembers the places of the last changes, for answers that arrive after the stream has reported a
+// change that they do not include (L2).
 type outdated struct {
-	floor uint64 // what changed up to here may be forgotten
+	floor uint64 // changes up to here may be forgotten
 	names map[Name]uint64
 	dirs  map[posix.Ino]uint64 // any name
 	all   map[posix.Ino]uint64 // all names

@@ -8,25 +8,25 @@ import (
 	"github.com/globalfs/globalfs/internal/meta"
 )
 
-// stream is how far the changes of a partition are known.
+// stream is the known part of a partition's changes.
 type stream struct {
 	attached   bool // Take was called
 	live       bool // and the stream was not cut since
 	history    uint64
-	from, mark uint64          // as the replica has told it
+	from, mark uint64          // as the replica has reported it
 	upTo       uint64          // from, or further by own updates
-	own        map[uint64]bool // places of own updates after from; true: the stream must tell of a change there
+	own        map[uint64]bool // places of own updates after from; true: a change must be reported
 }
 
-// reaches reports whether names may be used by a client that has seen so much (L1).
+// reaches reports whether names may be used by a client that has seen this state (L1).
 func (s *stream) reaches(seen ask.Seen) bool {
 	return s.attached && s.live && seen.History == s.history && seen.Count <= s.upTo && seen.LastOpen() == 0
 }
 
-// UpTo returns the place at which the cached names are the state of the partition.
+// UpTo returns the place as of which the cached names are the state of the partition.
 func (s *stream) UpTo() uint64 { return s.upTo }
 
-// Cut says that the replica does not answer: names are not used until the next Take.
+// Cut records that the replica does not answer: names are not used until the next Take.
 func (s *stream) Cut() { s.live = false }
 
 // advance moves upTo over own updates that come directly after it (L3).
@@ -39,7 +39,8 @@ func (s *stream) advance() {
 	}
 }
 
-// Watching returns the next request to watch, and notes its interest: Grown.
+// Watching returns the next request to watch, with all directories of the cache as its interest. It resets
+// Grown.
 func (c *Cache) Watching(linger time.Duration) ask.Watching {
 	w := ask.Watching{History: c.history, From: c.from, Mark: c.mark, Linger: linger, Interest: ask.NewInterest(len(c.dirs))}
 	for dir := range c.dirs {
@@ -52,8 +53,8 @@ func (c *Cache) Watching(linger time.Duration) ask.Watching {
 // Grown reports whether directories were added since the last Watching.
 func (c *Cache) Grown() bool { return c.grown }
 
-// Executed takes in an own update that a partition has executed alone at a place, with the names that it may have
-// changed; certain says that it has changed them. Its outcome may be learned afterwards.
+// Executed applies an own update that a partition has executed alone at a place, with the names that it may
+// have changed; certain means that it has changed them. Its outcome may be stored afterwards (Learn).
 func (c *Cache) Executed(place ask.Seen, certain bool, names ...Name) {
 	if !c.attached || place.History != c.history || place.Count <= c.from {
 		return
@@ -67,8 +68,8 @@ func (c *Cache) Executed(place ask.Seen, certain bool, names ...Name) {
 	}
 }
 
-// Take takes in an answer to Watching. It returns the changes by others of directories that the cache watches;
-// all says that anything may have changed.
+// Take applies an answer to Watching. It returns the changes by others in directories that the cache watches;
+// all means that every name may have changed.
 func (c *Cache) Take(x *ask.Changes) (foreign []ask.Change, all bool) {
 	switch {
 	case x.Lost || !c.attached || x.History != c.history || c.isMissing(x):
@@ -109,7 +110,7 @@ func (c *Cache) isMissing(x *ask.Changes) bool {
 	return false
 }
 
-// restart forgets all names, and goes on from the end of an answer.
+// restart forgets all names, and continues from the end of an answer.
 func (c *Cache) restart(x *ask.Changes) (all bool) {
 	all = c.attached
 	c.attached, c.live, c.history, c.from, c.mark, c.upTo = true, true, x.History, x.To, x.Mark, x.To

@@ -6,14 +6,14 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// BlockIDs are ids for the blocks of one write. They were never used before and cannot be foreseen.
+// BlockIDs are ids for the blocks of one write. They were never used before and cannot be predicted.
 type BlockIDs struct {
 	First   posix.BlockID // the others follow it
 	session *session
 }
 
-// NumberBlocks returns ids for count blocks of a write to a file in a partition, under the session there; one
-// is opened if there is none. The caller calls Decided.
+// NumberBlocks returns ids for count blocks of a write to a file in a partition, under the session there. It
+// opens a session if there is none. The caller calls Decided.
 func (r *Router) NumberBlocks(ctx context.Context, partition uint16, count int) (*BlockIDs, error) {
 	p, err := r.partition(partition)
 	if err != nil {
@@ -28,12 +28,12 @@ func (r *Router) NumberBlocks(ctx context.Context, partition uint16, count int) 
 	return &BlockIDs{First: posix.MakeBlockID(partition, s.id, s.numberBlocks(count)), session: s}, nil
 }
 
-// Good reports whether a write to a partition may name the blocks: they are of the client's session there.
+// Good reports whether a write to a partition may name the blocks: they belong to the client's session there.
 func (b *BlockIDs) Good(r *Router, partition uint16) bool {
 	p, err := r.partition(partition)
 	return err == nil && b.First.Partition() == partition && p.session() == b.session
 }
 
-// Decided says that no caller waits any more for the write that names the blocks. Its outcome need not be
+// Decided declares that no caller waits any more for the write that names the blocks. Its outcome need not be
 // known: after a renewal with the new horizon the write has no effect.
 func (b *BlockIDs) Decided() { b.session.decided(b.First.Counter()) }

@@ -16,8 +16,8 @@ func (r *Router) Cluster() *topology.Cluster { return r.cluster.Load() }
 // Partitions returns the number of partitions.
 func (r *Router) Partitions() int { return len(r.partitions) }
 
-// SetCluster replaces the cluster: replicas may have been replaced by others. Calls that are under way go on,
-// and turn to the new replicas in their next round.
+// SetCluster replaces the description of the cluster, for example after the replacement of replicas. Calls
+// under way continue, and use the new replicas in their next round.
 func (r *Router) SetCluster(cluster *topology.Cluster) {
 	invariant.Check(len(cluster.Partitions) == len(r.partitions), "a cluster of %d partitions now has %d", len(r.partitions), len(cluster.Partitions))
 	r.cluster.Store(cluster)
@@ -28,12 +28,12 @@ func (r *Router) SetCluster(cluster *topology.Cluster) {
 	}
 }
 
-// sameReplicas compares them in any order.
+// sameReplicas compares replicas in any order.
 func sameReplicas(a, b []topology.Replica) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(b, func(r topology.Replica) bool { return !slices.Contains(a, r) })
 }
 
-// Status returns the status of a replica of a partition: of the nearest that answers.
+// Status returns the status of the nearest replica of a partition that answers.
 func (r *Router) Status(ctx context.Context, partition uint16) (ask.Status, error) {
 	p, err := r.partition(partition)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Router) Status(ctx context.Context, partition uint16) (ask.Status, erro
 	return status, r.Outcome(err)
 }
 
-// Leader returns the replica of a partition that says it leads; 0 if none does.
+// Leader returns the replica of a partition that reports that it leads; 0 if none does.
 func (r *Router) Leader(ctx context.Context, partition uint16) multicast.ProcessID {
 	p, err := r.partition(partition)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *Router) Leader(ctx context.Context, partition uint16) multicast.Process
 	return 0
 }
 
-// leads reports whether a replica of p says that it leads.
+// leads reports whether a replica of p answers that it leads.
 func (p *partition) leads(ctx context.Context, replica multicast.ProcessID) bool {
 	reply, err := p.net.send(ctx, replica, &ask.Request{Kind: ask.AskStatus}, firstPatience)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// distance is the time in which a partition orders something for this client, in nanoseconds; 0: it was not
-// measured. The party that coordinates a command of several partitions waits for the others anyway, so a
-// client that asks the nearest saves a round trip.
+// distance is the time in which a partition orders a command for this client, in nanoseconds; 0: not
+// measured. The coordinator of a command of several partitions waits for the others anyway, so a client that
+// sends the command to the nearest partition saves a round trip.
 type distance struct{ atomic.Int64 }
 
-// add takes in a measurement. The distance falls to a shorter time at once, and rises slowly: most
-// measurements that are long had to wait for something.
+// add adds a measurement. The distance falls to a shorter time at once, and rises slowly: most long
+// measurements include waits for other work.
 func (d *distance) add(took time.Duration) {
 	for {
 		before := d.Load()
@@ -28,7 +28,7 @@ func (d *distance) add(took time.Duration) {
 	}
 }
 
-// quorumTrip is what a partition's distance from a region should be: the round trip to the nearest majority
+// quorumTrip is the estimated distance of a partition from a region: the round trip to the nearest majority
 // of its replicas.
 func quorumTrip(from topology.Region, nearestFirst []topology.Replica) time.Duration {
 	if len(nearestFirst) == 0 {
@@ -37,7 +37,8 @@ func quorumTrip(from topology.Region, nearestFirst []topology.Replica) time.Dura
 	return 2 * topology.Delay(from, nearestFirst[len(nearestFirst)/2].Region)
 }
 
-// distance returns the partition's distance, by what was measured or, as long as nothing was, by its regions.
+// distance returns the partition's measured distance or, before the first measurement, the estimate by its
+// regions.
 func (p *partition) distance() time.Duration {
 	if measured := p.measured.Load(); measured != 0 {
 		return time.Duration(measured)
@@ -45,8 +46,8 @@ func (p *partition) distance() time.Duration {
 	return p.replicas.Load().quorumTrip
 }
 
-// nearest returns the nearest of the partitions; if several are, then preferred. Partitions that the cluster
-// does not have are passed over.
+// nearest returns the nearest of the partitions; preferred wins a tie. It ignores partitions that the cluster
+// does not have.
 func (r *Router) nearest(preferred uint16, all []uint16) uint16 {
 	best, shortest := preferred, time.Duration(math.MaxInt64)
 	if p, err := r.partition(preferred); err == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A partition is as far as the nearest majority of its replicas, until a shorter or longer time was measured.
+// The distance of a partition is that of the nearest majority of its replicas, until a shorter or longer time
+// was measured.
 func TestNearest(t *testing.T) {
 	spec := topology.Spec{Regions: []topology.Region{"us-west-2", "us-east-1", "eu-west-1"}, Datacenters: 1, Replicas: 3, Copies: 1}
 	plan, err := spec.Plan()
@@ -32,7 +33,7 @@ func TestNearest(t *testing.T) {
 	require.EqualValues(t, 2, nearest("eu-west-1", 2, 99), "no such partition")
 }
 
-// Spikes are no distance.
+// Spikes do not change the distance much.
 func TestDistance(t *testing.T) {
 	var d distance
 	d.add(0)

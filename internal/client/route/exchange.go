@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// exchanger sends requests to replicas, and learns from their vectors.
+// exchanger sends requests to replicas, and adds the vectors of their replies to the clock.
 type exchanger struct {
 	caller    Caller
 	notices   *notice.Log
@@ -21,14 +21,14 @@ type exchanger struct {
 	suspended atomic.Bool // nothing may be sent
 }
 
-// errSuspended says that another router goes on with the sessions of this one.
+// errSuspended means that another router continues the sessions of this one.
 var errSuspended = errors.New("the client is suspended")
 
-// errReplaced says that a replica is a member of its partition no more. It is asked last, until a newer
-// description of the cluster names another one.
+// errReplaced means that a replica is no longer a member of its partition. The router then tries it last,
+// until a newer description of the cluster names another replica.
 var errReplaced = errors.New("the replica was replaced by another one")
 
-// send sends a request to one replica, and waits for the reply for as long as patience says.
+// send sends a request to one replica, and waits for the reply at most for patience.
 func (x *exchanger) send(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -47,21 +47,21 @@ func (x *exchanger) send(ctx context.Context, to multicast.ProcessID, request *a
 	return reply, nil
 }
 
-// How long one replica is waited for before the next is asked too. It doubles with each round over all of
-// them, so that retries do not bury a cluster that is merely slow.
+// Waits for one replica before the router also asks the next. The wait doubles with each round over all
+// replicas, so that retries do not overload a slow cluster.
 const (
 	firstPatience = 2 * time.Second
 	maxPatience   = 16 * time.Second
 )
 
-// Pauses between rounds over all replicas; the actual one is between half of it and all.
+// Pauses between rounds over all replicas; the actual pause is between half of the value and all of it.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
 
 // exchange asks the replicas of p, the nearest first, until one answers or ctx ends. build makes the request
-// anew for each try. doubt says that a replica may have begun to execute a try that got no answer.
+// anew for each try. doubt reports that a replica may have begun to execute a try without an answer.
 func (p *partition) exchange(ctx context.Context, c class, build func() ask.Request) (reply ask.Reply, doubt bool, err error) {
 	patience, wait := firstPatience, firstPause
 	for {
@@ -102,7 +102,7 @@ func (p *partition) exchange(ctx context.Context, c class, build func() ask.Requ
 	}
 }
 
-// unseen notes that the partition has not got as far as this client was made to believe.
+// unseen records that the partition has not reached the claimed state: the claim is false.
 func (p *partition) unseen() {
 	p.net.clock.deny(p.id)
 	p.net.notices.Rarely(fmt.Sprintf("unseen %d", p.id),
@@ -110,8 +110,8 @@ func (p *partition) unseen() {
 		"partition", p.id, "path", p.path)
 }
 
-// unproven notes that a server does not accept the proofs of this client. Each partition confirms its own
-// entry then.
+// unproven records that a server does not accept the proofs of this client. Each partition then confirms its
+// own entry.
 func (p *partition) unproven(server string, shown ask.Proofs) {
 	p.net.clock.doubt(shown)
 	p.net.notices.Rarely("unproven",

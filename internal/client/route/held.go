@@ -5,9 +5,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Hold counts ino as held once more, until Release, and reports whether it was not held before. It does not
-// look at the inode: see "Why C5 holds". ENFILE if too many are held; ESTALE if the cluster has no such
-// partition.
+// Hold adds one hold of ino, until Release, and reports whether it was the first. It does not look at the
+// inode: see "Why C5 holds". ENFILE: too many inodes are held. ESTALE: the cluster has no such partition.
 func (r *Router) Hold(ino posix.Ino) (first bool, err error) {
 	p, err := r.home(ino)
 	if err != nil {
@@ -27,7 +26,7 @@ func (r *Router) Release(ino posix.Ino) {
 // Renewals counts, for each partition, the renewals of the client's sessions so far.
 type Renewals []uint64
 
-// Renewals returns how many renewals were sent.
+// Renewals returns the number of renewals of each partition.
 func (r *Router) Renewals() Renewals {
 	all := make(Renewals, len(r.partitions))
 	for i, p := range r.partitions {
@@ -36,8 +35,8 @@ func (r *Router) Renewals() Renewals {
 	return all
 }
 
-// HeldSince reports whether every renewal since then names an inode that is held now: the client has a
-// session at the inode's home, and none was sent since.
+// HeldSince reports whether every renewal since then names ino, which must be held now: the client has a
+// session at the inode's home, and no renewal was sent since.
 func (r *Router) HeldSince(then Renewals, ino posix.Ino) bool {
 	p, err := r.home(ino)
 	return err == nil && p.session() != nil && p.renewed() == then[p.id]
@@ -50,8 +49,8 @@ func (p *partition) renewed() uint64 {
 	return p.renewals
 }
 
-// hold counts ino as held once more, and returns how often it was held before. ENFILE if more are held than a
-// renewal can name, or the partition accepts.
+// hold adds one hold of ino, and returns the number of holds before. ENFILE if more inodes are held than a
+// renewal can name, or than the partition accepts.
 func (p *partition) hold(ino posix.Ino) (before int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +83,7 @@ func (p *partition) heldForRenewal() []posix.Ino {
 	return held
 }
 
-// setFull notes whether the partition refuses to hold what is held.
+// setFull records whether the partition refuses to hold the held inodes.
 func (p *partition) setFull(full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

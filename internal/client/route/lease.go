@@ -32,8 +32,8 @@ func (r *Router) HasSession(partition uint16) bool {
 	return err == nil && p.session() != nil
 }
 
-// Renew tells a partition which inodes are held, and returns once the partition has ordered it. A session is
-// opened if there is none. ESTALE if the session has expired.
+// Renew sends the held inodes to a partition, and returns once the partition has ordered the renewal. It
+// opens a session if there is none. ESTALE if the session has expired.
 func (r *Router) Renew(ctx context.Context, partition uint16) error {
 	p, err := r.partition(partition)
 	if err != nil {
@@ -48,8 +48,8 @@ func (r *Router) Renew(ctx context.Context, partition uint16) error {
 	return r.Outcome(err)
 }
 
-// renewSessions renews the sessions of all partitions during a lifetime, each on its own: a partition that is
-// cut off does not delay the others. atOnce says that they were not renewed for a while.
+// renewSessions renews the sessions of all partitions during a lifetime, independently: a partition that is
+// cut off does not delay the others. atOnce renews at the beginning, after a time without renewals.
 func (r *Router) renewSessions(life context.Context, atOnce bool) {
 	ticker := time.NewTicker(r.cfg.Renew)
 	defer ticker.Stop()
@@ -75,12 +75,12 @@ func (r *Router) keepAll(life context.Context) {
 	round.Wait()
 }
 
-// keep renews the session in p, or opens one if there is none and inodes are held. A renewal that fails is
-// tried again in the next round.
+// keep renews the session in p, or opens one if there is none and inodes are held. The next round repeats a
+// failed renewal.
 func (p *partition) keep(ctx context.Context) {
 	s := p.session()
 	if s == nil && p.holdsAny() {
-		_, _ = p.open(ctx) // logged where it fails
+		_, _ = p.open(ctx) // openNew logs the error
 		return
 	}
 	if s != nil && p.renew(ctx, s) == posix.ESTALE {
@@ -88,9 +88,9 @@ func (p *partition) keep(ctx context.Context) {
 	}
 }
 
-// renew tells p which inodes are held. ESTALE if the session is gone. If p refuses to hold so many, it still holds
-// those that it was told last, and keeps what is unlinked since: the session goes on, and opens of other inodes
-// fail until p accepts what is held.
+// renew sends the held inodes to p. ESTALE if the session is gone. If p refuses so many inodes, it still
+// holds those of the last accepted renewal, and keeps inodes that are unlinked since. The session continues,
+// and opens of other inodes fail until p accepts a renewal.
 func (p *partition) renew(ctx context.Context, s *session) error {
 	began := time.Now()
 	reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
@@ -100,7 +100,7 @@ func (p *partition) renew(ctx context.Context, s *session) error {
 	})
 	if err == nil && reply.Status == ask.Refused {
 		reason := string(reply.Result)
-		// One that has seen nothing extends the lease, and replaces nothing.
+		// A renewal without a vector extends the lease, and replaces nothing.
 		reply, _, err = p.exchange(ctx, ordering, func() ask.Request {
 			return ask.Request{Kind: ask.RenewSession, Session: s.id, Horizon: s.horizon()}
 		})

@@ -6,7 +6,7 @@ import (
 	"github.com/globalfs/globalfs/internal/metrics"
 )
 
-// counts are the times that a partition took to answer, retries included.
+// counts are the latencies of a partition's answers, retries included.
 type counts struct {
 	queries metrics.Durations
 	updates [4]metrics.Durations // by the number of partitions concerned: one to three, or more
@@ -16,7 +16,7 @@ func (c *counts) update(partitions int) *metrics.Durations {
 	return &c.updates[min(max(partitions, 1), len(c.updates))-1]
 }
 
-// Metrics reports the times that partitions took to answer, for the mount of that name.
+// Metrics reports the latencies of the partitions' answers, for the mount of that name.
 func (r *Router) Metrics(report metrics.Report, mount string) {
 	for _, p := range r.partitions {
 		id := strconv.Itoa(int(p.id))
@@ -31,7 +31,7 @@ func (r *Router) Metrics(report metrics.Report, mount string) {
 	}
 }
 
-// Calls gives the numbers of queries and of updates that were answered so far.
+// Calls returns the numbers of queries and updates that were answered so far.
 func (r *Router) Calls() (queries, updates uint64) {
 	for _, p := range r.partitions {
 		queries += p.counts.queries.Count()

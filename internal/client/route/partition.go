@@ -31,7 +31,7 @@ type partition struct {
 	mu       sync.Mutex
 	current  *session          // GUARDED_BY mu; nil: none is known to be open
 	held     map[posix.Ino]int // GUARDED_BY mu; how often each inode is held, at least once
-	renewals uint64            // GUARDED_BY mu; how often held was read for a renewal
+	renewals uint64            // GUARDED_BY mu; number of reads of held for renewals
 	full     bool              // GUARDED_BY mu; the replicas have refused the last renewal that named held
 }
 
@@ -87,14 +87,14 @@ func (p *partition) open(ctx context.Context) (*session, error) {
 	}
 	p.setSession(s)
 	if p.holdsAny() {
-		// The last session was lost: claim what is still open before it is reaped.
+		// The previous session was lost: hold the open inodes again before they are reaped.
 		err = p.renew(ctx, s)
 	}
 	return s, err
 }
 
-// openNew opens a new session in p. A session that was opened without an answer, and has ended meanwhile, is
-// never opened again.
+// openNew opens a new session in p. It never reopens a session whose opening got no answer and that has ended
+// meanwhile.
 func (p *partition) openNew(ctx context.Context) (*session, error) {
 	for {
 		s, began := newSession(), time.Now()
@@ -115,7 +115,7 @@ func (p *partition) openNew(ctx context.Context) (*session, error) {
 	}
 }
 
-// refused logs a reply that only a replica of another version gives.
+// refused logs a reply that only a replica of another version returns.
 func (p *partition) refused(reply *ask.Reply) error {
 	p.net.notices.Rarely("refused", "a replica refuses a request: client and servers are probably of different versions",
 		"partition", p.id, "status", reply.Status, "reason", string(reply.Result))

@@ -14,15 +14,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// durable is what is known of the disks of one partition's replicas.
+// durable is the client's knowledge of the disks of one partition's replicas.
 type durable struct {
 	mu      sync.Mutex
 	written ask.Seen // GUARDED_BY mu; the answers to all updates of this client
 	onDisk  ask.Seen // GUARDED_BY mu; a majority of the replicas has this on disk
-	lost    uint64   // GUARDED_BY mu; how often the partition may have lost what this client has written
+	lost    uint64   // GUARDED_BY mu; possible losses of updates of this client
 }
 
-// wrote notes the answer to an update.
+// wrote records the answer to an update.
 func (d *durable) wrote(seen ask.Seen) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -30,8 +30,8 @@ func (d *durable) wrote(seen ask.Seen) {
 	d.written = d.written.Merge(seen.Claim())
 }
 
-// note notes a state of the partition. If what was written is of a history that has ended and was not on
-// disk, it may be lost. d.mu is held.
+// note records a state of the partition. If the written updates belong to a history that has ended and were
+// not on disk, they may be lost. d.mu is held.
 func (d *durable) note(now ask.Seen) {
 	if d.written.IsPast(now) {
 		if !d.onDisk.Covers(d.written) {
@@ -41,8 +41,8 @@ func (d *durable) note(now ask.Seen) {
 	}
 }
 
-// target returns what has to be on disk: what was written, and what else is named. ok is false if nothing is
-// missing.
+// target returns the state that must be on disk: the written updates, and seen. ok is false if all of it is
+// on disk.
 func (d *durable) target(seen ask.Seen) (target ask.Seen, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,15 +50,15 @@ func (d *durable) target(seen ask.Seen) (target ask.Seen, ok bool) {
 	return target, !target.IsZero() && !(d.onDisk.History == target.History && d.onDisk.Count >= target.Count)
 }
 
-// confirm notes that a majority has target on disk.
+// confirm records that a majority has target on disk.
 func (d *durable) confirm(target ask.Seen) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onDisk = d.onDisk.Merge(ask.Seen{History: target.History, Count: target.Count, Known: target.Count})
 }
 
-// forget notes that the partition does not have target. What was written to a later history stays, and a loss
-// that is known counts once.
+// forget records that the partition does not have target. Updates of a later history stay, and a known loss
+// counts once.
 func (d *durable) forget(target ask.Seen) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,7 +69,7 @@ func (d *durable) forget(target ask.Seen) {
 	d.written = ask.Seen{}
 }
 
-// losses returns how often something may have been lost, by what is known of the partition now.
+// losses returns the number of possible losses, given the present state of the partition.
 func (d *durable) losses(now ask.Seen) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +77,7 @@ func (d *durable) losses(now ask.Seen) uint64 {
 	return d.lost
 }
 
-// wrote notes the answer to an update of p, or of several partitions.
+// wrote records the answer to an update of p, or of several partitions.
 func (r *Router) wrote(p *partition, parties []uint16, vector ask.Vector) {
 	p.durable.wrote(vector.Of(p.id))
 	for _, id := range parties {
@@ -87,8 +87,8 @@ func (r *Router) wrote(p *partition, parties []uint16, vector ask.Vector) {
 	}
 }
 
-// Losses counts how often a partition may have lost updates of this client that were answered and not yet
-// covered by Persist: all its replicas have lost power, for example.
+// Losses counts the events in which a partition may have lost answered updates of this client before a
+// Persist covered them, for example because all its replicas have lost power.
 func (r *Router) Losses() (n uint64) {
 	for _, p := range r.partitions {
 		n += p.durable.losses(p.net.clock.of(p.id))
@@ -96,9 +96,9 @@ func (r *Router) Losses() (n uint64) {
 	return n
 }
 
-// Persist returns once a majority of the replicas of each partition has on disk all updates of this client
-// that were answered, and all that the client has seen of the given partitions. EIO if a partition does not
-// have them any more.
+// Persist returns once a majority of the replicas of each partition has on disk all answered updates of this
+// client, and all that the client has seen of the given partitions. EIO if a partition does not have them any
+// more.
 func (r *Router) Persist(ctx context.Context, seen []uint16) error {
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
@@ -147,8 +147,8 @@ func (p *partition) persist(ctx context.Context, target ask.Seen) error {
 	}
 }
 
-// persistAt asks each replica that is not among onDisk yet, and adds those that have target on disk. It
-// returns as soon as these are a majority of the replicas of now.
+// persistAt asks each replica that is not in onDisk yet, and adds those that have target on disk. It returns
+// as soon as onDisk has a majority of the current replicas.
 func (p *partition) persistAt(ctx context.Context, target ask.Seen, onDisk map[multicast.ProcessID]bool, patience time.Duration) (bool, error) {
 	all := p.replicas.Load().all
 	asking, cancel := context.WithCancel(ctx)
@@ -183,7 +183,7 @@ func (p *partition) persistAt(ctx context.Context, target ask.Seen, onDisk map[m
 
 // persisted is the answer of a replica to a request of kind ask.Persist.
 type persisted struct {
-	at   multicast.ProcessID // it has everything on disk; 0: it does not say so
+	at   multicast.ProcessID // it has everything on disk; 0: it did not confirm that
 	lost bool                // the partition does not have everything
 }
 
@@ -200,7 +200,7 @@ func (p *partition) askPersist(ctx context.Context, replica topology.Replica, ta
 	case reply.Status == ask.Unproven:
 		p.unproven(replica.Server, q.Proofs)
 	case reply.Status == ask.Refused:
-		_ = p.refused(&reply) // it is logged, and others are asked
+		_ = p.refused(&reply) // logged; the other replicas are asked
 	}
 	return persisted{}
 }

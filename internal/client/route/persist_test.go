@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// A loss that is told late, or twice, does not take what was written since.
+// A loss that is reported late, or twice, does not affect later updates.
 func TestForget(t *testing.T) {
 	var d durable
 	first, second := ask.Seen{History: 1 << 32, Count: 5}, ask.Seen{History: 2 << 32, Count: 1}

@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Query has a replica answer a command that only reads.
+// Query executes a command that only reads at one replica.
 func (r *Router) Query(ctx context.Context, cmd *meta.Command, to Target) (Answer, error) {
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
@@ -22,7 +22,7 @@ func (r *Router) Query(ctx context.Context, cmd *meta.Command, to Target) (Answe
 func (p *partition) query(ctx context.Context, command []byte, to Target) (Answer, error) {
 	class := reading
 	if to.fresh {
-		class = ordering // a quorum says what is newest
+		class = ordering // a quorum knows the newest state
 	}
 	var session uint64
 	if s := p.session(); s != nil && to.named {
@@ -43,7 +43,7 @@ func (p *partition) query(ctx context.Context, command []byte, to Target) (Answe
 	return a, err
 }
 
-// answer reads the reply to a command.
+// answer decodes the reply to a command.
 func (p *partition) answer(reply *ask.Reply) (Answer, error) {
 	a := Answer{Partition: p.id, Seen: reply.Vector.Of(p.id)}
 	if reply.Status != ask.Answered {

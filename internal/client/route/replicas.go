@@ -11,13 +11,13 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// How long a replica that failed, or that has too much to do, is asked last.
+// Times for which a failed or overloaded replica is asked last.
 const (
 	avoidFailed     = 10 * time.Second
 	avoidOverloaded = time.Second
 )
 
-// class says what a request needs of a replica.
+// class is the requirement of a request on its replica.
 type class int
 
 const (
@@ -26,19 +26,18 @@ const (
 	classes
 )
 
-// replicas are the replicas of a partition and the order in which they are asked. A replica whose quorum is
-// out of reach still reads: where a network is cut, reads must not go to the far side because updates were
-// tried.
+// replicas are the replicas of a partition in the order of requests. A replica without a reachable quorum
+// still answers reads: while a network is cut, reads must not go to the far side because of failed updates.
 type replicas struct {
 	all        []topology.Replica // the nearest first
-	quorumTrip time.Duration      // by their regions
+	quorumTrip time.Duration      // estimated from the regions
 
 	mu    sync.Mutex
-	avoid [classes][]time.Time // GUARDED_BY mu; until when each one is asked last
+	avoid [classes][]time.Time // GUARDED_BY mu; each replica is asked last until this time
 }
 
-// newReplicas orders replicas by distance. Those equally far begin anywhere, so that the clients
-// of a region spread over its replicas.
+// newReplicas orders replicas by distance. Replicas at the same distance are in random order, so that the
+// clients of a region spread over its replicas.
 func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	mixed := slices.Clone(all)
 	rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
@@ -50,8 +49,8 @@ func newReplicas(from topology.Region, all []topology.Replica) *replicas {
 	return r
 }
 
-// order gives indexes of replicas: the nearest first, those to avoid last, the one
-// that failed longest ago first.
+// order returns indexes of replicas: the nearest first, those to avoid last, and among these the one with the
+// earliest failure first.
 func (r *replicas) order(c class) []int {
 	now := time.Now()
 	r.mu.Lock()
@@ -70,15 +69,15 @@ func (r *replicas) order(c class) []int {
 	return order
 }
 
-// answered makes replica i one to ask in its turn.
+// answered restores the place of replica i in the order.
 func (r *replicas) answered(i int, c class) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.avoid[c][i] = time.Time{}
 }
 
-// failed makes replica i one to ask last for a while: for requests of this class if it was slow or
-// busy, for all if it cannot be reached.
+// failed puts replica i last for a while: for requests of this class if it was slow or overloaded, for all if
+// it cannot be reached.
 func (r *replicas) failed(i int, c class, why error) {
 	while := avoidFailed
 	if why == nil {

@@ -21,14 +21,14 @@ type Caller interface {
 // Config of a Router. All fields but the bools and Executed must be set.
 type Config struct {
 	Cluster      *topology.Cluster // as it is now: see SetCluster
-	Region       topology.Region   // where the client is: replicas near it are asked first
+	Region       topology.Region   // the client's region: the router asks the nearest replicas first
 	Caller       Caller
 	Linearizable bool          // all queries are fresh (C3)
 	Timeout      time.Duration // of one call, with Hard: see C6
 	Hard         bool          // calls wait until the replicas answer, however long that takes (C6)
 	Renew        time.Duration // between renewals of sessions: well below the lease of the replicas
 	Notices      *notice.Log
-	Executed     Executed // nil: nobody wants to know
+	Executed     Executed // nil: no caller
 }
 
 // Router sends the commands of one client. All its methods may be called concurrently. It owns one goroutine,
@@ -44,14 +44,14 @@ type Router struct {
 	running sync.WaitGroup
 }
 
-// lifetime is the time from New, or Resume, to Suspend or Close.
+// lifetime is the time from New or Resume to Suspend or Close.
 type lifetime struct {
 	context.Context
 	end context.CancelFunc
 }
 
-// New makes a router, which goes on with the sessions in a state; nil: it begins anew. It sends nothing
-// before the first command, unless there are sessions.
+// New makes a router, which continues the sessions of a state; nil: it begins anew. It sends nothing before
+// the first command, unless there are sessions.
 func New(cfg Config, from *State) (*Router, error) {
 	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices}, hints: newHints()}
 	r.cluster.Store(cfg.Cluster)
@@ -65,7 +65,7 @@ func New(cfg Config, from *State) (*Router, error) {
 	return r, nil
 }
 
-// start begins a lifetime. resumed says that the sessions were not renewed for a while.
+// start begins a lifetime. resumed means that the sessions were not renewed for a while.
 func (r *Router) start(resumed bool) {
 	life := r.begin(context.Background())
 	r.running.Go(func() { r.renewSessions(life, resumed) })
@@ -87,8 +87,8 @@ func (r *Router) Go(f func(life context.Context)) {
 	r.running.Go(func() { f(life) })
 }
 
-// Suspend stops the router without ending its sessions. Nothing is sent afterwards: calls fail with EIO,
-// until Resume. None should be running: the outcome of an update that is given up is not known.
+// Suspend stops the router without ending its sessions. It sends nothing afterwards: calls fail with EIO,
+// until Resume. No call should be running: the outcome of an abandoned update is not known.
 func (r *Router) Suspend() {
 	r.net.suspended.Store(true)
 	r.lives.Load().end()
@@ -98,7 +98,7 @@ func (r *Router) Suspend() {
 // Suspended reports whether nothing may be sent.
 func (r *Router) Suspended() bool { return r.net.suspended.Load() }
 
-// Resume undoes Suspend. Another router may have gone on for a while with the State, but must have stopped.
+// Resume undoes Suspend. Another router may have continued for a while with the State, but must have stopped.
 func (r *Router) Resume() {
 	for _, p := range r.partitions {
 		if s := p.session(); s != nil {
@@ -135,12 +135,12 @@ func (r *Router) Operation(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, r.cfg.Timeout)
 }
 
-// ErrAbandoned as the cause of a context's end says that no caller waits for the outcome any more: an update
+// ErrAbandoned as the cause of a context's end means that no caller waits for the outcome any more: an update
 // that was multicast ends at once, too.
 var ErrAbandoned = errors.New("nobody waits for the outcome")
 
-// outcomeTime returns the context in which the outcome of an update is awaited that was begun in ctx. Only
-// the deadline of ctx counts; if ctx has none, its end counts after one timeout (C6).
+// outcomeTime returns the context of the wait for the outcome of an update that was begun in ctx. Only the
+// deadline of ctx counts; if ctx has none, its end counts after one timeout (C6).
 func (r *Router) outcomeTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	var waiting context.Context
 	var end context.CancelFunc
@@ -165,7 +165,7 @@ func (r *Router) outcomeTime(ctx context.Context) (context.Context, context.Canc
 	}
 }
 
-// Outcome makes a posix.Code of every error (C1).
+// Outcome converts every error to a posix.Code (C1).
 func (r *Router) Outcome(err error) error {
 	var code posix.Code
 	switch {

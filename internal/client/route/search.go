@@ -9,11 +9,11 @@ import (
 	"github.com/globalfs/globalfs/internal/recent"
 )
 
-// maxLocations bounds the inodes whose partition is remembered.
+// maxLocations bounds the number of inodes with a remembered partition.
 const maxLocations = 1 << 16
 
-// hints are the partitions of inodes that are, or were believed to be, away from their home. All of it may be
-// wrong: the partitions know better and say so.
+// hints are the partitions of inodes that are, or were believed to be, away from their home. Every hint may
+// be wrong: the partitions then redirect the command.
 type hints struct {
 	*recent.Map[posix.Ino, uint16]
 }
@@ -22,20 +22,20 @@ func newHints() hints { return hints{recent.New[posix.Ino, uint16](maxLocations)
 
 // Learn remembers that an inode is in a partition.
 func (r *Router) Learn(ino posix.Ino, partition uint16) {
-	// Of an inode at home only what contradicts it is worth remembering.
+	// For an inode at home a hint is needed only to replace a wrong one.
 	if _, known := r.hints.Get(ino); known || partition != ino.Partition() {
 		r.hints.Put(ino, partition)
 	}
 }
 
-// Suggest is Learn from hearsay: it counts only if nothing is known.
+// Suggest is Learn from indirect information: it counts only if there is no hint.
 func (r *Router) Suggest(ino posix.Ino, partition uint16) {
 	if _, known := r.hints.Get(ino); !known {
 		r.Learn(ino, partition)
 	}
 }
 
-// At returns the partition where an inode is, as far as is known here: ESTALE if the cluster has no such
+// At returns the partition of an inode by the client's knowledge: ESTALE if the cluster has no such
 // partition.
 func (r *Router) At(ino posix.Ino) (uint16, error) {
 	id, known := r.hints.Get(ino)
@@ -54,31 +54,31 @@ func (r *Router) partition(id uint16) (*partition, error) {
 	return nil, posix.ESTALE
 }
 
-// home returns the partition that has made an inode and knows who holds it.
+// home returns the partition that made an inode and knows the sessions that hold it.
 func (r *Router) home(ino posix.Ino) (*partition, error) { return r.partition(ino.Partition()) }
 
-// MaxGone bounds how often an inode is looked for again that is not where it should be: it is on its way.
+// MaxGone bounds the repeated searches for an inode that is not in its expected partition: the inode is
+// moving.
 const MaxGone = 5
 
-// Pauses of a Backoff. The actual pause is between half of it and all.
+// Pauses of a Backoff. The actual pause is between half of the value and all of it.
 const (
 	firstRetry = 10 * time.Millisecond
 	maxRetry   = time.Second
 )
 
-// Backoff paces the tries of a command to something that another command is changing. The zero value is
-// ready.
+// Backoff paces the tries of a command to an inode that another command is changing. The zero value is ready.
 type Backoff struct {
 	wait time.Duration // the last pause
 }
 
-// Rest pauses: each time longer, at most about a second. It returns the error of ctx if ctx ends first.
+// Rest pauses, each time longer, at most for maxRetry. It returns the error of ctx if ctx ends first.
 func (b *Backoff) Rest(ctx context.Context) error {
 	b.wait = min(max(2*b.wait, firstRetry), maxRetry)
 	return pause.Between(ctx, b.wait/2, b.wait)
 }
 
-// search tries a command at the partition of a target. If the target is an inode, it goes on until it has
+// search tries a command at the partition of a target. If the target is an inode, it continues until it has
 // found the inode's partition.
 func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (Answer, error)) (Answer, error) {
 	if to.ino == 0 {
@@ -101,16 +101,16 @@ func (r *Router) search(ctx context.Context, to Target, try func(p *partition) (
 	}
 }
 
-// search is the way of one command to the partition that has an inode.
+// search is the path of one command to the partition of an inode.
 type search struct {
 	router *Router
 	ino    posix.Ino
 	p      *partition // to ask now
-	gone   int        // how often the inode was not where it was believed to be
+	gone   int        // misses: the inode was not in its expected partition
 	pace   Backoff
 }
 
-// goesOn looks at the answer of s.p, and reports whether to try again where s.p is now. If not, the error is
+// goesOn evaluates the answer of s.p, and reports whether to try again at the new s.p. If not, the error is
 // that of the command.
 func (s *search) goesOn(ctx context.Context, a *Answer, err error) (bool, error) {
 	switch {
@@ -127,14 +127,14 @@ func (s *search) goesOn(ctx context.Context, a *Answer, err error) (bool, error)
 			}
 		}
 		return s.turn(uint16(a.Number))
-	case err == posix.EREMOTE || err == posix.EHELD: // a command of several partitions is changing it
+	case err == posix.EREMOTE || err == posix.EHELD: // a command of several partitions is changing the inode
 		err = s.pace.Rest(ctx)
 		return err == nil, err
 	}
 	return false, err
 }
 
-// turn makes another partition the one to ask.
+// turn sets the partition of the next try.
 func (s *search) turn(to uint16) (again bool, err error) {
 	s.router.Learn(s.ino, to)
 	s.p, err = s.router.partition(to)

@@ -15,16 +15,16 @@ type session struct {
 
 	mu    sync.Mutex
 	last  uint64              // GUARDED_BY mu; the number given last
-	done  uint64              // GUARDED_BY mu; all up to here have ended
-	ended map[uint64]struct{} // GUARDED_BY mu; those above done that have ended
-	moved chan struct{}       // GUARDED_BY mu; closed when done grows; nil if nobody waits
+	done  uint64              // GUARDED_BY mu; all updates up to this number have ended
+	ended map[uint64]struct{} // GUARDED_BY mu; numbers above done that have ended
+	moved chan struct{}       // GUARDED_BY mu; closed when done grows; nil: no waiters
 
 	lastBlock uint64              // GUARDED_BY mu; the counter of a block given last
-	undecided map[uint64]struct{} // GUARDED_BY mu; the first counters of blocks whose write has not ended
+	undecided map[uint64]struct{} // GUARDED_BY mu; the first block counters of writes that have not ended
 }
 
-// newSession makes a session with a random id. Ids are 48 random bits: that two clients of a
-// partition choose the same is not to be expected in its lifetime.
+// newSession makes a session with a random id of 48 bits. Two clients of a partition are not expected to
+// choose the same id in its lifetime.
 func newSession() *session {
 	var b [8]byte
 	for {
@@ -35,7 +35,7 @@ func newSession() *session {
 	}
 }
 
-// begin gives the number of a new update. It waits while too many are under way.
+// begin returns the number of a new update. It waits while too many updates are under way.
 func (s *session) begin(ctx context.Context) (uint64, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -59,8 +59,8 @@ func (s *session) begin(ctx context.Context) (uint64, error) {
 	}
 }
 
-// finish says that the outcome of update seq is known, or of no interest any more: once a later update
-// says so to the replicas, it will never be executed if it was not before.
+// finish declares that the outcome of update seq is known, or not needed any more. Once a later update
+// reports that to the replicas, update seq will never be executed if it was not executed before.
 func (s *session) finish(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,11 +79,11 @@ func (s *session) finish(seq uint64) {
 	}
 }
 
-// guessBits is how much of a block's counter is random. Storage servers give a block to every client that
-// knows its id, and the session is no secret: whoever may read one file of this client sees it.
+// guessBits is the number of random bits in a block's counter. Storage servers give a block to every client
+// that knows its id, and the session is not secret: every user that may read one file of this client sees it.
 const guessBits = 24
 
-// numberBlocks gives the first of count counters for the blocks of a new write, which nobody can foresee.
+// numberBlocks returns the first of count counters for the blocks of a new write, which cannot be predicted.
 // They are undecided until decided.
 func (s *session) numberBlocks(count int) (first uint64) {
 	var guess [4]byte
@@ -96,15 +96,15 @@ func (s *session) numberBlocks(count int) (first uint64) {
 	return first
 }
 
-// decided says that nobody waits any more for the write that names the blocks from first on. It need not be
-// known what became of it: behind a renewal with the new horizon it has no effect.
+// decided declares that no caller waits any more for the write that names the blocks from first on. Its
+// outcome need not be known: after a renewal with the new horizon it has no effect.
 func (s *session) decided(first uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.undecided, first)
 }
 
-// horizon gives the counter below which all blocks are decided.
+// horizon returns the counter below which all blocks are decided.
 func (s *session) horizon() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *session) horizon() uint64 {
 	return horizon
 }
 
-// finished gives the number up to which all updates have ended.
+// finished returns the number up to which all updates have ended.
 func (s *session) finished() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The counters of a session's blocks grow, so that there is a horizon below them; who knows those of one
-// write does not know those of the next.
+// The counters of a session's blocks grow, so that there is a horizon below them. The counters of one write
+// do not reveal those of the next.
 func TestBlockCountersGrowAndCannotBeForeseen(t *testing.T) {
 	s, last, guessed := newSession(), uint64(0), 0
 	require.EqualValues(t, 1, s.horizon())

@@ -9,11 +9,11 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// State is what another router needs to go on with the sessions of one.
+// State is the information with which another router continues the sessions of this one.
 type State struct {
-	Seen string // what the client has seen, as ask.Proofs.Token returns it
-	// Running says that the router may have done more since. A router that goes on does not use a number that
-	// may have been used.
+	Seen string // the proofs of the client, as ask.Proofs.Token returns them
+	// Running means that the router may have done more since. A router that continues does not use a number
+	// that may have been used.
 	Running    bool
 	Partitions []PartitionState // those with a session or held inodes, by id
 }
@@ -22,20 +22,20 @@ type State struct {
 type PartitionState struct {
 	ID      uint16            `json:"id"`
 	Session *SessionState     `json:"session,omitempty"`
-	Held    map[posix.Ino]int `json:"held,omitempty"` // how often each inode is held
+	Held    map[posix.Ino]int `json:"held,omitempty"` // the number of holds of each inode
 }
 
-// SessionState is where the numbers of a session stand.
+// SessionState is the last numbers of a session.
 type SessionState struct {
 	ID     uint64 `json:"id"`
 	Last   uint64 `json:"last"`   // the number of the last update
 	Blocks uint64 `json:"blocks"` // the counter of the last block
 }
 
-// maxNumber bounds the numbers of updates and blocks in a state. No session gets there.
+// maxNumber bounds the numbers of updates and blocks in a state. No session reaches it.
 const maxNumber = 1 << 62
 
-// Validate returns an error that names the value that is out of range.
+// Validate returns an error with the value that is out of range.
 func (s *PartitionState) Validate() error {
 	if len(s.Held) > ask.MaxHeld {
 		return fmt.Errorf("%d open inodes: at most %d", len(s.Held), ask.MaxHeld)
@@ -52,8 +52,8 @@ func (s *PartitionState) Validate() error {
 	return nil
 }
 
-// State returns the state of one partition. Proofs must be called after it: it covers what the state is
-// about.
+// State returns the state of one partition. Proofs must be called after it, so that the proofs cover the
+// state.
 func (r *Router) State(partition uint16) PartitionState {
 	p := r.partitions[partition]
 	p.mu.Lock()
@@ -71,7 +71,7 @@ func (s *session) state() *SessionState {
 	return &SessionState{ID: s.id, Last: s.last, Blocks: s.lastBlock}
 }
 
-// adopt goes on with a state; nil: there is none.
+// adopt continues from a state; nil: there is none.
 func (r *Router) adopt(s *State) error {
 	if s == nil {
 		return nil
@@ -81,7 +81,7 @@ func (r *Router) adopt(s *State) error {
 		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w", n, len(r.partitions), cmp.Or[error](err, posix.EINVAL))
 	}
 	r.Observe(seen)
-	for _, p := range r.partitions { // the other router may have written anything of it
+	for _, p := range r.partitions { // the other router may have written any of it
 		p.durable.wrote(r.net.clock.of(p.id))
 	}
 	for i := range s.Partitions {
@@ -95,7 +95,7 @@ func (r *Router) adopt(s *State) error {
 	return nil
 }
 
-// adopt goes on with a state. running says that the client of the state may have gone on, too.
+// adopt continues from a state. running means that the client of the state may have continued, too.
 func (p *partition) adopt(s *PartitionState, running bool) {
 	if s.Held != nil {
 		p.held = maps.Clone(s.Held)
@@ -109,18 +109,18 @@ func (p *partition) adopt(s *PartitionState, running bool) {
 	}
 }
 
-// session makes a session that goes on. What had not ended never will.
+// session makes a session that continues. Updates that had not ended will never be executed.
 func (s *SessionState) session() *session {
 	return &session{
 		id: s.ID, last: s.Last, done: s.Last, ended: map[uint64]struct{}{}, lastBlock: s.Blocks, undecided: map[uint64]struct{}{},
 	}
 }
 
-// skipped numbers of updates and blocks are far more than may have been used without anybody knowing.
+// skipped is far more numbers of updates and blocks than may have been used since the state.
 const skipped = 1 << 32
 
-// skip leaves out all numbers that another client may have used for this session. What it has begun and not
-// ended is never executed once that was said to the replicas, and its blocks are garbage.
+// skip skips all numbers that another client may have used for this session. Updates that it began and did
+// not end are never executed once the replicas have the new numbers, and its blocks are garbage.
 func (s *session) skip() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

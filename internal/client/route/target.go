@@ -8,12 +8,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Target says where a command goes. It is made by Inode, Partition or Parties.
+// Target is the destination of a command, made by Inode, Partition, Parties or Among.
 type Target struct {
 	ino       posix.Ino // 0: the command goes to partition, wherever its inodes are
-	partition uint16    // the one that is asked
+	partition uint16    // the partition that receives the request
 	parties   []uint16  // of an update of several partitions: all of them, sorted
-	nearest   bool      // the nearest party is asked
+	nearest   bool      // the nearest party receives the request
 	fresh     bool
 	named     bool   // the query names the session
 	session   uint64 // 0: the update may be sent under any session
@@ -25,8 +25,7 @@ func Inode(ino posix.Ino) Target { return Target{ino: ino} }
 // Partition is a partition, wherever the inodes of the command are.
 func Partition(id uint16) Target { return Target{partition: id} }
 
-// Parties are the partitions of an update, of which asked coordinates it and answers. They may be named
-// repeatedly.
+// Parties are the partitions of an update; asked coordinates it and answers. all may contain duplicates.
 func Parties(asked uint16, all ...uint16) Target {
 	all = append(all, asked)
 	slices.Sort(all)
@@ -37,7 +36,7 @@ func Parties(asked uint16, all ...uint16) Target {
 	return Target{partition: asked, parties: all}
 }
 
-// Among are Parties of which the router asks the nearest; if several are equally near, then preferred.
+// Among is Parties with the nearest party as the coordinator; preferred wins a tie.
 func Among(preferred uint16, all ...uint16) Target {
 	t := Parties(preferred, all...)
 	t.nearest = t.Several()
@@ -47,7 +46,7 @@ func Among(preferred uint16, all ...uint16) Target {
 // Several reports whether t has more than one partition.
 func (t Target) Several() bool { return len(t.parties) > 0 }
 
-// Fresh makes a query see all that ended anywhere before it began (C3).
+// Fresh makes a query see all updates that ended before it began, of all clients (C3).
 func (t Target) Fresh() Target {
 	t.fresh = true
 	return t
@@ -59,21 +58,21 @@ func (t Target) AsSession() Target {
 	return t
 }
 
-// Under restricts an update to one session of the partition that is asked, by its number: EREMOTE if the
-// client has another one there. The command holds something that is good only under this session, or only
+// Under restricts an update to one session of its partition, by the session's number: EREMOTE if the client
+// has another session there. The command then contains ids that are valid only under this session, or only
 // once.
 func (t Target) Under(session uint64) Target {
 	t.session = session
 	return t
 }
 
-// Answer is a result, and where it is from.
+// Answer is a result with its origin.
 type Answer struct {
 	meta.Result
 	Partition uint16   // the partition that has answered
 	Session   uint64   // the number of the session that AsSession named; 0: none
-	Seen      ask.Seen // what the replica had executed of its partition
-	// AsOf is what the answer surely includes of its partition: as long as the client has seen no more (Seen
-	// of Router), nothing that it knows of is newer than the answer.
+	Seen      ask.Seen // the commands that the replica had executed of its partition
+	// AsOf is a state of the partition that the answer certainly includes: as long as the client has seen no
+	// more (Seen of Router), it knows nothing newer than the answer.
 	AsOf ask.Seen
 }

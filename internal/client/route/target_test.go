@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Parties that are one partition are no update of several: a replica refuses a single destination.
+// Parties of one partition are no update of several: a replica refuses a single destination.
 func TestParties(t *testing.T) {
 	for _, c := range []struct {
 		to      Target

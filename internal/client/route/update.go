@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Update has a command executed, at most once (C2). A session is opened where there is none.
+// Update executes a command at most once (C2). It opens a session if there is none.
 func (r *Router) Update(ctx context.Context, cmd *meta.Command, to Target) (Answer, error) {
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
@@ -21,12 +21,12 @@ func (r *Router) Update(ctx context.Context, cmd *meta.Command, to Target) (Answ
 	return a, r.Outcome(err)
 }
 
-// Build makes the command of an update for the partition at, where its inode is believed to be. The command
-// may be bound to a session, by its number; 0: to none (Target.Under).
+// Build makes the command of an update for partition at, the believed partition of its inode. session binds
+// the command to a session; 0: to none (Target.Under).
 type Build func(at uint16) (cmd *meta.Command, session uint64, err error)
 
-// UpdateBuilt is Update of a command to an inode that depends on the partition where the inode is. An error
-// of build ends it and is returned as it is.
+// UpdateBuilt is Update of a command to an inode that depends on the partition of the inode. It returns an
+// error of build unchanged.
 func (r *Router) UpdateBuilt(ctx context.Context, ino posix.Ino, build Build) (Answer, error) {
 	ctx, cancel := r.Operation(ctx)
 	defer cancel()
@@ -45,7 +45,7 @@ func (r *Router) UpdateBuilt(ctx context.Context, ino posix.Ino, build Build) (A
 	return a, r.Outcome(err)
 }
 
-// errNotBuilt ends the search of an update whose command cannot be built.
+// errNotBuilt ends the search of an update if the command cannot be built.
 var errNotBuilt = errors.New("the command cannot be built")
 
 // update executes cmd through p, wherever its inodes are.
@@ -73,7 +73,7 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 			}
 			return a, err
 		}
-		// The session expired, and with it the memory of what was executed under it.
+		// The session expired, and with it the record of its executed updates.
 		p.lost(s)
 		if doubt {
 			p.net.notices.Rarely("doubt", "an update failed although it may have been executed: its session expired while no replica answered",
@@ -83,7 +83,7 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 	}
 }
 
-// patience returns the time after which a replica is to give an update up that waits for other partitions:
+// patience returns the time after which a replica is to abandon an update that waits for other partitions:
 // early enough for the reply to arrive before ctx ends. 0: ctx has no deadline.
 func patience(ctx context.Context) time.Duration {
 	deadline, bounded := ctx.Deadline()
@@ -94,13 +94,13 @@ func patience(ctx context.Context) time.Duration {
 	return max(left-min(left/4, time.Second), time.Millisecond)
 }
 
-// windowBytes bounds the commands that a client has under way in a partition. With more, the answers would
-// come so late that the client would ask other replicas too, and the partition would order everything several
-// times.
+// windowBytes bounds the commands of a client that are under way in a partition, in bytes. With more, answers
+// would take so long that the client would also ask other replicas, and the partition would order every
+// command several times.
 const windowBytes = 4 << 20
 
-// multicastNext sends an update under the next number of s, as soon as few enough are under way. ctx ends the
-// wait for that; waiting ends the wait for the outcome.
+// multicastNext sends an update under the next number of s, as soon as the window has room. ctx ends the wait
+// for that; waiting ends the wait for the outcome.
 func (p *partition) multicastNext(ctx, waiting context.Context, s *session, parties []uint16, command []byte) (ask.Reply, bool, error) {
 	size := int64(min(len(command), windowBytes))
 	if err := p.window.Acquire(ctx, size); err != nil {
@@ -115,7 +115,7 @@ func (p *partition) multicastNext(ctx, waiting context.Context, s *session, part
 }
 
 // multicast sends an update under a number of s until it is answered. From here on only the deadline of the
-// operation counts, not its context (C6): what was sent once may be executed.
+// operation counts, not its context (C6): an update that was sent once may be executed.
 func (p *partition) multicast(ctx context.Context, s *session, seq uint64, parties []uint16, command []byte) (ask.Reply, bool, error) {
 	defer s.finish(seq)
 	began := time.Now()

@@ -15,16 +15,16 @@ import (
 // vectorClock holds the entries that the client has seen, with the proofs that replicas have given.
 //
 // A claim is an entry without a proof that replicas accept: the keys of the servers have changed, or another
-// client has made it up. Only the partition of a claim can tell whether the claim is true. So only that
-// partition is shown the claim; its answer carries a proof. Others are not shown the claim before that.
+// client has forged it. Only the partition of a claim can verify the claim. So the client shows the claim
+// only to that partition; its answer carries a proof. Other partitions see the proof, never the claim.
 type vectorClock struct {
 	mu     sync.Mutex
-	seen   ask.Vector          // GUARDED_BY mu; what proofs and claims say together
+	seen   ask.Vector          // GUARDED_BY mu; the merged entries of proofs and claims
 	proofs ask.Proofs          // GUARDED_BY mu; not changed in place
 	claims map[uint16]ask.Seen // GUARDED_BY mu; by partition
 }
 
-// add takes in a proof. It drops the claims that the proof covers.
+// add adds a proof. It drops the claims that the proof covers.
 func (v *vectorClock) add(p ask.Proof) {
 	if len(p.Vector) == 0 {
 		return
@@ -43,14 +43,14 @@ func (v *vectorClock) add(p ask.Proof) {
 	}
 }
 
-// doubt makes claims of the proofs that a replica does not accept.
+// doubt converts the proofs that a replica does not accept to claims.
 func (v *vectorClock) doubt(shown ask.Proofs) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.disown(shown)
 }
 
-// disown makes claims of what only the given proofs say. It requires v.mu.
+// disown converts entries that only the given proofs cover to claims. It requires v.mu.
 func (v *vectorClock) disown(proofs ask.Proofs) {
 	v.proofs = slices.DeleteFunc(slices.Clone(v.proofs), func(p ask.Proof) bool {
 		return slices.ContainsFunc(proofs, func(x ask.Proof) bool { return &x.Vector[0] == &p.Vector[0] })
@@ -64,7 +64,7 @@ func (v *vectorClock) disown(proofs ask.Proofs) {
 	}
 }
 
-// claim adds what another client says that it has seen.
+// claim adds the entries that another client claims.
 func (v *vectorClock) claim(seen ask.Vector) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -79,7 +79,7 @@ func (v *vectorClock) claim(seen ask.Vector) {
 	v.merge()
 }
 
-// merge sets seen to what proofs and claims say. It requires v.mu.
+// merge sets seen to the merged proofs and claims. It requires v.mu.
 func (v *vectorClock) merge() {
 	v.seen = v.proofs.Merged()
 	for i, claim := range v.claims {
@@ -89,7 +89,7 @@ func (v *vectorClock) merge() {
 	}
 }
 
-// deny drops the claim about a partition, which says that the claim is false.
+// deny drops the claim about a partition after the partition has denied it.
 func (v *vectorClock) deny(partition uint16) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -97,7 +97,7 @@ func (v *vectorClock) deny(partition uint16) {
 	v.merge()
 }
 
-// show returns what a request to a partition shows of the entries that the client has seen.
+// show returns the proofs and the claim for a request to a partition.
 func (v *vectorClock) show(partition uint16) (ask.Proofs, ask.Seen) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -111,7 +111,7 @@ func (v *vectorClock) of(partition uint16) ask.Seen {
 	return v.seen.Of(partition)
 }
 
-// all returns everything that was seen as proofs. Claims become a proof without a tag.
+// all returns all seen entries as proofs. Claims become a proof without a tag.
 func (v *vectorClock) all() ask.Proofs {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,14 +121,15 @@ func (v *vectorClock) all() ask.Proofs {
 	return append(slices.Clone(v.proofs), ask.Proof{Vector: v.seen.Clone()})
 }
 
-// Proofs returns what the client has seen: a client that adopts it with Observe reads nothing older.
+// Proofs returns proofs of all entries that the client has seen. A client that adopts them with Observe reads
+// no older state.
 func (r *Router) Proofs() ask.Proofs { return r.net.clock.all() }
 
-// Seen returns what the client has seen of one partition.
+// Seen returns the entry of one partition.
 func (r *Router) Seen(partition uint16) ask.Seen { return r.net.clock.of(partition) }
 
-// Observe adopts the proofs of another client: what that client has seen is visible to every call that begins
-// after Observe. Proofs about partitions that the cluster does not have are dropped.
+// Observe adopts the proofs of another client: every call that begins after Observe sees all updates that the
+// other client has seen. It drops proofs about partitions that the cluster does not have.
 func (r *Router) Observe(all ask.Proofs) {
 	for _, p := range all {
 		if len(p.Vector) <= len(r.partitions) {
@@ -137,9 +138,9 @@ func (r *Router) Observe(all ask.Proofs) {
 	}
 }
 
-// Wait adopts what another client has seen once each partition has confirmed its entry. EINVAL if there are
-// more partitions than the cluster has, or if a partition does not have the entries: another cluster has
-// given the proofs, nobody has, or the partition has lost entries.
+// Wait adopts the entries of another client once each partition has confirmed its entry. EINVAL: there are
+// more partitions than the cluster has, or a partition does not have the entries, because the proofs are of
+// another cluster or forged, or because the partition has lost entries.
 func (r *Router) Wait(ctx context.Context, all ask.Proofs) error {
 	v := all.Merged()
 	if len(v) > len(r.partitions) {
@@ -157,7 +158,7 @@ func (r *Router) Wait(ctx context.Context, all ask.Proofs) error {
 	return r.Outcome(g.Wait())
 }
 
-// await returns once a replica of p has executed all that a claim says.
+// await returns once a replica of p has executed all commands of a claim.
 func (p *partition) await(ctx context.Context, claim ask.Seen) error {
 	statFS := meta.Command{Op: meta.OpStatFS, Ino: posix.MakeIno(p.id, posix.Root.Counter())}
 	command := statFS.Append(nil)
@@ -177,7 +178,7 @@ func (p *partition) await(ctx context.Context, claim ask.Seen) error {
 	return nil
 }
 
-// request returns a request to p that shows what the client has seen.
+// request returns a request to p with the proofs and the claim of the client.
 func (p *partition) request(kind ask.Kind) ask.Request {
 	q := ask.Request{Kind: kind}
 	q.Proofs, q.Claim = p.net.clock.show(p.id)

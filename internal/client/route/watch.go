@@ -17,11 +17,11 @@ var (
 	ErrBusy = errors.New("the replica has too much to do")
 )
 
-// watchPatience is how much longer than its Linger a request to watch may take.
+// watchPatience is the time that a request to watch may take beyond its Linger.
 const watchPatience = 2 * time.Second
 
-// Watch asks the replica of a partition that is asked first for changes of the tree. It does not turn to others: the
-// next call does.
+// Watch requests changes of the tree from the first replica in the order of the partition. It does not turn
+// to other replicas: the next call does.
 func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (ask.Changes, error) {
 	p, err := r.partition(id)
 	if err != nil {
@@ -51,6 +51,6 @@ func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (ask.Cha
 	return ask.DecodeChanges(reply.Result)
 }
 
-// Executed is called after an update that one partition has executed alone, once, with the place of the update in
-// the order of the partition.
+// Executed is called after an update that one partition has executed alone, once, with the place of the
+// update in the order of the partition.
 type Executed func(partition uint16, place ask.Seen, cmd *meta.Command, result *meta.Result)

@@ -21,7 +21,7 @@ func newFile(t *testing.T, f *Files) posix.Attr {
 
 var owner = posix.Cred{UID: 5, GID: 6}
 
-// Attributes of a new file go with its content, and stay what the owner was told.
+// Attributes of a new file are ordered with its content, and keep the values that the owner got.
 func TestAttributesGoWithTheContent(t *testing.T) {
 	var c cluster
 	f := filesOf(t, &c, never, 64<<20)
@@ -46,7 +46,7 @@ func TestAttributesGoWithTheContent(t *testing.T) {
 	require.False(t, kept, "all is ordered")
 }
 
-// A write after that comes after that, and is modified at its own time.
+// A write after the attributes is ordered after them, and has its own time of modification.
 func TestWritesAfterAttributesAreApart(t *testing.T) {
 	var c cluster
 	f := filesOf(t, &c, never, 64<<20)

@@ -20,11 +20,11 @@ const (
 type Batch struct {
 	Ino       posix.Ino
 	Cred      posix.Cred
-	Offset    uint64 // with Append: where the end of the file was believed to be
+	Offset    uint64 // with Append: the believed end of the file
 	Append    bool
 	KillSetID bool    // a write by a user without CAP_FSETID is in it
 	Parts     []*Part // each at most one block, in order
-	// Set names the attributes that are set after the content, to those in Attr, in the name of Cred.
+	// Set names the attributes to set after the content. The values are those of Attr, and the user is Cred.
 	Set  uint32
 	Attr posix.Attr
 }
@@ -37,7 +37,7 @@ type Part struct {
 
 // Staged is content that was stored as a block, and that no file has yet.
 type Staged interface {
-	// Drop says that no write will name the block.
+	// Drop declares that no write will name the block.
 	Drop()
 }
 
@@ -46,7 +46,7 @@ type run struct {
 	Batch
 	length  int
 	timer   *time.Timer
-	staging sync.WaitGroup // of parts whose Staged is being set
+	staging sync.WaitGroup // of parts with a Staged under way
 	done    chan struct{}  // closed when the batch was ordered, or has failed
 
 	mu     sync.Mutex
@@ -68,7 +68,7 @@ func (r *run) takes(w *Write) bool {
 	switch {
 	case r == nil || r.Cred != w.Cred || r.Append != w.Append || r.Set != 0:
 		return false
-	case w.Append: // a write is in one command
+	case w.Append: // each write is in one command
 		return r.length+len(w.Data) <= maxBlocks*blockSize
 	}
 	return w.Offset == r.end() || r.overwrites(w)
@@ -84,8 +84,8 @@ func (r *run) overwrites(w *Write) bool {
 	return !r.isFull(last) && w.Offset >= from && w.Offset+uint64(len(w.Data)) <= r.end()
 }
 
-// add adds the content of a write, and returns by how much the batch has grown. stage is called for each part that
-// has become full.
+// add adds the content of a write, and returns the growth of the batch in bytes. It calls stage for each part
+// that has become full.
 func (r *run) add(w *Write, stage func(*run, *Part)) (grown int) {
 	r.KillSetID = r.KillSetID || w.KillSetID
 	data := w.Data
@@ -112,7 +112,7 @@ func (r *run) add(w *Write, stage func(*run, *Part)) (grown int) {
 	return len(w.Data)
 }
 
-// room is how much the last part can still take.
+// room returns the free space of the last part, in bytes.
 func (r *run) room() int {
 	if len(r.Parts) == 0 {
 		return 0
@@ -120,7 +120,7 @@ func (r *run) room() int {
 	return r.size(len(r.Parts)-1) - len(r.Parts[len(r.Parts)-1].Data)
 }
 
-// size is the size of a part that is full: blocks end at multiples of their size in the file.
+// size returns the size of a full part: blocks end at multiples of their size in the file.
 func (r *run) size(part int) int {
 	if part > 0 || r.Append {
 		return blockSize
@@ -131,7 +131,7 @@ func (r *run) size(part int) int {
 // isFull reports whether the last part is full.
 func (r *run) isFull(last *Part) bool { return len(last.Data) == r.size(len(r.Parts)-1) }
 
-// isLong reports whether the batch is to be ordered: more would delay others.
+// isLong reports whether the batch is long enough to be ordered: more would delay others.
 func (r *run) isLong() bool { return r.length >= maxBlocks*blockSize }
 
 // appendTo is append that doubles the room, up to a whole block.
@@ -158,7 +158,7 @@ func (r *run) failure() error {
 	return r.failed
 }
 
-// drop gives up the blocks that were stored.
+// drop abandons the blocks that were stored.
 func (r *run) drop() {
 	for i := range r.Parts {
 		if s := r.Parts[i].Staged; s != nil {

@@ -1,16 +1,15 @@
 // Package behind collects the content that programs write to files of a mount, and writes it in large pieces.
 //
-// A write is kept in memory and answered at once. Writes to one file that follow each other become a batch: one
-// ordered command with blocks of up to 1 MiB. A block that is full is stored at once, several at a time, while
-// the program goes on to write.
+// A write is kept in memory and answered at once. Writes to one file that follow each other become a batch:
+// one ordered command with blocks of up to 1 MiB. A full block is stored at once, several at a time, while
+// the program continues to write.
 //
 // # Guarantees
 //
-//	D1  A batch of a file is ordered after all earlier batches of that file. So others see the content as it
-//	    was after some of the writes, in their order.
-//	D2  Content is ordered at the latest when Flush of the file or FlushAll has returned, and about Delay after
-//	    it was written otherwise. An operation that must see, or be ordered after, earlier writes calls Flush
-//	    before.
+//	D1  A batch of a file is ordered after all earlier batches of that file. So other clients see the content
+//	    after some of the writes, in their order.
+//	D2  Content is ordered at the latest when Flush of the file or FlushAll has returned, otherwise about Delay
+//	    after the write. An operation that must see, or be ordered after, earlier writes calls Flush before.
 //	D3  Each write with Append is in one command: the content of one write stays together.
 //	D4  A batch that could not be ordered is lost. Each handle that was open then is told so once, by FlushHandle,
 //	    and before that by each FlushDescriptor. The log names the inode. From then on writes to the file are
@@ -22,5 +21,5 @@
 //	D6  The content in memory, with the memory of each batch beside it, is bounded. A write that does not fit
 //	    waits until other content was ordered. A file has at most 64 sealed batches: a further write is not kept.
 //
-// The package knows neither FUSE nor the client: Store is its way to the cluster.
+// The package knows neither FUSE nor the client: it reaches the cluster through Store.
 package behind

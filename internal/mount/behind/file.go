@@ -66,7 +66,7 @@ func (f *file) stage(r *run, p *Part) {
 	})
 }
 
-// seal has the batch ordered that collects, if there is one. mu is held.
+// seal orders the collecting batch, if there is one. mu is held.
 func (f *file) seal() {
 	r := f.current
 	if r == nil {
@@ -83,7 +83,7 @@ func (f *file) seal() {
 	f.files.running.Go(func() { f.order(r, before) })
 }
 
-// sealOne seals a batch unless that has happened already.
+// sealOne seals a batch unless it is sealed already.
 func (f *file) sealOne(r *run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (f *file) report(handle uint64) error {
 	return f.failure
 }
 
-// pending seals the batch that collects, and returns the batch that is ordered last; nil if all was ordered.
+// pending seals the collecting batch, and returns the batch that is ordered last; nil if all are ordered.
 func (f *file) pending() *run {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,7 +160,7 @@ func (f *file) pending() *run {
 	return f.last
 }
 
-// ordered notes the end of a batch.
+// ordered records the end of a batch.
 func (f *file) ordered(r *run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

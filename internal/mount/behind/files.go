@@ -25,7 +25,7 @@ type Store interface {
 // Config of Files. All fields but Forget must be set.
 type Config struct {
 	Store  Store
-	Delay  time.Duration // after which content is ordered although nobody waits for it
+	Delay  time.Duration // after which content is ordered without a request
 	Memory int64         // bound of the content in memory, in bytes; at least that of the largest write
 	Logger *slog.Logger
 	// Forget is called when content of an inode was lost: caches of the inode are void. Nil: there are none.
@@ -42,7 +42,7 @@ const (
 	maxSettled = 1 << 12  // inodes of which is remembered when content was ordered
 )
 
-// Files are the files of a mount with what was written to them. Its methods may be called concurrently.
+// Files are the files of a mount with their kept content. Its methods may be called concurrently.
 type Files struct {
 	cfg       Config
 	memory    *semaphore.Weighted
@@ -80,14 +80,14 @@ type Write struct {
 	Ino       posix.Ino
 	Handle    uint64 // of the open file
 	Cred      posix.Cred
-	Offset    uint64 // with Append: where the end of the file is believed to be
+	Offset    uint64 // with Append: the believed end of the file
 	Data      []byte
 	Append    bool
 	KillSetID bool
 }
 
-// Write keeps a write, and reports whether it has: if not, the caller flushes the file and orders the write
-// itself. An error says that ctx ended before there was room.
+// Write keeps a write, and reports whether it did: if not, the caller flushes the file and orders the write
+// itself. An error means that ctx ended before there was room.
 func (f *Files) Write(ctx context.Context, w *Write) (kept bool, err error) {
 	size := int64(len(w.Data))
 	most := size + runCost
@@ -120,7 +120,7 @@ func (f *Files) lock(ino posix.Ino) *file {
 	return at
 }
 
-// Open notes that a file was opened: its handle is not told of losses before.
+// Open records that a file was opened: its handle gets no report of earlier losses.
 func (f *Files) Open(ino posix.Ino, handle uint64) {
 	at := f.lock(ino)
 	defer at.mu.Unlock()
@@ -157,7 +157,7 @@ func (f *Files) TellLosses() bool {
 	return f.toldLosses.Swap(n) != n
 }
 
-// Release notes that a handle is used no more.
+// Release records that a handle is not used any more.
 func (f *Files) Release(ino posix.Ino, handle uint64) {
 	at := f.get(ino)
 	if at == nil {
@@ -169,7 +169,7 @@ func (f *Files) Release(ino posix.Ino, handle uint64) {
 	f.tidy(at)
 }
 
-// tidy forgets a file that nothing needs.
+// tidy forgets a file that is not needed.
 func (f *Files) tidy(at *file) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,8 +184,7 @@ func (f *Files) get(ino posix.Ino) *file {
 	return f.files[ino]
 }
 
-// Flush returns when all content of a file is ordered that was written before, or is lost. The error is that
-// of ctx.
+// Flush returns when all earlier content of a file is ordered or lost. The error is that of ctx.
 func (f *Files) Flush(ctx context.Context, ino posix.Ino) error {
 	if f.unordered.Load() == 0 {
 		return nil
@@ -242,7 +241,7 @@ func (f *Files) FlushAll(ctx context.Context) error {
 	return f.FlushThose(ctx, func(posix.Ino) bool { return true })
 }
 
-// FlushThose is Flush of some files.
+// FlushThose is Flush of the files for which those returns true.
 func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) error {
 	for _, r := range f.seal(those) {
 		if err := r.wait(ctx); err != nil {
@@ -252,7 +251,7 @@ func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) erro
 	return nil
 }
 
-// seal has the content of some files ordered, and returns what to wait for.
+// seal seals the batches of some files, and returns the batches to wait for.
 func (f *Files) seal(those func(posix.Ino) bool) (last []*run) {
 	if f.unordered.Load() == 0 {
 		return nil
@@ -273,7 +272,7 @@ func (f *Files) seal(those func(posix.Ino) bool) (last []*run) {
 	return slices.Clip(last)
 }
 
-// ordered notes the end of a batch.
+// ordered records the end of a batch.
 func (f *Files) ordered(at *file, r *run, err error) {
 	f.settled.Put(at.ino, f.count.Add(1))
 	f.unordered.Add(-1)
@@ -286,10 +285,10 @@ func (f *Files) ordered(at *file, r *run, err error) {
 	close(r.done)
 }
 
-// Mark is a moment for Changed.
+// Mark returns a moment for Changed.
 func (f *Files) Mark() uint64 { return f.count.Load() }
 
-// Changed reports whether attributes of an inode that were read after a mark may be older than what was written
+// Changed reports whether attributes of an inode that were read after a mark may be older than a write
 // through this mount: content of the inode is not ordered, or was ordered since.
 func (f *Files) Changed(ino posix.Ino, mark uint64) bool {
 	if f.unordered.Load() > 0 {
@@ -304,7 +303,7 @@ func (f *Files) Changed(ino posix.Ino, mark uint64) bool {
 	return known && last > mark
 }
 
-// Close orders what is left, as long as ctx lasts. Nothing may be written any more.
+// Close orders the remaining content, as long as ctx lasts. No write may follow.
 func (f *Files) Close(ctx context.Context) {
 	if err := f.FlushAll(ctx); err != nil {
 		f.cfg.Logger.Error("unmounted, but not all that was written could be ordered in time: it is lost", "batches", f.unordered.Load())

@@ -22,9 +22,9 @@ type cluster struct {
 	content  map[posix.Ino][]byte
 	batches  []Batch // without content
 	blocks   int
-	staged   int   // and neither written nor dropped
+	staged   int   // blocks that were neither written nor dropped
 	writing  int   // batches of one file at a time: at most one
-	overlaps int   // times that it was more
+	overlaps int   // number of times that it was more
 	fail     error // of writes
 	noStage  error
 	hold     chan struct{} // writes wait until it is closed; nil: they do not
@@ -141,7 +141,7 @@ func TestSmallWritesMerge(t *testing.T) {
 	require.Zero(t, f.unordered.Load())
 }
 
-// Blocks of a file end where those of a file that was written at once would.
+// Blocks of a file end at the same offsets as those of a file that was written at once.
 func TestBlocksAreAligned(t *testing.T) {
 	r := newRun(&Write{Ino: 1, Offset: 1000})
 	var full []int
@@ -152,7 +152,7 @@ func TestBlocksAreAligned(t *testing.T) {
 	require.EqualValues(t, 1000+2<<20, r.end())
 }
 
-// Whatever is written, and whenever it is flushed, the content is that of the writes in their order.
+// For all writes and flushes the content is that of the writes in their order.
 func TestContentAgainstAModel(t *testing.T) {
 	for seed := range uint64(8) {
 		var c cluster
@@ -168,7 +168,7 @@ func TestContentAgainstAModel(t *testing.T) {
 			case 0:
 				w.Offset = uint64(random.IntN(3 << 20))
 			case 1:
-				w.Offset -= uint64(random.IntN(min(next[ino], 5000) + 1)) // what was just written, again
+				w.Offset -= uint64(random.IntN(min(next[ino], 5000) + 1)) // the last write, again
 			case 2:
 				w.Append = true
 			case 3:
@@ -200,7 +200,7 @@ func (c *cluster) read(ino posix.Ino) []byte {
 	return bytes.Clone(c.content[ino])
 }
 
-// Batches of a file are ordered one after the other, while the program goes on to write.
+// Batches of a file are ordered one after the other, while the program continues to write.
 func TestBatchesAreOrderedInTurn(t *testing.T) {
 	c := cluster{hold: make(chan struct{})}
 	f := filesOf(t, &c, never, 64<<20)
@@ -223,7 +223,7 @@ func TestContentIsOrderedWithoutAFlush(t *testing.T) {
 	require.Eventually(t, func() bool { return string(c.read(1)) == "x" }, time.Minute, time.Millisecond)
 }
 
-// One append is in one command, however many are collected.
+// One append is in one command, for any number of collected appends.
 func TestAppendsStayTogether(t *testing.T) {
 	var c cluster
 	f := filesOf(t, &c, never, 64<<20)
@@ -239,7 +239,7 @@ func TestAppendsStayTogether(t *testing.T) {
 	}
 }
 
-// Writes of different users are different commands, and a write that takes set-id bits away stays one.
+// Writes of different users are different commands, and a write that removes set-id bits stays one.
 func TestUsersAndSetIDBits(t *testing.T) {
 	var c cluster
 	f := filesOf(t, &c, never, 64<<20)
@@ -299,7 +299,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		defer close(written)
 		_, _ = f.Write(context.Background(), &Write{Ino: 3, Handle: 3, Data: []byte("x")})
 	}()
-	close(c.hold) // what waits is ordered though nobody flushes it
+	close(c.hold) // waiting writes are ordered without a flush
 	<-written
 	require.NoError(t, f.FlushAll(t.Context()))
 	require.Equal(t, "x", string(c.read(3)))
@@ -319,7 +319,7 @@ func TestChanged(t *testing.T) {
 	require.False(t, f.Changed(1, f.Mark()))
 }
 
-// What is left when the mount ends is ordered, if the cluster answers in time.
+// Remaining content is ordered when the mount ends, if the cluster answers in time.
 func TestClose(t *testing.T) {
 	var c cluster
 	f := filesOf(t, &c, never, 64<<20)

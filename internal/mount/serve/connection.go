@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connection is the open /dev/fuse of a mount: requests come from it, answers and notices go to it. As long
-// as any process has it open, the mount lives. Any goroutine may read and write.
+// connection is the open /dev/fuse of a mount, with the kernel's requests and the answers and notices to it.
+// The mount lives as long as any process has it open. Any goroutine may read and write.
 type connection struct {
 	file   *os.File
 	raw    syscall.RawConn
-	pauses atomic.Uint64 // so far: who began to read before the last one shall end
+	pauses atomic.Uint64 // so far: readers that began before the last one must end
 }
 
-// errEnded says that the mount is no more: unmounted, or aborted.
+// errEnded means that the mount has ended: unmounted, or aborted.
 var errEnded = errors.New("the mount has ended")
 
-// errPaused says that nobody is to read.
+// errPaused means that reading is paused.
 var errPaused = errors.New("reading is paused")
 
 // newConnection takes over fd.
@@ -41,7 +41,7 @@ func newConnection(fd int) (*connection, error) {
 	return &connection{file: file, raw: raw}, nil
 }
 
-// sameConnection is a connection by another descriptor of file, whose owner may take it back.
+// sameConnection is a connection by another descriptor of file. The owner of file may take the mount back.
 func sameConnection(file *os.File) (*connection, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -57,12 +57,12 @@ func sameConnection(file *os.File) (*connection, error) {
 	return &connection{file: same, raw: raw}, nil
 }
 
-// duplicate gives another descriptor of the file, which nobody reads now.
+// duplicate returns another descriptor of the file. No reader may be active.
 func (c *connection) duplicate() (*os.File, error) {
 	return c.dup(asFile)
 }
 
-// share gives another descriptor of the file, which goes on to be read here.
+// share returns another descriptor of the file, which this connection continues to read.
 func (c *connection) share() (*os.File, error) {
 	return c.dup(func(fd int) (*os.File, error) { return os.NewFile(uintptr(fd), "/dev/fuse"), nil })
 }
@@ -77,8 +77,8 @@ func (c *connection) dup(open func(fd int) (*os.File, error)) (file *os.File, er
 	return file, errors.Join(failed, err)
 }
 
-// asFile takes over fd, which nobody reads now. It blocks: the runtime's poller would have to wake who reads,
-// which makes reading half as fast.
+// asFile takes over fd. No reader may be active. Reads of the file block: the runtime's poller would have to
+// wake the readers, which makes reading half as fast.
 func asFile(fd int) (*os.File, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, false); err != nil {
@@ -87,12 +87,12 @@ func asFile(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/dev/fuse"), nil
 }
 
-// kickPause is the time between two attempts to wake who waits for a request.
+// kickPause is the time between two attempts to wake the readers that wait for a request.
 const kickPause = 5 * time.Millisecond
 
-// pause stops reading: who reads on since before it gets errPaused, and no request is lost. It returns when
-// stopped is closed, which says that nobody reads any more. Who waits in the kernel for a request is woken by
-// a signal that does nothing else, and finds that it shall not wait.
+// pause stops reading: readers that began before get errPaused, and no request is lost. It returns when
+// stopped is closed: all readers have ended. A signal without other effects wakes the readers that wait in
+// the kernel for a request; they then find that they must not wait.
 func (c *connection) pause(ctx context.Context, stopped <-chan struct{}) error {
 	c.pauses.Add(1)
 	if err := c.block(false); err != nil {
@@ -121,15 +121,15 @@ func kickThreads() {
 	}
 	for _, t := range threads {
 		if id, err := strconv.Atoi(t.Name()); err == nil {
-			_ = unix.Tgkill(os.Getpid(), id, unix.SIGURG) // it may have ended
+			_ = unix.Tgkill(os.Getpid(), id, unix.SIGURG) // the thread may have ended
 		}
 	}
 }
 
-// resume lets who begins to read now wait for requests.
+// resume lets new readers wait for requests.
 func (c *connection) resume() error { return c.block(true) }
 
-// block says whether who reads waits for a request.
+// block sets whether readers wait for a request.
 func (c *connection) block(yes bool) (err error) {
 	if failed := c.raw.Control(func(fd uintptr) { err = unix.SetNonblock(int(fd), !yes) }); failed != nil {
 		return failed
@@ -137,7 +137,7 @@ func (c *connection) block(yes bool) (err error) {
 	return err
 }
 
-// read reads one request for one who has begun to read after so many pauses.
+// read reads one request for a reader that began after this number of pauses.
 func (c *connection) read(into []byte, pauses uint64) (n int, err error) {
 	for c.pauses.Load() == pauses {
 		if c.raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), into) }) != nil {
@@ -148,7 +148,7 @@ func (c *connection) read(into []byte, pauses uint64) (n int, err error) {
 			return n, nil
 		case unix.ENODEV, unix.ECONNABORTED:
 			return 0, errEnded
-		case unix.EINTR, unix.ENOENT, unix.EAGAIN: // ENOENT: its program gave up meanwhile; EAGAIN: pausing
+		case unix.EINTR, unix.ENOENT, unix.EAGAIN: // ENOENT: its program has ended the request; EAGAIN: pausing
 		default:
 			return 0, fmt.Errorf("/dev/fuse: %w", err)
 		}
@@ -180,14 +180,14 @@ const (
 	noticeResend       = 7
 )
 
-// notify tells the kernel something without being asked.
+// notify sends a notice to the kernel.
 func (c *connection) notify(code uint32, body []byte) error {
 	header := binary.NativeEndian.AppendUint32(nil, uint32(outHeaderSize+len(body)))
 	header = binary.NativeEndian.AppendUint32(header, code)
-	header = binary.NativeEndian.AppendUint64(header, 0) // no request's
+	header = binary.NativeEndian.AppendUint64(header, 0) // no request
 	return c.write(header, body)
 }
 
-// resend makes the kernel send again what was read and not answered. It needs Linux 6.9 and that it was
-// negotiated.
+// resend makes the kernel send the requests again that were read and not answered. It needs Linux 6.9 and the
+// negotiated capability.
 func (c *connection) resend() error { return c.notify(noticeResend, nil) }

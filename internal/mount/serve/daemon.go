@@ -13,8 +13,8 @@ func IsHeld() bool {
 	return is
 }
 
-// Held gives a daemon its holder, nil if it was started by none, and the mount that it is to go on with, nil
-// if it is to make one.
+// Held returns the holder of this daemon, nil if no holder started it, and the mount that the daemon
+// continues, nil if it makes a new one.
 func Held() (*Keeper, *Handed, error) {
 	text, ok := os.LookupEnv(holderVariable)
 	if !ok {
@@ -22,7 +22,7 @@ func Held() (*Keeper, *Handed, error) {
 	}
 	fd, err := strconv.Atoi(text)
 	if err == nil {
-		err = os.Unsetenv(holderVariable) // not for its own children
+		err = os.Unsetenv(holderVariable) // not for the daemon's own children
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s=%s: %w", holderVariable, text, err)

@@ -11,16 +11,16 @@ type FileSystem interface {
 	fuse.RawFileSystem
 	Requests
 	Transfer
-	// Connect gives the file system its way to the kernel. It is called once, before the first request.
+	// Connect gives the file system its access to the kernel. It is called once, before the first request.
 	Connect(k *Kernel)
 }
 
 // Requests controls the requests that a file system is answering.
 type Requests interface {
-	// Interrupt makes requests that can be begun again fail with EINTR, these and all that follow, until
-	// Continue.
+	// Interrupt makes requests that can be begun again fail with EINTR, the current ones and all that follow,
+	// until Continue.
 	Interrupt()
-	// Continue undoes Interrupt, and goes on with work that Adopt or Interrupt left.
+	// Continue undoes Interrupt, and resumes work that Adopt or Interrupt left.
 	Continue()
 	// Abandon makes all requests fail, as the kernel waits for no answer any more.
 	Abandon()
@@ -33,25 +33,25 @@ type Requests interface {
 
 // Transfer moves a file system from one process to the next.
 type Transfer interface {
-	// Suspend stops the file system and fills in its part of a state. Its requests are answered or
-	// interrupted, and none follows until Resume.
+	// Suspend stops the file system and sets its part of a state. Its requests are answered or interrupted,
+	// and none follows until Resume.
 	Suspend(s *State) error
 	// Resume undoes Suspend, also one that failed.
 	Resume()
-	// Snapshot fills in the file system's part of a state, and goes on.
+	// Snapshot sets the file system's part of a state. The file system continues.
 	Snapshot(s *State) error
-	// Adopt goes on with the state of another process. It is called before the first request. If it fails,
-	// nothing has happened.
+	// Adopt continues from the state of another process. It is called before the first request. If it fails,
+	// it has changed nothing.
 	Adopt(s *State) error
 }
 
-// Kernel is what a file system can do to the kernel beside answering its requests. A nil Kernel does nothing.
+// Kernel sends notices and data to the kernel beside the answers of a file system. A nil Kernel does nothing.
 type Kernel struct {
 	server *server
 }
 
-// Attach gives content that belongs behind the header of the answer to a read, so that it is not copied. It
-// reports whether the request is known; the answer has no content of its own then.
+// Attach sets the content behind the header of the answer to a read, so that it is not copied. It reports
+// whether the request is known; the answer then has no content of its own.
 func (k *Kernel) Attach(unique uint64, content []byte) bool {
 	return k != nil && k.server.attach(unique, content)
 }
@@ -65,10 +65,10 @@ func (k *Kernel) ForgetAttributes(node uint64) {
 	body := binary.NativeEndian.AppendUint64(nil, k.node(node))
 	body = binary.NativeEndian.AppendUint64(body, ^uint64(0)) // a negative offset: no pages
 	body = binary.NativeEndian.AppendUint64(body, 0)
-	_ = k.server.conn.notify(noticeInvalidInode, body) // a node that the kernel does not know has no attributes either
+	_ = k.server.conn.notify(noticeInvalidInode, body) // an unknown node has no attributes
 }
 
-// Answered is the number of requests that were answered so far.
+// Answered returns the number of requests that were answered so far.
 func (k *Kernel) Answered() (n uint64) {
 	if k == nil {
 		return 0

@@ -13,16 +13,16 @@ type Handed struct {
 	File  *os.File // the open /dev/fuse
 	State []byte
 
-	link *link // to the predecessor; nil: none would take it back
+	link *link // to the predecessor; nil: no process would take the mount back
 }
 
-// ErrBusy says that a mount cannot be handed over now.
+// ErrBusy means that a mount cannot be handed over now.
 var ErrBusy = errors.New("requests are under way that change something, and the cluster does not answer: try again when it can be reached")
 
-// ErrNoResend says that requests which a dead process had read hang until the mount is aborted.
+// ErrNoResend means that requests of a dead process hang until the mount is aborted.
 var ErrNoResend = errors.New("the kernel does not send again what was read (Linux 6.9 does): programs may hang until the mount is unmounted by 'umount -f'")
 
-// Close gives up a mount that was not taken: a predecessor goes on to serve it.
+// Close abandons a mount that was not taken: a predecessor continues to serve it.
 func (h *Handed) Close() error {
 	err := h.File.Close()
 	if h.link != nil {
@@ -31,11 +31,11 @@ func (h *Handed) Close() error {
 	return err
 }
 
-// Handover stops serving, and returns what another process needs to go on. Programs see nothing of it: their
-// requests wait in the kernel. Requests that only read, or wait for a lock, are begun again by the successor.
-// Requests that change something are awaited, until ctx ends: then the mount is served on and the error is
-// ErrBusy. The file system is suspended with its client; other users of that client stop before. TakeBack or
-// Leave must follow. The caller closes the result.
+// Handover stops serving, and returns the mount for another process. Programs see only a wait: their requests
+// wait in the kernel. The successor begins requests again that only read, or wait for a lock. Handover waits
+// for requests that change something, until ctx ends: then this process continues to serve and the error is
+// ErrBusy. Handover suspends the file system with its client; the caller first stops other users of that
+// client. TakeBack or Leave must follow. The caller closes the result.
 func (m *Mount) Handover(ctx context.Context) (*Handed, error) {
 	select {
 	case m.handing <- struct{}{}:
@@ -50,7 +50,7 @@ func (m *Mount) Handover(ctx context.Context) (*Handed, error) {
 	return handed, nil
 }
 
-// part is Handover by one at a time.
+// part is Handover for one caller at a time.
 func (m *Mount) part(ctx context.Context) (*Handed, error) {
 	m.mu.Lock()
 	stopped := m.stopped
@@ -85,7 +85,7 @@ func (m *Mount) pack() (*Handed, error) {
 	return &Handed{File: file, State: packed}, err
 }
 
-// serveOn undoes the suspension, but for the client's. Requests that were left are begun again.
+// serveOn undoes the suspension, but not that of the client. It begins requests again that were left.
 func (m *Mount) serveOn() error {
 	m.fs.Continue()
 	err := m.server.conn.resume()
@@ -93,8 +93,8 @@ func (m *Mount) serveOn() error {
 	return err
 }
 
-// TakeBack undoes Handover, when no successor has taken the mount or the successor has ended. begun says that
-// it may have begun to serve. Then the kernel sends the requests again that the successor had read, if it can
+// TakeBack undoes Handover, when no successor has taken the mount or the successor has ended. begun means
+// that the successor may have begun to serve. Then the kernel sends the successor's requests again, if it can
 // do so (Linux 6.9); otherwise they are never answered: ErrNoResend.
 func (m *Mount) TakeBack(begun bool) error {
 	defer func() { <-m.handing }()
@@ -102,7 +102,7 @@ func (m *Mount) TakeBack(begun bool) error {
 	var err error
 	if begun {
 		if err = m.server.resend(); err == nil {
-			m.server.dropLeft() // it comes again too
+			m.server.dropLeft() // the kernel sends these again, too
 		}
 	}
 	if err = errors.Join(err, m.serveOn()); err != nil {
@@ -120,9 +120,9 @@ func (m *Mount) Leave() {
 // Left reports whether a successor serves the mount.
 func (m *Mount) Left() bool { return m.gone.Load() }
 
-// Take goes on with a mount that another process served. The mount is where the state says, and shows the
-// directory of the state, whatever cfg says. If Take fails nothing has happened to the mount: the caller
-// closes handed, and the predecessor goes on to serve.
+// Take continues a mount of another process. The mount has the place and the directory of the state; Take
+// ignores those of cfg. If Take fails, the mount is unchanged: the caller closes handed, and the predecessor
+// continues to serve.
 func Take(cfg Config, handed *Handed) (*Mount, error) {
 	s, err := DecodeState(handed.State)
 	if err != nil {
@@ -147,7 +147,7 @@ func Take(cfg Config, handed *Handed) (*Mount, error) {
 	return m, handed.File.Close()
 }
 
-// inherit makes a Mount of what was handed over. It serves nothing yet.
+// inherit makes a Mount from a handed mount. It serves nothing yet.
 func inherit(cfg *Config, before *Terms, file *os.File) (*Mount, error) {
 	conn, err := sameConnection(file)
 	if err != nil {
@@ -164,7 +164,7 @@ func inherit(cfg *Config, before *Terms, file *os.File) (*Mount, error) {
 	return m, nil
 }
 
-// begin serves a mount that the predecessor has let go.
+// begin serves a mount that the predecessor has released.
 func (m *Mount) begin(s *State, handed *Handed) error {
 	var left []*request
 	for _, raw := range s.Requests {

@@ -14,32 +14,34 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
-// Holder keeps a mount over the death of the process that serves it, the daemon, which it starts as its
-// child. It has /dev/fuse open too, so the kernel does not end the connection, and the daemon's last state. A
-// new daemon goes on from there; what the dead one had read and not answered is sent again by the kernel.
+// Holder keeps a mount alive after the death of the process that serves it, the daemon, which it starts as
+// its child. It also has /dev/fuse open, so the kernel does not end the connection, and it has the daemon's
+// last state. A new daemon continues from this state; the kernel sends the requests again that the dead
+// daemon had read and not answered.
 //
-// What programs see of it: a pause. Of what was not answered, the last changes may be executed twice: mkdir
-// then says EEXIST, and unlink or rename ENOENT, though they were done, and an append may be there twice. A
-// file that was opened in the last tenth of a second, and removed, may be gone (ESTALE). Locks hold: the
-// holder knows of each before the program does.
+// Programs see a pause. The last changes without an answer may be executed twice: mkdir then returns EEXIST,
+// and unlink or rename ENOENT, though they were executed, and an append may be in the file twice. A file that
+// was opened in the last tenth of a second, and removed, may be gone (ESTALE). Locks hold: the holder knows
+// each lock before the program does.
 //
-// Its own death ends nothing: the daemon serves on, but nobody would follow it.
+// The death of the holder does not end the mount: the daemon continues to serve, but there would be no
+// successor.
 type Holder struct {
 	// Command makes the command of a daemon, which calls Held. ExtraFiles and Cancel are the holder's.
 	Command func(ctx context.Context) *exec.Cmd
-	// Started is called when a daemon was started; nil: nobody wants to know.
+	// Started is called when a daemon was started; nil: no caller needs it.
 	Started func()
 	Logger  *slog.Logger // nil: slog.Default()
 }
 
-// holderVariable tells a daemon the descriptor that leads to its holder.
+// holderVariable is the environment variable with the daemon's descriptor of the connection to its holder.
 const holderVariable = "GLOBALFS_HOLDER_FD"
 
 // Words between holder and daemon, beside those of a handover.
 const (
 	wordNone  = "none"  // to the daemon: it begins anew
 	wordMount = "mount" // to the holder, with /dev/fuse
-	wordLeft  = "left"  // to the holder: a successor serves, which has a holder of its own
+	wordLeft  = "left"  // to the holder: a successor with a holder of its own serves
 )
 
 // Bounds of a holder's patience.
@@ -51,10 +53,11 @@ const (
 	farewellTime = 30 * time.Second // for a daemon that is to end
 )
 
-// ErrGivenUp says that a daemon died again and again, or can have no successor: the mount was taken away.
+// ErrGivenUp means that a daemon died again and again, or can have no successor: the holder has unmounted the
+// mount.
 var ErrGivenUp = errors.New("the mount was given up")
 
-// held is what a holder has of a mount.
+// held is a holder's part of a mount.
 type held struct {
 	device *os.File // nil: nothing is mounted yet, or any more
 	memory *os.File // the state
@@ -104,13 +107,13 @@ func (h *Holder) Run(ctx context.Context) error {
 	}
 }
 
-// hopeless takes the mount away if another daemon would not help.
+// hopeless unmounts the mount if another daemon would not help.
 func (h *held) hopeless(died error, quick int) error {
 	s, err := h.state()
 	switch {
 	case err != nil:
 		return h.giveUp(errors.Join(died, err))
-	case !s.Terms.resends(): // programs would wait for ever for the answers to what it had read
+	case !s.Terms.resends(): // programs would wait for ever for the answers to the dead daemon's requests
 		return h.giveUp(errors.Join(died, ErrNoResend))
 	case quick >= maxQuick:
 		return h.giveUp(fmt.Errorf("it died %d times within %v each: %w", quick, quickDeath, died))
@@ -118,7 +121,7 @@ func (h *held) hopeless(died error, quick int) error {
 	return nil
 }
 
-// giveUp takes the mount away, so that no program hangs.
+// giveUp unmounts the mount, so that no program hangs.
 func (h *held) giveUp(why error) error {
 	s, err := h.state()
 	if err == nil {
@@ -173,11 +176,11 @@ func (h *Holder) daemon(ctx context.Context, has *held) error {
 		own.hold(has)
 	}()
 	ended := cmd.Wait()
-	<-heard // all that it has said, up to its end
+	<-heard // all words of the daemon, up to its end
 	return errors.Join(ended, err)
 }
 
-// hold takes in what a daemon says until it ends.
+// hold receives the words of a daemon until it ends.
 func (l *link) hold(has *held) {
 	for {
 		word, fds, err := l.receive(0, 1)

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Keeper sends a Holder the state that a mount's next daemon needs.
+// Keeper sends a Holder the state for a mount's next daemon.
 type Keeper struct {
 	link  *link
 	mount *Mount
 	dirty atomic.Bool // the state has changed since it was sent
 
 	mu     sync.Mutex // held while sending
-	failed bool       // GUARDED_BY mu; the holder does not listen
-	apart  bool       // GUARDED_BY mu; the holder has let go
+	failed bool       // GUARDED_BY mu; the holder does not receive
+	apart  bool       // GUARDED_BY mu; the holder has released the mount
 }
 
-// saveEvery is the time between two states, unless a lock is concerned.
+// saveEvery is the time between two states, unless a lock changes.
 const saveEvery = 100 * time.Millisecond
 
-// Keep has the holder keep a mount until that ends, with its state as of now and from now on. It is called
+// Keep makes the holder keep a mount until its end, with the current state and all later ones. It is called
 // once, before anything else depends on the mount.
 func (k *Keeper) Keep(m *Mount) error {
 	k.mount = m
@@ -42,8 +42,8 @@ func (l *link) giveDevice(m *Mount) error {
 	return l.send(wordMount, int(file.Fd()))
 }
 
-// letGo tells the holder that a successor may serve the mount from now on: the holder must not start another
-// daemon for it.
+// letGo informs the holder that a successor may serve the mount from now on: the holder must not start
+// another daemon for it.
 func (k *Keeper) letGo() {
 	if k == nil {
 		return
@@ -51,7 +51,7 @@ func (k *Keeper) letGo() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.apart = true
-	_ = k.link.send(wordLeft) // a holder that does not hear it has ended
+	_ = k.link.send(wordLeft) // a holder that does not receive it has ended
 }
 
 // holdAgain undoes letGo.
@@ -73,7 +73,7 @@ func (k *Keeper) holdAgain() error {
 	return nil
 }
 
-// keep saves what has changed, until the mount has ended.
+// keep saves changes of the state, until the mount has ended.
 func (k *Keeper) keep() {
 	ticker := time.NewTicker(saveEvery)
 	defer ticker.Stop()
@@ -90,7 +90,7 @@ func (k *Keeper) keep() {
 	}
 }
 
-// save sends the holder the state as of now.
+// save sends the holder the current state.
 func (k *Keeper) save() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

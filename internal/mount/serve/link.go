@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
-// A mount goes from one process to the next over a socket of packets, each a word:
+// Two processes hand a mount over by a socket of packets, each a word:
 //
 //	successor      hello    with the version of this protocol
 //	predecessor    state    with /dev/fuse and a file in memory as descriptors; it has stopped to serve.
@@ -22,8 +22,8 @@ import (
 //	predecessor    go       from here on it does not serve, unless the successor ends
 //	successor      serving  the predecessor leaves
 //
-// Until "go", a connection that is closed or a minute without a word give the mount back to the predecessor;
-// from there on only the end of the connection does, which is that of the successor's process.
+// Until "go", a closed connection or a minute without a word return the mount to the predecessor. From then
+// on only the end of the connection does, which is the end of the successor's process.
 const (
 	wordHello   = "globalfs handover 1"
 	wordState   = "state"
@@ -59,8 +59,8 @@ func (l *link) send(word string, fds ...int) error {
 	return err
 }
 
-// receive returns the next word. A word with descriptors must have count of them. patience bounds the wait,
-// 0: for ever.
+// receive returns the next word. A word with descriptors must have count of them. patience bounds the wait;
+// 0: no bound.
 func (l *link) receive(patience time.Duration, count int) (word string, fds []int, err error) {
 	var deadline time.Time
 	if patience > 0 {
@@ -93,7 +93,7 @@ func (l *link) expect(want string, patience time.Duration) error {
 	return err
 }
 
-// commit makes the predecessor let go for good.
+// commit makes the predecessor release the mount for good.
 func (l *link) commit() error {
 	if err := l.send(wordReady); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (l *link) commit() error {
 	return l.expect(wordGo, wordTime)
 }
 
-// confirm tells the predecessor that the mount is served, and ends the connection.
+// confirm informs the predecessor that the mount is served, and ends the connection.
 func (l *link) confirm() error { return errors.Join(l.send(wordServing), l.Close()) }
 
 // checkPeer verifies that the other process belongs to root or to this user.

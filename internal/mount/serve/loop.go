@@ -17,7 +17,7 @@ const readBuffer = MaxRequest + 4<<10
 // smallRequest is the size up to which a request is copied out of the reader's buffer.
 const smallRequest = 4 << 10
 
-// shift is the time from when reading begins until it is paused, or the connection ends.
+// shift is the time from the begin of reading to its pause, or to the end of the connection.
 type shift struct {
 	*server
 	pauses uint64 // before it
@@ -26,7 +26,7 @@ type shift struct {
 	idle   atomic.Int32 // loops that wait for a request, or are about to
 }
 
-// shift begins one, with requests that were left.
+// shift begins a shift, with requests that were left.
 func (s *server) shift(left []*request) *shift {
 	t := &shift{server: s, pauses: s.conn.pauses.Load(), why: make(chan error, 1)}
 	t.idle.Store(1)
@@ -37,8 +37,8 @@ func (s *server) shift(left []*request) *shift {
 	return t
 }
 
-// wait returns when all that was read is answered or left, and nothing more is read. ended is called before
-// if the connection has ended: nobody waits for answers then.
+// wait returns when all requests that were read are answered or left, and reading has ended. If the
+// connection has ended, wait calls ended before: there are no programs that wait for answers then.
 func (t *shift) wait(ended func()) error {
 	err := <-t.why
 	if !errors.Is(err, errPaused) {
@@ -48,8 +48,8 @@ func (t *shift) wait(ended func()) error {
 	return err
 }
 
-// loop reads a request, makes sure that somebody else reads on, and answers it. More than one that wait for
-// requests save goroutines; more than there are processors only take room.
+// loop reads a request, ensures that another loop reads, and answers the request. Several waiting loops save
+// the start of goroutines; more waiting loops than processors only take memory.
 func (t *shift) loop() {
 	for {
 		r, err := t.read(t.pauses)

@@ -16,8 +16,8 @@ import (
 
 // Config of a Mount.
 type Config struct {
-	Dir        string    // where it is mounted
-	Root       posix.Ino // the directory of the tree that it shows
+	Dir        string    // the mount point
+	Root       posix.Ino // the mounted directory of the tree
 	FileSystem FileSystem
 	Options    *fuse.MountOptions // of go-fuse; they decide the Terms
 	Logger     *slog.Logger
@@ -31,13 +31,13 @@ type Mount struct {
 	server *server
 	done   chan struct{} // closed when nothing is served any more
 
-	background sync.WaitGroup // what ends soon after done
-	handing    chan struct{}  // holds a token while the mount is, or may be, with a successor
+	background sync.WaitGroup // work that ends soon after done
+	handing    chan struct{}  // holds a token while a successor has, or may have, the mount
 	ending     sync.Once
 	gone       atomic.Bool // a successor serves it
 
 	mu      sync.Mutex
-	stopped chan struct{} // GUARDED_BY mu; closed when all that was read before the last pause is answered or left
+	stopped chan struct{} // GUARDED_BY mu; closed when all requests read before the last pause are answered or left
 }
 
 // New serves a new mount through fd, its /dev/fuse, which it takes over. It answers the kernel's INIT.
@@ -87,7 +87,7 @@ func (m *Mount) serve(left []*request) {
 	}()
 }
 
-// end closes what is left when nothing is served any more.
+// end closes the file system and the connection when the mount is not served any more.
 func (m *Mount) end() {
 	m.ending.Do(func() {
 		m.fs.Close()
@@ -98,18 +98,17 @@ func (m *Mount) end() {
 	})
 }
 
-// Wait returns when this process has nothing to do with the mount any more: the mount has ended, by Unmount
-// or from outside, or a successor serves it.
+// Wait returns when this process has no part in the mount any more: the mount has ended, by Unmount or from
+// outside, or a successor serves it.
 func (m *Mount) Wait() {
 	<-m.done
 	m.background.Wait()
 }
 
-// Unmount ends the mount. If programs use the mount it is unmounted all the same: their requests fail from
-// then on.
+// Unmount ends the mount, also if programs use it: their requests then fail.
 func (m *Mount) Unmount() error {
 	select {
-	case <-m.done: // somebody else did it
+	case <-m.done: // ended by another caller or from outside
 		m.background.Wait()
 		return nil
 	default:
@@ -137,8 +136,7 @@ func (m *Mount) Unmount() error {
 	return nil
 }
 
-// awaitEnd returns when the end of the mount was noticed. A handover that is under way comes to its end
-// before.
+// awaitEnd returns when the end of the mount was noticed. It first waits for the end of a handover.
 func (m *Mount) awaitEnd() {
 	select {
 	case <-m.done:

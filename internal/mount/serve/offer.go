@@ -9,10 +9,10 @@ import (
 	"os"
 )
 
-// OfferHandover lets a successor take the mount through a socket, as long as the mount is served here. What
-// is there of a dead or former one is replaced.
+// OfferHandover lets a successor take the mount through a socket, as long as this process serves the mount.
+// It replaces the socket of a dead or former process.
 func (m *Mount) OfferHandover(socket string) error {
-	// Who connects finds the old socket or the new one, never none.
+	// A connecting process finds the old socket or the new one, never none.
 	fresh := fmt.Sprintf("%s.%d", socket, os.Getpid())
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -33,7 +33,7 @@ func (m *Mount) OfferHandover(socket string) error {
 	m.background.Go(func() {
 		<-m.done
 		if now, err := os.Lstat(socket); err == nil && os.SameFile(own, now) && !m.Left() {
-			_ = os.Remove(socket) // a successor would see that nobody listens
+			_ = os.Remove(socket) // a successor would find a socket without a listener
 		}
 		_ = listener.Close()
 	})
@@ -50,7 +50,7 @@ func (m *Mount) offer(listener *net.UnixListener) {
 		handed := make(chan struct{})
 		m.background.Go(func() {
 			select {
-			case <-m.done: // there is nothing to hand over any more
+			case <-m.done: // the mount has ended
 			case <-handed:
 			}
 			_ = conn.Close()
@@ -95,8 +95,8 @@ func (m *Mount) handTo(l *link) error {
 	return handed.File.Close()
 }
 
-// give gives a mount away; commit is called before it cannot be taken back. If that fails, the successor may
-// have begun to serve it, and has ended.
+// give hands a mount to the successor. It calls commit before the last point from which the mount can be
+// taken back. If give fails with begun set, the successor may have begun to serve the mount, and has ended.
 func (l *link) give(handed *Handed, commit func()) (begun bool, err error) {
 	memory, err := inMemory(handed.State)
 	if err != nil {

@@ -39,7 +39,7 @@ const (
 	opTmpfile     = 51
 )
 
-// operationNames are what operations are called in metrics, by their numbers in the protocol.
+// operationNames are the names of operations in metrics, by their numbers in the protocol.
 var operationNames = [...]string{
 	1: "lookup", 3: "getattr", 4: "setattr", 5: "readlink", 6: "symlink", 8: "mknod", 9: "mkdir", 10: "unlink", 11: "rmdir", 12: "rename",
 	13: "link", 14: "open", 15: "read", 16: "write", 17: "statfs", 18: "release", 20: "fsync", 21: "setxattr", 22: "getxattr", 23: "listxattr",
@@ -48,7 +48,7 @@ var operationNames = [...]string{
 	47: "copy_file_range", 50: "syncfs", 51: "tmpfile", 52: "statx",
 }
 
-// operationName gives the number of one that has no name.
+// operationName returns the number of an operation without a name.
 func operationName(op int) string {
 	if op < len(operationNames) && operationNames[op] != "" {
 		return operationNames[op]

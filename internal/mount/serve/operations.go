@@ -10,9 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/metrics"
 )
 
-// operations counts what was answered.
+// operations counts the answers.
 type operations struct {
-	took [64]metrics.Durations // by number; of larger ones only errors are counted
+	took [64]metrics.Durations // by number; of larger numbers only errors are counted
 
 	mu     sync.Mutex
 	failed map[failure]uint64 // GUARDED_BY mu

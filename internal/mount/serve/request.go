@@ -11,10 +11,10 @@ import (
 // request is one request of the kernel as it came.
 type request struct {
 	raw         []byte
-	buffer      *[]byte // that raw is in; nil: it has memory of its own
+	buffer      *[]byte // with the memory of raw; nil: raw has memory of its own
 	began       time.Time
 	content     []byte // of a file, behind the answer's header: it is not copied
-	suspended   bool   // GUARDED_BY server.mu; what it waits for may have been ended by suspend
+	suspended   bool   // GUARDED_BY server.mu; suspend may have ended its wait
 	interrupted bool   // GUARDED_BY server.mu; its program got a signal
 }
 
@@ -22,19 +22,19 @@ func (r *request) op() uint32 { return binary.NativeEndian.Uint32(r.raw[4:]) }
 
 func (r *request) unique() uint64 { return binary.NativeEndian.Uint64(r.raw[8:]) }
 
-// node is the inode that it is about.
+// node returns the inode of the request.
 func (r *request) node() uint64 { return binary.NativeEndian.Uint64(r.raw[16:]) }
 
 // unanswered reports whether the kernel waits for no answer.
 func (r *request) unanswered() bool { return r.op() == opForget || r.op() == opBatchForget }
 
-// target is the request that an interrupt is about.
+// target returns the request that an interrupt refers to.
 func (r *request) target() uint64 { return uint64At(r.raw, inHeaderSize) }
 
-// maxFixed bounds an answer without what it has of variable length, in bytes.
+// maxFixed bounds an answer without its part of variable length, in bytes.
 const maxFixed = 512
 
-// room is how long the answer may be, in bytes.
+// room returns the maximum length of the answer, in bytes.
 func (r *request) room() int {
 	switch r.op() {
 	case opRead, opReadDir, opReadDirPlus:
@@ -47,7 +47,7 @@ func (r *request) room() int {
 	return maxFixed
 }
 
-// uint32At reads a number, 0 if b is too short for it.
+// uint32At decodes a number, 0 if b is too short for it.
 func uint32At(b []byte, at int) uint32 {
 	if len(b) < at+4 {
 		return 0
@@ -63,8 +63,8 @@ func uint64At(b []byte, at int) uint64 {
 }
 
 // show replaces the root of the mount, as the kernel names it, by the inode root. A mount may show a
-// directory of the tree instead of all of it: the kernel knows its root as the node that is the root of the
-// tree everywhere else. Answers never name it, as nothing below a directory is that directory.
+// directory of the tree instead of the whole tree: for the kernel its root has the node number of the root of
+// the whole tree. Answers never name the directory, as no inode below a directory is that directory.
 func (r *request) show(root posix.Ino) {
 	if root == posix.Root || r.op() == opLookup && string(r.raw[inHeaderSize:]) == mountpoint.Probe+"\x00" { // go-fuse looks for that in the root
 		return
@@ -81,7 +81,7 @@ func (r *request) replace(at int, root posix.Ino) {
 	}
 }
 
-// isQuiet reports whether the request changes nothing of a state.
+// isQuiet reports whether the request does not change a state.
 func (r *request) isQuiet() bool {
 	switch r.op() {
 	case opLookup, opGetAttr, opReadlink, opRead, opStatFS, opGetXattr, opListXattr, opReadDir, opReadDirPlus, opInterrupt, opAccess, opGetLk, opLseek:

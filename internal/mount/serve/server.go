@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// server has requests answered, and writes the answers.
+// server passes requests to the file system, and writes the answers.
 type server struct {
 	conn     *connection
 	protocol *fuse.ProtocolServer
@@ -29,8 +29,8 @@ type server struct {
 
 	mu         sync.Mutex
 	pending    map[uint64]*request // GUARDED_BY mu; by unique
-	suspending bool                // GUARDED_BY mu; what is given up is left to a successor
-	left       []*request          // GUARDED_BY mu; what was given up
+	suspending bool                // GUARDED_BY mu; interrupted requests are left to a successor
+	left       []*request          // GUARDED_BY mu; the interrupted requests
 }
 
 func newServer(cfg *Config, conn *connection) *server {
@@ -64,13 +64,13 @@ func (s *server) serve(r *request) {
 	}
 }
 
-// largeAnswers are buffers for those that do not fit smallAnswer.
+// largeAnswers are buffers for answers that do not fit smallAnswer.
 var largeAnswers = sync.Pool{New: func() any { b := make([]byte, maxFixed+MaxRequest); return &b }}
 
-// smallAnswer is the size up to which an answer's buffer is made for it, in bytes.
+// smallAnswer is the size in bytes up to which each answer gets a new buffer.
 const smallAnswer = 8 << 10
 
-// answer reports whether the request has its answer, or is left. Otherwise it has to be begun anew.
+// answer reports whether the request has its answer, or is left. Otherwise it must begin anew.
 func (s *server) answer(r *request) bool {
 	room := r.room()
 	var out []byte
@@ -90,7 +90,7 @@ func (s *server) answer(r *request) bool {
 	}
 	s.keeper.Load().answered(r)
 	s.operations.answered(r.op(), time.Since(r.began), statusOf(out[:n]))
-	if n >= outHeaderSize { // otherwise no answer is wanted
+	if n >= outHeaderSize { // otherwise the kernel wants no answer
 		s.write(r, out[:n])
 	}
 	if r.buffer != nil {
@@ -110,17 +110,17 @@ func (s *server) write(r *request, answer []byte) {
 	}
 }
 
-// verdict says what becomes of a request that was handled.
+// verdict is the outcome of a handled request.
 type verdict int
 
 const (
 	isAnswered verdict = iota
-	isLeft             // to who serves next
+	isLeft             // to the next process that serves
 	begunAnew
 )
 
-// finish takes a request off the list. What was given up only because the server was suspended is left to who
-// serves next: a successor or, if there is none, this one.
+// finish takes a request off the list. A request that failed only because the server was suspended is left to
+// the next process that serves: a successor or, if there is none, this one.
 func (s *server) finish(r *request, answer []byte) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *server) finish(r *request, answer []byte) verdict {
 	return begunAnew
 }
 
-// suspend makes requests that are given up from now on be left.
+// suspend makes requests that are interrupted from now on be left.
 func (s *server) suspend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *server) suspend() {
 	}
 }
 
-// goOn undoes suspend, and gives what was left.
+// goOn undoes suspend, and returns the requests that were left.
 func (s *server) goOn() (left []*request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,15 +156,15 @@ func (s *server) goOn() (left []*request) {
 	return left
 }
 
-// dropLeft forgets what was left.
+// dropLeft forgets the requests that were left.
 func (s *server) dropLeft() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = nil
 }
 
-// attach gives content that belongs behind the header of the answer to a read. It reports whether there is
-// such a request.
+// attach sets the content behind the header of the answer to a read. It reports whether there is such a
+// request.
 func (s *server) attach(unique uint64, content []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

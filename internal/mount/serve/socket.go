@@ -15,7 +15,7 @@ import (
 // socketsRoot is the directory of root's sockets.
 const socketsRoot = "/run/globalfs"
 
-// HandoverPath returns the path of the socket by which the mount at dir is handed over. It makes the socket's
+// HandoverPath returns the path of the socket for handovers of the mount at dir. It makes the socket's
 // directory, which only this user can enter.
 func HandoverPath(dir string) (string, error) {
 	place := socketsRoot
@@ -44,8 +44,8 @@ func HandoverPath(dir string) (string, error) {
 	return filepath.Join(place, fmt.Sprintf("mount-%x.sock", name[:12])), nil
 }
 
-// pathOf returns the absolute path of a mount point without links. It does not ask the mount itself, which
-// may have no process that answers.
+// pathOf returns the absolute path of a mount point without links. It sends no request to the mount itself,
+// which may have no process that answers.
 func pathOf(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// State is what another process needs to go on with a mount. Caches are not in it. Its bytes are read by
-// other versions.
+// State is the information with which another process continues a mount, without caches. Other versions read
+// its bytes.
 type State struct {
 	Format int    `json:"format"`
-	Dir    string `json:"dir"` // where it is mounted
+	Dir    string `json:"dir"` // the mount point
 	Terms  Terms  `json:"terms"`
 	// Root is the directory of the tree that is mounted.
 	Root posix.Ino `json:"root,omitempty"`
-	// Running: the mount may have done more since, and its process has died. The file system says so, and
-	// fills in what follows, but for Requests.
+	// Running: the mount may have done more since, and its process has died. The file system sets this field
+	// and the following ones, except Requests.
 	Running  bool            `json:"running,omitempty"`
 	Files    uint64          `json:"files"`              // the number of the file opened last
 	Listings uint64          `json:"listings"`           // and of the directory
@@ -27,7 +27,7 @@ type State struct {
 	Client   json.RawMessage `json:"client"`
 }
 
-// Terms are the protocol that the kernel and the process that mounted agreed on, word by word.
+// Terms are the protocol between the kernel and the process that mounted, byte by byte.
 type Terms struct {
 	Asked    []byte `json:"asked"`    // the kernel's INIT
 	Answered []byte `json:"answered"` // the answer, with its header
@@ -36,10 +36,10 @@ type Terms struct {
 // LockOwner is an owner of file locks on an inode.
 type LockOwner struct {
 	Ino    posix.Ino `json:"ino"`
-	File   uint64    `json:"file"` // the open file by which it took them
+	File   uint64    `json:"file"` // the open file through which it took them
 	Owner  uint64    `json:"owner"`
 	Flock  bool      `json:"flock,omitempty"`
-	Closed bool      `json:"closed,omitempty"` // the file was closed just now, perhaps
+	Closed bool      `json:"closed,omitempty"` // the file may have been closed just now
 	Ending bool      `json:"ending,omitempty"` // its locks are being released
 }
 
@@ -57,10 +57,10 @@ const (
 	formatSubdir = 2 // Root is given
 )
 
-// maxHandle bounds the numbers of open files in a state: no mount gives out as many.
+// maxHandle bounds the numbers of open files in a state: no mount reaches it.
 const maxHandle = 1 << 62
 
-// DecodeState reads a state, and checks all of it but the client's.
+// DecodeState decodes a state, and validates all of it but the client's part.
 func DecodeState(b []byte) (*State, error) {
 	var s State
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -89,8 +89,7 @@ func DecodeState(b []byte) (*State, error) {
 	return &s, nil
 }
 
-// state encodes the mount's state. fill fills in the file system's part; left are the requests without an
-// answer.
+// state encodes the mount's state. fill sets the file system's part; left are the requests without an answer.
 func (m *Mount) state(fill func(*State) error, left []*request) ([]byte, error) {
 	s := State{Format: formatWhole, Dir: m.dir, Terms: m.server.terms}
 	if m.server.root != posix.Root {

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNobody says that no process offers a mount.
+// ErrNobody means that no process offers a mount.
 var ErrNobody = errors.New("no process that would hand over this mount runs")
 
-// RequestHandover asks the process that offers a mount at socket for it: ErrNobody if there is none. The
-// mount stands still until Take or Handed.Close.
+// RequestHandover requests the mount from the process that offers it at socket: ErrNobody if there is none.
+// The mount is not served until Take or Handed.Close.
 func RequestHandover(ctx context.Context, socket string) (*Handed, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unixpacket", socket)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED): // never, or not any more
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED): // never existed, or has ended
 		return nil, fmt.Errorf("%w: %w", ErrNobody, err)
 	case err != nil:
 		return nil, fmt.Errorf("handover: %w", err)

@@ -20,7 +20,7 @@ func (s *server) greet() error {
 	return s.conn.write(s.terms.Answered)
 }
 
-// agree returns the terms for a kernel's INIT. Requests can be answered after it.
+// agree returns the terms for a kernel's INIT. From then on requests can be answered.
 func (s *server) agree(asked []byte) (Terms, error) {
 	if len(asked) < inHeaderSize || (&request{raw: asked}).op() != opInit {
 		return Terms{}, errors.New("the kernel does not begin with INIT")
@@ -33,17 +33,17 @@ func (s *server) agree(asked []byte) (Terms, error) {
 	return Terms{asked, answer[:n]}, nil
 }
 
-// resends reports whether the kernel sends again what a dead server had read.
+// resends reports whether the kernel sends the requests of a dead server again.
 func (t *Terms) resends() bool {
 	flags2 := uint32At(t.Answered, outHeaderSize+32) // of struct fuse_init_out
 	return uint64(flags2)<<32&fuse.CAP_HAS_RESEND != 0 && uint64(uint32At(t.Asked, inHeaderSize+16))<<32&fuse.CAP_HAS_RESEND != 0
 }
 
-// statusOf gives the negative errno of an answer.
+// statusOf returns the negative errno of an answer.
 func statusOf(answer []byte) int32 { return int32(uint32At(answer, 4)) }
 
-// resend makes the kernel send again, under another unique, all that any process has read and not answered.
-// Nobody may be reading.
+// resend makes the kernel send all requests again, under new unique ids, that any process has read and not
+// answered. No reader may be active.
 func (s *server) resend() error {
 	if !s.terms.resends() {
 		return ErrNoResend
