@@ -37,9 +37,6 @@ func (f *fileSystem) Continue() {
 // Abandon implements serve.Requests.
 func (f *fileSystem) Abandon() { f.waits.end() }
 
-// Settle implements serve.Requests.
-func (f *fileSystem) Settle() { f.written.settleForEnd(f.logger) }
-
 // Close implements serve.Requests.
 func (f *fileSystem) Close() {
 	f.written.finish()

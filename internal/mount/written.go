@@ -3,7 +3,6 @@ package mount
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -254,13 +253,6 @@ func (w *written) adopt(all []serve.Lost) {
 			l.Code = posix.EIO
 		}
 		w.Adopt(l.Ino, l.File, l.Code)
-	}
-}
-
-// settleForEnd orders all content that is kept, within a time, and logs a failure.
-func (w *written) settleForEnd(logger *slog.Logger) {
-	if err := w.settleWithin(writtenFinish); err != nil {
-		logger.Error("unmounted, but not all that was written could be ordered in time: it is lost")
 	}
 }
 

@@ -24,9 +24,6 @@ type Requests interface {
 	Continue()
 	// Abandon makes all requests fail, as the kernel waits for no answer any more.
 	Abandon()
-	// Settle orders content that is kept, within a bounded time: the process is about to leave a mount that
-	// programs still use.
-	Settle()
 	// Close is Abandon, and returns when the file system does nothing more in the background.
 	Close()
 }

@@ -131,7 +131,7 @@ func (m *Mount) Unmount() error {
 	if os.Geteuid() == 0 {
 		m.awaitEnd()
 	} else { // the kernel keeps the connection as long as programs have files open
-		m.fs.Settle()
+		m.fs.Close()
 	}
 	return nil
 }
