@@ -25,7 +25,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// quiet logs what is worth an operator's attention.
+// quiet returns a logger of errors only.
 func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
@@ -79,7 +79,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// certify gives the world a CA and certificates for its servers, and for an admin and a client.
+// certify makes a CA and certificates for the servers, an admin and a client.
 func (w *world) certify() {
 	ca, err := identity.NewCA(w.file.Name, identity.CAValidity)
 	require.NoError(w.t, err)
@@ -148,7 +148,7 @@ func (w *world) halt(name string) {
 	require.NoError(w.t, <-p.done)
 }
 
-// access connects as an admin, or without certificates as anybody.
+// access connects as a process, or without certificates as any caller.
 func (w *world) access(role identity.Role, name string) *Access {
 	w.t.Helper()
 	cfg := AccessConfig{Timeout: 10 * time.Second, Logger: quiet()}
@@ -166,7 +166,7 @@ func (w *world) access(role identity.Role, name string) *Access {
 
 func (w *world) operator() *Access { return w.access(identity.Admin, "op") }
 
-// client makes one in the first region.
+// client makes a client in the first region.
 func (w *world) client(a *Access) *attach.Client {
 	w.t.Helper()
 	c, err := a.Client(ClientConfig{Region: w.file.Regions[0], CacheBytes: 1 << 20, Timeout: 20 * time.Second})
@@ -175,10 +175,10 @@ func (w *world) client(a *Access) *attach.Client {
 	return c
 }
 
-// dir is where a server has its data.
+// dir returns the data directory of a server.
 func (w *world) dir(name string) string { return filepath.Join(w.file.DataDir, name) }
 
-// contents are files that were written, and what is in them.
+// contents are the written files with their content, by name.
 type contents map[string]string
 
 func (f contents) write(t *testing.T, c *attach.Client, dir posix.Ino, count int) {
