@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 )
 
-// statusView is the form in which 'globalfs status' prints for people.
+// statusView is the text output of 'globalfs status'.
 type statusView struct {
 	storage bool // also the storage servers
 	verbose bool // also effects of other problems, and the errors as the servers reported them
