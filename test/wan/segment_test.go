@@ -15,7 +15,7 @@ const (
 	sequence uint32 = 1<<32 - 100 // goes round
 )
 
-// super makes a frame with a TCP packet that is to be cut into segments of so many bytes.
+// super makes a frame with a TCP packet for segments of size bytes.
 func super(payload []byte, size int) []byte {
 	const ip, tcp = 24, 32 // with options
 	frame := make([]byte, headerSize+ip+tcp, headerSize+ip+tcp+len(payload))
