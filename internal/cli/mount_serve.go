@@ -79,7 +79,8 @@ func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop f
 // addressPatience is the maximum wait of a mount for the addresses of the process before it.
 const addressPatience = time.Minute
 
-// serveOnceFree tries begin until it succeeds, and calls the resulting stop when ctx ends.
+// serveOnceFree tries begin until it succeeds, and calls the resulting stop when ctx ends. It gives up after
+// addressPatience, or after another error than EADDRINUSE.
 func serveOnceFree(ctx context.Context, begin func() (func() error, error), logger *slog.Logger) error {
 	until := time.Now().Add(addressPatience)
 	again := time.NewTicker(100 * time.Millisecond)

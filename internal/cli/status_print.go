@@ -59,7 +59,7 @@ func (v statusView) problems(out io.Writer, h *daemon.Health) {
 	}
 }
 
-// level returns a level in its colour, in a column of its own.
+// level returns a level in its colour, padded to a column.
 func (v statusView) level(l daemon.Level) string {
 	text := fmt.Sprintf("%-4s", l)
 	switch l {

@@ -22,7 +22,7 @@ import (
 
 // AccessConfig configures how a process other than a server finds a cluster.
 type AccessConfig struct {
-	Servers []string // addresses of some servers: one that answers is enough
+	Servers []string // addresses of some servers: one answer is enough
 	// Certificates are the files with the certificates of this process. Empty: the cluster uses none and
 	// listens on loopback only.
 	Certificates identity.Files
@@ -30,7 +30,7 @@ type AccessConfig struct {
 	Logger       *slog.Logger
 }
 
-// Access is a process's knowledge of a cluster, and its way to the servers. Close it.
+// Access is the description of a cluster in a process, and the access to the servers. The caller closes it.
 type Access struct {
 	cfg     AccessConfig
 	known   known
@@ -136,7 +136,7 @@ func (a *Access) askUntil(ctx context.Context, server string) (d Description, er
 	}
 }
 
-// errMismatch says that one side of a connection uses TLS and the other one does not.
+// errMismatch means that one side of a connection uses TLS and the other one does not.
 var errMismatch = errors.New("no connection")
 
 // mismatchPatience is the time in which other servers may still answer after one has refused this kind of
@@ -178,22 +178,22 @@ func (a *Access) take(said *Description) error {
 	return err
 }
 
-// Revoked are the processes whose certificates the servers refuse.
+// Revoked returns the processes with revoked certificates.
 func (a *Access) Revoked() []topology.Revocation { return a.known.now.Load().spec.Revoked }
 
-// Restored is the backup that the cluster was restored from; empty: it was not restored.
+// Restored returns the backup that the cluster was restored from; empty: it was not restored.
 func (a *Access) Restored() string { return a.known.now.Load().spec.Restored }
 
-// Cluster is the cluster as it is known now.
+// Cluster returns the newest known description of the cluster.
 func (a *Access) Cluster() *topology.Cluster { return a.known.now.Load().cluster }
 
-// Name is the cluster's.
+// Name returns the name of the cluster.
 func (a *Access) Name() string { return a.known.now.Load().spec.Name }
 
-// Region is that of the server that answered first: mostly the nearest.
+// Region returns the region of the server that answered first, usually the nearest.
 func (a *Access) Region() topology.Region { return a.region }
 
-// Close ends the access to the servers; that of clients is their own.
+// Close ends the access to the servers. Clients have their own access.
 func (a *Access) Close() error { return a.client.Close() }
 
 // ClientConfig holds the settings of a mount.

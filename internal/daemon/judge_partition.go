@@ -81,7 +81,7 @@ func (j *judge) weak(p *topology.Partition, missing, down []string) {
 	j.add(one, "%s has no replica on %s: one more may be too many", j.name(p.ID), strings.Join(missing, ", "))
 }
 
-// hasProblem reports whether the replica of a partition on a server that runs has a problem of its own.
+// hasProblem reports whether the replica of a partition on a server that runs has a recorded problem.
 func (j *judge) hasProblem(p *topology.Partition, name string) bool {
 	return slices.ContainsFunc(p.Replicas, func(r topology.Replica) bool {
 		_, stopped := j.stopped[uint32(r.Process)]

@@ -45,7 +45,8 @@ type process struct {
 	done chan error
 }
 
-// newWorld makes the file of a cluster with one server in each of so many datacenters of each region.
+// newWorld makes the file of a cluster with the given number of datacenters in each region, and one server in
+// each.
 func newWorld(t *testing.T, regions []topology.Region, datacenters int) *world {
 	w := &world{t: t, etcd: registrytest.Start(t), file: DefaultFile(), running: map[string]*process{}}
 	w.file.Spec = topology.Spec{Name: "test", Regions: regions, Datacenters: datacenters, Replicas: min(3, datacenters|1), Copies: min(2, datacenters)}
@@ -71,7 +72,7 @@ func newWorld(t *testing.T, regions []topology.Region, datacenters int) *world {
 	return w
 }
 
-// freeAddress is one that nobody listens at just now.
+// freeAddress returns an address that is not in use now.
 func freeAddress(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -140,7 +141,7 @@ func (w *world) startAll() {
 	}
 }
 
-// halt stops a server, in order.
+// halt stops a server cleanly.
 func (w *world) halt(name string) {
 	p := w.running[name]
 	delete(w.running, name)

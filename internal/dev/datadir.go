@@ -64,7 +64,7 @@ func claim(dir string) (unlock func() error, err error) {
 }
 
 // checkVersion refuses a data directory of a version without a registry: the servers would treat its data as
-// that of no process.
+// unused.
 func checkVersion(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, registry.LocalFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -41,7 +41,7 @@ func (c *Cluster) describe(ctx context.Context) (_ topology.Spec, _ listeners, e
 	spec.Name = cmp.Or(spec.Name, defaultName)
 	wanted := spec.Addresses
 	if was == nil {
-		spec.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
+		spec.Created = time.Now().UTC().Round(0) // to the nanosecond: it distinguishes this cluster from all others
 		spec.Owner = topology.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
 		spec.Addresses = maps.Clone(wanted)
 	} else {

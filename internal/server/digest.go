@@ -24,7 +24,7 @@ const (
 	verifyRest  = 10 * time.Millisecond
 )
 
-// verifyDigest reads the store of a replica, and tells the replica its digest.
+// verifyDigest reads the store of a replica, and passes the digest to the replica.
 func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 	var view *kv.View
 	var claimed digest.Sum

@@ -80,7 +80,7 @@ func checkLengths(blocks []meta.Block, lengths []uint32) error {
 }
 
 // lengths returns the length of each block of a partition in bytes, 0 for a block that is not stored. After
-// an error, the 0 of a stored block is possible.
+// an error, the length of a stored block may be 0.
 func (s *Server) lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	if node := s.Storage(); node != nil && s.plan.Load().Objects == nil {
