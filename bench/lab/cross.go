@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// crossFlags are those of `globalfs-lab cross`.
+// crossFlags are the flags of `globalfs-lab cross`.
 type crossFlags struct {
 	carriers []string
 	regions  []string

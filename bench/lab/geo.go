@@ -16,7 +16,7 @@ import (
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
-// geoFlags are those of `globalfs-lab geo`.
+// geoFlags are the flags of `globalfs-lab geo`.
 type geoFlags struct {
 	config  geo.Config
 	regions []string
@@ -73,7 +73,7 @@ costs each process where.`,
 	return cmd
 }
 
-// newLoad is what `globalfs-lab geo` starts for each measurement.
+// newLoad makes the command that `globalfs-lab geo` starts for each measurement.
 func newLoad() *cobra.Command {
 	var l geo.Load
 	cmd := &cobra.Command{
@@ -126,7 +126,7 @@ func (f *geoFlags) prepare() (err error) {
 	return err
 }
 
-// findProgram gives the path of globalfs: the given one, that in dir, or that in PATH.
+// findProgram returns the path of globalfs: the given one, or else the one in dir, or else the one in PATH.
 func findProgram(given, dir string) (string, error) {
 	candidates := []string{filepath.Join(dir, "globalfs"), "globalfs"}
 	if given != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
-// Every operation is measured in all settings that there are here, and profiled in all processes; nothing
-// stays mounted, on the disk or running.
+// Every operation is measured in all settings of this machine, and profiled in all processes. No mounts,
+// files or processes are left.
 func TestGeo(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
 		t.Skipf("a mount needs root and /dev/fuse: %v", err)
@@ -85,7 +85,7 @@ func TestGeoInput(t *testing.T) {
 	}
 }
 
-// The program is the one that is named, or lies beside the laboratory, or is in PATH.
+// The program is the given one, or the one beside the laboratory, or the one in PATH.
 func TestFindProgram(t *testing.T) {
 	dir, path := t.TempDir(), t.TempDir()
 	t.Setenv("PATH", path)

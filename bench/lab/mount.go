@@ -16,7 +16,7 @@ import (
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
-// mountFlags are those of `globalfs-lab mount`.
+// mountFlags are the flags of `globalfs-lab mount`.
 type mountFlags struct {
 	config  cluster.Config
 	mount   []string
@@ -104,7 +104,7 @@ func (f *mountFlags) run(cmd *cobra.Command) (err error) {
 	return command.Interrupted(ctx, f.child(cmd, append(args, f.measure...)...))
 }
 
-// mounts makes two mounts, and gives the same directory in both.
+// mounts makes two mounts, and returns the same directory in both.
 func (f *mountFlags) mounts(ctx context.Context, c *cluster.Cluster, work string) (first, second string, err error) {
 	var flags []string
 	for _, o := range f.mount {
@@ -121,7 +121,7 @@ func (f *mountFlags) mounts(ctx context.Context, c *cluster.Cluster, work string
 	return first, second, os.Mkdir(first, 0o755)
 }
 
-// child runs the product's binary with this command's output, and ends it in order with the context.
+// child runs the product's binary with this command's output. At the end of the context it sends SIGTERM.
 func (f *mountFlags) child(cmd *cobra.Command, args ...string) error {
 	child := exec.CommandContext(cmd.Context(), f.config.Program, args...)
 	child.Stdout, child.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()

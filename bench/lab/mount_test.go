@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/test/cluster"
 )
 
-// The mount, the loopback file system and the disk are measured in one run, and a second mount shows the
-// changes of the first; nothing stays mounted or on the disk.
+// One run measures the mount, the loopback file system and the disk, and the visibility of changes on a
+// second mount. No mounts or files are left.
 func TestMount(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
 		t.Skipf("a mount needs root and /dev/fuse: %v", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// multicastFlags are those of `globalfs-lab multicast`.
+// multicastFlags are the flags of `globalfs-lab multicast`.
 type multicastFlags struct {
 	scenarios []string
 	protocols []string

@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// processFlags are those of `globalfs-lab processes`.
+// processFlags are the flags of `globalfs-lab processes`.
 type processFlags struct {
 	shapes      []string
 	outstanding []int
@@ -60,7 +60,7 @@ messages in the same order, each once.`,
 	return cmd
 }
 
-// newReplica is what `globalfs-lab processes` starts for each replica.
+// newReplica makes the command that `globalfs-lab processes` starts for each replica.
 func newReplica() *cobra.Command {
 	return &cobra.Command{
 		Use:    "replica",
@@ -76,7 +76,7 @@ input, answers on standard output, and ends when its input does.`,
 	}
 }
 
-// measured is a point beside the prototype's.
+// measured is a measured point with the prototype's point for comparison.
 type measured struct {
 	process.Point
 	Reference *process.Reference `json:"prototype,omitempty"`
@@ -117,7 +117,7 @@ func (f *processFlags) run(cmd *cobra.Command) error {
 	return printPoints(cmd.OutOrStdout(), f.output, rows)
 }
 
-// points are the configurations to measure, in the order of the shapes.
+// points returns the configurations to measure, in the order of the shapes.
 func (f *processFlags) points() (all []process.Config) {
 	for _, shape := range process.Shapes() {
 		for _, outstanding := range f.outstanding {
@@ -131,7 +131,7 @@ func (f *processFlags) points() (all []process.Config) {
 	return all
 }
 
-// validate names the flag whose value is wrong.
+// validate returns an error that names the flag with an invalid value.
 func (f *processFlags) validate() error {
 	for _, s := range f.shapes {
 		if !slices.ContainsFunc(process.Shapes(), func(shape process.Shape) bool { return shape.Name == s }) {

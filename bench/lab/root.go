@@ -1,6 +1,7 @@
-// Package lab is the command line of globalfs-lab: the measurements that the product does without. They
-// compare protocols in virtual networks, run them in processes without a file system, and run whole clusters
-// in a wide-area network inside this machine. What users measure on their own clusters is `globalfs bench`.
+// Package lab implements the command line of globalfs-lab: the measurements that are not part of the product.
+// They compare protocols in virtual networks, run them in processes without a file system, and run whole
+// clusters in a wide-area network inside this machine. `globalfs bench` has the measurements for users on
+// their own clusters.
 package lab
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// Main runs the program and gives its exit code.
+// Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	return command.Main(newRoot(), args, stdout, stderr)
 }
@@ -41,7 +42,7 @@ variable, such as GLOBALFS_LAB_DURATION for --duration.`,
 	return root
 }
 
-// stopwatch prints what is measured next, after the time since the start.
+// stopwatch returns a function that prints the next measurement after the time since the start.
 func stopwatch(cmd *cobra.Command) func(what string) {
 	start := time.Now()
 	return func(what string) {

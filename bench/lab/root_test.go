@@ -16,8 +16,8 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// asProgram makes this test binary both programs: the laboratory if it is called with a command of that, else
-// globalfs.
+// asProgram is the environment variable that makes this test binary act as both programs: as the laboratory
+// for its commands, otherwise as globalfs.
 const asProgram = "GLOBALFS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 	os.Exit(main(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// program is this test binary, which is globalfs for what is started with asProgram in its environment.
+// program returns the path of this test binary, which acts as globalfs with asProgram in the environment.
 func program(t *testing.T) string {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	return self
 }
 
-// Every wrong command line ends at once, with the exit code of its kind and a line that says what to do.
+// Every invalid command line ends at once, with the exit code of its kind and a line with the remedy.
 func TestWrongInput(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
@@ -103,7 +103,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	visit(newRoot(), nil)
 }
 
-// One measurement, with what it leaves behind; progress does not mix with the result.
+// One measurement and its files; progress does not mix with the result.
 func TestMulticast(t *testing.T) {
 	var out, err bytes.Buffer
 	dir := t.TempDir()
@@ -116,7 +116,7 @@ func TestMulticast(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "figure-4.2-lan-2.svg"))
 }
 
-// A short run has all tables, and leaves its files behind.
+// A short run prints all tables, and writes its files.
 func TestCross(t *testing.T) {
 	var out, err bytes.Buffer
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestCross(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "cross-cut.svg"))
 }
 
-// TRAM beside a protocol that passes messages.
+// A measurement of TRAM beside a message-passing protocol.
 func TestTram(t *testing.T) {
 	var out, err bytes.Buffer
 	dir := t.TempDir()
@@ -158,7 +158,7 @@ func TestTram(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "tram.txt"))
 }
 
-// Replicas are processes of this program: measured, and killed.
+// Replicas are processes of this program. They are measured and killed.
 func TestProcesses(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	t.Setenv("GLOBALFS_LAB_WARMUP", "10ms")

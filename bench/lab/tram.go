@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// tramFlags are those of `globalfs-lab tram`.
+// tramFlags are the flags of `globalfs-lab tram`.
 type tramFlags struct {
 	quick  bool
 	out    string

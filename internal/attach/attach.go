@@ -1,6 +1,6 @@
-// Package attach makes what a process needs to use a cluster: a client, with the block stores of all regions
-// behind it, the nearest first, and the caches before them. The embedded cluster, servers and mounts attach
-// in the same way.
+// Package attach makes the objects that a process needs to use a cluster: a client, the block stores of all
+// regions, the nearest first, and the caches in front of them. The embedded cluster, servers and mounts use
+// the same code.
 package attach
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// DefaultCacheBytes is a good Config.CacheBytes for a mount.
+// DefaultCacheBytes is the default of Config.CacheBytes for a mount.
 const DefaultCacheBytes = 64 << 20
 
-// DefaultDiskCacheBytes is a good size of a cache on disk.
+// DefaultDiskCacheBytes is the default size of a cache on disk.
 const DefaultDiskCacheBytes = 10 << 30
 
 // Caller is access to the network.
@@ -36,13 +36,13 @@ type Caller interface {
 // Config of a Client.
 type Config struct {
 	Cluster *topology.Cluster
-	Region  topology.Region // where the process is
+	Region  topology.Region // of the process
 	Caller  Caller          // the client closes it
 	Objects Objects         // nil: the blocks are on the servers' disks
-	// CacheBytes bounds the blocks that are kept in memory, of all partitions together.
+	// CacheBytes is the size of the block cache in memory, for all partitions together.
 	CacheBytes int
-	Disk       *diskcache.Cache // this machine's, shared by all clients; nil: none
-	// OneDisk says that all servers of a region share one: their room is not added up.
+	Disk       *diskcache.Cache // the machine's cache, shared by all clients; nil: none
+	// OneDisk means that all servers of a region share one disk: their space is not added up.
 	OneDisk      bool
 	Linearizable bool // see client.Config, like
 	Hard         bool
@@ -64,7 +64,7 @@ type Client struct {
 	disk    *diskcache.Cache // nil: none
 }
 
-// New makes a client. It speaks to nobody before the first operation.
+// New makes a client. The client makes no calls before the first operation.
 func New(cfg Config) (*Client, error) {
 	stores, err := newStores(&cfg)
 	if err != nil {
@@ -84,7 +84,7 @@ func New(cfg Config) (*Client, error) {
 // Close ends the client's sessions and its access to the network.
 func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.caller.Close()) }
 
-// Update tells the client how its cluster is now.
+// Update passes the newest description of the cluster to the client.
 func (c *Client) Update(cluster *topology.Cluster) {
 	c.Client.Update(cluster)
 	for region, remote := range c.remotes {
@@ -92,9 +92,9 @@ func (c *Client) Update(cluster *topology.Cluster) {
 	}
 }
 
-// Lengths returns the length of each block of a partition in bytes, as the regions of the partition know it, the
-// nearest first; 0 of one that none of them has. The error says which region could not tell the lengths that are
-// 0.
+// Lengths returns the length of each block of a partition in bytes. It asks the regions of the partition, the
+// nearest first; 0: none of them has the block. If lengths are 0, the error names the regions that did not
+// answer.
 func (c *Client) Lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	var failed error
@@ -114,8 +114,8 @@ func (c *Client) Lengths(ctx context.Context, partition uint16, ids []block.ID) 
 	return lengths, failed
 }
 
-// Holders returns for each block of a partition the names of the servers that have a copy of it. In object storage it
-// names the regions. The error names servers that could not be asked: they may have copies, too.
+// Holders returns for each block of a partition the names of the servers with a copy. For object storage it
+// names the regions. The error names servers that did not answer: they may have copies, too.
 func (c *Client) Holders(ctx context.Context, partition uint16, ids []block.ID) ([][]string, error) {
 	holders := make([][]string, len(ids))
 	names := map[multicast.ProcessID]string{}
@@ -148,7 +148,7 @@ func (c *Client) Holders(ctx context.Context, partition uint16, ids []block.ID) 
 	return holders, failed
 }
 
-// near gives the regions of a partition, the nearest first.
+// near returns the regions of a partition, the nearest first.
 func (c *Client) near(partition uint16) (near []collector.Region) {
 	plan := c.Cluster()
 	if int(partition) >= len(plan.Partitions) {
@@ -164,7 +164,7 @@ func (c *Client) near(partition uint16) (near []collector.Region) {
 	return near
 }
 
-// Metrics tells what the client and its caches did for the mount of that name.
+// Metrics reports the metrics of the client and its caches for the mount of that name.
 func (c *Client) Metrics(report metrics.Report, mount string) {
 	c.Client.Metrics(report, mount)
 	var hits, misses, bytes float64

@@ -13,8 +13,8 @@ import (
 // Objects are the regions' stores in object storage.
 type Objects map[topology.Region]*objects.Store
 
-// OpenObjects reaches the object storage of all regions; nil if the blocks are not there. Existing says that
-// there are blocks already.
+// OpenObjects opens the object storage of all regions; nil: the blocks are not in object storage. Existing
+// means that there are blocks already.
 func OpenObjects(ctx context.Context, plan *topology.Cluster, existing bool) (Objects, error) {
 	if plan.Objects == nil {
 		return nil, nil
@@ -34,7 +34,7 @@ func OpenObjects(ctx context.Context, plan *topology.Cluster, existing bool) (Ob
 	return stores, nil
 }
 
-// Close ends the access to all of them.
+// Close ends the access to all stores.
 func (s Objects) Close() (err error) {
 	for _, store := range s {
 		err = errors.Join(err, store.Close())
@@ -42,8 +42,8 @@ func (s Objects) Close() (err error) {
 	return err
 }
 
-// ExistingObjects gives the regions' stores of a cluster that has its blocks in object storage; nil if it has
-// not. The caller calls end when they are not needed any more.
+// ExistingObjects returns the regions' stores of a cluster with its blocks in object storage; nil for other
+// clusters. The caller calls end when the stores are not needed any more.
 func ExistingObjects(ctx context.Context, plan *topology.Cluster) (regions map[topology.Region]block.Store, end func() error, err error) {
 	stores, err := OpenObjects(ctx, plan, true)
 	if stores == nil || err != nil {

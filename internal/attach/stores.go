@@ -14,18 +14,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// regionTimeout is how long one storage node may take for one block: it tries others in
-// its region meanwhile.
+// regionTimeout is the time limit of one storage server for one block. The storage server tries others in its
+// region meanwhile.
 const regionTimeout = 10 * time.Second
 
-// stores are the block stores as a client in one region reaches them.
+// stores are the block stores for a client in one region.
 type stores struct {
 	regions    []collector.Region
 	remotes    map[topology.Region]*region.Remote // over the servers' disks
-	partitions []*block.Cached                    // put in all regions that replicate the partition, got from the nearest
-	// usage is what the disk of the nearest region holds. Nil: the storage has no end that is known.
+	partitions []*block.Cached                    // they put into all regions that replicate the partition, and get from the nearest
+	// usage returns the space of the nearest region's disks in bytes. Nil: the storage has no known limit.
 	usage func(context.Context) (total, free uint64, err error)
-	// wholeUsage is that of all regions. Nil: not known, or the same as usage.
+	// wholeUsage returns the space of all regions. Nil: not known, or the same as usage.
 	wholeUsage func(context.Context) (total, free uint64, err error)
 }
 
@@ -68,7 +68,7 @@ func newStores(cfg *Config) (*stores, error) {
 	return s, nil
 }
 
-// nearestRegions are the regions that replicate a partition, the nearest to home first.
+// nearestRegions returns the regions that replicate a partition, the nearest to home first.
 func nearestRegions(p *topology.Partition, home topology.Region) []topology.Region {
 	regions := p.Regions()
 	slices.SortStableFunc(regions, func(a, b topology.Region) int {
@@ -77,8 +77,8 @@ func nearestRegions(p *topology.Partition, home topology.Region) []topology.Regi
 	return regions
 }
 
-// remembered is the store of a partition behind the caches: the client's in memory, of which each partition
-// has its share, and this machine's on disk if there is one.
+// remembered returns the store of a partition with the caches in front of it: the client's cache in memory,
+// of which each partition has an equal share, and this machine's cache on disk if there is one.
 func (cfg *Config) remembered(store block.Store) *block.Cached {
 	if cfg.Disk != nil {
 		store = cfg.Disk.Over(store)
@@ -86,7 +86,7 @@ func (cfg *Config) remembered(store block.Store) *block.Cached {
 	return block.NewCached(store, cfg.CacheBytes/len(cfg.Cluster.Partitions))
 }
 
-// nodes are the storage servers of a region.
+// nodes returns the storage servers of a region.
 func nodes(plan *topology.Cluster, region topology.Region) []multicast.ProcessID {
 	var nodes []multicast.ProcessID
 	for _, s := range plan.Storage(region) {
@@ -95,7 +95,7 @@ func nodes(plan *topology.Cluster, region topology.Region) []multicast.ProcessID
 	return nodes
 }
 
-// usage is that of a region.
+// usage returns a function for the space of a region.
 func usage(region *region.Remote, oneDisk bool) func(context.Context) (total, free uint64, err error) {
 	return func(ctx context.Context) (total, free uint64, err error) {
 		total, free, servers, err := region.Usage(ctx)
@@ -106,7 +106,8 @@ func usage(region *region.Remote, oneDisk bool) func(context.Context) (total, fr
 	}
 }
 
-// wholeUsage is the sum of all regions that answer. The error is that of one of them if none does.
+// wholeUsage returns a function for the sum of the space of all regions that answer. If none answers, the
+// function returns the error of one of them.
 func wholeUsage(remotes map[topology.Region]*region.Remote) func(context.Context) (total, free uint64, err error) {
 	return func(ctx context.Context) (total, free uint64, err error) {
 		ctx, cancel := context.WithTimeout(ctx, usagePatience)
@@ -134,5 +135,5 @@ func wholeUsage(remotes map[topology.Region]*region.Remote) func(context.Context
 	}
 }
 
-// usagePatience bounds the time for the usage of far regions.
+// usagePatience is the time limit for the usage of distant regions.
 const usagePatience = 3 * time.Second

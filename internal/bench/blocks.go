@@ -11,24 +11,24 @@ import (
 	"github.com/globalfs/globalfs/internal/block"
 )
 
-// storageNodes is the number of servers of the region that Blocks measures, as in the thesis (T 3.6), each in
-// a datacenter of its own.
+// storageNodes is the number of servers of the region that Blocks measures, as in the thesis (T 3.6). Each is
+// in its own datacenter.
 const storageNodes = 5
 
-// BlocksConfig says what Blocks measures.
+// BlocksConfig configures Blocks.
 type BlocksConfig struct {
-	Dir      string // empty; what is in it afterwards is of no use
+	Dir      string // an empty directory; its later content is useless
 	Sizes    []int  // of blocks, in bytes
 	Copies   []int  // of each block
-	Clients  int    // in a closed loop each
+	Clients  int    // each in a closed loop
 	Duration time.Duration
-	Rounds   int  // that Duration is divided into
+	Rounds   int  // the number of parts of Duration
 	GRPC     bool // the servers talk over loopback TCP instead of queues in memory
-	Sync     bool // what was put, or written to plain files, survives a loss of power
+	Sync     bool // stored blocks, and writes to plain files, survive a loss of power
 	Progress func(string)
 }
 
-// Validate says what is wrong.
+// Validate returns an error for an invalid configuration.
 func (c *BlocksConfig) Validate() error {
 	for _, size := range c.Sizes {
 		if size < 1 || size > block.MaxSize {
@@ -51,7 +51,8 @@ func (c *BlocksConfig) Validate() error {
 	return nil
 }
 
-// BlocksRow is one operation on blocks of one size with so many copies, beside the same on plain files.
+// BlocksRow is the result of one operation on blocks of one size and number of copies, and of the same on
+// plain files.
 type BlocksRow struct {
 	Operation  string `json:"operation"` // put or get
 	Size       int    `json:"size"`
@@ -61,18 +62,18 @@ type BlocksRow struct {
 	Durability string `json:"durability"`
 	Blocks     Cost   `json:"blocks"`
 	Plain      Cost   `json:"plain_files"`
-	// Ratio is that of the rates, blocks to plain files: the median over the rounds.
+	// Ratio is the ratio of the rates, blocks to plain files: the median over the rounds.
 	Ratio float64 `json:"ratio"`
-	// Thesis is the rate of five machines in T 3.6, 0 if it tells none.
+	// Thesis is the rate of five machines in T 3.6, 0 if the thesis has none.
 	Thesis float64 `json:"thesis_operations_per_second,omitempty"`
 }
 
-// thesisRates are those of T 3.6, with two copies.
+// thesisRates are the rates in T 3.6, with two copies.
 var thesisRates = map[string]float64{"put 1024": 8000, "get 32768": 6500}
 
-// Blocks measures puts and gets of a region of five storage servers in this process, and beside each the same
-// bytes written as often to plain files, and read from them, in the same directory and with the same
-// durability. They take turns.
+// Blocks measures puts and gets of a region of five storage servers in this process. For comparison, it
+// writes the same number of copies of the same bytes to plain files and reads them, in the same directory and
+// with the same durability. The two take turns.
 func Blocks(ctx context.Context, cfg BlocksConfig) ([]BlocksRow, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -91,7 +92,8 @@ func Blocks(ctx context.Context, cfg BlocksConfig) ([]BlocksRow, error) {
 	return rows, nil
 }
 
-// blocksPoint measures one size with so many copies, on empty disks. Each round gets what it has put.
+// blocksPoint measures one size and number of copies, on empty disks. Each round gets the blocks that it has
+// put.
 func blocksPoint(ctx context.Context, cfg *BlocksConfig, dir string, size, copies int) (rows []BlocksRow, err error) {
 	region, err := startRegion(cfg, filepath.Join(dir, "region"), copies)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// How long a server waits for another one, and a client for a server: nothing fails here.
+// Timeouts of a server for another one, and of a client for a server. They are long because nothing fails in
+// this benchmark.
 const (
 	nodeTimeout   = 30 * time.Second
 	remoteTimeout = 2 * nodeTimeout
@@ -31,7 +32,7 @@ type storageRegion struct {
 	clients []*blockClient
 }
 
-// blockClient is one client, which goes through a server of its own as long as that answers.
+// blockClient is one client. It uses its own server while that answers.
 type blockClient struct {
 	store  block.Store
 	number uint64
@@ -93,7 +94,7 @@ func startRegion(cfg *BlocksConfig, dir string, copies int) (_ *storageRegion, e
 	return r, nil
 }
 
-// network gives the servers their access to each other, and the clients theirs to the servers.
+// network returns the access of the servers to each other, and of the clients to the servers.
 func (r *storageRegion) network(grpc bool) (func(multicast.ProcessID) transport.Endpoint, region.Caller, error) {
 	if !grpc {
 		local := transport.NewLocal(nil)
@@ -119,7 +120,7 @@ func (r *storageRegion) network(grpc bool) (func(multicast.ProcessID) transport.
 	return func(p multicast.ProcessID) transport.Endpoint { return servers[p].Endpoint(p) }, client, nil
 }
 
-// close closes what was opened last first.
+// close closes all resources, the last opened first.
 func (r *storageRegion) close() error {
 	var errs []error
 	for _, close := range slices.Backward(r.closers) {
@@ -128,7 +129,7 @@ func (r *storageRegion) close() error {
 	return errors.Join(errs...)
 }
 
-// begin begins a round.
+// begin starts a round.
 func (r *storageRegion) begin() {
 	for _, c := range r.clients {
 		c.put = c.put[:0]
@@ -160,7 +161,7 @@ func (r *storageRegion) get(ctx context.Context, client, size int) error {
 	return nil
 }
 
-// payload gives bytes that do not compress, each time others.
+// payload returns incompressible bytes, different ones for each block.
 type payload struct {
 	size int
 	pool []byte
@@ -175,7 +176,7 @@ var payloadPool = sync.OnceValue(func() []byte {
 
 func newPayload(size int) payload { return payload{size, payloadPool()} }
 
-// piece gives the n-th block of a client, which is not to be changed.
+// piece returns the n-th block of a client. The caller must not change it.
 func (p *payload) piece(client, n int) []byte {
 	at := (client*7919 + n*4099) % (len(p.pool) - p.size)
 	return p.pool[at : at+p.size]

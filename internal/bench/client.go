@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Library is a Target straight through the client library: without the kernel and FUSE.
+// Library is a Target through the client library, without the kernel and FUSE.
 type Library struct {
 	Client *client.Client
 	Dir    posix.Ino

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// FileConfig says what Files measures.
+// FileConfig configures Files.
 type FileConfig struct {
 	Size       int64         // of the large file, in bytes
 	Small      []int         // sizes of small files, in bytes
-	Duration   time.Duration // of making small files of one size, in each round
+	Duration   time.Duration // for small files of each size, in each round
 	Rounds     int
 	Sync       bool         // fsync before close
 	Contenders []*Contender // the first one is compared with each of the others
 	Progress   func(string)
 }
 
-// Validate says what is wrong.
+// Validate returns an error for an invalid configuration.
 func (c *FileConfig) Validate() error {
 	for _, size := range c.Small {
 		if size < 0 || size > maxSmall {
@@ -41,18 +41,18 @@ func (c *FileConfig) Validate() error {
 type Contender struct {
 	Name    string
 	Dir     string // an empty directory on the mount
-	Backing string // where its bytes are on the disk
-	// Fresh mounts it anew, so that it remembers nothing. Its cache, if it has one, must have room for so many
-	// bytes; 0: as usual.
+	Backing string // the directory with its bytes on the disk
+	// Fresh mounts it again with empty caches. If it has a cache, the cache must have room for remember
+	// bytes; 0: the usual size.
 	Fresh func(remember int64) error
-	// Through says that what is written comes to this process. The kernel then counts it as written by the
-	// program too, which is taken off again.
+	// Through means that writes pass through this process. Then the kernel counts the bytes as written by the
+	// program too, and this part is subtracted.
 	Through bool
 
 	made int // small files
 }
 
-// FileRow is one thing measured of all contenders.
+// FileRow is the result of one measure for all contenders.
 type FileRow struct {
 	Measure    string `json:"measure"`
 	Unit       string `json:"unit"` // of the rates: MiB or files
@@ -61,16 +61,16 @@ type FileRow struct {
 	Rates      []Rate `json:"rates"` // in the order of the contenders
 }
 
-// Rate is what one contender reached.
+// Rate is the result of one contender.
 type Rate struct {
 	Name      string  `json:"name"`
 	PerSecond float64 `json:"per_second"`
-	// CPU is that of the whole process for one MiB or file: of the program that writes or reads, and of the file
-	// system with all its servers.
+	// CPU is the CPU time of the whole process for one MiB or file: of the program that writes or reads, and
+	// of the file system with all its servers.
 	CPU     float64 `json:"cpu_us"`
 	Written float64 `json:"bytes_written"` // to the disk, for one byte of the file
-	// Ratio is how much faster the first contender was, and DiskRatio the same counted in bytes written to the
-	// disk: medians over the rounds.
+	// Ratio is the rate of the first contender divided by this one, and DiskRatio the same for the bytes
+	// written to the disk per second: medians over the rounds.
 	Ratio     float64 `json:"ratio,omitempty"`
 	DiskRatio float64 `json:"disk_ratio,omitempty"`
 }
@@ -86,9 +86,9 @@ type sample struct {
 func (s *sample) rate() float64     { return s.amount / s.elapsed.Seconds() }
 func (s *sample) diskRate() float64 { return float64(s.used.written) / s.elapsed.Seconds() }
 
-// Files measures file systems with the same files. In each round each measure is made of one contender after
-// the other. What is made before, and thrown away, makes the kernel use memory that it has used before: on a
-// virtual machine pages that are touched for the first time cost five times as much to fill.
+// Files measures file systems with the same files. In each round it makes each measure for one contender
+// after the other. A first measurement, which is discarded, makes the kernel allocate its memory: on a
+// virtual machine a page costs five times as much to fill at its first use.
 func Files(ctx context.Context, cfg FileConfig) ([]FileRow, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func fileRow(cfg *FileConfig, m *fileMeasure, samples [][]sample) FileRow {
 	return row
 }
 
-// ratios gives the median of the ratios of rates, round by round.
+// ratios returns the median over the rounds of the ratios of rates.
 func ratios(first, other []sample, rate func(*sample) float64) float64 {
 	var all []float64
 	for i := range first {
@@ -187,7 +187,7 @@ func ratios(first, other []sample, rate func(*sample) float64) float64 {
 	return Median(all)
 }
 
-// remove deletes a file that may not be there.
+// remove deletes a file if it exists.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	chunkSize = 1 << 20 // what the program writes and reads at once, as cp does on our mounts
+	chunkSize = 1 << 20 // bytes of one write or read of the program, as of cp on our mounts
 	maxSmall  = 1 << 20 // bytes of the largest small file
 	largeName = "large"
 )
 
-// fileMeasure is one thing to measure. What prepare does is not timed; it gives what is, which tells how much
-// it has done in the unit of the measure, and how many bytes that were.
+// fileMeasure is one measure. Its prepare is not timed. It returns act, which is timed and returns the amount
+// of its work in the unit of the measure, and in bytes.
 type fileMeasure struct {
 	name, unit string
 	writes     bool
 	prepare    func(ctx context.Context, c *Contender) (act func() (amount, bytes float64, err error), err error)
 }
 
-// fileMeasures are in an order in which each finds what it needs.
+// fileMeasures returns the measures, in an order in which each finds the files that it needs.
 func fileMeasures(cfg *FileConfig) []fileMeasure {
 	all := []fileMeasure{
 		{"write", "MiB", true, cfg.prepareWrite},
@@ -61,7 +61,7 @@ func fileMeasures(cfg *FileConfig) []fileMeasure {
 	return all
 }
 
-// prepareWrite removes the large file; what is timed makes it again.
+// prepareWrite removes the large file; the timed part makes it again.
 func (cfg *FileConfig) prepareWrite(ctx context.Context, c *Contender) (func() (float64, float64, error), error) {
 	path := filepath.Join(c.Dir, largeName)
 	if err := errors.Join(c.Fresh(0), remove(path), forget(c.Backing)); err != nil {
@@ -93,8 +93,7 @@ func (cfg *FileConfig) writeLarge(ctx context.Context, f *os.File) error {
 	return nil
 }
 
-// prepareRead opens the large file and brings caches into the state that is wanted; what is timed reads the
-// file.
+// prepareRead opens the large file and brings caches into the required state; the timed part reads the file.
 func (cfg *FileConfig) prepareRead(ctx context.Context, c *Contender, caches func(context.Context, *os.File) error) (func() (float64, float64, error), error) {
 	f, err := os.Open(filepath.Join(c.Dir, largeName))
 	if err != nil {
@@ -131,7 +130,7 @@ func (cfg *FileConfig) readThrough(ctx context.Context, f *os.File) error {
 	}
 }
 
-// prepareSmall makes a directory; what is timed makes small files in it, one after the other.
+// prepareSmall makes a directory; the timed part makes small files in it, one after the other.
 func (cfg *FileConfig) prepareSmall(ctx context.Context, c *Contender, size int) (func() (float64, float64, error), error) {
 	c.made++
 	dir := filepath.Join(c.Dir, fmt.Sprintf("small-%d", c.made))

@@ -1,7 +1,7 @@
-// Package bench has the benchmarks behind `globalfs bench`. Micro is the thesis' microbenchmark (T
-// 3.6.1): read 1 KB, write 1 KB, create (with several clients also in a directory for each), and create
-// with 1 KB, in the local and in the global partition, in a closed loop: each client begins an operation
-// when its last one ended.
+// Package bench implements the benchmarks of `globalfs bench`. Micro is the thesis' microbenchmark (T 3.6.1):
+// read 1 KB, write 1 KB, create (with several clients also in a directory for each), and create with 1 KB, in
+// the local and in the global partition. It runs in a closed loop: each client starts an operation when its
+// last one has ended.
 package bench
 
 import (
@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// chunk is the size of the thesis' reads and writes, fileSize that of the file which is read over and
-// over (T 3.6.1).
+// chunk is the size of the thesis' reads and writes, fileSize the size of the file that is read repeatedly (T
+// 3.6.1).
 const (
 	chunk    = 1 << 10
 	fileSize = 10 << 10
 )
 
-// Target is a directory where the benchmark works, through a mount or straight through the
-// client library. Its methods are called concurrently, each client with its own names.
+// Target is the working directory of the benchmark, through a mount or directly through the client library.
+// Its methods are called concurrently; each client uses its own names.
 type Target interface {
 	// Create makes an empty file.
 	Create(ctx context.Context, name string) error
@@ -31,7 +31,7 @@ type Target interface {
 	Mkdir(ctx context.Context, name string) (Target, error)
 }
 
-// File is an open file. It is used by one client at a time.
+// File is an open file. Only one client at a time uses it.
 type File interface {
 	ReadAt(ctx context.Context, into []byte, offset int64) error
 	WriteAt(ctx context.Context, data []byte, offset int64) error
@@ -43,7 +43,7 @@ type Config struct {
 	Clients  int           // in each measurement
 	Duration time.Duration // of each measurement
 	Places   []Place
-	Progress func(string) // is told what is being measured
+	Progress func(string) // called with the name of each measurement
 }
 
 // Place is a partition to measure.
@@ -65,7 +65,8 @@ type Measurement struct {
 	Max        float64 `json:"max_us"`
 }
 
-// operation prepares a client and gives what it repeats.
+// operation is one kind of operation. Its prepare returns the step that the client repeats, and the end of
+// the client.
 type operation struct {
 	name    string
 	prepare func(ctx context.Context, t Target, prefix string) (step func(n int) error, done func() error, err error)
@@ -79,7 +80,7 @@ var operations = []operation{
 	{"create 1 KB", prepareCreateWrite},
 }
 
-// apart is the operation in which each client has a directory of its own. The kernel makes one file at a time
+// apart is the operation with a separate directory for each client. The kernel makes only one file at a time
 // in a directory of a mount.
 const apart = "create apart"
 
@@ -149,7 +150,7 @@ func Micro(ctx context.Context, cfg Config) ([]Measurement, error) {
 	return rows, nil
 }
 
-// Operations lists those that Micro measures with so many clients.
+// Operations lists the operations that Micro measures with this number of clients.
 func Operations(clients int) (names []string) {
 	for _, op := range operations {
 		if op.name != apart || clients > 1 {
@@ -165,16 +166,16 @@ type Load struct {
 	Clients   int
 	Duration  time.Duration
 	Prefix    string       // of the names of files, which must be new
-	Begin     func() error // called when all clients are prepared; then they begin. nil: nothing
+	Begin     func() error // called when all clients are prepared; they start after it. nil: nothing
 }
 
-// Sample is what clients have measured.
+// Sample is the result of the clients.
 type Sample struct {
 	Latencies []time.Duration `json:"latencies_ns"`
 	Elapsed   time.Duration   `json:"elapsed_ns"`
 }
 
-// Run has the clients work in a directory. What they need is made before, and does not count.
+// Run runs the clients in a directory. The time to prepare them does not count.
 func (l *Load) Run(ctx context.Context, target Target) (Sample, error) {
 	i := slices.IndexFunc(operations, func(op operation) bool { return op.name == l.Operation })
 	if i < 0 {
@@ -198,7 +199,7 @@ func (l *Load) Run(ctx context.Context, target Target) (Sample, error) {
 	return sample, errors.Join(append(errs, endAll(ends), ctx.Err())...)
 }
 
-// prepare makes the clients, all at once.
+// prepare prepares all clients at once.
 func (l *Load) prepare(ctx context.Context, op operation, target Target) (steps []func(int) error, ends []func() error, err error) {
 	steps, ends = make([]func(int) error, l.Clients), make([]func() error, l.Clients)
 	errs := make([]error, l.Clients)
@@ -210,7 +211,7 @@ func (l *Load) prepare(ctx context.Context, op operation, target Target) (steps 
 	return steps, ends, errors.Join(errs...)
 }
 
-// endAll ends clients, but for those that could not be prepared.
+// endAll ends the clients, except those with a failed preparation.
 func endAll(ends []func() error) error {
 	var errs []error
 	for _, end := range ends {
@@ -221,7 +222,7 @@ func endAll(ends []func() error) error {
 	return errors.Join(errs...)
 }
 
-// repeat runs step until duration has passed, at least once, and gives the latency of each.
+// repeat runs step until duration has passed, at least once, and returns the latency of each run.
 func repeat(ctx context.Context, step func(int) error, duration time.Duration) ([]time.Duration, error) {
 	var latencies []time.Duration
 	end := time.Now().Add(duration)
@@ -238,7 +239,7 @@ func repeat(ctx context.Context, step func(int) error, duration time.Duration) (
 	return latencies, nil
 }
 
-// Summarize makes a row of what was measured, once or several times.
+// Summarize makes a row of one or several samples.
 func Summarize(op, place string, clients int, samples ...Sample) Measurement {
 	latencies := Latencies(samples...)
 	var elapsed time.Duration
@@ -255,7 +256,7 @@ func Summarize(op, place string, clients int, samples ...Sample) Measurement {
 	return m
 }
 
-// Latencies are those of all samples, in ascending order.
+// Latencies returns the latencies of all samples, in ascending order.
 func Latencies(samples ...Sample) (all []time.Duration) {
 	for _, s := range samples {
 		all = append(all, s.Latencies...)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Directory is a Target on a mount: what a program sees, the kernel and FUSE included. Files are open with
-// O_DIRECT: reads pass by the page cache of the kernel, as in the thesis' benchmark, and the mount orders each
-// write before it returns.
+// Directory is a Target on a mount: it measures the view of a program, including the kernel and FUSE. Files
+// are opened with O_DIRECT: reads bypass the page cache of the kernel, as in the thesis' benchmark, and the
+// mount orders each write before it returns.
 type Directory string
 
 // Create makes an empty file.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropPages asks the kernel to forget what it has cached of f.
+// dropPages asks the kernel to drop the cached pages of f.
 func dropPages(f *os.File) error {
 	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 		return fmt.Errorf("fadvise %s: %w", f.Name(), err)
@@ -18,12 +18,12 @@ func dropPages(f *os.File) error {
 	return nil
 }
 
-// forget brings all that is below dir to the disk and out of the kernel's memory. What is written next then
-// takes pages that were used before.
+// forget writes all files below dir to the disk and drops them from the kernel's memory. The next writes then
+// use pages that were used before.
 func forget(dir string) error { return errors.Join(settle(dir), dropAllPages(dir)) }
 
-// settle writes all that the disk of dir has not got yet, so that nobody's bytes are written at another's
-// expense.
+// settle writes all pending data of dir's file system to the disk, so that no contender pays for the bytes of
+// another.
 func settle(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -35,8 +35,8 @@ func settle(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// dropAllPages asks the kernel to forget what it has of the files below dir. Those that are removed meanwhile
-// do not matter.
+// dropAllPages asks the kernel to drop the cached pages of the files below dir. It ignores files that are
+// removed meanwhile.
 func dropAllPages(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plain is what blocks are compared with: each client appends its bytes to as many plain files as a block has
-// copies, one after the other. There is no name, no index and no checksum, and so no way to find or to trust
-// them after a crash.
+// plain is the baseline for blocks: each client appends its bytes to as many plain files as a block has
+// copies, one after the other. It has no names, no index and no checksums, so the bytes cannot be found or
+// trusted after a crash.
 type plain struct {
 	sync    bool
 	clients []plainClient
@@ -21,7 +21,7 @@ type plain struct {
 type plainClient struct {
 	files   []*os.File // one for each copy
 	written int64      // bytes in each
-	begun   int64      // of them before this round
+	begun   int64      // bytes before this round
 	buffer  []byte
 }
 
@@ -47,7 +47,7 @@ func openPlain(dir string, clients, copies int, sync bool) (_ *plain, err error)
 	return p, nil
 }
 
-// begin begins a round.
+// begin starts a round.
 func (p *plain) begin() {
 	for i := range p.clients {
 		p.clients[i].begun = p.clients[i].written
@@ -71,7 +71,7 @@ func (p *plain) write(client int, data []byte) error {
 	return nil
 }
 
-// read reads what was written at once in this round, from any file of a client.
+// read reads the bytes of one write of this round from any file of a client.
 func (p *plain) read(client, size int) error {
 	c := &p.clients[client]
 	if c.buffer == nil {

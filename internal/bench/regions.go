@@ -13,41 +13,42 @@ import (
 
 // World is a running cluster with a client in each of its regions.
 type World struct {
-	Regions []topology.Region // the client in the first one is who measures
+	Regions []topology.Region // the client in the first one measures
 	Clients map[topology.Region]*client.Client
-	Cut     func(regions ...topology.Region) error // cuts regions off; without any it heals
+	Cut     func(regions ...topology.Region) error // cuts regions off; without regions it heals the network
 }
 
-// RegionsConfig says how long Regions measures.
+// RegionsConfig configures Regions.
 type RegionsConfig struct {
 	Duration time.Duration // of each operation over the network between regions
 	Slice    time.Duration // of each operation inside a region; of a local one in each condition and cycle
 	Cycles   int           // over all conditions
-	Progress func(string)  // is told what is being measured
+	Progress func(string)  // called with the name of each measurement
 }
 
-// Conditions that local operations are measured in.
+// Conditions of the measurements of local operations.
 const (
 	undisturbed   = "alone"
 	besideRenames = "beside renames"
 	besideCut     = "another region cut"
-	again         = "alone again" // the control: how far its ratios are from 1 is the machine's doing
+	again         = "alone again" // the control: differences of its ratios from 1 are noise of the machine
 )
 
-// RegionsRow is what one client sees of one operation in a cluster of so many regions.
+// RegionsRow is the result of one client for one operation in a cluster of a number of regions.
 type RegionsRow struct {
 	Regions   int             `json:"regions"`
-	Client    topology.Region `json:"client"` // where it is
+	Client    topology.Region `json:"client"` // region of the client
 	Condition string          `json:"condition"`
 	Measurement
-	// Ratio50 and Ratio95 are to the same operation alone, in other conditions: medians over the cycles.
+	// Ratio50 and Ratio95, in other conditions than alone, are the ratios to the same operation alone:
+	// medians over the cycles.
 	Ratio50 float64 `json:"p50_ratio,omitempty"`
 	Ratio95 float64 `json:"p95_ratio,omitempty"`
 }
 
-// Regions measures one cluster: local operations in the first region, alone, beside renames between two
-// regions and while another region is cut off; then, from the first region and from the one farthest from it,
-// global operations and those of two partitions.
+// Regions measures one cluster. First it measures local operations in the first region: alone, beside renames
+// between two regions, and while another region is cut off. Then it measures global operations and operations
+// of two partitions, from the first region and from the region farthest from it.
 func Regions(ctx context.Context, cfg RegionsConfig, w *World) ([]RegionsRow, error) {
 	posts := map[topology.Region]*post{}
 	for _, r := range w.Regions {
@@ -81,21 +82,21 @@ func Regions(ctx context.Context, cfg RegionsConfig, w *World) ([]RegionsRow, er
 	return rows, nil
 }
 
-// farthest gives the region with the longest way from the first one.
+// farthest returns the region with the longest delay from the first one.
 func (w *World) farthest() topology.Region {
 	return slices.MaxFunc(w.Regions, func(a, b topology.Region) int {
 		return int(topology.Delay(w.Regions[0], a) - topology.Delay(w.Regions[0], b))
 	})
 }
 
-// condition is something that goes on beside a measurement: begin starts it, and end ends it.
+// condition is an activity beside a measurement: begin starts it, and end ends it.
 type condition struct {
 	name  string
 	begin func(ctx context.Context) (end func() error, err error)
 }
 
-// local measures what stays in the region of p. Conditions take turns in short slices, so that what else the
-// machine does meets all of them alike.
+// local measures operations inside the region of p. Conditions take turns in short slices, so that other load
+// of the machine affects all of them equally.
 func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post, conditions []condition) ([]RegionsRow, error) {
 	acts, err := p.localActs(ctx)
 	if err != nil {
@@ -127,8 +128,8 @@ func (w *World) local(ctx context.Context, cfg *RegionsConfig, p *post, conditio
 	return rows, nil
 }
 
-// ratio gives the median, over the cycles, of what a percentile was beside the one alone: what the machine
-// does beside the benchmark changes from cycle to cycle, and less within one.
+// ratio returns the median over the cycles of the ratio of a percentile to the same percentile alone. Other
+// load of the machine changes between cycles, and less within one.
 func ratio(cycles, alone [][]time.Duration, q float64) float64 {
 	var ratios []float64
 	for i := range cycles {
@@ -138,7 +139,8 @@ func ratio(cycles, alone [][]time.Duration, q float64) float64 {
 	return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
 }
 
-// percentile sorts latencies. An operation that takes longer than a slice is in it once.
+// percentile returns a percentile, and sorts latencies. A slice has at least one latency, even of an
+// operation longer than the slice.
 func percentile(latencies []time.Duration, q float64) time.Duration {
 	slices.Sort(latencies)
 	return latencies[int(q*float64(len(latencies)-1))]
@@ -161,7 +163,7 @@ func (w *World) slice(ctx context.Context, cfg *RegionsConfig, c *condition, act
 	return nil
 }
 
-// wide measures what is replicated in all regions, or in two partitions.
+// wide measures operations of the global partition, and of two partitions.
 func (w *World) wide(ctx context.Context, cfg *RegionsConfig, p *post) (rows []RegionsRow, err error) {
 	for _, place := range []struct {
 		name string

@@ -9,21 +9,21 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// act is one operation of a client; each step does it anew.
+// act is one operation of a client. Each step executes it once.
 type act struct {
 	name  string
-	reads bool // asks nobody outside the region
+	reads bool // calls no server outside the region
 	step  func(ctx context.Context) error
 }
 
-// post is a client with directories of its own to work in.
+// post is a client with its own working directories.
 type post struct {
 	region topology.Region
 	client *client.Client
 	local  posix.Ino // in the partition of its region
 	global posix.Ino
-	other  posix.Ino // in the partition of another region, the first that there is; with one region in the global one
-	sends  posix.Ino // a local directory whose files go where other is
+	other  posix.Ino // in the partition of the first other region; with one region, in the global one
+	sends  posix.Ino // a local directory that places its files in the partition of other
 	made   int       // files
 }
 
@@ -59,7 +59,7 @@ func (w *World) post(ctx context.Context, region topology.Region) (*post, error)
 	return p, nil
 }
 
-// root gives the root of a region's partition.
+// root returns the root of a region's partition.
 func (w *World) root(region topology.Region) posix.Ino {
 	for _, p := range w.Clients[region].Cluster().Partitions {
 		if p.Region == region {
@@ -72,7 +72,7 @@ func (w *World) root(region topology.Region) posix.Ino {
 func (p *post) localActs(ctx context.Context) ([]act, error)  { return p.fileActs(ctx, p.local) }
 func (p *post) globalActs(ctx context.Context) ([]act, error) { return p.fileActs(ctx, p.global) }
 
-// fileActs are those of one file, and of making files, in one directory.
+// fileActs returns the acts on one file, and the act that makes files, in one directory.
 func (p *post) fileActs(ctx context.Context, dir posix.Ino) ([]act, error) {
 	file, err := p.file(ctx, client.Name{Dir: dir, Name: "file"}, fileSize)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *post) fileActs(ctx context.Context, dir posix.Ino) ([]act, error) {
 	}, nil
 }
 
-// betweenActs are those of two partitions.
+// betweenActs returns the acts of two partitions.
 func (p *post) betweenActs(ctx context.Context) ([]act, error) {
 	linked, err := p.file(ctx, client.Name{Dir: p.local, Name: "linked"}, chunk)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *post) file(ctx context.Context, at client.Name, size int) (posix.Ino, e
 	return a.Ino, nil
 }
 
-// create makes one empty file after the other.
+// create returns a step that makes a new empty file.
 func (p *post) create(dir posix.Ino) func(context.Context) error {
 	return func(ctx context.Context) error {
 		p.made++
@@ -145,7 +145,7 @@ func (p *post) create(dir posix.Ino) func(context.Context) error {
 	}
 }
 
-// rename moves a file of 1 KB between the region and the other one, to and fro.
+// rename returns a step that renames a file of 1 KB between the region and the other one, back and forth.
 func (p *post) rename(ctx context.Context, name string) (func(context.Context) error, error) {
 	from, to := client.Name{Dir: p.local, Name: name}, client.Name{Dir: p.other, Name: name}
 	if _, err := p.file(ctx, from, chunk); err != nil {
@@ -160,7 +160,7 @@ func (p *post) rename(ctx context.Context, name string) (func(context.Context) e
 	}, nil
 }
 
-// renames is the condition that p renames a file between its region and the other one without a pause.
+// renames returns the condition that p renames a file between its region and the other one without a pause.
 func renames(ctx context.Context, p *post) (func(context.Context) (func() error, error), error) {
 	rename, err := p.rename(ctx, "to-and-fro")
 	if err != nil {
@@ -189,8 +189,8 @@ func renames(ctx context.Context, p *post) (func(context.Context) (func() error,
 	}, nil
 }
 
-// cut is the condition that the region of p is cut off. It has ended when p updates the global partition
-// again.
+// cut returns the condition that the region of p is cut off. Its end waits until p can update the global
+// partition.
 func (w *World) cut(p *post) func(context.Context) (func() error, error) {
 	update := p.create(p.global)
 	return func(ctx context.Context) (func() error, error) {

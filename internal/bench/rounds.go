@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Cost is what operations of one kind took. A process has all servers and clients: CPU and Written are those
-// of all.
+// Cost is the cost of operations of one kind. CPU and Written include all servers and clients, because they
+// run in one process.
 type Cost struct {
 	Operations int     `json:"operations"`
 	PerSecond  float64 `json:"operations_per_second"`
@@ -19,7 +19,7 @@ type Cost struct {
 	Written    float64 `json:"bytes_written"` // to the disk, for one operation
 }
 
-// round is one of several times that something was measured.
+// round is the result of one round of a measurement.
 type round struct {
 	latencies []time.Duration
 	elapsed   time.Duration
@@ -28,7 +28,8 @@ type round struct {
 
 func (r *round) perSecond() float64 { return float64(len(r.latencies)) / r.elapsed.Seconds() }
 
-// measureRound has clients repeat their steps, each in a closed loop, for so long; each does one at least.
+// measureRound runs clients that repeat their steps, each in a closed loop, for duration. Each client runs at
+// least one step.
 func measureRound(ctx context.Context, clients int, duration time.Duration, step func(client, n int) error) (round, error) {
 	before, err := used()
 	if err != nil {
@@ -45,13 +46,13 @@ func measureRound(ctx context.Context, clients int, duration time.Duration, step
 	running.Wait()
 	elapsed := time.Since(start)
 	if ctx.Err() != nil {
-		return round{}, ctx.Err() // and not once for each client
+		return round{}, ctx.Err() // one error instead of one for each client
 	}
 	after, err := used()
 	return round{slices.Concat(latencies...), elapsed, after.since(before)}, errors.Join(append(errs, err)...)
 }
 
-// cost sums rounds up.
+// cost sums up rounds.
 func cost(rounds []round) Cost {
 	var all round
 	for _, r := range rounds {
@@ -72,14 +73,14 @@ func cost(rounds []round) Cost {
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// Median of at least one number, which it sorts.
+// Median returns the median of at least one number, and sorts the numbers.
 func Median(numbers []float64) float64 {
 	slices.Sort(numbers)
 	return (numbers[(len(numbers)-1)/2] + numbers[len(numbers)/2]) / 2
 }
 
-// rateRatio gives the median, over the rounds, of how much faster ours was than what it is compared with in
-// the same round: what else the machine does changes from round to round, and less within one.
+// rateRatio returns the median over the rounds of the ratio of our rate to the other one of the same round.
+// Other load of the machine changes between rounds, and less within one.
 func rateRatio(ours, other []round) float64 {
 	var ratios []float64
 	for i := range ours {

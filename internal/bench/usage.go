@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage is what this process has used so far.
+// usage is the CPU time and the disk writes of this process so far.
 type usage struct {
-	cpu     time.Duration // of all its threads, the kernel's part included
-	written int64         // bytes for the disk, see /proc/PID/io in proc(5): pages made dirty, less those thrown away before they were written
+	cpu     time.Duration // of all threads, including the kernel's part
+	written int64         // bytes for the disk, see /proc/PID/io in proc(5): dirtied pages, minus pages dropped before they were written
 }
 
 // used reads the counters of the kernel.
@@ -45,14 +45,14 @@ func (u usage) plus(other usage) usage {
 // ticksPerSecond is the unit of /proc/PID/stat (USER_HZ), the same on all Linux systems that Go runs on.
 const ticksPerSecond = 100
 
-// ProcessTime is the CPU time that a running process has used, its own and the kernel's for it, to a
-// hundredth of a second.
+// ProcessTime returns the CPU time of a running process, including the kernel's time for it, with a
+// resolution of a hundredth of a second.
 func ProcessTime(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold anything; utime and stime are 11 fields behind it.
+	// The name in parentheses may contain any characters; utime and stime are 11 fields after it.
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))

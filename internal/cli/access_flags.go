@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
-// accessFlags say how a command finds a cluster.
+// accessFlags are the flags by which a command finds a cluster.
 type accessFlags struct {
 	config  string
 	servers []string
@@ -30,7 +30,7 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	f.certs.register(cmd)
 }
 
-// open connects with the certificate of the first role that there is one of.
+// open connects with the certificate of the first of the roles that has one.
 func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...identity.Role) (*daemon.Access, error) {
 	cfg := daemon.AccessConfig{Servers: f.servers, Timeout: f.connect, Logger: logger}
 	configured := ""
@@ -54,8 +54,8 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 	return daemon.Connect(ctx, cfg)
 }
 
-// path gives that of the cluster file: if there is none in the default places, that of the embedded cluster.
-// Empty: the default places.
+// path returns the path of the cluster file. If there is none in the default places, it returns the path for
+// the embedded cluster. Empty: the default places.
 func (f *accessFlags) path() string {
 	if f.config != "" || defaultConfig() != "" {
 		return f.config

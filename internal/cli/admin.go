@@ -14,12 +14,12 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// adminFlags are those of all admin commands.
+// adminFlags are the flags of all admin commands.
 type adminFlags struct {
 	access  accessFlags
 	output  string
 	logging *logFlags
-	after   func(cmd *cobra.Command, a *daemon.Access, server string) error // once it is printed what was made; nil: nothing
+	after   func(cmd *cobra.Command, a *daemon.Access, server string) error // called after the result is printed; nil: nothing
 }
 
 func newAdmin(logging *logFlags) *cobra.Command {
@@ -43,7 +43,7 @@ func (f *adminFlags) register(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// ask has a server do q, and prints what it made.
+// ask sends q to a server and prints the result.
 func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, done string) error {
 	if err := checkOutput(f.output); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, d
 	return f.after(cmd, a, changed.Server)
 }
 
-// print prints what a change has made.
+// print prints the result of a change.
 func (f *adminFlags) print(out io.Writer, changed *daemon.Changed, done string) error {
 	if f.output == "json" {
 		return command.PrintJSON(out, changed)

@@ -32,7 +32,7 @@ func TestAdminWrongInput(t *testing.T) {
 	}
 }
 
-// An operator changes the servers of an embedded cluster as those of any other.
+// An operator can change the servers of an embedded cluster like those of any other.
 func TestAdminOfEmbeddedCluster(t *testing.T) {
 	dir, config := clusterHere(t, 0)
 	content := bytes.Repeat([]byte("0123456789"), 300_000)
@@ -69,7 +69,7 @@ func TestAdminOfEmbeddedCluster(t *testing.T) {
 		if h.Settled() && h.Partitions[1].Leader == "us-west-2d" {
 			return true
 		}
-		run(t, admin("move-leader", "1", "us-west-2d")...) // asked again until it leads: a request soon after an election may change nothing
+		run(t, admin("move-leader", "1", "us-west-2d")...) // repeated until it leads: a request soon after an election may change nothing
 		return false
 	})
 
@@ -93,7 +93,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// The file of an embedded cluster is not one to start servers with, or to forget a cluster by.
+// The file of an embedded cluster cannot be used to start servers or to forget a cluster.
 func TestServersOfEmbeddedClusterAreItsOwn(t *testing.T) {
 	_, config := clusterHere(t, 0)
 	for _, args := range [][]string{{"server", "us-west-2a"}, {"admin", "forget", "dev"}} {

@@ -12,17 +12,17 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// leftEvery is how often a server that is drained is looked at.
+// leftEvery is the time between two status calls about a server that leaves or joins.
 const leftEvery = 500 * time.Millisecond
 
-// awaitLeft returns when a server that is drained has left its region's storage ring.
+// awaitLeft waits until a drained server has left its region's storage ring.
 func awaitLeft(cmd *cobra.Command, a *daemon.Access, name string) error {
 	ctx := cmd.Context()
 	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
 	defer n.stop()
 	ticker := time.NewTicker(leftEvery)
 	defer ticker.Stop()
-	first, began := uint64(0), time.Now() // the most blocks that were seen there, and when
+	first, began := uint64(0), time.Now() // the highest number of blocks seen there, and its time
 	for {
 		answers := a.Status(ctx)
 		if s := a.Cluster().Server(name); s == nil || s.State == topology.StorageLeft {
@@ -47,7 +47,7 @@ func awaitLeft(cmd *cobra.Command, a *daemon.Access, name string) error {
 	}
 }
 
-// awaitJoined returns when a server that has joined runs, and nothing is left to do after its start.
+// awaitJoined waits until a joined server runs, and no tasks are left after its start.
 func awaitJoined(cmd *cobra.Command, a *daemon.Access, name string) error {
 	ctx := cmd.Context()
 	n := newNarrator(ctx, cmd.ErrOrStderr())

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// backupFlags are those of the commands about backups.
+// backupFlags are the flags of the commands about backups.
 type backupFlags struct {
 	access  accessFlags
 	logging *logFlags
@@ -121,7 +121,7 @@ Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
 	return cmd
 }
 
-// report has something done with a repository, and prints what was found.
+// report runs do on a repository, and prints its report.
 func (f *backupFlags) report(cmd *cobra.Command, where, sound string, do func(*backup.Repository, func(string)) (*backup.Report, error)) error {
 	if err := checkOutput(f.output); err != nil {
 		return err
@@ -194,7 +194,7 @@ func printBackups(out io.Writer, all []backup.Manifest) error {
 	return w.Flush()
 }
 
-// bytesText returns a number of bytes for people.
+// bytesText returns a number of bytes as text with a unit.
 func bytesText(n uint64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0
@@ -207,7 +207,7 @@ func bytesText(n uint64) string {
 	return fmt.Sprintf("%.1f %s", x, units[i])
 }
 
-// narrated does something that tells its progress, which is printed if it takes long.
+// narrated runs do, and prints its progress if it takes long.
 func narrated(cmd *cobra.Command, do func(say func(string)) error) error {
 	n := newNarrator(cmd.Context(), cmd.ErrOrStderr())
 	defer n.stop()

@@ -24,7 +24,7 @@ type backedUp struct {
 	objects attach.Objects
 }
 
-// savePatience is the time in which a partition saves its state after it was asked to.
+// savePatience is the time limit for a partition to save its state.
 const savePatience = time.Minute
 
 func openBackedUp(ctx context.Context, f *accessFlags, logger *slog.Logger) (_ *backedUp, err error) {
@@ -58,7 +58,8 @@ func (c *backedUp) Plan() *topology.Cluster { return c.access.Cluster() }
 // Name implements backup.Cluster.
 func (c *backedUp) Name() string { return c.access.Name() }
 
-// Check implements backup.Cluster. An older server could not read what the others say after the backup.
+// Check implements backup.Cluster. A server of an older version could not read the messages of the others
+// after the backup.
 func (c *backedUp) Check(ctx context.Context) error {
 	for _, a := range c.access.Status(ctx) {
 		if a.Error != "" {
@@ -115,7 +116,7 @@ func (c *backedUp) State(ctx context.Context, partition uint16, number uint64, i
 	return err
 }
 
-// find returns the name of the copy to read at a server; 0: the state is not there yet.
+// find returns the number of the copy to read at a server; 0: the state is not saved yet.
 func (c *backedUp) find(ctx context.Context, server string, partition uint16, number uint64) (export uint64, err error) {
 	reply, err := c.piece(ctx, server, partition, daemon.BackupRequest{Number: number, Read: true})
 	return reply.Export, err

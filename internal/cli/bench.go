@@ -32,7 +32,7 @@ that they start in this process and end afterwards. The measurements of the prot
 	return cmd
 }
 
-// microFlags are those of `bench micro` beside the cluster's.
+// microFlags are the flags of `bench micro`.
 type microFlags struct {
 	cluster  clusterFlags
 	clients  int
@@ -115,7 +115,7 @@ func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	return r.Write(cmd.OutOrStdout(), f.output, "")
 }
 
-// places gives the two directories to measure, and what ends their use.
+// places returns the two directories to measure, and the function that ends their use.
 func (f *microFlags) places(ctx context.Context, cluster *dev.Cluster, cfg dev.Config, dir string) ([]bench.Place, func() error, error) {
 	region := cfg.Spec.Regions[0]
 	if f.through == "client" {

@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// blocksFlags are those of `bench blocks`.
+// blocksFlags are the flags of `bench blocks`.
 type blocksFlags struct {
 	config     bench.BlocksConfig
 	dir        string
@@ -113,7 +113,7 @@ func costCells(c *bench.Cost) string {
 	return fmt.Sprintf("%.0f\t%.0f\t%.0f\t%.1f\t%.0f", c.PerSecond, c.P50, c.P99, c.CPU, c.Written)
 }
 
-// thesisCell is empty where the thesis tells nothing.
+// thesisCell returns the text of a rate from the thesis; empty: the thesis has none.
 func thesisCell(rate float64) string {
 	if rate == 0 {
 		return ""

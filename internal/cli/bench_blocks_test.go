@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// Each size is measured with each number of copies, which are all on the disks; nothing is left there.
+// Each size is measured with each number of copies. All copies are on the disks, and no files are left there.
 func TestBenchBlocks(t *testing.T) {
 	for _, transport := range []string{"inprocess", "grpc"} {
 		var out, err bytes.Buffer

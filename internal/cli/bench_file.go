@@ -22,7 +22,7 @@ import (
 	"github.com/globalfs/globalfs/internal/wal"
 )
 
-// fileFlags are those of `bench file`.
+// fileFlags are the flags of `bench file`.
 type fileFlags struct {
 	config     bench.FileConfig
 	copies     int
@@ -178,7 +178,7 @@ func (f *fileFlags) ours(ctx context.Context, work string, sync bool, logger *sl
 	}
 	point := mountPoint{region: spec.Regions[0], dir: filepath.Join(work, "mount")}
 	m := &remounted{mount: func(remember int64) (func() error, error) {
-		point.cacheBytes = int(remember) * (1 + len(spec.Regions)) // of which each partition has its share
+		point.cacheBytes = int(remember) * (1 + len(spec.Regions)) // each partition gets its share
 		m, err := mountAt(cluster, config, point)
 		if err != nil {
 			return nil, err
@@ -208,7 +208,7 @@ func loopback(l *mount.Loopback, name string) (*bench.Contender, func() error, e
 	return &bench.Contender{Name: name, Dir: l.Dir, Backing: l.Backing, Fresh: m.fresh, Through: !l.Passthrough}, m.close, nil
 }
 
-// remounted is a mount that can be made anew.
+// remounted is a mount that can be mounted again.
 type remounted struct {
 	mount   func(remember int64) (unmount func() error, err error)
 	unmount func() error // nil: not mounted

@@ -12,8 +12,8 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// Everything is measured of all file systems, and what is written counts as often as it is stored; nothing
-// stays mounted or on the disk.
+// All measures exist for all file systems. Written bytes count once for each stored copy. No mounts and no
+// files are left.
 func TestBenchFile(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
 		t.Skipf("a mount needs root and /dev/fuse: %v", err)

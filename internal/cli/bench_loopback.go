@@ -19,7 +19,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// newBenchLoopback is the process that serves the loopback file system of `bench mount`.
+// newBenchLoopback makes the command of the process that serves the loopback file system of `bench mount`.
 func newBenchLoopback() *cobra.Command {
 	return &cobra.Command{
 		Use:    "loopback DIR MOUNTPOINT",
@@ -47,7 +47,7 @@ can be used, and unmounts at SIGTERM.`,
 	}
 }
 
-// startLoopback serves a directory through loopback FUSE, by a process of its own, until end is called.
+// startLoopback starts a process that serves a directory through loopback FUSE until end is called.
 func startLoopback(ctx context.Context, backing string) (_ compare.Directory, end func() error, err error) {
 	none := compare.Directory{}
 	if info, err := os.Stat(backing); err != nil || !info.IsDir() {

@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// benchMountFlags are those of `bench mount`.
+// benchMountFlags are the flags of `bench mount`.
 type benchMountFlags struct {
 	config   compare.Config
 	size     byteSize
@@ -113,7 +113,7 @@ func (f *benchMountFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return r.Write(cmd.OutOrStdout(), f.output, f.out)
 }
 
-// benchDirectory is a DIR of the command line.
+// benchDirectory parses a DIR of the command line.
 func benchDirectory(ctx context.Context, arg string) (compare.Directory, error) {
 	name, path, named := strings.Cut(arg, "=")
 	if !named || strings.Contains(name, "/") {
@@ -128,7 +128,7 @@ func benchDirectory(ctx context.Context, arg string) (compare.Directory, error) 
 	return d, nil
 }
 
-// addProcesses adds those of --pid.
+// addProcesses adds the processes of --pid.
 func (f *benchMountFlags) addProcesses() error {
 	for _, flag := range f.pids {
 		name, list, _ := strings.Cut(flag, "=")
@@ -195,7 +195,7 @@ func printCompared(out io.Writer, rows []compare.Row) error {
 	return w.Flush()
 }
 
-// rate has a fraction for programs, which run once in many seconds.
+// rate formats a rate. It shows a fraction for rates below 10, such as those of whole programs.
 func rate(perSecond float64) string {
 	if perSecond < 10 {
 		return fmt.Sprintf("%.3f", perSecond)

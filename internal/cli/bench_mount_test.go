@@ -47,7 +47,7 @@ func TestBenchMountInput(t *testing.T) {
 	require.Equal(t, command.ExitUsage, Main([]string{"bench", "mount"}, &out, &err))
 }
 
-// The processes of a cluster are found by the addresses at which they listen.
+// listener finds the processes of a cluster by the addresses at which they listen.
 func TestListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// mountCounters gives the function that reads the counters of the mount at path, and the processes of the
+// mountCounters returns the function that reads the counters of the mount at path, and the processes of the
 // mount and of its cluster that run on this machine. Both are nil for another file system.
 func mountCounters(ctx context.Context, path string) (func(context.Context) (compare.Counters, error), []compare.Process) {
 	var first mount.Counters
@@ -38,7 +38,8 @@ func mountCounters(ctx context.Context, path string) (func(context.Context) (com
 	return read, processes
 }
 
-// listener finds the process of this machine that listens at an address; 0: none that this user can see.
+// listener returns the process of this machine that listens at an address; 0: there is none visible to this
+// user.
 func listener(address string) int {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || !isLocal(host) {
@@ -74,8 +75,8 @@ func isLocal(host string) bool {
 	})
 }
 
-// listening adds the sockets that listen on a port to a set, by their names in /proc/PID/fd. text is
-// /proc/net/tcp.
+// listening adds the sockets that listen on a port to a set, by their names in /proc/PID/fd. text is the
+// content of /proc/net/tcp.
 func listening(text []byte, port uint16, into map[string]bool) {
 	const stateListen = "0A"
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
@@ -91,7 +92,7 @@ func listening(text []byte, port uint16, into map[string]bool) {
 	}
 }
 
-// ownerOf finds a process with one of these files open.
+// ownerOf returns a process with one of these files open; 0: there is none.
 func ownerOf(files map[string]bool) int {
 	if len(files) == 0 {
 		return 0
@@ -109,7 +110,7 @@ func ownerOf(files map[string]bool) int {
 	return 0
 }
 
-// processName is the short name of a running process.
+// processName returns the short name of a running process.
 func processName(pid int) string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/globalfs/globalfs/internal/wal"
 )
 
-// thesisRegions are those of the thesis' deployments: the first 1, 3, 6 and 9 of them.
+// thesisRegions are the regions of the thesis' deployments, which have the first 1, 3, 6 and 9 of them.
 var thesisRegions = []topology.Region{
 	"us-west-2", "us-east-1", "eu-west-1", "us-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-1", "ap-southeast-2", "sa-east-1",
 }
@@ -136,7 +136,7 @@ func printRegions(out io.Writer, rows []bench.RegionsRow) error {
 	return w.Flush()
 }
 
-// ratio is empty where there is nothing to compare with.
+// ratio formats a ratio; empty: there is no value to compare with.
 func ratio(r float64) string {
 	if r == 0 {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// Every operation is measured in each condition, by the clients that are said to; what is saved is what is
-// printed.
+// Every operation is measured in each condition by the specified clients. The saved results equal the printed
+// ones.
 func TestBenchRegions(t *testing.T) {
 	var out, err bytes.Buffer
 	dir := t.TempDir()

@@ -11,11 +11,11 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// onDisks is the --blocks of a cluster whose servers keep the blocks.
+// onDisks is the value of --blocks for a cluster with the blocks on the disks of its servers.
 const onDisks = "disks"
 
-// parseBlocks reads --blocks: nil for onDisks, else a place in object storage. Errors do not repeat what may
-// have secrets in it.
+// parseBlocks parses --blocks: nil for onDisks, otherwise a place in object storage. Errors do not repeat
+// parts of the value that may contain secrets.
 func parseBlocks(value string) (*topology.Objects, error) {
 	if value == onDisks {
 		return nil, nil

@@ -16,13 +16,13 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// notRoot are the users, and the groups, that a client speaks for unless something else is said.
+// notRoot is the default set of users, and of groups, that a client may act for.
 const notRoot = "1-4294967295"
 
-// maxDays is how long a certificate may be valid.
+// maxDays is the maximum validity of a certificate in days.
 const maxDays = 36500
 
-// certsFlags are those of the commands that make certificates.
+// certsFlags are the flags of the commands that make certificates.
 type certsFlags struct {
 	dir   string
 	days  int
@@ -54,7 +54,7 @@ run take up new files by themselves, within seconds.`,
 	return cmd
 }
 
-// register adds the flags that all commands that make certificates have.
+// register adds the common flags of the commands that make certificates.
 func (f *certsFlags) register(cmd *cobra.Command, days int) {
 	cmd.Flags().StringVar(&f.dir, "dir", "certs", "the directory of the files")
 	cmd.Flags().IntVar(&f.days, "days", days, "how long it is valid")
@@ -156,7 +156,7 @@ func (f *certsFlags) check() error {
 
 func (f *certsFlags) validity() time.Duration { return time.Duration(f.days) * 24 * time.Hour }
 
-// which says which of the two files there are.
+// which reports whether each of the two files exists.
 func which(files identity.Files) (certificate, key bool) {
 	_, err := os.Lstat(files.Certificate)
 	_, err2 := os.Lstat(files.Key)
@@ -203,7 +203,7 @@ func (f *certsFlags) saveCA(cmd *cobra.Command, ca *identity.CA, replace bool) e
 	return say(cmd, identity.CAFilesIn(f.dir), "made", "the CA of cluster "+ca.Cluster(), ca.NotAfter())
 }
 
-// say tells what became of a certificate.
+// say prints the result for a certificate.
 func say(cmd *cobra.Command, files identity.Files, what, whose string, until time.Time) error {
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, until %s\n", files.Certificate, what, whose, day(until))
 	return err
@@ -247,7 +247,7 @@ func (f *certsFlags) run(role identity.Role) func(*cobra.Command, []string) erro
 	}
 }
 
-// inherit reads the certificate that is there: what no flag says stays as it is.
+// inherit reads the existing certificate, and takes the values of flags that are not given from it.
 func (f *certsFlags) inherit(cmd *cobra.Command, files identity.Files) (*x509.Certificate, error) {
 	all, err := identity.ReadCertificates(files.Certificate)
 	if err != nil {
@@ -269,7 +269,7 @@ func (f *certsFlags) inherit(cmd *cobra.Command, files identity.Files) (*x509.Ce
 	return all[0], nil
 }
 
-// authority is for whom a client may speak, by the flags.
+// authority returns the users and groups of the flags.
 func (f *certsFlags) authority() (*posix.Authority, error) {
 	a := new(posix.Authority)
 	for _, ids := range []struct {
@@ -305,7 +305,8 @@ func (f *certsFlags) issue(cmd *cobra.Command, ca *identity.CA, files identity.F
 	return say(cmd, files, "made", c.Identity().String(), c.NotAfter())
 }
 
-// keep leaves the certificate that is there, if it is valid and what is wanted.
+// keep keeps the existing certificate, and adds missing vector keys of the CA to the key file of a server. It
+// fails if the certificate is invalid or differs from the request.
 func keep(cmd *cobra.Command, ca *identity.CA, files identity.Files, request identity.Request, hosts []string) error {
 	c, err := identity.Load(files, nil)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// defaultCerts are the directories where certificates are looked for.
+// defaultCerts are the default directories of certificates.
 const defaultCerts = "./certs, /etc/globalfs/certs"
 
 // noCerts is the value of --certs for a cluster that has no certificates.
@@ -30,8 +30,8 @@ func (c *certsChoice) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.name, "name", "", "name of the certificate, if the directory has several")
 }
 
-// find gives the certificate of the first role that has one. No files: the cluster has none. Configured is the
-// directory that a cluster file names, empty if there is no such file.
+// find returns the certificate of the first role that has one. No files: the cluster has no certificates.
+// Configured is the directory in the cluster file, empty if there is no such file.
 func (c *certsChoice) find(configured string, roles ...identity.Role) (identity.Files, error) {
 	dir := c.dir
 	if dir == "" {
@@ -57,7 +57,8 @@ func (c *certsChoice) find(configured string, roles ...identity.Role) (identity.
 	return identity.Files{}, command.InputError(errors.Join(errs...))
 }
 
-// defaultCertsDir gives the first default directory that has a certificate of one of the roles. Empty: none has.
+// defaultCertsDir returns the first default directory with a certificate of one of the roles. Empty: there is
+// none.
 func defaultCertsDir(roles ...identity.Role) string {
 	for dir := range strings.SplitSeq(defaultCerts, ", ") {
 		for _, role := range roles {
@@ -70,8 +71,8 @@ func defaultCertsDir(roles ...identity.Role) string {
 	return ""
 }
 
-// checkServers refuses addresses that can never be connected to, before anything is waited for. Encrypted says that
-// this process has a certificate.
+// checkServers refuses unusable addresses before any wait. Encrypted means that this process has a
+// certificate.
 func checkServers(servers []string, encrypted bool) error {
 	var unknown []string
 	for _, s := range servers {

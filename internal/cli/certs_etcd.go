@@ -41,7 +41,7 @@ Start the member with --cert-file, --key-file, --client-cert-auth and --trusted-
 	return cmd
 }
 
-// etcd makes the certificates unless they are there.
+// etcd makes the certificates. Without --renew it keeps existing ones.
 func (f *certsFlags) etcd(cmd *cobra.Command, name string) error {
 	files := identity.FilesIn(f.dir, "etcd", name)
 	if certificate, _ := which(files); certificate && !f.renew {

@@ -43,7 +43,7 @@ through the registry, so etcd must be there; a server that is cut off from the r
 	return cmd
 }
 
-// revoke asks a server that is not the one whose certificate is to be revoked.
+// revoke sends the request to a server other than the one with the certificate to revoke.
 func (f *adminFlags) revoke(cmd *cobra.Command, q *daemon.Request) error {
 	done := fmt.Sprintf("the certificates of %s %s are refused from now on", q.Role, q.Server)
 	if q.Undo {
@@ -120,7 +120,7 @@ keep no list of certificates that are valid: each one that the CA has signed is.
 	return cmd
 }
 
-// listCertificates joins the certificates in a directory and the revocations.
+// listCertificates merges the certificates in a directory with the revocations.
 func listCertificates(dir string, revoked []topology.Revocation) ([]listedCertificate, error) {
 	all := []listedCertificate{}
 	checker := new(identity.Credentials)

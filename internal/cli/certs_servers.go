@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
-// newCertsServers is the command that makes the certificates of all servers of a cluster file, and the CA before them.
+// newCertsServers makes the command for the CA and the certificates of all servers of a cluster file.
 func newCertsServers() *cobra.Command {
 	var f certsFlags
 	var config string

@@ -16,7 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// shownCertificate is what `certs show` says of one.
+// shownCertificate is the output of `certs show` for one certificate.
 type shownCertificate struct {
 	File     string    `json:"file"`
 	Role     string    `json:"role"` // server, client, admin, etcd or ca
@@ -62,7 +62,7 @@ are skipped. The signatures are not verified.`,
 	return cmd
 }
 
-// showCertificates reads what can be read, and says what cannot.
+// showCertificates returns the readable certificates, and an error that names the others.
 func showCertificates(paths []string) ([]shownCertificate, error) {
 	all := []shownCertificate{}
 	var errs []error
@@ -138,7 +138,7 @@ func orNone(ids string) string {
 	return ids
 }
 
-// hostsOf are the hosts that a certificate names.
+// hostsOf returns the hosts that a certificate names.
 func hostsOf(c *x509.Certificate) []string {
 	hosts := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {

@@ -55,7 +55,7 @@ func TestCertsWrongInput(t *testing.T) {
 	}
 }
 
-// What 'globalfs certs' makes is what processes load.
+// Processes can load the files that 'globalfs certs' makes.
 func TestCerts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	certs := func(args ...string) string {
@@ -99,7 +99,8 @@ func TestCerts(t *testing.T) {
 	require.NotContains(t, text, "-key.pem")
 }
 
-// Running a command again changes nothing; --renew does, and keeps what is not given.
+// A repeated command changes nothing. --renew makes a new certificate with the old values of flags that are
+// not given.
 func TestCertsAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	certs := func(args ...string) string {
@@ -160,7 +161,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A rotation names the files that are to be copied to their hosts.
+// A rotation names the files to copy to their hosts.
 func TestCertsRotateVectorKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	run(t, "certs", "init", "--dir", dir, "--cluster", "prod")
@@ -182,7 +183,7 @@ func TestCertsRotateVectorKey(t *testing.T) {
 	require.NotContains(t, run(t, "certs", "server", "n1", "--dir", dir), "vector keys")
 }
 
-// An expired certificate is not kept in silence, and is seen by show.
+// An expired certificate is not kept without an error, and show reports it.
 func TestCertsExpired(t *testing.T) {
 	dir := t.TempDir()
 	ca, err := identity.NewCA("prod", -time.Hour)

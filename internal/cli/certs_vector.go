@@ -41,7 +41,7 @@ beside making a new certificate for that server.`,
 	return cmd
 }
 
-// printRotation names the files that are to be copied.
+// printRotation prints the files to copy.
 func printRotation(cmd *cobra.Command, output, dir string, servers []string) error {
 	files := []string{}
 	for _, name := range servers {

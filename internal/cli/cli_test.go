@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Every wrong command line ends at once, with the exit code of its kind and a line that says what to do.
+// Every invalid command line ends at once, with the exit code of its kind and a line with the remedy.
 func TestWrongInput(t *testing.T) {
 	dir := t.TempDir()
 	typo := filepath.Join(dir, "cluster.yaml")

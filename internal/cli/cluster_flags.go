@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// clusterFlags say what embedded cluster a command starts.
+// clusterFlags configure the embedded cluster that a command starts.
 type clusterFlags struct {
 	file        string
 	regions     []string
@@ -52,7 +52,7 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "of one file system operation; then it fails with ETIMEDOUT")
 }
 
-// config makes the configuration: flag over file over default.
+// config makes the configuration. Flags override the file, and the file overrides defaults.
 func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Config, error) {
 	spec, err := f.spec(cmd)
 	if err != nil {
@@ -63,7 +63,7 @@ func (f *clusterFlags) config(cmd *cobra.Command, logger *slog.Logger) (dev.Conf
 		return cfg, command.InputError(fmt.Errorf("--gc-grace %v, --gc-sweep %v: give positive durations such as 10m", f.grace, f.sweep))
 	}
 	if f.grace == 0 && cmd.Flags().Changed("gc-grace") {
-		cfg.Grace = -1 // not at all
+		cfg.Grace = -1 // no grace time
 	}
 	switch f.transport {
 	case "inprocess":

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// palette colours words for a terminal. The zero value leaves text as it is.
+// palette colours words for a terminal. The zero value does not change text.
 type palette struct{ on bool }
 
-// paletteFor returns colours for a terminal, and none for files and pipes, with NO_COLOR (see no-color.org) and on a
-// terminal that knows no colours.
+// paletteFor returns colours for a terminal, and none for files and pipes, with NO_COLOR (see no-color.org)
+// and on a terminal that knows no colours.
 func paletteFor(out io.Writer) palette {
 	return palette{isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }

@@ -120,7 +120,7 @@ func fileSettings(path string) ([]setting, error) {
 	return settings, nil
 }
 
-// keptByServers are the parts of a description that no cluster file has.
+// keptByServers are the keys of a description that a cluster file must not have.
 var keptByServers = []string{"version", "created", "restored", "replaced", "storage_changes", "revoked"}
 
 // leaf is a value of a YAML document.
@@ -129,7 +129,8 @@ type leaf struct {
 	line  int
 }
 
-// leaves adds the values of a document by their paths, such as registry.timeout. A list of plain values is one value.
+// leaves adds the values of a document by their paths, such as registry.timeout. A list of plain values is
+// one value.
 func leaves(text []byte, into map[string]leaf) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -208,7 +209,7 @@ var (
 	secretLine  = regexp.MustCompile(`(?im)^(\s*-?\s*["']?[\w.-]*(?:password|passwd|secret|access_?key|token|private_?key)["']?\s*[:=]\s*)\S.*$`)
 )
 
-// hidden stands for a secret.
+// hidden replaces a secret.
 const hidden = "(hidden)"
 
 func withoutSecret(name, value string) string {

@@ -14,11 +14,12 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// The commands about a mounted tree ask the mount, by the attributes that it shows of each file
-// (internal/mount, control.go): they need no address and no configuration, and may do what their user may.
+// The commands about a mounted tree call the mount through the extended attributes of each file
+// (internal/mount, control.go). They need no address and no configuration, and have the permissions of their
+// user.
 
-// patiently makes a system call on a mount, which may take as long as the mount's timeout. When ctx ends it
-// is left alone: the kernel gives it up when this process ends.
+// patiently makes a system call on a mount. The call may take as long as the mount's timeout. When ctx ends,
+// patiently returns without the call: the kernel aborts the call when this process ends.
 func patiently(ctx context.Context, call func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -38,7 +39,7 @@ func patiently(ctx context.Context, call func() error) error {
 	}
 }
 
-// readControl reads an attribute of path; errors are those of the system.
+// readControl reads an attribute of path; it returns the errors of the system.
 func readControl(ctx context.Context, path, name string) ([]byte, error) {
 	value := make([]byte, posix.MaxXattr)
 	var n int
@@ -52,7 +53,7 @@ func readControl(ctx context.Context, path, name string) ([]byte, error) {
 	return value[:n], nil
 }
 
-// readControlOf is readControl of a path that is not followed if it is a symbolic link.
+// readControlOf is like readControl, but does not follow a symbolic link.
 func readControlOf(ctx context.Context, path, name string) ([]byte, error) {
 	value := make([]byte, posix.MaxXattr)
 	var n int
@@ -66,13 +67,13 @@ func readControlOf(ctx context.Context, path, name string) ([]byte, error) {
 	return value[:n], nil
 }
 
-// getControl reads an attribute that everything on a mount has.
+// getControl reads an attribute that all files of a mount have.
 func getControl(ctx context.Context, path, name string) ([]byte, error) {
 	value, err := readControl(ctx, path, name)
 	return value, explain(path, err)
 }
 
-// getJSON is getControl of one that is JSON.
+// getJSON is getControl for an attribute in JSON.
 func getJSON(ctx context.Context, path, name string, into any) error {
 	value, err := getControl(ctx, path, name)
 	if err != nil {
@@ -90,7 +91,7 @@ func setControl(ctx context.Context, path, name string, value []byte) error {
 	return explain(path, err)
 }
 
-// explain says of a path what went wrong, and what to do where that is known.
+// explain adds to an error the path, its reason and, if known, the remedy.
 func explain(path string, err error) error {
 	switch {
 	case err == nil:
@@ -105,19 +106,19 @@ func explain(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// outputFlag adds the flag of commands that print for people or for scripts.
+// outputFlag adds the flag --output.
 func outputFlag(cmd *cobra.Command, into *string) {
 	cmd.Flags().StringVarP(into, "output", "o", "text", "text or json")
 	completes(cmd, "output", "text", "json")
 }
 
-// completes has the shell complete the values of a flag.
+// completes makes the shell complete the values of a flag.
 func completes(cmd *cobra.Command, flag string, values ...string) {
 	// It fails only for a flag that does not exist, or a second time.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// checkOutput is of the flag of commands that print for people or for scripts.
+// checkOutput refuses invalid values of the flag --output.
 func checkOutput(format string) error {
 	if format != "text" && format != "json" {
 		return command.InputError(fmt.Errorf("--output %q: give text or json", format))

@@ -14,14 +14,14 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// A command that goes on in the background starts this program again, with the same arguments, in a session
-// of its own. The child writes to its standard error as the command would, until it can be used; then it says
-// so on a pipe and the command ends.
+// A command that continues in the background starts this program again, with the same arguments, in a new
+// session. The child writes to the command's standard error until it is ready. Then it reports this on a
+// pipe, and the command ends.
 
-// daemonEnvironment tells the child that it is one, and its log.
+// daemonEnvironment is the environment variable with the log of a child.
 const daemonEnvironment = "GLOBALFS_DAEMON_LOG"
 
-// readyEnvironment tells the child where to say that it can be used: a file.
+// readyEnvironment is the environment variable with the file to which a child reports that it is ready.
 const readyEnvironment = "GLOBALFS_DAEMON_READY"
 
 // isDaemon reports whether this process is such a child.
@@ -30,7 +30,7 @@ func isDaemon() bool {
 	return is
 }
 
-// daemonize starts the child and waits until it can be used, or has failed.
+// daemonize starts the child and waits until it is ready or has failed.
 func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
 	logFile, err := backgroundLog(wantedLog, stderr)
 	if err != nil {
@@ -43,12 +43,12 @@ func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
 	defer func() { _ = read.Close() }() // only for reading
 	child := exec.Command("/proc/self/exe", os.Args[1:]...)
 	child.Args[0] = os.Args[0]
-	// By its path in /proc, so that a child of the child can say it, too.
+	// By its path in /proc, so that a child of the child can write to it, too.
 	child.Env = append(os.Environ(), daemonEnvironment+"="+logFile, fmt.Sprintf("%s=/proc/%d/fd/%d", readyEnvironment, os.Getpid(), write.Fd()))
 	child.Stderr = stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if f, ok := stderr.(*os.File); ok {
-		child.Stderr = f // the child keeps it, no goroutine copies
+		child.Stderr = f // the child gets the file itself, and no goroutine copies
 	}
 	if err := child.Start(); err != nil {
 		return errors.Join(err, write.Close())
@@ -56,7 +56,7 @@ func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
 	ended := make(chan error, 1)
 	go func() {
 		err := child.Wait()
-		_ = write.Close() // nobody will say anything any more
+		_ = write.Close() // no process writes to it any more
 		ended <- err
 	}()
 	told := make(chan bool, 1)
@@ -75,7 +75,8 @@ func daemonize(ctx context.Context, stderr io.Writer, wantedLog string) error {
 	return errors.Join(asItEnded(<-ended), ctx.Err())
 }
 
-// asItEnded passes on how another process has ended, which has said why.
+// asItEnded turns the exit error of another process, which has printed its error, into an error with the same
+// exit code.
 func asItEnded(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -87,8 +88,8 @@ func asItEnded(err error) error {
 // errSaid stands for an error that another process has printed.
 var errSaid = errors.New("the process in the background has ended")
 
-// backgroundLog gives the file that a process in the background logs to: the one that the user wants, which
-// must be usable, or the usual one, or none if that is not.
+// backgroundLog returns the log file of a process in the background: the requested one, which must be usable,
+// or else the usual one if it is usable, or else none.
 func backgroundLog(wanted string, stderr io.Writer) (string, error) {
 	path := wanted
 	if path == "" {
@@ -105,7 +106,7 @@ func backgroundLog(wanted string, stderr io.Writer) (string, error) {
 	return os.DevNull, nil
 }
 
-// usualLog is in /var/log, or for other users than root below their home directory.
+// usualLog returns the default log: in /var/log for root, below the home directory for other users.
 func usualLog() string {
 	if os.Getuid() == 0 {
 		return "/var/log/globalfs.log"
@@ -121,7 +122,7 @@ func usualLog() string {
 	return filepath.Join(state, "globalfs", "mount.log")
 }
 
-// openLog opens a log for more lines. logrotate's copytruncate fits it, and so do several processes.
+// openLog opens a log for appending. It works with logrotate's copytruncate, and with several processes.
 func openLog(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// turnAway turns a daemon's input and output away from the terminal, to its log.
+// turnAway redirects a daemon's input and output from the terminal to its log.
 func turnAway() {
 	log, err := openLog(os.Getenv(daemonEnvironment))
 	if err != nil {
@@ -144,14 +145,13 @@ func turnAway() {
 	_ = log.Close()
 }
 
-// tellParent says that a daemon can be used, and turns away from the terminal. In another process it does
-// nothing.
+// tellParent reports that a daemon is ready, and calls turnAway. In other processes it does nothing.
 func tellParent() {
 	if !isDaemon() {
 		return
 	}
 	turnAway()
-	if ready, err := os.OpenFile(os.Getenv(readyEnvironment), os.O_WRONLY, 0); err == nil { // else the parent has gone
+	if ready, err := os.OpenFile(os.Getenv(readyEnvironment), os.O_WRONLY, 0); err == nil { // otherwise the parent has ended
 		_, _ = ready.WriteString("ready\n")
 		_ = ready.Close()
 	}

@@ -38,7 +38,7 @@ func newDebug(logging *logFlags) *cobra.Command {
 	return cmd
 }
 
-// bundleFlags are those of debug bundle.
+// bundleFlags are the flags of debug bundle.
 type bundleFlags struct {
 	access   accessFlags
 	logging  *logFlags
@@ -81,7 +81,7 @@ Logs and settings name servers, addresses and paths: look at the archive before 
 // defaultLog is the log of mounts in the background.
 const defaultLog = "/var/log/globalfs.log"
 
-// bundled tells scripts of an archive.
+// bundled describes an archive for scripts.
 type bundled struct {
 	File   string   `json:"file"`
 	Parts  []string `json:"parts"`
@@ -161,7 +161,7 @@ func (f *bundleFlags) collect(cmd *cobra.Command, b *bundle, logger *slog.Logger
 	return ctx.Err()
 }
 
-// cluster adds the parts that servers tell.
+// cluster adds the parts from servers.
 func (f *bundleFlags) cluster(ctx context.Context, b *bundle, logger *slog.Logger) {
 	b.say("the servers")
 	a, err := f.access.open(ctx, logger, identity.Admin, identity.Client)
@@ -187,7 +187,7 @@ func (f *bundleFlags) cluster(ctx context.Context, b *bundle, logger *slog.Logge
 	}
 }
 
-// bundle is an archive in the making.
+// bundle builds an archive.
 type bundle struct {
 	root  string
 	zip   *gzip.Writer
@@ -207,7 +207,7 @@ func newBundle(out io.Writer, root string) *bundle {
 	return b
 }
 
-// say names the part that is collected now.
+// say sets the name of the part that is collected now.
 func (b *bundle) say(part string) { b.now.Store(&part) }
 
 // add adds a part.
@@ -222,7 +222,7 @@ func (b *bundle) add(name string, make func() ([]byte, error)) {
 	}
 }
 
-// failed notes a part that is missing.
+// failed records a missing part.
 func (b *bundle) failed(name string, err error) {
 	b.errs = append(b.errs, fmt.Sprintf("%s: %v", name, err))
 }
@@ -252,7 +252,7 @@ func inJSON(value any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// maxLog bounds the end of a log that is added, in bytes.
+// maxLog is the maximum size in bytes of the added end of a log.
 const maxLog = 8 << 20
 
 // tail returns the end of a log file.
@@ -273,7 +273,7 @@ func tail(path string) ([]byte, error) {
 	return withoutSecrets(text), err
 }
 
-// journalPatience bounds the time for the log of systemd.
+// journalPatience is the time limit for reading the log of systemd, and for an HTTP request.
 const journalPatience = 10 * time.Second
 
 // journal returns the last lines that units of GlobalFS logged on this machine, if systemd runs here.
@@ -288,7 +288,7 @@ func journal(ctx context.Context) ([]byte, error) {
 	return withoutSecrets(text[max(0, len(text)-maxLog):]), err
 }
 
-// get asks a process of this or another machine over HTTP.
+// get sends an HTTP request to a process of this or another machine.
 func get(ctx context.Context, address, path, query string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, journalPatience)
 	defer cancel()

@@ -40,7 +40,7 @@ func unpacked(t *testing.T, path string) map[string]string {
 	}
 }
 
-// An archive has the state of the cluster and of each server, and no secret.
+// An archive has the state of the cluster and of each server, and no secrets.
 func TestDebugBundle(t *testing.T) {
 	_, config := clusterHere(t, 0)
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestDebugBundle(t *testing.T) {
 	require.Contains(t, fails(t, command.ExitUsage, "debug", "bundle", "a", "b"), "takes one FILE")
 }
 
-// Without a cluster there is an archive as well, which says what is missing.
+// Without a cluster there is an archive, too; it lists the missing parts.
 func TestDebugBundleWithoutServers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.tar.gz")
 	text := run(t, "debug", "bundle", "--connect-timeout", "100ms", "--servers", freeAddress(t), "--log", "/none", file)

@@ -73,7 +73,7 @@ Ctrl-C, then unmounts. The data directory is kept between runs.`,
 	return cmd
 }
 
-// mountPoint is one --mount.
+// mountPoint is the value of one --mount.
 type mountPoint struct {
 	region     topology.Region
 	dir        string
@@ -107,7 +107,7 @@ func parseMounts(values []string, regions []topology.Region) ([]mountPoint, erro
 	return points, nil
 }
 
-// runDev runs the cluster until ctx ends or a mount is unmounted by somebody else.
+// runDev runs the cluster until ctx ends or another process unmounts a mount.
 func runDev(ctx context.Context, cfg dev.Config, points []mountPoint, scraped string, out io.Writer) (err error) {
 	cluster, err := dev.Start(ctx, cfg)
 	if err != nil {
@@ -168,7 +168,7 @@ func mountAt(cluster *dev.Cluster, cfg dev.Config, p mountPoint) (*mounted, erro
 	}
 	kernel := mount.Config{Client: c.Client, Dir: p.dir, Logger: cfg.Logger, Collector: collector, Holders: c.Holders}
 	if cfg.Linearizable {
-		kernel.CacheTime = -1 // what it believed could be old
+		kernel.CacheTime = -1 // its cached data could be old
 		kernel.Sync = true    // and a read sees all writes that have ended
 	}
 	m, err := mount.New(kernel)
@@ -186,7 +186,7 @@ func (m *mounted) close() error {
 	return errors.Join(err, m.client.Close())
 }
 
-// describe prints what runs where.
+// describe prints the partitions and blocks with their servers.
 func describe(out io.Writer, plan *topology.Cluster, dir string) {
 	fmt.Fprintf(out, "data directory: %s\n\n", dir)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -207,7 +207,7 @@ func describe(out io.Writer, plan *topology.Cluster, dir string) {
 	fmt.Fprintln(out)
 }
 
-// describeBlocks prints where the blocks are.
+// describeBlocks prints the places of the blocks.
 func describeBlocks(w io.Writer, plan *topology.Cluster) {
 	if plan.Objects != nil {
 		fmt.Fprintln(w, "\nREGION\tBLOCKS IN\t\tAT")
@@ -227,7 +227,7 @@ func describeBlocks(w io.Writer, plan *topology.Cluster) {
 	}
 }
 
-// announce says what to try. Scripts wait for the line that begins with "ready:".
+// announce prints commands to try. Scripts wait for the line that begins with "ready:".
 func announce(out io.Writer, points []mountPoint, file string) {
 	if len(points) == 0 {
 		fmt.Fprintf(out, "ready: nothing mounted (use --mount DIR); Ctrl-C to stop\n\nTry, in another terminal:\n  globalfs status --config %s\n", file)

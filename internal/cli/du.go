@@ -16,7 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// duFlags are those of du and summary.
+// duFlags are the flags of du and summary.
 type duFlags struct {
 	output   string
 	byRegion bool
@@ -74,7 +74,7 @@ func newSummary() *cobra.Command {
 	return cmd
 }
 
-// run sums up paths: one that cannot be read does not hide the others.
+// run sums up paths. It continues after a path that cannot be read.
 func (f *duFlags) run(cmd *cobra.Command, paths []string, show func(io.Writer, []*usage) error) error {
 	if err := checkOutput(f.output); err != nil {
 		return err
@@ -111,9 +111,9 @@ func (f *duFlags) run(cmd *cobra.Command, paths []string, show func(io.Writer, [
 	return errors.Join(append(errs, err)...)
 }
 
-// regionOf asks for the region of a file.
+// regionOf returns the region of a file.
 func regionOf(ctx context.Context, path string) (string, error) {
-	// A symbolic link is where its directory is or was; an attribute of its target would be another file's.
+	// The region of a symbolic link is that of its present or earlier directory; its target is another file.
 	region, err := readControlOf(ctx, path, mount.XattrRegion)
 	return string(region), explain(path, err)
 }

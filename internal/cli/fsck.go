@@ -18,16 +18,16 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// Exit codes of `globalfs fsck`, as fsck(8) has them.
+// Exit codes of `globalfs fsck`, the same as those of fsck(8).
 const (
 	exitProblems = 4 // the file system has errors
 	exitUnable   = 8 // it could not be checked
 )
 
-// checkedBlocks is how many blocks of each partition are looked for without --blocks.
+// checkedBlocks is the number of blocks of each partition that are checked without --blocks.
 const checkedBlocks = 1000
 
-// fsckFlags are those of `fsck`.
+// fsckFlags are the flags of `fsck`.
 type fsckFlags struct {
 	dir    string
 	blocks bool
@@ -135,7 +135,7 @@ func printReport(out io.Writer, r *fsck.Report) error {
 	return nil
 }
 
-// narrator tells from time to time what a check is doing.
+// narrator prints the progress of a command regularly.
 type narrator struct {
 	doing atomic.Value // string
 	end   func()
@@ -155,7 +155,7 @@ func newNarrator(ctx context.Context, out io.Writer) *narrator {
 
 func (n *narrator) say(what string) { n.doing.Store(what) }
 
-// stop returns when nothing more is told.
+// stop ends the output, and returns when it has ended.
 func (n *narrator) stop() {
 	n.end()
 }

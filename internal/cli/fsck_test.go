@@ -54,7 +54,7 @@ func TestFsckMounted(t *testing.T) {
 	require.EqualValues(t, 1, r.Partitions[2].Read)
 }
 
-// What a cluster leaves behind is clean; a store that somebody damaged is not.
+// The data of a stopped cluster has no problems; fsck finds a damaged store.
 func TestFsckStopped(t *testing.T) {
 	dir := t.TempDir()
 	spec := topology.DefaultSpec()
@@ -81,7 +81,7 @@ func TestFsckStopped(t *testing.T) {
 	require.Contains(t, errs.String(), "the file system has errors")
 }
 
-// makeFiles makes one in each partition, and moves one between them.
+// makeFiles makes a file in each partition, and moves one between partitions.
 func makeFiles(t *testing.T, c *dev.Cluster) {
 	t.Helper()
 	cl, err := c.Client(c.Plan.Regions[0])

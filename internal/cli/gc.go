@@ -16,7 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// gcFlags are those of `gc`.
+// gcFlags are the flags of `gc`.
 type gcFlags struct {
 	dryRun     bool
 	grace      time.Duration
@@ -86,7 +86,7 @@ func (f *gcFlags) collect(ctx context.Context, path string) (report collector.Re
 		err = getJSON(ctx, path, mount.XattrGC, &report)
 		return report, err
 	}
-	var grace []byte // that of the cluster
+	var grace []byte // empty: the grace time of the cluster
 	if f.graceGiven {
 		grace = []byte(f.grace.String())
 	}
@@ -124,7 +124,7 @@ func oneMountPoint(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// forOperators says who may ask for work of the whole cluster, if that was the reason.
+// forOperators explains a permission error of work on the whole cluster.
 func forOperators(err error) error {
 	if errors.Is(err, syscall.EPERM) {
 		return fmt.Errorf("%w: only root, and the user who runs the mount, may", err)
@@ -132,7 +132,7 @@ func forOperators(err error) error {
 	return err
 }
 
-// size gives bytes as people read them.
+// size returns a number of bytes as text with a unit.
 func size(bytes uint64) string {
 	const unit = 1024
 	if bytes < unit {

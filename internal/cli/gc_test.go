@@ -36,8 +36,8 @@ func TestGCWrongInput(t *testing.T) {
 	}
 }
 
-// clusterHere mounts an embedded cluster of one region with two storage servers more than copies of a block,
-// and gives its file.
+// clusterHere mounts an embedded cluster of one region, with two storage servers more than copies of a block.
+// It returns the mount point and the cluster file.
 func clusterHere(t *testing.T, grace time.Duration) (dir, config string) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skip("needs /dev/fuse: ", err)
@@ -78,7 +78,7 @@ func TestGCCommand(t *testing.T) {
 	require.EqualValues(t, 1, r.Regions[0].Seen)
 }
 
-// Without --grace, what is deleted is what --dry-run tells: the cluster has a grace period of its own.
+// Without --grace, gc deletes the blocks that --dry-run reports, by the grace time of the cluster.
 func TestGCHasTheGraceOfTheCluster(t *testing.T) {
 	dir, _ := clusterHere(t, -1)
 	file := filepath.Join(dir, "us-west-2", "file")

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// exitMount is mount(8)'s code for a mount that failed.
+// exitMount is the exit code of mount(8) for a failed mount.
 const exitMount = 32
 
-// asMountHelper turns how mount(8) calls the program for a file system type into the command that does it. It
-// is called as mount.globalfs SOURCE DIR [-sfnvrw] [-o OPTIONS] [-t TYPE] for globalfs, and by mount.fuse3(8)
-// as globalfs SOURCE DIR -o OPTIONS for fuse.globalfs. Is is false if this is no such call.
+// asMountHelper turns the arguments of mount(8) for a file system type into those of the mount command.
+// mount(8) calls mount.globalfs SOURCE DIR [-sfnvrw] [-o OPTIONS] [-t TYPE] for globalfs, and mount.fuse3(8)
+// calls globalfs SOURCE DIR -o OPTIONS for fuse.globalfs. Is is false for other calls.
 func asMountHelper(program string, args []string) (rewritten []string, is bool) {
 	called := strings.HasPrefix(filepath.Base(program), "mount.")
 	if !called && (len(args) < 2 || strings.HasPrefix(args[0], "-") || !strings.Contains(args[0], ":")) {

@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/internal/metrics"
 )
 
-// serveProfiles serves Go's profiler at the loopback address that --pprof gives. An empty address means not
-// at all.
+// serveProfiles serves Go's profiler at the loopback address of --pprof. With an empty address it does
+// nothing.
 func serveProfiles(address string) (stop func() error, err error) {
 	if host, _, err := net.SplitHostPort(address); err == nil && host != "localhost" {
 		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
@@ -25,8 +25,8 @@ func serveProfiles(address string) (stop func() error, err error) {
 	return serveHTTP("--pprof", address, profiles())
 }
 
-// serveHTTP answers HTTP at the address that a flag gives until stop is called. An empty address means not at
-// all.
+// serveHTTP answers HTTP at the address of a flag until stop is called. With an empty address it does
+// nothing.
 func serveHTTP(flag, address string, handler http.Handler) (stop func() error, err error) {
 	if address == "" {
 		return func() error { return nil }, nil
@@ -51,7 +51,7 @@ func serveHTTP(flag, address string, handler http.Handler) (stop func() error, e
 		defer cancel()
 		err := server.Shutdown(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = server.Close() // a profile, say, that takes longer
+			err = server.Close() // for example during a long profile
 		}
 		if served := <-done; !errors.Is(served, http.ErrServerClosed) {
 			err = errors.Join(err, served)
@@ -60,7 +60,7 @@ func serveHTTP(flag, address string, handler http.Handler) (stop func() error, e
 	}, nil
 }
 
-// profiles are Go's profiler.
+// profiles returns the handler of Go's profiler.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -69,7 +69,7 @@ func profiles() http.Handler {
 	return mux
 }
 
-// scrapes are Prometheus' metrics.
+// scrapes returns the handler of metrics for Prometheus.
 func scrapes(set *metrics.Set) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", set.Handler())

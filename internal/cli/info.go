@@ -58,7 +58,7 @@ type described struct {
 	mount.Info
 }
 
-// infoAll asks for all paths: one that fails does not hide the others.
+// infoAll returns the Infos of all paths. It continues after a path that fails.
 func infoAll(ctx context.Context, paths []string) ([]described, error) {
 	found := []described{} // [] in JSON
 	var errs []error
@@ -73,7 +73,7 @@ func infoAll(ctx context.Context, paths []string) ([]described, error) {
 	return found, errors.Join(errs...)
 }
 
-// kindOf names the type of a st_mode.
+// kindOf returns the name of the type in a st_mode.
 func kindOf(mode uint32) string {
 	kinds := map[uint32]string{0x8000: "file", 0x4000: "directory", 0xa000: "symbolic link", 0x1000: "fifo", 0xc000: "socket", 0x2000: "character device", 0x6000: "block device"}
 	return kinds[mode&0xf000]

@@ -16,7 +16,8 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// A file is shown with its extents and with the servers that have copies of its blocks, as many as there are copies.
+// info shows a file with its extents and, for each block, the servers with a copy, as many as there are
+// copies.
 func TestInfo(t *testing.T) {
 	dir, _ := clusterHere(t, 0)
 	file := filepath.Join(dir, "us-west-2", "file")
@@ -49,7 +50,7 @@ func TestInfo(t *testing.T) {
 	require.Contains(t, fails(t, command.ExitUsage, "info"), "give the PATH")
 }
 
-// A sparse file's holes are counted, and a file with more extents than are shown says so.
+// info counts the holes of a sparse file, and reports that a file has more extents than shown.
 func TestInfoOfManyExtents(t *testing.T) {
 	dir, _ := mountHere(t)
 	path := filepath.Join(dir, "file")
@@ -73,7 +74,7 @@ func TestInfoOfManyExtents(t *testing.T) {
 	require.Regexp(t, `\.\.\. +\d+ more`, run(t, "info", path))
 }
 
-// tree makes some files: 3 directories, 5 names of 4 inodes, 1,111 bytes.
+// tree makes files: 3 directories, 5 names of 4 inodes, 1,111 bytes.
 func tree(t *testing.T, dir string) {
 	for path, length := range map[string]int{"a": 1, "d/b": 10, "d/e/c": 100, "d/e/x": 1000} {
 		path = filepath.Join(dir, path)
@@ -111,7 +112,7 @@ func TestDu(t *testing.T) {
 	require.Contains(t, fails(t, command.ExitFailure, "du", filepath.Join(dir, "none")), "no such file")
 }
 
-// The end of the context ends a walk, however many directories there are.
+// The end of the context ends a walk of any number of directories.
 func TestWalkIsInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	tree(t, dir)
@@ -124,7 +125,7 @@ func TestWalkIsInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// lines collects what is written.
+// lines collects the written text.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -142,7 +143,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// Progress is shown after a while, and not by commands that are quick.
+// Progress is shown after a while, and not for quick commands.
 func TestProgress(t *testing.T) {
 	var out lines
 	stop := showProgress(t.Context(), &out, func(time.Duration) string { return "working" })

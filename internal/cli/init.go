@@ -19,7 +19,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// initFlags are those of `init`.
+// initFlags are the flags of `init`.
 type initFlags struct {
 	file      daemon.File
 	regions   []string
@@ -28,7 +28,7 @@ type initFlags struct {
 	force     bool
 	check     bool
 
-	servers []string // their names, once they are located
+	servers []string // names of the servers, set by locate
 }
 
 func newInit() *cobra.Command {
@@ -106,7 +106,7 @@ func (f *initFlags) run(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// encryptEtcd names the certificates of 'globalfs certs etcd' for https endpoints.
+// encryptEtcd sets the certificates of 'globalfs certs etcd' for https endpoints.
 func (f *initFlags) encryptEtcd() {
 	if f.file.Certificates == "" || !strings.HasPrefix(append(f.file.Registry.Endpoints, "")[0], "https:") {
 		return
@@ -115,7 +115,8 @@ func (f *initFlags) encryptEtcd() {
 	f.file.Registry.CA, f.file.Registry.Certificate, f.file.Registry.Key = files.CA, files.Certificate, files.Key
 }
 
-// fit lowers replicas and copies that were not given to the number of datacenters. Replicas are odd.
+// fit lowers the defaults of replicas and copies to the number of datacenters. The number of replicas stays
+// odd.
 func (f *initFlags) fit(cmd *cobra.Command) {
 	if n := f.file.Datacenters; n > 0 && n < f.file.Replicas && !cmd.Flags().Changed("replicas") {
 		f.file.Replicas = n - 1 + n%2
@@ -125,7 +126,7 @@ func (f *initFlags) fit(cmd *cobra.Command) {
 	}
 }
 
-// checkFile says what is wrong with a cluster file, or what it makes.
+// checkFile returns the errors of a cluster file, or prints the cluster that the file describes.
 func checkFile(out io.Writer, path string) error {
 	file, err := readConfig(path)
 	if err != nil {

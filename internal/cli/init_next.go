@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// next prints the commands that lead from the file to a mount. On one machine they can be run as they are.
+// next prints the commands that lead from the file to a mount. On one machine they can be run unchanged.
 func (f *initFlags) next(cmd *cobra.Command, path string) {
 	out := cmd.OutOrStdout()
 	config := unlessDefault(" --config ", path, defaultConfigs)
@@ -63,7 +63,7 @@ func step(out io.Writer, comment string, commands ...string) {
 	}
 }
 
-// someAddresses gives the address of the first server of each region.
+// someAddresses returns the address of the first server of each region.
 func (f *initFlags) someAddresses() string {
 	var some []string
 	for i := 0; i < len(f.servers); i += f.file.Datacenters {
@@ -72,7 +72,7 @@ func (f *initFlags) someAddresses() string {
 	return strings.Join(some, ",")
 }
 
-// unlessDefault gives a flag with a path. Empty: the path is one of the defaults.
+// unlessDefault returns a flag with a path. Empty: the path is one of the defaults.
 func unlessDefault(flag, path, defaults string) string {
 	written := filepath.Clean(path)
 	if !filepath.IsAbs(path) {
@@ -84,7 +84,7 @@ func unlessDefault(flag, path, defaults string) string {
 	return flag + quoted(path)
 }
 
-// quoted gives a path as a word of the shell.
+// quoted returns a path as a word of the shell.
 func quoted(path string) string {
 	if strings.ContainsAny(path, " '\"\\$`&;|<>()*?[]#~!{}\t\n") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"

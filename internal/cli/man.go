@@ -31,7 +31,7 @@ it also writes one page about all commands for the web.`,
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			born := time.Unix(0, 0).UTC() // pages of the same version are the same
+			born := time.Unix(0, 0).UTC() // so that pages of the same version are identical
 			cmd.Root().DisableAutoGenTag = true
 			if markdown != "" {
 				if err := os.WriteFile(markdown, []byte(commandsPage(cmd.Root())), 0o644); err != nil {

@@ -33,7 +33,7 @@ failed, 128 invalid command line.
 	return b.String()
 }
 
-// subcommands lists the commands that do something, in the order of their names.
+// subcommands returns all visible commands in the order of their names, each followed by its own subcommands.
 func subcommands(cmd *cobra.Command) (all []*cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
@@ -59,7 +59,7 @@ func describeCommand(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// flagsText makes the defaults independent of the user.
+// flagsText replaces the home directory of the user in defaults.
 func flagsText(usages string) string {
 	if home, err := os.UserHomeDir(); err == nil && len(home) > 1 {
 		usages = strings.ReplaceAll(usages, home, "~")
@@ -67,7 +67,7 @@ func flagsText(usages string) string {
 	return usages
 }
 
-// asMarkdown keeps the indented lines of a help text as they are.
+// asMarkdown converts a help text to Markdown, with its indented lines as code.
 func asMarkdown(text string) string {
 	var out []string
 	code := false

@@ -39,7 +39,7 @@ func TestMismatch(t *testing.T) {
 	require.Contains(t, fails(t, command.ExitUsage, append(status, plain, "--name", "desk")...), "--certs DIR")
 }
 
-// The certificates of all servers of a file are made by one command, which can be repeated.
+// One command makes the certificates of all servers of a file. It can be repeated.
 func TestCertsServers(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "cluster.yaml")

@@ -16,7 +16,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// mountFlags are those of `mount`.
+// mountFlags are the flags of `mount`.
 type mountFlags struct {
 	options      []string
 	certs        certsChoice
@@ -40,7 +40,7 @@ type mountFlags struct {
 	scraped      string
 	profiler     string
 
-	measured metrics.Set // of what is mounted
+	measured metrics.Set // of the mount
 }
 
 func newMount(logging *logFlags) *cobra.Command {
@@ -98,7 +98,7 @@ var ignored = map[string]bool{
 	"dev": true, "nodev": true, "suid": true, "nosuid": true, "exec": true, "async": true, "relatime": true, "noatime": true, "allow_other": true, "default_permissions": true,
 }
 
-// setOptions sets the flags that -o names.
+// setOptions sets the flags from the options of -o.
 func setOptions(cmd *cobra.Command, options []string) error {
 	for _, o := range options {
 		name, value, valued := strings.Cut(o, "=")
@@ -136,7 +136,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	if err != nil {
 		return err
 	}
-	logger = logger.With("mount", dir) // several share a log
+	logger = logger.With("mount", dir) // several mounts share a log
 	if f.fsName == "" {
 		f.fsName = args[0]
 	}
@@ -146,12 +146,12 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	return f.serve(cmd.Context(), strings.Split(servers, ","), dir, cmd.OutOrStdout(), logger)
 }
 
-// check refuses values that can never work, before anything is waited for or started.
+// check refuses invalid values before any wait or start.
 func (f *mountFlags) check(servers []string, dir string) error {
 	if f.soft && f.hard {
 		return command.UsageError(errors.New("--soft and --hard: choose one"))
 	}
-	if serve.IsHeld() { // another process of this command has checked, and the mount is there
+	if serve.IsHeld() { // another process of this command has checked, and the mount exists
 		return nil
 	}
 	if f.takeOver {

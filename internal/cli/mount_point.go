@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/mountpoint"
 )
 
-// checkMountPoint refuses a DIR that nothing can be mounted on, before the servers are asked. With create it makes
-// the directory.
+// checkMountPoint refuses an unusable mount point before any call of the servers. With create it makes the
+// directory.
 func checkMountPoint(dir string, create bool) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -33,7 +33,7 @@ func checkMountPoint(dir string, create bool) error {
 	return nil
 }
 
-// checkMounted refuses to take over a directory that has no mount of GlobalFS.
+// checkMounted refuses to take over a directory without a mount of GlobalFS.
 func checkMounted(dir string) error {
 	there, ok := mountpoint.At(dir)
 	if !ok || there.Kind != "fuse.globalfs" {

@@ -23,7 +23,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// serve mounts, and serves until ctx ends, somebody unmounts or another process takes over.
+// serve mounts, and serves until ctx ends, the mount is unmounted or another process takes over.
 func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, out io.Writer, logger *slog.Logger) (err error) {
 	stopHTTP, err := f.serveHTTP(ctx, logger)
 	if err != nil {
@@ -49,8 +49,8 @@ func (f *mountFlags) serve(ctx context.Context, servers []string, dir string, ou
 	return m.Unmount()
 }
 
-// serveHTTP serves profiles and metrics until stop is called. For a mount that another process serves still,
-// it does so in the background, once that has let go of the addresses.
+// serveHTTP serves profiles and metrics until stop is called. If another process still serves the mount,
+// serveHTTP waits in the background until that process has closed the addresses.
 func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop func() error, err error) {
 	begin := func() (func() error, error) {
 		stopProfiles, err := serveProfiles(f.profiler)
@@ -76,10 +76,11 @@ func (f *mountFlags) serveHTTP(ctx context.Context, logger *slog.Logger) (stop f
 	}, nil
 }
 
-// addressPatience bounds how long a mount waits for the addresses of the process before it.
+// addressPatience is the maximum wait of a mount for the addresses of the process before it.
 const addressPatience = time.Minute
 
-// serveOnceFree tries begin until it succeeds, and stops what that serves when ctx ends.
+// serveOnceFree tries begin until it succeeds, and calls the resulting stop when ctx ends. It gives up after
+// addressPatience, or after another error than EADDRINUSE.
 func serveOnceFree(ctx context.Context, begin func() (func() error, error), logger *slog.Logger) error {
 	until := time.Now().Add(addressPatience)
 	again := time.NewTicker(100 * time.Millisecond)
@@ -112,7 +113,7 @@ func (f *mountFlags) connectTo(ctx context.Context, servers []string, logger *sl
 	return daemon.Connect(ctx, cfg)
 }
 
-// mount makes the mount, or goes on with one, and gives what ends all that serves it.
+// mount makes the mount, or takes one over. end closes all resources that serve it.
 func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
 	keeper, handed, err := serve.Held()
 	if err != nil {
@@ -148,7 +149,7 @@ func (f *mountFlags) mount(ctx context.Context, a *daemon.Access, dir string, lo
 	return m, end, nil
 }
 
-// goOn serves what is handed, or makes a mount.
+// goOn serves the handed mount, or makes a mount.
 func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, handed *serve.Handed, logger *slog.Logger) (_ *serve.Mount, end func() error, err error) {
 	var resume *client.State
 	if handed != nil {
@@ -167,7 +168,7 @@ func (f *mountFlags) goOn(ctx context.Context, a *daemon.Access, dir string, han
 	return m, end, nil
 }
 
-// begin mounts, or takes what is handed.
+// begin mounts, or takes the handed mount.
 func (f *mountFlags) begin(c *attach.Client, dir string, handed *serve.Handed, logger *slog.Logger) (*serve.Mount, error) {
 	g, err := collector.New(collector.Config{Metadata: c.Client, Regions: c.Regions, Logger: logger})
 	if err != nil {
@@ -176,12 +177,12 @@ func (f *mountFlags) begin(c *attach.Client, dir string, handed *serve.Handed, l
 	cfg := mount.Config{
 		Client: c.Client, Dir: dir, Subdir: f.subdir, Logger: logger, Collector: g, Holders: c.Holders,
 		Options: mount.Options{ReadOnly: f.readOnly, FsName: f.fsName},
-		// A process that is killed loses what it has not ordered, while its programs go on; and a linearizable read
-		// sees all writes that have ended.
+		// A killed process loses updates that are not ordered, while programs continue to use the mount. A
+		// linearizable read must see all completed writes.
 		Sync: f.sync || f.linearizable || f.supervised,
 	}
 	if f.linearizable {
-		cfg.CacheTime = -1 // what the kernel believed could be old
+		cfg.CacheTime = -1 // cached data of the kernel could be old
 	}
 	var m *serve.Mount
 	if handed != nil {
@@ -196,7 +197,7 @@ func (f *mountFlags) begin(c *attach.Client, dir string, handed *serve.Handed, l
 	return m, nil
 }
 
-// ofMount is what is measured of a mount.
+// ofMount returns the metrics of a mount.
 func ofMount(m *serve.Mount, c *attach.Client, dir string) metrics.Source {
 	return func(report metrics.Report) {
 		m.Metrics(report, dir)
@@ -204,7 +205,7 @@ func ofMount(m *serve.Mount, c *attach.Client, dir string) metrics.Source {
 	}
 }
 
-// client makes the client, which follows the cluster, and gives what closes it and all that it uses.
+// client makes the client, which follows the cluster. end closes it and all resources that it uses.
 func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *client.State, logger *slog.Logger) (_ *attach.Client, end func() error, err error) {
 	objects, err := attach.OpenObjects(ctx, a.Cluster(), true)
 	if err != nil {
@@ -242,7 +243,7 @@ func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *clien
 	}, nil
 }
 
-// disk opens the cache on disk. While a mount is taken over, the process that serves it has that open.
+// disk opens the cache on disk. During a takeover the earlier process has the cache open.
 func (f *mountFlags) disk(a *daemon.Access, takesOver bool, logger *slog.Logger) (*diskcache.Cache, error) {
 	cache, err := attach.OpenDiskCache(f.cacheDir, int64(f.cacheSize), a.Cluster(), logger)
 	if err != nil && takesOver {
@@ -252,7 +253,7 @@ func (f *mountFlags) disk(a *daemon.Access, takesOver bool, logger *slog.Logger)
 	return cache, err
 }
 
-// untilUnmounted returns when ctx ends or the mount is not served here any more.
+// untilUnmounted waits until ctx ends or this process does not serve the mount any more.
 func untilUnmounted(ctx context.Context, m *serve.Mount) {
 	ended := make(chan struct{})
 	go func() {

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notifyReady tells systemd, if that has started this process with Type=notify, that it serves
-// (sd_notify(3)).
+// notifyReady reports to systemd that this process is ready (sd_notify(3)), if systemd has started it with
+// Type=notify.
 func notifyReady() {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -14,7 +14,7 @@ func notifyReady() {
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		return // systemd says so when the start times out
+		return // systemd reports it when the start times out
 	}
 	_, _ = conn.Write([]byte("READY=1"))
 	_ = conn.Close()

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// placeFlags say what is to be done: one of region, spread, clear, list, pause and resume, or wait alone.
+// placeFlags select the action: one of region, spread, clear, list, pause and resume, or wait alone.
 type placeFlags struct {
 	region string
 	spread []string
@@ -63,7 +63,7 @@ The roots of the tree and of regions need --force: the rule concerns everybody, 
 	return cmd
 }
 
-// check refuses what does not go together.
+// check refuses invalid combinations of flags.
 func (f *placeFlags) check(args []string) error {
 	places := f.region != "" || len(f.spread) > 0
 	actions := 0
@@ -107,7 +107,7 @@ func (f *placeFlags) run(cmd *cobra.Command, args []string) error {
 	return awaitMove(ctx, path, cmd.OutOrStdout())
 }
 
-// place makes the directory if that is wanted, and places it.
+// place makes the directory with --mkdir, and places it.
 func (f *placeFlags) place(ctx context.Context, path string) error {
 	wanted := mount.Place{Move: !f.noMove && !f.clear, Rule: mount.Rule{Region: topology.Region(f.region)}}
 	for _, r := range f.spread {
@@ -129,7 +129,7 @@ func (f *placeFlags) place(ctx context.Context, path string) error {
 	return mayPlace(setControl(ctx, path, mount.XattrPlace, value))
 }
 
-// checkRoot refuses the root of the tree, and those of regions, without --force.
+// checkRoot refuses the root of the tree, and the roots of regions, without --force.
 func (f *placeFlags) checkRoot(ctx context.Context, path string) error {
 	if f.force || f.clear {
 		return nil
@@ -162,7 +162,7 @@ func checkRegions(ctx context.Context, path string, rule mount.Rule) error {
 	return nil
 }
 
-// setTask stops a move or lets it go on.
+// setTask pauses or resumes a move.
 func setTask(ctx context.Context, path, value string) error {
 	if _, err := getControl(ctx, path, mount.XattrRegion); err != nil {
 		return err
@@ -174,7 +174,7 @@ func setTask(ctx context.Context, path, value string) error {
 	return mayPlace(explain(path, err))
 }
 
-// mayPlace explains what only the owner may do.
+// mayPlace explains a permission error.
 func mayPlace(err error) error {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("%w: only the owner of the directory, or root, may place it", err)

@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// placedTree is what `place --list` prints.
+// placedTree is the output of `place --list`.
 type placedTree struct {
 	Placements []mount.Placement `json:"placements"`
 	Tasks      []mount.Task      `json:"tasks"`
@@ -41,7 +41,8 @@ func listPlacements(ctx context.Context, path, format string, out io.Writer) (er
 	return w.Flush()
 }
 
-// directory names one by its path below the root of the tree, or by its number, which `find -inum` finds.
+// directory returns the name of a directory: its path below the root of the tree, or its inode number for
+// `find -inum`.
 func directory(path string, inode uint64) string {
 	if path == "" {
 		return fmt.Sprintf("inode %d", inode)
@@ -49,7 +50,7 @@ func directory(path string, inode uint64) string {
 	return path
 }
 
-// pages reads a list that may be longer than an attribute.
+// pages reads a list page by page, because it may be longer than an attribute.
 func pages[T any](ctx context.Context, path, name string) ([]T, error) {
 	all := []T{} // [] in JSON
 	for {

@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// makeDirectory makes path and the directories above it if it is missing, and that is wanted. Nothing is made
-// elsewhere than on a mount.
+// makeDirectory makes a missing path and the directories above it, if wanted. It makes directories only on a
+// mount.
 func makeDirectory(ctx context.Context, path string, wanted bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -33,7 +33,7 @@ func makeDirectory(ctx context.Context, path string, wanted bool) error {
 	return os.MkdirAll(path, 0o777)
 }
 
-// existing gives the nearest directory above path that is there.
+// existing returns the nearest existing directory above path.
 func existing(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// mountHere mounts a cluster in memory for the length of the test, or skips it where nothing can be mounted.
+// mountHere mounts a cluster in memory until the end of the test, or skips the test if it cannot mount.
 func mountHere(t *testing.T) (dir string, n *clienttest.Network) {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
@@ -36,7 +36,7 @@ func mountHere(t *testing.T) (dir string, n *clienttest.Network) {
 	return dir, n
 }
 
-// run gives what a command line that succeeds prints.
+// run returns the output of a successful command line.
 func run(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -44,7 +44,7 @@ func run(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// fails gives what a command line that fails says.
+// fails returns the error text of a failed command line.
 func fails(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -103,7 +103,7 @@ func TestPauseAndResume(t *testing.T) {
 	require.False(t, tree.Tasks[0].Paused)
 }
 
-// The progress of a move is shown until it is done, by whoever does it; Ctrl-C ends only the showing.
+// The progress of a move is shown until the move is done by any process. Ctrl-C ends only the display.
 func TestAwaitMove(t *testing.T) {
 	root, n := mountHere(t)
 	dir := filepath.Join(root, "d")
@@ -140,7 +140,7 @@ func TestAwaitMove(t *testing.T) {
 	require.NoError(t, <-show)
 }
 
-// progressOf runs awaitMove and gives what it says, line by line.
+// progressOf runs awaitMove and returns its output, line by line.
 func progressOf(ctx context.Context, dir string) (end <-chan error, lines <-chan string) {
 	done, said := make(chan error, 1), make(chan string, 1000)
 	go func() {
@@ -150,7 +150,7 @@ func progressOf(ctx context.Context, dir string) (end <-chan error, lines <-chan
 	return done, said
 }
 
-// lineWriter gives each Write to a channel.
+// lineWriter sends each Write to a channel.
 type lineWriter chan<- string
 
 var _ io.Writer = lineWriter(nil)

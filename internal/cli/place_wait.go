@@ -15,7 +15,8 @@ import (
 	"github.com/globalfs/globalfs/internal/mount"
 )
 
-// How often `place --wait` asks, and how often it prints a line at least.
+// askEvery is the time between two questions of `place --wait`; tellEvery is the maximum time between two
+// lines of its output.
 const (
 	askEvery  = 500 * time.Millisecond
 	tellEvery = 2 * time.Second
@@ -27,8 +28,8 @@ type answer struct {
 	err  error
 }
 
-// awaitMove shows the progress of the move of a directory, until there is none. The end of ctx ends only the
-// display.
+// awaitMove shows the progress of the move of a directory until the move has ended. The end of ctx ends only
+// the display.
 func awaitMove(ctx context.Context, path string, out io.Writer) error {
 	if _, err := getControl(ctx, path, mount.XattrRegion); err != nil {
 		return err
@@ -82,7 +83,7 @@ func askTask(ctx context.Context, path string) (a answer) {
 	return a
 }
 
-// moveProgress is the progress of a move, as far as it was seen.
+// moveProgress is the observed progress of a move.
 type moveProgress struct {
 	total *atomic.Int64 // entries in the directory; 0: not counted yet
 	first *mount.Task   // the first answer, and its time
@@ -90,7 +91,7 @@ type moveProgress struct {
 	last  *mount.Task
 }
 
-// add takes an answer. It reports whether that is news.
+// add records an answer, and reports whether it differs from the last one.
 func (p *moveProgress) add(t *mount.Task, now time.Time) (news bool) {
 	if p.first == nil {
 		p.first, p.since = t, now
@@ -100,8 +101,8 @@ func (p *moveProgress) add(t *mount.Task, now time.Time) (news bool) {
 	return news
 }
 
-// line shows the count, and with it the total, the rate and the remaining time where they are known. The total is an
-// estimate: a move leaves out entries that are in place already.
+// line returns the count and, if known, the total, the rate and the remaining time. The total is an upper
+// bound: a move leaves out entries that are in place already.
 func (p *moveProgress) line(now time.Time) string {
 	text := fmt.Sprintf("moving to %s: %d inodes moved so far", p.last.Target, p.last.Moved)
 	total := p.total.Load()
@@ -128,8 +129,8 @@ func (p *moveProgress) done() string {
 	return fmt.Sprintf("nothing is left to move: at least %d inodes were moved to %s", p.last.Moved, p.last.Target)
 }
 
-// countEntries counts a directory and all entries below it, in the background. The result is 0 until it is complete,
-// and if a part cannot be read.
+// countEntries counts a directory and all entries below it, in the background. The result is 0 until it is
+// complete, and if a part cannot be read.
 func countEntries(ctx context.Context, path string) *atomic.Int64 {
 	var total atomic.Int64
 	go func() {

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Progress of a command is shown on stderr once the command has run for progressAfter: on a terminal in one line that
-// changes, otherwise as a line every progressEvery.
+// Progress of a command is shown on stderr once the command has run for progressAfter: on a terminal in one
+// line that changes, otherwise as a line every progressEvery.
 const (
 	progressAfter    = 2 * time.Second
 	progressEvery    = 5 * time.Second
 	progressTerminal = 250 * time.Millisecond
 )
 
-// showProgress shows text until stop is called or ctx ends. The function text is called with the time since the start, from
-// another goroutine; it returns one line, or nothing to show nothing.
+// showProgress shows text until stop is called or ctx ends. It calls the function text from another goroutine
+// with the time since the start; text returns one line, or an empty string to show nothing.
 func showProgress(ctx context.Context, out io.Writer, text func(elapsed time.Duration) string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -56,8 +56,8 @@ func showProgress(ctx context.Context, out io.Writer, text func(elapsed time.Dur
 	}
 }
 
-// pace describes how fast something goes on: the count, the rate and, if the total is known, the remaining time. The
-// unit names the things that are counted, such as "inodes".
+// pace describes progress: the count, the rate and, if the total is known, the remaining time. The unit names
+// the counted things, such as "inodes".
 func pace(done, total uint64, unit string, elapsed time.Duration) string {
 	text := fmt.Sprintf("%d %s", done, unit)
 	if total > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 )
 
-// restoreFlags are those of `restore`.
+// restoreFlags are the flags of `restore`.
 type restoreFlags struct {
 	backupFlags
 	from    string
@@ -115,7 +115,7 @@ It can be repeated: blocks that are there stay as they are.`,
 	return cmd
 }
 
-// restoredFrom returns the backup that a cluster was restored from. asked is the backup that --backup names.
+// restoredFrom returns the backup that a cluster was restored from. asked is the value of --backup.
 func restoredFrom(restored, asked string) (string, error) {
 	switch {
 	case restored == "":
@@ -128,7 +128,7 @@ func restoredFrom(restored, asked string) (string, error) {
 
 func (f *restoreFlags) registerFrom(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.from, "from", "", "the repository with the backup")
-	_ = cmd.MarkFlagRequired("from") // it exists
+	_ = cmd.MarkFlagRequired("from") // the flag exists
 	f.registerOutput(cmd)
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The blocks are those of the backup that the cluster was restored from, and of no other one.
+// Blocks are restored only from the backup that the cluster was restored from.
 func TestBlocksOfTheRestoredBackup(t *testing.T) {
 	for _, asked := range []string{"", "b1"} {
 		got, err := restoredFrom("b1", asked)

@@ -1,5 +1,5 @@
-// Package cli is the command line: one cobra command a file, thin over the packages that do the
-// work. Exit codes and what else all programs share are in package command.
+// Package cli implements the command line, with one cobra command per file. The commands call the packages
+// that do the work. Package command has the exit codes and the other common parts of all programs.
 package cli
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// Main runs the program and gives its exit code.
+// Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	args, helper := asMountHelper(os.Args[0], args)
 	root := newRoot(stderr)
@@ -41,7 +41,7 @@ by atomic multicast, each directory lives in the region that its users choose.`,
 	root.AddCommand(newInit(), newServer(&logging), newMount(&logging), newUmount(), newStatus(&logging), newAdmin(&logging), newDev(&logging), newBench(&logging), newWhere(), newInfo(), newDu(), newSummary(), newPlace(), newToken(), newWait(), newSync(), newFsck(), newGC(), newConfig(), newDebug(&logging), newBackup(&logging), newRestore(&logging), newCerts(&logging), newVersion(), newMan())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
-		if c.Name() == "completion" { // without or with an unknown shell it prints its help, or an error
+		if c.Name() == "completion" { // without a shell it prints its help, with an unknown one an error
 			command.Group(c)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
-// serverFlags are those of `server`.
+// serverFlags are the flags of `server`.
 type serverFlags struct {
 	config, dataDir, listen, metrics, profiler string
 	insecure                                   bool
@@ -58,10 +58,10 @@ SIGINT or SIGTERM. Files are served without etcd; the server asks etcd when it s
 	return cmd
 }
 
-// defaultConfigs is where the cluster file is looked for.
+// defaultConfigs are the default places of the cluster file.
 const defaultConfigs = "./cluster.yaml, /etc/globalfs/cluster.yaml"
 
-// defaultConfig gives the first of these that is there; empty: none.
+// defaultConfig returns the first existing one of defaultConfigs; empty: there is none.
 func defaultConfig() string {
 	for path := range strings.SplitSeq(defaultConfigs, ", ") {
 		if isThere(path) {
@@ -76,7 +76,7 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// readConfig reads the cluster file; empty: that in a default place.
+// readConfig reads a cluster file; empty path: the file in a default place.
 func readConfig(path string) (*daemon.File, error) {
 	if path == "" {
 		path = cmp.Or(defaultConfig(), "/etc/globalfs/cluster.yaml")
@@ -123,7 +123,7 @@ func (f *serverFlags) run(ctx context.Context, name string, out io.Writer, logge
 	return s.Run(ctx)
 }
 
-// health serves what a supervisor and Prometheus ask.
+// health returns the handler for supervisors and Prometheus.
 func health(s *daemon.Server) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", s.Metrics().Handler())
@@ -138,7 +138,7 @@ func health(s *daemon.Server) http.Handler {
 	return mux
 }
 
-// checkServer refuses a server that cannot start, before etcd is asked.
+// checkServer refuses a server that cannot start, before any call of etcd.
 func checkServer(file *daemon.File, name string, logger *slog.Logger) error {
 	plan, err := file.Plan()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
-// exitUnhealthy is etcdctl's code for a cluster that is not healthy.
+// exitUnhealthy is the exit code of etcdctl for an unhealthy cluster.
 const exitUnhealthy = 5
 
 func newStatus(logging *logFlags) *cobra.Command {
@@ -81,10 +81,10 @@ Colours are used on a terminal only, and not if the environment variable NO_COLO
 	return cmd
 }
 
-// healthyEvery is how often awaitHealthy asks.
+// healthyEvery is the time between two status calls of awaitHealthy.
 const healthyEvery = 500 * time.Millisecond
 
-// awaitHealthy shows the state once no problem is left, or after some time.
+// awaitHealthy shows the state once there are no problems, or after the time wait.
 func awaitHealthy(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter, settled bool, wait time.Duration) error {
 	for until := time.Now().Add(wait); time.Now().Before(until); {
 		h := daemon.Judge(a.Name(), a.Status(ctx), a.Cluster())
@@ -117,7 +117,7 @@ func showStatus(ctx context.Context, a *daemon.Access, out io.Writer, show healt
 	return nil
 }
 
-// clearScreen is understood by every terminal of today.
+// clearScreen clears the screen of all common terminals.
 const clearScreen = "\x1b[H\x1b[2J"
 
 func watchStatus(ctx context.Context, a *daemon.Access, out io.Writer, show healthPrinter, every time.Duration) error {

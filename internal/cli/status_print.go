@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 )
 
-// statusView is the form in which 'globalfs status' prints for people.
+// statusView is the text output of 'globalfs status'.
 type statusView struct {
 	storage bool // also the storage servers
 	verbose bool // also effects of other problems, and the errors as the servers reported them
@@ -59,7 +59,7 @@ func (v statusView) problems(out io.Writer, h *daemon.Health) {
 	}
 }
 
-// level returns a level in its colour, in a column of its own.
+// level returns a level in its colour, padded to a column.
 func (v statusView) level(l daemon.Level) string {
 	text := fmt.Sprintf("%-4s", l)
 	switch l {

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 )
 
-// printStorage prints what the storage servers have, what repair has done in its last round and since they
-// were started, and what the scrub has found.
+// printStorage prints the blocks of the storage servers, the results of repair in the last round and since
+// the start, and the results of scrub.
 func printStorage(out io.Writer, servers []daemon.ServerHealth) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\nSTORAGE\tSTATE\tBLOCKS\tLIVE\tDEAD\tMISSING COPIES\tLOST\tFETCHED\tHANDED BACK\tSCRUBBED\tCORRUPT: FIXED\tLEFT\t")
@@ -43,7 +43,7 @@ func stateOf(s *daemon.StorageServer) string {
 	case s.State != "":
 		return s.State
 	case s.Status.Repair.Last.FinishedAt.IsZero():
-		return "starting" // it has not looked yet
+		return "starting" // the first check is not finished
 	case !s.Status.Repair.Last.Complete:
 		return "repairing"
 	}

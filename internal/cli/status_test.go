@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/daemon"
 )
 
-// sick is a cluster with one problem of each kind of line.
+// sick returns a cluster with one problem of each kind of line.
 func sick() *daemon.Health {
 	return &daemon.Health{
 		Cluster: "test", Starting: []string{"server b looks through its blocks"},
@@ -28,7 +28,7 @@ func sick() *daemon.Health {
 	}
 }
 
-// Each problem is one line: the cause, and not its effects. With --verbose there is all.
+// Each problem has one line. Effects of other problems are shown only with --verbose.
 func TestStatusLines(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, statusView{}.write(&out, sick()))
@@ -47,7 +47,7 @@ SERVER`), out.String())
 	require.NotContains(t, out.String(), "--verbose")
 }
 
-// Colours are for terminals, and for nobody who refuses them.
+// Colours are used only on terminals, and not with NO_COLOR.
 func TestColors(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")
@@ -73,7 +73,7 @@ func TestColors(t *testing.T) {
 	require.Contains(t, out.String(), "cluster test: \x1b[1;31mNOT HEALTHY\x1b[0m\n  \x1b[33mWARN\x1b[0m SERVER_DOWN")
 }
 
-// A healthy cluster has no problem in JSON either.
+// A healthy cluster has no problems in JSON, either.
 func TestStatusOfHealthyCluster(t *testing.T) {
 	_, config := clusterHere(t, 0)
 	out := run(t, "status", "--wait", "1m", "--settled", "-o", "json", "--config", config)

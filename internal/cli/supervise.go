@@ -12,10 +12,10 @@ import (
 	"github.com/globalfs/globalfs/internal/mount/serve"
 )
 
-// supervise has another process serve the mount, and another one if that dies: programs wait meanwhile. It
-// returns when one has ended by itself.
+// supervise starts another process that serves the mount, and starts a new one if that dies; programs wait
+// meanwhile. It returns when a process has ended by itself.
 func supervise(ctx context.Context, logger *slog.Logger) error {
-	first := os.Stderr // of the first one, until it says that the mount can be used
+	first := os.Stderr // stderr of the first process, until the mount is ready
 	if isDaemon() {
 		if terminal, err := syscall.Dup(2); err == nil {
 			syscall.CloseOnExec(terminal)
@@ -28,7 +28,7 @@ func supervise(ctx context.Context, logger *slog.Logger) error {
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 		cmd.Args[0] = os.Args[0]
 		cmd.Env, cmd.Stdout, cmd.Stderr = os.Environ(), os.Stdout, first
-		if started { // nobody waits for these
+		if started { // no process waits for a later one to become ready
 			cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, readyEnvironment+"=") })
 		}
 		return cmd

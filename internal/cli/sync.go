@@ -50,7 +50,7 @@ something already.`,
 	return cmd
 }
 
-// syncMount waits for the disks of the mount at path.
+// syncMount waits until the updates of the mount at path are on disk.
 func syncMount(cmd *cobra.Command, path string) (synced mount.Synced, err error) {
 	if err := mountpoint.WritePages(path); err != nil {
 		return synced, err

@@ -64,7 +64,7 @@ what the kernel remembers.`,
 	return cmd
 }
 
-// pathOr gives the PATH of a command, or the working directory.
+// pathOr returns the PATH of a command, or the working directory.
 func pathOr(args []string) string {
 	if len(args) == 0 {
 		return "."
@@ -72,7 +72,8 @@ func pathOr(args []string) string {
 	return args[0]
 }
 
-// waitFor waits for a token, longer than one operation of the mount may take if need be.
+// waitFor waits for a token. It repeats the operation of the mount, which has a shorter timeout, until
+// timeout.
 func waitFor(ctx context.Context, path, token string, timeout time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

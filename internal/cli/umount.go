@@ -45,8 +45,8 @@ with --force these get errors, and nothing is waited for.`,
 	return cmd
 }
 
-// syncBefore waits for the disks before an unmount. A mount whose program has died, or is too old to wait, has
-// nothing to say.
+// syncBefore waits before an unmount until the updates are on disk. It ignores the error of a mount with a
+// dead program, or with one of a version without this wait.
 func syncBefore(cmd *cobra.Command, dir string) error {
 	_, err := syncMount(cmd, dir)
 	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, context.Canceled) {

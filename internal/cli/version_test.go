@@ -18,7 +18,7 @@ func TestVersion(t *testing.T) {
 	fails(t, command.ExitInput, "version", "-o", "xml")
 }
 
-// A misspelt command gets a suggestion, also a subcommand; a word like no command gets none.
+// A misspelt command or subcommand gets a suggestion; a word that resembles no command gets none.
 func TestDidYouMean(t *testing.T) {
 	require.Contains(t, fails(t, command.ExitUsage, "umont", "a", "b"), `unknown command "umont", did you mean mount or umount`)
 	require.Contains(t, fails(t, command.ExitUsage, "certs", "servrs"), "did you mean server")

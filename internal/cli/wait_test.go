@@ -15,8 +15,8 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 )
 
-// A wait that is not over in time fails after its timeout, and its process ends: the kernel gets an answer to the
-// request of a killed process at once.
+// A wait fails after its timeout, and its process ends: the kernel gets an answer to the request of a killed
+// process at once.
 func TestWaitKeepsItsTimeout(t *testing.T) {
 	if os.Getenv("GLOBALFS_TEST_WAIT") != "" { // the process that waits
 		os.Exit(Main([]string{"wait", "--timeout", "200ms", os.Getenv("GLOBALFS_TEST_WAIT"), os.Getenv("GLOBALFS_TEST_DIR")}, os.Stdout, os.Stderr))

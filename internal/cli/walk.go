@@ -19,18 +19,18 @@ import (
 // usage is the sum over a directory with all below it, or a file.
 type usage struct {
 	Path        string `json:"path"`
-	Files       uint64 `json:"files"` // all that is no directory
+	Files       uint64 `json:"files"` // all inodes except directories
 	Directories uint64 `json:"directories"`
 	Size        uint64 `json:"size"` // bytes of regular files
 	Used        uint64 `json:"used"` // bytes, without holes, one copy counted
-	// Regions are the bytes in use by region, if they were asked for.
+	// Regions are the bytes in use by region, if requested.
 	Regions  map[string]uint64 `json:"used_by_region,omitempty"`
 	Children []*usage          `json:"children,omitempty"`
 
 	directory bool
 }
 
-// add adds the sum of another one.
+// add adds the sums of o.
 func (u *usage) add(o *usage) {
 	u.Files, u.Directories, u.Size, u.Used = u.Files+o.Files, u.Directories+o.Directories, u.Size+o.Size, u.Used+o.Used
 	for region, bytes := range o.Regions {
@@ -41,13 +41,13 @@ func (u *usage) add(o *usage) {
 	}
 }
 
-// walkers is how many calls a walk makes at a time: servers may be far away.
+// walkers is the number of concurrent calls of a walk. It hides the latency of distant servers.
 const walkers = 16
 
 // walk sums up trees. Inodes with several names count once.
 type walk struct {
-	depth  int                                                    // of the children that are kept
-	region func(ctx context.Context, path string) (string, error) // nil: regions are not asked for
+	depth  int                                                    // maximum depth of the kept children
+	region func(ctx context.Context, path string) (string, error) // nil: regions are not requested
 
 	seen  atomic.Uint64 // inodes
 	mu    sync.Mutex
@@ -55,10 +55,10 @@ type walk struct {
 	errs  []error            // GUARDED_BY mu
 }
 
-// maxWalkErrors bounds the errors that a walk remembers.
+// maxWalkErrors is the maximum number of errors that a walk remembers.
 const maxWalkErrors = 20
 
-// of sums up a path. Files that cannot be read are left out; the error names the first ones.
+// of sums up a path. It leaves out unreadable files; the error names the first ones.
 func (w *walk) of(ctx context.Context, path string) (*usage, error) {
 	w.links = map[[2]uint64]bool{}
 	stat, err := lstat(ctx, path)
@@ -75,7 +75,7 @@ func (w *walk) of(ctx context.Context, path string) (*usage, error) {
 	return root, errors.Join(w.errs...)
 }
 
-// sum adds the children, and leaves those out that are too deep.
+// sum adds the sums of the children, and drops children below depth.
 func (u *usage) sum(depth int) {
 	for _, child := range u.Children {
 		child.sum(depth - 1)
@@ -114,7 +114,7 @@ func (w *walk) isCounted(stat *syscall.Stat_t) bool {
 	return counted
 }
 
-// visit counts one inode, and has the entries of a directory counted in the background as far as walkers are free.
+// visit counts one inode. It counts the entries of a directory in the background if a walker is free.
 func (w *walk) visit(ctx context.Context, g *errgroup.Group, path string, stat *syscall.Stat_t, level int) *usage {
 	u := &usage{Path: path}
 	if w.isCounted(stat) {
@@ -149,8 +149,8 @@ func (w *walk) visit(ctx context.Context, g *errgroup.Group, path string, stat *
 	return u
 }
 
-// entries visits the entries of a directory, if they are on the same file system. A failure is remembered; only the end
-// of ctx ends the walk.
+// entries visits the entries of a directory, if they are on the same file system. It records failures; only
+// the end of ctx ends the walk.
 func (w *walk) entries(ctx context.Context, g *errgroup.Group, dir *usage, device uint64, level int) error {
 	entries, err := obtain(ctx, func() ([]fs.DirEntry, error) { return os.ReadDir(dir.Path) })
 	if err != nil && ctx.Err() == nil {
@@ -181,7 +181,7 @@ func lstat(ctx context.Context, path string) (*syscall.Stat_t, error) {
 	})
 }
 
-// obtain is patiently for a call with a result. A call that is left alone keeps its result to itself.
+// obtain is patiently for a call with a result. The result of an abandoned call is dropped.
 func obtain[T any](ctx context.Context, call func() (T, error)) (result T, err error) {
 	got := make(chan T, 1)
 	err = patiently(ctx, func() error {

@@ -44,13 +44,13 @@ its replicas, which of them leads, why it is there, the rule for what is made in
 	return cmd
 }
 
-// located is where a path is.
+// located is a path with its place.
 type located struct {
 	Path string `json:"path"`
 	mount.Where
 }
 
-// whereAll asks for all paths: one that cannot be had does not hide the others.
+// whereAll returns the places of all paths. It continues after a path that fails.
 func whereAll(ctx context.Context, paths []string) ([]located, error) {
 	found := []located{} // [] in JSON
 	var errs []error
@@ -83,7 +83,7 @@ func printWhere(out io.Writer, found []located) error {
 	return w.Flush()
 }
 
-// servers names those of the replicas, the one that leads marked.
+// servers returns the names of the replicas' servers, with the leader marked.
 func servers(w *mount.Where) string {
 	names := make([]string, len(w.Replicas))
 	for i, r := range w.Replicas {
@@ -102,7 +102,7 @@ func describeRule(r *mount.Rule) string {
 	return fmt.Sprintf("new entries go to %s", r.Region)
 }
 
-// progress says how far a move has come.
+// progress describes the progress of a move.
 func progress(t *mount.Task) string {
 	text := fmt.Sprintf("to %s: %d inodes moved so far", t.Target, t.Moved)
 	if t.Paused {

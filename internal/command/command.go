@@ -1,6 +1,6 @@
-// Package command is what the commands of all programs of GlobalFS share: exit codes, errors by kind, flags
-// from the environment, and results as tables or JSON. A program sets its root command up with Prepare and
-// runs it with Execute or Main.
+// Package command has the common parts of the commands of all GlobalFS programs: exit codes, errors by kind,
+// flags from the environment, and results as tables or JSON. A program sets up its root command with Prepare
+// and runs it with Execute or Main.
 package command
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Prepare gives a root command the behaviour that all programs have: it prints its help if no command is
-// named, refuses unknown ones, knows its version, and takes flags from the environment.
+// Prepare gives a root command the behaviour of all programs: it prints its help without a command, refuses
+// unknown commands, knows its version, and takes flags from the environment.
 func Prepare(root *cobra.Command) {
 	root.Version = Version()
 	root.SilenceUsage, root.SilenceErrors = true, true
@@ -29,7 +29,7 @@ func Prepare(root *cobra.Command) {
 }
 
 // Execute runs the command that args name and returns its error, which is not printed. The first SIGINT or
-// SIGTERM ends the command's context; a second one ends the process as it stands.
+// SIGTERM ends the command's context; a second one ends the process at once.
 func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -49,7 +49,7 @@ func Main(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	return ExitCode(err)
 }
 
-// Version is the module's, as the build recorded it.
+// Version returns the version of the module that the build recorded.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -57,7 +57,7 @@ func Version() string {
 	return "unknown"
 }
 
-// Group makes a command one that only has subcommands: it prints its help, and refuses unknown ones.
+// Group sets up a command with only subcommands: it prints its help, and refuses unknown subcommands.
 func Group(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -68,10 +68,11 @@ func Group(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// didYouMean names the commands that are spelt almost like word: at most two letters differ, and at least one is right.
+// didYouMean returns a question with the commands that are spelt almost like word: at most two letters
+// differ, and at least one is equal.
 func didYouMean(cmd *cobra.Command, word string) string {
 	if word == "" {
-		return "" // it begins all names
+		return "" // every name begins with it
 	}
 	cmd.SuggestionsMinimumDistance = min(2, len(word)-1)
 	similar := cmd.SuggestionsFor(word)

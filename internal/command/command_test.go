@@ -30,8 +30,8 @@ func testRoot(err error) *cobra.Command {
 	return root
 }
 
-// The command line wins over the environment, which wins over the default. A variable has the name of its
-// program.
+// The command line overrides the environment, and the environment overrides the default. The name of a
+// variable begins with the name of its program.
 func TestEnvironment(t *testing.T) {
 	run := func(args ...string) (string, string, int) {
 		var out, failed bytes.Buffer
@@ -54,7 +54,7 @@ func TestEnvironment(t *testing.T) {
 	require.Contains(t, failed, `two-words: TWO_WORDS_NUMBER="many": `)
 }
 
-// The kind that was said last counts, however deep it is wrapped.
+// The outermost kind of an error counts, at any depth of wrapping.
 func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -107,7 +107,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// Both formats are saved, whichever is printed, and also if printing fails.
+// Both formats are saved, independently of the printed one, and even if printing fails.
 func TestResult(t *testing.T) {
 	r := Result{Name: "name", Rows: []int{1}, Table: func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "one")

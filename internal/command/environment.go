@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// fromEnvironment gives flags that are not on the command line the values of variables named after the
-// program and the flag, such as GLOBALFS_LOG_LEVEL for globalfs --log-level.
+// fromEnvironment sets flags that are not on the command line to the values of environment variables. Their
+// names are made of the program and the flag, such as GLOBALFS_LOG_LEVEL for globalfs --log-level.
 func fromEnvironment(cmd *cobra.Command) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

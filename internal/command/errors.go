@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Exit codes, as etcdctl has them where it has one. A command can have others, see StatusError.
+// Exit codes, equal to those of etcdctl where it has one. A command can have others, see StatusError.
 const (
 	ExitOK      = 0
 	ExitFailure = 1   // the command could not do its work
-	ExitInput   = 3   // a value is wrong: of a flag, or in a file
+	ExitInput   = 3   // the value of a flag or in a file is invalid
 	ExitUsage   = 128 // unknown command or flag, or a wrong number of arguments
 )
 
-// coded is an error with the exit code that it ends the program with.
+// coded is an error with the exit code of the program.
 type coded struct {
 	error
 	code int
@@ -28,10 +28,10 @@ func InputError(err error) error { return coded{err, ExitInput} }
 // UsageError marks a command line that does not parse.
 func UsageError(err error) error { return coded{err, ExitUsage} }
 
-// StatusError has the program end with a code that only its command has.
+// StatusError sets an exit code that is specific to one command.
 func StatusError(err error, code int) error { return coded{err, code} }
 
-// ExitCode is the code to end the program with after a command returned err.
+// ExitCode returns the exit code of the program after a command returned err.
 func ExitCode(err error) int {
 	var e coded
 	switch {
@@ -43,7 +43,7 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// Interrupted says so if the end of ctx is the reason that a measurement failed.
+// Interrupted adds the interrupt to the error of a measurement that failed after the end of ctx.
 func Interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("interrupted, there is no result: %w", err)

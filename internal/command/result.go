@@ -38,7 +38,7 @@ func (o *Output) Validate() error {
 // JSON reports whether the result is for programs.
 func (o *Output) JSON() bool { return *o == "json" }
 
-// Result is what a command has measured.
+// Result is the result of a measurement.
 type Result struct {
 	Name  string // of the files
 	Rows  any    // for programs, as JSON
@@ -56,7 +56,7 @@ func (r *Result) Write(out io.Writer, format Output, dir string) error {
 	if format.JSON() {
 		chosen = text.Bytes()
 	}
-	_, err := out.Write(chosen) // if one place fails, what was measured is still in the other
+	_, err := out.Write(chosen) // if one output fails, the other still has the result
 	if dir == "" {
 		return err
 	}

@@ -20,16 +20,17 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
-// AccessConfig says how a process that is no server finds a cluster.
+// AccessConfig configures how a process other than a server finds a cluster.
 type AccessConfig struct {
-	Servers []string // addresses of some servers: one that answers is enough
-	// Certificates of this process: where they are. Empty: the cluster uses none, and listens on loopback only.
+	Servers []string // addresses of some servers: one answer is enough
+	// Certificates are the files with the certificates of this process. Empty: the cluster uses none and
+	// listens on loopback only.
 	Certificates identity.Files
 	Timeout      time.Duration // for a server to answer
 	Logger       *slog.Logger
 }
 
-// Access is a process's knowledge of a cluster, and its way to the servers. Close it.
+// Access is the description of a cluster in a process, and the access to the servers. The caller closes it.
 type Access struct {
 	cfg     AccessConfig
 	known   known
@@ -38,7 +39,7 @@ type Access struct {
 	region  topology.Region // of the server that answered first
 }
 
-// Connect finds a cluster. The error says of each server why it is of no use.
+// Connect finds a cluster. The error gives the reason for the failure of each server.
 func Connect(ctx context.Context, cfg AccessConfig) (_ *Access, err error) {
 	a := &Access{cfg: cfg, network: transport.Config{Logger: cfg.Logger}}
 	a.network.Resolve = a.known.resolve
@@ -82,7 +83,7 @@ func (a *Access) find(ctx context.Context) error {
 		}
 		if got.err != nil {
 			errs = append(errs, "  "+reasonOf(got.err))
-			if errors.Is(got.err, errMismatch) { // the others need not be waited for: they are of the same kind
+			if errors.Is(got.err, errMismatch) { // no need to wait for the others: they are of the same kind
 				mismatch = errors.Join(mismatch, got.err)
 				time.AfterFunc(mismatchPatience, cancel)
 			}
@@ -101,17 +102,17 @@ func (a *Access) find(ctx context.Context) error {
 	return fmt.Errorf("no server of the cluster answers in %v: check that these run and can be reached:\n%s", a.cfg.Timeout, strings.Join(errs, "\n"))
 }
 
-// reasonOf returns the reason that a server is of no use. Which layer noticed is of no use to a user.
+// reasonOf returns the reason why a server cannot be used, without the names of the layers that reported it.
 func reasonOf(err error) string {
 	text := strings.TrimPrefix(err.Error(), "server: "+transport.ErrUnreachable.Error()+": ")
 	return dialing.ReplaceAllString(text, "")
 }
 
-// dialing is in the errors of package net before the reason.
+// dialing matches the text before the reason in errors of package net.
 var dialing = regexp.MustCompile(`dial tcp \S+: (connect: )?`)
 
-// askUntil asks one server for the cluster's description, again while it cannot be reached, until ctx ends.
-// It gives the last error that says something.
+// askUntil fetches the cluster's description from one server. It retries until ctx ends while the server is
+// unreachable, and then returns the last informative error.
 func (a *Access) askUntil(ctx context.Context, server string) (d Description, err error) {
 	probed := false
 	for {
@@ -135,13 +136,15 @@ func (a *Access) askUntil(ctx context.Context, server string) (d Description, er
 	}
 }
 
-// errMismatch says that one side of a connection uses TLS and the other one does not.
+// errMismatch means that one side of a connection uses TLS and the other one does not.
 var errMismatch = errors.New("no connection")
 
-// mismatchPatience is how long the other servers may still answer after one has refused this kind of connection.
+// mismatchPatience is the time in which other servers may still answer after one has refused this kind of
+// connection.
 const mismatchPatience = time.Second
 
-// mismatch explains a connection that fails because only one side uses TLS; nil: that is not the reason.
+// mismatch returns the error for a connection that fails because only one side uses TLS; nil: there is
+// another reason.
 func (a *Access) mismatch(ctx context.Context, server string) error {
 	switch with := a.network.Credentials != nil; transport.Speaks(ctx, server) {
 	case transport.TLS:
@@ -157,7 +160,7 @@ func (a *Access) mismatch(ctx context.Context, server string) error {
 	return nil
 }
 
-// take goes by what a server says of the cluster, if it is newer than what is known.
+// take adopts the description of the cluster from a server if it is newer than the known one.
 func (a *Access) take(said *Description) error {
 	spec, err := topology.ParseSpec([]byte(said.Spec))
 	if err != nil {
@@ -175,30 +178,30 @@ func (a *Access) take(said *Description) error {
 	return err
 }
 
-// Revoked are the processes whose certificates the servers refuse.
+// Revoked returns the processes with revoked certificates.
 func (a *Access) Revoked() []topology.Revocation { return a.known.now.Load().spec.Revoked }
 
-// Restored is the backup that the cluster was restored from; empty: it was not restored.
+// Restored returns the backup that the cluster was restored from; empty: it was not restored.
 func (a *Access) Restored() string { return a.known.now.Load().spec.Restored }
 
-// Cluster is the cluster as it is known now.
+// Cluster returns the newest known description of the cluster.
 func (a *Access) Cluster() *topology.Cluster { return a.known.now.Load().cluster }
 
-// Name is the cluster's.
+// Name returns the name of the cluster.
 func (a *Access) Name() string { return a.known.now.Load().spec.Name }
 
-// Region is that of the server that answered first: mostly the nearest.
+// Region returns the region of the server that answered first, usually the nearest.
 func (a *Access) Region() topology.Region { return a.region }
 
-// Close ends the access to the servers; that of clients is their own.
+// Close ends the access to the servers. Clients have their own access.
 func (a *Access) Close() error { return a.client.Close() }
 
-// ClientConfig is what a mount may choose.
+// ClientConfig holds the settings of a mount.
 type ClientConfig struct {
 	Region       topology.Region
 	CacheBytes   int
 	Disk         *diskcache.Cache // nil: none
-	Objects      attach.Objects   // as OpenObjects gives them
+	Objects      attach.Objects   // as returned by OpenObjects
 	Linearizable bool
 	Hard         bool // see client.Config, like
 	CacheNames   bool
@@ -221,13 +224,13 @@ func (a *Access) Client(cfg ClientConfig) (*attach.Client, error) {
 // followEvery is how often a client asks whether the cluster has changed.
 const followEvery = 10 * time.Second
 
-// Follower is who follows the changes of a cluster, such as a client.
+// Follower is notified of the changes of a cluster; a client is one.
 type Follower interface {
 	Update(*topology.Cluster)
 }
 
-// Follow keeps a client up to date with the cluster until ctx ends. What is known of that may change by
-// others that use a: so it is what the client was told last that counts.
+// Follow keeps a client up to date with the cluster until ctx ends. Other users of a may change the known
+// description; Follow therefore compares it with the version that the client got last.
 func (a *Access) Follow(ctx context.Context, c Follower) {
 	told := uint64(0)
 	for {
@@ -243,8 +246,8 @@ func (a *Access) Follow(ctx context.Context, c Follower) {
 	}
 }
 
-// refresh asks servers, some at once, until one tells what it knows: one that hangs must not hold up what the
-// others know.
+// refresh asks several servers at once until one answers: a server that hangs must not delay the answers of
+// the others.
 func (a *Access) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
@@ -266,7 +269,7 @@ func (a *Access) refresh(ctx context.Context) {
 	}
 }
 
-// refreshFrom asks one server, and reports whether it told something.
+// refreshFrom asks one server, and reports whether its answer is usable.
 func (a *Access) refreshFrom(ctx context.Context, s topology.Server) bool {
 	var d Description
 	if err := ask(ctx, a.client, s.Address, &Request{Op: Describe}, &d); err != nil {
@@ -279,7 +282,7 @@ func (a *Access) refreshFrom(ctx context.Context, s topology.Server) bool {
 	return true
 }
 
-// Answer is what a server said, or why it said nothing.
+// Answer is the status of a server, or the error of the call.
 type Answer struct {
 	Server topology.Server
 	Status ServerStatus // if Error is empty
@@ -287,7 +290,7 @@ type Answer struct {
 	Clock  Clock
 }
 
-// Status asks all servers, those that have left the cluster apart, at once.
+// Status asks all servers at once. It skips servers that have left the cluster and have no replicas.
 func (a *Access) Status(ctx context.Context) []Answer {
 	a.refresh(ctx)
 	plan := a.Cluster()
@@ -300,11 +303,11 @@ func (a *Access) Status(ctx context.Context) []Answer {
 	return askAll(ctx, a.client, servers, a.cfg.Timeout)
 }
 
-// changePatience is how long a server may take for a change: it asks the registry and all servers.
+// changePatience is the time limit of a server for a change, for which it asks the registry and all servers.
 const changePatience = 30 * time.Second
 
-// Ask has the server of that name do something; empty: any that answers now, better one that has the
-// registry. An error after a while may mean that it has been done all the same.
+// Ask sends a request to the server of that name. Empty name: any server that answers now, preferably one
+// that reaches the registry. After a timeout the request may have been executed despite the error.
 func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) error {
 	var s *topology.Server
 	if server == "" {
@@ -320,7 +323,7 @@ func (a *Access) Ask(ctx context.Context, server string, q *Request, into any) e
 	return ask(ctx, a.client, s.Address, q, into)
 }
 
-// best gives a server that answers; nil: none does.
+// best returns a server that answers, preferably one that reaches the registry; nil: none answers.
 func best(answers []Answer) (found *topology.Server) {
 	for i := range answers {
 		switch a := &answers[i]; {

@@ -8,7 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// change changes the cluster in the registry and here; others hear of it from the registry.
+// change changes the cluster in the registry and in this process. The other servers learn of it from the
+// registry.
 func (s *Server) change(ctx context.Context, edit func(*topology.Spec, *topology.Cluster) error) (Changed, error) {
 	d, err := s.edit(ctx, edit)
 	if err != nil {
@@ -17,7 +18,7 @@ func (s *Server) change(ctx context.Context, edit func(*topology.Spec, *topology
 	return Changed{Version: d.spec.Version}, s.hear(d)
 }
 
-// join makes room for a new server.
+// join adds a new server to the description.
 func (s *Server) join(ctx context.Context, q *Request) (Changed, error) {
 	if err := topology.CheckAddress(q.Address); err != nil {
 		return Changed{}, fmt.Errorf("address %w", err)
@@ -43,7 +44,7 @@ func (s *Server) join(ctx context.Context, q *Request) (Changed, error) {
 	return c, err
 }
 
-// drain has a server give up all that it has.
+// drain moves all replicas and blocks away from a server.
 func (s *Server) drain(ctx context.Context, q *Request) (Changed, error) {
 	var notes []string
 	c, err := s.change(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
@@ -71,7 +72,7 @@ func (s *Server) drain(ctx context.Context, q *Request) (Changed, error) {
 	return c, err
 }
 
-// roomFor gives the server of a region that is to have a replica of p: one that has none, and the fewest
+// roomFor selects the server of a region for a replica of p: of those without one, the server with the fewest
 // replicas.
 func roomFor(plan *topology.Cluster, p *topology.Partition, region topology.Region) (string, error) {
 	best, fewest := "", 0
@@ -90,7 +91,7 @@ func roomFor(plan *topology.Cluster, p *topology.Partition, region topology.Regi
 	return best, nil
 }
 
-// remove takes a server out that is gone for ever.
+// remove removes a permanently lost server from the description.
 func (s *Server) remove(ctx context.Context, q *Request) (Changed, error) {
 	alive, err := s.registry.Alive(ctx)
 	if err != nil {

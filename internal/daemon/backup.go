@@ -15,14 +15,14 @@ import (
 
 // BackupRequest is the part of a Request about the state of a partition in a backup.
 type BackupRequest struct {
-	Number  uint64 `json:"number"`            // of the backup; 0: only ask for the newest one
-	Release bool   `json:"release,omitempty"` // let the blocks of the backup go
-	Read    bool   `json:"read,omitempty"`    // a piece of the saved state
-	Export  uint64 `json:"export,omitempty"`  // as the last piece gave it
+	Number  uint64 `json:"number"`            // of the backup; 0: only query the newest one
+	Release bool   `json:"release,omitempty"` // release the blocks of the backup
+	Read    bool   `json:"read,omitempty"`    // read a piece of the saved state
+	Export  uint64 `json:"export,omitempty"`  // from the reply to the last piece
 	Offset  uint64 `json:"offset,omitempty"`
 }
 
-// BackupReply is the answer to it.
+// BackupReply is the answer to a BackupRequest.
 type BackupReply struct {
 	Newest  uint64 `json:"newest,omitempty"`  // backup that the replica knows
 	Waiting bool   `json:"waiting,omitempty"` // the state is not there yet: ask again
@@ -31,8 +31,8 @@ type BackupReply struct {
 	Data    []byte `json:"data,omitempty"`
 }
 
-// maxBackupAhead bounds how far the number of a new backup, a time, is ahead of the server's clock: a partition
-// would refuse all later backups until that time.
+// maxBackupAhead is the maximum by which the number of a new backup, which is a time, may be ahead of the
+// server's clock: a partition would refuse all later backups until that time.
 const maxBackupAhead = time.Hour
 
 var errBackupAhead = errors.New("the clock of the machine that makes the backup is ahead of this server's by more than an hour")
@@ -58,8 +58,8 @@ func (s *Server) backup(ctx context.Context, q *Request) (reply BackupReply, err
 	return BackupReply{Waiting: err == nil && p.Length == 0, Export: p.Export, Length: p.Length, Data: p.Data}, err
 }
 
-// RestoredFile is the name of a file in the data directory of a server. It names the backup that the directory
-// was restored from.
+// RestoredFile is the name of a file in the data directory of a server. It names the backup that the
+// directory was restored from.
 const RestoredFile = "restored"
 
 // RestoreIncomplete is the content of RestoredFile until the directory is complete.
@@ -78,8 +78,8 @@ func readRestored(dir string) (string, error) {
 	return id, err
 }
 
-// checkRestored fails if a first member of a restored cluster would start without the restored state, or the
-// other way round: the replicas of a partition would then differ.
+// checkRestored fails if a first member of a restored cluster would start without the restored state, or a
+// first member of another cluster with it: the replicas of a partition would then differ.
 func checkRestored(ctx context.Context, dir, name string, d *description, r marks) error {
 	has, err := readRestored(dir)
 	if err != nil || has == d.spec.Restored {
@@ -99,7 +99,7 @@ func checkRestored(ctx context.Context, dir, name string, d *description, r mark
 			switch {
 			case err != nil:
 				return err
-			case spoke: // its disk was lost: it is replaced
+			case spoke: // its disk was lost: the replica is replaced
 			case d.spec.Restored == "":
 				return fmt.Errorf("%s was restored from backup %s, but the cluster was made without a backup: remove the directory, or give the cluster up with 'globalfs admin forget' and start it again", dir, has)
 			default:

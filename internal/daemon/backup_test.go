@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A backup whose number is of the far future is refused before a replica hears of it.
+// A backup with a number in the far future is refused before it reaches a replica.
 func TestABackupOfTheFutureIsRefused(t *testing.T) {
 	number := uint64(time.Now().Add(maxBackupAhead + time.Minute).UnixMilli())
 	_, err := (&Server{}).backup(t.Context(), &Request{Backup: &BackupRequest{Number: number}})

@@ -11,13 +11,13 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// errForgot says that the registry does not have what it had: it was emptied or restored from a backup, or is
-// another one. Who was marked there may not be any more, and numbers of processes may be given twice: nothing
+// errForgot means that the registry has lost data: it was emptied, restored from a backup, or is another one.
+// Marks of processes may be missing there, and numbers of processes may be assigned twice. Therefore nothing
 // new may start.
 var errForgot = errors.New("the registry has forgotten what it knew of the cluster: is it another etcd, empty, or restored from a backup? Put back the newest copy that a server has: docs/operations.md")
 
-// remembers compares the version of the description in the registry, 0 for none, with what this process
-// knows.
+// remembers fails with errForgot if the version of the description in the registry, 0 for none, is lower than
+// the version that this process knows.
 func (s *Server) remembers(version uint64) error {
 	if now := s.known.now.Load(); now != nil && version < now.spec.Version {
 		return fmt.Errorf("%w It has version %d, and this server knows version %d, which is in %s", errForgot, version, now.spec.Version, filepath.Join(s.dir, specFile))
@@ -25,9 +25,9 @@ func (s *Server) remembers(version uint64) error {
 	return nil
 }
 
-// bear makes the cluster, and gives its description. There is none in the registry: but if a server knows
-// one, it has been lost there. With another one in its place, this server would speak to the others of the
-// lost one under their own numbers.
+// bear creates the cluster and returns its description. The registry has none. If a server knows one, the
+// registry has lost it, and bear fails: with a new description, this server would use process numbers of the
+// lost cluster in messages to its servers.
 func (s *Server) bear(ctx context.Context) (document registry.Document, err error) {
 	if err := s.remembers(0); err != nil {
 		return document, err
@@ -43,7 +43,7 @@ func (s *Server) bear(ctx context.Context) (document registry.Document, err erro
 	if born.Restored, err = readRestored(s.dir); err != nil {
 		return document, err
 	}
-	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
+	born.Created = time.Now().UTC().Round(0) // to the nanosecond: it distinguishes this cluster from all others
 	document, created, err := signature{s}.bootstrap(ctx, born)
 	if created {
 		s.logger.Info("the cluster is born: its description is in the registry", "cluster", born.Name)
@@ -51,7 +51,7 @@ func (s *Server) bear(ctx context.Context) (document registry.Document, err erro
 	return document, err
 }
 
-// nobodyLives fails if a server of the file answers: it belongs to a cluster.
+// nobodyLives fails if another server of the file answers: that server belongs to a cluster.
 func (s *Server) nobodyLives(ctx context.Context) error {
 	var others []topology.Server
 	for name, address := range s.cfg.File.Addresses {
@@ -71,13 +71,13 @@ func (s *Server) nobodyLives(ctx context.Context) error {
 	return nil
 }
 
-// memory is the marks of a registry that has forgotten nothing.
+// memory gives access to the marks of the registry, after a check that the registry has lost no data.
 type memory struct{ *Server }
 
-// Mark notes for good that a process speaks.
+// Mark records permanently that a process sends messages.
 func (m memory) Mark(ctx context.Context, name string) error { return m.registry.Mark(ctx, name) }
 
-// Marked reports whether it has been noted.
+// Marked reports whether a process is marked.
 func (m memory) Marked(ctx context.Context, name string) (bool, error) {
 	document, err := m.registry.Load(ctx)
 	if errors.Is(err, registry.ErrNotFound) {

@@ -12,16 +12,17 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A canary is a read that each server sends to each partition now and then, and that a majority of the
-// partition's replicas must order. So a partition that takes no updates is noticed, also if nobody uses it,
-// and an idle partition whose leader has gone elects another one.
+// A canary is a read that each server sends to each partition regularly, and that a majority of the
+// partition's replicas must order. It detects a partition that takes no updates, even an unused one. It also
+// makes an idle partition without a leader elect one.
 
 const (
-	// canaryPatience bounds how long a partition may take to answer a canary.
+	// canaryPatience is the time limit for the answer to a canary.
 	canaryPatience = 10 * time.Second
-	// canaryLeast is the time between two canaries of a server to a partition in a small cluster.
+	// canaryLeast is the minimum time between two canaries of a server to a partition; it applies in a small
+	// cluster.
 	canaryLeast = 10 * time.Second
-	// canaryShare is the time between two canaries to a partition from all servers together, at least.
+	// canaryShare is the minimum mean time between two canaries to a partition from all servers together.
 	canaryShare = time.Second
 	// canaryAgain is the time between a canary without an answer and the next one.
 	canaryAgain = time.Second
@@ -36,11 +37,11 @@ func canaryEvery(servers int) time.Duration {
 // Unanswered is a partition that does not answer the canaries of a server.
 type Unanswered struct {
 	Partition uint16 `json:"partition"`
-	ForMS     int64  `json:"for_ms"` // since the first canary that was not answered was sent
+	ForMS     int64  `json:"for_ms"` // since the first unanswered canary was sent
 	Error     string `json:"error"`  // of the last one
 }
 
-// canaries are those of one server.
+// canaries sends the canaries of one server.
 type canaries struct {
 	ask     func(ctx context.Context, partition uint16) error // returns nil once the partition has answered
 	servers func() int                                        // of the cluster
@@ -95,7 +96,7 @@ func (c *canaries) send(ctx context.Context, partition uint16) bool {
 	return false
 }
 
-// unanswered returns the partitions whose last canary has failed.
+// unanswered returns the partitions with a failed last canary.
 func (c *canaries) unanswered() (all []Unanswered) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +107,7 @@ func (c *canaries) unanswered() (all []Unanswered) {
 	return all
 }
 
-// report reports how long partitions have not answered the server self.
+// report reports for each partition the time since its first unanswered canary from the server self.
 func (c *canaries) report(to metrics.Report, self *topology.Server, partitions int) {
 	if self == nil {
 		return

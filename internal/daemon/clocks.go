@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// maxClockDifference is how far the clocks of two servers may differ: files get their times from them.
+// maxClockDifference is the maximum difference between the clocks of two servers. Files get their times from
+// these clocks.
 const maxClockDifference = time.Second
 
-// Clock is the clock of a server, compared with the clock of the process that has asked.
+// Clock is the clock of a server, compared with the clock of the caller.
 type Clock struct {
 	Known  bool
-	Ahead  time.Duration // of the asker's clock
-	Within time.Duration // Ahead is wrong by this at most: half of the time of the call
+	Ahead  time.Duration // of the caller's clock
+	Within time.Duration // the maximum error of Ahead: half of the time of the call
 }
 
 // readClock compares a clock that was read at an unknown moment of a call.
@@ -26,8 +27,8 @@ func readClock(asked, answered, said time.Time) Clock {
 	return Clock{Known: true, Ahead: said.Sub(asked.Add(half).Round(0)), Within: half}
 }
 
-// clocksDiffer describes the servers whose clocks differ for sure by more than maxClockDifference from the
-// median of all clocks; empty: there are none.
+// clocksDiffer describes the servers with clocks that certainly differ by more than maxClockDifference from
+// the median of all clocks; empty: there are none.
 func clocksDiffer(answers []Answer) (odd []string) {
 	var known []Answer
 	for _, a := range answers {
@@ -39,7 +40,7 @@ func clocksDiffer(answers []Answer) (odd []string) {
 		return nil
 	}
 	slices.SortStableFunc(known, func(a, b Answer) int { return cmp.Compare(a.Clock.Ahead, b.Clock.Ahead) })
-	if len(known) == 2 { // nobody can tell which one is right
+	if len(known) == 2 { // there is no majority for either clock
 		first, last := known[0], known[1]
 		if apart := last.Clock.Ahead - first.Clock.Ahead; apart-first.Clock.Within-last.Clock.Within > maxClockDifference {
 			return []string{fmt.Sprintf("%s is %v ahead of %s", last.Server.Name, apart.Round(100*time.Millisecond), first.Server.Name)}

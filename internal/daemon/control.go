@@ -14,27 +14,27 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
-// Operation is what a server itself can be asked, beside its replicas and its storage node.
+// Operation is a request to the server itself, as opposed to its replicas and its storage server.
 type Operation string
 
-// The operations. What changes the cluster needs an admin's certificate.
+// The operations. Changes of the cluster need an admin's certificate.
 const (
-	Describe    Operation = "describe" // -> Description; anybody's
-	Status      Operation = "status"   // -> ServerStatus; anybody's
-	TellNumbers Operation = "numbers"  // Numbers -> Numbers, those that were known before; of the server itself
-	Digests     Operation = "digests"  // -> DigestsStatus; anybody's
+	Describe    Operation = "describe" // -> Description; for all callers
+	Status      Operation = "status"   // -> ServerStatus; for all callers
+	TellNumbers Operation = "numbers"  // Numbers -> Numbers, the previously known ones; only for the server that they describe
+	Digests     Operation = "digests"  // -> DigestsStatus; for all callers
 
-	Join       Operation = "join"        // Region Address -> Changed: a new server gets a name there
-	Drain      Operation = "drain"       // Server -> Changed: it hands its blocks back, and its replicas move to others of its region
-	Remove     Operation = "remove"      // Server -> Changed: one that is gone for ever is taken out without being asked
-	MoveLeader Operation = "move-leader" // Partition -> Changed: the replica on the asked server leads
-	Revoke     Operation = "revoke"      // Role Server Undo -> Changed: certificates of a process are refused from now on
+	Join       Operation = "join"        // Region Address -> Changed: a new server gets a name in the region
+	Drain      Operation = "drain"       // Server -> Changed: its blocks and its replicas move to other servers of its region
+	Remove     Operation = "remove"      // Server -> Changed: a permanently lost server is removed from the description
+	MoveLeader Operation = "move-leader" // Partition -> Changed: the replica on the called server becomes the leader
+	Revoke     Operation = "revoke"      // Role Server Undo -> Changed: the present certificates of a process become invalid
 	Replace    Operation = "replace"     // Partition Server To -> Changed: a replica moves to another server, or to an empty disk of the same
 	Debug      Operation = "debug"       // -> DebugReport
 	Backup     Operation = "backup"      // Partition Backup -> BackupReply: the state of a partition at a consistent cut
 )
 
-// Request is one question, as JSON.
+// Request is one request, as JSON.
 type Request struct {
 	Op        Operation       `json:"op"`
 	Region    topology.Region `json:"region,omitempty"`
@@ -44,31 +44,32 @@ type Request struct {
 	Partition uint16          `json:"partition,omitempty"`
 	Role      identity.Role   `json:"role,omitempty"` // of the process named Server
 	Undo      bool            `json:"undo,omitempty"`
-	// AcceptLoss of Replace: replicas that have lost power, and have no vote, count as those that would stay.
+	// AcceptLoss of Replace: replicas that have lost power, and have no vote, count as part of the remaining
+	// majority.
 	AcceptLoss bool           `json:"accept_loss,omitempty"`
 	Backup     *BackupRequest `json:"backup,omitempty"`
 	Numbers    *Numbers       `json:"numbers,omitempty"`
 }
 
-// Description is what a process must know of a cluster to use it.
+// Description is the information about a cluster that a process needs to use it.
 type Description struct {
-	Server  string          `json:"server"` // who answers
-	Region  topology.Region `json:"region"` // where it is
+	Server  string          `json:"server"` // that answers
+	Region  topology.Region `json:"region"` // of that server
 	Version uint64          `json:"version"`
 	Spec    string          `json:"spec"` // of topology, as YAML
-	// Revoked is apart from Spec, which clients of older versions read strictly.
+	// Revoked is not in Spec because clients of older versions refuse unknown keys in Spec.
 	Revoked []topology.Revocation `json:"revoked,omitempty"`
 }
 
-// ServerStatus is what a server says of itself.
+// ServerStatus is the state of a server.
 type ServerStatus struct {
 	Name     string          `json:"name"`
 	Region   topology.Region `json:"region"`
 	Address  string          `json:"address"`
 	Build    string          `json:"build"`
 	Started  time.Time       `json:"started"`
-	Version  uint64          `json:"version"`            // of the cluster's description that it knows
-	Registry string          `json:"registry,omitempty"` // what keeps it from the registry; empty: nothing
+	Version  uint64          `json:"version"`            // of the server's description of the cluster
+	Registry string          `json:"registry,omitempty"` // error of the registry; empty: none
 	Replicas []ReplicaStatus `json:"replicas"`
 	// Stopped are the replicas that do not run here although they should.
 	Stopped    []StoppedReplica `json:"stopped,omitempty"`
@@ -92,10 +93,10 @@ type DamagedStatus struct {
 	Partition uint16 `json:"partition"`
 	Process   uint32 `json:"process"`
 	Reason    string `json:"reason"`
-	Waits     string `json:"waits,omitempty"` // why it is not replaced yet
+	Waits     string `json:"waits,omitempty"` // reason why it is not replaced yet
 }
 
-// StorageServer is what a server says of its storage node.
+// StorageServer is the state of the storage part of a server.
 type StorageServer struct {
 	Name       string         `json:"name"`
 	Datacenter string         `json:"datacenter"`
@@ -104,11 +105,11 @@ type StorageServer struct {
 	Blocks     uint64         `json:"blocks"`
 	Bytes      uint64         `json:"bytes"`
 	DeadBytes  uint64         `json:"dead_bytes"`     // of deleted blocks, until their segments are compacted
-	Down       []string       `json:"down,omitempty"` // servers that it takes for down
+	Down       []string       `json:"down,omitempty"` // servers that it considers down
 	Status     *region.Status `json:"status,omitempty"`
 }
 
-// ReplicaStatus is what a replica says of itself.
+// ReplicaStatus is the state of a replica.
 type ReplicaStatus struct {
 	Partition uint16 `json:"partition"`
 	Process   uint32 `json:"process"`
@@ -116,32 +117,32 @@ type ReplicaStatus struct {
 	Seated    bool   `json:"seated"`         // false: it does not take part yet
 	Applied   uint64 `json:"applied"`        // commands of its partition
 	Undecided int    `json:"undecided"`      // commands of several partitions that wait for others
-	Histories uint64 `json:"histories"`      // how often the partition has lost entries that a client had seen
-	AgeMS     int64  `json:"age_ms"`         // what it reads is not older
+	Histories uint64 `json:"histories"`      // number of times that the partition has lost entries that a client had seen
+	AgeMS     int64  `json:"age_ms"`         // upper bound of the age of the data that it reads
 	Before    uint64 `json:"applied_before"` // commands that it had executed 10 s ago; 0: not known
-	StillMS   int64  `json:"still_ms"`       // since Applied has changed
-	Data      *Data  `json:"data,omitempty"` // of its partition, if it leads that
+	StillMS   int64  `json:"still_ms"`       // since the last change of Applied
+	Data      *Data  `json:"data,omitempty"` // of its partition, if it is the leader
 }
 
-// Data is what the files of a partition hold, one copy of each block.
+// Data is the size of the contents of a partition's files, with one copy of each block.
 type Data struct {
 	Blocks        uint64 `json:"blocks"`
 	Bytes         uint64 `json:"bytes"`
-	DroppedBlocks uint64 `json:"dropped_blocks"` // that no file needs any more, until they are collected
+	DroppedBlocks uint64 `json:"dropped_blocks"` // that no file contains any more, until they are collected
 	DroppedBytes  uint64 `json:"dropped_bytes"`
 }
 
-// Changed tells what a change has made.
+// Changed is the result of a change.
 type Changed struct {
-	Version uint64   `json:"version"` // of the description with it
+	Version uint64   `json:"version"` // of the changed description
 	Server  string   `json:"server,omitempty"`
 	Notes   []string `json:"notes,omitempty"` // for the operator
 }
 
-// maxRequest bounds what is decoded, in bytes.
+// maxRequest is the maximum size of a request in bytes.
 const maxRequest = 64 << 10
 
-// control answers what others ask the server itself: a transport.Handler.
+// control answers the requests to the server itself: a transport.Handler.
 func (s *Server) control(ctx context.Context, request []byte) ([]byte, error) {
 	if len(request) > maxRequest {
 		return nil, fmt.Errorf("control request of %d bytes: at most %d", len(request), maxRequest)
@@ -192,15 +193,15 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 	return nil, fmt.Errorf("there is no operation %q: is this server of an older version?", q.Op)
 }
 
-// mayAdmin reports whether who asks may change the cluster. In a cluster without certificates everybody may:
-// it listens on loopback only.
+// mayAdmin reports whether the caller may change the cluster. In a cluster without certificates every caller
+// may: such a cluster listens on loopback only.
 func mayAdmin(ctx context.Context) bool {
 	who := asking(ctx)
 	return who.Admin
 }
 
-// asking tells who makes a call. In a cluster without certificates everybody is one of its servers: it
-// listens on loopback only.
+// asking returns the caller of a request. In a cluster without certificates every caller counts as a server
+// and an admin: such a cluster listens on loopback only.
 func asking(ctx context.Context) server.Asker {
 	peer, known := transport.PeerOf(ctx)
 	if !known {
@@ -209,7 +210,7 @@ func asking(ctx context.Context) server.Asker {
 	return server.Asker{Server: peer.Role == identity.Server, Admin: peer.Role == identity.Admin, Name: peer.Name, Authority: peer.Authority}
 }
 
-// caller asks a server at an address itself.
+// caller sends requests to the server at an address.
 type caller interface {
 	CallAddress(ctx context.Context, address string, request []byte) ([]byte, error)
 }
@@ -226,7 +227,7 @@ func ask(ctx context.Context, via caller, address string, q *Request, into any) 
 	case errors.As(err, &remote):
 		return fmt.Errorf("%s: %s", address, remote.Text)
 	case err != nil:
-		return err // which names the address
+		return err // it names the address
 	}
 	if err := json.Unmarshal(reply, into); err != nil {
 		return fmt.Errorf("%s: answer to %q: %w: is that a server of GlobalFS, of this version?", address, q.Op, err)

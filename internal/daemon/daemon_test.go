@@ -19,7 +19,8 @@ import (
 
 const soon = 30 * time.Second
 
-// Of servers that start at the same time one makes the cluster, and it is the same cluster at the next start.
+// If several servers start at the same time, one of them creates the cluster. It is the same cluster at the
+// next start.
 func TestClusterIsBornOnce(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west", "east", "eu"}, 1)
 	w.startAll()
@@ -42,8 +43,8 @@ func TestClusterIsBornOnce(t *testing.T) {
 	files.check(t, w.client(again), a.Cluster().Partitions[1].Root())
 }
 
-// A file that says something else of the cluster, another cluster's data, and a server that runs already are
-// refused.
+// A file with a different description of the cluster, a data directory of another cluster, and a second
+// process of a running server are refused.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -81,7 +82,7 @@ func TestRefusals(t *testing.T) {
 
 func registryTaken(err error) bool { return err != nil && errors.Is(err, registry.ErrTaken) }
 
-// With the registry away, files are served, and servers that were there before start again; a new one waits.
+// Without the registry, files are served, and servers that ran before start again; a new server waits.
 func TestWithoutRegistry(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -108,8 +109,8 @@ func TestWithoutRegistry(t *testing.T) {
 	}, soon, 100*time.Millisecond)
 }
 
-// A server that has lost its disk gets new replicas in the place of the old ones, and all data again; the old
-// disk, should it come back, is not believed.
+// A server that has lost its disk gets new replicas in the place of the old ones, and all data again. If the
+// old disk comes back, its content is not used.
 func TestLostDisk(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -160,7 +161,7 @@ func TestLostDisk(t *testing.T) {
 	files.check(t, c, root)
 }
 
-// awaitHealthy returns when no problem is left.
+// awaitHealthy waits until there are no problems.
 func awaitHealthy(t *testing.T, a *Access) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
@@ -230,7 +231,7 @@ func issueServer(t *testing.T, w *world, name string) {
 	require.NoError(t, pair.Save(identity.FilesIn(w.file.Certificates, identity.Server, name), false))
 }
 
-// A dead server's replicas are replaced by ones elsewhere, and it is taken out.
+// The replicas of a dead server are replaced by replicas on other servers, and the server is removed.
 func TestDeadServerIsRemoved(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -257,7 +258,7 @@ func TestDeadServerIsRemoved(t *testing.T) {
 	files.check(t, c, root)
 }
 
-// Who is no admin changes nothing; status and description are everybody's.
+// Only admins change the cluster; every caller gets the status and the description.
 func TestOnlyAdminsChangeTheCluster(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 1)
 	w.certify()

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// DebugReport is the inside of the process of a server, for a developer who looks for a fault.
+// DebugReport shows the internal state of a server process, for developers in search of a fault.
 type DebugReport struct {
 	Goroutines string `json:"goroutines"` // the stacks of all, by count
 	Metrics    string `json:"metrics"`    // as Prometheus scrapes them
@@ -31,7 +31,7 @@ func (s *Server) debug() (*DebugReport, error) {
 	return &DebugReport{Goroutines: limited(&stacks), Metrics: limited(&scrape.body)}, nil
 }
 
-// limited returns the begin of a text.
+// limited returns the first maxDebugPart bytes of a text.
 func limited(text *bytes.Buffer) string {
 	if text.Len() <= maxDebugPart {
 		return text.String()
@@ -39,7 +39,7 @@ func limited(text *bytes.Buffer) string {
 	return string(text.Bytes()[:maxDebugPart]) + "\n... cut here\n"
 }
 
-// page is an http.ResponseWriter that keeps the answer.
+// page is an http.ResponseWriter that stores the answer.
 type page struct {
 	header http.Header
 	body   bytes.Buffer
@@ -49,14 +49,14 @@ func (p *page) Header() http.Header         { return p.header }
 func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
 func (p *page) WriteHeader(int)             {}
 
-// DebugAnswer is the DebugReport of a server, or the reason that there is none.
+// DebugAnswer is the DebugReport of a server, or the error of the call.
 type DebugAnswer struct {
 	Server string
 	Report DebugReport
 	Err    error
 }
 
-// Debug asks all servers for their DebugReports, at once. They need the certificate of an admin.
+// Debug fetches the DebugReports of all servers at once. The servers require the certificate of an admin.
 func (a *Access) Debug(ctx context.Context) []DebugAnswer {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()

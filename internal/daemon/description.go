@@ -15,16 +15,16 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// description is a cluster as a process knows it at some time. It is not changed once made.
+// description is one version of the description of a cluster. It is immutable.
 type description struct {
 	spec    topology.Spec
 	cluster *topology.Cluster
 	hosts   map[multicast.ProcessID]*topology.Server
-	// text is spec as the registry has it, with the signature; nil: nobody has signed it.
+	// text is spec as stored in the registry, with the signature; nil: it is not signed.
 	text []byte
 }
 
-// describe plans a cluster whose servers have addresses.
+// describe makes a description. It fails if a server of the cluster has no address.
 func describe(spec topology.Spec) (*description, error) {
 	plan, err := spec.Plan()
 	if err != nil {
@@ -41,7 +41,7 @@ func describe(spec topology.Spec) (*description, error) {
 	return &description{spec: spec, cluster: plan, hosts: plan.Hosts()}, nil
 }
 
-// encoded returns the description as the registry has it.
+// encoded returns the description as stored in the registry.
 func (d *description) encoded() []byte {
 	if d.text != nil {
 		return d.text
@@ -49,7 +49,7 @@ func (d *description) encoded() []byte {
 	return d.spec.YAML()
 }
 
-// copySpec gives a copy of the spec that may be changed.
+// copySpec returns a copy of the spec that the caller may change.
 func (d *description) copySpec() topology.Spec {
 	spec := d.spec
 	spec.Addresses = maps.Clone(spec.Addresses)
@@ -64,8 +64,8 @@ type known struct {
 	learn sync.Mutex
 }
 
-// offer takes d if it is newer, and reports whether it was. What was told before keeps its cluster's
-// identity: another one is refused.
+// offer stores d if it is newer, and reports whether it was. It refuses a description with another identity
+// than the stored one.
 func (k *known) offer(d *description) (newer bool, err error) {
 	k.learn.Lock()
 	defer k.learn.Unlock()
@@ -81,7 +81,7 @@ func (k *known) offer(d *description) (newer bool, err error) {
 	return true, nil
 }
 
-// resolve gives the address of the server that hosts a process: transport.Config.Resolve.
+// resolve returns the address of the server that hosts a process: transport.Config.Resolve.
 func (k *known) resolve(p multicast.ProcessID) (string, bool) {
 	if s := k.now.Load().hosts[p]; s != nil {
 		return s.Address, s.Address != ""
@@ -89,7 +89,7 @@ func (k *known) resolve(p multicast.ProcessID) (string, bool) {
 	return "", false
 }
 
-// specFile keeps a server's copy of the description in its data directory.
+// specFile is the name of a server's copy of the description in its data directory.
 const specFile = "cluster.yaml"
 
 // loadCopy reads the copy in dir; nil if there is none.
@@ -108,7 +108,7 @@ func loadCopy(dir string) (*description, error) {
 	return nil, fmt.Errorf("%s: %w: remove it, and its copy: the server fetches it again from the registry", path, err)
 }
 
-// readDescription reads the description that a server has kept.
+// readDescription parses a server's copy of the description.
 func readDescription(text []byte) (*description, error) {
 	spec, err := topology.ParseSpec(text)
 	if err != nil {
@@ -121,7 +121,7 @@ func readDescription(text []byte) (*description, error) {
 	return d, err
 }
 
-// saveCopy keeps d in dir.
+// saveCopy writes d to the copy in dir.
 func saveCopy(dir string, d *description) error {
 	return durable.WriteCopied(filepath.Join(dir, specFile), d.encoded())
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// claimDir makes dir this process's, until unlock (D2).
+// claimDir locks dir for this process until unlock (D2).
 func claimDir(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -33,11 +33,12 @@ func claimDir(dir string) (unlock func() error, err error) {
 	return lock.Close, nil
 }
 
-// ownerFile says whose a data directory is: cluster, server, and an instance that tells this directory from
-// all others.
+// ownerFile names the owner of a data directory: the cluster, the server, and an instance that distinguishes
+// this directory from all others.
 const ownerFile = "owner"
 
-// checkOwner compares dir's owner with this server, or notes it (D3), and gives the instance.
+// checkOwner compares dir's owner with this server, or records this server as the owner (D3). It returns the
+// instance.
 func checkOwner(dir, name string, d *description) (instance string, err error) {
 	path := filepath.Join(dir, ownerFile)
 	wanted := fmt.Sprintf("%s %s %s", d.spec.Name, d.cluster.Identity(), name)
@@ -59,7 +60,7 @@ func checkOwner(dir, name string, d *description) (instance string, err error) {
 	return instance, err
 }
 
-// readOwner reads the file of checkOwner.
+// readOwner parses the content of ownerFile.
 func readOwner(path, wanted string, text []byte) (is, instance string, err error) {
 	is, instance, ok := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
 	if !ok || instance == "" {
@@ -68,19 +69,19 @@ func readOwner(path, wanted string, text []byte) (is, instance string, err error
 	return is, instance, nil
 }
 
-// marks is what the registry notes of processes for good.
+// marks are the permanent records of the registry about processes.
 type marks interface {
 	Mark(ctx context.Context, name string) error
 	Marked(ctx context.Context, name string) (bool, error)
 }
 
-// processFile names the process whose state a partition's directory is, and whether that is marked in the
-// registry.
+// processFile names the process that a partition's directory belongs to, and records whether that process is
+// marked in the registry.
 const processFile = "process"
 
-// settle makes the directory of each replica that d has on a server fit its process (D1), and gives those
-// whose disk is lost: they must be replaced before anything starts. What a replaced process has left is set
-// aside.
+// settle prepares the directory of each replica that d has on a server for its process (D1). It returns the
+// replicas with a lost disk: they must be replaced before anything starts. It sets the files of a replaced
+// process aside.
 func settle(ctx context.Context, dir, name string, d *description, r marks) (lost []topology.Replica, err error) {
 	for i := range d.cluster.Partitions {
 		p := &d.cluster.Partitions[i]
@@ -100,7 +101,7 @@ func settle(ctx context.Context, dir, name string, d *description, r marks) (los
 	return lost, nil
 }
 
-// settleOne does it for one directory, and reports whether its process has lost its disk.
+// settleOne prepares one directory, and reports whether its process has lost its disk.
 func settleOne(ctx context.Context, dir string, process multicast.ProcessID, r marks) (lost bool, err error) {
 	path := filepath.Join(dir, processFile)
 	was, marked, err := readProcess(path)
@@ -129,9 +130,10 @@ func settleOne(ctx context.Context, dir string, process multicast.ProcessID, r m
 	return false, durable.WriteCopied(path, fmt.Appendf(nil, "%d\n", process))
 }
 
-// setAside makes room for a new process. What one that was replaced has left is kept until its successor
-// takes part: if too many disks seemed lost at once, it may be all that is left. What is damaged is evidence:
-// it stays until the next that is damaged. What belongs to nobody has never spoken.
+// setAside empties the directory of a partition for a new process. It keeps the files of a replaced process
+// until its successor takes part: if too many disks seemed lost at once, they may be the only remaining
+// state. It keeps damaged files as evidence until the next damaged ones. It deletes files that belong to no
+// process: no process has sent messages from them.
 func setAside(dir string, was multicast.ProcessID) error {
 	if was == 0 {
 		return os.RemoveAll(dir)
@@ -157,7 +159,8 @@ func setAside(dir string, was multicast.ProcessID) error {
 	return os.Rename(dir, aside)
 }
 
-// clearAside deletes what was set aside for a partition's replica that takes part now.
+// clearAside deletes the files that setAside has kept for a partition, because the new replica takes part
+// now.
 func clearAside(dir string, partition uint16) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -170,8 +173,8 @@ func clearAside(dir string, partition uint16) error {
 
 func markOf(process multicast.ProcessID) string { return fmt.Sprintf("replica-%d", process) }
 
-// readProcess gives the process that a directory belongs to, 0 if to none, and whether that is marked in the
-// registry for sure.
+// readProcess returns the process that a directory belongs to, 0 for none, and whether that process is
+// certainly marked in the registry.
 func readProcess(path string) (process multicast.ProcessID, marked bool, err error) {
 	parse := func(text []byte) error {
 		number, isNew := strings.CutSuffix(strings.TrimSpace(string(text)), " new")

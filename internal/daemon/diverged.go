@@ -20,12 +20,12 @@ import (
 
 // DigestStatus is the digest of a replica's state after an entry of its partition's order.
 type DigestStatus struct {
-	Entry string `json:"entry"` // with the scheme of the digest: others cannot be compared
+	Entry string `json:"entry"` // with the scheme of the digest: only digests of the same scheme are comparable
 	Count uint64 `json:"count"` // the number of the entry
 	Sum   string `json:"sum"`
 }
 
-// DigestsStatus is what a server says of the digests of its replicas.
+// DigestsStatus is the digests of a server's replicas.
 type DigestsStatus struct {
 	Replicas []ReplicaDigests `json:"replicas"`
 }
@@ -47,9 +47,9 @@ func digestsOf(taken []replica.Digest) (all []DigestStatus) {
 // divergence is a place in the order of a partition after which replicas have different digests.
 type divergence struct {
 	entry  string
-	count  uint64 // the highest number that a replica gives to the entry
+	count  uint64 // the highest number of the entry in any replica
 	told   []toldDigest
-	odd    []topology.Replica // those that the majority contradicts; without a majority all that told a digest
+	odd    []topology.Replica // those that differ from the majority; without a majority all that reported a digest
 	agreed bool               // a majority of all replicas has the same digest
 }
 
@@ -59,8 +59,8 @@ type toldDigest struct {
 }
 
 // compareDigests compares the digests of a partition's replicas. It returns the newest place at which they
-// differ, nil if there is none, and the number of the newest entry after which all replicas had the same digest.
-// Both depend on the set of the digests alone, and not on their order.
+// differ, nil if there is none, and the number of the newest entry after which all replicas had the same
+// digest. Both depend on the set of the digests alone, and not on their order.
 func compareDigests(p *topology.Partition, of func(topology.Replica) []DigestStatus) (found *divergence, same uint64) {
 	places := map[string]*divergence{}
 	for _, r := range p.Replicas {
@@ -105,7 +105,7 @@ func (d *divergence) judge(quorum int) {
 	}
 }
 
-// String names the place and all digests.
+// String describes the place and all digests.
 func (d *divergence) String() string {
 	var digests []string
 	for _, t := range d.told {
@@ -133,8 +133,8 @@ type comparison struct {
 	s *Server
 
 	mu   sync.Mutex
-	odd  map[uint16]bool   // GUARDED_BY mu; by partition with a replica here: it differs from others
-	said map[uint16]string // GUARDED_BY mu; by partition: what the log says already
+	odd  map[uint16]bool   // GUARDED_BY mu; by partition with a replica on this server: it differs from others
+	said map[uint16]string // GUARDED_BY mu; by partition: the text that was logged last
 }
 
 func newComparison(s *Server) *comparison {
@@ -183,9 +183,9 @@ func (c *comparison) once(ctx context.Context, via caller) {
 	}
 }
 
-// giveUp stops the replica here, and has another process take its place (mend). The files stay aside. It does
-// nothing while that would leave no majority, or cannot be done now: it is tried again with the next
-// comparison.
+// giveUp stops the replica on this server; another process takes its place (mend). Its files are kept as
+// evidence. giveUp does nothing while no majority would remain, or while the replacement is impossible; the
+// next comparison tries again.
 func (c *comparison) giveUp(ctx context.Context, plan *topology.Cluster, p *topology.Partition, here topology.Replica, d *divergence) {
 	var err error
 	s := c.s
@@ -204,8 +204,8 @@ func (c *comparison) giveUp(ctx context.Context, plan *topology.Cluster, p *topo
 	s.server.Diverged(p.ID, here.Process, d.String())
 }
 
-// isOdd reports whether the replica here of a partition has another state than others, and logs that once. d is
-// nil if the replicas do not differ.
+// isOdd reports whether this server's replica of a partition has another state than others, and logs each
+// difference once. d is nil if the replicas do not differ.
 func (c *comparison) isOdd(p *topology.Partition, here topology.Replica, d *divergence) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,7 +223,7 @@ func (c *comparison) isOdd(p *topology.Partition, here topology.Replica, d *dive
 	return true
 }
 
-// forget drops what was found of a partition that has no replica here any more.
+// forget drops the results for a partition that has no replica on this server any more.
 func (c *comparison) forget(partition uint16) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,8 +244,8 @@ func sharesPartition(plan *topology.Cluster, a, b string) bool {
 	return false
 }
 
-// askDigests asks servers for the digests of their replicas, at once. Servers that do not answer, or are of an
-// older version, say nothing.
+// askDigests fetches the digests of the replicas of servers, at once. The result is empty for a server that
+// does not answer or has an older version.
 func askDigests(ctx context.Context, via caller, servers []topology.Server) []DigestsStatus {
 	ctx, cancel := context.WithTimeout(ctx, peerPatience)
 	defer cancel()
@@ -263,7 +263,7 @@ func askDigests(ctx context.Context, via caller, servers []topology.Server) []Di
 	return all
 }
 
-// tellDigests tells of the replicas of a server.
+// tellDigests returns the digests of a server's replicas.
 func tellDigests(ctx context.Context, of *server.Server) (all DigestsStatus) {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
@@ -273,7 +273,7 @@ func tellDigests(ctx context.Context, of *server.Server) (all DigestsStatus) {
 	return all
 }
 
-// report reports which replicas here differ from others.
+// report reports for each replica on this server whether it differs from others.
 func (c *comparison) report(to metrics.Report) {
 	self := c.s.self()
 	if self == nil {

@@ -21,7 +21,7 @@ func at(entry, count int, sum string) DigestStatus {
 	return DigestStatus{Entry: fmt.Sprintf("1.%d", entry), Count: uint64(count), Sum: sum}
 }
 
-// permutations yields all orders of n things.
+// permutations returns all permutations of n elements.
 func permutations(n int) (all [][]int) {
 	if n == 0 {
 		return [][]int{nil}
@@ -34,8 +34,8 @@ func permutations(n int) (all [][]int) {
 	return all
 }
 
-// TestReportsInAnyOrder: which replicas are odd does not depend on the order of reports, nor on replicas that
-// have not come to a place, or have been there long ago.
+// TestReportsInAnyOrder: the set of odd replicas does not depend on the order of reports, nor on replicas
+// that have not reached a place, or passed it long ago.
 func TestReportsInAnyOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		reports [3][]DigestStatus // by replica
@@ -87,7 +87,7 @@ func TestReportsInAnyOrder(t *testing.T) {
 	}
 }
 
-// A difference is named with its place and all digests, and is gone from the status when it is gone.
+// The status names a difference with its place and all digests, until the difference has ended.
 func TestJudgeDiverged(t *testing.T) {
 	plan, answers := threeServers()
 	for i, sum := range []string{"x", "x", "y"} {
@@ -103,7 +103,7 @@ func TestJudgeDiverged(t *testing.T) {
 	require.Empty(t, Judge("test", answers, plan).Problems)
 }
 
-// A partition that has no replica here any more is not reported.
+// A partition without a replica on this server is not reported.
 func TestForgetPartitions(t *testing.T) {
 	s := &Server{server: &server.Server{}}
 	s.cfg.Name = "d"
@@ -116,8 +116,9 @@ func TestForgetPartitions(t *testing.T) {
 	require.Empty(t, c.said)
 }
 
-// TestDivergedReplica: the store of a replica is changed behind its back while its server is down. The digests
-// show it, the others outvote the replica, and another process takes its place; the evidence is kept.
+// TestDivergedReplica: the test changes the store of a replica while its server is down. The digests show the
+// difference, the other replicas are the majority, and another process takes the place of the replica; the
+// evidence is kept.
 func TestDivergedReplica(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -151,7 +152,7 @@ func TestDivergedReplica(t *testing.T) {
 	}
 }
 
-// replicaOn is the replica of partition 1 on a server.
+// replicaOn returns the replica of partition 1 on a server.
 func replicaOn(t *testing.T, a *Access, name string) topology.Replica {
 	t.Helper()
 	for _, r := range a.Cluster().Partitions[1].Replicas {
@@ -163,7 +164,7 @@ func replicaOn(t *testing.T, a *Access, name string) topology.Replica {
 	return topology.Replica{}
 }
 
-// changeStore changes the value of a key of the metadata, as no replica does.
+// changeStore changes the value of a key of the metadata in a way that no replica does.
 func changeStore(t *testing.T, dir string) {
 	t.Helper()
 	keys, err := kv.Open(dir, kv.Options{})

@@ -12,9 +12,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A server reaches etcd by the certificates of 'globalfs certs etcd'. Etcd refuses those of the cluster: a
-// client of the file system could otherwise write the description. A server refuses an etcd on another host
-// without encryption.
+// A server connects to etcd with the certificates of 'globalfs certs etcd'. Etcd refuses the certificates of
+// the cluster: otherwise a client of the file system could write the description. A server refuses an
+// unencrypted etcd on another host.
 func TestEtcdByTLS(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 1)
 	w.certify()

@@ -23,7 +23,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// startSoon starts a server whose name another one may have until its lease ends.
+// startSoon starts a server; it retries while the lease of another process holds the name.
 func (w *world) startSoon(name string) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
@@ -37,8 +37,8 @@ func (w *world) startSoon(name string) {
 	}, soon, 100*time.Millisecond)
 }
 
-// Replicas are replaced one after the other: with two at once, the partition would not have a majority that
-// knows anything.
+// Replicas are replaced one after the other: after two replacements at once, no majority of the partition
+// would have the state.
 func TestReplacementsKeepAMajority(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 5)
 	w.startAll()
@@ -61,7 +61,7 @@ func TestReplacementsKeepAMajority(t *testing.T) {
 	files.write(t, c, root, 5)
 }
 
-// The only replica of a partition goes nowhere: nobody could give its state to another.
+// The only replica of a partition cannot move: a new replica could not get the state from any other.
 func TestTheOnlyReplicaStays(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.file.Replicas, w.file.Copies = 1, 1
@@ -71,7 +71,8 @@ func TestTheOnlyReplicaStays(t *testing.T) {
 	require.ErrorContains(t, a.Ask(t.Context(), "", &Request{Op: Drain, Server: "westa"}, &Changed{}), errNoMajority.Error())
 }
 
-// A replica can be replaced by another one on its own server: that stops before its directory is another's.
+// A replica can be replaced by another one on its own server: the old replica stops before the new one gets
+// its directory.
 func TestReplaceInPlace(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -101,7 +102,7 @@ func TestReplaceInPlace(t *testing.T) {
 	files.check(t, c, root)
 }
 
-// Servers whose disks are not mounted, all at once, wait for these, and take nobody's place.
+// If no server has its disk mounted, all servers wait for the disks, and no replica is replaced.
 func TestDisksThatAreNotMounted(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -134,8 +135,8 @@ func TestDisksThatAreNotMounted(t *testing.T) {
 	files.check(t, w.client(again), root)
 }
 
-// A registry that was emptied gets no other cluster: servers go on with what they know, and a new one is
-// refused.
+// No other cluster is created in a registry that was emptied: servers continue with their copy, and a new
+// server is refused.
 func TestRegistryThatForgot(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -157,7 +158,7 @@ func TestRegistryThatForgot(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Load(t.Context())
 	require.ErrorIs(t, err, registry.ErrNotFound)
-	// Somebody puts back an old description: who knows a newer one does not go by it.
+	// An old description is put back: a server with a newer one does not adopt it.
 	_, _, err = r.Bootstrap(t.Context(), a.known.now.Load().copyYAML(1))
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
@@ -168,20 +169,20 @@ func TestRegistryThatForgot(t *testing.T) {
 	require.ErrorContains(t, a.Ask(t.Context(), "westa", &Request{Op: Join, Region: "west", Address: freeAddress(t)}, &Changed{}), errForgot.Error())
 }
 
-// copyYAML gives the description as it was at another version.
+// copyYAML returns the description with another version.
 func (d *description) copyYAML(version uint64) []byte {
 	spec := d.copySpec()
 	spec.Version = version
 	return spec.YAML()
 }
 
-// updates are what a follower was told.
+// updates are the clusters that a follower was notified of.
 type updates chan *topology.Cluster
 
 func (u updates) Update(c *topology.Cluster) { u <- c }
 
-// A client hears of a change also if its process has learnt of it otherwise, such as when somebody asked for
-// the status.
+// A client is notified of a change even if its process has learnt of it otherwise, for example from a status
+// call.
 func TestFollowTellsWhatOthersLearnt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		file := DefaultFile()
@@ -190,7 +191,7 @@ func TestFollowTellsWhatOthersLearnt(t *testing.T) {
 		spec.Version = 1
 		logger := slog.New(slog.DiscardHandler)
 		a := &Access{cfg: AccessConfig{Timeout: time.Second, Logger: logger}, client: transport.Dial(transport.Config{Logger: logger})}
-		require.NoError(t, a.client.Close()) // nobody is asked
+		require.NoError(t, a.client.Close()) // so that no server is asked
 		require.NoError(t, a.take(&Description{Spec: string(spec.YAML()), Version: 1}))
 		ctx, stop := context.WithCancel(t.Context())
 		told := make(updates, 10)
@@ -207,7 +208,8 @@ func TestFollowTellsWhatOthersLearnt(t *testing.T) {
 	})
 }
 
-// A server waits for a bucket that is still to be made; once it has seen it, it takes no other one for it.
+// A server waits for a bucket that does not exist yet. Once it has seen the bucket, it accepts no other one
+// in its place.
 func TestBucketsOfAServer(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 1)
 	storage := objectstest.Start(t, t.TempDir())
@@ -229,7 +231,7 @@ func TestBucketsOfAServer(t *testing.T) {
 	w.start("westa")
 }
 
-// Hosts that take connections and say nothing delay the status once, not each by itself.
+// Hosts that accept connections and do not answer delay the status once together, not once each.
 func TestStatusWithHangingServers(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 5)
 	w.startAll()
@@ -252,8 +254,8 @@ func TestStatusWithHangingServers(t *testing.T) {
 	require.Less(t, time.Since(start), 2*a.cfg.Timeout+time.Second)
 }
 
-// A partition that has lost its majority is named by a server that goes on, with the time for which it has not
-// answered, although nobody uses it. It is healthy again once it answers.
+// The status of a server that still runs names a partition without a majority, and the time since it last
+// answered, even if no client uses the partition. The partition is healthy again once it answers.
 func TestPartitionNotAnswering(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.startAll()
@@ -269,7 +271,7 @@ func TestPartitionNotAnswering(t *testing.T) {
 	awaitHealthy(t, a)
 }
 
-// Who asks for the state of a server while it stops gets an answer, or an error.
+// A status request to a server that stops gets an answer or an error.
 func TestStatusWhileItStops(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 1)
 	w.startAll()
@@ -289,7 +291,7 @@ func TestStatusWhileItStops(t *testing.T) {
 	asking.Wait()
 }
 
-// A server that cannot start to the end leaves nothing open.
+// A server with a failed start leaves no files open.
 func TestFailedStartLeavesNothingOpen(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 1)
 	file := w.file

@@ -14,37 +14,38 @@ import (
 	"github.com/globalfs/globalfs/internal/wal"
 )
 
-// File is what a person writes of a cluster: the same file on all its servers.
+// File is the cluster file that a person writes. It is the same on all servers.
 type File struct {
 	topology.Spec `yaml:",inline"`
 	Registry      RegistryFile `yaml:"registry"`
-	// Certificates is a directory as 'globalfs certs' makes them, relative to the file. Empty: connections are
+	// Certificates is a directory made by 'globalfs certs', relative to the file. Empty: connections are
 	// neither encrypted nor authenticated, and only loopback addresses are used.
 	Certificates string `yaml:"certificates"`
-	// Durability is what an acknowledged update survives: os or sync, or memory, which is only for servers in
-	// one process.
+	// Durability selects the failures that an acknowledged update survives: os, sync, or memory, which is
+	// only for servers in one process.
 	Durability string `yaml:"durability"`
-	// DataDir is the directory where each server has one, named after it.
+	// DataDir is the directory with a subdirectory for each server, which has the name of the server.
 	DataDir string      `yaml:"data_dir"`
 	GC      GCFile      `yaml:"gc"`
 	Clients ClientsFile `yaml:"clients"`
 }
 
-// ClientsFile bounds the clients whose certificates do not name user 0.
+// ClientsFile limits the clients with certificates that do not name user 0.
 type ClientsFile struct {
-	// BlockRights is required or optional: whether storage servers give a block to who knows its id alone, as
-	// clients of versions before rights do.
+	// BlockRights is required or optional. With optional, storage servers return a block to a caller that
+	// shows only its id, as clients of versions before rights do.
 	BlockRights string `yaml:"block_rights"`
-	// UpdatesPerSecond and CallsPerSecond are how many updates, and requests of all kinds, each client may make at
-	// the replicas of a server in a second; 0: without a bound. More wait.
+	// UpdatesPerSecond and CallsPerSecond limit the updates, and the requests of all kinds, of each client at
+	// the replicas of a server per second. Further requests wait. 0: no limit.
 	UpdatesPerSecond int `yaml:"updates_per_second"`
 	CallsPerSecond   int `yaml:"calls_per_second"`
-	// MetadataPerSecond is how many bytes of updates: names, xattrs and the content of small files among them.
+	// MetadataPerSecond limits the bytes of updates in the same way; they include names, xattrs and the
+	// content of small files.
 	MetadataPerSecond int `yaml:"metadata_bytes_per_second"`
 }
 
-// Defaults of ClientsFile: more than one busy mount needs, and a part of what a server with several processors
-// can do.
+// Defaults of ClientsFile: they are above the need of one busy mount, and below the capacity of a server with
+// several processors.
 const (
 	DefaultUpdatesPerSecond  = 2000
 	DefaultCallsPerSecond    = 10_000
@@ -57,9 +58,9 @@ const (
 	rightsOptional = "optional"
 )
 
-// RegistryFile says where the registry is.
+// RegistryFile configures the access to the registry.
 type RegistryFile struct {
-	// Endpoints are those of etcd.
+	// Endpoints are the URLs of etcd.
 	Endpoints []string `yaml:"endpoints"`
 	// File is the registry of servers in one process ('globalfs dev'), instead of etcd.
 	File string `yaml:"file"`
@@ -67,7 +68,7 @@ type RegistryFile struct {
 	CA          string `yaml:"ca"`
 	Certificate string `yaml:"certificate"`
 	Key         string `yaml:"key"`
-	// Username, and the file that holds the password, if etcd asks for them.
+	// Username and PasswordFile, the path of a file with the password, are for an etcd with authentication.
 	Username     string `yaml:"username"`
 	PasswordFile string `yaml:"password_file"`
 	// Insecure accepts http endpoints on other hosts.
@@ -76,16 +77,16 @@ type RegistryFile struct {
 	Lease    time.Duration `yaml:"lease"`
 }
 
-// GCFile says how the servers delete what nobody needs.
+// GCFile configures the deletion of blocks that no file contains.
 type GCFile struct {
 	Grace time.Duration `yaml:"grace"`
 	Sweep time.Duration `yaml:"sweep"`
 }
 
-// DefaultDataDir is DataDir's default.
+// DefaultDataDir is the default of DataDir.
 const DefaultDataDir = "/var/lib/globalfs"
 
-// DefaultFile gives what a file need not say.
+// DefaultFile returns a File with the defaults of all keys.
 func DefaultFile() File {
 	return File{
 		Spec:       topology.DefaultSpec(),
@@ -127,7 +128,7 @@ func parseFile(text []byte) (*File, error) {
 	return &f, f.Validate()
 }
 
-// Validate names the key that is wrong, its value and what to do.
+// Validate returns an error that names the invalid key, its value and the remedy.
 func (f *File) Validate() error {
 	if err := f.Spec.Validate(); err != nil {
 		return err
@@ -161,8 +162,8 @@ func (f *File) Validate() error {
 	return plan.Crowded()
 }
 
-// durability gives the kind of log of the replicas. One that survives nothing is only for servers that start
-// and end together: a replica that restarts alone would have forgotten its promises.
+// durability returns the kind of log of the replicas. A log in memory is only for servers that start and end
+// together: a replica that restarts alone would have lost its promises.
 func (f *File) durability() (wal.Durability, error) {
 	switch f.Durability {
 	case "os":
@@ -177,7 +178,7 @@ func (f *File) durability() (wal.Durability, error) {
 	return 0, fmt.Errorf("durability: %q: give sync (an acknowledged update survives a loss of power) or os (the end of the processes; fsync waits for the disks)", f.Durability)
 }
 
-// rates are the bounds as a server takes them.
+// rates returns the limits in the form of package server.
 func (c *ClientsFile) rates() server.ClientRates {
 	return server.ClientRates{Updates: float64(c.UpdatesPerSecond), Calls: float64(c.CallsPerSecond), Bytes: float64(c.MetadataPerSecond)}
 }

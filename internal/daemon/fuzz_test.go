@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/registry"
 )
 
-// FuzzControl: whatever a peer asks a server itself, it gets an answer or an error.
+// FuzzControl: every request to a server itself gets an answer or an error.
 func FuzzControl(f *testing.F) {
 	for _, q := range []Request{{Op: Describe}, {Op: Join, Region: "west", Address: "h:1"}, {Op: "unknown"}} {
 		text, err := json.Marshal(q)
@@ -38,7 +38,7 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// FuzzFile: a cluster file is read, or refused with a reason.
+// FuzzFile: any input as a cluster file is read, or refused with a reason.
 func FuzzFile(f *testing.F) {
 	file := DefaultFile()
 	file.Name, file.Registry.Endpoints = "x", []string{"http://h:1"}
@@ -62,7 +62,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// addressedSpec gives each server of a file an address, and the YAML of its spec.
+// addressedSpec assigns an address to each server of a file, and returns the YAML of its spec.
 func addressedSpec(f *File) []byte {
 	f.Addresses = nil
 	plan, err := f.Plan()

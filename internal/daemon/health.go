@@ -2,14 +2,14 @@ package daemon
 
 import "github.com/globalfs/globalfs/internal/topology"
 
-// Health is the state of a cluster as an operator wants to see it.
+// Health is the state of a cluster for operators.
 type Health struct {
 	Cluster  string    `json:"cluster"`
-	Version  uint64    `json:"version"` // of its description
+	Version  uint64    `json:"version"` // of the description
 	Healthy  bool      `json:"healthy"` // no problem is above INFO
 	Problems []Problem `json:"problems"`
-	// Starting are the tasks that servers still have to do after their start. They are no problems, but another
-	// server should not be stopped meanwhile.
+	// Starting are the tasks that servers still have to do after their start. They are not problems, but no
+	// other server should be stopped until they are done.
 	Starting   []string          `json:"starting,omitempty"`
 	Servers    []ServerHealth    `json:"servers"`
 	Partitions []PartitionHealth `json:"partitions"`
@@ -33,19 +33,19 @@ type PartitionHealth struct {
 	ID       uint16          `json:"id"`
 	Path     string          `json:"path"`
 	Region   topology.Region `json:"region,omitempty"` // empty: global
-	Leader   string          `json:"leader,omitempty"` // its server; empty: none just now, the next update or canary has one elected
+	Leader   string          `json:"leader,omitempty"` // its server; empty: no leader now, the next update or canary makes the replicas elect one
 	Replicas []ReplicaHealth `json:"replicas"`
-	Applied  uint64          `json:"applied"`        // by the replica that is furthest
-	Compared uint64          `json:"compared"`       // commands after which all replicas had the same state, when that was compared last
-	Data     *Data           `json:"data,omitempty"` // as the leader knows it
+	Applied  uint64          `json:"applied"`        // by the most advanced replica
+	Compared uint64          `json:"compared"`       // commands after which all replicas had the same state, by the last comparison
+	Data     *Data           `json:"data,omitempty"` // from the leader
 }
 
 // ReplicaHealth is one replica.
 type ReplicaHealth struct {
 	Server    string `json:"server"`
 	Up        bool   `json:"up"`
-	State     string `json:"state,omitempty"` // of one that does not run, if its server knows
-	Lag       uint64 `json:"lag"`             // commands behind the replica that is furthest
+	State     string `json:"state,omitempty"` // of a replica that does not run, if its server knows it
+	Lag       uint64 `json:"lag"`             // commands behind the most advanced replica
 	Undecided int    `json:"undecided"`       // commands of several partitions that wait for others
 	AgeMS     int64  `json:"age_ms"`
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// threeServers is a cluster of one partition with a replica on each of three servers, and what these say when
-// all is well.
+// threeServers returns a cluster of one partition with a replica on each of three servers, and the answers of
+// healthy servers.
 func threeServers() (*topology.Cluster, []Answer) {
 	plan := &topology.Cluster{Partitions: []topology.Partition{{ID: 0, Path: "/"}}}
 	var answers []Answer
@@ -44,7 +44,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change   func(answers []Answer)
-		problems []string // level, code and the begin of the text of each
+		problems []string // level, code and the beginning of the text of each
 		starting int
 	}{
 		"all is well": {change: func([]Answer) {}},
@@ -193,7 +193,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A problem that follows from another one names the servers that cause it, and errors name servers instead of numbers.
+// A problem that follows from another one names the servers that cause it. Errors have names of servers in
+// the place of numbers.
 func TestEffects(t *testing.T) {
 	plan, answers := threeServers()
 	for i := range answers {
@@ -219,7 +220,7 @@ func TestEffects(t *testing.T) {
 	require.False(t, h.Problems[2].Effect(), "files are not served: this is always shown")
 }
 
-// Problems of the same kind are one line, of bounded length.
+// Problems of the same kind are reported in one line of bounded length.
 func TestManyProblemsInOneLine(t *testing.T) {
 	plan, answers := threeServers()
 	for i := range uint16(9) {
@@ -265,7 +266,7 @@ func TestMovement(t *testing.T) {
 	require.Zero(t, still)
 }
 
-// A partition that does not answer is known for the time since the first canary without an answer, until it
+// A partition that does not answer is reported with the time since the first unanswered canary, until it
 // answers again.
 func TestCanaries(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

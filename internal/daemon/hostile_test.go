@@ -19,7 +19,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// intruder speaks the protocol itself, with the certificate of a client that may speak for one user alone.
+// intruder sends protocol messages directly, with the certificate of a client for only one user.
 type intruder struct {
 	t       *testing.T
 	access  *Access
@@ -29,7 +29,7 @@ type intruder struct {
 
 func newIntruder(w *world, session uint64) *intruder { return newBound(w, "narrow", 7, session) }
 
-// newBound makes a certificate for one user, and speaks by it.
+// newBound makes a certificate for one user, and an intruder that uses it.
 func newBound(w *world, name string, user uint32, session uint64) *intruder {
 	ca, err := identity.LoadCA(w.file.Certificates)
 	require.NoError(w.t, err)
@@ -49,7 +49,7 @@ func newBound(w *world, name string, user uint32, session uint64) *intruder {
 	return i
 }
 
-// call sends a request to one replica, and returns the outcome; the replica may leave it unanswered.
+// call sends a request to one replica and returns the outcome. The replica may leave the request unanswered.
 func (i *intruder) call(to multicast.ProcessID, q *clientask.Request) (outcome clientask.Outcome, answered bool) {
 	i.t.Helper()
 	ctx, cancel := context.WithTimeout(i.t.Context(), 2*time.Second)
@@ -64,7 +64,7 @@ func (i *intruder) call(to multicast.ProcessID, q *clientask.Request) (outcome c
 	return reply.Status, true
 }
 
-// forge sends requests that show entries which never were, to all replicas of a partition.
+// forge sends requests with vectors that name nonexistent entries to all replicas of a partition.
 func (i *intruder) forge(p *topology.Partition) {
 	i.t.Helper()
 	forged := make(clientask.Vector, 3)
@@ -100,8 +100,8 @@ func (i *intruder) forge(p *topology.Partition) {
 	}
 }
 
-// A client with a narrow certificate shows vectors that it has made up. No partition stores them, so none
-// asks the others for entries that never come: everybody goes on, also after a restart.
+// A client with a certificate for one user sends forged vectors. No partition stores them, so none asks the
+// others for entries that never come: all clients and servers continue, also after a restart.
 func TestForgedVectorsDisableNobody(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west", "east"}, 3)
 	w.certify()
@@ -123,7 +123,7 @@ func TestForgedVectorsDisableNobody(t *testing.T) {
 	requireQuick(t, plan, w.client(w.operator()), "c")
 }
 
-// requireQuick creates a file in each partition, and moves it to the next one.
+// requireQuick creates a file in each partition, moves it to the next one, and checks the time.
 func requireQuick(t *testing.T, plan *topology.Cluster, c *attach.Client, name string) {
 	t.Helper()
 	start := time.Now()

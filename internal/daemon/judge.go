@@ -10,17 +10,18 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// notAnsweringAfter is how long a partition has not answered a server before that is a problem.
+// notAnsweringAfter is the time for which a partition does not answer a server before that is a problem.
 const notAnsweringAfter = canaryPatience
 
-// startingFor is how long a server may take after its start to look through its blocks, before that is a
+// startingFor is the time that a server may take after its start to check its blocks, before that is a
 // problem.
 const startingFor = 5 * time.Minute
 
-// youngFor is how long after the start of a server its replicas may be missing or behind, before that is a warning.
+// youngFor is the time after the start of a server in which missing or lagging replicas there are not a
+// warning.
 const youngFor = time.Minute
 
-// Judge makes a Health of what the servers of a cluster said.
+// Judge computes a Health from the answers of the servers of a cluster.
 func Judge(name string, answers []Answer, plan *topology.Cluster) *Health {
 	h := &Health{Cluster: name, Problems: []Problem{}}
 	j := judge{
@@ -51,17 +52,17 @@ func Judge(name string, answers []Answer, plan *topology.Cluster) *Health {
 	return h
 }
 
-// Settled reports whether nothing is wrong, and no server has still something to do after its start: another
+// Settled reports whether there are no problems, and no server has tasks left after its start. Then another
 // server may be stopped.
 func (h *Health) Settled() bool { return len(h.Problems) == 0 && len(h.Starting) == 0 }
 
-// judge is a Health in the making.
+// judge builds a Health.
 type judge struct {
 	health   *Health
 	plan     *topology.Cluster
 	servers  map[string]*ServerHealth
-	replicas map[uint32]ReplicaStatus  // by process: those that answered
-	stopped  map[uint32]StoppedReplica // by process: those that do not run, although their server does
+	replicas map[uint32]ReplicaStatus  // by process: the replicas that answered
+	stopped  map[uint32]StoppedReplica // by process: the replicas that do not run although their server runs
 	digests  map[uint32][]DigestStatus // by process
 	silent   map[uint16]*silence       // by partition
 	groups   map[string]*group         // by code, level and text
@@ -74,7 +75,7 @@ type silence struct {
 	text    string // the error of the longest
 }
 
-// group is one problem that several replicas or servers have: it is shown in one line.
+// group is one problem of several replicas or servers, shown in one line.
 type group struct {
 	Problem
 	subjects []string
@@ -85,7 +86,7 @@ func (j *judge) problem(code, format string, args ...any) {
 	j.add(Problem{Code: code}, format, args...)
 }
 
-// add notes a problem. Its level is that of its code, unless it has one already.
+// add records a problem. If it has no level, it gets the level of its code.
 func (j *judge) add(p Problem, format string, args ...any) {
 	invariant.Check(slices.Contains(causes, p.Code), "problem code %s has no rank", p.Code)
 	if p.Level == "" {
@@ -95,8 +96,8 @@ func (j *judge) add(p Problem, format string, args ...any) {
 	j.health.Problems = append(j.health.Problems, p)
 }
 
-// group notes a problem that subject has, and perhaps others: format names all of them with %s. Problems of the same
-// code, level and format are one.
+// group records a problem of subject, and perhaps of others: format names all of them with %s. Problems of
+// the same code, level and format become one.
 func (j *judge) group(p Problem, subject, format string) {
 	if p.Level == "" {
 		p.Level = levelOf(p.Code)
@@ -116,7 +117,7 @@ func (j *judge) group(p Problem, subject, format string) {
 	}
 }
 
-// merge adds the problems of groups.
+// merge adds the problems in groups.
 func (j *judge) merge() {
 	for _, g := range j.groups {
 		slices.Sort(g.subjects)
@@ -134,7 +135,7 @@ func (j *judge) young(server string) bool {
 	return s != nil && s.State != stateDown && s.UpFor < int64(youngFor.Seconds())
 }
 
-// levelOn is the level of a problem of a server that ends by itself after a start.
+// levelOn returns the level of a problem on a server that ends by itself after a start.
 func (j *judge) levelOn(server string) Level {
 	if j.young(server) {
 		return LevelInfo
@@ -142,7 +143,7 @@ func (j *judge) levelOn(server string) Level {
 	return LevelWarn
 }
 
-// down returns the names of those servers that do not answer.
+// down returns those of the servers that do not answer.
 func (j *judge) down(servers []string) (down []string) {
 	for _, name := range servers {
 		if s := j.servers[name]; s != nil && s.State == stateDown {
@@ -155,7 +156,7 @@ func (j *judge) down(servers []string) (down []string) {
 // stateDown is the state of a server that does not answer.
 const stateDown = "down"
 
-// server notes the answer of a server.
+// server records the answer of a server.
 func (j *judge) server(a *Answer) {
 	s := ServerHealth{Name: a.Server.Name, Region: a.Server.Region, Address: a.Server.Address, State: "up"}
 	if a.Error != "" {
@@ -186,7 +187,7 @@ func (j *judge) server(a *Answer) {
 	j.health.Servers = append(j.health.Servers, s)
 }
 
-// about notes the problems of a server, once the answers of all servers are known.
+// about records the problems of a server. The answers of all servers must be recorded before.
 func (j *judge) about(a *Answer) {
 	name, status := a.Server.Name, &a.Status
 	if a.Error != "" {
@@ -206,7 +207,7 @@ func (j *judge) about(a *Answer) {
 	j.storage(j.servers[name])
 }
 
-// serverDown notes a server that does not answer, with the partitions that miss it.
+// serverDown records a server that does not answer, with the partitions that have replicas on it.
 func (j *judge) serverDown(name, reason string) {
 	var missed []string
 	for _, p := range j.plan.Partitions {
@@ -221,7 +222,7 @@ func (j *judge) serverDown(name, reason string) {
 	j.add(Problem{Code: ServerDown, Details: []string{inOneLine(reason)}}, "server %s does not answer%s: start it, or look at its log", name, text)
 }
 
-// name names a partition for people and for the commands of 'globalfs admin', which take the number.
+// name returns the text for a partition: its number, for the commands of 'globalfs admin', and its path.
 func (j *judge) name(partition uint16) string {
 	if int(partition) < len(j.plan.Partitions) {
 		return fmt.Sprintf("partition %d (%s)", partition, j.plan.Partitions[partition].Path)
@@ -229,7 +230,7 @@ func (j *judge) name(partition uint16) string {
 	return fmt.Sprintf("partition %d", partition)
 }
 
-// unanswered notes that a partition does not answer a server.
+// unanswered records that a partition does not answer a server.
 func (j *judge) unanswered(server string, u *Unanswered) {
 	lasts := time.Duration(u.ForMS) * time.Millisecond
 	if lasts < notAnsweringAfter {
@@ -246,7 +247,7 @@ func (j *judge) unanswered(server string, u *Unanswered) {
 	}
 }
 
-// storage judges the storage node of a server.
+// storage records the problems of a server's storage.
 func (j *judge) storage(server *ServerHealth) {
 	s := server.Storage
 	if s == nil || s.Status == nil {
@@ -267,8 +268,8 @@ func (j *judge) storage(server *ServerHealth) {
 	}
 }
 
-// incomplete notes a round of repair that has not looked at all blocks. Mostly it could not ask another server of
-// the region.
+// incomplete records a round of repair that has not checked all blocks. The usual reason is that another
+// server of the region did not answer.
 func (j *judge) incomplete(server *ServerHealth, reason string) {
 	var others []string
 	level := j.levelOn(server.Name)
@@ -284,7 +285,7 @@ func (j *judge) incomplete(server *ServerHealth, reason string) {
 		server.Name, "the blocks of %s could not all be checked: wait before another server is stopped, and look at the logs")
 }
 
-// withNames puts the names of storage servers in the place of their numbers.
+// withNames replaces the numbers of storage servers by their names.
 func (j *judge) withNames(text string) string {
 	var pairs []string
 	for _, s := range j.plan.Servers {

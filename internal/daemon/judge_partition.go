@@ -10,10 +10,10 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// partition judges a partition and its replicas.
+// partition records the problems of a partition and its replicas.
 func (j *judge) partition(p *topology.Partition) {
 	h := PartitionHealth{ID: p.ID, Path: p.Path, Region: p.Region}
-	var reached uint64 // by some replica, stillAfter ago
+	var reached uint64 // by the most advanced replica, stillAfter ago
 	for _, r := range p.Replicas {
 		h.Applied = max(h.Applied, j.replicas[uint32(r.Process)].Applied)
 		reached = max(reached, j.replicas[uint32(r.Process)].Before)
@@ -40,7 +40,7 @@ func (j *judge) partition(p *topology.Partition) {
 	j.health.Partitions = append(j.health.Partitions, h)
 }
 
-// available judges whether a partition takes updates.
+// available records whether a partition takes updates.
 func (j *judge) available(p *topology.Partition, missing []string) {
 	slices.Sort(missing)
 	silent, down := j.silent[p.ID], j.down(missing)
@@ -63,7 +63,7 @@ func (j *judge) available(p *topology.Partition, missing []string) {
 	}
 }
 
-// weak notes replicas that are missing, without a danger for the partition yet.
+// weak records missing replicas of a partition that still has a majority.
 func (j *judge) weak(p *topology.Partition, missing, down []string) {
 	one := Problem{Code: PartitionWeak, Level: LevelInfo, CausedBy: down}
 	for _, name := range missing {
@@ -81,7 +81,7 @@ func (j *judge) weak(p *topology.Partition, missing, down []string) {
 	j.add(one, "%s has no replica on %s: one more may be too many", j.name(p.ID), strings.Join(missing, ", "))
 }
 
-// hasProblem reports whether the replica of a partition on a server that runs has a problem of its own.
+// hasProblem reports whether the replica of a partition on a server that runs has a recorded problem.
 func (j *judge) hasProblem(p *topology.Partition, name string) bool {
 	return slices.ContainsFunc(p.Replicas, func(r topology.Replica) bool {
 		_, stopped := j.stopped[uint32(r.Process)]
@@ -105,7 +105,8 @@ func (j *judge) compare(p *topology.Partition) uint64 {
 	return same
 }
 
-// behind judges how far a replica has come. reached is how far some replica was stillAfter ago.
+// behind records a replica that lags. reached is the number of commands that the most advanced replica had
+// executed stillAfter ago.
 func (j *judge) behind(p *topology.Partition, server string, status *ReplicaStatus, reached uint64) {
 	one := Problem{Code: ReplicaBehind, Level: j.levelOn(server)}
 	missing := reached - min(reached, status.Applied)
@@ -123,8 +124,8 @@ func (j *judge) behind(p *topology.Partition, server string, status *ReplicaStat
 	}
 }
 
-// isStopped returns the state of a replica that does not run, and notes the problem; empty: its server does
-// not know of it.
+// isStopped returns the state of a replica that does not run, and records the problem. Empty: its server does
+// not report it.
 func (j *judge) isStopped(p *topology.Partition, r topology.Replica) string {
 	s, known := j.stopped[uint32(r.Process)]
 	switch {
@@ -140,7 +141,8 @@ func (j *judge) isStopped(p *topology.Partition, r topology.Replica) string {
 	return s.State
 }
 
-// isAmnesiac returns the state of a replica that runs and has no vote, and notes the problem; empty: it has one.
+// isAmnesiac returns the state of a replica that runs without a vote, and records the problem. Empty: the
+// replica has a vote.
 func (j *judge) isAmnesiac(p *topology.Partition, r topology.Replica) string {
 	s := j.stopped[uint32(r.Process)]
 	if s.State != string(server.StateAmnesiac) {

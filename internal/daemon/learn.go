@@ -16,11 +16,11 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// patience is how long is waited between tries of what only the registry, or another server, can give.
+// patience is the time between two attempts of an operation that needs the registry or another server.
 const patience = time.Second
 
-// learn finds the newest description of the cluster: the registry's, or if that is away the copy in the data
-// directory. A server that has no copy waits for the registry.
+// learn finds the newest description of the cluster: from the registry, or, if the registry is unavailable,
+// from the copy in the data directory. A server without a copy waits for the registry.
 func (s *Server) learn(ctx context.Context) (*description, error) {
 	last, err := loadCopy(s.dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Server) learn(ctx context.Context) (*description, error) {
 	}
 }
 
-// ask gives the registry's description, which it puts there if there is none, and corrects this server's
+// ask returns the registry's description. It puts one there if there is none, and corrects this server's
 // address in it.
 func (s *Server) ask(ctx context.Context) (*description, error) {
 	document, err := s.registry.Load(ctx)
@@ -108,7 +108,7 @@ func (s *Server) mustHave(d *description) error {
 	return fmt.Errorf("cluster %q has no server of this name, only %v: 'globalfs admin join' makes room for more", d.spec.Name, names)
 }
 
-// take makes d what this process goes by, and keeps a copy.
+// take adopts d and saves a copy, if d is newer than the known description.
 func (s *Server) take(d *description) error {
 	newer, err := s.adopt(d)
 	if err != nil || !newer {
@@ -117,14 +117,14 @@ func (s *Server) take(d *description) error {
 	return saveCopy(s.dir, d)
 }
 
-// settle makes the directories of replicas fit (D1), and gives the description that they fit. Replicas whose
-// disk is lost are replaced.
+// settle prepares the directories of replicas (D1), and returns the description that they match. It replaces
+// replicas with a lost disk.
 func (s *Server) settle(ctx context.Context) (*description, error) {
-	var reason error // why it could not be done before
+	var reason error // of the last failure
 	for {
 		d, err := s.settleOnce(ctx)
 		switch {
-		case ctx.Err() != nil && reason != nil: // others that do not answer any more are no reason
+		case ctx.Err() != nil && reason != nil: // the end of ctx itself causes errors of other servers; report the earlier reason
 			return nil, errors.Join(ctx.Err(), reason)
 		case !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, errNoMajority) || ctx.Err() != nil:
 			return d, err
@@ -151,7 +151,7 @@ func (s *Server) settleOnce(ctx context.Context) (*description, error) {
 			return d, err
 		}
 		d, err = s.edit(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
-			var gone []topology.Replica // the others somebody has replaced already
+			var gone []topology.Replica // the other lost ones are already replaced
 			for _, r := range lost {
 				if plan.Hosts()[r.Process] != nil {
 					gone = append(gone, r)
@@ -177,14 +177,14 @@ func (s *Server) settleOnce(ctx context.Context) (*description, error) {
 	}
 }
 
-// introduce has a member of the region know of this storage node before it starts for the first time (D4).
+// introduce announces this storage server to a member of the region before its first start (D4).
 func (s *Server) introduce(ctx context.Context) error {
 	d, self := s.known.now.Load(), s.self()
 	if _, err := os.Stat(filepath.Join(s.dir, "blocks")); err == nil || self.State == topology.StorageLeft || d.cluster.StorageVersion(self.Region) == 1 {
 		return nil
 	}
 	endpoint := s.endpoint(self.Storage)
-	defer func() { _ = endpoint.Close() }() // nothing runs on it
+	defer func() { _ = endpoint.Close() }() // nothing uses it
 	admin := region.NewAdmin(endpoint, patience)
 	for said := false; ; said = true {
 		err := tellMember(ctx, admin, d, self)
@@ -200,7 +200,7 @@ func (s *Server) introduce(ctx context.Context) error {
 	}
 }
 
-// tellMember tells one of the other storage servers of a region who its members are.
+// tellMember sends the list of members of a region to one of its other storage servers.
 func tellMember(ctx context.Context, admin *region.Admin, d *description, self *topology.Server) error {
 	var errs []error
 	for _, other := range d.cluster.Storage(self.Region) {
@@ -216,7 +216,7 @@ func tellMember(ctx context.Context, admin *region.Admin, d *description, self *
 	return errors.Join(errs...)
 }
 
-// watch hears of changes from the registry until ctx ends.
+// watch receives changes from the registry until ctx ends.
 func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
 	s.registry.Watch(ctx, func(document registry.Document) {
 		d, err := s.read(document)
@@ -233,10 +233,11 @@ func (s *Server) watch(ctx context.Context, stop context.CancelCauseFunc) {
 	})
 }
 
-// probeEvery is how often the registry is asked for what watching might have missed to say: that it is away.
+// probeEvery is the time between two reads of the registry. They detect an unavailable registry, which a
+// watch may not report.
 const probeEvery = 5 * time.Second
 
-// probe keeps known whether the registry can be reached, for the status.
+// probe records for the status whether the registry can be reached, until ctx ends.
 func (s *Server) probe(ctx context.Context) {
 	for {
 		document, err := s.registry.Load(ctx)
@@ -258,7 +259,7 @@ func (s *Server) probe(ctx context.Context) {
 	}
 }
 
-// hear takes a description, and has it applied if it is newer.
+// hear adopts a description, and triggers its application if it is newer.
 func (s *Server) hear(d *description) error {
 	newer, err := s.adopt(d)
 	if err != nil || !newer {
@@ -271,7 +272,7 @@ func (s *Server) hear(d *description) error {
 	return nil
 }
 
-// follow applies what is heard until ctx ends.
+// follow applies new descriptions until ctx ends.
 func (s *Server) follow(ctx context.Context) {
 	for {
 		select {
@@ -288,12 +289,12 @@ func (s *Server) follow(ctx context.Context) {
 	}
 }
 
-// apply makes this server what the newest description says.
+// apply changes this server to match the newest description.
 func (s *Server) apply(ctx context.Context) error {
 	if err := saveCopy(s.dir, s.known.now.Load()); err != nil {
 		return err
 	}
-	d, err := s.settle(ctx) // a newer one that is heard meanwhile is applied next
+	d, err := s.settle(ctx) // a newer one that arrives meanwhile is applied next
 	if err != nil {
 		return err
 	}
@@ -305,7 +306,8 @@ func (s *Server) apply(ctx context.Context) error {
 	return nil
 }
 
-// retire takes this server's storage node out of its region's ring once it has left it and all others know.
+// retire removes this leaving storage server from its region's ring once it has no blocks and all others know
+// that it leaves.
 func (s *Server) retire(ctx context.Context) {
 	for pause.For(ctx, patience) == nil {
 		self := s.self()
@@ -329,10 +331,10 @@ func (s *Server) retire(ctx context.Context) {
 	}
 }
 
-// tidyEvery is how often is looked for what replaced processes have left.
+// tidyEvery is the time between two searches for files of replaced processes.
 const tidyEvery = 10 * time.Second
 
-// tidy deletes what replaced processes have left here, once their successors take part.
+// tidy deletes the files of replaced processes on this server once their successors take part.
 func (s *Server) tidy(ctx context.Context) {
 	for pause.For(ctx, tidyEvery) == nil {
 		bounded, cancel := context.WithTimeout(ctx, statusPatience)
@@ -348,8 +350,8 @@ func (s *Server) tidy(ctx context.Context) {
 	}
 }
 
-// drained reports whether this server has no block any more, and all others of the region know that it
-// leaves, so that nobody counts on it.
+// drained reports whether this server has no blocks any more, and all others of the region know that it
+// leaves and do not rely on it.
 func (s *Server) drained(ctx context.Context, self *topology.Server) bool {
 	plan := s.known.now.Load().cluster
 	admin := region.NewAdmin(s.work.caller, storagePatience)
@@ -362,5 +364,5 @@ func (s *Server) drained(ctx context.Context, self *topology.Server) bool {
 	return true
 }
 
-// storagePatience bounds how long a storage server may take to answer: its disk may hang.
+// storagePatience is the time limit for the answer of a storage server: its disk may hang.
 const storagePatience = 5 * time.Second

@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// lines is an io.Writer that hands on each line of a log that there is room for.
+// lines is an io.Writer that sends each line of a log to the channel, and drops it if the channel is full.
 type lines chan string
 
 func (l lines) Write(line []byte) (int, error) {
@@ -24,8 +24,8 @@ func (l lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestForeignDescription: a description in the registry that has no room for a server, which only a person
-// could have put there, does not stop that server.
+// TestForeignDescription: a description in the registry without a server that runs does not stop that server.
+// Only a person could have put it there.
 func TestForeignDescription(t *testing.T) {
 	w := newWorld(t, []topology.Region{"one"}, 1)
 	said := make(lines, 1)

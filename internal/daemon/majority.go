@@ -13,16 +13,16 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
-// peerPatience bounds how long another server may take to say how it is.
+// peerPatience is the time limit for the status of another server.
 const peerPatience = 3 * time.Second
 
-// errNoMajority says that a replica must not be replaced now.
+// errNoMajority means that a replica must not be replaced now.
 var errNoMajority = errors.New("without it no majority of the partition's replicas would take part")
 
-// mayGo fails if a partition would not have a majority without one of its replicas, which are to be replaced:
-// who takes its place takes no part before a majority of the old ones has agreed to that and one has given
-// its state away. Until then nothing else may be replaced there. part tells which processes take part: takingPart,
-// or isSeated.
+// mayGo fails if a partition would have no majority without the replicas in gone, which are to be replaced. A
+// new replica takes part only after a majority of the old ones has agreed to the replacement and one of them
+// has sent its state. Until then no other replica of the partition may be replaced. part returns the
+// processes that take part: takingPart or isSeated.
 func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topology.Replica, part func([]Answer) map[uint32]bool) error {
 	if len(gone) == 0 {
 		return nil
@@ -50,8 +50,8 @@ func (s *Server) mayGo(ctx context.Context, plan *topology.Cluster, gone []topol
 	return nil
 }
 
-// takingPart returns the processes that have a vote. One that has lost power is seated, and has none until it has
-// the state of others.
+// takingPart returns the processes with a vote. A process that has lost power is seated, but has no vote
+// until it has the state of others.
 func takingPart(answers []Answer) map[uint32]bool {
 	seated := isSeated(answers)
 	for _, a := range answers {
@@ -64,7 +64,7 @@ func takingPart(answers []Answer) map[uint32]bool {
 	return seated
 }
 
-// isSeated returns the processes that are members, also those that have lost power and have no vote.
+// isSeated returns the processes that are members, including those that have lost power and have no vote.
 func isSeated(answers []Answer) map[uint32]bool {
 	seated := map[uint32]bool{}
 	for _, a := range answers {
@@ -75,7 +75,7 @@ func isSeated(answers []Answer) map[uint32]bool {
 	return seated
 }
 
-// askPeers asks servers of the cluster how they are.
+// askPeers asks servers of the cluster for their state.
 func (s *Server) askPeers(ctx context.Context, servers []topology.Server) ([]Answer, error) {
 	via := transport.Dial(s.transportConfig())
 	answers := askAll(ctx, via, servers, peerPatience)

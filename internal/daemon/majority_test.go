@@ -8,7 +8,7 @@ import (
 	"github.com/globalfs/globalfs/internal/server"
 )
 
-// A replica that has no vote since it has lost power is not one of those that would stay.
+// A replica without a vote, because it has lost power, does not count as a remaining one.
 func TestAmnesiacsDoNotStay(t *testing.T) {
 	answers := []Answer{
 		{Status: ServerStatus{Replicas: []ReplicaStatus{{Process: 1, Seated: true}, {Process: 2}}}},

@@ -15,18 +15,18 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// mendAgain is how long a replica must have run in the place of a damaged one before that is replaced, too.
-// A disk that damages all that is written to it does not fill the description of the cluster with processes.
+// mendAgain is the minimum time between two replacements of a damaged replica of the same partition. It keeps
+// a disk that damages all writes from filling the description of the cluster with processes.
 const mendAgain = 10 * time.Minute
 
-// mending is what mend knows of a damaged replica.
+// mending is the state of mend for one partition.
 type mending struct {
 	last    time.Time           // when a damaged replica of the partition was replaced here; zero: never
-	process multicast.ProcessID // that was replaced last; it may be there for a while
-	waits   string              // why it cannot be done now
+	process multicast.ProcessID // the last replaced one; its damage may be reported for a while
+	waits   string              // reason why the replica cannot be replaced now
 }
 
-// mendings are by partition. Their methods may be called concurrently.
+// mendings holds the mending of each partition. Its methods may be called concurrently.
 type mendings struct {
 	mu sync.Mutex
 	of map[uint16]mending // GUARDED_BY mu
@@ -47,9 +47,9 @@ func (m *mendings) set(partition uint16, now mending) {
 	m.of[partition] = now
 }
 
-// mend replaces damaged replicas of this server until ctx ends: another process on this server takes the
-// place of each, and the state of the others, while these are a majority (D6). Without one the damaged files
-// stay, and the replica does not run.
+// mend replaces damaged replicas of this server until ctx ends. Another process on this server takes the
+// place of each, and gets the state from the others, provided that these are a majority (D6). Without a
+// majority the damaged files stay, and the replica does not run.
 func (s *Server) mend(ctx context.Context) {
 	for pause.For(ctx, patience) == nil {
 		for _, d := range s.server.Damaged() {
@@ -64,7 +64,7 @@ func (s *Server) mend(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if errors.Is(err, errReplaced) { // the registry tells this server of it
+			if errors.Is(err, errReplaced) { // this server learns of it from the registry
 				s.mending.set(d.Partition, mending{last: known.last, process: d.Process})
 				continue
 			}
@@ -81,7 +81,8 @@ func (s *Server) mend(ctx context.Context) {
 	}
 }
 
-// replaceDamaged gives a damaged replica's place to another process here; errReplaced: another has it already.
+// replaceDamaged gives a damaged replica's place to another process on this server. It returns errReplaced if
+// another process has the place already.
 func (s *Server) replaceDamaged(ctx context.Context, damaged server.Damage) error {
 	d, err := s.edit(ctx, func(spec *topology.Spec, plan *topology.Cluster) error {
 		replicas := plan.Partitions[damaged.Partition].Replicas
@@ -103,10 +104,10 @@ func (s *Server) replaceDamaged(ctx context.Context, damaged server.Damage) erro
 	return s.hear(d)
 }
 
-// errReplaced says that a replica was replaced already.
+// errReplaced means that a replica was replaced already.
 var errReplaced = errors.New("the replica was replaced already")
 
-// damages tells of the damaged replicas here.
+// damages returns the status of the damaged replicas on this server.
 func (s *Server) damages() (all []DamagedStatus) {
 	for _, d := range s.server.Damaged() {
 		told := DamagedStatus{Partition: d.Partition, Process: uint32(d.Process), Reason: d.Reason}

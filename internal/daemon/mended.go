@@ -10,8 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/durable"
 )
 
-// tellMended logs which small files of a data directory were damaged and mended (durable.ReadCopied): the disk
-// may be bad.
+// tellMended logs which small files of a data directory were damaged and mended (durable.ReadCopied): the
+// disk may be bad.
 func tellMended(of string, d *description, logger *slog.Logger) {
 	dirs := []string{of}
 	for _, p := range d.cluster.Partitions {
@@ -20,7 +20,7 @@ func tellMended(of string, d *description, logger *slog.Logger) {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // it has no replica here, or who needs it says so
+			continue // there is no replica here, or the code that needs the directory reports the error
 		}
 		for _, e := range entries {
 			if name, is := strings.CutSuffix(e.Name(), durable.DamagedSuffix); is && !e.IsDir() {

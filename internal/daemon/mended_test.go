@@ -16,7 +16,7 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
-// flip inverts a bit of each file, in its middle.
+// flip inverts a bit in the middle of each file.
 func flip(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -28,8 +28,8 @@ func flip(t *testing.T, paths ...string) {
 	}
 }
 
-// A server starts although a bit of each of its small files has turned over, or of each of their copies. The files
-// are as they were afterwards, and the log names those that were damaged.
+// A server starts although a bit of each of its small files is inverted, or of each of their copies.
+// Afterwards the files have their old content, and the log names the damaged ones.
 func TestDamagedNotes(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 1)
 	const name = "westa"
@@ -79,7 +79,7 @@ func TestDamagedNotes(t *testing.T) {
 	}
 }
 
-// A server has the newest description that it was given, whichever of its two copies is damaged.
+// A server reads the newest description that it has saved, if either one of the two copies is damaged.
 func TestDamagedDescription(t *testing.T) {
 	spec := topology.DefaultSpec()
 	spec.Addresses = map[string]string{}

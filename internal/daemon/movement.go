@@ -7,11 +7,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// stillAfter is how far back the progress of replicas is remembered. A replica is behind if it has not
-// executed what another one had executed that long ago.
+// stillAfter is the time for which the progress of replicas is remembered. A replica is behind if it has not
+// executed the commands that another one had executed that long ago.
 const stillAfter = 10 * time.Second
 
-// movement remembers how far the replicas of a server were lately.
+// movement remembers the recent progress of the replicas of a server.
 type movement struct {
 	mu       sync.Mutex
 	replicas map[multicast.ProcessID]*moves // GUARDED_BY mu
@@ -20,7 +20,7 @@ type movement struct {
 // moves is the progress of one replica.
 type moves struct {
 	samples []progressAt // oldest first; the first one is the newest that is older than stillAfter
-	moved   time.Time    // when it was first seen where it is now
+	moved   time.Time    // when its present position was first seen
 }
 
 type progressAt struct {
@@ -28,7 +28,8 @@ type progressAt struct {
 	applied uint64
 }
 
-// note takes in how many commands the replicas have executed at a time. It forgets all others.
+// note records the numbers of commands that the replicas have executed at a time. It forgets replicas that
+// are not in all.
 func (m *movement) note(now time.Time, all map[multicast.ProcessID]uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,8 +50,8 @@ func (m *movement) note(now time.Time, all map[multicast.ProcessID]uint64) {
 	}
 }
 
-// of returns how many commands a replica had executed stillAfter ago, and how long it has been where it is.
-// Zeros: the replica is not known for so long.
+// of returns the number of commands that a replica had executed stillAfter ago, 0 if the replica is not known
+// for that long, and the time since its last progress.
 func (m *movement) of(p multicast.ProcessID, now time.Time) (before uint64, still time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

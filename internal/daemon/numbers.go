@@ -15,24 +15,24 @@ import (
 	"github.com/globalfs/globalfs/internal/wal"
 )
 
-// Numbers say how far a server with one data directory was: numbers that only grow. The registry and the
-// servers that share a partition with it keep them. A server that starts with lower ones was rolled back.
+// Numbers describe the progress of a server with one data directory; they only grow. The registry and the
+// servers that share a partition with it keep them. A server that starts with lower numbers was rolled back.
 type Numbers struct {
 	Server      string                  `json:"server"`
 	Instance    string                  `json:"instance"`       // of the data directory
 	Incarnation uint64                  `json:"incarnation"`    // the last start; 0: only a question
-	Logs        map[uint32]wal.Position `json:"logs,omitempty"` // by process: what is durable
+	Logs        map[uint32]wal.Position `json:"logs,omitempty"` // by process: the durable position
 }
 
-// Bounds of numbers: what is beyond is a fault of the place that it is from, and is not believed.
+// Bounds of numbers. Numbers beyond them are an error at their source and are ignored.
 const (
 	maxIncarnation = 1 << 31
-	maxStarts      = 1 << 20 // that a server may have forgotten
-	maxCheckpoints = 1 << 40 // the same, of a log
+	maxStarts      = 1 << 20 // maximum number of starts that a server may have lost
+	maxCheckpoints = 1 << 40 // maximum number of checkpoints that a log may have lost
 	maxInstance    = 128
 )
 
-// validate refuses numbers that no server can have.
+// validate refuses impossible numbers.
 func (n *Numbers) validate() error {
 	if n.Server == "" || n.Instance == "" || len(n.Instance) > maxInstance || n.Incarnation >= maxIncarnation {
 		return fmt.Errorf("numbers of server %.100q, instance %.130q, incarnation %d: no server has such ones", n.Server, n.Instance, n.Incarnation)
@@ -40,7 +40,8 @@ func (n *Numbers) validate() error {
 	return nil
 }
 
-// merge adds what other knows of the same directory. What is known of an older directory is dropped.
+// merge adds the numbers of other for the same directory. If other is of another directory, merge first drops
+// the present numbers.
 func (n *Numbers) merge(other *Numbers) {
 	if n.Instance != other.Instance {
 		*n = Numbers{Server: other.Server, Instance: other.Instance}
@@ -58,17 +59,18 @@ func (n *Numbers) merge(other *Numbers) {
 	n.Logs = logs
 }
 
-// numbersFile keeps what a server was told of others.
+// numbersFile is the name of the file with the numbers of other servers.
 const numbersFile = "numbers"
 
-// peers is what a server was told of the numbers of others. Its methods may be called concurrently.
+// peers holds the numbers of other servers. Its methods may be called concurrently.
 type peers struct {
 	mu      sync.Mutex
 	of      map[string]Numbers // GUARDED_BY mu; by server
-	changed bool               // GUARDED_BY mu; since it was saved
+	changed bool               // GUARDED_BY mu; since the last save
 }
 
-// load reads the file. A damaged one is as good as none: the registry and other servers know the same.
+// load reads the file. The caller can continue after an error: the registry and other servers have the same
+// numbers.
 func (p *peers) load(dir string) error {
 	var of map[string]Numbers
 	text, err := durable.ReadCopied(filepath.Join(dir, numbersFile), func(text []byte) (uint64, error) {
@@ -90,8 +92,8 @@ func (p *peers) load(dir string) error {
 	return nil
 }
 
-// hear gives what was known of a server's directory, and takes what it says of itself. Processes that are not
-// among its replicas are forgotten.
+// hear returns the known numbers of a server, and merges its new ones. It forgets processes that are not
+// among its replicas.
 func (p *peers) hear(said *Numbers, replicas []topology.Replica) Numbers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +116,7 @@ func (p *peers) hear(said *Numbers, replicas []topology.Replica) Numbers {
 	return was
 }
 
-// save writes the file if something is new.
+// save writes the file if the numbers have changed.
 func (p *peers) save(dir string) error {
 	p.mu.Lock()
 	changed := p.changed

@@ -19,9 +19,9 @@ const (
 // Problem is one problem of a cluster, in one line.
 type Problem struct {
 	Level Level  `json:"level"`
-	Code  string `json:"code"` // one of the codes below, which do not change
+	Code  string `json:"code"` // one of the codes below, which are stable
 	Text  string `json:"text"` // one line
-	// CausedBy are the servers with a problem of their own that explains this one.
+	// CausedBy are the servers with a problem that explains this one.
 	CausedBy []string `json:"caused_by,omitempty"`
 	Details  []string `json:"details,omitempty"` // errors as the servers reported them
 }
@@ -29,29 +29,29 @@ type Problem struct {
 // String returns code and text.
 func (p Problem) String() string { return p.Code + ": " + p.Text }
 
-// Effect reports whether another problem explains this one, which needs no attention of its own.
+// Effect reports whether another problem explains this one, so that this one needs no action.
 func (p Problem) Effect() bool { return len(p.CausedBy) > 0 && p.Level != LevelErr }
 
 // Codes of problems.
 const (
 	ServerDown            = "SERVER_DOWN"
-	RegistryAway          = "REGISTRY_AWAY"    // files are served all the same
+	RegistryAway          = "REGISTRY_AWAY"    // files are still served
 	ClocksDiffer          = "CLOCKS_DIFFER"    // by more than a second
 	ReplicaDiverged       = "REPLICA_DIVERGED" // it has another state than the others
-	ReplicaDamaged        = "REPLICA_DAMAGED"  // its log or store; it is replaced if that can be
+	ReplicaDamaged        = "REPLICA_DAMAGED"  // its log or store; it is replaced if possible
 	ReplicaStopped        = "REPLICA_STOPPED"  // until its server is started again
 	ReplicaFailing        = "REPLICA_FAILING"  // it starts again after a while
 	ReplicaAmnesiac       = "REPLICA_AMNESIAC" // it has lost power, and has no vote yet
 	PartitionBlocked      = "PARTITION_BLOCKED"
-	PartitionNotAnswering = "PARTITION_NOT_ANSWERING" // a majority of its replicas is there, and does not answer
+	PartitionNotAnswering = "PARTITION_NOT_ANSWERING" // a majority of its replicas runs, and does not answer
 	PartitionWeak         = "PARTITION_WEAK"          // a majority, but replicas are missing
 	ReplicaBehind         = "REPLICA_BEHIND"
-	ServerBehind          = "SERVER_BEHIND" // it does not know of the last change of the cluster
+	ServerBehind          = "SERVER_BEHIND" // it does not know the last change of the cluster
 	BlocksLost            = "BLOCKS_LOST"
 	RepairPending         = "REPAIR_PENDING"
 )
 
-// causes are all codes. A problem with a code may be the cause of problems with later codes.
+// causes lists all codes. A problem may be the cause of problems with later codes.
 var causes = []string{
 	ServerDown, RegistryAway, ClocksDiffer, ReplicaDiverged, ReplicaDamaged, ReplicaStopped, ReplicaFailing, ReplicaAmnesiac,
 	PartitionBlocked, PartitionNotAnswering, PartitionWeak,
@@ -69,7 +69,7 @@ func levelOf(code string) Level {
 	return LevelWarn
 }
 
-// maxNamed bounds the names in a line; all names are in the details.
+// maxNamed is the maximum number of names in a line; all names are in the details.
 const maxNamed = 6
 
 // named lists names in one line.

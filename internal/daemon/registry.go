@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// openRegistry makes the access to etcd; it speaks to nobody yet.
+// openRegistry makes the access to etcd. It does not connect yet.
 func openRegistry(f *File, logger *slog.Logger) (*registry.Etcd, error) {
 	if f.Registry.File != "" {
 		return nil, fmt.Errorf("registry: file: %s: the servers of this cluster run in one process: 'globalfs dev --data-dir %s' runs them", f.Registry.File, f.DataDir)
@@ -45,7 +45,7 @@ func (f *File) CheckRegistry() error {
 	return registry.CheckEncrypted(f.Registry.Endpoints)
 }
 
-// tls gives how etcd is reached; nil: as its endpoints say, with the system's roots.
+// tls returns the TLS configuration for etcd; nil: the default for its endpoints, with the system's roots.
 func (r *RegistryFile) tls() (*tls.Config, error) {
 	if r.CA == "" && r.Certificate == "" && r.Key == "" {
 		return nil, nil
@@ -74,9 +74,9 @@ func (r *RegistryFile) tls() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Forget deletes what the registry has of the cluster that f describes. It fails, and deletes nothing, while
-// servers of the cluster live (registry.ErrLive), and if there is nothing (registry.ErrNotFound). Files and
-// blocks stay where they are.
+// Forget deletes the cluster that f describes from the registry. It fails, and deletes nothing, while servers
+// of the cluster live (registry.ErrLive), and if the registry has no such cluster (registry.ErrNotFound).
+// Files and blocks stay unchanged.
 func Forget(ctx context.Context, f *File, logger *slog.Logger) error {
 	r, err := openRegistry(f, logger)
 	if err != nil {
@@ -85,8 +85,9 @@ func Forget(ctx context.Context, f *File, logger *slog.Logger) error {
 	return errors.Join(r.Remove(ctx), r.Close())
 }
 
-// edit changes the cluster's description in the registry, and gives the new one: change gets a copy to change
-// and the cluster as it is, and may be called again, when somebody else was faster.
+// edit changes the cluster's description in the registry, and returns the new one. It calls change with a
+// copy of the description to modify and with the present cluster; it calls change again after a conflict with
+// another writer.
 func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology.Cluster) error) (*description, error) {
 	for {
 		document, err := s.registry.Load(ctx)
@@ -110,7 +111,7 @@ func (s *Server) edit(ctx context.Context, change func(*topology.Spec, *topology
 		if err := change(&spec, was.cluster); err != nil {
 			return nil, err
 		}
-		spec.Version++ // not the registry's own number: that begins anew should its data be lost
+		spec.Version++ // not the registry's own number, which restarts if the registry's data is lost
 		next, err := describe(spec)
 		if err == nil {
 			next.text, err = signature{s}.sign(&spec)

@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
-// tunnel is a way to a server that can be closed.
+// tunnel is a proxy for a server that the test can close.
 type tunnel struct {
 	net.Listener
 	to string
@@ -48,7 +48,7 @@ func newTunnel(t *testing.T, to string) *tunnel {
 	return w
 }
 
-// carry joins a connection with one to the server, until either ends.
+// carry connects a connection to the server until either end closes.
 func (w *tunnel) carry(from net.Conn) {
 	to, err := net.Dial("tcp", w.to)
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *tunnel) carry(from net.Conn) {
 	both.Wait()
 }
 
-// cut closes the way for good.
+// cut closes the tunnel permanently.
 func (w *tunnel) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,8 +83,8 @@ func (w *tunnel) cut() {
 	}
 }
 
-// TestReplacedReplicaHearsOfItFromItsGroup: its server lives and cannot reach the registry, so that it is not
-// told.
+// TestReplacedReplicaHearsOfItFromItsGroup: the server of the replaced replica runs, but cannot reach the
+// registry, and so does not learn of the replacement from there.
 func TestReplacedReplicaHearsOfItFromItsGroup(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 4)
 	endpoint, err := url.Parse(w.etcd.Endpoint())

@@ -11,14 +11,14 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// fixedMarks are marks that all processes have, or none.
+// fixedMarks are marks of all processes, or of none.
 type fixedMarks bool
 
 func (fixedMarks) Mark(context.Context, string) error             { return nil }
 func (m fixedMarks) Marked(context.Context, string) (bool, error) { return bool(m), nil }
 
-// A first member starts with the state of the backup that the cluster was restored from, or with none if it
-// was not restored. A member with a lost disk is replaced, and starts without one.
+// A first member starts with the state of the backup that the cluster was restored from, or with no state if
+// the cluster was not restored. A member with a lost disk is replaced, and starts without a state.
 func TestOnlyRestoredServersStart(t *testing.T) {
 	spec := topology.DefaultSpec()
 	cluster, err := spec.Plan()

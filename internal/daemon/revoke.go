@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// description is what this server tells of the cluster.
+// description returns this server's description of the cluster for other processes.
 func (s *Server) description() Description {
 	d := s.known.now.Load()
 	spec := d.spec
@@ -20,8 +20,8 @@ func (s *Server) description() Description {
 	}
 }
 
-// adopt takes a description if it is newer, reports whether it was, and ends the connections of processes that
-// it revokes.
+// adopt stores a description if it is newer, reports whether it was, and ends the connections of the
+// processes that it revokes.
 func (s *Server) adopt(d *description) (newer bool, err error) {
 	newer, err = s.known.offer(d)
 	if !newer || s.credentials == nil {

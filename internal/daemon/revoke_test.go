@@ -13,8 +13,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A client that is connected is cut off when its certificate is revoked, at each server, also after a restart;
-// a new certificate of the same name is good, and so are those of others.
+// When its certificate is revoked, a connected client is disconnected from each server, also after a restart.
+// A new certificate of the same name is valid, and so are the certificates of others.
 func TestRevoke(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.certify()
@@ -47,7 +47,7 @@ func TestRevoke(t *testing.T) {
 	require.Eventually(t, refused, 60*time.Second, 20*time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	_, err = c.Lookup(ctx, dir, "after") // by connections that were open
+	_, err = c.Lookup(ctx, dir, "after") // on open connections
 	require.Error(t, err)
 	require.NotErrorIs(t, err, posix.ENOENT)
 	for name := range w.file.Addresses {
@@ -65,7 +65,7 @@ func TestRevoke(t *testing.T) {
 	requireQuick(t, laptop.Cluster(), w.client(w.access(identity.Client, "laptop")), "renewed")
 }
 
-// askOf asks one server by a connection of its own.
+// askOf asks one server over a new connection.
 func askOf(t *testing.T, a *Access, address string, d *Description) error {
 	cfg := a.cfg
 	cfg.Servers, cfg.Timeout = []string{address}, time.Second
@@ -77,7 +77,7 @@ func askOf(t *testing.T, a *Access, address string, d *Description) error {
 	return ask(t.Context(), other.client, address, &Request{Op: Describe}, d)
 }
 
-// A server whose certificate is revoked is not heard any more, and signs nothing.
+// A server with a revoked certificate is refused by the others, and signs nothing.
 func TestRevokeServer(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.certify()

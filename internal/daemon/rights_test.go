@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// extents asks a replica where the content of a file is, until it knows the file.
+// extents returns the extents of a file from a replica, after the replica knows the file.
 func (i *intruder) extents(p *topology.Partition, ino posix.Ino, flags uint32) (extents []meta.Extent) {
 	i.t.Helper()
 	c := meta.Command{Op: meta.OpExtents, Ino: ino, Length: 1 << 30, Flags: flags}
@@ -43,7 +43,7 @@ func (i *intruder) extents(p *topology.Partition, ino posix.Ino, flags uint32) (
 	return extents
 }
 
-// getBy reads a block by a right, from all regions of a partition.
+// getBy reads a block with a right, from all regions of a partition.
 func getBy(t *testing.T, c *attach.Client, p *topology.Partition, id posix.BlockID, right posix.BlockRight) error {
 	t.Helper()
 	store, err := c.BlockStore(p.ID)
@@ -52,8 +52,8 @@ func getBy(t *testing.T, c *attach.Client, p *topology.Partition, id posix.Block
 	return err
 }
 
-// Who knows the id of a block does not read it by that: a bound client shows the right that it was given with
-// the extent, and nobody can use the right of another client.
+// The id of a block is not enough to read it: a client for one user shows the right that it got with the
+// extent, and no client can use the right of another client.
 func TestABlockIsReadByRight(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west", "east"}, 3)
 	w.certify()
@@ -115,7 +115,7 @@ func TestABlockIsReadByRight(t *testing.T) {
 	})
 }
 
-// Mounts of versions before rights read on while the cluster file says so.
+// Mounts of versions before rights can read if the cluster file makes rights optional.
 func TestRightsAreOptional(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 1)
 	w.file.Clients.BlockRights = rightsOptional

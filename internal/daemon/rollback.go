@@ -20,8 +20,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// rollbacks finds out whether the data directory of this server was rolled back, and keeps what other servers
-// need to find out the same.
+// rollbacks detects a rollback of the data directory of this server, and keeps the numbers that other servers
+// need for the same check.
 type rollbacks struct {
 	name, instance, dir string // of this server
 	logger              *slog.Logger
@@ -30,10 +30,10 @@ type rollbacks struct {
 	dial                func() *transport.Client
 
 	peers  peers
-	before []knownNumbers // what others knew of this server's directory before it started
+	before []knownNumbers // the numbers of this server at others before it started
 }
 
-// newRollbacks is called when the instance of the data directory is known.
+// newRollbacks must be called after the instance of the data directory is known.
 func (s *Server) newRollbacks() *rollbacks {
 	r := &rollbacks{
 		name: s.cfg.Name, instance: s.instance, dir: s.dir, logger: s.logger, registry: s.registry,
@@ -46,7 +46,7 @@ func (s *Server) newRollbacks() *rollbacks {
 	return r
 }
 
-// hear answers a server that tells its numbers.
+// hear answers a server that sends its numbers.
 func (r *rollbacks) hear(ctx context.Context, said *Numbers) (Numbers, error) {
 	if said == nil {
 		return Numbers{}, errors.New("numbers: none were given")
@@ -81,16 +81,17 @@ func (r *rollbacks) neighbours() (all []topology.Server) {
 	return all
 }
 
-// numbersPatience bounds how long the registry or a server may take.
+// numbersPatience is the time limit for the registry or a server.
 const numbersPatience = time.Second
 
-// knownNumbers is what a place knows of this server's directory.
+// knownNumbers are the numbers of this server's directory at one place.
 type knownNumbers struct {
 	place, remedy string
 	Numbers
 }
 
-// askNeighbours tells them numbers, and gives what they knew of this server.
+// askNeighbours sends numbers to the neighbours, and returns the numbers of this server that they knew
+// before.
 func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (all []knownNumbers) {
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
@@ -100,7 +101,7 @@ func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (
 		asking.Go(func() {
 			var known Numbers
 			if err := ask(ctx, via, other.Address, &Request{Op: TellNumbers, Numbers: n}, &known); err != nil {
-				return // it is away, or of an older version
+				return // the server is unavailable, or has an older version
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -111,7 +112,8 @@ func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (
 	return all
 }
 
-// askRegistry gives what the registry knows of this server; nil: nothing, or it cannot be asked.
+// askRegistry returns the numbers of this server in the registry; nil: there are none, or the registry is
+// unavailable.
 func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
 	ctx, cancel := context.WithTimeout(ctx, numbersPatience)
 	defer cancel()
@@ -127,8 +129,8 @@ func (r *rollbacks) askRegistry(ctx context.Context) []knownNumbers {
 	return []knownNumbers{known}
 }
 
-// remember finds out, before the replicas start, whether the data directory was rolled back: others know of a
-// later start, or of a longer log. Those who are away are not waited for.
+// remember checks, before the replicas start, whether the data directory was rolled back: then others know of
+// a later start or of a longer log. It does not wait for unavailable servers.
 func (r *rollbacks) remember(ctx context.Context) error {
 	last, err := server.LastIncarnation(r.dir)
 	if err != nil || last == 0 {
@@ -160,7 +162,8 @@ func (r *rollbacks) remember(ctx context.Context) error {
 	return server.NoteRollback(r.dir, highest, reason)
 }
 
-// wasFurther tells whether others know that the log of a process here was further than at.
+// wasFurther returns the evidence of others that the log of a process on this server was longer than at;
+// empty: there is none.
 func (r *rollbacks) wasFurther(process multicast.ProcessID, at wal.Position) string {
 	for _, k := range r.before {
 		then, has := k.Logs[uint32(process)]
@@ -176,13 +179,14 @@ func (r *rollbacks) wasFurther(process multicast.ProcessID, at wal.Position) str
 	return ""
 }
 
-// How often the numbers of this server are told to its neighbours, and at most noted in the registry.
+// tellEvery is the time between two messages with the numbers of this server to its neighbours. noteEvery is
+// the minimum time between two writes of the numbers to the registry.
 const (
 	tellEvery = 2 * time.Second
 	noteEvery = time.Minute
 )
 
-// begin tells others the number of this start, before the server promises anything.
+// begin sends the number of this start to others, before the server promises anything.
 func (r *rollbacks) begin(ctx context.Context, incarnation uint64) {
 	via := r.dial()
 	defer r.hangUp(via)
@@ -195,8 +199,8 @@ func (r *rollbacks) hangUp(via *transport.Client) {
 	}
 }
 
-// run tells others the numbers of this server until ctx ends, and keeps what others tell. The first round notes
-// the positions in the registry: begin has noted none.
+// run sends the numbers of this server to others until ctx ends, and saves the numbers of others. The first
+// round writes the positions to the registry: begin has written none.
 func (r *rollbacks) run(ctx context.Context, of *server.Server) {
 	via := r.dial()
 	defer r.hangUp(via)
@@ -218,7 +222,8 @@ func (r *rollbacks) run(ctx context.Context, of *server.Server) {
 	}
 }
 
-// tell tells the neighbours, and the registry if it is to be told; it reports whether that knows.
+// tell sends the numbers to the neighbours and, if registry is set, writes them to the registry. It reports
+// whether the registry has them.
 func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, logs map[uint32]wal.Position, registry bool) bool {
 	n := Numbers{Server: r.name, Instance: r.instance, Incarnation: incarnation, Logs: logs}
 	r.askNeighbours(ctx, via, &n)
@@ -234,10 +239,10 @@ func (r *rollbacks) tell(ctx context.Context, via caller, incarnation uint64, lo
 	return r.registry.Note(ctx, r.name, text) == nil
 }
 
-// checkAlone fails if a server of this name answers at its address in the description: this process then has a
-// copy of its data directory, or is the same one, started twice.
+// checkAlone fails if a server of this name answers at its address in the description. Then this process has
+// a copy of that server's data directory, or the same server was started twice.
 func (s *Server) checkAlone(ctx context.Context, d *description) error {
-	if s.cfg.Listener != nil { // it is this process that has the address
+	if s.cfg.Listener != nil { // this process has the address
 		return nil
 	}
 	answers, err := s.askPeers(ctx, []topology.Server{*d.cluster.Server(s.cfg.Name)})

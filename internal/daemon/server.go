@@ -24,32 +24,32 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// ServerConfig is what one server is started with.
+// ServerConfig is the configuration of one server.
 type ServerConfig struct {
 	File   *File
 	Name   string       // of the server
-	Listen string       // address to listen at; empty: that of the cluster's description
+	Listen string       // address to listen at; empty: the address in the cluster's description
 	Build  string       // version of the program, for the status
-	Logger *slog.Logger // its lines get the name
+	Logger *slog.Logger // its lines get the name of the server
 	server.Tuning
 
-	// What servers in one process share, and what they have of it. All are nil for a process with one server.
+	// The parts that servers in one process share. All are nil for a process with one server.
 
 	Registry registry.Registry // nil: the etcd of File
-	Network  Network           // nil: TLS, at the servers' addresses
-	Listener net.Listener      // at the server's address, which StartServer takes over; nil: the server opens its address
+	Network  Network           // nil: TLS between the servers' addresses
+	Listener net.Listener      // at the server's address; StartServer takes it over; nil: the server opens its address
 }
 
-// Network connects the processes of a cluster, apart from the servers' control calls, which always use the network.
-// Its methods may be called concurrently.
+// Network connects the processes of a cluster, apart from the servers' control calls, which always use the
+// network. Its methods may be called concurrently.
 type Network interface {
-	// Endpoint gives a process of a server its access. The process is not there yet, or not any more.
+	// Endpoint returns the access of a server's process to the network. The process must not be running.
 	Endpoint(at topology.Region, p multicast.ProcessID) transport.Endpoint
-	// Client gives access to one that calls processes and is called by none.
+	// Client returns the access of a caller that receives no calls.
 	Client(at topology.Region) attach.Caller
 }
 
-// Server is a process of a cluster: its replicas, its storage node, and its share of the background work.
+// Server is a process of a cluster: its replicas, its storage server, and its share of the background work.
 type Server struct {
 	cfg      ServerConfig
 	logger   *slog.Logger
@@ -59,29 +59,30 @@ type Server struct {
 
 	unlock    func() error
 	registry  registry.Registry
-	etcd      *registry.Etcd // if this opened the registry
+	etcd      *registry.Etcd // if this server opened the registry
 	known     known
 	transport *transport.Server
-	// credentials are those of the server; nil: the cluster has no certificates.
+	// credentials are the certificate and key of the server; nil: the cluster has no certificates.
 	credentials *identity.Credentials
 	// vectorKeys returns the keys of the server's key file; nil: the cluster has no certificates.
 	vectorKeys func() [][]byte
 	server     *server.Server
 	work       *work
-	blocks     atomic.Pointer[attach.Client] // of work; nil: it does not run yet
+	blocks     atomic.Pointer[attach.Client] // the client of work; nil: not made yet
 	metrics    metrics.Set
 	ran        bool // Run has closed server
 
-	mending   mendings // of replicas here that are damaged
+	mending   mendings // of damaged replicas on this server
 	rollbacks *rollbacks
 
-	heard chan struct{} // capacity 1: known has something that Run has not applied
+	heard chan struct{} // capacity 1: known has a description that Run has not applied
 
-	apart atomic.Pointer[string] // what keeps it from the registry; nil: nothing
+	apart atomic.Pointer[string] // error of the registry; nil: none
 }
 
-// StartServer opens everything that the server holds and begins to answer. Run it then. On an error nothing
-// is left open. It waits for the registry if there is something that only that can tell.
+// StartServer opens all resources of the server and begins to answer. The caller then calls Run. On an error
+// nothing is left open. StartServer waits for the registry if it needs information that only the registry
+// has.
 func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	s := &Server{cfg: cfg, dir: filepath.Join(cfg.File.DataDir, cfg.Name), started: time.Now(), heard: make(chan struct{}, 1)}
 	s.logger = cfg.Logger.With("server", cfg.Name)
@@ -121,7 +122,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	if err := s.claimName(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.listen(); err != nil { // from now on it refuses calls at once, and does not let callers wait
+	if err := s.listen(); err != nil { // from now on it refuses calls at once instead of letting callers wait
 		return nil, err
 	}
 	if _, err := s.settle(ctx); err != nil {
@@ -134,8 +135,8 @@ func StartServer(ctx context.Context, cfg ServerConfig) (_ *Server, err error) {
 	return s, nil
 }
 
-// claimName fails if the server runs elsewhere (D2), as far as the registry can tell now. A server with a new
-// directory, as after a lost disk, waits until the lease of its last life has ended.
+// claimName fails if, according to the registry, the server runs elsewhere (D2). A server with a new
+// directory, for example after a lost disk, waits until the lease of its last run has ended.
 func (s *Server) claimName(ctx context.Context) error {
 	last, err := server.LastIncarnation(s.dir)
 	if err != nil {
@@ -160,7 +161,7 @@ func (s *Server) claimName(ctx context.Context) error {
 }
 
 func (s *Server) presence() registry.Presence {
-	host, _ := os.Hostname() // for people: it may be missing
+	host, _ := os.Hostname() // for operators: it may be missing
 	return registry.Presence{Name: s.cfg.Name, Instance: s.instance, Info: fmt.Appendf(nil, "process %d on %s, version %s", os.Getpid(), host, s.cfg.Build)}
 }
 
@@ -183,7 +184,7 @@ func (s *Server) listen() (err error) {
 	return err
 }
 
-// transportConfig is how this process reaches others.
+// transportConfig returns the configuration of this process' connections to others.
 func (s *Server) transportConfig() transport.Config {
 	cfg := transport.Config{Resolve: s.known.resolve, Logger: s.logger}
 	cfg.Credentials = s.credentials
@@ -205,7 +206,7 @@ func (s *Server) identify() (err error) {
 	return nil
 }
 
-// endpoint gives a process of this server its access to others.
+// endpoint returns the access of a process of this server to others.
 func (s *Server) endpoint(p multicast.ProcessID) transport.Endpoint {
 	if s.cfg.Network != nil {
 		return s.cfg.Network.Endpoint(s.self().Region, p)
@@ -213,7 +214,7 @@ func (s *Server) endpoint(p multicast.ProcessID) transport.Endpoint {
 	return s.transport.Endpoint(p)
 }
 
-// dial gives access to the processes of the cluster.
+// dial returns a caller of the processes of the cluster.
 func (s *Server) dial() attach.Caller {
 	if s.cfg.Network != nil {
 		return s.cfg.Network.Client(s.self().Region)
@@ -221,10 +222,10 @@ func (s *Server) dial() attach.Caller {
 	return transport.Dial(s.transportConfig())
 }
 
-// self is this server in the newest description.
+// self returns this server in the newest description.
 func (s *Server) self() *topology.Server { return s.known.now.Load().cluster.Server(s.cfg.Name) }
 
-// open starts the replicas, the storage node and the background work.
+// open starts the replicas, the storage server and the background work.
 func (s *Server) open(ctx context.Context) error {
 	durability, err := s.cfg.File.durability()
 	if err != nil {
@@ -256,7 +257,7 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
-// lengths returns the lengths of blocks of a partition, as its regions know them.
+// lengths returns the lengths of blocks of a partition from the storage of its regions.
 func (s *Server) lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
 	client := s.blocks.Load()
 	if client == nil {
@@ -265,20 +266,20 @@ func (s *Server) lengths(ctx context.Context, partition uint16, ids []block.ID) 
 	return client.Lengths(ctx, partition, ids)
 }
 
-// Address is where the server listens.
+// Address returns the address at which the server listens.
 func (s *Server) Address() string { return s.transport.Address() }
 
-// Metrics are those of all parts of the server.
+// Metrics returns the metrics of all parts of the server.
 func (s *Server) Metrics() *metrics.Set { return &s.metrics }
 
-// Run serves until ctx ends, or the server must not go on; then it closes everything.
+// Run serves until ctx ends or the server must stop. Then it closes everything.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := s.registry.Announce(ctx, s.presence()); err != nil {
-			stop(err) // somebody else is this server
+			stop(err) // another process has the name of this server
 		}
 	})
 	running.Go(func() { s.watch(ctx, stop) })
@@ -299,7 +300,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(err, s.close())
 }
 
-// close closes what was opened.
+// close closes the open resources.
 func (s *Server) close() error {
 	var err error
 	if s.work != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// The description in etcd is signed by the server that wrote it, with the key of its certificate: so etcd, and
-// those who can write there, can withhold a description or show an older one, which remembers refuses, but
-// cannot change one. Servers that share a process have their registry in their own data directory, unsigned.
+// The server that writes a description to etcd signs it with the key of its certificate. So etcd, and anyone
+// with write access to it, can withhold a description or show an older one, which remembers refuses, but
+// cannot change one. Servers that share a process have an unsigned registry in their own data directory.
 
 // signature is the part of a server that signs and verifies descriptions.
 type signature struct{ *Server }
@@ -20,7 +20,7 @@ type signature struct{ *Server }
 // signs reports whether the description must be signed.
 func (s signature) signs() bool { return s.credentials != nil && s.etcd != nil }
 
-// sign returns a spec as the registry gets it.
+// sign returns a spec in the form for the registry: as YAML, signed if necessary.
 func (s signature) sign(spec *topology.Spec) ([]byte, error) {
 	if !s.signs() {
 		return spec.YAML(), nil
@@ -41,7 +41,7 @@ func (s signature) bootstrap(ctx context.Context, born topology.Spec) (registry.
 	return s.registry.Bootstrap(ctx, text)
 }
 
-// read makes a description of what the registry has, if a server of the cluster has signed it.
+// read parses a document of the registry after a check of its signature.
 func (s *Server) read(d registry.Document) (*description, error) {
 	spec, err := topology.ParseSpec(d.Value)
 	if err != nil {
@@ -57,9 +57,9 @@ func (s *Server) read(d registry.Document) (*description, error) {
 	return found, err
 }
 
-// verify fails with identity.ErrSignature if nobody who may has signed a document. What this process knows
-// already needs no signature: a version before signatures wrote it, or a server with a certificate of a CA that
-// is not in use any more.
+// verify fails with identity.ErrSignature if a document has no signature of an authorized process. The
+// description that this process knows already needs no signature: a version before signatures wrote it, or a
+// server with a certificate of a CA that is no longer in use.
 func (s signature) verify(d registry.Document, spec *topology.Spec) error {
 	if !s.signs() {
 		return nil
@@ -73,13 +73,14 @@ func (s signature) verify(d registry.Document, spec *topology.Spec) error {
 		"Otherwise put back the newest copy that a server has: docs/operations.md", spec.Version, err)
 }
 
-// knows reports whether a spec is the one that this process goes by.
+// knows reports whether a spec equals the newest one of this process.
 func (s signature) knows(spec *topology.Spec) bool {
 	now := s.known.now.Load()
 	return now != nil && bytes.Equal(now.spec.YAML(), spec.YAML())
 }
 
-// mayWrite fails if a description revokes the certificate of this server: the others would refuse its signature.
+// mayWrite fails if a description revokes the certificate of this server: the others would refuse its
+// signature.
 func (s signature) mayWrite(d *description) error {
 	if s.credentials == nil {
 		return nil
@@ -90,7 +91,7 @@ func (s signature) mayWrite(d *description) error {
 	return nil
 }
 
-// signAgain signs a description that is known here and was accepted without a good signature.
+// signAgain signs a known description that was accepted without a valid signature.
 func (s signature) signAgain(ctx context.Context, document registry.Document, d *description) error {
 	if !s.signs() {
 		return nil
@@ -113,8 +114,8 @@ func (s signature) signAgain(ctx context.Context, document registry.Document, d 
 	return saveCopy(s.dir, d)
 }
 
-// checkDocument fails if the registry shows what no server of the cluster has signed, or what is older than
-// what this process knows.
+// checkDocument fails if the document is not signed by a server of the cluster, or is older than the
+// description that this process knows.
 func (s signature) checkDocument(document registry.Document) error {
 	d, err := s.read(document)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// tamper is somebody who can write in etcd.
+// tamper is an attacker with write access to etcd.
 type tamper struct {
 	t *testing.T
 	w *world
@@ -39,14 +39,14 @@ func (m *tamper) put(text []byte) {
 	require.NoError(m.t, err)
 }
 
-// credentials are those of a process.
+// credentials returns the credentials of a process.
 func (m *tamper) credentials(role identity.Role, name string) *identity.Credentials {
 	c, err := identity.Load(identity.FilesIn(m.w.file.Certificates, role, name), nil)
 	require.NoError(m.t, err)
 	return c
 }
 
-// moved is the description with westb at another address, by a higher version.
+// moved returns the description with westb at another address and with a higher version.
 func (m *tamper) moved() *topology.Spec {
 	spec, err := topology.ParseSpec(m.load().Value)
 	require.NoError(m.t, err)
@@ -55,7 +55,8 @@ func (m *tamper) moved() *topology.Spec {
 	return &spec
 }
 
-// awaitApart waits until a server says that the registry is of no use, with these words; "": that it is.
+// awaitApart waits until a server reports an error of the registry with these words; "": until it reports
+// none.
 func (m *tamper) awaitApart(name, words string) {
 	m.t.Helper()
 	require.Eventually(m.t, func() bool {
@@ -64,8 +65,8 @@ func (m *tamper) awaitApart(name, words string) {
 	}, 60*time.Second, 50*time.Millisecond, words)
 }
 
-// Who can write in etcd cannot change the cluster: no server follows what no server has signed, nor an older
-// description; a server that has a copy starts with that, and a new server does not start.
+// A writer of etcd cannot change the cluster: no server adopts an unsigned description or an older one. A
+// server with a copy starts with the copy, and a new server does not start.
 func TestEtcdCannotChangeTheCluster(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.certify()
@@ -97,7 +98,7 @@ func TestEtcdCannotChangeTheCluster(t *testing.T) {
 }
 
 // A server starts with its copy if etcd shows another description, and a new server does not start. An older
-// description is refused too, though a server has signed it.
+// description is refused too, even if a server has signed it.
 func TestStartWithAChangedEtcd(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 3)
 	w.certify()
@@ -133,8 +134,8 @@ func TestStartWithAChangedEtcd(t *testing.T) {
 	require.Equal(t, uint64(2), w.running["westc"].known.now.Load().spec.Version)
 }
 
-// A cluster that an older version made is signed by the first server that starts with this version; the same
-// happens after the CA was replaced.
+// The first server that starts with this version signs the description of a cluster that an older version
+// made. The same happens after the replacement of the CA.
 func TestDescriptionIsSignedLater(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west"}, 1)
 	w.certify()
@@ -161,7 +162,8 @@ func TestDescriptionIsSignedLater(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A server with a certificate that the description revokes does not write one. A new certificate is good.
+// A server with a certificate that the description revokes does not write a description. A new certificate is
+// valid.
 func TestRevokedServerDoesNotWrite(t *testing.T) {
 	ca, err := identity.NewCA("prod", identity.CAValidity)
 	require.NoError(t, err)

@@ -11,10 +11,10 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// statusPatience bounds how long a server looks for its own state.
+// statusPatience is the time limit for the collection of a server's own state.
 const statusPatience = 2 * time.Second
 
-// Status gives the state of this server.
+// Status returns the state of this server.
 func (s *Server) Status(ctx context.Context) ServerStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
@@ -48,10 +48,10 @@ func (s *Server) Status(ctx context.Context) ServerStatus {
 	return status
 }
 
-// dataPatience bounds how long a partition is asked for its usage.
+// dataPatience is the time limit for the usage of a partition.
 const dataPatience = time.Second
 
-// tellData adds what the partitions hold that are led here.
+// tellData adds the usage of the partitions with their leader on this server.
 func (s *Server) tellData(ctx context.Context, replicas []ReplicaStatus) {
 	ctx, cancel := context.WithTimeout(ctx, dataPatience)
 	defer cancel()
@@ -68,7 +68,7 @@ func (s *Server) tellData(ctx context.Context, replicas []ReplicaStatus) {
 	asking.Wait()
 }
 
-// storage tells of the storage node; nil if there is none.
+// storage returns the state of the storage server; nil: there is none.
 func (s *Server) storage(plan *topology.Cluster, self *topology.Server) *StorageServer {
 	node := s.server.Storage()
 	if node == nil {
@@ -91,7 +91,7 @@ func (s *Server) storage(plan *topology.Cluster, self *topology.Server) *Storage
 	return told
 }
 
-// Unready says what keeps this server from doing its part; empty: nothing.
+// Unready returns the reason why this server is not ready; empty: it is ready.
 func (s *Server) Unready(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()

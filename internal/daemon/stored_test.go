@@ -20,7 +20,7 @@ import (
 
 var user7 = posix.Cred{UID: 7, GID: 7}
 
-// sharedDirectory makes a directory that everybody may write to.
+// sharedDirectory makes a directory that every user may write to.
 func sharedDirectory(t *testing.T, c *attach.Client, under posix.Ino) posix.Ino {
 	t.Helper()
 	a, err := c.Mkdir(t.Context(), posix.Cred{}, client.Name{Dir: under, Name: "shared"}, 0o777)
@@ -56,8 +56,9 @@ func (i *intruder) write(p *topology.Partition, seq uint64, ino posix.Ino, block
 	return reply.Status, result.Code
 }
 
-// A bound client cannot make a file of blocks that it has not stored, or that are shorter than it says. What it
-// stores first becomes the content of the file, in a local and in the global partition.
+// A client for one user cannot write blocks to a file that it has not stored, or that are shorter than it
+// claims. Blocks that it has stored before become the content of the file, in a local and in the global
+// partition.
 func TestAWriteOfBlocksThatAreNotStoredIsRefused(t *testing.T) {
 	w := newWorld(t, []topology.Region{"west", "east"}, 3)
 	w.certify()
@@ -104,7 +105,7 @@ func TestAWriteOfBlocksThatAreNotStoredIsRefused(t *testing.T) {
 	}
 }
 
-// awaitContent returns when a client sees a file with this content.
+// awaitContent waits until a client reads this content of a file.
 func awaitContent(t *testing.T, c *attach.Client, ino posix.Ino, want []byte) {
 	t.Helper()
 	require.Eventually(t, func() bool {

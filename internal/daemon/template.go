@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Template gives f as a commented cluster file, which ReadFile reads back.
+// Template returns f as a commented cluster file, which ReadFile can read.
 func (f *File) Template() string {
 	var b strings.Builder
 	say := liner(func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) })
@@ -61,7 +61,7 @@ func (f *File) Template() string {
 // liner writes a line.
 type liner func(format string, args ...any)
 
-// sayHead says what the file is.
+// sayHead writes the description of the file.
 func (f *File) sayHead(say liner) {
 	if f.Registry.File == "" {
 		say("# A GlobalFS cluster. Each server is started with this file: 'globalfs server NAME --config FILE'.")
@@ -73,7 +73,7 @@ func (f *File) sayHead(say liner) {
 	say("# That process writes it at each start: changes here are lost.")
 }
 
-// say describes the registry.
+// say writes the section of the registry.
 func (r *RegistryFile) say(say liner) {
 	if r.File != "" {
 		say("# The registry of servers in one process.")

@@ -22,15 +22,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// workCacheBytes bounds the blocks that the background work keeps in memory.
+// workCacheBytes is the size of the block cache of the background work, in bytes of memory.
 const workCacheBytes = 8 << 20
 
-// leadsEvery is how often the replicas here are asked whether they lead.
+// leadsEvery is the time between two checks of the leadership of the replicas on this server.
 const leadsEvery = time.Second
 
-// work is what a server does in the background for the partitions that its replicas lead, and for its region
-// if it leads the partition of that: a mover and a collector. Who leads may change in the middle; that two do
-// the same for a moment does no harm.
+// work is the background work of a server: a mover and a collector for the partitions that its replicas lead,
+// and for its region if it leads the region's partition. The leader may change at any time; two servers with
+// the same work for a moment are harmless.
 type work struct {
 	client    *attach.Client
 	caller    attach.Caller
@@ -77,7 +77,7 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 	}
 	grace := s.cfg.File.GC.Grace
 	if grace == 0 {
-		grace = -1 // none, as the file says
+		grace = -1 // no grace time, as in the file
 	}
 	w.collector, err = collector.New(collector.Config{
 		Metadata: w.client.Client, Regions: w.client.Regions, Mine: w.leads, Grace: grace, Sweep: s.cfg.File.GC.Sweep,
@@ -94,8 +94,8 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 	return w, nil
 }
 
-// objectsFile is in the directory of a server that has found, or made, the cluster's markers in the object
-// storage: from then on they must be there.
+// objectsFile exists in the directory of a server that has found, or made, the cluster's markers in the
+// object storage. From then on the markers must exist.
 const objectsFile = "objects"
 
 func (s *Server) openObjects(ctx context.Context, plan *topology.Cluster) (attach.Objects, error) {
@@ -144,16 +144,16 @@ func (w *work) run(ctx context.Context, of *server.Server) {
 	w.err = w.client.Close()
 }
 
-// Rest ends the server's background work, which begins again with the next start, and returns when it has
-// ended. Before the servers of a cluster in one process stop together, nothing asks one of them for updates
-// then. Run must have been called, or be about to be.
+// Rest ends the server's background work until the next start, and returns when it has ended. Call it before
+// the servers of a cluster in one process stop together: then no background work sends them updates. Run must
+// have been called, or be about to be called.
 func (s *Server) Rest() {
 	s.work.stop()
 	<-s.work.ended
 }
 
-// leadingNow tells which replicas here lead, and notes how far they are. One that does not answer does not
-// lead.
+// leadingNow returns the partitions with their leader on this server, and records the progress of the
+// replicas. A replica that does not answer counts as no leader.
 func (w *work) leadingNow(ctx context.Context, of *server.Server) *map[uint16]bool {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
@@ -165,7 +165,7 @@ func (w *work) leadingNow(ctx context.Context, of *server.Server) *map[uint16]bo
 	return &leads
 }
 
-// close closes what is open, after run has ended or if it has never begun.
+// close closes the open resources, after run has ended or if it has never begun.
 func (w *work) close() error {
 	w.stop()
 	var err error

@@ -25,7 +25,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// quiet logs what is worth an operator's attention.
+// quiet returns a logger of errors only.
 func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
@@ -45,7 +45,8 @@ type process struct {
 	done chan error
 }
 
-// newWorld makes the file of a cluster with one server in each of so many datacenters of each region.
+// newWorld makes the file of a cluster with the given number of datacenters in each region, and one server in
+// each.
 func newWorld(t *testing.T, regions []topology.Region, datacenters int) *world {
 	w := &world{t: t, etcd: registrytest.Start(t), file: DefaultFile(), running: map[string]*process{}}
 	w.file.Spec = topology.Spec{Name: "test", Regions: regions, Datacenters: datacenters, Replicas: min(3, datacenters|1), Copies: min(2, datacenters)}
@@ -71,7 +72,7 @@ func newWorld(t *testing.T, regions []topology.Region, datacenters int) *world {
 	return w
 }
 
-// freeAddress is one that nobody listens at just now.
+// freeAddress returns an address that is not in use now.
 func freeAddress(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -79,7 +80,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// certify gives the world a CA and certificates for its servers, and for an admin and a client.
+// certify makes a CA and certificates for the servers, an admin and a client.
 func (w *world) certify() {
 	ca, err := identity.NewCA(w.file.Name, identity.CAValidity)
 	require.NoError(w.t, err)
@@ -140,7 +141,7 @@ func (w *world) startAll() {
 	}
 }
 
-// halt stops a server, in order.
+// halt stops a server cleanly.
 func (w *world) halt(name string) {
 	p := w.running[name]
 	delete(w.running, name)
@@ -148,7 +149,7 @@ func (w *world) halt(name string) {
 	require.NoError(w.t, <-p.done)
 }
 
-// access connects as an admin, or without certificates as anybody.
+// access connects as a process, or without certificates as any caller.
 func (w *world) access(role identity.Role, name string) *Access {
 	w.t.Helper()
 	cfg := AccessConfig{Timeout: 10 * time.Second, Logger: quiet()}
@@ -166,7 +167,7 @@ func (w *world) access(role identity.Role, name string) *Access {
 
 func (w *world) operator() *Access { return w.access(identity.Admin, "op") }
 
-// client makes one in the first region.
+// client makes a client in the first region.
 func (w *world) client(a *Access) *attach.Client {
 	w.t.Helper()
 	c, err := a.Client(ClientConfig{Region: w.file.Regions[0], CacheBytes: 1 << 20, Timeout: 20 * time.Second})
@@ -175,10 +176,10 @@ func (w *world) client(a *Access) *attach.Client {
 	return c
 }
 
-// dir is where a server has its data.
+// dir returns the data directory of a server.
 func (w *world) dir(name string) string { return filepath.Join(w.file.DataDir, name) }
 
-// contents are files that were written, and what is in them.
+// contents are the written files with their content, by name.
 type contents map[string]string
 
 func (f contents) write(t *testing.T, c *attach.Client, dir posix.Ino, count int) {

@@ -15,7 +15,8 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
-// Updates that are longer together than a frame, and about as long as the window of a link, stop no replica.
+// Concurrent updates with a total size above that of a frame, and about that of the window of a link, stop no
+// replica.
 func TestBurstOfLargeUpdates(t *testing.T) {
 	var log logged.Text
 	cfg := testConfig(t.TempDir())
@@ -30,7 +31,7 @@ func TestBurstOfLargeUpdates(t *testing.T) {
 	}
 	errs := make([]error, 1000)
 	if testing.Short() {
-		errs = errs[:600] // under the race detector; still more than a frame takes
+		errs = errs[:600] // under the race detector; still more than fits into a frame
 	}
 	var all sync.WaitGroup
 	for i := range errs {

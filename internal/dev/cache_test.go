@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// TestCacheOnDisk: what was written through a mount is read after a restart without the block store.
+// TestCacheOnDisk: data that was written through a mount can be read after a restart without the block store.
 func TestCacheOnDisk(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	cfg := testConfig(t.TempDir())

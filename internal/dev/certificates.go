@@ -10,15 +10,15 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Names in the certificates of processes that are no servers.
+// Names in the certificates of processes other than servers.
 const (
 	operatorName = "operator"
 	clientName   = "client"
 )
 
-// certify makes the cluster's CA, and the certificates of an operator and of a client, where they are
-// missing. They are as good as the key of the CA, which is beside them: so they are valid as long as the CA
-// is.
+// certify makes the cluster's CA, and the certificates of an operator and of a client, if they are missing.
+// They are valid as long as the CA: a shorter validity adds no security, because the key of the CA is in the
+// same directory.
 func (c *Cluster) certify() error {
 	dir := c.file.Certificates
 	ca, err := identity.LoadCA(dir)
@@ -40,7 +40,7 @@ func (c *Cluster) certify() error {
 	return nil
 }
 
-// certifyOne makes a certificate unless there is one that is good.
+// certifyOne makes a certificate unless there is a valid one.
 func certifyOne(ca *identity.CA, dir string, r identity.Request) error {
 	files := identity.FilesIn(dir, r.Role, r.Name)
 	if _, err := identity.Load(files, nil); err == nil {

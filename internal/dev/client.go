@@ -7,14 +7,15 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// following is the network access of a client that is told of changes of the cluster until it is closed.
+// following is the network access of a client. Until it is closed, it informs the client of changes of the
+// cluster.
 type following struct {
 	attach.Caller
 	cluster *Cluster
 	client  atomic.Pointer[attach.Client] // nil: it is still being made
 }
 
-// follow tells the client.
+// follow informs the client of a change.
 func (f *following) follow(cluster *topology.Cluster) {
 	if c := f.client.Load(); c != nil {
 		c.Update(cluster)
@@ -34,8 +35,8 @@ func (c *Cluster) Client(region topology.Region) (*attach.Client, error) {
 	return c.ClientWithCache(region, attach.DefaultCacheBytes)
 }
 
-// ClientWithCache makes a client that keeps up to so many bytes of blocks in memory, of all partitions
-// together.
+// ClientWithCache makes a client with a cache of up to cacheBytes bytes of blocks in memory, for all
+// partitions together.
 func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*attach.Client, error) {
 	f := &following{Caller: c.network.client(region), cluster: c}
 	client, err := attach.New(attach.Config{
@@ -50,6 +51,6 @@ func (c *Cluster) ClientWithCache(region topology.Region, cacheBytes int) (*atta
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clients[f] = struct{}{}
-	f.follow(c.now.Load().cluster) // it may have changed meanwhile
+	f.follow(c.now.Load().cluster) // the cluster may have changed meanwhile
 	return client, nil
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A region is cut off while commands are in flight from both sides of the cut. The other regions go on: no
-// read and no local update waits, commands between them are executed, the names of the commands that they
-// coordinate become free, and a command whose caller was told that it failed is not executed later.
+// A region is cut off while commands are in flight from both sides of the cut. The other regions continue:
+// reads and local updates do not wait, commands between them are executed, and the names of the commands that
+// they coordinate become free. A command that was reported as failed is not executed later.
 func TestCutWithCommandsInFlight(t *testing.T) {
 	cfg := cutConfig(t)
 	cfg.Timeout = 8 * time.Second
@@ -33,7 +33,7 @@ func TestCutWithCommandsInFlight(t *testing.T) {
 		_, err := w.clients[r].Link(context.WithoutCancel(t.Context()), posix.Cred{}, ino, to)
 		return err
 	}
-	// All partitions are in reach of each other, and the clients know where the inodes are.
+	// All partitions can reach each other, and the clients know the places of the inodes.
 	require.NoError(t, link(west, inode[ireland], at(west, "before")))
 	require.NoError(t, link(ireland, inode[east], at(ireland, "before")))
 	require.NoError(t, link(east, inode[west], at(east, "before")))
@@ -80,7 +80,7 @@ func TestCutWithCommandsInFlight(t *testing.T) {
 	}
 }
 
-// worksOn has the regions outside of a cut read, update and link, alone and with each other.
+// worksOn reads, updates and links in the regions outside of a cut, in each of them and between them.
 func (w *world) worksOn(t *testing.T, link func(topology.Region, posix.Ino, client.Name) error, at func(topology.Region, string) client.Name, inode map[topology.Region]posix.Ino) {
 	t.Helper()
 	number := time.Now().Format("150405.000000")

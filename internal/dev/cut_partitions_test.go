@@ -13,14 +13,14 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// cutTimeout is that of operations in clusters that are cut: longer than a command of several partitions
-// waits for those that it concerns.
+// cutTimeout is the timeout of operations in clusters with a cut. It is longer than the time for which a
+// command of several partitions waits for its partitions.
 const cutTimeout = 4 * time.Second
 
-// prompt is what anything takes that does not wait for a region that is cut off.
+// prompt is the maximum time of an operation that does not wait for a disconnected region.
 const prompt = 2 * time.Second
 
-// quick runs do, which waits for nobody who does not answer.
+// quick runs do, which must not wait for a disconnected region.
 func quick(t *testing.T, do func() error) {
 	t.Helper()
 	begin := time.Now()
@@ -34,9 +34,9 @@ func cutConfig(t *testing.T) Config {
 	return cfg
 }
 
-// A region is cut off: both sides go on with what is theirs, the smaller one reads what all have as of a
-// known age, and what needs both ends in time and leaves nothing behind. After the cut everything works at
-// once.
+// A region is cut off. Both sides continue with their own partitions. The smaller side reads the global
+// partition in a state of known age. An operation that needs both sides ends in time and leaves nothing
+// behind. After the cut everything works at once.
 func TestRegionCutOff(t *testing.T) {
 	w := startWorld(t, cutConfig(t))
 	ctx, eu, us := t.Context(), w.clients[ireland], w.clients[west]
@@ -62,7 +62,8 @@ func TestRegionCutOff(t *testing.T) {
 	for r := range w.roots {
 		quick(t, local(r, "made at once"))
 	}
-	// Older than replicas take each other to be in reach: from then on nothing sets out.
+	// This age exceeds the time for which replicas consider each other reachable: from then on no new command
+	// of both sides starts.
 	var age time.Duration
 	require.Eventually(t, func() bool {
 		was := age
@@ -125,8 +126,8 @@ func TestRegionCutOff(t *testing.T) {
 	}, 30*time.Second, 50*time.Millisecond, "reads are new again")
 }
 
-// What is under way between partitions when the network is cut holds up nothing but what it needs, and is
-// done when the cut ends.
+// A command between partitions that is in progress when the network is cut delays only operations on its own
+// inodes, and completes when the cut ends.
 func TestCutUnderWay(t *testing.T) {
 	cfg := cutConfig(t)
 	cfg.Timeout = time.Minute
@@ -139,7 +140,7 @@ func TestCutUnderWay(t *testing.T) {
 	from, to := client.Name{Dir: w.roots[west], Name: "mine"}, client.Name{Dir: w.roots[ireland], Name: "theirs"}
 	require.NoError(t, w.rename(west, client.Name{Dir: from.Dir, Name: "other"}, client.Name{Dir: to.Dir, Name: "warm"}))
 	done := make(chan error, 1)
-	require.NoError(t, w.Cut(ireland)) // the regions still take each other to be in reach
+	require.NoError(t, w.Cut(ireland)) // the regions still consider each other reachable
 	go func() { done <- w.rename(west, from, to) }()
 	for i, r := range []topology.Region{west, east, ireland, west, east, ireland} {
 		quick(t, func() error {

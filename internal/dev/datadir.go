@@ -22,8 +22,8 @@ const (
 	certificatesDir = "certificates"
 )
 
-// DefaultDir is where the embedded cluster of this user keeps its data:
-// $XDG_STATE_HOME/globalfs/dev, or the same below ~/.local/state.
+// DefaultDir returns the data directory of this user's embedded cluster: $XDG_STATE_HOME/globalfs/dev, or the
+// same below ~/.local/state.
 func DefaultDir() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if state == "" {
@@ -36,7 +36,7 @@ func DefaultDir() (string, error) {
 	return filepath.Join(state, "globalfs", "dev"), nil
 }
 
-// DefaultFile is the path of the cluster file in DefaultDir; empty if there is no such directory.
+// DefaultFile returns the path of the cluster file in DefaultDir; empty if there is no such directory.
 func DefaultFile() string {
 	dir, err := DefaultDir()
 	if err != nil {
@@ -45,7 +45,7 @@ func DefaultFile() string {
 	return filepath.Join(dir, clusterFile)
 }
 
-// claim makes dir this process's: it takes its lock. The caller calls unlock when all is closed.
+// claim locks dir for this process. The caller calls unlock after everything is closed.
 func claim(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -63,8 +63,8 @@ func claim(dir string) (unlock func() error, err error) {
 	return lock.Close, nil
 }
 
-// checkVersion refuses a data directory of versions that had no registry: its servers would take what is
-// there for nobody's.
+// checkVersion refuses a data directory of a version without a registry: the servers would treat its data as
+// unused.
 func checkVersion(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, registry.LocalFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -76,7 +76,7 @@ func checkVersion(dir string) error {
 	return nil
 }
 
-// fileOf gives the cluster file with which all servers are started.
+// fileOf returns the cluster file for all servers.
 func (c *Cluster) fileOf(spec topology.Spec) *daemon.File {
 	f := daemon.DefaultFile()
 	f.Spec, f.DataDir = spec, c.cfg.Dir

@@ -15,14 +15,14 @@ import (
 	"github.com/globalfs/globalfs/internal/registry"
 )
 
-// smallConfig is of a cluster of one region.
+// smallConfig returns the configuration of a cluster of one region.
 func smallConfig(dir string) Config {
 	cfg := testConfig(dir)
 	cfg.Spec.Regions = cfg.Spec.Regions[:1]
 	return cfg
 }
 
-// A data directory of versions before there was a registry is refused, and left as it is.
+// A data directory of a version without a registry is refused, and not changed.
 func TestDataDirectoryWithoutRegistry(t *testing.T) {
 	cfg := smallConfig(t.TempDir())
 	old := filepath.Join(cfg.Dir, "us-west-2a", "partition-0")
@@ -34,8 +34,8 @@ func TestDataDirectoryWithoutRegistry(t *testing.T) {
 	require.DirExists(t, old)
 }
 
-// Servers keep their addresses over restarts, unless another process has one by then, those that have joined
-// included.
+// Servers, including joined ones, keep their addresses across restarts, unless another process uses an
+// address by then.
 func TestAddressesAreKept(t *testing.T) {
 	cfg := smallConfig(t.TempDir())
 	c, err := Start(t.Context(), cfg)
@@ -64,7 +64,8 @@ func TestAddressesAreKept(t *testing.T) {
 	require.Len(t, c.Plan.Servers, 4)
 }
 
-// What a majority has lost is lost: the servers wait for their disks, and the start says what is missing.
+// Without the disks of a majority, the servers wait for their disks, and the error of the start names the
+// missing ones.
 func TestMajorityOfDisksGone(t *testing.T) {
 	cfg := smallConfig(t.TempDir())
 	c, err := Start(t.Context(), cfg)
@@ -85,7 +86,7 @@ func TestMajorityOfDisksGone(t *testing.T) {
 	require.Empty(t, start(t, cfg).Plan.Replaced)
 }
 
-// The control port is for those who may read the data directory only.
+// Only users who may read the data directory can use the control port.
 func TestControlNeedsACertificate(t *testing.T) {
 	c := start(t, smallConfig(t.TempDir()))
 	address := c.Plan.Servers[0].Address

@@ -17,10 +17,10 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// defaultName is that of a cluster whose description names none.
+// defaultName is the name of a cluster without a name in its description.
 const defaultName = "dev"
 
-// listeners are open at the addresses of servers, by name, until these have them.
+// listeners are the open listeners at the addresses of servers, by name, until the servers take them over.
 type listeners map[string]net.Listener
 
 func (l listeners) close() (err error) {
@@ -30,8 +30,8 @@ func (l listeners) close() (err error) {
 	return err
 }
 
-// describe brings the description in the registry up to date, before any server runs: it makes the cluster if
-// there is none, and takes over what the user may change. Each server gets an address.
+// describe updates the description in the registry before any server runs. It makes the cluster if there is
+// none, takes over the settings that the user may change, and gives each server an address.
 func (c *Cluster) describe(ctx context.Context) (_ topology.Spec, _ listeners, err error) {
 	document, was, err := c.described(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *Cluster) describe(ctx context.Context) (_ topology.Spec, _ listeners, e
 	spec.Name = cmp.Or(spec.Name, defaultName)
 	wanted := spec.Addresses
 	if was == nil {
-		spec.Created = time.Now().UTC().Round(0) // to the nanosecond: it tells this cluster from all others
+		spec.Created = time.Now().UTC().Round(0) // to the nanosecond: it distinguishes this cluster from all others
 		spec.Owner = topology.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
 		spec.Addresses = maps.Clone(wanted)
 	} else {
@@ -69,7 +69,7 @@ func (c *Cluster) describe(ctx context.Context) (_ topology.Spec, _ listeners, e
 	return spec, open, nil
 }
 
-// described gives what the registry has; nil: nothing yet.
+// described returns the description in the registry; nil: there is none yet.
 func (c *Cluster) described(ctx context.Context) (registry.Document, *topology.Spec, error) {
 	document, err := c.registry.Load(ctx)
 	if errors.Is(err, registry.ErrNotFound) {
@@ -85,13 +85,13 @@ func (c *Cluster) described(ctx context.Context) (registry.Document, *topology.S
 	return document, &spec, nil
 }
 
-// listenAll listens for each server at the address that the user wants it to have, or at its last one, or if
-// another process has that at a free one, and notes these in spec. The caller closes what is open, also after
-// an error.
+// listenAll listens for each server at the address from the user, or at its last address, or, if another
+// process uses that, at a free one. It records the addresses in spec. The caller closes the listeners, also
+// after an error.
 func listenAll(spec *topology.Spec, wanted map[string]string) (listeners, error) {
 	open := listeners{}
 	unaddressed := *spec
-	unaddressed.Addresses = nil // until each server has one, they make no plan
+	unaddressed.Addresses = nil // there is no plan until each server has one
 	cluster, err := unaddressed.Plan()
 	if err != nil {
 		return open, err
@@ -118,10 +118,10 @@ func listenAll(spec *topology.Spec, wanted map[string]string) (listeners, error)
 	return open, nil
 }
 
-// anyPort is where a server listens for the first time.
+// anyPort is the address for a server's first start.
 const anyPort = "127.0.0.1:0"
 
-// listenElsewhere listens at an address that no server has had, also none that is gone.
+// listenElsewhere listens at an address that no server has ever had, including servers that have left.
 func listenElsewhere(taken map[string]bool) (net.Listener, error) {
 	for {
 		l, err := net.Listen("tcp", anyPort)
@@ -134,7 +134,7 @@ func listenElsewhere(taken map[string]bool) (net.Listener, error) {
 	}
 }
 
-// gone reports whether a server does nothing any more.
+// gone reports whether a server has left the cluster and has no replicas.
 func gone(cluster *topology.Cluster, s *topology.Server) bool {
 	return s.State == topology.StorageLeft && len(cluster.ReplicasOn(s.Name)) == 0
 }

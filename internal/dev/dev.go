@@ -1,14 +1,14 @@
-// Package dev is the embedded cluster: all servers of several regions in one process, with clients and mounts
-// in the regions that the user names (thesis section 3.6.1 in one process). The servers are those of package
-// daemon. What they share differs: the registry is a file instead of etcd, and the network between their
-// processes may be queues in memory, with the delays of a wide-area network if that is wanted. Servers answer
-// control calls on loopback, with certificates of the cluster's own CA, so that the commands for
-// operators work on this cluster, too.
+// Package dev implements the embedded cluster: all servers of several regions in one process, with clients
+// and mounts in the regions that the user names (thesis section 3.6.1 in one process). The servers are those
+// of package daemon, with two differences: the registry is a file instead of etcd, and the network between
+// their processes may be queues in memory, optionally with the delays of a wide-area network. Servers answer
+// control calls on loopback, with certificates of the cluster's own CA. So the commands for operators work on
+// this cluster, too.
 //
 // # The data directory
 //
 //	lock           held while the cluster runs
-//	registry.json  the registry: the cluster's description, and which processes have spoken
+//	registry.json  the registry: the cluster's description, and the marks of processes
 //	cluster.yaml   the cluster file for commands (--config), written at each start
 //	certificates/  the CA, and certificates of the servers, of an operator and of a client
 //	SERVER/        the data directory of a server, as 'globalfs server' has it
@@ -43,20 +43,20 @@ type Config struct {
 	WAN        bool   // add the delays between the regions; not with GRPC
 	Durability wal.Durability
 	Timeout    time.Duration // of one file system operation; 0: the client's default
-	Grace      time.Duration // how long a block that no file needs any more is kept; 0: the collector's default; below 0: not at all
-	Sweep      time.Duration // between looks for blocks that no file ever got; 0: the collector's default
+	Grace      time.Duration // time for which a block that no file contains any more is kept; 0: the collector's default; below 0: none
+	Sweep      time.Duration // between searches for blocks that no file ever contained; 0: the collector's default
 	server.Tuning
 	Build      string // version of the program, for the status
 	Logger     *slog.Logger
-	CacheDir   string // where all clients of this process remember blocks, beside memory; empty: nowhere
-	CacheBytes int64  // of the disk of CacheDir, at most
+	CacheDir   string // directory of the block cache of all clients of this process; empty: only memory
+	CacheBytes int64  // maximum size of the cache in CacheDir
 
-	Linearizable bool // clients read what is as new as all that ended before anywhere
+	Linearizable bool // clients see all operations that have ended before, in all regions
 }
 
 // Cluster is a running embedded cluster. Its methods may be called concurrently.
 type Cluster struct {
-	// Plan is the cluster as it was when all its servers had started.
+	// Plan is the cluster at the time when all its servers had started.
 	Plan *topology.Cluster
 
 	cfg      Config
@@ -71,7 +71,7 @@ type Cluster struct {
 	now  atomic.Pointer[plan]
 	life context.Context // of the servers
 	stop context.CancelFunc
-	ends sync.WaitGroup // of the servers, and of what follows the description
+	ends sync.WaitGroup // of the servers, and of the watch of the description
 
 	mu      sync.Mutex
 	seen    map[string]bool         // GUARDED_BY mu; servers that were started, by name
@@ -80,8 +80,8 @@ type Cluster struct {
 	errs    []error                 // GUARDED_BY mu; of servers that have ended
 }
 
-// startPatience bounds how long the servers may take to start: one that has lost its disk waits for a
-// majority of others.
+// startPatience is the time limit for the start of the servers. A server that has lost its disk waits for a
+// majority of the others.
 const startPatience = 30 * time.Second
 
 // Start opens the data directory, starts all servers and waits until every partition takes updates. On an
@@ -119,7 +119,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	return c, c.awaitReady(ctx)
 }
 
-// prepare makes all that the servers need.
+// prepare makes the resources that the servers need.
 func (c *Cluster) prepare(ctx context.Context) (err error) {
 	if c.registry, err = registry.OpenLocal(filepath.Join(c.cfg.Dir, registry.LocalFile)); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 	return writeFile(c.file)
 }
 
-// awaitReady returns once every partition has executed an update.
+// awaitReady waits until every partition has executed an update.
 func (c *Cluster) awaitReady(ctx context.Context) error {
 	probe, err := c.Client(c.Plan.Regions[0])
 	if err != nil {
@@ -152,19 +152,18 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	return probe.Close()
 }
 
-// File is the path of the cluster file, for the commands that take --config.
+// File returns the path of the cluster file, for the commands with --config.
 func (c *Cluster) File() string { return filepath.Join(c.cfg.Dir, clusterFile) }
 
-// Metrics are those of all servers and of what else is added.
+// Metrics returns the metrics of all servers; callers may add others.
 func (c *Cluster) Metrics() *metrics.Set { return &c.metrics }
 
-// Collector makes a collector that looks after all partitions and sweeps all regions when it is told to
-// (Once).
+// Collector makes a collector for all partitions and all regions. It works only on calls of Once.
 func (c *Cluster) Collector(client *attach.Client) (*collector.Collector, error) {
 	return collector.New(collector.Config{Metadata: client.Client, Regions: client.Regions, Grace: c.cfg.Grace, Logger: c.cfg.Logger})
 }
 
-// Close stops all servers and gives the errors that any of them had. Clients are closed before.
+// Close stops all servers and returns their errors. Close the clients before.
 func (c *Cluster) Close() error {
 	c.rest()
 	c.stop()

@@ -26,7 +26,7 @@ func testConfig(dir string) Config {
 	}
 }
 
-// start runs a cluster for the length of the test.
+// start runs a cluster until the end of the test.
 func start(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), cfg)
@@ -35,7 +35,7 @@ func start(t *testing.T, cfg Config) *Cluster {
 	return c
 }
 
-// in makes a client in a region for the length of the test.
+// in makes a client in a region until the end of the test.
 func in(t *testing.T, c *Cluster, region topology.Region) *attach.Client {
 	t.Helper()
 	cl, err := c.Client(region)
@@ -44,7 +44,7 @@ func in(t *testing.T, c *Cluster, region topology.Region) *attach.Client {
 	return cl
 }
 
-// mountIn mounts the tree for the length of the test.
+// mountIn mounts the tree until the end of the test.
 func mountIn(t *testing.T, c *Cluster, region topology.Region) string {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
@@ -58,8 +58,8 @@ func mountIn(t *testing.T, c *Cluster, region topology.Region) string {
 	return dir
 }
 
-// raceMounts gives the local partition of one region through mounts in two regions, and what makes a
-// third one whose kernel caches know nothing.
+// raceMounts returns the paths of one region's local partition on mounts in two regions. fresh makes another
+// mount with empty kernel caches.
 func raceMounts(t *testing.T) (a, b string, fresh func() string) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions = cfg.Spec.Regions[:2]
@@ -90,7 +90,7 @@ func read(t *testing.T, c *attach.Client, dir posix.Ino, name string) string {
 	return string(b[:n])
 }
 
-// What was acknowledged is there after a restart, in the order of one tree for both transports.
+// Acknowledged updates are there after a restart, with both transports.
 func TestRestart(t *testing.T) {
 	for _, grpc := range []bool{false, true} {
 		cfg := testConfig(t.TempDir())
@@ -112,7 +112,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A run that keeps nothing leaves no disks behind that the next one would miss.
+// After a run in memory, the next run with disks does not treat any disk as lost.
 func TestDiskAfterMemory(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	for _, cfg.Durability = range []wal.Durability{wal.Memory, wal.OS, wal.OS} {
@@ -123,8 +123,8 @@ func TestDiskAfterMemory(t *testing.T) {
 	}
 }
 
-// A client that moves to another replica reads its own writes (T 3.4.1), although that
-// replica hears of them later: the regions are tens of milliseconds apart.
+// A client that moves to another replica reads its own writes (T 3.4.1), although that replica delivers them
+// later: the regions are tens of milliseconds apart.
 func TestReadYourWritesAcrossReplicas(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.WAN = true
@@ -138,8 +138,8 @@ func TestReadYourWritesAcrossReplicas(t *testing.T) {
 	}
 }
 
-// A server that leads partitions stops: what is acknowledged stays, and updates go on. It comes back and
-// catches up; then another one stops, so that without the first there would be no majority.
+// A server that leads partitions stops: acknowledged updates persist, and updates continue. The server starts
+// again and catches up. Then another server stops, so that there is a majority only with the first one.
 func TestPrimaryStops(t *testing.T) {
 	for _, grpc := range []bool{false, true} {
 		cfg := testConfig(t.TempDir())
@@ -163,8 +163,8 @@ func TestPrimaryStops(t *testing.T) {
 	}
 }
 
-// Message then look: who is told of a change, with the vector of who tells, sees it, also through a
-// third party and in a partition that neither has asked before.
+// A client that receives a message about a change, with the vector of the sender, sees the change. This also
+// holds through a third client, and in a partition that neither has used before.
 func TestMessageThenLook(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.WAN = true

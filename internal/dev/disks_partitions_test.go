@@ -24,8 +24,8 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
-// plant makes a directory that has one of everything: files here and in other partitions, names of files
-// elsewhere, big files, small ones.
+// plant makes a directory with one entry of each kind: files in its own and in other partitions, names of
+// files in other partitions, large and small files.
 func (w *world) plant(t *testing.T, c *attach.Client, at client.Name) posix.Ino {
 	t.Helper()
 	ctx := t.Context()
@@ -48,8 +48,8 @@ func (w *world) plant(t *testing.T, c *attach.Client, at client.Name) posix.Ino 
 	return dir.Ino
 }
 
-// work is a client that updates a directory in each way there is: in one partition, in two by their rule, in
-// two by a rename to and fro, by links and removals.
+// work updates directories through a client in all ways: in one partition, in two by a spread rule, in two by
+// a rename back and forth, by links and by removals.
 func (w *world) work(ctx context.Context, c *attach.Client, dirs []posix.Ino, rounds int) error {
 	for i := range rounds {
 		dir, other := dirs[i%len(dirs)], dirs[(i+1)%len(dirs)]
@@ -76,8 +76,8 @@ func (w *world) work(ctx context.Context, c *attach.Client, dirs []posix.Ino, ro
 	return nil
 }
 
-// workAll has clients in all regions work, each in directories of its own in all partitions, one of them with
-// a rule that spreads.
+// workAll runs work with the clients of all regions at once. Each uses its own directories in all partitions;
+// one of them has a spread rule.
 func (w *world) workAll(t *testing.T, name string, rounds int) {
 	t.Helper()
 	var all errgroup.Group
@@ -105,8 +105,8 @@ func (w *world) workAll(t *testing.T, name string, rounds int) {
 	require.NoError(t, all.Wait())
 }
 
-// A server comes back without its disk: others take the place of its replicas and take over the state, while
-// clients go on. Everything is there, on the new replicas too.
+// A server starts again without its disk. New replicas take the place of its replicas and take over the
+// state, while clients continue. All data is there, on the new replicas too.
 func TestDiskGone(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	w := openWorld(t, cfg)
@@ -123,15 +123,15 @@ func TestDiskGone(t *testing.T) {
 	w.workAll(t, "after", 20)
 	got := w.census(t, w.clients[ireland], posix.Root)
 	for name, line := range want {
-		if _, root := w.roots[topology.Region(name[1:])]; !root { // more is in the roots now
+		if _, root := w.roots[topology.Region(name[1:])]; !root { // the roots have more entries now
 			require.Equal(t, line, got[name], name)
 		}
 	}
 	w.stopAlike(t)
 }
 
-// A server is away for longer than the others keep what it misses: it takes over their state when it is
-// back, while updates go on, and is then as they are.
+// A server is down for longer than the others keep the commands that it misses. After its start it takes over
+// their state, while updates continue, and then has the same state.
 func TestAwayForLong(t *testing.T) {
 	var log logged.Text
 	cfg := testConfig(t.TempDir())
@@ -159,8 +159,8 @@ func TestAwayForLong(t *testing.T) {
 	}
 }
 
-// keeps reports whether the orders of any replica beside that of a server keep a message with this text, in
-// the partitions that have a replica on the server.
+// keeps reports whether a replica on another server keeps a message with this text in its orders, in any
+// partition with a replica on the server.
 func (w *world) keeps(t *testing.T, away, text string) bool {
 	caller := w.network.client(west)
 	defer func() { require.NoError(t, caller.Close()) }()
@@ -175,8 +175,8 @@ func (w *world) keeps(t *testing.T, away, text string) bool {
 	return false
 }
 
-// orderStates fetches the state of a replica, as another one that takes it over does, and returns what is the
-// orders'.
+// orderStates fetches the state of a replica, in the same way as a replica that takes it over, and returns
+// the part of the orders.
 func orderStates(t *testing.T, caller attach.Caller, replica multicast.ProcessID) []byte {
 	t.Helper()
 	var number, length uint64
@@ -195,7 +195,7 @@ func orderStates(t *testing.T, caller attach.Caller, replica multicast.ProcessID
 		return r.Err()
 	}
 	for begin := time.Now(); length == 0 || uint64(len(state)) < length; {
-		if err := piece(); err != nil || length == 0 { // it is busy with an export that it drops soon, or writes this one
+		if err := piece(); err != nil || length == 0 { // the replica is busy with an export that it drops soon, or writes this one
 			require.Less(t, time.Since(begin), time.Minute, err)
 			require.NoError(t, pause.For(t.Context(), 50*time.Millisecond))
 		}

@@ -14,15 +14,15 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// between measures commands over the west's and the east's partition.
+// between measures commands over the partitions of west and east.
 type between struct {
 	*world
 	t    *testing.T
 	made int
 }
 
-// file makes a file in a region's partition, and looks it up from another region as a kernel does before it
-// renames.
+// file makes a file in a region's partition, and looks it up from another region, as a kernel does before a
+// rename.
 func (b *between) file(in, from topology.Region) (client.Name, posix.Ino) {
 	b.made++
 	at := client.Name{Dir: b.roots[in], Name: fmt.Sprint("file ", b.made)}
@@ -33,7 +33,7 @@ func (b *between) file(in, from topology.Region) (client.Name, posix.Ino) {
 	return at, a.Ino
 }
 
-// free returns a name in a region's partition that was looked up and names nothing.
+// free returns an unused name in a region's partition, after a lookup of the name.
 func (b *between) free(in, from topology.Region) client.Name {
 	b.made++
 	at := client.Name{Dir: b.roots[in], Name: fmt.Sprint("name ", b.made)}
@@ -61,8 +61,8 @@ func (b *between) link(by, of, in topology.Region) time.Duration {
 	return time.Since(began)
 }
 
-// inMemory returns a directory whose files need no disk, where there is one: four entries of a command are
-// synced one after the other, and the time of the disk is not what is measured.
+// inMemory returns a directory in memory if there is one: four entries of a command are synced one after the
+// other, and the test does not measure the time of the disk.
 func inMemory(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "globalfs-")
 	if err != nil {
@@ -72,9 +72,9 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// TestLatencyBetweenRegions: what the kernel has looked up is sent at once, to the nearest of the parties.
-// From a party that is one round trip between the two regions, from a third region less than two to the
-// farther one.
+// TestLatencyBetweenRegions: a command with names that the kernel has looked up is sent at once to the
+// nearest of the two partitions. From one of their regions it takes one round trip between the two regions,
+// from a third region less than two round trips to the farther one.
 func TestLatencyBetweenRegions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("by design: the race detector takes a part of a round trip: `make unit` runs it without")
@@ -98,11 +98,11 @@ func TestLatencyBetweenRegions(t *testing.T) {
 			"link of the east":    func() time.Duration { return b.link(c.by, east, west) },
 		} {
 			var took []time.Duration
-			for range 6 { // the first one opens sessions, and the partitions have not heard each other for a while
+			for range 6 { // the first one opens sessions, and the partitions have not exchanged messages for a while
 				took = append(took, once())
 			}
 			t.Logf("%s by %s: %v", name, c.by, took)
-			require.LessOrEqual(t, slices.Min(took), c.bound, "%s by %s", name, c.by) // a busy machine adds to some
+			require.LessOrEqual(t, slices.Min(took), c.bound, "%s by %s", name, c.by) // a busy machine makes some slower
 		}
 	}
 }

@@ -17,9 +17,10 @@ import (
 
 // network connects the processes of the cluster.
 type network interface {
-	// ofServers is how the servers' processes reach each other; nil: over loopback.
+	// ofServers returns the network between the servers' processes; nil: loopback.
 	ofServers() daemon.Network
-	// listener is open at a server's address, for its first start; nil: it opens the address itself.
+	// listener returns the open listener at a server's address, for its first start; nil: the server opens
+	// the address itself.
 	listener(server string) net.Listener
 	client(region topology.Region) attach.Caller
 	close() error
@@ -44,9 +45,8 @@ func (c *Cluster) openNetwork(open listeners) (network, error) {
 	return l, nil
 }
 
-// Cut cuts regions off: nothing gets between their processes, with the clients in them, and the others any
-// more, until another Cut. Without regions it heals the network. Only links in memory can be cut. Control
-// calls between servers are not cut.
+// Cut disconnects the processes and clients in the given regions from all others until the next Cut. Without
+// regions it heals the network. Only links in memory can be cut. Control calls between servers are not cut.
 func (c *Cluster) Cut(regions ...topology.Region) error {
 	m, ok := c.network.(*memory)
 	if !ok {
@@ -79,7 +79,7 @@ func (l *loopback) listener(server string) net.Listener {
 
 func (l *loopback) client(topology.Region) attach.Caller { return transport.Dial(l.clients) }
 
-// close closes what no server has taken.
+// close closes the listeners that no server has taken over.
 func (l *loopback) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ type memory struct {
 	local *transport.Local
 
 	mu         sync.RWMutex
-	regions    map[multicast.ProcessID]topology.Region // GUARDED_BY mu; of all that ever had access
+	regions    map[multicast.ProcessID]topology.Region // GUARDED_BY mu; of all processes that ever had access
 	nextClient multicast.ProcessID                     // GUARDED_BY mu
 }
 
@@ -127,7 +127,7 @@ func (m *memory) delay(from, to multicast.ProcessID) time.Duration {
 	return topology.Delay(m.regions[from], m.regions[to])
 }
 
-// cut parts the processes in some regions from those in all others.
+// cut disconnects the processes in some regions from those in all others.
 func (m *memory) cut(off []topology.Region) {
 	if len(off) == 0 {
 		m.local.Cut(nil)

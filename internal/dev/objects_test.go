@@ -18,7 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// files gives names and sizes, the size of the whole, of those below dir.
+// files returns the names of the files below dir, and the sum of their sizes.
 func files(t *testing.T, dir string) (names []string, bytes int64) {
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -31,8 +31,8 @@ func files(t *testing.T, dir string) (names []string, bytes int64) {
 	return names, bytes
 }
 
-// TestBlocksInObjectStorage writes through a mount, and reads after both the cluster and the object storage
-// were started again.
+// TestBlocksInObjectStorage writes through a mount, and reads after a restart of both the cluster and the
+// object storage.
 func TestBlocksInObjectStorage(t *testing.T) {
 	server := objectstest.Start(t, t.TempDir())
 	var log bytes.Buffer

@@ -11,8 +11,9 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A client's update of one partition comes after the commands of several partitions that it has seen the end
-// of, also where it did not ask: it changes what it has just made, or moved there.
+// A client's update of one partition is ordered after the commands of several partitions that have ended for
+// the client before, even in a partition that the client did not call: it can change a file that it has just
+// made, or moved there.
 func TestUpdateAfterCommandOfSeveralPartitions(t *testing.T) {
 	w := startWorld(t, testConfig(t.TempDir()))
 	c, ctx := w.clients[west], t.Context()

@@ -15,7 +15,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// asked gives an attribute of what a mount says of a file.
+// asked returns a control attribute of a file on a mount.
 func asked(t *testing.T, path, attribute string) string {
 	t.Helper()
 	value := make([]byte, posix.MaxXattr)
@@ -29,8 +29,8 @@ func told(t *testing.T, path, attribute, value string) {
 	require.NoError(t, unix.Setxattr(path, attribute, []byte(value), 0), path)
 }
 
-// A tree that is placed moves to its region while it is read and written there and elsewhere, and all of it
-// is there afterwards.
+// A placed tree moves to its region while it is read and written in that and another region. Afterwards it is
+// complete.
 func TestPlacedTreeMoves(t *testing.T) {
 	c := start(t, testConfig(t.TempDir()))
 	near, far := mountIn(t, c, "us-west-2"), mountIn(t, c, "eu-west-1")
@@ -77,7 +77,7 @@ func TestPlacedTreeMoves(t *testing.T) {
 	require.Equal(t, "global", asked(t, last, mount.XattrRegion))
 }
 
-// What one linearizable mount has done, another one far away shows at once.
+// A distant linearizable mount shows the completed operations of another one at once.
 func TestLinearizableMounts(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions = cfg.Spec.Regions[:2]

@@ -17,18 +17,19 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// shuttle is something that a mount in the first region renames to and fro between the directories of two
-// regions: its name counts up, so that whoever sees a lower number after a higher one has gone back in time.
+// shuttle is a file or directory that a mount in the first region renames back and forth between the
+// directories of two regions. The number in its name grows with each rename: a client that sees a lower
+// number after a higher one has gone back in time.
 type shuttle struct {
 	t       *testing.T
-	dirs    [2]posix.Ino // as clients know them
+	dirs    [2]posix.Ino // inodes for clients
 	content map[string][]byte
 	inside  bool // the content is in a directory, not in the file itself
 }
 
 func (s *shuttle) name(n int) string { return fmt.Sprintf("shuttle.%d", n) }
 
-// build makes the first one at a path of a mount.
+// build makes the shuttle at a path of a mount.
 func (s *shuttle) build(path string) {
 	if !s.inside {
 		require.NoError(s.t, os.WriteFile(path, s.content[""], 0o644))
@@ -40,11 +41,11 @@ func (s *shuttle) build(path string) {
 	}
 }
 
-// sighting is what one look into a directory has shown.
+// sighting is the result of one read of a directory.
 type sighting struct {
-	number  int // -1: it was not there
+	number  int // -1: the directory does not have it
 	ino     posix.Ino
-	version uint64 // of the partition: as long as it stays, nothing has changed there
+	version uint64 // of the partition: while it is the same, nothing has changed there
 }
 
 // look reads one of the directories.
@@ -66,7 +67,7 @@ func (s *shuttle) look(c *attach.Client, dir posix.Ino) (sighting, error) {
 	return seen, nil
 }
 
-// check reads all that was built.
+// check reads the whole shuttle and compares it.
 func (s *shuttle) check(c *attach.Client, ino posix.Ino) error {
 	if !s.inside {
 		return s.checkFile(c, ino, s.content[""])
@@ -95,9 +96,9 @@ func (s *shuttle) checkFile(c *attach.Client, ino posix.Ino, want []byte) error 
 	return err
 }
 
-// walk looks into both directories until done. What it sees never counts down. If nothing has changed in the
-// first one around a look into the second one, the two together are a state that the tree was in: it is then
-// under exactly one name, and stable is told.
+// walk reads both directories until done. The seen numbers never decrease. If the first directory has not
+// changed around a read of the second one, the two reads show one state of the tree: then the shuttle must
+// have exactly one name, and walk sends to stable.
 func (s *shuttle) walk(c *attach.Client, done <-chan struct{}, stable chan<- int) (walks, stables int, err error) {
 	last := -1
 	see := func(dir posix.Ino) (sighting, error) {
@@ -139,8 +140,9 @@ func (s *shuttle) walk(c *attach.Client, done <-chan struct{}, stable chan<- int
 	}
 }
 
-// A rename between two regions is one step, whoever looks: a client in a third region never sees its outcome
-// undone, and in no state the thing twice or not at all; with what it holds, which is moved meanwhile.
+// A rename between two regions is atomic for all observers: a client in a third region never sees it undone,
+// and in no state does it see the shuttle twice or not at all. This includes the content, which is moved
+// meanwhile.
 func TestRaceRenameBetweenRegions(t *testing.T) {
 	big := bytes.Repeat([]byte("0123456789abcde\n"), 20_000)
 	for name, content := range map[string]map[string][]byte{
@@ -185,7 +187,7 @@ func shuttleRace(t *testing.T, w *world, s *shuttle, paths [2]string) {
 		assert.NoError(t, err)
 		t.Logf("%d walks, %d of them of one state", walks, stables)
 	}()
-	const pauseAfter = 16 // renames without a pause, in which a walk may see no state that lasts
+	const pauseAfter = 16 // renames without a pause, in which a walk may see no stable state
 	last := rounds(t, func(n int) {
 		require.NoError(t, os.Rename(at(n), at(n+1)), "rename %d", n)
 		if n%pauseAfter != 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How long each race runs: `go test ./internal/dev -run Race -race.duration=5m` for a soak.
+// raceDuration is the time of each race. A soak: `go test ./internal/dev -run Race -race.duration=5m`.
 var raceDuration = flag.Duration("race.duration", 3*time.Second, "of each race between two mounts")
 
 // together runs f and g at the same time.
@@ -46,7 +46,7 @@ func create(path, content string) error {
 	return errors.Join(err, f.Close())
 }
 
-// rounds runs round over and over, with kernel caches warm on both mounts.
+// rounds repeats round for raceDuration, with warm kernel caches on both mounts.
 func rounds(t *testing.T, round func(n int)) int {
 	n := 0
 	for end := time.Now().Add(*raceDuration); time.Now().Before(end); n++ {
@@ -91,7 +91,7 @@ func TestRaceCreateAgainstRmdir(t *testing.T) {
 	}
 }
 
-// Create in a directory that another mount renames: the file is where the directory went.
+// Create in a directory that another mount renames: the file is in the renamed directory.
 func TestRaceCreateAgainstRename(t *testing.T) {
 	a, b, fresh := raceMounts(t)
 	var created []bool
@@ -122,7 +122,7 @@ func TestRaceCreateAgainstRename(t *testing.T) {
 // Open a file that another mount unlinks: all of its bytes, or ENOENT.
 func TestRaceOpenAgainstUnlink(t *testing.T) {
 	a, b, _ := raceMounts(t)
-	content := make([]byte, 300<<10) // more than is kept inline
+	content := make([]byte, 300<<10) // above the inline limit
 	for i := range content {
 		content[i] = byte(i * 7 / 3)
 	}
@@ -130,7 +130,7 @@ func TestRaceOpenAgainstUnlink(t *testing.T) {
 	rounds(t, func(n int) {
 		name := fmt.Sprintf("unlink-%d", n)
 		require.NoError(t, os.WriteFile(filepath.Join(a, name), content, 0o644))
-		// Seen once in full, it is never seen with less again.
+		// After one complete read, no later read may return less.
 		require.Eventually(t, func() bool { return readAll(filepath.Join(b, name), content) == nil }, 30*time.Second, time.Millisecond)
 		oerr, uerr := together(
 			func() error { return readAll(filepath.Join(b, name), content) },
@@ -144,8 +144,8 @@ func TestRaceOpenAgainstUnlink(t *testing.T) {
 	t.Logf("open won %d times", opened)
 }
 
-// awaitVisible warms the kernel's cache of a mount with what another one has made: it is seen when that
-// mount's replica has delivered it.
+// awaitVisible waits until a mount shows a file that another mount has made, which warms its kernel cache.
+// The file is visible after the mount's replica has delivered it.
 func awaitVisible(t *testing.T, path string) {
 	t.Helper()
 	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, 30*time.Second, time.Millisecond)

@@ -14,13 +14,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// plan is the cluster as the registry last described it.
+// plan is the cluster of the registry's last description.
 type plan struct {
 	cluster *topology.Cluster
 	hosts   map[multicast.ProcessID]*topology.Server
 }
 
-// resolve gives the address of the server that hosts a process.
+// resolve returns the address of the server that hosts a process.
 func (c *Cluster) resolve(p multicast.ProcessID) (string, bool) {
 	if s := c.now.Load().hosts[p]; s != nil {
 		return s.Address, true
@@ -28,17 +28,17 @@ func (c *Cluster) resolve(p multicast.ProcessID) (string, bool) {
 	return "", false
 }
 
-// running is a server that is to run.
+// running is a server that should run.
 type running struct {
 	server  atomic.Pointer[daemon.Server] // nil: it has not started yet
 	stop    context.CancelFunc
 	started chan struct{} // closed when it has started
-	ended   chan struct{} // closed when it has ended, and is closed
-	err     error         // why it has ended; after ended
+	ended   chan struct{} // closed when the server has ended and is closed
+	err     error         // the reason of the end; valid after ended
 }
 
-// startAll starts the servers of the description and follows it: those that join are started, those that have
-// left are stopped. It returns when all have started that are there now.
+// startAll starts the servers of the description and follows its changes: it starts servers that join, and
+// stops servers that have left. It returns when all present servers have started.
 func (c *Cluster) startAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -71,7 +71,7 @@ func (c *Cluster) startAll(ctx context.Context) error {
 	return nil
 }
 
-// await returns when a server has started: else with the reason.
+// await waits until a server has started. Otherwise it returns the reason.
 func (r *running) await(ctx context.Context) error {
 	select {
 	case <-r.started:
@@ -88,14 +88,14 @@ func (r *running) await(ctx context.Context) error {
 	return fmt.Errorf("a server has not started in time: %w", r.err)
 }
 
-// follow has the cluster follow a new description.
+// follow applies a new description to the cluster.
 func (c *Cluster) follow(document registry.Document) {
 	if err := c.adapt(document); err != nil {
 		c.cfg.Logger.Error("a change of the cluster is not followed", "error", err)
 	}
 }
 
-// adapt makes the cluster what a description says. It does not wait for servers.
+// adapt changes the cluster to match a description. It does not wait for servers.
 func (c *Cluster) adapt(document registry.Document) error {
 	spec, err := topology.ParseSpec(document.Value)
 	if err != nil {
@@ -145,7 +145,7 @@ func (c *Cluster) begin(name string) *running {
 	return r
 }
 
-// serve is the life of a server.
+// serve starts a server and runs it until ctx ends.
 func (c *Cluster) serve(ctx context.Context, name string, r *running) error {
 	err := c.certifyServer(name)
 	if err == nil {
@@ -166,7 +166,7 @@ func (c *Cluster) serve(ctx context.Context, name string, r *running) error {
 	return err
 }
 
-// started gives the servers that have started and are to run.
+// started returns the started servers that should run.
 func (c *Cluster) started() (all []*daemon.Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +187,7 @@ func (c *Cluster) rest() {
 	resting.Wait()
 }
 
-// report tells what the running servers tell.
+// report reports the metrics of the running servers.
 func (c *Cluster) report(report metrics.Report) {
 	for _, s := range c.started() {
 		s.Metrics().Report(report)

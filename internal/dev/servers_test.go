@@ -15,8 +15,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// stopServers stops servers, in order that what was acknowledged is on disk, and waits for their end. They
-// are not started again.
+// stopServers stops servers cleanly, so that acknowledged updates are on disk, and waits for their end. It
+// does not start them again.
 func (c *Cluster) stopServers(names ...string) {
 	var stopped []*running
 	c.mu.Lock()
@@ -41,14 +41,14 @@ func (c *Cluster) startServer(ctx context.Context, name string) error {
 	return r.await(ctx)
 }
 
-// runs gives a server that is to run, nil if there is none.
+// runs returns a server that should run; nil: there is none.
 func (c *Cluster) runs(name string) *running {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.servers[name]
 }
 
-// operator finds the cluster as a command does, by its file.
+// operator connects to the cluster through its file, like a command.
 func operator(t *testing.T, c *Cluster) *daemon.Access {
 	t.Helper()
 	file, err := daemon.ReadFile(c.File())
@@ -65,7 +65,7 @@ func operator(t *testing.T, c *Cluster) *daemon.Access {
 	return a
 }
 
-// change has a server change the cluster.
+// change sends a change of the cluster to a server.
 func change(t *testing.T, a *daemon.Access, q daemon.Request) daemon.Changed {
 	t.Helper()
 	var changed daemon.Changed
@@ -73,7 +73,7 @@ func change(t *testing.T, a *daemon.Access, q daemon.Request) daemon.Changed {
 	return changed
 }
 
-// join has a new server join, and returns when it has started.
+// join adds a new server, and returns after its start.
 func join(t *testing.T, c *Cluster, a *daemon.Access, region topology.Region) (name string) {
 	t.Helper()
 	free, err := net.Listen("tcp", anyPort)
@@ -90,8 +90,8 @@ func drain(t *testing.T, a *daemon.Access, name string) {
 	change(t, a, daemon.Request{Op: daemon.Drain, Server: name})
 }
 
-// storage gives what the storage servers of a region say that have not left, in the order of the plan; nil
-// for one that does not answer.
+// storage returns the states of the storage servers of a region that have not left, in the order of the plan;
+// nil for one that does not answer.
 func storage(t *testing.T, a *daemon.Access, region topology.Region) (all []*daemon.StorageServer) {
 	t.Helper()
 	for _, answer := range a.Status(t.Context()) {
@@ -102,21 +102,21 @@ func storage(t *testing.T, a *daemon.Access, region topology.Region) (all []*dae
 	return all
 }
 
-// statusOf asks a storage node.
+// statusOf returns the status of a storage server.
 func statusOf(t *testing.T, c *Cluster, server multicast.ProcessID) region.Status {
 	t.Helper()
 	caller := c.network.client(c.Plan.Regions[0])
 	defer func() { require.NoError(t, caller.Close()) }()
 	admin := region.NewAdmin(caller, 5*time.Second)
 	status, err := admin.Status(t.Context(), server)
-	for try := 0; err != nil && try < 10; try++ { // a busy machine is late
+	for try := 0; err != nil && try < 10; try++ { // a busy machine is slow
 		status, err = admin.Status(t.Context(), server)
 	}
 	require.NoError(t, err)
 	return status
 }
 
-// planNow gives the cluster as it is by what is written.
+// planNow returns the cluster of the description in the registry.
 func planNow(t *testing.T, c *Cluster) *topology.Cluster {
 	t.Helper()
 	document, err := c.registry.Load(t.Context())

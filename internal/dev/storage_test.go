@@ -27,7 +27,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// contents are files in a directory and what was written to them.
+// contents are files in a directory with their written content.
 type contents struct {
 	client *attach.Client
 	dir    posix.Ino
@@ -42,7 +42,7 @@ func content(n int) string {
 	return string(b)
 }
 
-// fill writes files until ctx ends: what was acknowledged is in files.
+// fill writes files until ctx ends, and records acknowledged writes in files.
 func (f *contents) fill(ctx context.Context, t *testing.T, from int) {
 	for n := from; ctx.Err() == nil; n++ {
 		name, text := fmt.Sprintf("file-%d", n), content(n)
@@ -53,7 +53,7 @@ func (f *contents) fill(ctx context.Context, t *testing.T, from int) {
 	}
 }
 
-// check reads all files with a client that has none of them in memory.
+// check reads all files through a client with none of them in memory.
 func (f *contents) check(t *testing.T, c *attach.Client) {
 	t.Helper()
 	f.mu.Lock()
@@ -64,8 +64,8 @@ func (f *contents) check(t *testing.T, c *attach.Client) {
 	}
 }
 
-// awaitWhole returns when every server of the first region has found nothing to do in a round of repair that
-// ended two RepairIntervals after now or later.
+// awaitWhole waits until every server of the first region has completed a round of repair without work, at
+// least two RepairIntervals after the call.
 func awaitWhole(t *testing.T, c *Cluster, a *daemon.Access) {
 	t.Helper()
 	now, region := time.Now(), c.Plan.Regions[0]
@@ -97,8 +97,8 @@ func copies(t *testing.T, a *daemon.Access, cl *attach.Client) (copies, blocks u
 	return copies, blocks
 }
 
-// Storage servers join, leave, die and lose their disks while files are written: nothing that was
-// acknowledged is lost, and in the end each block has as many copies as it should.
+// Storage servers join, leave, die and lose their disks while files are written. No acknowledged write is
+// lost, and in the end each block has all its copies.
 func TestStorageServersComeAndGo(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions = cfg.Spec.Regions[:1]
@@ -123,7 +123,7 @@ func TestStorageServersComeAndGo(t *testing.T) {
 		require.Len(t, storage(t, a, region), 4)
 
 		c.stopServers(joined)
-		require.Eventually(t, func() bool { // others take over
+		require.Eventually(t, func() bool { // the others consider it down
 			servers := storage(t, a, region)
 			last := servers[len(servers)-1]
 			return last != nil && slices.Contains(last.Down, joined)
@@ -149,8 +149,8 @@ func TestStorageServersComeAndGo(t *testing.T) {
 	})
 }
 
-// What nobody needs goes, and nothing else: after files were overwritten, cut, removed, moved between regions
-// and not written at all, each region has the blocks of its files and no more.
+// Only unused blocks are deleted: after files were overwritten, truncated, removed, moved between regions and
+// not written at all, each region has exactly the blocks of its files.
 func TestGarbageGoes(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions = cfg.Spec.Regions[:2]
@@ -190,7 +190,7 @@ func TestGarbageGoes(t *testing.T) {
 	end()
 	_, err = cl.Write(late, root, client.Write{Ino: lookup(here, "kept").Ino, Data: []byte(big)})
 	require.Error(t, err)
-	orphan := posix.MakeBlockID(2, 12345, 1) // of a session that is over
+	orphan := posix.MakeBlockID(2, 12345, 1) // of a session that has ended
 	require.NoError(t, cl.Regions[1].Store.Put(t.Context(), block.New(orphan, []byte(big))))
 
 	var r collector.Report
@@ -206,8 +206,8 @@ func TestGarbageGoes(t *testing.T) {
 		return dropped == 0 && r.Regions[0].Orphans.Blocks+r.Regions[1].Orphans.Blocks == 0
 	}
 	require.Eventually(t, func() bool {
-		// Of each directory: kept, cut, moved and two of overwritten; of two of them moved-and-removed, which was
-		// not moved.
+		// Of each directory: kept, cut, moved and two of overwritten; of two of them moved-and-removed, which
+		// was not moved.
 		return clean() && live(0) == 6 && live(1) == 5 && live(2) == 6
 	}, 90*time.Second, time.Second, "%+v", &r)
 	require.GreaterOrEqual(t, r.Regions[0].Seen, live(0)+live(1))
@@ -220,7 +220,7 @@ func TestGarbageGoes(t *testing.T) {
 	}
 }
 
-// A server that has left is taken out, and the others hear of it, also if that fails for a while.
+// A server that has left is removed, and the others are informed, even if that fails for a while.
 func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
@@ -237,15 +237,15 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 		}
 		return true
 	}, 30*time.Second, 10*time.Millisecond)
-	var inTheWay []string // of saving newer members
+	var inTheWay []string // paths that block the files of newer members
 	for _, s := range append(c.Plan.Servers, topology.Server{Name: name}) {
 		path := filepath.Join(cfg.Dir, s.Name, "members.json.new")
-		require.Eventually(t, func() bool { // not while the server is just saving
+		require.Eventually(t, func() bool { // fails while the server is saving
 			return os.Mkdir(path, 0o700) == nil
 		}, 30*time.Second, time.Millisecond)
 		inTheWay = append(inTheWay, path)
 	}
-	require.Eventually(t, func() bool { // it is out by what is written, or was before
+	require.Eventually(t, func() bool { // the description has it as left
 		return planNow(t, c).Server(name).State == topology.StorageLeft
 	}, 30*time.Second, 10*time.Millisecond)
 	for _, path := range inTheWay {
@@ -256,8 +256,8 @@ func TestServerLeavesThoughItCannotBeToldAtOnce(t *testing.T) {
 	}, 30*time.Second, 100*time.Millisecond)
 }
 
-// A server is taken out only once every other one knows that it leaves: one that does not might still count
-// on it.
+// A server is removed only after all others know that it leaves: a server without this knowledge might still
+// rely on it.
 func TestServerLeavesOnceAllKnow(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
@@ -275,8 +275,8 @@ func TestServerLeavesOnceAllKnow(t *testing.T) {
 	require.Equal(t, topology.StorageLeft, planNow(t, c).Server(name).State)
 }
 
-// A server that hangs does not make the others take each other for down; and what df shows does not depend on
-// how many servers share the disk.
+// A server that hangs does not make the others consider each other down. The output of df does not depend on
+// the number of servers that share the disk.
 func TestOneServerHangs(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()
@@ -303,7 +303,7 @@ func TestOneServerHangs(t *testing.T) {
 	}
 }
 
-// A server that has left is not told of any more.
+// The metrics do not contain a server that has left.
 func TestMetricsOfAServerThatHasLeft(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Spec.Regions, cfg.Healing = cfg.Spec.Regions[:1], blocktest.Impatient()

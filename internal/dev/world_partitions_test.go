@@ -37,7 +37,7 @@ type world struct {
 	roots   map[topology.Region]posix.Ino // of the local partitions
 }
 
-// openWorld leaves it to the attach.Caller to close.
+// openWorld starts a world. The caller closes it.
 func openWorld(t *testing.T, cfg Config) *world {
 	t.Helper()
 	c, err := Start(t.Context(), cfg)
@@ -51,7 +51,7 @@ func openWorld(t *testing.T, cfg Config) *world {
 	return w
 }
 
-// startWorld is openWorld for the length of the test.
+// startWorld is openWorld until the end of the test.
 func startWorld(t *testing.T, cfg Config) *world {
 	t.Helper()
 	w := openWorld(t, cfg)
@@ -80,7 +80,7 @@ func missing(t *testing.T, c *attach.Client, at client.Name) {
 	require.ErrorIs(t, err, posix.ENOENT, at.Name)
 }
 
-// census describes all that stands below dir, a line for each name.
+// census describes all files below dir, with a line for each name.
 func (w *world) census(t *testing.T, c *attach.Client, dir posix.Ino) map[string]string {
 	t.Helper()
 	lines := map[string]string{}
@@ -108,8 +108,8 @@ func (w *world) census(t *testing.T, c *attach.Client, dir posix.Ino) map[string
 	return lines
 }
 
-// stopAlike ends everything with all replicas of each partition at the same place, and requires that their
-// states are the same, byte by byte, as they are on disk.
+// stopAlike stops everything with all replicas of each partition at the same position, and requires that
+// their states on disk are equal byte by byte.
 func (w *world) stopAlike(t *testing.T) {
 	t.Helper()
 	require.NoError(t, w.closeClients())
@@ -119,8 +119,8 @@ func (w *world) stopAlike(t *testing.T) {
 		if w.alike(t) {
 			return
 		}
-		// Something was still being ordered, as the end of a session whose client was gone, and they stopped in its
-		// middle.
+		// An entry was still being ordered, such as the end of the session of a closed client, and the
+		// replicas stopped in its middle.
 		t.Log("stopped in the middle of an entry")
 		require.Less(t, stops, 5, "the replicas of a partition stop at the same place")
 		var err error
@@ -129,10 +129,10 @@ func (w *world) stopAlike(t *testing.T) {
 	}
 }
 
-// settle returns once all replicas of each partition are at the same place, and stay there for a while.
+// settle waits until all replicas of each partition are at the same position, and stay there for a while.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
-	w.rest() // nobody updates anything any more
+	w.rest() // no updates follow
 	caller := w.network.client(west)
 	defer func() { require.NoError(t, caller.Close()) }()
 	var before []ask.Status
@@ -147,13 +147,13 @@ func (w *world) settle(t *testing.T) {
 	}, 2*time.Minute, 200*time.Millisecond, "the replicas of a partition come to the same place")
 }
 
-// alike requires that the states on disk of replicas at the same place are the same. It reports whether all
-// replicas of each partition are at the same place.
+// alike requires that replicas at the same position have the same state on disk. It reports whether all
+// replicas of each partition are at the same position.
 func (w *world) alike(t *testing.T) bool {
 	t.Helper()
 	all := true
 	for _, p := range w.Plan.Partitions {
-		first := map[multicast.Position]map[string]string{} // by place
+		first := map[multicast.Position]map[string]string{} // by position
 		for _, r := range p.Replicas {
 			at, state := readState(t, filepath.Join(w.cfg.Dir, r.Server, fmt.Sprintf("partition-%d", p.ID), "state"))
 			require.NotEmpty(t, state)
@@ -170,7 +170,8 @@ func (w *world) alike(t *testing.T) bool {
 	return all
 }
 
-// statuses asks all replicas, and reports whether those of each partition are at the same place.
+// statuses asks all replicas, and reports whether those of each partition are at the same position with no
+// undecided commands.
 func (w *world) statuses(t *testing.T, caller attach.Caller) (all []ask.Status, alike bool) {
 	alike = true
 	for _, p := range w.Plan.Partitions {
@@ -193,7 +194,7 @@ func (w *world) statuses(t *testing.T, caller attach.Caller) (all []ask.Status, 
 	return all, alike
 }
 
-// readState reads the state of a replica on disk, and its place in the order of its partition.
+// readState reads the state of a replica on disk, and its position in the order of its partition.
 func readState(t *testing.T, dir string) (at multicast.Position, state map[string]string) {
 	t.Helper()
 	store, err := kv.Open(dir, kv.Options{})

@@ -24,25 +24,27 @@ import (
 // # Loss of power
 //
 // With wal.OS a loss of power may take records that a replica has acknowledged. The replica must know of the
-// loss (package primcast, amnesia.go). The file life in the directory of the server tells: it has the boot id
-// of the kernel that the server runs on, and whether the server has stopped after a sync of all its logs and
-// stores. A start with another boot id, without such a stop, follows a loss of power. Then:
+// loss (package primcast, amnesia.go). The file life in the directory of the server has the boot id of the
+// kernel that the server runs on, and whether the server has stopped after a sync of all its logs and stores.
+// A start with another boot id, without such a stop, follows a loss of power. Then:
 //
 //  1. A file amnesiac is put into the directory of each replica with a log, and is durable.
 //  2. The new boot id is durable. A crash before that repeats 1.
 //  3. A replica with the file starts as amnesiac. Its first turn records the loss in its log, synced.
-//  4. The file goes. A crash before that makes the replica amnesiac again, which is safe.
+//  4. The file amnesiac is deleted. A crash before that makes the replica amnesiac again, which is safe.
 //
 // A replica without a vote answers no requests: clients ask another one. Its log may lack records that its
-// store has, so it cannot say that something is on disk (ask.Persist). With the state of an epoch in its log it
-// is like a replica that was away for a while: queries wait until it has executed what their readers have seen.
+// store has, so it cannot confirm that an entry is on disk (ask.Persist). Once it has the state of an epoch
+// in its log, it is like a replica that was down for a while: queries wait until it has executed the entries
+// that their clients have seen.
 //
-// A sync of the log that fails stops the replica, which starts anew in the same process, or in the next one. The
-// log then has all that it has acknowledged, on disk, or it counts as damaged (package wal, Rot).
+// A failed sync of the log stops the replica, which restarts in the same process or in the next one. The log
+// then has all acknowledged records on disk, or it counts as damaged (package wal, Rot).
 //
 // Each sync of the store follows a sync of the log (syncedKeys): amnesia.go relies on it.
 
-// amnesiacFile is in the directory of a replica that may have lost records, until its log says so.
+// amnesiacFile exists in the directory of a replica that may have lost records, until its log records the
+// loss.
 const amnesiacFile = "amnesiac"
 
 // errAmnesiac answers calls to a replica that may have lost records.
@@ -52,11 +54,11 @@ var errAmnesiac = errors.New("replica has lost power, and waits for the state of
 type life struct {
 	Boot     string `json:"boot"`     // boot id; empty: unknown, which differs from all
 	Unsynced bool   `json:"unsynced"` // a loss of power takes records
-	Clean    bool   `json:"clean"`    // the server has stopped, and all that it had was synced
+	Clean    bool   `json:"clean"`    // the server has stopped after a sync of all its data
 }
 
-// bootVariable is for tests of losses of power: the environment variable has a value in the place of the boot
-// id of the kernel.
+// bootVariable is for tests of losses of power: the value of this environment variable replaces the boot id
+// of the kernel.
 const bootVariable = "GLOBALFS_TEST_BOOT_ID"
 
 func bootID() string {
@@ -78,8 +80,8 @@ func (l *life) save(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, "life"), append(text, '\n'))
 }
 
-// lastLife reads the file life. Without one the server is new, or an older version has run here. A file that
-// cannot be understood stands for a loss.
+// lastLife reads the file life. Without the file the server is new, or an older version has run here. An
+// invalid file counts as a loss.
 func lastLife(dir string, d wal.Durability) (life, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "life"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,15 +97,15 @@ func lastLife(dir string, d wal.Durability) (life, error) {
 	return l, nil
 }
 
-// lost reports whether records may be lost since the life l, at a boot.
+// lost reports whether records may have been lost between the life l and a start with boot id boot.
 func (l *life) lost(boot string) bool {
 	return l.Unsynced && !l.Clean && (boot == "" || l.Boot != boot)
 }
 
 var replicaDir = regexp.MustCompile(`^partition-[0-9]+$`)
 
-// beginLife notes that the server runs, and first, if power was lost, that its replicas may have lost records.
-// The replicas are not open. Call settle once all are.
+// beginLife records that the server runs. Before that, after a loss of power, it marks the replicas as
+// amnesiac. The replicas are not open. Call settle once all are.
 func beginLife(dir string, d wal.Durability, logger *slog.Logger) (life, error) {
 	last, err := lastLife(dir, d)
 	if err != nil || d == wal.Memory {
@@ -121,8 +123,8 @@ func beginLife(dir string, d wal.Durability, logger *slog.Logger) (life, error) 
 	return now, now.save(dir)
 }
 
-// settle notes that the replicas are open: what they have was synced then, and with wal.Sync all that
-// follows is.
+// settle records that the replicas are open: their earlier data was synced then, and with wal.Sync all later
+// data is.
 func (l *life) settle(dir string, d wal.Durability) error {
 	if d != wal.Sync || !l.Unsynced {
 		return nil
@@ -146,7 +148,7 @@ func markAmnesiac(dir string, logger *slog.Logger) error {
 			return err
 		}
 		if !has {
-			continue // it is new, and has said nothing
+			continue // the replica is new, and has sent no messages
 		}
 		if err := durable.WriteFile(filepath.Join(dir, e.Name(), amnesiacFile), nil); err != nil {
 			return err
@@ -161,7 +163,7 @@ func markAmnesiac(dir string, logger *slog.Logger) error {
 	return nil
 }
 
-// endLife notes a stop after which nothing can be lost.
+// endLife records a clean stop: all data is synced.
 func (s *Server) endLife() error {
 	s.mu.Lock()
 	settled := !s.unsettled && len(s.damaged) == 0
@@ -181,7 +183,7 @@ func (h *hosted) settle() error {
 	return errors.Join(h.log.Sync(), h.keys.Commit(true))
 }
 
-// isMarked reports whether a replica may have lost records that its log does not speak of.
+// isMarked reports whether a replica may have lost records and its log does not record the loss.
 func isMarked(dir string) (bool, error) {
 	_, err := os.Stat(filepath.Join(dir, amnesiacFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +192,7 @@ func isMarked(dir string) (bool, error) {
 	return err == nil, err
 }
 
-// unmark deletes the file amnesiac once the first turn is over: the log has the loss then.
+// unmark deletes the file amnesiac after the first turn: the log records the loss then.
 func (s *Server) unmark(ctx context.Context, h *hosted) {
 	if !h.marked {
 		return
@@ -206,7 +208,7 @@ func (s *Server) unmark(ctx context.Context, h *hosted) {
 	}
 }
 
-// voter is a replica that tells after each step whether it has a vote.
+// voter is a replica that publishes after each step whether it has a vote.
 type voter struct {
 	*replica.Replica
 	own      *primcast.Core
@@ -223,7 +225,8 @@ func (v voter) Step(in *turn.Input, out *turn.Output) {
 	}
 }
 
-// syncedKeys is the store of a replica with its log. The log has, durably, all that the store has durably.
+// syncedKeys is the store of a replica with its log. All data that is durable in the store is durable in the
+// log.
 type syncedKeys struct {
 	*kv.Store
 	log driver.Log

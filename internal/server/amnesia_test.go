@@ -63,7 +63,8 @@ func TestLossOfPowerIsNoticed(t *testing.T) {
 			if c.now == wal.Memory {
 				return
 			}
-			// A loss that follows is noticed, also before the replicas are open if the life before was unsynced.
+			// A later loss is detected. It is detected even before the replicas are open if the earlier life
+			// was unsynced.
 			saved, err := lastLife(dir, c.now)
 			require.NoError(t, err)
 			require.Equal(t, l, saved)
@@ -78,7 +79,7 @@ func TestLossOfPowerIsNoticed(t *testing.T) {
 	}
 }
 
-// Without the marks, the boot id does not change: the next start looks again.
+// While the marks are missing, the boot id does not change: the next start tries again.
 func TestMarksComeFirst(t *testing.T) {
 	t.Setenv(bootVariable, "2")
 	dir := t.TempDir()
@@ -100,7 +101,7 @@ func TestUnreadableLifeIsALoss(t *testing.T) {
 	require.True(t, l.lost("1"))
 }
 
-// A stop is clean only if all replicas have synced what they have.
+// A stop is clean only if all replicas have synced their data.
 func TestCleanStop(t *testing.T) {
 	t.Setenv(bootVariable, "1")
 	for name, c := range map[string]struct {
@@ -123,7 +124,7 @@ func TestCleanStop(t *testing.T) {
 	require.Error(t, (&hosted{}).settle(), "it is closed, and was not settled")
 }
 
-// syncedLog fails its syncs as it is told, and counts them.
+// syncedLog counts its syncs, and fails them with err.
 type syncedLog struct {
 	silent
 	syncs int
@@ -135,7 +136,7 @@ func (l *syncedLog) Sync() error {
 	return l.err
 }
 
-// The store is not synced unless the log is before.
+// The store is synced only after the log.
 func TestLogIsSyncedBeforeTheStore(t *testing.T) {
 	log := &syncedLog{err: errors.New("disk")}
 	k := syncedKeys{kv.NewMemory(), log}

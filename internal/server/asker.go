@@ -9,29 +9,30 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Asker is who makes a call to this server, as the network has proved it.
+// Asker is the caller of a request to this server, as authenticated by the network.
 type Asker struct {
-	Server bool // a server of the cluster: may ask what servers ask each other, and all that an operator may
-	Admin  bool // an operator: may change the cluster, and all that a client may that speaks for everybody
-	// Name tells clients apart: sessions belong to it. It must not be empty if there is an Authority.
+	Server bool // a server of the cluster: has the rights of an operator, and may make the calls between servers
+	Admin  bool // an operator: may change the cluster, and has the rights of a client for all users
+	// Name identifies a client; it owns the client's sessions. It must not be empty if Authority is set.
 	Name string
-	// Authority says for whom a client may speak. Who is neither server nor admin and has none may do nothing.
+	// Authority names the users that a client may act for. A caller without an Authority that is neither
+	// server nor admin has no rights.
 	Authority *posix.Authority
 }
 
-// errNobody answers calls of who has not proved anything.
+// errNobody answers the calls of unauthenticated callers.
 var errNobody = errors.New("the caller may not use this cluster: it has no certificate of a server, an operator or a client")
 
 // errServersOnly answers calls that only servers make.
 var errServersOnly = errors.New("only a server of the cluster may ask for this: the caller's certificate is not one of a server")
 
-// trustAll is Config.Asker where nobody proves who he is: everybody may do everything.
+// trustAll is Config.Asker of a cluster without authentication: every caller has all rights.
 func trustAll(context.Context) Asker { return Asker{Server: true, Admin: true} }
 
-// isNobody reports whether a may do nothing.
+// isNobody reports whether a has no rights.
 func (a *Asker) isNobody() bool { return !a.Server && !a.Admin && a.Authority == nil }
 
-// client gives a as replicas see it.
+// client returns a in the form for replicas; nil: no limits.
 func (a *Asker) client() *ask.Client {
 	if a.Server || a.Admin {
 		return nil
@@ -39,7 +40,7 @@ func (a *Asker) client() *ask.Client {
 	return &ask.Client{Name: a.Name, Authority: a.Authority}
 }
 
-// role gives a as storage nodes see it.
+// role returns a in the form for storage servers.
 func (a *Asker) role() region.Role {
 	switch {
 	case a.isNobody():

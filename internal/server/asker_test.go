@@ -21,8 +21,8 @@ type askerKey struct{}
 
 func as(t *testing.T, a Asker) context.Context { return context.WithValue(t.Context(), askerKey{}, a) }
 
-// Each call is answered by who makes it: pieces of the state only to servers, changes of members only to
-// operators.
+// The answer to a call depends on the caller: only servers get pieces of the state, only operators change
+// members.
 func TestCallsTakeARole(t *testing.T) {
 	spec := topology.Spec{Regions: []topology.Region{"us-west-2"}, Datacenters: 1, Replicas: 1, Copies: 1}
 	plan, err := spec.Plan()
@@ -72,7 +72,7 @@ func TestCallsTakeARole(t *testing.T) {
 	}
 }
 
-// Who has proved to be nobody may not do more than where nobody proves anything.
+// An Asker without any rights is not treated as a trusted caller.
 func TestAskerIsNobodyWithoutProof(t *testing.T) {
 	a := Asker{}
 	require.True(t, a.isNobody())

@@ -12,24 +12,24 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// cutIdle is the time after which the state of a backup that nobody has read is let go.
+// cutIdle is the time after which the unread saved state of a backup is released.
 const cutIdle = 5 * time.Minute
 
-// cut is the state that a replica has saved for the newest backup, until it is read or let go.
+// cut is the state that a replica has saved for the newest backup, until it is read or released.
 type cut struct {
 	mu     sync.Mutex
 	number uint64      // GUARDED_BY mu; of the backup
-	view   *kv.View    // GUARDED_BY mu; nil: it was read, or let go
+	view   *kv.View    // GUARDED_BY mu; nil: it was read or released
 	kept   uint64      // GUARDED_BY mu; number of calls of keep: a timer closes the view of its own call only
 	idle   *time.Timer // GUARDED_BY mu
 }
 
-// keep replaces the saved state, unless that is of a newer backup.
+// keep replaces the saved state, unless the saved state is of a newer backup.
 func (c *cut) keep(number uint64, view *kv.View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if number < c.number {
-		view.Close() // it was taken, and comes back too late
+		view.Close() // it was taken, and is returned too late
 		return
 	}
 	c.drop()
@@ -39,8 +39,8 @@ func (c *cut) keep(number uint64, view *kv.View) {
 	c.idle = time.AfterFunc(cutIdle, func() { c.expire(kept) })
 }
 
-// expire lets the saved state of a call of keep go, if it is still there. The timer may have waited for the
-// lock while the state was taken or replaced.
+// expire releases the saved state of one call of keep, if it is still saved. The timer may have waited for
+// the lock while the state was taken or replaced.
 func (c *cut) expire(kept uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,8 +49,8 @@ func (c *cut) expire(kept uint64) {
 	}
 }
 
-// take returns the saved state of a backup. The caller closes it. newest is the newest backup that the replica
-// has saved.
+// take returns the saved state of a backup. The caller closes it. newest is the newest backup that the
+// replica has saved.
 func (c *cut) take(number uint64) (view *kv.View, newest uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *cut) take(number uint64) (view *kv.View, newest uint64) {
 	return view, c.number
 }
 
-// close lets the saved state go.
+// close releases the saved state.
 func (c *cut) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +77,7 @@ func (c *cut) drop() {
 	}
 }
 
-// saveCut keeps the state of the store for a backup (replica.Config.Cut).
+// saveCut saves the state of the store for a backup (replica.Config.Cut).
 func (h *hosted) saveCut(number uint64) error {
 	view, err := h.keys.View()
 	if err == nil {
@@ -89,8 +89,8 @@ func (h *hosted) saveCut(number uint64) error {
 // ErrNotSaved reports that a replica has not saved its state for a backup yet.
 var ErrNotSaved = errors.New("the replica has not saved its state for this backup yet")
 
-// Mark starts a backup of a partition at its replica on this server, keeps the blocks of the backup, or lets
-// them go. It returns the newest backup that the replica knows.
+// Mark starts a backup of a partition at its replica on this server, keeps the blocks of the backup, or
+// releases them. It returns the newest backup that the replica knows.
 func (s *Server) Mark(ctx context.Context, partition uint16, number uint64, release bool) (newest uint64, err error) {
 	r := s.residence(partition)
 	if r == nil {
@@ -106,8 +106,8 @@ func (s *Server) Mark(ctx context.Context, partition uint16, number uint64, rele
 
 // Piece is a part of the state of a partition in a backup.
 type Piece struct {
-	Export uint64 // names the copy that is read: pass it for the next piece
-	Length uint64 // of the whole; 0: the copy is being written, ask again
+	Export uint64 // the number of the copy to read: pass it for the next piece
+	Length uint64 // of the whole state; 0: the copy is being written, ask again
 	Data   []byte
 }
 
@@ -136,7 +136,7 @@ func (s *Server) CutPiece(partition uint16, number, export, offset uint64) (p Pi
 	return p, reader.Err()
 }
 
-// exportCut begins to write the saved state into a file.
+// exportCut starts to write the saved state into a file.
 func (h *hosted) exportCut(number uint64) (export uint64, err error) {
 	view, newest := h.cut.take(number)
 	switch {
@@ -150,7 +150,7 @@ func (h *hosted) exportCut(number uint64) (export uint64, err error) {
 	}
 	export, e, err := h.exports.begin()
 	if err != nil {
-		h.cut.keep(number, view) // a transfer to another replica goes on: it may be read later
+		h.cut.keep(number, view) // a transfer to another replica is in progress: the view may be read later
 		return 0, err
 	}
 	h.exports.writing.Go(func() {

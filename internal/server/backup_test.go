@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/kv"
 )
 
-// The timer of an older saved state closes no newer one, also if it waited for the lock. A state that comes
-// back late replaces no newer one.
+// The timer of an older saved state does not close a newer one, even if the timer waited for the lock. A
+// state that is returned late does not replace a newer one.
 func TestSavedStateOutlivesOldTimers(t *testing.T) {
 	store, err := kv.Open(t.TempDir(), kv.Options{})
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestSavedStateOutlivesOldTimers(t *testing.T) {
 	second, newest := c.take(2)
 	require.NotNil(t, second)
 	require.Equal(t, uint64(2), newest)
-	c.keep(2, second) // a transfer goes on
+	c.keep(2, second) // a transfer is in progress
 	c.expire(2)
 	c.expire(3)
 	second, _ = c.take(2)

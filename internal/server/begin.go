@@ -8,13 +8,14 @@ import (
 	"github.com/globalfs/globalfs/internal/transport"
 )
 
-// later takes in calls to a replica that nothing but its driver has to answer.
+// later accepts the calls to a replica that only its driver has to answer.
 type later struct {
 	server *Server
 	hosted *hosted
 }
 
-// Begin implements transport.Asynchronous. Server.serve answers the others, and tells the reasons.
+// Begin implements transport.Asynchronous. Server.serve answers the other calls, with the reasons of
+// refusals.
 func (l later) Begin(ctx context.Context, request []byte, caller transport.Caller) (token uint64, begun bool) {
 	h, asker := l.hosted, l.server.cfg.Asker(ctx)
 	if asker.isNobody() || h.catching.Load() || h.amnesiac.Load() || len(request) == 0 || request[0] == transferRequest {
@@ -22,7 +23,7 @@ func (l later) Begin(ctx context.Context, request []byte, caller transport.Calle
 	}
 	client := asker.client()
 	if client.Bounds() != nil {
-		return 0, false // its rates may have to be waited for, and its blocks to be looked for
+		return 0, false // the call may have to wait for its rate, and its blocks must be checked
 	}
 	return h.driver.Begin(client, request, &timedCall{Caller: caller, counts: h.counts, kind: request[0], began: time.Now()}), true
 }
@@ -30,7 +31,7 @@ func (l later) Begin(ctx context.Context, request []byte, caller transport.Calle
 // Withdraw implements transport.Asynchronous.
 func (l later) Withdraw(token uint64) { l.hosted.driver.Withdraw(token) }
 
-// timedCall counts how long a call takes that is answered.
+// timedCall measures the duration of an answered call.
 type timedCall struct {
 	transport.Caller
 	counts *counts

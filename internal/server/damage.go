@@ -20,37 +20,39 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// Damage is a replica on this server whose log or store is damaged. The replica does not run: it may have
-// forgotten what it has promised. Another process must take its place.
+// Damage describes a replica on this server with a damaged log or store. The replica does not run: it may
+// have lost its promises. Another process must take its place.
 type Damage struct {
 	Partition uint16
 	Process   multicast.ProcessID
 	Reason    string
 }
 
-// DamageFile is the name of the file that says what is damaged, in the directory of a replica. The next start
-// reads all of the replica's log and store, and deletes the file if nothing is damaged after all.
+// DamageFile is the name of a file in the directory of a damaged replica; it describes the damage. The next
+// start reads all of the replica's log and store, and deletes the file if it finds no damage.
 const DamageFile = "damaged"
 
-// errBehindLog says that the store of a replica lacks what its log relies on, as an empty store does.
+// errBehindLog means that the store of a replica lacks entries that its log relies on. An empty store is one
+// example.
 var errBehindLog = errors.New("the store is older than the beginning of the write-ahead log")
 
-// errNoLog says that the log of a replica is gone.
+// errNoLog means that the log of a replica is missing.
 var errNoLog = errors.New("the write-ahead log is gone, and the store is there")
 
-// isDamage reports whether an error says that a file of a replica is not as it was written, is older, or is not what
-// other replicas have.
+// isDamage reports whether an error means that a file of a replica differs from its last write, is older, or
+// has another state than the other replicas.
 func isDamage(err error) bool {
 	var log *wal.CorruptError
 	return errors.As(err, &log) || errors.Is(err, kv.ErrDamaged) || errors.Is(err, errBehindLog) || errors.Is(err, errNoLog) ||
 		errors.Is(err, errDiverged) || errors.Is(err, ErrRolledBack)
 }
 
-// isUnreadable is isDamage of files that were only read: what the disk cannot read is damaged, too.
+// isUnreadable is isDamage for files that were only read: data that the disk cannot read counts as damaged,
+// too.
 func isUnreadable(err error) bool { return isDamage(err) || errors.Is(err, syscall.EIO) }
 
-// checkStore compares the store with the log that was replayed: what the log does not hold any more the store
-// must hold.
+// checkStore compares the store with the replayed log: the store must have the entries that the log does not
+// have any more.
 func checkStore(cores ...*primcast.Core) error {
 	for _, core := range cores {
 		if at, has := core.Lacks(); has {
@@ -72,7 +74,7 @@ func checkLog(h *hosted, dir string) error {
 	return err
 }
 
-// hasLog reports whether a directory has segments of a log. One that is missing has none.
+// hasLog reports whether a directory has segments of a log. A missing directory has none.
 func hasLog(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +83,7 @@ func hasLog(dir string) (bool, error) {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".wal" }), err
 }
 
-// Damaged gives the replicas here that do not run because they are damaged, by partition.
+// Damaged returns the damaged replicas on this server, which do not run, sorted by partition.
 func (s *Server) Damaged() (all []Damage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +94,8 @@ func (s *Server) Damaged() (all []Damage) {
 	return all
 }
 
-// setDamaged notes that a replica is damaged, here and in its directory. Its partition goes on with the
-// others.
+// setDamaged records a damaged replica, in s and in its directory. Its partition continues with the other
+// replicas.
 func (s *Server) setDamaged(h *hosted, err error) {
 	d := Damage{Partition: h.partition, Process: h.process, Reason: err.Error()}
 	dir := s.partitionDir(h.partition)
@@ -108,7 +110,7 @@ func (s *Server) setDamaged(h *hosted, err error) {
 	s.damaged[h.partition] = d
 }
 
-// isDamaged reports whether a process here does not run because it is damaged.
+// isDamaged reports whether a process on this server does not run because of damage.
 func (s *Server) isDamaged(partition uint16, process multicast.ProcessID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +140,9 @@ func (s *Server) reexamine(h *hosted, dir string) error {
 	return os.Remove(path)
 }
 
-// How the stores of replicas are scrubbed: all that is in their tables is read, soon after the start and then
-// again and again. What only few commands read would else be found damaged when the other copies are, too.
+// Intervals and pieces of scrubs of the stores of replicas. A scrub reads all tables of a store, soon after
+// the start and then regularly. Without scrubs, damage to rarely read data would be found only when the other
+// copies are damaged, too.
 const (
 	scrubFirst = 2 * time.Second
 	scrubEvery = 24 * time.Hour
@@ -147,7 +150,7 @@ const (
 	scrubRest  = 50 * time.Millisecond
 )
 
-// scrub reads the store of a replica over and over until ctx ends, or the store is damaged, which it gives.
+// scrub reads the store of a replica regularly until ctx ends or it finds damage, which it returns.
 func (s *Server) scrub(ctx context.Context, h *hosted) error {
 	for wait := scrubFirst; pause.For(ctx, wait) == nil; wait = scrubEvery {
 		read := 0

@@ -17,19 +17,19 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A replica that starts reads its whole store once, in the background, and compares it with the digest that
-// the store has kept. Until then it tells no digests: they may be wrong.
+// After its start a replica reads its whole store once, in the background, and compares it with the digest in
+// the store. Until then it reports no digests: they may be wrong.
 const (
 	verifyPiece = 4096 // entries; then it rests
 	verifyRest  = 10 * time.Millisecond
 )
 
-// verifyDigest reads the store of a replica, and tells the replica its digest.
+// verifyDigest reads the store of a replica, and passes the digest to the replica.
 func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 	var view *kv.View
 	var claimed digest.Sum
 	var err error
-	// If ctx ends, the driver ends, too: the view is not left behind.
+	// If ctx ends, the driver ends, too. WithoutCancel ensures that the view is closed.
 	stopped := h.driver.Between(context.WithoutCancel(ctx), func() {
 		claimed = h.keys.Digest()
 		view, err = h.keys.View()
@@ -45,7 +45,7 @@ func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 	err = view.Err()
 	view.Close()
 	if err != nil || ctx.Err() != nil {
-		return // a store that cannot be read fails the replica where it needs it
+		return // an unreadable store fails the replica when the replica needs it
 	}
 	if read != claimed {
 		s.cfg.Logger.Error("the store of a replica is not what the replica has written: it was changed behind the back of this server, damaged, "+
@@ -55,7 +55,7 @@ func (s *Server) verifyDigest(ctx context.Context, h *hosted) {
 	_ = h.driver.Between(ctx, func() { h.replica.VerifyDigest(read, claimed) }) // fails only if the driver ends
 }
 
-// slowScanner scans a store with rests, until ctx ends.
+// slowScanner scans a store with pauses, until ctx ends.
 type slowScanner struct {
 	ctx context.Context
 	of  meta.Scanner
@@ -76,11 +76,11 @@ func (s *slowScanner) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// errDiverged says that a replica is to be replaced because of its state.
+// errDiverged means that a replica must be replaced because its state differs.
 var errDiverged = errors.New("the replica has another state than the majority of its partition")
 
-// Diverged stops a replica whose state differs from that of a majority of its partition, as if its store were
-// damaged. reason names the difference.
+// Diverged stops a replica with another state than the majority of its partition, as if its store were
+// damaged. reason describes the difference.
 func (s *Server) Diverged(partition uint16, process multicast.ProcessID, reason string) {
 	r := s.residence(partition)
 	if r == nil {
@@ -89,7 +89,7 @@ func (s *Server) Diverged(partition uint16, process multicast.ProcessID, reason 
 	if h := r.now.Load(); h.process == process {
 		select {
 		case h.odd <- fmt.Errorf("%w: %s", errDiverged, reason):
-		default: // it was told before
+		default: // an earlier call has sent its error
 		}
 	}
 }
@@ -101,7 +101,7 @@ type ReplicaDigests struct {
 	Taken     []replica.Digest
 }
 
-// Digests returns the last digests of each replica on this server that runs, by partition.
+// Digests returns the last digests of each running replica on this server, by partition.
 func (s *Server) Digests(ctx context.Context) (all []ReplicaDigests) {
 	var asking sync.WaitGroup
 	var mu sync.Mutex

@@ -14,22 +14,23 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// grants gives bound clients the right to read blocks, and verifies it at the storage node. The right of a
-// client to a block is the id of the block, which has the size of a block of AES, enciphered by a key of the
-// client. The keys are derived from those by which servers prove vectors: all servers of the cluster derive the
-// same ones, nothing is stored, and a client cannot use what another client was given.
+// grants gives bound clients the right to read blocks, and verifies the right at the storage server. The
+// right of a client to a block is the id of the block, which has the size of an AES block, encrypted with a
+// key of the client. The keys of clients are derived from the vector keys of the servers. So all servers of
+// the cluster derive the same keys, nothing is stored, and a client cannot use the rights of another client.
 type grants struct {
 	sealer *sealer
 
 	mu      sync.RWMutex
-	from    *byte                     // GUARDED_BY mu; the newest key of the sealer that clients were derived from
+	from    *byte                     // GUARDED_BY mu; the newest key of the sealer from which clients were derived
 	clients map[string][]cipher.Block // GUARDED_BY mu; by name, a cipher for each valid key, the newest first
 }
 
-// maxGrantees bounds the clients whose ciphers are remembered. It takes about 3 us to derive those of a client.
+// maxGrantees is the maximum number of clients with remembered ciphers. To derive the ciphers of a client
+// takes about 3 us.
 const maxGrantees = 4096
 
-// Grant is replica.Rights'.
+// Grant implements replica.Rights.
 func (g *grants) Grant(client string, id posix.BlockID) (right posix.BlockRight) {
 	if keys := g.of(client); len(keys) > 0 {
 		keys[0].Encrypt(right[:], id[:])
@@ -37,7 +38,7 @@ func (g *grants) Grant(client string, id posix.BlockID) (right posix.BlockRight)
 	return right
 }
 
-// holds reports whether a client was given a right to a block. Without keys every client is believed.
+// holds reports whether a client got a right to a block. Without keys it reports true for every client.
 func (g *grants) holds(client string, id posix.BlockID, right posix.BlockRight) bool {
 	keys := g.of(client)
 	for _, key := range keys {
@@ -82,7 +83,7 @@ func (g *grants) of(client string) []cipher.Block {
 	return ciphers
 }
 
-// mayGet is region.Config.MayGet: a bound client shows a right to a block.
+// mayGet is region.Config.MayGet: it verifies the right of a bound client to a block.
 func (s *Server) mayGet(ctx context.Context, id block.ID, right block.Right) bool {
 	if s.cfg.RightsOptional && right == (block.Right{}) {
 		return true

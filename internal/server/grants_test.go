@@ -17,7 +17,7 @@ func keysOf(texts ...string) func() [][]byte {
 }
 
 // All servers with a key in common give and accept the same rights. Another client, another block and another
-// cluster have other ones.
+// cluster have other rights.
 func TestGrants(t *testing.T) {
 	of := func(cluster string, keys ...string) *grants {
 		return &grants{sealer: &sealer{keys: keysOf(keys...), cluster: []byte(cluster)}}
@@ -37,7 +37,7 @@ func TestGrants(t *testing.T) {
 	require.True(t, none.holds("a", id, posix.BlockRight{}), "a cluster without keys cannot tell")
 }
 
-// What is remembered of clients is for the keys of now.
+// The remembered ciphers of clients belong to the present keys.
 func TestGrantsFollowTheKeys(t *testing.T) {
 	keys := keysOf("one")
 	g := &grants{sealer: &sealer{keys: func() [][]byte { return keys() }}}

@@ -12,9 +12,9 @@ import (
 
 const incarnationFile = "incarnation"
 
-// nextIncarnation counts the starts of a server in a file. It is durable before
-// anything is said under its number: peers tell a restarted process by it, and message
-// ids of different starts differ by it.
+// nextIncarnation counts the starts of a server in a file. The number is durable before the first message
+// that uses it: peers detect a restarted process by it, and it makes the message ids of different starts
+// distinct.
 func nextIncarnation(path string) (uint64, error) {
 	last, err := lastIncarnation(path)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// membersFile is the file in the directory of a server with the newest members of its region that it has
-// learnt. The storage node relies on it: it must never know older ones than before.
+// membersFile is the file in the directory of a server with the newest known members of its region. The
+// storage server relies on it: its members must never become older.
 const membersFile = "members.json"
 
-// Members gives the storage servers of a region as the cluster was planned.
+// Members returns the storage servers of a region according to the plan of the cluster.
 func Members(c *topology.Cluster, of topology.Region) region.Members {
 	m := region.Members{Version: c.StorageVersion(of)}
 	for _, s := range c.Storage(of) {
@@ -25,8 +25,8 @@ func Members(c *topology.Cluster, of topology.Region) region.Members {
 	return m
 }
 
-// newestMembers gives the newest members that are known to the server in dir: those that were planned, or
-// those that it has learnt since.
+// newestMembers returns the newest members that the server in dir knows: the planned ones, or the ones in its
+// file.
 func newestMembers(dir string, planned region.Members) (region.Members, error) {
 	path := filepath.Join(dir, membersFile)
 	var learnt region.Members

@@ -11,8 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// A server starts with the newest members of the cluster's file and what it has learnt, and refuses a damaged
-// file.
+// A server starts with the newer members of the plan and of its file, and refuses a damaged file.
 func TestMembersAreTheNewest(t *testing.T) {
 	spec := topology.Spec{Regions: []topology.Region{"us-west-2"}, Datacenters: 3, Replicas: 3, Copies: 2}
 	plan, err := spec.Plan()

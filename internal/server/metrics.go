@@ -15,13 +15,13 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// counts is what is measured of a replica, over its restarts.
+// counts holds the measurements of a replica, across its restarts.
 type counts struct {
 	queries, updates, appends, syncs metrics.Durations
 	longFrames                       atomic.Uint64
 }
 
-// answered counts a request that was answered.
+// answered counts an answered request.
 func (c *counts) answered(kind ask.Kind, took time.Duration) {
 	switch kind {
 	case ask.Query:
@@ -31,7 +31,7 @@ func (c *counts) answered(kind ask.Kind, took time.Duration) {
 	}
 }
 
-// timedLog counts how long a log takes.
+// timedLog measures the durations of a log's operations.
 type timedLog struct {
 	driver.Log
 	appends *metrics.Durations
@@ -52,8 +52,8 @@ func (l timedLog) Sync() error {
 	return l.Log.Sync()
 }
 
-// countedLinks counts and logs frames that are too long: a fault of this program, which costs a restart of
-// the link.
+// countedLinks counts and logs frames that are too long. They are a bug of this program, and each causes a
+// restart of the link.
 type countedLinks struct {
 	transport.Links
 	count  *atomic.Uint64
@@ -70,10 +70,10 @@ func (l countedLinks) Send(to multicast.ProcessID, frame []byte) error {
 	return err
 }
 
-// scrapePatience bounds how long a replica is waited for.
+// scrapePatience is the time limit for the status of the replicas.
 const scrapePatience = time.Second
 
-// Metrics tells what there is of this server.
+// Metrics reports the metrics of this server.
 func (s *Server) Metrics(report metrics.Report) {
 	if storage := s.Storage(); storage != nil {
 		storage.Metrics(report)

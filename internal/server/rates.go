@@ -12,19 +12,19 @@ import (
 	"github.com/globalfs/globalfs/internal/pause"
 )
 
-// ClientRates bound the requests that each bound client may make at a server's replicas in a second; 0: without
-// a bound. A client that was silent may make as many as in two seconds at once.
+// ClientRates limit the requests of each bound client to a server's replicas per second; 0: no limit. After a
+// pause a client may make the requests of two seconds at once.
 type ClientRates struct {
 	Updates float64 // updates, and changes of sessions
 	Calls   float64 // of all kinds
-	Bytes   float64 // of updates: what stays in logs and metadata is about as long
+	Bytes   float64 // of updates; logs and metadata grow by about as much
 }
 
-// patientFor is the longest time for which a server delays a request of a client that makes too many. A client
-// whose turn is later tries again, here or at another replica.
+// patientFor is the maximum delay of a request by a server. A client with a longer delay must try again, here
+// or at another replica.
 const patientFor = time.Second
 
-// maxRated bounds the clients whose rates are remembered.
+// maxRated is the number of remembered clients above which rates forgets idle ones.
 const maxRated = 4096
 
 // rates delay the requests of bound clients.
@@ -35,11 +35,11 @@ type rates struct {
 	clients map[string]*clientRate // GUARDED_BY mu; by name
 }
 
-// clientRate is what one client may do now.
+// clientRate is the remaining allowance of one client.
 type clientRate struct {
 	updates, calls, bytes *rate.Limiter
 
-	told atomic.Int64 // when the log was last told that it makes too many, in Unix seconds
+	told atomic.Int64 // time of the last log message about this client, in Unix seconds
 }
 
 func newRates(limits ClientRates) *rates {
@@ -68,7 +68,7 @@ func (r *rates) of(client string) *clientRate {
 	return c
 }
 
-// forget drops the clients that may make as many requests as new ones. The caller holds mu.
+// forget drops the clients that have the allowance of new ones. The caller holds mu.
 func (r *rates) forget() {
 	full := func(l *rate.Limiter) bool { return l.Limit() == rate.Inf || l.Tokens() >= float64(l.Burst()) }
 	for name, c := range r.clients {
@@ -78,14 +78,16 @@ func (r *rates) forget() {
 	}
 }
 
-// isNews reports whether the log was not told of a client for a minute.
+// isNews reports whether the last log message about a client is at least a minute old, and then records the
+// present time.
 func (r *rates) isNews(client string) bool {
 	c, now := r.of(client), time.Now().Unix()
 	last := c.told.Load()
 	return now-last >= 60 && c.told.CompareAndSwap(last, now)
 }
 
-// wait returns when a request of a client may be executed. It is false if that takes too long, or ctx ends.
+// wait blocks until a request of a client may be executed. It returns false if that takes longer than
+// patientFor, or if ctx ends.
 func (r *rates) wait(ctx context.Context, client string, kind ask.Kind, size int) bool {
 	c, now := r.of(client), time.Now()
 	taken := []*rate.Reservation{c.calls.ReserveN(now, 1)}

@@ -11,8 +11,8 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// allowed counts the requests of a client that a server executes in a time, if the client makes them without a
-// pause.
+// allowed counts the requests of a client that a server executes in a time, if the client makes requests
+// without a pause.
 func allowed(t *testing.T, r *rates, client string, kind ask.Kind, during time.Duration) (n int) {
 	for end := time.Now().Add(during); time.Now().Before(end); {
 		if r.wait(t.Context(), client, kind, 100) {
@@ -24,7 +24,8 @@ func allowed(t *testing.T, r *rates, client string, kind ask.Kind, during time.D
 	return n
 }
 
-// A client gets its rate, however much it asks for. What one client asks for costs others nothing.
+// A client gets its rate for any number of requests. Requests of one client do not reduce the rates of
+// others.
 func TestRates(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRates(ClientRates{Updates: 10, Calls: 100})
@@ -44,7 +45,7 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// Requests that wait for too long are refused, and cost the client nothing.
+// Requests with too long a delay are refused, and do not count.
 func TestRatesRefuse(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRates(ClientRates{Updates: 0.5, Calls: 100})
@@ -63,7 +64,7 @@ func TestRatesRefuse(t *testing.T) {
 	})
 }
 
-// The number of names that are remembered is bounded.
+// The number of remembered names is bounded.
 func TestRatesForget(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRates(ClientRates{Updates: 1000})

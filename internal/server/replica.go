@@ -25,7 +25,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast/primcast"
 )
 
-// hosted is a replica on this server with what it owns.
+// hosted is a replica on this server with its resources.
 type hosted struct {
 	partition uint16
 	index     int // among the replicas of the partition
@@ -40,19 +40,18 @@ type hosted struct {
 	counts    *counts
 	odd       chan error  // capacity 1: the replica must stop, and be replaced
 	catching  atomic.Bool // it takes over the state of another one, and takes no turns
-	marked    bool        // it may have lost records, and its log does not say so
-	amnesiac  atomic.Bool // it has no vote, for that reason
+	marked    bool        // it may have lost records, and its log does not record the loss
+	amnesiac  atomic.Bool // it has lost power, and has no vote
 }
 
-// close ends network access first, so that nothing is asked of a store that is closed. A second time it does
-// nothing.
+// close ends network access first, so that no call uses a closed store. A second call does nothing.
 func (h *hosted) close() error {
 	var errs []error
 	if h.endpoint != nil {
 		errs = append(errs, h.endpoint.Close())
 	}
 	if h.driver != nil {
-		h.driver.Stop() // it may never have run
+		h.driver.Stop() // Run may not have been called
 	}
 	h.cut.close()
 	h.exports.close()
@@ -66,17 +65,17 @@ func (h *hosted) close() error {
 	return errors.Join(errs...)
 }
 
-// How long a replica that has failed waits before it starts anew: twice as long each time, unless it has run
-// for longer than the longest.
+// The wait before the restart of a failed replica. It doubles with each failure up to restartMost, and starts
+// again at restartFirst after a run longer than restartMost.
 const (
 	restartFirst = time.Second
 	restartMost  = 30 * time.Second
 )
 
-// run drives a replica until ctx ends; the last one of the residence is left open. One that is behind takes
-// over the state of another and starts anew; so does, after a while, one that has failed, as by a disk that
-// was full. A broken invariant ends it for good: the error has the evidence. So does its group, if it goes on
-// without it.
+// run drives a replica until ctx ends; the last instance of the residence is left open. A replica that is
+// behind takes over the state of another one and restarts. A failed one, for example after a full disk,
+// restarts after a wait. A broken invariant ends the replica permanently; the error has the evidence. A
+// replica that its group has replaced ends, too.
 func (s *Server) run(ctx context.Context, r *residence) error {
 	for wait := restartFirst; ; {
 		h, began := r.now.Load(), time.Now()
@@ -90,7 +89,7 @@ func (s *Server) run(ctx context.Context, r *residence) error {
 				"server", s.cfg.Name, "partition", h.partition, "process", h.process, "dir", h.exports.dir)
 			return nil
 		}
-		if damage := errors.Join(err, h.keys.Err()); isDamage(damage) { // whatever followed from it
+		if damage := errors.Join(err, h.keys.Err()); isDamage(damage) { // the damage may have caused other errors
 			return damage
 		}
 		if err = errors.Join(err, h.close()); err == nil {
@@ -114,7 +113,8 @@ func (s *Server) run(ctx context.Context, r *residence) error {
 	}
 }
 
-// again starts the replica h, which is closed, anew. Until then h stays, which answers that it has stopped.
+// again restarts the closed replica h. Until the restart h stays in its place, and answers that it has
+// stopped.
 func (s *Server) again(r *residence, h *hosted) error {
 	incarnation, err := s.nextIncarnation()
 	if err != nil {
@@ -162,11 +162,11 @@ func (s *Server) drive(ctx context.Context, h *hosted) (adopted bool, err error)
 	return adopted, errors.Join(err, damage, odd)
 }
 
-// logAhead is how many bytes of zeros are written ahead in the log of a replica. On ext4 it makes syncs two to
-// five times as fast.
+// logAhead is the number of bytes of zeros that are written ahead in the log of a replica. On ext4 this makes
+// syncs two to five times as fast.
 const logAhead = 256 << 10
 
-// startReplica brings a replica back to where it was, and answers calls to it.
+// startReplica recovers a replica from its store and log, and starts to answer calls to it.
 func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	plan, n := s.plan.Load(), h.index
 	p := &plan.Partitions[h.partition]
@@ -239,7 +239,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	return nil
 }
 
-// endAdoption puts the log in its place that belongs to a store which was taken over from another replica.
+// endAdoption writes the log that belongs to a store from another replica. It does nothing for other stores.
 func (s *Server) endAdoption(h *hosted, dir string) error {
 	record := replica.Adopted(h.keys)
 	if record == nil {
@@ -255,7 +255,7 @@ func (s *Server) endAdoption(h *hosted, dir string) error {
 	return replica.EndAdoption(h.keys)
 }
 
-// openKeys opens the store of a replica; where nothing is to survive a restart, in memory.
+// openKeys opens the store of a replica. With wal.Memory, the store is in memory.
 func (s *Server) openKeys(dir string) (*kv.Store, error) {
 	if s.cfg.Durability == wal.Memory {
 		return kv.NewMemory(), nil
@@ -263,8 +263,7 @@ func (s *Server) openKeys(dir string) (*kv.Store, error) {
 	return kv.Open(dir, kv.Options{})
 }
 
-// recoverCores replays the log over the store: what the store does not hold will be delivered
-// again.
+// recoverCores replays the log over the store: entries that are not in the store will be delivered again.
 func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *primcast.Core, err error) {
 	position, relayed, err := replica.Positions(h.keys)
 	if err != nil {
@@ -277,7 +276,7 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 		Retain: s.cfg.Retain,
 	}
 	if s.cfg.Durability == wal.Memory {
-		cfg.Retain = math.MaxInt // nobody is left behind: a state that is taken over would not survive starting anew on it
+		cfg.Retain = math.MaxInt // no replica may need the state of another one: that state would not survive the restart that follows
 	}
 	if seat := plan.Partitions[h.partition].Replicas[h.index].Seat; seat != h.process {
 		cfg.Replaces = seat
@@ -303,7 +302,7 @@ func (s *Server) recoverCores(h *hosted, incarnation uint64) (local, cross *prim
 	return local, cross, checkStore(local, cross)
 }
 
-// genesis is what the root directory of p holds at birth.
+// genesis returns the entries of the root directory of p in a new cluster.
 func genesis(c *topology.Cluster, p *topology.Partition) []meta.Birth {
 	if p.ID != 0 {
 		return nil

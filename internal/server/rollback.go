@@ -15,23 +15,23 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// rolledBackFile is in the directory of a replica that was rolled back: it says how that is known. While it is
-// there the replica does not run.
+// rolledBackFile exists in the directory of a replica that was rolled back, and has the evidence. While it
+// exists, the replica does not run.
 const rolledBackFile = "rolled-back"
 
-// ErrRolledBack says that the directory of a replica is older than it was: a copy or a snapshot was put back.
-// The replica has forgotten what it has promised since.
+// ErrRolledBack means that the directory of a replica was replaced by an older one: a copy or a snapshot was
+// put back. The replica has lost its later promises.
 var ErrRolledBack = errors.New("the directory was rolled back")
 
-// NoteRollback notes in the directory of a server, before that starts, that the directories of all its replicas
-// were rolled back. It also notes the incarnation that is known to have been used.
+// NoteRollback records in the directory of a server, before the server starts, that the directories of all
+// its replicas were rolled back. It also records the highest incarnation that is known to be used.
 func NoteRollback(dir string, incarnation uint64, reason string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if !e.IsDir() || !replicaDir.MatchString(e.Name()) { // others are set aside
+		if !e.IsDir() || !replicaDir.MatchString(e.Name()) { // other directories were set aside
 			continue
 		}
 		partition := filepath.Join(dir, e.Name())
@@ -42,7 +42,7 @@ func NoteRollback(dir string, incarnation uint64, reason string) error {
 	return durable.WriteCopied(filepath.Join(dir, incarnationFile), fmt.Appendf(nil, "%d\n", incarnation))
 }
 
-// LastIncarnation is the last one that the server in dir has used; 0: none.
+// LastIncarnation returns the last incarnation of the server in dir; 0: none.
 func LastIncarnation(dir string) (uint64, error) {
 	return lastIncarnation(filepath.Join(dir, incarnationFile))
 }
@@ -65,7 +65,8 @@ func rolledBack(path, reason string) error {
 		ErrRolledBack, reason, path)
 }
 
-// checkPosition compares the log of a replica with what others know of it. A log in memory has no positions.
+// checkPosition compares the log of a replica with the positions that others know. A log in memory has no
+// positions.
 func (s *Server) checkPosition(h *hosted, dir string) error {
 	if s.cfg.RolledBack == nil || s.cfg.Durability == wal.Memory {
 		return nil
@@ -84,12 +85,12 @@ func (s *Server) checkPosition(h *hosted, dir string) error {
 	return rolledBack(path, reason)
 }
 
-// acceptedFile says that an operator has accepted the state of a replica that was rolled back: the positions of
-// its log that others know are not compared any more.
+// acceptedFile records that an operator has accepted the state of a replica that was rolled back. The
+// positions of its log are not compared with those of others any more.
 const acceptedFile = "accepted"
 
-// accepted reports whether an operator has accepted that the replica was rolled back: the file that said so was
-// removed after the replica had stopped.
+// accepted reports whether an operator has accepted the rollback of a replica: the operator has removed
+// rolledBackFile after the replica had stopped.
 func (s *Server) accepted(h *hosted, dir string) (bool, error) {
 	path := filepath.Join(dir, acceptedFile)
 	_, err := os.Stat(path)
@@ -108,14 +109,15 @@ func (s *Server) accepted(h *hosted, dir string) (bool, error) {
 	return true, durable.WriteFile(path, text)
 }
 
-// Incarnation is the last one that was used here.
+// Incarnation returns the last incarnation of this server.
 func (s *Server) Incarnation() uint64 { return s.incarnation.Load() }
 
-// positionPatience bounds how long a replica is waited for: it may be taking over a state.
+// positionPatience is the time limit for the position of a replica, which may be busy with the state of
+// another one.
 const positionPatience = 500 * time.Millisecond
 
-// Positions gives how far the log of each replica here is durable, by process. One that is busy is missing, and
-// so are logs in memory.
+// Positions returns the durable position of the log of each replica on this server, by process. Busy replicas
+// and logs in memory are missing.
 func (s *Server) Positions(ctx context.Context) map[multicast.ProcessID]wal.Position {
 	if s.cfg.Durability == wal.Memory {
 		return nil

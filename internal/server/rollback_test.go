@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A log in memory is not compared with the positions of an earlier log on disk, and tells none.
+// A log in memory is not compared with the positions of an earlier log on disk, and reports no position.
 func TestNoPositionsInMemory(t *testing.T) {
 	was := func(multicast.ProcessID, wal.Position) string { return "others know of a longer log" }
 	s := &Server{cfg: Config{Durability: wal.Memory, RolledBack: was}}
@@ -19,7 +19,7 @@ func TestNoPositionsInMemory(t *testing.T) {
 	require.Empty(t, s.Positions(t.Context()))
 }
 
-// The name of the data directory is no pattern.
+// The name of the data directory is not used as a pattern.
 func TestDirectoryWithABracket(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[b")
 	replica, aside := filepath.Join(dir, "partition-3"), filepath.Join(dir, "partition-3.damaged-7")

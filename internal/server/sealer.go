@@ -8,10 +8,10 @@ import (
 	"github.com/globalfs/globalfs/internal/ask"
 )
 
-// sealer proves vectors by the vector keys that the servers of a cluster share. The identity of the cluster
-// is part of the keys: what a cluster has proven that was here before is void.
+// sealer seals vectors with the vector keys that the servers of a cluster share. The identity of the cluster
+// is part of the keys: seals of an earlier cluster on the same servers are invalid.
 type sealer struct {
-	keys    func() [][]byte // the present ones; nil: there are none
+	keys    func() [][]byte // the present keys; nil: there are none
 	cluster []byte
 
 	mu   sync.Mutex
@@ -27,7 +27,7 @@ func (s *sealer) current() ask.Keys {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(now) == 0 {
-		return s.own // a key file that has lost its vector keys does not make the server believe its clients
+		return s.own // a key file without its earlier vector keys must not make the server trust its clients
 	}
 	if len(now) != len(s.from) || &now[0] != &s.from[0] {
 		s.from, s.own = now, nil
@@ -40,8 +40,8 @@ func (s *sealer) current() ask.Keys {
 	return s.own
 }
 
-// Seal is ask.Sealer's.
+// Seal implements ask.Sealer.
 func (s *sealer) Seal(vector []byte) []byte { return s.current().Seal(vector) }
 
-// Gave is ask.Sealer's.
+// Gave implements ask.Sealer.
 func (s *sealer) Gave(vector, tag []byte) bool { return s.current().Gave(vector, tag) }

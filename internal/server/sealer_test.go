@@ -7,7 +7,7 @@ import (
 )
 
 // A sealer follows the keys of its server, and the identity of the cluster is part of them. A key file that
-// has lost its keys does not make it accept what it cannot verify.
+// has lost its keys does not make the sealer accept vectors that it cannot verify.
 func TestSealer(t *testing.T) {
 	keys := [][]byte{[]byte("the first key")}
 	s := &sealer{keys: func() [][]byte { return keys }, cluster: []byte("one")}

@@ -1,6 +1,5 @@
-// Package server is one GlobalFS server process: the replicas that the cluster places on
-// it, each with its write-ahead log, its store and its driver, and its
-// storage node.
+// Package server implements one GlobalFS server process: the replicas that the cluster places on it, each
+// with its write-ahead log, its store and its driver, and its storage server.
 package server
 
 import (
@@ -27,37 +26,38 @@ import (
 type Config struct {
 	Cluster    *topology.Cluster
 	Name       string // of the server in Cluster
-	Dir        string // where it keeps its data; made if it is missing
+	Dir        string // the data directory; made if it is missing
 	Durability wal.Durability
 	Tuning
-	// Endpoint gives the access to the network of a process of this server.
+	// Endpoint returns the access of a process of this server to the network.
 	Endpoint func(multicast.ProcessID) transport.Endpoint
-	// Asker says who makes a call, from the call's context. nil: nobody proves who he is, and everybody may do
-	// everything.
+	// Asker returns the caller from the context of a call. nil: there is no authentication, and every caller
+	// has all rights.
 	Asker func(context.Context) Asker
-	// VectorKeys returns the keys by which the servers prove to each other what clients have seen, the newest
-	// first. nil, or none: clients are believed.
+	// VectorKeys returns the keys by which servers verify the vectors that clients show, the newest first.
+	// nil, or no keys: vectors are trusted.
 	VectorKeys func() [][]byte
-	// ClientRates bound the requests of each bound client to the replicas here.
+	// ClientRates limit the requests of each bound client to the replicas on this server.
 	ClientRates ClientRates
 	// RightsOptional lets bound clients read blocks without a right to them, as clients of older versions do.
 	RightsOptional bool
-	// Lengths returns the lengths of blocks of a partition in bytes, as all its regions know them; 0 of one that
-	// is not stored. It may give some beside an error. Nil: only the storage of this server's region is asked.
+	// Lengths returns the lengths of blocks of a partition in bytes from the storage of all its regions; 0
+	// for a block that is not stored. It may return some lengths together with an error. Nil: only the
+	// storage of this server's region is asked.
 	Lengths func(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error)
-	// RolledBack tells whether the log of a process was further once than a position, by what others know: the
-	// reason, or nothing. nil: nobody knows anything.
+	// RolledBack returns the evidence of others that the log of a process was once longer than a position;
+	// empty: there is none. nil: no others are known.
 	RolledBack func(multicast.ProcessID, wal.Position) string
 	Logger     *slog.Logger
 }
 
-// Tuning are bounds and rates whose defaults fit most clusters.
+// Tuning holds bounds and rates with defaults for most clusters.
 type Tuning struct {
-	// Retain is how many bytes of commands a replica keeps for others that are away; beyond it they take over
-	// its state when they come back. 0: primcast.DefaultRetain, for each of the two orders. With wal.Memory:
-	// everything.
+	// Retain is the number of bytes of commands that a replica keeps for unavailable others. Beyond it they
+	// take over its state when they return. 0: primcast.DefaultRetain. It applies to each of the two orders.
+	// With wal.Memory a replica keeps all commands.
 	Retain int
-	// Healing is how the storage node keeps its region whole. Zero: region.DefaultHealing.
+	// Healing configures the repair of the region by the storage server. Zero: region.DefaultHealing.
 	Healing region.Healing
 }
 
@@ -69,39 +69,38 @@ type Server struct {
 	rates       *rates
 	plan        atomic.Pointer[topology.Cluster] // the newest
 	starting    sync.Mutex                       // guards the file of the incarnation
-	incarnation atomic.Uint64                    // the last one
-	running     sync.WaitGroup                   // what Run has begun
+	incarnation atomic.Uint64                    // the last used one
+	running     sync.WaitGroup                   // the goroutines of Run
 
-	changing sync.Mutex // held while what runs here changes; before mu
+	changing sync.Mutex // held while replicas or storage start and stop; lock before mu
 
 	mu       sync.Mutex
 	life     context.Context       // GUARDED_BY mu; of Run; nil: it has not begun
 	replicas map[uint16]*residence // GUARDED_BY mu; by partition
 	damaged  map[uint16]Damage     // GUARDED_BY mu; by partition
 	storage  *tenancy              // GUARDED_BY mu; nil: it has left the storage of its region
-	errs     []error               // GUARDED_BY mu; of what has stopped
-	// unsettled: a replica has stopped, and has perhaps something that is not on disk.
+	errs     []error               // GUARDED_BY mu; of stopped replicas and storage
+	// unsettled: a replica has stopped, perhaps with data that is not on disk.
 	unsettled bool // GUARDED_BY mu
 }
 
-// residence is the place of a replica on this server. The replica may start anew in it.
+// residence is the place of a replica on this server. The replica may restart in it.
 type residence struct {
 	now     atomic.Pointer[hosted]
 	stop    context.CancelFunc      // nil: Run has not begun
-	done    chan struct{}           // closed when it has ended and is closed
+	done    chan struct{}           // closed when the replica has ended and is closed
 	trouble atomic.Pointer[Stopped] // nil: the replica runs
-	told    int                     // of the replacements in its group, that many; GUARDED_BY Server.changing
+	told    int                     // number of replacements in its group that the replica knows; GUARDED_BY Server.changing
 }
 
-// tenancy is the storage node while it runs.
+// tenancy is the storage server with its lifetime.
 type tenancy struct {
 	node *Storage
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// Start opens everything that the server holds and begins to answer. On an error nothing is
-// left open.
+// Start opens all resources of the server and begins to answer. On an error nothing is left open.
 func Start(cfg Config) (_ *Server, err error) {
 	if cfg.Asker == nil {
 		cfg.Asker = trustAll
@@ -150,7 +149,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	return s, nil
 }
 
-// mine gives the partitions of which there is a replica here, each with the index of that.
+// mine yields the partitions with a replica on this server, each with the index of that replica.
 func (s *Server) mine(plan *topology.Cluster) iter.Seq2[*topology.Partition, int] {
 	return func(yield func(*topology.Partition, int) bool) {
 		for i := range plan.Partitions {
@@ -163,8 +162,8 @@ func (s *Server) mine(plan *topology.Cluster) iter.Seq2[*topology.Partition, int
 	}
 }
 
-// open starts the replica of p with index n, but for its driver. A damaged one does not start, which is no
-// error.
+// open starts the replica of p with index n, except its driver. It returns no error for a damaged replica,
+// which does not start.
 func (s *Server) open(p *topology.Partition, n int, incarnation uint64) error {
 	h := &hosted{partition: p.ID, index: n, process: p.Replicas[n].Process, counts: &counts{}}
 	if err := s.startReplica(h, incarnation); err != nil {
@@ -203,7 +202,7 @@ func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 	})
 }
 
-// Storage is the storage node; nil if the server has left the storage of its region.
+// Storage returns the storage server; nil if the server has left the storage of its region.
 func (s *Server) Storage() *Storage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,9 +212,9 @@ func (s *Server) Storage() *Storage {
 	return s.storage.node
 }
 
-// Run drives the replicas and the storage node until ctx ends, then closes everything. A replica that fails
-// starts anew after a while, and stops if an invariant was broken or its log or store is damaged; its
-// neighbours go on. Run gives the errors of those that have stopped by a broken invariant.
+// Run drives the replicas and the storage server until ctx ends, then closes everything. A failed replica
+// restarts after a wait. It stops if an invariant was broken or its log or store is damaged; the other
+// replicas continue. Run returns the errors of replicas with broken invariants.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.life = ctx
@@ -227,7 +226,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	<-ctx.Done()
-	s.changing.Lock() // what is just being started is begun, and ends at once
+	s.changing.Lock() // a replica that is being started has begun then, and ends at once
 	defer s.changing.Unlock()
 	s.running.Wait()
 	s.failed(s.endLife())
@@ -251,7 +250,7 @@ func (s *Server) begin(r *residence) {
 			s.mu.Unlock()
 		}
 		if isDamage(err) {
-			_ = h.close() // says again what is known
+			_ = h.close() // it would return the known error again
 			s.setDamaged(h, err)
 			s.mu.Lock()
 			delete(s.replicas, h.partition)
@@ -268,7 +267,7 @@ func (s *Server) begin(r *residence) {
 	})
 }
 
-// beginStorage runs the storage node until it ends, and closes it. The caller holds mu.
+// beginStorage runs the storage server until it ends, and closes it. The caller holds mu.
 func (s *Server) beginStorage() {
 	ctx, stop := context.WithCancel(s.life)
 	t := s.storage
@@ -280,7 +279,7 @@ func (s *Server) beginStorage() {
 	})
 }
 
-// failed notes errors for who waits for Run.
+// failed adds errors to the result of Run.
 func (s *Server) failed(errs ...error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +288,7 @@ func (s *Server) failed(errs ...error) {
 	}
 }
 
-// Close closes a server that is not to Run after all.
+// Close closes a server without a call of Run.
 func (s *Server) Close() error {
 	var errs []error
 	for _, r := range s.replicas {

@@ -12,10 +12,10 @@ type StoppedState string
 
 // The states of a replica that does not run.
 const (
-	StateStopped    StoppedState = "stopped"     // for good, until the server is started again: an invariant is broken
-	StateFailing    StoppedState = "failing"     // it failed, and starts again after a while
+	StateStopped    StoppedState = "stopped"     // until the next start of the server: an invariant is broken
+	StateFailing    StoppedState = "failing"     // it failed, and restarts after a wait
 	StateCatchingUp StoppedState = "catching-up" // it takes over the state of another one
-	StateAmnesiac   StoppedState = "amnesiac"    // it has lost power, runs, and has no vote until it has the state of others
+	StateAmnesiac   StoppedState = "amnesiac"    // it has lost power, and runs without a vote until it has the state of others
 )
 
 // Stopped is a replica of this server that does not run, or has no vote.
@@ -26,7 +26,7 @@ type Stopped struct {
 	Reason    string // the first line of the error; empty: none
 }
 
-// stopped notes that the replica does not run.
+// stopped records that the replica does not run.
 func (r *residence) stopped(state StoppedState, reason error) {
 	h := r.now.Load()
 	text, _, _ := strings.Cut(reason.Error(), "\n") // the log has the rest

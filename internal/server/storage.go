@@ -17,20 +17,20 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// blockTimeout is how long another storage node may take for one block before its turn
-// goes to the next one.
+// blockTimeout is the time limit of another storage server for one block. After it the next storage server is
+// asked.
 const blockTimeout = 3 * time.Second
 
-// StorageConfig of a storage node.
+// StorageConfig configures a storage server.
 type StorageConfig struct {
 	Self    multicast.ProcessID
-	Members region.Members // as the cluster was planned: what the node has learnt since is in Dir
+	Members region.Members // the planned members; Dir has a file with the later ones
 	Copies  int            // of each block
 	Dir     string         // of the server, which exists
 	NoSync  bool           // see disk.Config
-	// Healing is how the node keeps its region whole. Zero: region.DefaultHealing.
+	// Healing configures the repair of the region. Zero: region.DefaultHealing.
 	Healing  region.Healing
-	Endpoint transport.Endpoint                                // of Self; the node closes it
+	Endpoint transport.Endpoint                                // of Self; Storage closes it
 	Asker    func(context.Context) Asker                       // see Config.Asker
 	MayGet   func(context.Context, block.ID, block.Right) bool // see region.Config
 	Logger   *slog.Logger
@@ -38,16 +38,15 @@ type StorageConfig struct {
 	Region, Server string
 }
 
-// Storage is the storage node of a server: its disk, its part of the region's DHT, and its access to the
-// network.
+// Storage is the storage server: its disk, its part of the region's DHT, and its access to the network.
 type Storage struct {
 	cfg  StorageConfig
 	disk *disk.Store
 	node *region.Node
 }
 
-// StartStorage opens a storage node and answers calls to it. Run it, then close it. On an error nothing is
-// left open.
+// StartStorage opens a storage server and begins to answer calls. The caller then calls Run and Close. On an
+// error nothing is left open.
 func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	s := &Storage{cfg: cfg}
 	defer func() {
@@ -78,7 +77,7 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	return s, nil
 }
 
-// role says who makes a call.
+// role returns the role of the caller.
 func (c *StorageConfig) role(ctx context.Context) region.Role {
 	if c.Asker == nil {
 		return region.RoleServer
@@ -87,7 +86,7 @@ func (c *StorageConfig) role(ctx context.Context) region.Role {
 	return a.role()
 }
 
-// Run keeps the region whole and the disk compact until ctx ends.
+// Run repairs the region and compacts the disk until ctx ends.
 func (s *Storage) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { s.node.Run(ctx) })
@@ -95,7 +94,7 @@ func (s *Storage) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Close ends network access first, so that nothing is asked of a store that is closed.
+// Close ends network access first, so that no call uses a closed store.
 func (s *Storage) Close() error {
 	err := s.cfg.Endpoint.Close()
 	if s.node != nil {
@@ -107,10 +106,10 @@ func (s *Storage) Close() error {
 	return err
 }
 
-// Stats counts what is on the disk of the node.
+// Stats returns the numbers of blocks and bytes on the disk.
 func (s *Storage) Stats() (disk.Stats, error) { return s.disk.Stats() }
 
-// Metrics tells what there is on the disk, and what the node has done.
+// Metrics reports the metrics of the disk and of the region's node.
 func (s *Storage) Metrics(report metrics.Report) {
 	tell := func(n metrics.Name, value uint64) { report.Value(n, float64(value), s.cfg.Region, s.cfg.Server) }
 	if stats, err := s.disk.Stats(); err == nil {
@@ -138,5 +137,5 @@ func (s *Storage) Metrics(report metrics.Report) {
 	tell(metrics.StorageCorruptLeft, status.Scrub.Unfixed)
 }
 
-// Status gives the state of the node's part of its region.
+// Status returns the state of this server's part of its region.
 func (s *Storage) Status() region.Status { return s.node.Status() }

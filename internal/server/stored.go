@@ -14,25 +14,25 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A write of a bound client is ordered only if the blocks that it names are stored: otherwise a client could
-// make files that nobody can read, and that fsck and status report as lost blocks. The server of the asked
-// replica looks before the replica sees the request. What it finds stays true: a block of an open session that
-// is not below the session's horizon is not garbage (package replica, garbage.go), and blocks never change.
-// The others are refused by the replica. A repetition of a write that was executed is refused too if its
-// blocks were overwritten and collected meanwhile, which takes the grace period.
+// A write of a bound client is ordered only if its blocks are stored. Otherwise a client could make
+// unreadable files, which fsck and status would report as lost blocks. The server of the called replica
+// checks the blocks before the replica gets the request. The result of the check stays valid: a block of an
+// open session that is not below the session's horizon is not garbage (package replica, garbage.go), and
+// blocks never change. The replica refuses all other blocks. A repetition of an executed write is refused too
+// if its blocks were overwritten and collected meanwhile, which takes the grace period.
 //
-// Clients with user 0 are trusted like servers, and not checked.
+// Clients with user 0 are trusted like servers. Their writes are not checked.
 
-// How long and how often a server looks for a block. A block that moves from one storage server to another at
-// this moment may be missed once.
+// Time limit, number of attempts and pause of the search for a block. A single attempt may miss a block that
+// moves from one storage server to another at the same moment.
 const (
 	storedTimeout = 10 * time.Second
 	storedTries   = 2
 	storedPause   = 50 * time.Millisecond
 )
 
-// checkStored returns the answer to a request of a bound client that names blocks which are not stored; nil if
-// the replica is to see the request.
+// checkStored returns the answer to a request of a bound client with blocks that are not stored; nil: the
+// replica handles the request.
 func (s *Server) checkStored(ctx context.Context, h *hosted, bounds *posix.Authority, request []byte) []byte {
 	if bounds == nil || len(request) == 0 || ask.Kind(request[0]) != ask.Update {
 		return nil
@@ -48,7 +48,7 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, bounds *posix.Autho
 	ids := make([]block.ID, len(c.Blocks))
 	for i, b := range c.Blocks {
 		if b.ID.Partition() != h.partition || b.ID.Session() != q.Session {
-			return nil // the replica refuses it; storage must not look for blocks that are far apart
+			return nil // the replica refuses it; storage must not search for blocks that are far apart
 		}
 		ids[i] = b.ID
 	}
@@ -68,8 +68,8 @@ func (s *Server) checkStored(ctx context.Context, h *hosted, bounds *posix.Autho
 	return (&ask.Reply{Status: ask.Refused, Result: []byte(err.Error())}).Append(nil)
 }
 
-// checkLengths returns an error that names the first block of a write that is not stored, or is shorter than
-// the write says.
+// checkLengths returns an error for the first block of a write that is not stored, or is shorter than in the
+// write.
 func checkLengths(blocks []meta.Block, lengths []uint32) error {
 	for i, b := range blocks {
 		if lengths[i] < b.Length {
@@ -79,8 +79,8 @@ func checkLengths(blocks []meta.Block, lengths []uint32) error {
 	return nil
 }
 
-// lengths returns the length of each block of a partition in bytes, 0 of one that is not stored. An error says
-// that a length may be missing.
+// lengths returns the length of each block of a partition in bytes, 0 for a block that is not stored. After
+// an error, the length of a stored block may be 0.
 func (s *Server) lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	if node := s.Storage(); node != nil && s.plan.Load().Objects == nil {

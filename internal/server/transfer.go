@@ -19,31 +19,32 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// A replica that is behind what its group keeps fetches the state of another one in pieces. Such requests
-// begin with a byte that no request to a replica begins with; then the number of the export, 0 for a new one,
-// and the offset. The answer has the number, the length of the whole and a piece.
+// A replica that needs entries which its group does not keep any more fetches the state of another replica in
+// pieces. The request begins with a byte that begins no other request to a replica. The number of the export,
+// 0 for a new one, and the offset follow. The answer has the number, the length of the whole state and a
+// piece.
 
 const transferRequest = 0x80
 
 const (
 	pieceBytes   = 1 << 20
 	pieceTimeout = 30 * time.Second
-	exportIdle   = time.Minute // then an export that nobody reads on is dropped
-	exportLast   = time.Second // the same, once its last piece was read
+	exportIdle   = time.Minute // after this time without a read an export is dropped
+	exportLast   = time.Second // the same, after the read of its last piece
 	exportPoll   = 100 * time.Millisecond
-	catchUpWait  = time.Second // between the first two rounds over the other replicas; then twice as long each time
+	catchUpWait  = time.Second // between the first two rounds over the other replicas; it doubles with each round
 	catchUpMost  = 30 * time.Second
 )
 
-// errCatching answers calls to a replica that takes over the state of another one: it would answer much
-// later.
+// errCatching answers calls to a replica that takes over the state of another one: the replica itself would
+// answer much later.
 var errCatching = errors.New("replica takes over the state of another one")
 
-// exports are the states that this replica is giving to others: files that are gone when it stops. There is
-// one at a time.
+// exports are the states that this replica sends to others, in files that are deleted when it stops. There is
+// at most one at a time.
 type exports struct {
 	dir     string
-	first   uint64 // numbers are above it: the incarnation's
+	first   uint64 // all numbers are above it; it is unique to the incarnation
 	writing sync.WaitGroup
 
 	mu   sync.Mutex
@@ -58,7 +59,8 @@ type export struct {
 	idle   *time.Timer
 }
 
-// serve answers calls to a replica: of servers for pieces of its state, and all that its driver answers.
+// serve answers calls to a replica: the calls of servers for pieces of its state, and the calls that its
+// driver answers.
 func (s *Server) serve(h *hosted) transport.Handler {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		asker := s.cfg.Asker(ctx)
@@ -107,8 +109,8 @@ func (s *Server) serve(h *hosted) transport.Handler {
 	}
 }
 
-// export begins to write the replica's state, as it is between two turns, into a file. Only taking the view
-// of the store holds the replica up.
+// export starts to write the replica's state between two turns into a file. The replica is blocked only while
+// the view of the store is taken.
 func (h *hosted) export(ctx context.Context) (uint64, error) {
 	number, e, err := h.exports.begin()
 	if err != nil {
@@ -116,7 +118,7 @@ func (h *hosted) export(ctx context.Context) (uint64, error) {
 	}
 	var states []byte
 	var view *kv.View
-	// Whoever asked may go away: what was taken is let go all the same.
+	// The caller may give up: the view must be closed nevertheless.
 	stopped := h.driver.Between(context.WithoutCancel(ctx), func() {
 		states = h.replica.CoreStates()
 		view, err = h.keys.View()
@@ -147,7 +149,7 @@ func (x *exports) begin() (uint64, *export, error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("transfer: %w", err)
 	}
-	if err := os.Remove(file.Name()); err != nil { // it lives as long as it is open
+	if err := os.Remove(file.Name()); err != nil { // the file exists while it is open
 		return 0, nil, errors.Join(fmt.Errorf("transfer: %w", err), file.Close())
 	}
 	x.last++
@@ -158,7 +160,7 @@ func (x *exports) begin() (uint64, *export, error) {
 	return number, e, nil
 }
 
-// written notes that an export is complete, or why it never will be.
+// written records that an export is complete, or its error.
 func (x *exports) written(number uint64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -170,7 +172,8 @@ func (x *exports) written(number uint64, err error) {
 	e.length, e.err = length, errors.Join(err, seekErr)
 }
 
-// piece reads from an export. As long as it is being written, the length is 0 and there is nothing.
+// piece reads a piece of an export. While the export is being written, the length is 0 and the piece is
+// empty.
 func (x *exports) piece(number uint64, offset int64) ([]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -192,7 +195,7 @@ func (x *exports) piece(number uint64, offset int64) ([]byte, error) {
 		return nil, fmt.Errorf("transfer: %w", err)
 	}
 	if offset+pieceBytes >= e.length {
-		e.idle.Reset(exportLast) // it may be asked for once more
+		e.idle.Reset(exportLast) // the last piece may be requested again
 	}
 	return b, nil
 }
@@ -207,7 +210,7 @@ func (x *exports) drop(number uint64) {
 	}
 }
 
-// close drops all, and waits until nothing is written any more.
+// close waits until no export is being written, and drops all.
 func (x *exports) close() {
 	x.writing.Wait()
 	x.mu.Lock()
@@ -219,11 +222,12 @@ func (x *exports) close() {
 	}
 }
 
-// catchUp gives a replica that is behind the state of another one of its partition, and stops its driver. It
-// tries until one does; false: ctx has ended.
+// catchUp gives a replica that is behind the state of another replica of its partition, and stops its driver.
+// It tries until it succeeds; false: ctx has ended.
 //
-// Meanwhile the replica takes no turns: no state does for one that goes on acknowledging. But the others may
-// need what only it has, and none of theirs does then: so it takes part between two rounds, each time longer.
+// During a round the replica takes no turns: a state is useless for a replica that acknowledged further
+// messages meanwhile. But the others may need messages that only this replica has, and then none of their
+// states is usable. Therefore the replica takes part between two rounds, each time for longer.
 func (s *Server) catchUp(ctx context.Context, h *hosted, stop func()) bool {
 	for wait := catchUpWait; ; wait = min(2*wait, catchUpMost) {
 		adopted := false
@@ -261,7 +265,7 @@ func (s *Server) takeOverAny(ctx context.Context, h *hosted) bool {
 	return false
 }
 
-// takeOver fetches the state of a donor and puts it in the place of the own one.
+// takeOver fetches the state of a donor and replaces the replica's own state by it.
 func (s *Server) takeOver(ctx context.Context, h *hosted, donor multicast.ProcessID) (err error) {
 	file, err := os.CreateTemp(filepath.Join(s.cfg.Dir, fmt.Sprintf("partition-%d", h.partition)), "import-")
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Update has a server that runs follow a newer description of its cluster: replicas that are now to be here
-// are started, those that were replaced stop, the others are told who has taken whose place, and the storage
-// node hears of its region's members, and stops when it has left. What fails does not keep the rest from
-// being done; it is tried again with the next Update, which may be the same.
+// Update applies a newer description of the cluster to a running server. It starts replicas that are new on
+// this server, stops replaced ones, and informs the others of replacements in their groups. It gives the
+// storage server the members of its region, and stops it after it has left. The steps are independent: after
+// a failure Update continues with the others. The next Update, also with the same description, tries the
+// failed steps again.
 func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -30,7 +31,7 @@ func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 			err = errors.Join(err, s.moveIn(p, n))
 		}
 	}
-	// At once: one that takes over the state of another hears nothing for a while.
+	// At once: a replica that takes over the state of another one does not react for a while.
 	residences := s.residences()
 	errs := make([]error, len(residences))
 	var telling sync.WaitGroup
@@ -41,8 +42,8 @@ func (s *Server) Update(ctx context.Context, plan *topology.Cluster) error {
 	return errors.Join(err, errors.Join(errs...))
 }
 
-// Leave is the first part of Update: replicas here that were replaced stop, and nothing of theirs is open any
-// more. Their directories may be made ready for others then.
+// Leave is the first part of Update: replaced replicas on this server stop and close all their files. Then
+// their directories may be prepared for others.
 func (s *Server) Leave(plan *topology.Cluster) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -53,7 +54,7 @@ func (s *Server) Leave(plan *topology.Cluster) error {
 	return nil
 }
 
-// evictReplaced stops the replicas that plan has not here any more. The caller holds changing.
+// evictReplaced stops the replicas that are not on this server in plan. The caller holds changing.
 func (s *Server) evictReplaced(plan *topology.Cluster) {
 	here := map[uint16]multicast.ProcessID{}
 	for p, n := range s.mine(plan) {
@@ -67,7 +68,7 @@ func (s *Server) evictReplaced(plan *topology.Cluster) {
 	}
 }
 
-// ended reports whether Run is over, or has not begun.
+// ended reports whether Run has ended or has not begun.
 func (s *Server) ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,7 @@ func (s *Server) evict(r *residence) {
 	}
 }
 
-// moveIn starts a replica that is new here.
+// moveIn starts a new replica on this server.
 func (s *Server) moveIn(p *topology.Partition, n int) error {
 	incarnation, err := s.nextIncarnation()
 	if err == nil {
@@ -134,8 +135,8 @@ func (s *Server) moveIn(p *topology.Partition, n int) error {
 	return nil
 }
 
-// tellReplaced tells a replica of replacements in its group that it has not been told of. One that has failed
-// hears of them when it is started again.
+// tellReplaced informs a replica of replacements in its group that it does not know. A failed replica learns
+// of them when it restarts.
 func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.Cluster) error {
 	select {
 	case <-r.done:
@@ -158,10 +159,10 @@ func (s *Server) tellReplaced(ctx context.Context, r *residence, plan *topology.
 	return err
 }
 
-// ErrNotHere says that a server hosts no replica of a partition.
+// ErrNotHere means that a server hosts no replica of a partition.
 var ErrNotHere = errors.New("no replica of the partition runs on this server")
 
-// Lead has the replica of a partition on this server lead its group, if the group follows.
+// Lead makes the replica of a partition on this server the leader of its group, if the group accepts it.
 func (s *Server) Lead(ctx context.Context, partition uint16) error {
 	r := s.residence(partition)
 	if r == nil {
@@ -171,7 +172,7 @@ func (s *Server) Lead(ctx context.Context, partition uint16) error {
 	return h.driver.Between(ctx, h.replica.Lead)
 }
 
-// Replicas gives what each replica on this server says of itself, by partition. One that does not answer
+// Replicas returns the status of each replica on this server, by partition. A replica that does not answer
 // until ctx ends is missing: it may be taking over the state of another one.
 func (s *Server) Replicas(ctx context.Context) []ask.Status {
 	var asking sync.WaitGroup

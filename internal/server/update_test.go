@@ -20,7 +20,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// silent is a node that answers its status, and links on which nothing comes.
+// silent is a node that answers only status requests, and links without messages.
 type silent struct{ status ask.Status }
 
 func (s *silent) Step(in *turn.Input, out *turn.Output) {
@@ -44,7 +44,7 @@ func (noLinks) Flush()                                               {}
 func (noLinks) Accept(multicast.ProcessID)                           {}
 func (noLinks) Close() error                                         { return nil }
 
-// hosting is a server with replicas of partitions 0 and 1 whose drivers run until ctx ends.
+// hosting returns a server with replicas of partitions 0 and 1. Their drivers run until ctx ends.
 func hosting(ctx context.Context, running *sync.WaitGroup) *Server {
 	s := &Server{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, replicas: map[uint16]*residence{}}
 	for p := range uint16(2) {
@@ -58,7 +58,8 @@ func hosting(ctx context.Context, running *sync.WaitGroup) *Server {
 	return s
 }
 
-// One replica that takes over the state of another, which answers nothing meanwhile, hides no other one.
+// Only the replica that takes over the state of another one, and does not answer meanwhile, is missing in the
+// status.
 func TestReplicasAreAskedAtOnce(t *testing.T) {
 	for busy := range uint16(2) {
 		bubble.Test(t, func(t *testing.T) {
@@ -81,8 +82,8 @@ func TestReplicasAreAskedAtOnce(t *testing.T) {
 	}
 }
 
-// A replica that has failed does not keep its server from following a change: it hears of replacements when
-// it is started again.
+// A failed replica does not prevent its server from applying a change: the replica learns of replacements
+// when it restarts.
 func TestUpdateWithAFailedReplica(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		spec := topology.Spec{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2}
@@ -104,13 +105,13 @@ func TestUpdateWithAFailedReplica(t *testing.T) {
 	})
 }
 
-// retiring is a node that has learned that it is a member no more.
+// retiring is a node that has learned that it is no longer a member.
 type retiring struct{ silent }
 
 func (*retiring) Step(_ *turn.Input, out *turn.Output) { out.Retired = true }
 
-// A replica that has left its group does not start anew, and its server says where it was and that nothing is
-// to be done.
+// A replica that has left its group does not restart, and its server logs its directory and that no action is
+// needed.
 func TestRetiredReplicaStops(t *testing.T) {
 	var logged strings.Builder
 	s := &Server{cfg: Config{Name: "westa", Logger: slog.New(slog.NewTextHandler(&logged, nil))}}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What is public must be usable by others, who cannot name a type of an internal package.
+// Public packages must be usable by other modules, which cannot name a type of an internal package.
 func TestPublicPackagesShowNoInternalType(t *testing.T) {
 	for _, p := range packages(t) {
 		if !strings.HasPrefix(p.rel, "pkg/") {
@@ -43,7 +43,7 @@ func internalNames(f *ast.File) map[string]bool {
 	return names
 }
 
-// public gives the parts of a declaration that users of the package see.
+// public returns the parts of a declaration that are visible to users of the package.
 func public(d ast.Decl) (parts []ast.Node) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -80,7 +80,7 @@ func publicType(t ast.Expr) (parts []ast.Node) {
 	return parts
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(d *ast.FuncDecl) string {
 	t := d.Recv.List[0].Type
 	for {
@@ -99,7 +99,7 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// Programs are put together in the open: nothing registers itself.
+// Programs are assembled explicitly: no package registers itself.
 func TestNothingRegistersItself(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, f := range p.files {
@@ -115,8 +115,8 @@ func TestNothingRegistersItself(t *testing.T) {
 	}
 }
 
-// An exported variable could be changed by anybody. Errors to compare with are the exception, and
-// values that Go cannot write as constants.
+// Any code could change an exported variable. Exceptions are errors for comparisons, and values that Go
+// cannot express as constants.
 func TestNoExportedVariables(t *testing.T) {
 	constant := map[string]bool{"internal/block.LastID": true} // an array
 	for _, p := range packages(t) {

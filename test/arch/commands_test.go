@@ -15,7 +15,8 @@ import (
 
 const commandsPage = "../../docs/commands.md"
 
-// TestCommandsPage: docs/commands.md has the help texts of the commands. With -update it is written.
+// TestCommandsPage: docs/commands.md has the help texts of the commands. With -update the test writes the
+// page.
 func TestCommandsPage(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", "")
@@ -33,13 +34,13 @@ func TestCommandsPage(t *testing.T) {
 	require.True(t, bytes.Equal(page, written), "docs/commands.md differs from the help texts: go test ./test/arch -run TestCommandsPage -update")
 }
 
-// plainPages are the pages that are written in the plain register (CONTRIBUTING.md).
+// plainPages are the pages in the plain register (CONTRIBUTING.md).
 var plainPages = []string{"README.md", "docs/commands.md", "docs/consistency.md", "docs/glossary.md", "docs/install.md", "docs/troubleshooting.md"}
 
 // relatives are pronouns that stand for a noun that the sentence should name.
 var relatives = regexp.MustCompile(`(?i)\b(what|who|whose|whom|whatever|whoever)\b`)
 
-// maxRelatives is the most of them in 1,000 words.
+// maxRelatives is the maximum number of relatives in 1,000 words.
 const maxRelatives = 4.0
 
 // TestPlainLanguage: pages for users name things by nouns.

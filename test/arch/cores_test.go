@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A core is a deterministic function of its inputs: what could make two runs differ is not there
-// to be used. Direct imports count: fmt itself imports os.
+// A core is a deterministic function of its inputs: it does not import packages that could make two runs
+// differ. Only direct imports count: fmt itself imports os.
 func TestCoresImportNothingImpure(t *testing.T) {
 	impure := []string{"net", "os", "syscall", "context", "sync", "math/rand", "crypto/rand", "log", "io/ioutil", "unsafe"}
 	for _, p := range cores(t) {
@@ -50,8 +50,8 @@ func TestCoresStartNoGoroutine(t *testing.T) {
 	}
 }
 
-// What waits for a time to pass is wrong on a slow machine and slow on a fast one. Tests may do it in fake
-// time: in packages whose tests use bubbles.
+// Code that waits for a fixed time is wrong on a slow machine and slow on a fast one. Tests may sleep in fake
+// time: in packages with tests that use bubbles.
 func TestNobodySleeps(t *testing.T) {
 	for _, p := range packages(t) {
 		files := p.files
@@ -66,8 +66,8 @@ func TestNobodySleeps(t *testing.T) {
 	}
 }
 
-// bubbles makes bubbles of fake time, and nobody else does: package testing/synctest alone crashes the race
-// detector.
+// bubbles is the only package that makes bubbles of fake time: package testing/synctest alone crashes the
+// race detector.
 const bubbles = modulePath + "/test/bubble"
 
 func TestBubblesAreMadeInOnePlace(t *testing.T) {
@@ -86,7 +86,7 @@ func cores(t *testing.T) []*pkg {
 	})
 }
 
-// uses gives all selections from the package with an import path, by the name that f gives it.
+// uses returns all selections from the package with an import path, by its name in f.
 func uses(f *ast.File, path string) []*ast.SelectorExpr {
 	name := importName(f, path)
 	var found []*ast.SelectorExpr
@@ -101,7 +101,7 @@ func uses(f *ast.File, path string) []*ast.SelectorExpr {
 	return found
 }
 
-// importName is the name under which f imports path, or "".
+// importName returns the name under which f imports path, or "".
 func importName(f *ast.File, path string) string {
 	for _, spec := range f.Imports {
 		if p, err := strconv.Unquote(spec.Path.Value); err != nil || p != path {

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// composeFile is what a test looks at.
+// composeFile is the part of the file that the test checks.
 type composeFile struct {
 	Services map[string]struct {
 		User    string   `yaml:"user"`
@@ -21,8 +21,8 @@ type composeFile struct {
 	} `yaml:"services"`
 }
 
-// No container but the one that makes certificates has the keys of the CAs; servers run as their own user,
-// each with its own certificate.
+// Only the container that makes certificates has the keys of the CAs. Servers run as their own user, each
+// with its own certificate.
 func TestComposeKeepsTheCAApart(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/docker/compose.yml")
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestComposeKeepsTheCAApart(t *testing.T) {
 	}
 }
 
-// The unit of a server is one that systemd accepts, with a user of its own and a low exposure.
+// systemd accepts the unit of a server. The unit has its own user and a low exposure.
 func TestUnitIsSandboxed(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/systemd/globalfs@.service")
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files in testdata")
 
-// What a binary is made of changes only with a line in a reviewed file. The standard library is left out: it
+// The packages of a binary change only with a line in a reviewed file. The standard library is left out: it
 // comes with the compiler.
 func TestBinaryDependencies(t *testing.T) {
 	for _, binary := range []string{"globalfs", "globalfs-lab"} {
@@ -37,10 +37,10 @@ func dependencies(t *testing.T, binary string) []string {
 	return strings.Fields(string(out))
 }
 
-// laboratoryLibraries are linked by globalfs-lab alone.
+// laboratoryLibraries are the libraries that only globalfs-lab links.
 var laboratoryLibraries = []string{"gonum.org", "github.com/google/pprof"}
 
-// The product links nothing of the laboratory, be it by a library of ours or not.
+// The product links no packages of the laboratory, neither its own nor its libraries.
 func TestProductLinksNoLaboratory(t *testing.T) {
 	for _, linked := range dependencies(t, "globalfs") {
 		rel, own := inModule(linked)
@@ -51,8 +51,8 @@ func TestProductLinksNoLaboratory(t *testing.T) {
 	}
 }
 
-// The image is built of the product's sources and of nothing else. Nobody else notices a directory that the
-// Dockerfile forgets, or one of the laboratory that comes into the build.
+// The image is built only from the product's sources. No other test detects a directory that is missing in
+// the Dockerfile, or a directory of the laboratory in the build.
 func TestImageHasTheProductsSources(t *testing.T) {
 	copied := copiedIntoTheImage(t)
 	used := map[string]bool{}

@@ -1,8 +1,7 @@
-// Package arch has only tests: they hold the architecture in place. Every package stands on a
-// floor and imports only from lower ones; the cores have no clock, goroutine or socket; each
-// outside library has its one importer; what the binary is made of is a file under review;
-// everything exported is documented.
+// Package arch has only tests, which enforce the architecture. Every package is on a floor and imports only
+// from lower floors. The cores have no clock, goroutine or socket. Each external library has one importer. A
+// reviewed file lists the packages of the binary. All exported names are documented.
 //
-// Its input is other packages' sources, of which the test cache knows nothing: run it with -count=1
-// (make arch does).
+// Its input is the source of other packages, which the test cache does not track: run it with -count=1, as
+// make arch does.
 package arch

@@ -18,7 +18,7 @@ func TestEveryPackageIsDocumented(t *testing.T) {
 	}
 }
 
-// plain are methods whose names say all there is to say.
+// plain are methods that need no comment beside their names.
 var plain = map[string]bool{"Error": true, "String": true, "Unwrap": true, "Is": true}
 
 func TestEveryExportedNameIsDocumented(t *testing.T) {
@@ -33,8 +33,8 @@ func TestEveryExportedNameIsDocumented(t *testing.T) {
 	}
 }
 
-// undocumented gives the exported names that a declaration introduces without a comment on
-// them or on their group.
+// undocumented returns the exported names that a declaration introduces without a comment on them or on their
+// group.
 func undocumented(d ast.Decl) (names []*ast.Ident) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

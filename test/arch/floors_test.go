@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// support is the floor of what only tests import.
+// support is the floor of packages that only tests import.
 const support = -1
 
-// floors says on which floor each package stands. A pattern ends in "/...".
+// floors has the floor of each package. A pattern ends in "/...".
 var floors = map[string]int{
 	"pkg/multicast":      0,
 	"pkg/fabric":         0,
@@ -109,7 +109,7 @@ var floors = map[string]int{
 	"cmd/globalfs":     11,
 	"cmd/globalfs-lab": 11,
 
-	"test/wan":     6, // the laboratory uses them, too
+	"test/wan":     6, // the laboratory uses both, too
 	"test/cluster": 7,
 
 	"bench/baseline/baselinetest":        support,
@@ -138,8 +138,8 @@ func isCore(rel string) bool {
 	return slices.Contains(highCores, rel) || listed && floor != support && floor <= highestCore
 }
 
-// owners says which packages may import an outside module. One library, one importer: it can be
-// replaced by changing one package.
+// owners has the packages that may import an external module. With one importer, a library can be replaced by
+// a change of one package.
 var owners = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":        {"internal/mount", "internal/mount/serve", "test/power/lossy"},
 	"github.com/syndtr/goleveldb":         {"internal/kv"},
@@ -200,8 +200,8 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// The laboratory (bench, test and cmd/globalfs-lab) stands on the product, which knows nothing of it. Tests
-// and what only tests import may use it.
+// The laboratory (bench, test and cmd/globalfs-lab) imports the product, and the product does not import the
+// laboratory. Tests, and packages that only tests import, may import it.
 func TestProductKnowsNoLaboratory(t *testing.T) {
 	for _, p := range packages(t) {
 		if floor, _ := floorOf(p.rel); floor == support || inLaboratory(p.rel) {
@@ -240,7 +240,7 @@ func isStd(path string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// moduleOf gives the module of owners that a package belongs to.
+// moduleOf returns the module of owners that a package belongs to.
 func moduleOf(path string) string {
 	for module := range owners {
 		if path == module || strings.HasPrefix(path, module+"/") {

@@ -7,19 +7,20 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The limits of a type: beyond them, one responsibility can hardly be told from another.
+// The limits of a type. Above them, the responsibilities of a type are hard to distinguish.
 const (
 	maxMethods = 60
 	maxFields  = 25
 )
 
-// large is an exception: how many methods and fields a type may have, 0 for the limit, and the reason.
+// large is an exception: the maximum numbers of methods and fields of a type, 0 for the normal limit, and the
+// reason.
 type large struct {
 	methods, fields int
 	reason          string
 }
 
-// largeTypes are the exceptions. Their numbers only go down.
+// largeTypes are the exceptions. Their numbers may only decrease.
 var largeTypes = map[string]large{
 	"internal/meta.Command": {0, 27, "the parameters of all operations in one wire format; kinds name theirs"},
 	"internal/meta.Machine": {171, 0, "one method for each operation, and its parts, over one transaction; files " +
@@ -27,8 +28,8 @@ var largeTypes = map[string]large{
 	"internal/mount.fileSystem": {79, 0, "go-fuse's RawFileSystem prescribes a method for each FUSE operation"},
 }
 
-// TestTypesAreSmall: the methods and fields of each type in hand-written code, without tests, are limited.
-// An embedded type counts as one field. Methods that it brings with it count for itself only.
+// TestTypesAreSmall: the methods and fields of each type in hand-written code, without tests, are limited. An
+// embedded type counts as one field. Its methods do not count for the embedding type.
 func TestTypesAreSmall(t *testing.T) {
 	methods, fields := map[string]int{}, map[string]int{}
 	for _, p := range packages(t) {

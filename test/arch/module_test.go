@@ -43,7 +43,7 @@ type pkg struct {
 
 var loadOnce = sync.OnceValues(loadModule)
 
-// packages gives all packages of the module, parsed once for all tests.
+// packages returns all packages of the module, parsed once for all tests.
 func packages(t *testing.T) []*pkg {
 	t.Helper()
 	all, err := loadOnce()
@@ -76,7 +76,7 @@ func loadModule() ([]*pkg, error) {
 	}
 }
 
-// goCommand runs go for the platform of the release, whatever the machine's is.
+// goCommand runs go for the platform of the release, independently of this machine's.
 func goCommand(args ...string) ([]byte, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
@@ -102,11 +102,11 @@ func (p *pkg) parse(names []string) ([]*ast.File, error) {
 	return files, nil
 }
 
-// at gives the place of a node as file:line, with the file's path within the module.
+// at returns the place of a node as file:line, with the file's path within the module.
 func (p *pkg) at(n ast.Node) string {
 	pos := p.fset.Position(n.Pos())
 	return filepath.Join(p.rel, filepath.Base(pos.Filename)) + ":" + strconv.Itoa(pos.Line)
 }
 
-// inModule gives the path within this module of an import path.
+// inModule returns the path within this module of an import path.
 func inModule(path string) (rel string, ok bool) { return strings.CutPrefix(path, modulePath+"/") }

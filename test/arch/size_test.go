@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample is one measured thing.
+// sample is one measured value.
 type sample struct {
 	value int
 	where string
 }
 
-// sizes are all samples of one kind, with the value above which one should look twice.
+// sizes are all samples of one kind, with the value above which a review is advisable.
 type sizes struct {
 	name      string
 	goal      string
@@ -39,14 +39,14 @@ func (s *sizes) percentile(p int) int {
 	return s.all[(len(s.all)-1)*p/100].value
 }
 
-// report is what `make lint` prints of the sizes in the code written by hand, without tests.
+// report has the sizes that `make lint` prints, of hand-written code without tests.
 type report struct {
 	files, functions, packages, methods, parameters, fields sizes
 
 	code, test int // lines
 }
 
-// TestSizes measures and never fails: sizes are examples to aim at, not a gate. See it with -v.
+// TestSizes measures and never fails: the goals are not limits. -v shows the result.
 func TestSizes(t *testing.T) {
 	r := report{
 		files:      sizes{name: "code lines of a file", goal: "median 120, p90 350", lookTwice: 600},
@@ -101,7 +101,7 @@ func (r *report) inspect(p *pkg, f *ast.File) {
 	})
 }
 
-// codeLines counts the lines that hold more than a comment.
+// codeLines counts the lines with code.
 func codeLines(t *testing.T, p *pkg, f *ast.File) int {
 	name := filepath.Join(p.Dir, filepath.Base(p.fset.Position(f.Pos()).Filename))
 	text, err := os.ReadFile(name)

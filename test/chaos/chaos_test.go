@@ -88,7 +88,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// binary builds the program once.
+// build builds the program once.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "chaos-bin")
 	if err != nil {
@@ -117,7 +117,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// disks gives each server a file system of its own, so that it can be filled.
+// disks gives each server its own file system, so that a test can fill it.
 func (w *world) disks() {
 	for _, r := range regions {
 		for d := range 3 {
@@ -128,7 +128,7 @@ func (w *world) disks() {
 	}
 }
 
-// close ends everything, and keeps the logs if the test has failed.
+// close stops everything, and keeps the logs if the test has failed.
 func (w *world) close() {
 	if w.cluster != nil {
 		if err := w.cluster.Close(); err != nil {
@@ -153,7 +153,7 @@ func (w *world) close() {
 	}
 }
 
-// load starts the workers, and gives what ends them.
+// load starts the workers, and returns the function that stops them.
 func (w *world) load(t *tally) (workers []*fileWorker, end func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -176,7 +176,7 @@ func (w *world) load(t *tally) (workers []*fileWorker, end func()) {
 	}
 }
 
-// recovered measures how long it takes until each mount has changed each partition, from now on.
+// recovered measures the time from now until each mount has changed each partition.
 func (w *world) recovered(limit time.Duration) (time.Duration, error) {
 	began := time.Now()
 	var probing sync.WaitGroup
@@ -238,7 +238,7 @@ func TestChaos(t *testing.T) {
 	require.Empty(t, slow, "recovery after the end of the fault")
 }
 
-// awaitHealthy returns when no server finds anything wrong any more: every replica takes part again.
+// awaitHealthy waits until the status has no problems: every replica takes part again.
 func (w *world) awaitHealthy() {
 	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
 		h, err := w.health()
@@ -247,8 +247,8 @@ func (w *world) awaitHealthy() {
 	}, 3*time.Minute, time.Second)
 }
 
-// compareReplicas waits until all replicas of each partition have been found to have the same state after all
-// that the load has done. No replica may have differed before, and been replaced.
+// compareReplicas waits until the replicas of each partition have been compared after the end of the load,
+// and have the same state. No replica may have differed and been replaced before.
 func (w *world) compareReplicas() {
 	w.t.Helper()
 	first, err := w.health()
@@ -271,12 +271,12 @@ func (w *world) compareReplicas() {
 }
 
 func (w *world) health() (h daemon.Health, err error) {
-	out, _ := w.cluster.Admin(w.t.Context(), "status", "-o", "json") // an error says that something is wrong
+	out, _ := w.cluster.Admin(w.t.Context(), "status", "-o", "json") // an error means that there are problems
 	err = json.Unmarshal([]byte(out), &h)
 	return h, err
 }
 
-// harass lets one thing after the other go wrong.
+// harass causes one fault after the other.
 func (w *world) harass(counts *tally) (events []event) {
 	a := &adversary{cluster: w.cluster, lab: w.lab, regions: regions, rng: rand.New(rand.NewPCG(*seed, 1)), clock: *clock}
 	began := time.Now()
@@ -287,7 +287,7 @@ func (w *world) harass(counts *tally) (events []event) {
 		}
 		f := kinds[n%len(kinds)]()
 		if f.settles && time.Since(began) > *duration*3/4 {
-			continue // it would take longer than the rest
+			continue // the fault would take longer than the rest of the run
 		}
 		e := w.suffer(f, began, counts)
 		w.t.Logf("%6.1fs %-40s lasted %5.1fs, recovered in %6.3fs, %d operations", e.At, e.Fault, e.Lasted, e.Recovered, e.Done)
@@ -296,10 +296,10 @@ func (w *world) harass(counts *tally) (events []event) {
 	return events
 }
 
-// mountTimeout is that of the mounts' operations.
+// mountTimeout is the timeout of the mounts' operations.
 const mountTimeout = 10 * time.Second
 
-// lasts draws how long a fault lasts: about the pace, and once in a while longer than mounts wait.
+// lasts draws the duration of a fault: about the pace, and sometimes longer than the timeout of mounts.
 func lasts() time.Duration {
 	if rand.IntN(6) == 0 {
 		return mountTimeout + rand.N(*pace)
@@ -307,7 +307,7 @@ func lasts() time.Duration {
 	return *pace/2 + rand.N(*pace)
 }
 
-// suffer lets a fault last for a while.
+// suffer causes a fault for a while, and measures the recovery.
 func (w *world) suffer(f fault, began time.Time, counts *tally) event {
 	before := counts.acknowledged()
 	e := event{Fault: f.name, At: time.Since(began).Seconds()}
@@ -324,7 +324,7 @@ func (w *world) suffer(f fault, began time.Time, counts *tally) event {
 	return e
 }
 
-// compare looks at all files through all other mounts, which have seen all that the writers had.
+// compare checks all files through all other mounts, after these have seen the updates of the writers.
 func (w *world) compare(workers []*fileWorker) {
 	for i, worker := range workers {
 		token, err := w.cluster.Run(w.t.Context(), "token", w.mounts[i].Dir)
@@ -340,7 +340,7 @@ func (w *world) compare(workers []*fileWorker) {
 	}
 }
 
-// report prints what was measured, and writes it down if that is wanted.
+// report prints the results, and writes them to files if requested.
 func (w *world) report(r *results) {
 	var recoveries []float64
 	for _, e := range r.Events {

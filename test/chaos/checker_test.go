@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCheckerSees: on a good file system the checker finds nothing; a byte that is wrong, a lost append, and
-// a file that is gone or back it finds.
+// TestCheckerSees: the checker reports nothing on an intact file system. It reports a wrong byte, a lost
+// append, a lost file and a file that has come back.
 func TestCheckerSees(t *testing.T) {
 	for name, harm := range map[string]func(path, content string) error{
 		"nothing":     func(string, string) error { return nil },
@@ -48,7 +48,7 @@ func TestCheckerSees(t *testing.T) {
 	}
 }
 
-// TestOnlyPermittedErrors: others than those that a soft mount may give are found.
+// TestOnlyPermittedErrors: the checker reports errors other than the permitted ones of a soft mount.
 func TestOnlyPermittedErrors(t *testing.T) {
 	counts := &tally{doubt: map[unix.Errno]int{}}
 	require.False(t, counts.outcome("x", &os.PathError{Err: unix.ETIMEDOUT}))

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// units is how many files the program has that is compiled again and again.
+// units is the number of files of the compiled program.
 const units = 8
 
 // compileWorker builds a program in a directory and runs it.
@@ -19,7 +19,7 @@ type compileWorker struct {
 	tally *tally
 }
 
-// run builds until ctx ends, each time another program.
+// run builds programs until ctx ends, each time a different one.
 func (w *compileWorker) run(ctx context.Context) {
 	for n := 1; ctx.Err() == nil; n++ {
 		out, err := w.build(ctx, n)
@@ -41,7 +41,7 @@ func (w *compileWorker) run(ctx context.Context) {
 	}
 }
 
-// excused reports whether a compiler failed for what a soft mount may do.
+// excused reports whether a compiler failed because of a permitted error of a soft mount.
 func excused(out string) bool {
 	for _, text := range []string{"Input/output error", "input/output error", "Connection timed out", "connection timed out", "No space left", "no space left"} {
 		if strings.Contains(out, text) {
@@ -51,11 +51,10 @@ func excused(out string) bool {
 	return false
 }
 
-// build writes, compiles, links and runs a program whose output tells its number, and gives all that was
-// printed.
+// build writes, compiles, links and runs a program that prints its number, and returns the whole output.
 func (w *compileWorker) build(ctx context.Context, number int) (string, error) {
 	dir := filepath.Join(w.dir, fmt.Sprintf("build%d", number%2))
-	_ = os.RemoveAll(dir) // what cannot be removed is in the way below
+	_ = os.RemoveAll(dir) // remaining files cause an error below
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err.Error(), err
 	}

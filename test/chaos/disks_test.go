@@ -18,8 +18,8 @@ var notes = []string{"owner", "incarnation", "numbers", "cluster.yaml", "life", 
 // files are the files of the replicas of a server.
 var files = []string{"partition-*/log/*.wal", "partition-*/log/MARK", "partition-*/state/*.ldb", "partition-*/state/*.log", "partition-*/state/MANIFEST-*"}
 
-// rot turns a bit over in one of the notes and in one of the files of a server while that is down. At the end the
-// server has mended or replaced what is damaged: the next fault may need it.
+// rot inverts a bit in one of the notes and in one of the files of a server while the server is down. Its end
+// waits until the server has repaired or replaced the damaged parts: the next fault may need them.
 func (a *adversary) rot() fault {
 	s := a.server()
 	var rotten []string
@@ -50,7 +50,7 @@ func (a *adversary) rot() fault {
 	}
 }
 
-// flip inverts a bit of a file that one of the patterns names. Files without content are left as they are.
+// flip inverts a bit of a file that matches one of the patterns. It skips empty files.
 func (a *adversary) flip(dir string, patterns []string) (path string, err error) {
 	for _, i := range a.rng.Perm(len(patterns)) {
 		paths, err := filepath.Glob(filepath.Join(dir, patterns[i]))
@@ -71,7 +71,7 @@ func (a *adversary) flip(dir string, patterns []string) (path string, err error)
 	return "", fmt.Errorf("%s has nothing to damage", dir)
 }
 
-// rollBack puts back what the replicas of a server had before, as a snapshot of their disk does.
+// rollBack restores an earlier state of a server's replicas, like a snapshot of their disk.
 func (a *adversary) rollBack() fault {
 	s := a.server()
 	dir := a.cluster.DataDir(s.Name)
@@ -112,8 +112,8 @@ func (a *adversary) rollBack() fault {
 	}
 }
 
-// snapshot gives what a data directory holds, but for the blocks: other copies of new ones could be lost by the
-// next fault, before they are repaired.
+// snapshot returns the content of a data directory except the blocks: the next fault could destroy the other
+// copies of new blocks before they are repaired.
 func snapshot(dir string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -137,7 +137,7 @@ func copyAll(ctx context.Context, from, to string) error {
 	return err
 }
 
-// settled returns when no server finds anything wrong, and every replica takes part.
+// settled waits until the status has no problems, and every replica takes part.
 func (a *adversary) settled(ctx context.Context) error {
 	for began := time.Now(); ; {
 		out, err := a.cluster.Admin(ctx, "status", "--settled")

@@ -17,7 +17,7 @@ import (
 	"github.com/globalfs/globalfs/test/wan"
 )
 
-// fault is something that goes wrong for a while.
+// fault is a fault of limited duration.
 type fault struct {
 	name    string
 	begin   func(ctx context.Context) error
@@ -25,7 +25,7 @@ type fault struct {
 	settles bool // its end waits until the cluster is healthy
 }
 
-// adversary draws faults.
+// adversary draws random faults.
 type adversary struct {
 	cluster *cluster.Cluster
 	lab     *wan.Lab
@@ -41,7 +41,7 @@ func (a *adversary) server() *cluster.Process {
 
 func (a *adversary) region() topology.Region { return a.regions[a.rng.IntN(len(a.regions))] }
 
-// kinds are all faults.
+// kinds returns all kinds of faults.
 func (a *adversary) kinds() []func() fault {
 	kinds := []func() fault{a.kill, a.killTwo, a.pause, a.cutServer, a.cutRegion, a.slow, a.lossy, a.fullDisk, a.loseEtcd, a.pauseEtcd, a.rot, a.rollBack}
 	if a.clock {
@@ -50,7 +50,7 @@ func (a *adversary) kinds() []func() fault {
 	return kinds
 }
 
-// kill ends a server as a crash does.
+// kill ends a server like a crash.
 func (a *adversary) kill() fault {
 	s := a.server()
 	return fault{
@@ -60,7 +60,7 @@ func (a *adversary) kill() fault {
 	}
 }
 
-// killTwo ends servers of two regions.
+// killTwo kills servers of two regions.
 func (a *adversary) killTwo() fault {
 	one, two := a.kill(), a.kill()
 	for strings.HasPrefix(two.name, one.name[:len(one.name)-1]) {
@@ -83,7 +83,7 @@ func (a *adversary) killTwo() fault {
 	}
 }
 
-// pause stops a server without its knowing.
+// pause stops a server with SIGSTOP, which the server cannot detect.
 func (a *adversary) pause() fault {
 	s := a.server()
 	return fault{
@@ -127,7 +127,7 @@ func (a *adversary) lossy() fault {
 	return a.shaped("lossy links", func(l *wan.Link) { l.Loss = 0.02 })
 }
 
-// fullDisk takes all room from a server, whose data is on a file system of its own.
+// fullDisk fills the file system of a server.
 func (a *adversary) fullDisk() fault {
 	s := a.server()
 	filler := filepath.Join(a.cluster.DataDir(s.Name), "filler")
@@ -138,7 +138,7 @@ func (a *adversary) fullDisk() fault {
 	}
 }
 
-// fill writes until there is no room.
+// fill writes until there is no space.
 func fill(path string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -175,7 +175,7 @@ func (a *adversary) pauseEtcd() fault {
 	}
 }
 
-// stepClock moves the clock of the whole machine, and back.
+// stepClock steps the clock of the whole machine, and back.
 func (a *adversary) stepClock() fault {
 	by := time.Duration(1+a.rng.IntN(20)) * time.Second
 	if a.rng.IntN(2) == 0 {
@@ -188,7 +188,7 @@ func (a *adversary) stepClock() fault {
 	}
 }
 
-// step sets the machine's clock by so much.
+// step steps the machine's clock by a duration.
 func step(by time.Duration) error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &now); err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/globalfs/globalfs/bench/figures"
 )
 
-// event is one fault, and how long all was not well after it.
+// event is one fault with its recovery time.
 type event struct {
 	Fault     string  `json:"fault"`
 	At        float64 `json:"at_s"`
 	Lasted    float64 `json:"lasted_s"`
-	Recovered float64 `json:"recovered_s"` // until each mount had changed each partition, from its end on
-	Done      int     `json:"done"`        // operations acknowledged from its beginning to then
+	Recovered float64 `json:"recovered_s"` // from the end of the fault until each mount had changed each partition
+	Done      int     `json:"done"`        // operations acknowledged from the beginning of the fault to the recovery
 }
 
-// kind is the fault without who it met.
+// kind returns the name of the fault without its server.
 func (e *event) kind() string {
 	word, rest, _ := strings.Cut(e.Fault, " ")
 	switch {
@@ -37,7 +37,7 @@ func (e *event) kind() string {
 	return word
 }
 
-// progress samples how many operations were acknowledged, each second until ctx ends.
+// progress returns the numbers of acknowledged operations in each second until ctx ends.
 func (t *tally) progress(ctx context.Context) (perSecond []float64) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -56,7 +56,7 @@ func (t *tally) progress(ctx context.Context) (perSecond []float64) {
 	}
 }
 
-// results is what a run has measured.
+// results are the results of a run.
 type results struct {
 	Seed      uint64         `json:"seed"`
 	Seconds   float64        `json:"seconds"`
@@ -95,7 +95,7 @@ func (r *results) draw(w *world, path string, f figures.Figure) {
 	require.NoError(w.t, out.Close())
 }
 
-// recoveries is a curve for each kind of fault.
+// recoveries returns a curve for each kind of fault.
 func (r *results) recoveries() (curves []figures.Curve) {
 	byKind := map[string][]figures.Point{}
 	for _, e := range r.Events {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// states are the contents that a file may have: more than one after an operation in doubt. Absent stands for
-// no file.
+// states are the possible contents of a file: more than one after an operation in doubt. absent stands for no
+// file.
 type states map[string]bool
 
 const absent = "\x00absent"
@@ -30,26 +30,26 @@ func (s states) or(other states) states {
 	return all
 }
 
-// maxStates is how many contents a file may have before it is written anew.
+// maxStates is the number of possible contents above which a file is replaced.
 const maxStates = 6
 
-// fileWorker changes files in directories of its own, and knows what must be in them.
+// fileWorker changes files in its own directories, and knows their possible contents.
 type fileWorker struct {
-	dirs    []string          // its directory in each partition that it works in, through its mount
+	dirs    []string          // its directory in each of its partitions, on its mount
 	model   map[string]states // by "directory index/name"
 	rng     *rand.Rand
 	tally   *tally
 	written int
 }
 
-// tally counts what the workers met.
+// tally counts the outcomes of the workers' operations.
 type tally struct {
 	mu     sync.Mutex
 	done   int                   // GUARDED_BY mu; operations acknowledged
-	doubt  map[syscall.Errno]int // GUARDED_BY mu; operations that failed as they may
-	wrong  []string              // GUARDED_BY mu; what must not be
+	doubt  map[syscall.Errno]int // GUARDED_BY mu; operations with a permitted error
+	wrong  []string              // GUARDED_BY mu; violations
 	builds int                   // GUARDED_BY mu; programs compiled and run
-	broken int                   // GUARDED_BY mu; compilations that failed as they may
+	broken int                   // GUARDED_BY mu; compilations with a permitted error
 }
 
 func (t *tally) acknowledged() int {
@@ -58,7 +58,7 @@ func (t *tally) acknowledged() int {
 	return t.done
 }
 
-// results gives all but the load over time.
+// results returns all results except the load over time.
 func (t *tally) results(events []event) *results {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,10 +77,11 @@ func (t *tally) violation(format string, args ...any) {
 	}
 }
 
-// permitted are the errors that a soft mount may give while something is wrong.
+// permitted are the errors that a soft mount may return during faults.
 var permitted = []syscall.Errno{syscall.EIO, syscall.ETIMEDOUT, syscall.ENOSPC}
 
-// outcome notes how an operation ended, and reports whether it is done; if not, it may have been.
+// outcome records the outcome of an operation, and reports whether it was acknowledged. Otherwise it may have
+// been executed or not.
 func (t *tally) outcome(what string, err error) (done bool) {
 	t.mu.Lock()
 	if err == nil {
@@ -150,7 +151,7 @@ func (w *fileWorker) of(file string) states {
 	return only(absent)
 }
 
-// content draws what nobody has written before.
+// content returns a content that is new for this worker.
 func (w *fileWorker) content() string {
 	w.written++
 	b := make([]byte, 1+w.rng.IntN(20_000))
@@ -161,7 +162,7 @@ func (w *fileWorker) content() string {
 	return string(b)
 }
 
-// replace writes a file anew by a rename: it has the old content or the new one.
+// replace replaces a file by a rename: the file has the old content or the new one.
 func (w *fileWorker) replace(file string) {
 	content := w.content()
 	path := w.path(file)
@@ -225,7 +226,7 @@ func (w *fileWorker) remove(file string) {
 	}
 }
 
-// rename moves a file, also between partitions.
+// rename renames a file, also between partitions.
 func (w *fileWorker) rename(from, to string) {
 	if from == to {
 		return
@@ -256,7 +257,7 @@ func (w *fileWorker) check(file string) {
 	w.tally.outcome("read "+w.path(file), err)
 }
 
-// read gives what a file holds, or absent.
+// read returns the content of a file, or absent.
 func read(path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -280,7 +281,7 @@ func (w *fileWorker) expected(file string) string {
 	return fmt.Sprint(all)
 }
 
-// brief shows a content.
+// brief returns a short text for a content.
 func brief(content string) string {
 	switch {
 	case content == absent:
@@ -299,7 +300,8 @@ func checksum(content string) (sum uint32) {
 	return sum
 }
 
-// checkAll compares all files as another mount shows them, which is at to what the worker's own is at from.
+// checkAll compares all files on another mount. from is the directory of the worker's own mount, to that of
+// the other.
 func (w *fileWorker) checkAll(from, to string) error {
 	for dir := range w.dirs {
 		for n := range namesInDir {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRegionDies: all servers of a region are killed at once. The others, and the global partition, go on;
-// what only the region has cannot be changed, and says so in time; when it is back everything is as it was.
+// TestRegionDies: all servers of a region are killed at once. The other regions, and the global partition,
+// continue. Changes in the region's own partition fail in time. After the restart all data is as before.
 func TestRegionDies(t *testing.T) {
 	w := newWorld(t)
 	dead, here, there := string(regions[1]), string(regions[0]), string(regions[2])

@@ -24,7 +24,7 @@ func (c *Cluster) backUp(t *testing.T, repository string, flags ...string) (m ba
 	return m
 }
 
-// loseAll kills all servers, deletes their directories and what etcd has of the cluster.
+// loseAll kills all servers, and deletes their directories and the cluster in etcd.
 func (c *Cluster) loseAll(t *testing.T) {
 	t.Helper()
 	for name, s := range c.Servers {
@@ -37,8 +37,8 @@ func (c *Cluster) loseAll(t *testing.T) {
 	}, patience, patience/100)
 }
 
-// restoreServers restores the metadata of the servers and starts them. The last one starts without its metadata
-// first, and says so.
+// restoreServers restores the metadata of the servers and starts them. The first start of the last one,
+// without its metadata, must fail with an error about that.
 func (c *Cluster) restoreServers(t *testing.T, repository, id string) {
 	t.Helper()
 	metadata := []string{"restore", "metadata", "--from", repository, "--backup", id, "--config", c.file(), "--server"}
@@ -77,8 +77,8 @@ func random(seed byte, size int) string {
 }
 
 // All directories of all servers are lost. A new cluster is restored from a backup that was made while files
-// were renamed between the partitions of all regions: each of these files is there once, and all others have
-// their contents.
+// were renamed between the partitions of all regions. Each of these files exists exactly once, and all others
+// have their contents.
 func TestRestoreAfterTheLossOfAll(t *testing.T) {
 	c := start(t)
 	m, err := c.Mount(t.Context(), "west", "", t.TempDir())

@@ -25,8 +25,8 @@ type compared struct {
 	} `json:"cpu"`
 }
 
-// `globalfs bench mount` finds the processes of a mount and of its cluster, starts a loopback file system
-// beside them, and leaves nothing, also when it is interrupted.
+// `globalfs bench mount` finds the processes of a mount and of its cluster, and starts a loopback file
+// system. It leaves no files and mounts behind, even after an interrupt.
 func TestBenchMount(t *testing.T) {
 	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 1, Replicas: 1, Copies: 1})
 	m, err := c.Mount(t.Context(), "west", "", filepath.Join(t.TempDir(), "tree"))

@@ -16,18 +16,18 @@ import (
 	"github.com/globalfs/globalfs/test/wan"
 )
 
-// Config says what cluster to run.
+// Config configures a cluster.
 type Config struct {
 	Program     string // the globalfs binary
 	Etcd        string // the etcd binary
 	Dir         string // for data, logs and certificates: an empty directory
 	Regions     []topology.Region
-	Datacenters int // a region, one server in each
+	Datacenters int // per region, with one server each
 	Replicas    int
 	Copies      int
-	Durability  string   // empty: os, as tests of many clusters share one disk
-	Objects     string   // of the cluster file, in YAML; empty: blocks are on the servers' disks
-	Lab         *wan.Lab // has hosts named as the servers, and Mounts' hosts; nil: loopback
+	Durability  string   // empty: os, because tests of many clusters share one disk
+	Objects     string   // key of the cluster file, in YAML; empty: blocks are on the servers' disks
+	Lab         *wan.Lab // with a host for each server, of the same name, and the hosts of Mounts; nil: loopback
 	Profiled    bool     // servers and mounts serve Go's profiler, see Process.Profile
 }
 
@@ -72,7 +72,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// durability is what the servers are told.
+// durability returns the durability in the cluster file.
 func (c *Config) durability() string {
 	if c.Durability == "" {
 		return "os"
@@ -88,7 +88,7 @@ func (c *Cluster) Names() (names []string) {
 	return names
 }
 
-// Servers lists those of a region, as init names them.
+// Servers lists the servers of a region, with the names from init.
 func (c *Config) Servers(region topology.Region) (names []string) {
 	for d := range c.Datacenters {
 		names = append(names, fmt.Sprintf("%s%c", region, 'a'+d))
@@ -96,25 +96,25 @@ func (c *Config) Servers(region topology.Region) (names []string) {
 	return names
 }
 
-// path gives a path in the cluster's directory.
+// path returns a path in the cluster's directory.
 func (c *Cluster) path(parts ...string) string {
 	return filepath.Join(append([]string{c.cfg.Dir}, parts...)...)
 }
 
-// file is the cluster file.
+// file returns the path of the cluster file.
 func (c *Cluster) file() string { return c.path("cluster.yaml") }
 
-// Certs is the directory with all certificates.
+// Certs returns the directory with all certificates.
 func (c *Cluster) Certs() string { return c.path("certs") }
 
-// DataDir is where a server keeps its data.
+// DataDir returns the data directory of a server.
 func (c *Cluster) DataDir(server string) string { return c.path("data", server) }
 
-// Address is where a server listens.
+// Address returns the address of a server.
 func (c *Cluster) Address(server string) string { return c.addresses[server] }
 
-// port gives an address on a host: a fixed port where hosts have networks of their own, else one that is free
-// now.
+// port returns an address on a host: with a fixed port on hosts with their own networks, otherwise with a
+// port that is free now.
 func (c *Cluster) port(host string, port int) (string, error) {
 	if c.cfg.Lab != nil && host != wan.Controller {
 		return fmt.Sprintf("%s:%d", c.cfg.Lab.Address(host), port), nil
@@ -126,7 +126,7 @@ func (c *Cluster) port(host string, port int) (string, error) {
 	return freePort(on)
 }
 
-// freePort gives an address with a port that is free now.
+// freePort returns an address with a port that is free now.
 func freePort(host string) (string, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -135,8 +135,8 @@ func freePort(host string) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// startEtcd runs it where the servers reach it: in a laboratory on the Controller, so that no cut between
-// regions concerns it.
+// startEtcd runs etcd on a host that the servers reach: in a laboratory on the Controller, so that cuts
+// between regions do not affect it.
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	clients, err := c.port(wan.Controller, 0)
 	if err != nil {
@@ -176,7 +176,7 @@ func get(ctx context.Context, url string) error {
 	return nil
 }
 
-// init writes the cluster file and the certificates, by the commands that an operator uses.
+// init writes the cluster file and the certificates with the commands for operators.
 func (c *Cluster) init(ctx context.Context) error {
 	var regions []string
 	for _, r := range c.cfg.Regions {
@@ -221,8 +221,8 @@ func (c *Cluster) init(ctx context.Context) error {
 	return os.WriteFile(c.file(), []byte(file), 0o644)
 }
 
-// Run runs a command of the binary here, and gives what it printed. Its exit code is in the error, as
-// *exec.ExitError.
+// Run runs a command of the binary on this host, and returns its standard output. The error has the exit code
+// as *exec.ExitError.
 func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
 	cmd := endWithUs(exec.CommandContext(ctx, c.cfg.Program, args...))
 	var said strings.Builder
@@ -234,12 +234,12 @@ func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Admin runs a command that knows the cluster by its file: status or admin.
+// Admin runs a command with the cluster file, such as status or admin.
 func (c *Cluster) Admin(ctx context.Context, args ...string) (string, error) {
 	return c.Run(ctx, append(args, "--config", c.file())...)
 }
 
-// on gives the command of the binary on a host.
+// on returns the command of the binary on a host.
 func (c *Cluster) on(ctx context.Context, host string, args ...string) *exec.Cmd {
 	if c.cfg.Lab != nil {
 		return endWithUs(c.cfg.Lab.Command(ctx, host, c.cfg.Program, args...))
@@ -247,14 +247,14 @@ func (c *Cluster) on(ctx context.Context, host string, args ...string) *exec.Cmd
 	return endWithUs(exec.CommandContext(ctx, c.cfg.Program, args...))
 }
 
-// server is a server that does not run yet.
+// server returns the process of a server without starting it.
 func (c *Cluster) server(name string) (*Process, error) {
 	p := &Process{Name: name, Log: c.path(name + ".log")}
 	flags, err := c.profiled(p, name)
 	if err != nil {
 		return nil, err
 	}
-	var from int64 // of the log, what this run has said
+	var from int64 // start of this run in the log
 	p.command = func(ctx context.Context) *exec.Cmd {
 		if info, err := os.Stat(p.Log); err == nil {
 			from = info.Size()
@@ -267,7 +267,7 @@ func (c *Cluster) server(name string) (*Process, error) {
 	return p, nil
 }
 
-// said looks for a line that begins with text in what a file has from some byte on.
+// said fails unless the part of a file after byte from has a line that begins with text.
 func said(path string, from int64, text string) error {
 	all, err := os.ReadFile(path)
 	if err != nil {
@@ -281,8 +281,8 @@ func said(path string, from int64, text string) error {
 	return fmt.Errorf("no line %q", text)
 }
 
-// Close ends all processes: mounts in order, then servers and etcd too. The errors are of those that did not
-// end as they should.
+// Close stops all processes: first the mounts, then servers and etcd. It returns the errors of processes that
+// did not end properly.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	mounts := c.mounts
@@ -300,7 +300,7 @@ func (c *Cluster) Close() error {
 	return errors.Join(together(unmounts), together(stops))
 }
 
-// together calls all at the same time, and waits for them.
+// together makes all calls at the same time, and waits for them.
 func together(calls []func() error) error {
 	var running sync.WaitGroup
 	errs := make([]error, len(calls))

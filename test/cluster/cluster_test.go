@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// All processes of a cluster end well: Close says if one has not.
+// All processes of a cluster end properly: Close returns an error if one does not.
 func TestProcessesEndWell(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
 		t.Skip("only root can mount, where there is FUSE")

@@ -28,7 +28,7 @@ func start(t *testing.T) *Cluster {
 	return startWith(t, Config{})
 }
 
-// startWith is start of a cluster that is otherwise as cfg says.
+// startWith is start with the settings of cfg.
 func startWith(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Getuid() != 0 {
@@ -53,7 +53,7 @@ func startWith(t *testing.T, cfg Config) *Cluster {
 	return c
 }
 
-// ranAs runs the binary under another name, and gives its exit code and what it said.
+// ranAs runs the binary under another name, and returns its exit code and its output.
 func (c *Cluster) ranAs(t *testing.T, name string, args ...string) (code int, said string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // also when the test has ended
@@ -72,7 +72,7 @@ func (c *Cluster) ranAs(t *testing.T, name string, args ...string) (code int, sa
 	return 0, out.String()
 }
 
-// serving finds the processes that serve a mount point.
+// serving returns the processes that serve a mount point.
 func serving(t *testing.T, dir string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -85,8 +85,7 @@ func serving(t *testing.T, dir string) (pids []string) {
 	return pids
 }
 
-// A mount goes into the background once it can be used, whichever way it is asked for, and leaves nothing
-// behind.
+// A mount goes into the background once it is ready, for each way to start it, and leaves nothing behind.
 func TestMountInTheBackground(t *testing.T) {
 	c := start(t)
 	for name, args := range map[string]func(dir string) (string, []string){
@@ -130,7 +129,7 @@ func TestMountInTheBackground(t *testing.T) {
 	}
 }
 
-// What cannot be mounted says why, with the codes that scripts and mount(8) look at.
+// A failed mount prints the reason, and has the exit code for scripts and mount(8).
 func TestMountFails(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
@@ -158,7 +157,7 @@ func TestMountFails(t *testing.T) {
 	}
 }
 
-// The status tells scripts and people what is wrong.
+// The status reports problems to scripts and to people.
 func TestStatus(t *testing.T) {
 	c := start(t)
 	require.Eventually(t, func() bool {
@@ -204,7 +203,7 @@ func TestStatus(t *testing.T) {
 	require.Regexp(t, `eua +eu +[0-9.:]+ +down`, out)
 }
 
-// Every administration command has a plain answer, or a plain refusal.
+// Every administration command has a plain answer or error.
 func TestAdmin(t *testing.T) {
 	c := start(t)
 	out, err := c.Admin(t.Context(), "admin", "join", "west", "127.0.0.1:1")
@@ -222,7 +221,8 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// What etcd has of a cluster goes only when nobody lives by it; then there can be another one of the name.
+// The data of a cluster in etcd can be deleted only when no server of the cluster lives. Then another cluster
+// can have the name.
 func TestForget(t *testing.T) {
 	c := start(t)
 	forget := func(name string) (int, string) {
@@ -251,7 +251,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// scrape gives what there is at an address, as far as it can be had.
+// scrape returns the metrics at an address, or the text of the error.
 func scrape(address string) string {
 	answer, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
@@ -262,7 +262,7 @@ func scrape(address string) string {
 	return fmt.Sprint(string(text), err)
 }
 
-// A mount tells what it does, where that goes and how long it takes.
+// The metrics of a mount have its requests, their partitions and their durations.
 func TestMetrics(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
@@ -288,8 +288,8 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// A mount in use, of a directory, goes from one process to the next without its programs noticing: a file
-// that is being written, one that has no name any more, and a lock.
+// A new process takes over a mount of a directory without any effect on programs that use a file being
+// written, a file without a name, and a lock.
 func TestTakeOver(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
@@ -369,7 +369,7 @@ func TestTakeOver(t *testing.T) {
 	require.Contains(t, said, "is not mounted by GlobalFS")
 }
 
-// A supervised mount outlives the processes that serve it: what a program writes meanwhile waits.
+// A supervised mount outlives the processes that serve it. Writes of programs wait meanwhile.
 func TestSupervised(t *testing.T) {
 	c := start(t)
 	dir := t.TempDir()
@@ -394,8 +394,7 @@ func TestSupervised(t *testing.T) {
 	require.Eventually(t, func() bool { return len(serving(t, dir)) == 0 }, 30*time.Second, 20*time.Millisecond)
 }
 
-// servedBy gives the process among those of a mount point that is the child of another; 0 if there is none
-// just now.
+// servedBy returns the process of a mount point that is the child of another one; 0: there is none now.
 func servedBy(t *testing.T, dir string) int {
 	t.Helper()
 	parents := map[int]int{}

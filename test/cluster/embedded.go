@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Embedded runs the whole cluster in one process instead, without etcd, certificates and a laboratory, with
-// the tree mounted at a directory, which is made, as a client in the first region: `globalfs dev` with some
-// more flags.
+// Embedded runs the whole cluster in one process, `globalfs dev`, without etcd, certificates and a
+// laboratory. It makes a directory and mounts the tree there for a client in the first region. flags are
+// further flags of the command.
 func Embedded(ctx context.Context, cfg Config, dir string, flags ...string) (*Mount, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

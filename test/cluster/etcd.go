@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// FindEtcd gives the etcd binary: one in PATH, or the one that deploy/deps.sh has fetched.
+// FindEtcd returns the path of the etcd binary: in PATH, or the one from deploy/deps.sh.
 func FindEtcd() (string, error) {
 	path, err := exec.LookPath("etcd")
 	if err == nil {

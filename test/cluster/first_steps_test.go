@@ -47,7 +47,7 @@ func newFirstSteps(t *testing.T) *firstSteps {
 	return f
 }
 
-// sh runs a script as the user would. The processes that it leaves in the background end with the test.
+// sh runs a script like the user. Its processes in the background end with the test.
 func (f *firstSteps) sh(script string) (out string, code int) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
@@ -63,7 +63,7 @@ func (f *firstSteps) sh(script string) (out string, code int) {
 	require.NoError(f.t, cmd.Start())
 	group := cmd.Process.Pid
 	f.t.Cleanup(func() { f.end(group) })
-	_ = cmd.Wait() // the exit code tells
+	_ = cmd.Wait() // the caller checks the exit code
 	require.NoError(f.t, log.Close())
 	text, err := os.ReadFile(said)
 	require.NoError(f.t, err)
@@ -76,7 +76,7 @@ func (f *firstSteps) end(group int) {
 	require.Eventually(f.t, func() bool { return syscall.Kill(-group, 0) == syscall.ESRCH }, patience, 50*time.Millisecond)
 }
 
-// ports gives the first of n ports that are free now.
+// ports returns the first of n consecutive ports that are free now.
 func (f *firstSteps) ports(n int) int {
 	for base := 21000; base < 32000; base += n {
 		free := true
@@ -94,7 +94,7 @@ func (f *firstSteps) ports(n int) int {
 	return 0
 }
 
-// printed gives the commands in the output of init: exactly its indented lines.
+// printed returns the commands in the output of init: exactly its indented lines.
 func printed(out string) (commands []string) {
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "  ") {
@@ -104,8 +104,8 @@ func printed(out string) (commands []string) {
 	return commands
 }
 
-// The commands that init prints lead to a mounted cluster, run as they are, except for the mount point: with one
-// datacenter in each region, and with three.
+// The commands that init prints lead to a mounted cluster. They are run unchanged except for the mount point,
+// with one datacenter in each region and with three.
 func TestFirstSteps(t *testing.T) {
 	f := newFirstSteps(t)
 	etcd := "http://" + f.c.addresses["etcd"]
@@ -129,7 +129,7 @@ func TestFirstSteps(t *testing.T) {
 	require.Zero(t, code, out)
 }
 
-// mismatch: commands that cannot work say why at once, and do not wait for servers.
+// mismatch requires that commands that cannot work fail at once with the reason, and do not wait for servers.
 func (f *firstSteps) mismatch(mount, port string) {
 	t := f.t
 	server := "127.0.0.1:" + port

@@ -32,14 +32,15 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// Phases of the measurement: quiet and attacked ones take turns, so that both see the same machine.
+// Phases of the measurement. Phases with and without the attack take turns, so that both have the same load
+// of the machine.
 const (
 	floodPhase  = 15 * time.Second
 	floodPhases = 8 // of each kind: two minutes of attack
 )
 
-// TestAFlood measures how much a hostile machine with a certificate for one user slows another mount, for two
-// minutes. 'make flood' runs it: it says little on a busy machine.
+// TestAFlood measures the slowdown of a mount by a hostile machine with a certificate for one user, for two
+// minutes. 'make flood' runs it: its results are not meaningful on a busy machine.
 func TestAFlood(t *testing.T) {
 	c := startWith(t, Config{Regions: []topology.Region{"west"}, Datacenters: 3, Replicas: 3, Copies: 2})
 	_, err := c.Run(t.Context(), "certs", "client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
@@ -76,7 +77,7 @@ func TestAFlood(t *testing.T) {
 	require.Less(t, at(attacked, 0.5), 2*at(quiet, 0.5))
 }
 
-// work makes, reads and removes files for a while, and returns how long each took.
+// work makes, reads and removes files for a time, and returns the duration for each file.
 func work(t *testing.T, dir string, during time.Duration) (took []time.Duration) {
 	content := make([]byte, 1<<10)
 	for end := time.Now().Add(during); time.Now().Before(end); {
@@ -157,7 +158,7 @@ func (f *flood) churn() {
 	}
 }
 
-// call sends a request to some replica of the partition that others work in.
+// call sends a request to a random replica of the partition that the other mount uses.
 func (f *flood) call(q *ask.Request) {
 	ctx, cancel := context.WithTimeout(f.ctx, 5*time.Second)
 	defer cancel()
@@ -181,7 +182,7 @@ func (f *flood) forge() {
 	f.call(&ask.Request{Kind: ask.Update, Session: session, Seq: 1, Command: c.Append(nil)})
 }
 
-// put stores blocks; at most a thousand, so that the disk stays.
+// put stores blocks, at most a thousand different ones, so that the disk does not fill up.
 func (f *flood) put() {
 	id := posix.MakeBlockID(1, 77, 1<<24+rand.Uint64N(1000))
 	store, err := f.client.BlockStore(1)

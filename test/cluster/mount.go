@@ -14,14 +14,14 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// Mount is a mount of the cluster, by a process in the foreground.
+// Mount is a mount of the cluster, served by a process in the foreground.
 type Mount struct {
 	*Process
 	Dir string
 }
 
-// Mount mounts the tree at a directory, which is made, as a client in a region. In a laboratory it runs on a
-// host of it.
+// Mount makes a directory and mounts the tree there for a client in a region. In a laboratory the mount runs
+// on the given host.
 func (c *Cluster) Mount(ctx context.Context, region topology.Region, host, dir string, flags ...string) (*Mount, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (c *Cluster) Mount(ctx context.Context, region topology.Region, host, dir s
 	return m, m.Start(ctx)
 }
 
-// seeds are the addresses of all servers, those of a region first.
+// seeds returns the addresses of all servers, the ones in a region first.
 func (c *Cluster) seeds(region topology.Region) (near []string) {
 	var far []string
 	for _, name := range c.Names() {
@@ -57,10 +57,10 @@ func (c *Cluster) seeds(region topology.Region) (near []string) {
 	return append(near, far...)
 }
 
-// fuseMagic is what statfs says of FUSE.
+// fuseMagic is the type of FUSE in statfs.
 const fuseMagic = 0x65735546
 
-// mounted reports as an error that nothing is mounted at dir.
+// mounted returns an error if nothing is mounted at dir.
 func mounted(dir string) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -72,7 +72,8 @@ func mounted(dir string) error {
 	return nil
 }
 
-// Close unmounts in order; a mount that is still there then is taken away, which is an error.
+// Close unmounts by stopping the process. If the mount still exists then, Close removes it and returns an
+// error.
 func (m *Mount) Close() error {
 	err := m.Stop()
 	if mounted(m.Dir) == nil || errors.Is(mounted(m.Dir), unix.ENOTCONN) {

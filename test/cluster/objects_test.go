@@ -13,7 +13,7 @@ import (
 	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
 )
 
-// A cluster of servers whose blocks are in object storage: they outlive its servers, and are collected there.
+// A cluster with its blocks in object storage: the blocks outlive the servers, and are collected there.
 func TestBlocksInObjectStorage(t *testing.T) {
 	storage := objectstest.Start(t, t.TempDir())
 	c := startWith(t, Config{

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// patience is how long a process may take to start or to end.
+// patience is the time limit for the start and the end of a process.
 const patience = 60 * time.Second
 
-// Process is a program that can be started again and again. Its methods must not be called concurrently, but
-// those of different processes may.
+// Process is a program that can be started repeatedly. Its methods must not be called concurrently; the
+// methods of different processes may.
 type Process struct {
 	Name string
-	Log  string   // file with all that it has said
-	Env  []string // beside the environment of the test, from the next start on
+	Log  string   // file with all its output
+	Env  []string // added to the environment of the test, from the next start on
 
 	command func(ctx context.Context) *exec.Cmd
-	ready   func(ctx context.Context) error // returns when it can be used
+	ready   func(ctx context.Context) error // returns when it is ready
 	profile *profiler                       // nil: none is served
 
 	mu    sync.Mutex
 	now   *exec.Cmd     // GUARDED_BY mu; nil: it does not run
-	ended chan struct{} // GUARDED_BY mu; closed when it has
+	ended chan struct{} // GUARDED_BY mu; closed when it has ended
 	last  error         // GUARDED_BY mu; how the last run ended
 }
 
-// Start starts it and waits until it can be used.
+// Start starts the process and waits until it is ready.
 func (p *Process) Start(ctx context.Context) error {
 	if err := p.Launch(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (p *Process) Start(ctx context.Context) error {
 	return p.AwaitReady(ctx)
 }
 
-// AwaitReady waits until it can be used, or has ended.
+// AwaitReady waits until the process is ready, or has ended, which is an error.
 func (p *Process) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -62,7 +62,7 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Launch starts it and does not wait.
+// Launch starts the process and does not wait.
 func (p *Process) Launch() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,10 +93,10 @@ func (p *Process) Launch() error {
 	return nil
 }
 
-// Running reports whether it runs, be it paused.
+// Running reports whether the process runs or is paused.
 func (p *Process) Running() bool { return p.PID() != 0 }
 
-// PID gives its process id, 0 if it does not run.
+// PID returns the process id, 0 if the process does not run.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *Process) PID() int {
 	return p.now.Process.Pid
 }
 
-// Signal sends a signal; it is no error if it has ended.
+// Signal sends a signal. It does nothing if the process has ended.
 func (p *Process) Signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,14 +115,14 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends it as a crash does, and waits for its end.
+// Kill ends the process like a crash, and waits for its end.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	p.await(patience)
 }
 
-// Stop ends it in order. What does not end in time is killed, which is an error, and so is to end otherwise
-// than by what it was asked. What does not run any more is no error: somebody has ended it.
+// Stop ends the process with SIGTERM. It returns an error if the process does not end in time, and is then
+// killed, or if it ends with an error. It does nothing for a process that does not run.
 func (p *Process) Stop() error {
 	if !p.Running() {
 		return nil
@@ -136,7 +136,7 @@ func (p *Process) Stop() error {
 	return fmt.Errorf("%s did not end in %v; it said:\n%s", p.Name, patience, Tail(p.Log, 2000))
 }
 
-// fault says what was wrong with its end; nil: it has ended well, or etcd's way, by the signal.
+// fault returns the error of the process' end; nil: it has ended without one, or by SIGTERM, as etcd does.
 func (p *Process) fault() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *Process) fault() error {
 	return fmt.Errorf("%s ended with %w; it said:\n%s", p.Name, p.last, Tail(p.Log, 2000))
 }
 
-// await returns when the process has ended, false if it has not for a while.
+// await waits until the process has ended; false: it has not ended within limit.
 func (p *Process) await(limit time.Duration) bool {
 	p.mu.Lock()
 	ended := p.ended
@@ -170,7 +170,7 @@ func (p *Process) await(limit time.Duration) bool {
 	}
 }
 
-// Tail gives the last bytes of a file, for messages.
+// Tail returns the last bytes of a file, for messages.
 func Tail(path string, size int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -179,7 +179,7 @@ func Tail(path string, size int) string {
 	return string(text[max(0, len(text)-size):])
 }
 
-// poll calls try until it gives no error, or ctx ends.
+// poll calls try until it returns no error, or ctx ends.
 func poll(ctx context.Context, try func(ctx context.Context) error) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
@@ -196,8 +196,8 @@ func poll(ctx context.Context, try func(ctx context.Context) error) error {
 	}
 }
 
-// endWithUs has the kernel kill a child when this process dies. Ctrl-C is for this process only, which ends
-// its children in order.
+// endWithUs makes the kernel kill a child when this process dies. Ctrl-C reaches only this process, which
+// then stops its children.
 func endWithUs(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	return cmd

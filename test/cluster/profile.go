@@ -12,18 +12,19 @@ import (
 	"github.com/globalfs/globalfs/test/wan"
 )
 
-// profiler is where a process serves Go's profiler.
+// profiler is the access to the profiler of a process.
 type profiler struct {
 	address string // on the loopback of its host
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// profiled gives the flags with which a process on a host serves the profiler, if that is wanted.
+// profiled returns the flags with which a process on a host serves the profiler; none without
+// Config.Profiled.
 func (c *Cluster) profiled(p *Process, host string) ([]string, error) {
 	if !c.cfg.Profiled {
 		return nil, nil
 	}
-	address, err := freePort("127.0.0.1") // of ours: most likely free on the host, too
+	address, err := freePort("127.0.0.1") // a free port of this host is most likely free on the other host, too
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +35,8 @@ func (c *Cluster) profiled(p *Process, host string) ([]string, error) {
 	return []string{"--pprof", address}, nil
 }
 
-// Profile writes what the process uses the CPU for, from now on for some seconds (at least one), in the
-// format of pprof.
+// Profile writes a CPU profile of the process over the given duration, at least one second, in the format of
+// pprof.
 func (p *Process) Profile(ctx context.Context, duration time.Duration, into io.Writer) (err error) {
 	if p.profile == nil {
 		return fmt.Errorf("%s serves no profiler", p.Name)

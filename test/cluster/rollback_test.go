@@ -17,21 +17,21 @@ import (
 	"github.com/globalfs/globalfs/internal/wal"
 )
 
-// copyDir copies a directory as a snapshot of a disk does.
+// copyDir copies a directory like a snapshot of a disk.
 func copyDir(t *testing.T, from, to string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 
-// putBack replaces the data directory of a server that does not run by a copy.
+// putBack replaces the data directory of a stopped server by a copy.
 func (v *victim) putBack(t *testing.T, server, saved string) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(v.DataDir(server)))
 	copyDir(t, saved, v.DataDir(server))
 }
 
-// told gives the highest positions of the logs of a server that another one was told of.
+// told returns the sum of the positions of a server's logs that another server knows.
 func (v *victim) told(t *testing.T, by, of string) (sum wal.Position) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(v.DataDir(by), "numbers"))
@@ -47,8 +47,8 @@ func (v *victim) told(t *testing.T, by, of string) (sum wal.Position) {
 	return sum
 }
 
-// A data directory is put back to what it was, as by a snapshot of a virtual machine. The server notices and
-// takes over the state of the others: nothing that was acknowledged is lost.
+// A data directory is replaced by an earlier copy, like a snapshot of a virtual machine. The server detects
+// this and takes over the state of the others: no acknowledged update is lost.
 func TestRollback(t *testing.T) {
 	v := newVictim(t)
 	const noticed, replaced = "the directory was rolled back", "a damaged replica is replaced"
@@ -111,7 +111,7 @@ func TestRollback(t *testing.T) {
 		require.NoError(t, server.Stop())
 		copyDir(t, v.DataDir(name), saved)
 		require.NoError(t, server.Start(t.Context()))
-		v.Etcd.Kill() // only the other servers can tell of the start
+		v.Etcd.Kill() // only the other servers know the start
 		v.write(t, 20)
 		server.Kill()
 		v.putBack(t, name, saved)
@@ -126,7 +126,7 @@ func TestRollback(t *testing.T) {
 		v.check(t)
 		useIt(t, servers[0])
 	})
-	t.Run("copy beside", func(t *testing.T) { // another host runs a copy: the rightful server goes on
+	t.Run("copy beside", func(t *testing.T) { // another host runs a copy: the original server continues
 		name, saved := servers[0], t.TempDir()
 		copyDir(t, v.DataDir(name), filepath.Join(saved, name))
 		text, err := os.ReadFile(v.file())
@@ -149,7 +149,7 @@ func TestRollback(t *testing.T) {
 		name := servers[1]
 		v.Servers[name].Kill()
 		require.NoError(t, os.RemoveAll(v.DataDir(name)))
-		require.NoError(t, v.Servers[name].Start(t.Context())) // waits for the lease of the last life
+		require.NoError(t, v.Servers[name].Start(t.Context())) // waits for the lease of the last run
 		v.awaitHealthy(t)
 		v.check(t)
 	})

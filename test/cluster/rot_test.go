@@ -15,10 +15,10 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// long is how long a damaged replica may take to be replaced on a slow machine.
+// long is the time limit for the replacement of a damaged replica on a slow machine.
 const long = 2 * time.Minute
 
-// victim is a region of three servers, with files in it that were fsync'ed.
+// victim is a region of three servers with synced files.
 type victim struct {
 	*Cluster
 	mount *Mount
@@ -32,7 +32,7 @@ func newVictim(t *testing.T) *victim {
 	return &victim{Cluster: c, mount: m, files: map[string]string{}}
 }
 
-// write makes files, each of which is acknowledged when it returns.
+// write makes files. All are acknowledged when it returns.
 func (v *victim) write(t *testing.T, count int) {
 	t.Helper()
 	for range count {
@@ -80,7 +80,7 @@ func (v *victim) check(t *testing.T) {
 	}
 }
 
-// awaitHealthy returns when status finds nothing wrong, and every replica takes part.
+// awaitHealthy waits until status reports no problems, and every replica takes part.
 func (v *victim) awaitHealthy(t *testing.T) {
 	t.Helper()
 	var out string
@@ -91,7 +91,7 @@ func (v *victim) awaitHealthy(t *testing.T) {
 	}, long, 200*time.Millisecond, "%s", func() string { return out }())
 }
 
-// awaitSaid returns when a server has logged a text since its log had that many bytes.
+// awaitSaid waits until the log of a server has a text after the byte from.
 func (v *victim) awaitSaid(t *testing.T, server string, from int, text string) {
 	t.Helper()
 	p := v.Servers[server]
@@ -104,7 +104,8 @@ func (v *victim) log(t *testing.T, server string) string {
 	return string(text)
 }
 
-// flip inverts a bit of each file of a server that a pattern names, at a part of what was written in it.
+// flip inverts a bit of each file of a server that matches a pattern, at a fraction part of its written
+// content.
 func (v *victim) flip(t *testing.T, server, pattern string, part float64) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(v.DataDir(server), pattern))
@@ -120,8 +121,8 @@ func (v *victim) flip(t *testing.T, server, pattern string, part float64) {
 	}
 }
 
-// One bit of a file of a server turns over while the server is down. Nothing that was acknowledged is lost,
-// the server starts, and what is damaged is replaced without a hand.
+// One bit of a file of a server is inverted while the server is down. No acknowledged update is lost, the
+// server starts, and damaged replicas are replaced automatically.
 func TestBitRot(t *testing.T) {
 	v := newVictim(t)
 	const damaged, replaced = "the log or the store of a replica is damaged", "a damaged replica is replaced"
@@ -133,9 +134,9 @@ func TestBitRot(t *testing.T) {
 	}{
 		{"table", "partition-1/state/*.ldb", 0.5, []string{damaged, replaced}},
 		{"manifest", "partition-1/state/MANIFEST-*", 0.5, []string{damaged, replaced}},
-		{"journal", "partition-1/state/*.log", 0.5, nil}, // the store is as old as the intact part, and the log brings it up
+		{"journal", "partition-1/state/*.log", 0.5, nil}, // the store has the state of the intact part, and the log has the rest
 		{"log middle", "partition-1/log/*.wal", 0.5, []string{damaged, replaced}},
-		{"log end", "partition-1/log/*.wal", 1, []string{damaged, replaced}}, // it is not taken for a torn write
+		{"log end", "partition-1/log/*.wal", 1, []string{damaged, replaced}}, // it does not count as a torn write
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := servers[i%len(servers)]
@@ -187,7 +188,7 @@ func TestBitRot(t *testing.T) {
 		out, err := v.Admin(t.Context(), "status")
 		require.Error(t, err)
 		require.Contains(t, out, "REPLICA_DAMAGED")
-		require.Eventually(t, func() bool { // the other partition goes on
+		require.Eventually(t, func() bool { // the other partition continues
 			return os.WriteFile(filepath.Join(v.mount.Dir, "beside"), []byte("x"), 0o644) == nil
 		}, long, 100*time.Millisecond)
 		for _, name := range two {

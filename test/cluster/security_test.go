@@ -38,7 +38,7 @@ func shell(dir string, uid uint32, script string) (string, error) {
 	return string(out), err
 }
 
-// only gives a directory with the CA's certificate and that of one process.
+// only returns a directory with the certificate of the CA and that of one process.
 func (c *Cluster) only(t *testing.T, who string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,8 @@ func (c *Cluster) only(t *testing.T, who string) string {
 	return dir
 }
 
-// TestIntruders: a machine gets as far as its certificate, whatever its kernel believes.
+// TestIntruders: the certificate of a machine limits its rights, independently of the users that its kernel
+// reports.
 func TestIntruders(t *testing.T) {
 	c := start(t)
 	certify := func(args ...string) {
@@ -77,9 +78,9 @@ func TestIntruders(t *testing.T) {
 		out, err = shell(filepath.Join(west, "home"), 2000, "cmp large copy")
 		require.NoError(t, err, out)
 		for who, script := range map[uint32]string{
-			0:    "cat theirs",        // its kernel lets root
-			3000: "echo x > stranger", // its kernel lets anybody write here
-			// Its kernel believes that this is the owner. What it writes is ordered later: fsync has the error.
+			0:    "cat theirs",        // its kernel permits root
+			3000: "echo x > stranger", // its kernel permits all users to write here
+			// Its kernel takes this user for the owner. The write is ordered later: fsync returns the error.
 			2000: "echo x | dd of=theirs oflag=append conv=notrunc,fsync",
 		} {
 			out, err := shell(home, who, script)

@@ -21,13 +21,13 @@ import (
 	"github.com/globalfs/globalfs/test/logged"
 )
 
-// The regions of the default cluster that the tests mount in.
+// The two regions of the default cluster with mounts of the tests.
 const (
 	near = "us-west-2"
 	far  = "eu-west-1"
 )
 
-// Limits that only a hang reaches.
+// Time limits that only a hang exceeds.
 const (
 	startTime   = 60 * time.Second
 	stopTime    = 30 * time.Second
@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// requireMount skips tests where nothing can be mounted.
+// requireMount skips tests on machines that cannot mount.
 func requireMount(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
@@ -73,7 +73,7 @@ func requireMount(t *testing.T) {
 // cluster is one run of `globalfs dev` with a mount in each of two regions.
 type cluster struct {
 	t       *testing.T
-	dir     string // that keeps the data between runs
+	dir     string // with the data between runs
 	flags   []string
 	mounts  map[string]string
 	process *os.Process
@@ -81,8 +81,8 @@ type cluster struct {
 	output  logged.Text
 }
 
-// startCluster starts the binary on a new data directory and waits until it is ready. At the end of the
-// test it is stopped as Ctrl-C does, and must have unmounted.
+// startCluster starts the binary on a new data directory and waits until it is ready. At the end of the test
+// it is stopped with SIGINT, like Ctrl-C, and must have unmounted.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	requireMount(t)
@@ -108,8 +108,8 @@ func startClusterIn(t *testing.T, base string, flags ...string) *cluster {
 	return c
 }
 
-// shortDir is a temporary directory as the testers need it: others than its owner may enter it, and its
-// name leaves room for that of a Unix socket, which has at most 107 bytes.
+// shortDir returns a temporary directory for the test programs: all users may enter it, and its path is
+// short, because the path of a Unix socket has at most 107 bytes.
 func shortDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "gfs")
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// in gives a path as the mount in a region has it.
+// in returns a path on the mount in a region.
 func (c *cluster) in(region string, parts ...string) string {
 	return filepath.Join(append([]string{c.mounts[region]}, parts...)...)
 }
@@ -127,7 +127,7 @@ func (c *cluster) start() {
 	c.t.Helper()
 	path, err := binary()
 	require.NoError(c.t, err)
-	args := append([]string{"dev", "--durability", "os", "--data-dir", c.dir}, c.flags...) // c.flags win
+	args := append([]string{"dev", "--durability", "os", "--data-dir", c.dir}, c.flags...) // c.flags override
 	for _, region := range []string{near, far} {
 		args = append(args, "--mount", region+"="+c.mounts[region])
 	}
@@ -145,8 +145,8 @@ func (c *cluster) start() {
 	}
 }
 
-// run is the life of the process. It has a thread of its own: the kernel kills the process when
-// the thread that started it ends, so that a test that times out leaves nothing behind.
+// run starts the process and waits for its end. It has its own thread: the kernel kills the process when the
+// thread that started it ends, so that a test that times out leaves nothing behind.
 func (c *cluster) run(cmd *exec.Cmd, started chan<- error, ready chan<- struct{}) {
 	runtime.LockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -170,7 +170,7 @@ func (c *cluster) run(cmd *exec.Cmd, started chan<- error, ready chan<- struct{}
 	c.ended <- cmd.Wait()
 }
 
-// stop ends the process as Ctrl-C does: it must unmount and exit with 0.
+// stop ends the process like Ctrl-C. The process must unmount and exit with 0.
 func (c *cluster) stop() {
 	c.t.Helper()
 	require.NoError(c.t, c.process.Signal(os.Interrupt))
@@ -187,7 +187,7 @@ func (c *cluster) stop() {
 	}
 }
 
-// kill is kill -9. The mounts that it leaves are detached.
+// kill ends the process with SIGKILL, and detaches the remaining mounts.
 func (c *cluster) kill() {
 	c.t.Helper()
 	require.NoError(c.t, c.process.Kill())
@@ -210,7 +210,7 @@ func mounted(t *testing.T, dir string) bool {
 	return bytes.Contains(table, []byte(" "+dir+" "))
 }
 
-// command runs a program with a time limit and gives what it printed.
+// command runs a program with a time limit and returns its output.
 func command(t *testing.T, dir, name string, args ...string) (string, error) {
 	t.Helper()
 	return commandWith(t, nil, dir, name, args...)
@@ -232,7 +232,7 @@ func commandWith(t *testing.T, env []string, dir, name string, args ...string) (
 	return string(out), err
 }
 
-// tester finds a program of deploy/deps.sh, or skips the test.
+// tester returns the path of a program from deploy/deps.sh, or skips the test.
 func tester(t *testing.T, name string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -246,8 +246,8 @@ func tester(t *testing.T, name string) string {
 	return ""
 }
 
-// partitions are where a file's metadata can live: a test of semantics runs in each, and in a directory whose
-// files are in several.
+// partitions runs a test of semantics in each kind of partition, and in a directory with its files in several
+// partitions.
 func partitions(t *testing.T, c *cluster, test func(t *testing.T, dir string)) {
 	for name, path := range map[string]string{"local": near, "global": ".", "spread": "."} {
 		t.Run(name, func(t *testing.T) {

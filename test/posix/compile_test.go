@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is a C program of several files: what it prints depends on all of them.
+// program is a C program of several files. Its output depends on all of them.
 var program = map[string]string{
 	"sum.h": "int sum(const int *v, int n);\n",
 	"sum.c": "#include \"sum.h\"\nint sum(const int *v, int n) { int s = 0; while (n--) s += v[n]; return s; }\n",

@@ -1,8 +1,8 @@
-// Package posix has only tests: the real binary with a real mount, tried from outside as users
-// do, with the testers that other file systems are judged by. They need /dev/fuse, root, and for
-// some of them pjdfstest, fsx and a C compiler (deploy/deps.sh test installs these); what is
-// missing skips the tests that need it, with the reason.
+// Package posix has only tests: they run the real binary with a real mount, and use it from outside like
+// users, with the test programs that other file systems use. They need /dev/fuse, root, and for some of them
+// pjdfstest, fsx and a C compiler (deploy/deps.sh test installs these). Tests with a missing requirement are
+// skipped, with the reason.
 //
-// Failures of pjdfstest that are known are listed, with reasons, in docs/limits.md: the test reads the
-// list from there.
+// docs/limits.md lists the known failures of pjdfstest with their reasons. The test reads the list from
+// there.
 package posix

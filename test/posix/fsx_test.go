@@ -21,7 +21,7 @@ var (
 	fsxSeed = flag.Int("posix.seed", 1, "seed of the fsx runs")
 )
 
-// Weights of fsx's operations. Those on mapped memory take another way through the kernel.
+// Weights of fsx's operations. Operations on mapped memory use another path through the kernel.
 const (
 	fsxPlain = `
 [weights]
@@ -53,7 +53,7 @@ punch_hole = 1
 `
 )
 
-// TestFsx changes a file at random and compares each read with what must be there.
+// TestFsx changes a file at random and compares each read with the expected content.
 func TestFsx(t *testing.T) {
 	c := startCluster(t)
 	for name, weights := range map[string]string{"plain": fsxPlain, "mapped": fsxMapped} {
@@ -69,8 +69,8 @@ func TestFsx(t *testing.T) {
 	}
 }
 
-// TestFsxMoves: nobody who uses a file sees that it is moved from partition to partition, and its directory
-// with it.
+// TestFsxMoves: a program that uses a file does not notice that the file and its directory move between
+// partitions.
 func TestFsxMoves(t *testing.T) {
 	c := startCluster(t)
 	for name, weights := range map[string]string{"plain": fsxPlain, "mapped": fsxMapped} {
@@ -84,7 +84,7 @@ func TestFsxMoves(t *testing.T) {
 			var moves atomic.Int64
 			go func() { defer close(over); moveAround(t, dir, file, &moves, ended) }()
 			stop := sync.OnceFunc(func() { close(ended); <-over })
-			defer stop()                                                          // also when the tester fails
+			defer stop()                                                          // also when fsx fails
 			for run := 0; run == 0 || run < maxRuns && moves.Load() == 0; run++ { // the mover looks for work every few seconds
 				fsx(t, weights, file)
 			}
@@ -95,11 +95,10 @@ func TestFsxMoves(t *testing.T) {
 	}
 }
 
-// maxRuns bounds how often the tester runs until the file has moved under it.
+// maxRuns is the maximum number of runs of fsx until the file has moved during one.
 const maxRuns = 10
 
-// moveAround has a directory moved from region to region until done, and counts how often the file in it has
-// arrived.
+// moveAround moves a directory between regions until done, and counts the completed moves of the file in it.
 func moveAround(t *testing.T, dir, file string, moves *atomic.Int64, done <-chan struct{}) {
 	regions := []string{near, "global", far}
 	for i := 0; ; i++ {
@@ -123,7 +122,7 @@ func moveAround(t *testing.T, dir, file string, moves *atomic.Int64, done <-chan
 	}
 }
 
-// fsx runs the tester on a file.
+// fsx runs fsx on a file.
 func fsx(t *testing.T, weights, file string) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "fsx.toml")

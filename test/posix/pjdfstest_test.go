@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPjdfstest runs all of pjdfstest in a local and in the global partition, and where all names of a
-// directory are spread over partitions.
+// TestPjdfstest runs all of pjdfstest in a local and in the global partition, and in directories with their
+// names spread over partitions.
 func TestPjdfstest(t *testing.T) {
 	program := tester(t, "pjdfstest")
 	known := knownFailures(t)
@@ -36,7 +36,7 @@ func TestPjdfstest(t *testing.T) {
 	})
 }
 
-// pjdfstestConfig writes the configuration: what is tested beside the base, and as whom.
+// pjdfstestConfig writes the configuration: the tested features beside the base, and the users.
 func pjdfstestConfig(t *testing.T) string {
 	config := fmt.Sprintf(`
 [features]
@@ -58,7 +58,7 @@ entries = [%s, %s]
 	return path
 }
 
-// knownFailures gives what docs/limits.md lists, with the reasons.
+// knownFailures returns the failures in docs/limits.md with their reasons.
 func knownFailures(t *testing.T) map[string]string {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "limits.md"))
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func knownFailures(t *testing.T) map[string]string {
 	return known
 }
 
-// userAndGroup gives a user that every system has, and the name of its group here.
+// userAndGroup returns the name of a user that every system has, and the name of its group on this system.
 func userAndGroup(t *testing.T, name string) string {
 	u, err := user.Lookup(name)
 	require.NoError(t, err)

@@ -12,20 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What another client sees it sees after a delay: its replica's, and that of the kernel's cache.
+// Changes become visible to another client after a delay: that of its replica, and that of the kernel's
+// cache.
 const (
 	soon = 30 * time.Second
 	look = 5 * time.Millisecond
 )
 
-// eventually waits for what the other mount will see.
+// eventually waits until the other mount sees a change.
 func eventually(t *testing.T, what string, seen func() bool) {
 	t.Helper()
 	require.Eventually(t, seen, soon, look, what)
 }
 
-// TestTwoMounts: what one region's mount does the other one sees, in both directions and in each
-// kind of partition.
+// TestTwoMounts: each of the mounts in two regions sees the changes of the other one, in each kind of
+// partition.
 func TestTwoMounts(t *testing.T) {
 	c := startCluster(t)
 	for _, dir := range []string{near, far, "."} {
@@ -50,7 +51,7 @@ func TestTwoMounts(t *testing.T) {
 	}
 }
 
-// TestExclusiveCreate: of two mounts that create the same name with O_EXCL exactly one succeeds.
+// TestExclusiveCreate: if two mounts create the same name with O_EXCL, exactly one succeeds.
 func TestExclusiveCreate(t *testing.T) {
 	c := startCluster(t)
 	for i := range 100 {
@@ -74,8 +75,8 @@ func TestExclusiveCreate(t *testing.T) {
 	}
 }
 
-// TestAppend: lines that two mounts append to one file at the same time are all there, whole, and each
-// mount's in its order.
+// TestAppend: if two mounts append lines to one file at the same time, all lines are there and intact, and
+// those of each mount are in order.
 func TestAppend(t *testing.T) {
 	const lines = 200
 	c := startCluster(t)

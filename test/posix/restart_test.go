@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRestart: after an orderly stop the same tree is there, to the last attribute, seen from each region.
+// TestRestart: after a clean stop and a restart, each region shows the same tree with all its attributes.
 func TestRestart(t *testing.T) {
 	c := startCluster(t)
 	before := map[string]map[string]string{}
@@ -27,8 +27,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestKill: what was acknowledged before a kill -9 is there after it. Twice, since the second start
-// recovers from what the first one recovered.
+// TestKill: updates that were acknowledged before a kill -9 are there after it. The test kills twice, because
+// the second start recovers from the state that the first one recovered.
 func TestKill(t *testing.T) {
 	c := startCluster(t)
 	var written []string
@@ -41,7 +41,7 @@ func TestKill(t *testing.T) {
 				for i := 0; ; i++ {
 					name := filepath.Join(path, fmt.Sprintf("round-%d-%d", round, i))
 					if err := os.WriteFile(c.in(near, name), contentOf(name), 0o644); err != nil {
-						return // killed, or so we hope
+						return // killed, presumably
 					}
 					mu.Lock()
 					written = append(written, name)
@@ -73,7 +73,7 @@ func TestKill(t *testing.T) {
 	t.Logf("%d files were acknowledged, and are there", len(written))
 }
 
-// contentOf is inline for some names and a block for others.
+// contentOf returns a content that is stored inline for some names, and as a block for others.
 func contentOf(name string) []byte {
 	if len(name)%2 == 0 {
 		return []byte(name)

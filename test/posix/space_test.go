@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A disk that is full gives ENOSPC before it is, and harms nothing else; what is removed makes room again.
+// A nearly full disk causes ENOSPC and no other damage. Removed files free their space.
 func TestFullDisk(t *testing.T) {
 	requireMount(t)
 	base := shortDir(t)
@@ -47,7 +47,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, os.Remove(c.in(near, near, "big")))
 	path, err := binary()
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { // the file was open: its session lets go of it within some ten seconds
+	require.Eventually(t, func() bool { // the file was open: its session releases it within about ten seconds
 		out, err := command(t, base, path, "gc", "--grace", "0s", "-o", "json", c.in(near))
 		if err != nil {
 			t.Logf("gc: %v: %s", err, out)

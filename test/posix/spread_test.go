@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spreadRule sends what is made in a directory to the global and to two local partitions, by its name.
+// spreadRule places new entries of a directory in the global and in two local partitions, by their names.
 const spreadRule = `{"spread": ["global", "` + near + `", "` + far + `"]}`
 
-// spread gives a directory the rule.
+// spread sets the rule of a directory.
 func spread(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, unix.Setxattr(dir, "globalfs.place", []byte(spreadRule), 0))
 }
 
-// spreadAll makes the environment of a tester whose temporary directories are all to have the rule.
+// spreadAll returns the environment of a test program that sets the rule on all its temporary directories.
 func spreadAll(t *testing.T) []string {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
@@ -32,7 +32,7 @@ func spreadAll(t *testing.T) []string {
 	return []string{"LD_PRELOAD=" + library, "GLOBALFS_SPREAD=" + spreadRule}
 }
 
-// readRegion says where a file's metadata is.
+// readRegion returns the region of a file's metadata.
 func readRegion(path string) (string, error) {
 	value := make([]byte, 100)
 	n, err := unix.Getxattr(path, "globalfs.region", value)
@@ -46,7 +46,7 @@ func regionOf(t *testing.T, path string) string {
 	return region
 }
 
-// requireSpread checks that the rule is followed: of some files some are in each of the regions.
+// requireSpread checks that the rule applies: each of the regions gets some of 20 new files.
 func requireSpread(t *testing.T, dir string) {
 	t.Helper()
 	regions := map[string]int{}
@@ -59,7 +59,7 @@ func requireSpread(t *testing.T, dir string) {
 	require.Len(t, regions, 3, "%v", regions)
 }
 
-// TestSpreadAll: the preloaded library does its part, or the tests that rely on it would test nothing new.
+// TestSpreadAll: the preloaded library sets the rule; otherwise the tests with it would test nothing new.
 func TestSpreadAll(t *testing.T) {
 	env := spreadAll(t)
 	c := startCluster(t)
@@ -69,7 +69,7 @@ func TestSpreadAll(t *testing.T) {
 	requireSpread(t, dir)
 }
 
-// foreignFile makes a file in another partition than its directory, whose rule spreads what is in it.
+// foreignFile makes a file in another partition than its directory, which has the spread rule.
 func foreignFile(t *testing.T, dir string) string {
 	t.Helper()
 	for i := range 100 {

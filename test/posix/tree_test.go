@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plant makes a tree that has one of everything.
+// plant makes a tree with an entry of each kind.
 func plant(t *testing.T, dir string) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "deep", "er", "est"), 0o750))
 	for name, size := range map[string]int{
@@ -41,7 +41,7 @@ func plant(t *testing.T, dir string) {
 	require.NoError(t, os.Chtimes(filepath.Join(dir, "empty"), past, past))
 }
 
-// pattern gives bytes that differ from block to block.
+// pattern returns bytes that differ from block to block.
 func pattern(size int) []byte {
 	text := make([]byte, size)
 	for i := range text {
@@ -50,7 +50,7 @@ func pattern(size int) []byte {
 	return text
 }
 
-// census describes all that stands below dir, a line for each entry.
+// census describes all entries below dir, with a line for each.
 func census(t *testing.T, dir string) map[string]string {
 	lines := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

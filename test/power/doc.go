@@ -1,3 +1,3 @@
-// Package power runs a cluster of server processes on a disk that forgets what was not synced (package lossy),
-// takes the power of all servers away in the middle of work, and compares.
+// Package power runs a cluster of server processes on disks that lose unsynced data (package lossy), cuts the
+// power of servers during work, and compares the data.
 package power

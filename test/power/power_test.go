@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is three servers with three replicas of each partition, each server with a disk, and a mount.
+// world is a cluster of three servers, each with its own disk, with three replicas of each partition, and a
+// mount.
 type world struct {
 	*testing.T
 	*cluster.Cluster
@@ -88,7 +89,7 @@ func start(t *testing.T, durability string) *world {
 	return w
 }
 
-// losePower ends all servers at once, takes what they had not synced, and starts them again.
+// losePower kills all servers at once, removes their unsynced data, and starts them again.
 func (w *world) losePower() {
 	for _, name := range w.Names() {
 		w.Servers[name].Signal(syscall.SIGKILL)
@@ -99,7 +100,8 @@ func (w *world) losePower() {
 	w.launch(w.Names()...)
 }
 
-// cutPower ends one server, and takes what it had not synced. It returns how many files and names that were.
+// cutPower kills one server, and removes its unsynced data. It returns the number of affected files and
+// names.
 func (w *world) cutPower(name string) int {
 	w.Servers[name].Kill()
 	require.NoError(w, w.disks[name].Unmount())
@@ -125,13 +127,14 @@ func (w *world) path(parts ...string) string {
 	return filepath.Join(append([]string{w.mount.Dir}, parts...)...)
 }
 
-// content of a file: some are in the metadata, others in one or several blocks.
+// content returns the content of a file. Some contents are stored in the metadata, others in one or several
+// blocks.
 func content(name string, i int) []byte {
 	sizes := []int{100, 4 << 10, 20 << 10, 1<<20 + 300}
 	return bytes.Repeat(fmt.Appendf(nil, "%s %d\n", name, i), sizes[i%len(sizes)]/8)
 }
 
-// write makes a file, with flags for open, and has it synced if that is wanted.
+// write makes a file, with flags for open, and syncs it if fsync is set.
 func (w *world) write(path string, data []byte, flags int, fsync bool) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flags, 0o644)
 	require.NoError(w, err)
@@ -143,7 +146,7 @@ func (w *world) write(path string, data []byte, flags int, fsync bool) {
 	require.NoError(w, f.Close())
 }
 
-// eventually reads a file: requests may time out while the servers find together again.
+// eventually reads a file, with retries: requests may time out while the servers elect leaders.
 func (w *world) eventually(path string) (data []byte, err error) {
 	require.Eventually(w, func() bool {
 		data, err = os.ReadFile(path)
@@ -152,7 +155,7 @@ func (w *world) eventually(path string) (data []byte, err error) {
 	return data, err
 }
 
-// requireAll compares so many files of a directory.
+// requireAll compares count files of a directory.
 func (w *world) requireAll(dir, name string, count int) {
 	w.Helper()
 	for i := range count {
@@ -165,7 +168,7 @@ func (w *world) requireAll(dir, name string, count int) {
 
 const files = 12
 
-// With sync, everything that was answered survives, without a word of the program.
+// With sync, every acknowledged update survives, without calls of fsync.
 func TestAcknowledgedSurvivesWithSync(t *testing.T) {
 	t.Parallel()
 	w := start(t, "sync")
@@ -186,8 +189,8 @@ func TestAcknowledgedSurvivesWithSync(t *testing.T) {
 	}
 }
 
-// With os, what fsync, O_SYNC, fdatasync, fsync of a directory, and `globalfs sync` have covered survives.
-// What is lost of the rest is told to a program that asks later.
+// With os, updates that fsync, O_SYNC, fdatasync, fsync of a directory, or `globalfs sync` have covered
+// survive. A later fsync of a program reports the loss of other updates.
 func TestFsyncedSurvivesWithOS(t *testing.T) {
 	t.Parallel()
 	w := start(t, "os")
@@ -251,8 +254,8 @@ func (w *world) status() string {
 	return said
 }
 
-// With os, a server that loses power alone, and returns while the only other one with its records is down, does
-// not outvote that one.
+// With os, one server loses power, and starts again while the only other server with the same records is
+// down. It must not form a majority without these records.
 func TestOneLosesPower(t *testing.T) {
 	t.Parallel()
 	w := start(t, "os")
@@ -263,7 +266,7 @@ func TestOneLosesPower(t *testing.T) {
 			w.write(w.path(dir, fmt.Sprint("early", i)), content("early", i), 0, false)
 		}
 	}
-	w.Servers[names[2]].Kill() // it keeps its power, and misses what follows
+	w.Servers[names[2]].Kill() // it keeps its power, and misses the following updates
 	for _, dir := range dirs {
 		for i := range files {
 			path := w.path(dir, fmt.Sprint("late", i))
@@ -294,7 +297,7 @@ func TestOneLosesPower(t *testing.T) {
 	require.Eventually(t, func() bool { return !strings.Contains(w.status(), "AMNESIAC") }, time.Minute, 100*time.Millisecond)
 }
 
-// A server that is stopped before its machine keeps its vote, and what it has acknowledged.
+// A server that is stopped before its machine keeps its vote and its acknowledged records.
 func TestStopBeforeThePowerIsCut(t *testing.T) {
 	t.Parallel()
 	w := start(t, "os")
@@ -330,8 +333,9 @@ func TestStopBeforeThePowerIsCut(t *testing.T) {
 	}
 }
 
-// With os, a majority that has lost power waits for the other replica, as that may have what the majority has
-// forgotten. If it never returns, an operator replaces it: the partition goes on, with all that was synced.
+// With os, a majority that has lost power waits for the other replica, because that may have records which
+// the majority has lost. If it never returns, an operator replaces it: the partition continues, with all
+// synced data.
 func TestOneNeverReturns(t *testing.T) {
 	t.Parallel()
 	w := start(t, "os")
@@ -370,7 +374,7 @@ func TestOneNeverReturns(t *testing.T) {
 	}
 	old, err := os.ReadDir(w.DataDir(names[2]))
 	require.NoError(t, err)
-	for _, e := range old { // it has another disk
+	for _, e := range old { // the server gets another disk
 		require.NoError(t, os.RemoveAll(filepath.Join(w.DataDir(names[2]), e.Name())))
 	}
 	require.NoError(t, w.Servers[names[2]].Launch())

@@ -24,13 +24,13 @@ var (
 	seedFlag   = flag.Uint64("storage.seed", 0, "of the faults; 0: a new one")
 )
 
-// servers of the region at the start, and clients.
+// Numbers of servers of the region at the start, and of clients.
 const (
 	servers = 6
 	clients = 4
 )
 
-// TestRegionOfProcesses treats two servers at a time badly, round after round, under load.
+// TestRegionOfProcesses causes faults of two servers at a time, round after round, under load.
 func TestRegionOfProcesses(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
@@ -47,7 +47,8 @@ func TestRegionOfProcesses(t *testing.T) {
 	require.Greater(t, r.puts, 100)
 }
 
-// round lets clients work while two servers have a fault each, and one joins and one leaves every other time.
+// round runs clients while two servers have a fault each. In every other round one server joins and one
+// leaves.
 func (r *regionServers) round(t *testing.T, round int) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -90,8 +91,8 @@ func (r *regionServers) round(t *testing.T, round int) {
 	r.checkAll(t)
 }
 
-// pauseBriefly lets the load go on for a while: the faults shall meet requests under way, not wait for
-// anything.
+// pauseBriefly lets the load continue for a while, so that faults happen during requests. It does not wait
+// for any condition.
 func pauseBriefly(t *testing.T) {
 	timer := time.NewTimer(1500 * time.Millisecond)
 	defer timer.Stop()
@@ -101,7 +102,7 @@ func pauseBriefly(t *testing.T) {
 	}
 }
 
-// fault does something bad to a server and gives what ends it.
+// fault causes a fault of a server and returns the function that ends it.
 func (r *regionServers) fault(t *testing.T, id multicast.ProcessID) (end func()) {
 	p := r.running[id]
 	restart := func() { r.start(t, id) }
@@ -135,7 +136,7 @@ func (r *regionServers) fault(t *testing.T, id multicast.ProcessID) (end func())
 	}
 }
 
-// flip flips some bits of the files of a server.
+// flip inverts bits of the files of a server.
 func (r *regionServers) flip(t *testing.T, id multicast.ProcessID, index bool) {
 	for _, path := range diskFiles(t, r.dirOf(id), index) {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -167,7 +168,7 @@ func (r *regionServers) leave(t *testing.T) multicast.ProcessID {
 	return leaves
 }
 
-// awaitLeft returns when a server that leaves has no block any more and was taken out.
+// awaitLeft waits until a leaving server has no blocks, and removes it.
 func (r *regionServers) awaitLeft(t *testing.T, id multicast.ProcessID) {
 	require.Eventually(t, func() bool {
 		for _, s := range r.members.Servers {
@@ -191,10 +192,10 @@ func (r *regionServers) awaitLeft(t *testing.T, id multicast.ProcessID) {
 	p.stop(t)
 }
 
-// diskSize is the size of the disk that becomes full, in bytes.
+// diskSize is the size of the disk that is filled, in bytes.
 const diskSize = 2 << 30
 
-// mountDisk gives a server a disk of its own, which can be filled, if we may mount one.
+// mountDisk gives a server its own disk, which can be filled, if this user may mount one.
 func (r *regionServers) mountDisk(t *testing.T, id multicast.ProcessID) {
 	r.running[id].kill(t)
 	dir := r.dirOf(id)
@@ -209,12 +210,12 @@ func (r *regionServers) mountDisk(t *testing.T, id multicast.ProcessID) {
 	r.start(t, id)
 }
 
-// fillDisk takes all space of the disk that can be filled, and gives what gives it back.
+// fillDisk fills the disk of mountDisk, and returns the function that frees the space.
 func (r *regionServers) fillDisk(t *testing.T) (end func()) {
 	path := filepath.Join(r.dirOf(r.small), "ballast")
 	f, err := os.Create(path)
 	require.NoError(t, err)
-	for size := int64(diskSize); size >= 4096; { // less and less, until nothing more fits
+	for size := int64(diskSize); size >= 4096; { // smaller and smaller pieces, until none fits
 		info, err := f.Stat()
 		require.NoError(t, err)
 		if unix.Fallocate(int(f.Fd()), 0, info.Size(), size) != nil {

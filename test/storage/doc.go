@@ -1,8 +1,8 @@
-// Package storage runs the storage servers of a region as processes of their own, over TCP, on real disks,
-// and treats them badly: SIGKILL, SIGSTOP, disks that are gone, bits that are flipped in segments and in the
-// index, a disk that is full, servers that join and leave, two of them at a time at three copies, while
-// clients put, get and delete. Every block that was acknowledged is read back right, repair ends, and in the
-// end each block has exactly three good copies, on its owners.
+// Package storage runs the storage servers of a region as separate processes, over TCP, on real disks, while
+// clients put, get and delete. It causes faults of two servers at a time, with three copies of each block:
+// SIGKILL, SIGSTOP, lost disks, inverted bits in segments and in the index, and a full disk. Servers join and
+// leave. Every acknowledged block is read back correctly, repair ends, and in the end each block has exactly
+// three intact copies, on its owners.
 //
 //	go test ./test/storage -v                                   # a few rounds
 //	go test ./test/storage -v -storage.rounds=100               # for long

@@ -26,7 +26,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// regionServers are the storage servers of a region, and what their clients know.
+// regionServers are the storage servers of a region, with the state of their clients.
 type regionServers struct {
 	run     int
 	dir     string
@@ -34,7 +34,7 @@ type regionServers struct {
 	members region.Members
 	running map[multicast.ProcessID]*process
 	last    multicast.ProcessID // newest server
-	small   multicast.ProcessID // has a disk that can be filled; 0: nobody
+	small   multicast.ProcessID // the server with a disk that can be filled; 0: none
 	client  *transport.Client
 	admin   *region.Admin
 
@@ -42,7 +42,7 @@ type regionServers struct {
 	present map[block.ID]bool // GUARDED_BY mu; acknowledged and not deleted
 	deleted map[block.ID]bool // GUARDED_BY mu; a delete was tried
 	puts    int               // GUARDED_BY mu; acknowledged
-	refused int               // GUARDED_BY mu; not
+	refused int               // GUARDED_BY mu; not acknowledged
 	gets    int               // GUARDED_BY mu
 }
 
@@ -83,7 +83,7 @@ func (r *regionServers) start(t *testing.T, id multicast.ProcessID) {
 	r.running[id] = startServer(t, &order{Run: r.run, Self: id, Dir: r.dirOf(id), Members: r.members})
 }
 
-// store is the region as a client that begins with a server of its own choice.
+// store returns the region for a client that asks the member with index first before the others.
 func (r *regionServers) store(t *testing.T, first int) *region.Remote {
 	var ids []multicast.ProcessID
 	for i := range r.members.Servers {
@@ -94,7 +94,7 @@ func (r *regionServers) store(t *testing.T, first int) *region.Remote {
 	return remote
 }
 
-// data gives the bytes of a block, which its id says.
+// data returns the bytes of a block, which depend only on its id.
 func data(id block.ID) []byte {
 	sizes := []int{1, 200, 1000, 4097, 32 << 10, 200 << 10, block.MaxSize}
 	counter := id.Counter()
@@ -105,7 +105,7 @@ func data(id block.ID) []byte {
 	return b
 }
 
-// load puts, gets and deletes until ctx ends. It gives the first wrong answer.
+// load puts, gets and deletes until ctx ends. It returns the first wrong answer.
 func (r *regionServers) load(ctx context.Context, t *testing.T, writer uint64, stores []*region.Remote) error {
 	random := rand.New(rand.NewPCG(writer, 2))
 	for n := uint64(1); ctx.Err() == nil; n++ {
@@ -132,12 +132,13 @@ func (r *regionServers) put(ctx context.Context, store block.Store, id block.ID)
 		r.present[id] = true
 		r.puts++
 	} else {
-		r.deleted[id] = true // it may be there or not
+		r.deleted[id] = true // it may be stored or not
 		r.refused++
 	}
 }
 
-// some gives a block that is there; false if there is none.
+// some returns a random present block. It returns false if there is none, and with n blocks with a
+// probability of 1/(n+1).
 func (r *regionServers) some(random *rand.Rand) (block.ID, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,10 +160,10 @@ func (r *regionServers) remove(ctx context.Context, store block.Store, random *r
 	delete(r.present, id)
 	r.deleted[id] = true
 	r.mu.Unlock()
-	_ = store.Delete(ctx, []block.ID{id}) // a server that is away brings it back
+	_ = store.Delete(ctx, []block.ID{id}) // an unavailable server brings it back
 }
 
-// get reads a block. Servers may be away, but no answer may be wrong.
+// get reads a block. Servers may be unavailable, but no answer may be wrong.
 func (r *regionServers) get(ctx context.Context, store block.Store, random *rand.Rand) error {
 	id, ok := r.some(random)
 	if !ok {
@@ -183,8 +184,8 @@ func (r *regionServers) get(ctx context.Context, store block.Store, random *rand
 	return nil
 }
 
-// awaitWhole returns when all servers have found nothing to do in rounds of repair and of scrubbing that
-// began after now.
+// awaitWhole waits until all servers have completed rounds of repair and scrub without work that began after
+// the call.
 func (r *regionServers) awaitWhole(t *testing.T) {
 	t.Helper()
 	type rounds struct{ repair, scrub, found uint64 }
@@ -213,7 +214,7 @@ func (r *regionServers) awaitWhole(t *testing.T) {
 	}, 2*time.Minute, 200*time.Millisecond, "the region does not become whole")
 }
 
-// logStatus logs what the servers say.
+// logStatus logs the status of the servers.
 func (r *regionServers) logStatus(t *testing.T) {
 	for _, s := range r.members.Servers {
 		status, err := r.admin.Status(context.Background(), s.ID)
@@ -221,8 +222,8 @@ func (r *regionServers) logStatus(t *testing.T) {
 	}
 }
 
-// collect deletes again what was deleted, or put without success, as the sweeps of a collector do: servers
-// that were away have brought some of it back, maybe only bad copies of it.
+// collect deletes again the blocks that were deleted, or put without success, like the sweeps of a collector:
+// servers that were unavailable have brought some of them back, perhaps only as damaged copies.
 func (r *regionServers) collect(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +234,7 @@ func (r *regionServers) collect(t *testing.T) {
 	require.NoError(t, r.store(t, 0).Delete(t.Context(), ids))
 }
 
-// tell tells the region its members, which have changed.
+// tell sends the changed members to the region.
 func (r *regionServers) tell(t *testing.T) {
 	r.members.Version++
 	require.Eventually(t, func() bool {
@@ -246,7 +247,7 @@ func (r *regionServers) tell(t *testing.T) {
 	}, 30*time.Second, 100*time.Millisecond)
 }
 
-// checkAll reads every block that must be there, through one server after the other.
+// checkAll reads every present block, through one server after the other.
 func (r *regionServers) checkAll(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
@@ -268,8 +269,8 @@ func (r *regionServers) stores(t *testing.T) (stores []*region.Remote) {
 	return stores
 }
 
-// checkDisks stops all servers and looks at their disks: each block has exactly as many good copies as it
-// should, on its owners.
+// checkDisks stops all servers and checks their disks: each block must have exactly its number of intact
+// copies, on its owners.
 func (r *regionServers) checkDisks(t *testing.T) {
 	t.Helper()
 	var members []ring.Member
@@ -278,7 +279,7 @@ func (r *regionServers) checkDisks(t *testing.T) {
 	}
 	placed, err := ring.New(members)
 	require.NoError(t, err)
-	for _, p := range r.running { // all at once: nobody shall take over from another one
+	for _, p := range r.running { // all at once, so that no server takes over blocks of another one
 		p.signal(t, syscall.SIGTERM)
 	}
 	for id, p := range r.running {

@@ -25,23 +25,23 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// copies of each block.
+// copies is the number of copies of each block.
 const copies = 3
 
-// healing is that of an impatient operator.
+// healing has short intervals.
 var healing = region.Healing{
 	PingInterval: 100 * time.Millisecond, DownAfter: 2 * time.Second,
 	RepairInterval: time.Second, RepairPause: 50 * time.Millisecond, RepairBytes: 256 << 20,
 	ScrubPause: 500 * time.Millisecond, ScrubBytes: 256 << 20,
 }
 
-// address is where a server of the run with this number listens. Runs at the same time use different loopback
+// address returns the address of a server in the run with this number. Concurrent runs use different loopback
 // addresses.
 func address(run int, p multicast.ProcessID) string {
 	return fmt.Sprintf("127.%d.%d.%d:7946", 64+run>>8&63, run&255, p)
 }
 
-// order is what a server is told at its start, in its environment.
+// order is the configuration of a server, which it gets in its environment.
 type order struct {
 	Run     int
 	Self    multicast.ProcessID
@@ -62,7 +62,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve is a server's process. It ends in order with SIGTERM, or with the process that started it.
+// serve is the main function of a server's process. It ends cleanly on SIGTERM, or when the process that
+// started it ends.
 func serve(text string) (err error) {
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -104,7 +105,7 @@ type process struct {
 	ended   chan error
 }
 
-// startServer starts a server and returns when it answers.
+// startServer starts a server and waits until it answers.
 func startServer(t *testing.T, o *order) *process {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -132,15 +133,15 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	require.NoError(t, p.command.Process.Signal(s))
 }
 
-// kill ends the process at once.
+// kill ends the process with SIGKILL.
 func (p *process) kill(t *testing.T) {
 	p.signal(t, syscall.SIGKILL)
 	<-p.ended
 }
 
-// stop ends the process in order.
+// stop ends the process with SIGTERM.
 func (p *process) stop(t *testing.T) {
-	_ = p.command.Process.Signal(syscall.SIGTERM) // it may have ended since it was told first
+	_ = p.command.Process.Signal(syscall.SIGTERM) // it may have ended after an earlier SIGTERM
 	select {
 	case err := <-p.ended:
 		require.NoError(t, err)
@@ -150,7 +151,7 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-// diskFiles gives the segments of a server, or the files of its index.
+// diskFiles returns the segments of a server, or the files of its index.
 func diskFiles(t *testing.T, dir string, index bool) []string {
 	pattern := filepath.Join(dir, "blocks", "*.seg")
 	if index {

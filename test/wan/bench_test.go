@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkRoundTrip sends packets to and fro, one at a time: on an idle machine, beside two busy processes
-// for each processor, and beside busy goroutines. The busy delay those who send, too; late-p99 is of the
-// router alone.
+// BenchmarkRoundTrip measures round trips of single packets: on an idle machine, beside two busy processes
+// for each processor, and beside busy goroutines. The load delays the senders, too; late-p99 is the delay of
+// the router alone.
 func BenchmarkRoundTrip(b *testing.B) {
 	loads := []struct {
 		name  string

@@ -15,8 +15,8 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// role is the variable that makes this test program something else: a process on a host, or one that dies
-// with a lab.
+// role is the environment variable that selects another role of this test program: a process on a host, or a
+// process that dies with a lab.
 const role = "GLOBALFS_TEST_WAN"
 
 func TestMain(m *testing.M) {
@@ -35,12 +35,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// three is a host in each region of the thesis' deployment.
+// three returns a host in each region of the thesis' deployment.
 func three() []Host {
 	return []Host{{"oregon", "us-west-2"}, {"virginia", "us-east-1"}, {"ireland", "eu-west-1"}}
 }
 
-// apart gives a delay between regions.
+// apart returns a function with a delay between regions and none inside them.
 func apart(delay time.Duration) func(from, to topology.Region) time.Duration {
 	return func(from, to topology.Region) time.Duration {
 		if from == to {
@@ -50,7 +50,7 @@ func apart(delay time.Duration) func(from, to topology.Region) time.Duration {
 	}
 }
 
-// start makes a lab, or skips the test if there cannot be one here.
+// start makes a lab, or skips the test if this machine cannot have one.
 func start(t testing.TB, config Config) *Lab {
 	t.Helper()
 	l, err := New(config)
@@ -88,7 +88,7 @@ func echo(c net.Conn) {
 	c.Close()
 }
 
-// dial connects, and gives up in time.
+// dial connects with a time limit.
 func dial(t testing.TB, l *Lab, host, address string) net.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -114,7 +114,7 @@ func socket(t testing.TB, l *Lab, host string) *net.UDPConn {
 	return c
 }
 
-// reflect answers each packet that comes to a host, until the test ends.
+// reflect answers each packet to a host until the test ends.
 func reflect(t testing.TB, l *Lab, host string) *net.UDPAddr {
 	c := socket(t, l, host)
 	go func() {
@@ -142,7 +142,7 @@ func ask(t testing.TB, c *net.UDPConn, to *net.UDPAddr) time.Duration {
 	return time.Since(began)
 }
 
-// traffic is that of one link.
+// traffic returns the traffic of one link.
 func traffic(l *Lab, from, to string) Traffic {
 	for _, link := range l.Stats().Links {
 		if link.From == from && link.To == to {

@@ -15,27 +15,27 @@ import (
 	"github.com/globalfs/globalfs/internal/topology"
 )
 
-// ErrUnavailable is in the error of New if this machine or user cannot have a lab at all.
+// ErrUnavailable is in the error of New if this machine or user cannot have a lab.
 var ErrUnavailable = errors.New("no WAN laboratory here")
 
-// Controller is the name of the host that is the namespace in which the lab was made. It has no region and no
-// delay to anybody.
+// Controller is the name of the host in the namespace of the process that made the lab. It has no region and
+// no delay to other hosts.
 const Controller = "controller"
 
 // Host is one machine of the lab.
 type Host struct {
-	Name   string // of any form, but not that of another host or of a region
+	Name   string // of any form, but different from other hosts and regions
 	Region topology.Region
 }
 
-// Config says what lab to make.
+// Config configures a lab.
 type Config struct {
-	Hosts []Host // up to 250 regions with 250 each
-	// Delay is the one-way delay from the hosts of a region to those of another, or of the same; nil:
+	Hosts []Host // up to 250 regions with 250 hosts each
+	// Delay is the one-way delay from the hosts of a region to those of another or the same region; nil:
 	// topology.Delay.
 	Delay func(from, to topology.Region) time.Duration
-	// Subnet is an IPv4 network of 16 bits; zero: the first that this machine does not use, of 10.98.0.0/16 and
-	// some more.
+	// Subnet is an IPv4 network of 16 bits; zero: the first one that this machine does not use, from
+	// 10.98.0.0/16 on.
 	Subnet netip.Prefix
 	Seed   uint64 // of losses and jitter
 }
@@ -55,8 +55,8 @@ type host struct {
 	tun       int // descriptor
 }
 
-// New makes the hosts and starts the router. Every pair can talk, with the configured delays. The error is
-// ErrUnavailable where root, the TUN device or nsenter are missing.
+// New makes the hosts and starts the router. Every pair of hosts is connected, with the configured delays.
+// The error is ErrUnavailable if root, the TUN device or nsenter are missing.
 func New(config Config) (*Lab, error) {
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
@@ -82,7 +82,7 @@ func New(config Config) (*Lab, error) {
 	return l, nil
 }
 
-// makeHosts makes the namespaces and TUNs of all hosts. What it has made at an error is in l.hosts.
+// makeHosts makes the namespaces and TUNs of all hosts. After an error, l.hosts has the hosts made so far.
 func (l *Lab) makeHosts(config *Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -163,9 +163,9 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Close stops the router and removes all that New made. Processes on hosts should have ended; those that have
-// not lose their network. The error says what stopped the router before. Other methods must not run, nor be
-// called afterwards.
+// Close stops the router and removes all resources of New. Processes on hosts should have ended; others lose
+// their network. It returns the error that stopped the router before. Other methods must not run during Close
+// or be called afterwards.
 func (l *Lab) Close() error {
 	err := l.router.stop()
 	l.closeHosts()
@@ -182,7 +182,7 @@ func (l *Lab) closeHosts() {
 	}
 }
 
-// Address is the IPv4 address of a host, or "" if there is none of that name.
+// Address returns the IPv4 address of a host, or "" if there is no such host.
 func (l *Lab) Address(host string) string {
 	h, err := l.host(host)
 	if err != nil {
@@ -191,8 +191,8 @@ func (l *Lab) Address(host string) string {
 	return h.address.String()
 }
 
-// Namespace is the path of a host's network namespace while this process lives, or "" if there is no such
-// host.
+// Namespace returns the path of a host's network namespace, or "" if there is no such host. The path is valid
+// while this process lives.
 func (l *Lab) Namespace(host string) string {
 	h, err := l.host(host)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestDelaysAreThoseOfTheRegions(t *testing.T) {
 	require.True(t, strings.HasSuffix(l.Address(Controller), ".0.1"), l.Address(Controller))
 }
 
-// A TCP connection survives a cut, and what was said before and during it arrives.
+// A TCP connection survives a cut. Data sent before and during the cut arrives.
 func TestConnectionsSurviveACut(t *testing.T) {
 	l := start(t, Config{Hosts: three(), Delay: apart(time.Millisecond)})
 	c := dial(t, l, "oregon", listen(t, l, "ireland", echo))
@@ -94,7 +94,7 @@ func TestConnectionsSurviveACut(t *testing.T) {
 	hear("after")
 }
 
-// numbers sends packets with numbers from a host to a socket, and waits until the router has seen them.
+// numbers sends numbered packets from a host to a socket, and waits until the router has seen them.
 func numbers(t *testing.T, l *Lab, from string, to *net.UDPConn, first, n int) {
 	c := socket(t, l, from)
 	host := l.hosts[hostOf(l, to)].Name
@@ -126,7 +126,7 @@ func readNumbers(t *testing.T, c *net.UDPConn, last int) (all []int) {
 	return all
 }
 
-// Packets arrive in order, so those before the last one that have not come will never come.
+// Packets arrive in order: a packet that is missing when the last one arrives never arrives.
 func TestNothingPassesACut(t *testing.T) {
 	l := start(t, Config{Hosts: append(three(), Host{"dublin", "eu-west-1"}), Delay: apart(time.Millisecond)})
 	oregon, ireland := socket(t, l, "oregon"), socket(t, l, "ireland")
@@ -153,7 +153,7 @@ func TestNothingPassesACut(t *testing.T) {
 	require.Equal(t, []int{112}, readNumbers(t, ireland, 112))
 }
 
-// What is in flight at a cut is lost, if it is due before the path is healed.
+// A packet in flight at a cut is lost if it is due before the path is healed.
 func TestACutLosesWhatIsInFlight(t *testing.T) {
 	l := start(t, Config{Hosts: three(), Delay: apart(50 * time.Millisecond)})
 	ireland, oregon := socket(t, l, "ireland"), socket(t, l, "oregon")
@@ -170,7 +170,7 @@ func TestPacketsKeepTheirOrder(t *testing.T) {
 	l := start(t, Config{Hosts: three(), Delay: apart(5 * time.Millisecond)})
 	require.NoError(t, l.Shape(nil, nil, func(link *Link) { link.Jitter = 5 * time.Millisecond }))
 	ireland := socket(t, l, "ireland")
-	const n = 200 // no more than the receiver's buffer holds
+	const n = 200 // fits into the receiver's buffer
 	numbers(t, l, "oregon", ireland, 0, n)
 	for i, number := range readNumbers(t, ireland, n-1) {
 		require.Equal(t, i, number)
@@ -187,7 +187,7 @@ func TestLossIsCounted(t *testing.T) {
 	require.Zero(t, traffic(l, "ireland", "oregon").Lost)
 }
 
-// carry sends so many bytes over TCP and says how long it took until they were all there, and right.
+// carry sends bytes over TCP, checks them, and returns the time until all have arrived.
 func carry(t *testing.T, l *Lab, size int) time.Duration {
 	right := make(chan bool, 1)
 	c := dial(t, l, "oregon", listen(t, l, "ireland", func(c net.Conn) {
@@ -210,7 +210,7 @@ func carry(t *testing.T, l *Lab, size int) time.Duration {
 	return time.Since(began)
 }
 
-// Super-packets are cut into segments that TCP takes, and resent when they are lost.
+// Super-packets are cut into valid TCP segments, and lost segments are resent.
 func TestTCPOverALossyLink(t *testing.T) {
 	l := start(t, Config{Hosts: three(), Delay: apart(time.Millisecond)})
 	carry(t, l, 20<<20)
@@ -229,7 +229,7 @@ func TestBandwidthOfTCP(t *testing.T) {
 	require.Greater(t, carry(t, l, 5<<20), time.Second)
 }
 
-// Whatever changes while TCP is at work, all its bytes arrive once the links are healed.
+// All bytes of a TCP connection arrive once the links are healed, after any changes of the links.
 func TestLinksChangeWhileTheyCarry(t *testing.T) {
 	l := start(t, Config{Hosts: three(), Delay: apart(time.Millisecond)})
 	to, from := reflect(t, l, "oregon"), socket(t, l, Controller)
@@ -252,8 +252,8 @@ func TestLinksChangeWhileTheyCarry(t *testing.T) {
 	all.Wait()
 }
 
-// A path with packets in flight that is made fast delivers them at once, though the router sleeps until they
-// would have been due.
+// When a path with packets in flight becomes fast, it delivers them at once, although the router sleeps until
+// their earlier due time.
 func TestFastAgainAtOnce(t *testing.T) {
 	l := start(t, Config{Hosts: three(), Delay: apart(0)})
 	ireland := socket(t, l, "ireland")
@@ -273,7 +273,7 @@ func TestFastAgainAtOnce(t *testing.T) {
 	require.Equal(t, []int{1, 2}, readNumbers(t, ireland, 2))
 }
 
-// A host whose interface is off is silent, and the lab goes on.
+// A host with its interface off is silent, and the lab continues.
 func TestInterfaceOff(t *testing.T) {
 	l := start(t, Config{Hosts: three(), Delay: apart(0)})
 	ireland := socket(t, l, "ireland")
@@ -321,7 +321,7 @@ func TestLabsSideBySide(t *testing.T) {
 	require.ErrorContains(t, err, "no free subnet")
 }
 
-// printNamespaces is a process on a host: it says where it is and then waits for the end of its input.
+// printNamespaces is a process on a host. It prints its namespaces and then waits for the end of its input.
 func printNamespaces() error {
 	network, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -369,7 +369,7 @@ func TestCommandJoinsOnlyTheNetwork(t *testing.T) {
 	require.Equal(t, network, after)
 }
 
-// keepLab makes a lab with a process on a host, says where, and dies.
+// keepLab makes a lab with a process on a host, prints its address, and dies.
 func keepLab() error {
 	l, err := New(Config{Hosts: three()})
 	if err != nil {
@@ -417,7 +417,7 @@ func TestCloseRemovesEverything(t *testing.T) {
 		require.NoError(t, err)
 		return len(all)
 	}
-	start(t, Config{Hosts: three()}) // what the Go runtime opens once is open now
+	start(t, Config{Hosts: three()}) // the Go runtime's own descriptors are open now
 	before := descriptors()
 	l, err := New(Config{Hosts: three()})
 	require.NoError(t, err)

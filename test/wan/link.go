@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// longestWait is how long a packet waits for bandwidth; what would wait longer is dropped, as by a router
-	// with that much buffer.
+	// longestWait is the longest wait of a packet for bandwidth. Packets with a longer wait are dropped, as
+	// by a router with a buffer of that size.
 	longestWait = 200 * time.Millisecond
-	// mostHeld bounds the bytes in flight on one path: 10 Gbit/s for 200 ms.
+	// mostHeld is the maximum number of bytes in flight on one path: 10 Gbit/s for 200 ms.
 	mostHeld = 256 << 20
 )
 
-// Link is how the packets of one host reach another, in one direction.
+// Link describes the connection from one host to another, in one direction.
 type Link struct {
 	Delay  time.Duration // one way
-	Jitter time.Duration // each packet's delay is up to so much shorter or longer; the order stays
-	Loss   float64       // the chance that a packet is lost, 0 to 1
+	Jitter time.Duration // maximum deviation of a packet's delay in both directions; the order stays
+	Loss   float64       // the probability of the loss of a packet, 0 to 1
 	Rate   int64         // bits per second; 0: no limit
 	Down   bool          // nothing passes
 }
@@ -38,8 +38,8 @@ func (l *Link) validate() error {
 	return err
 }
 
-// path is one direction of a pair of hosts: its shape, and what is in flight. Times are since the router's
-// start.
+// path is one direction of a pair of hosts: its shape, and its packets in flight. Times are since the
+// router's start.
 type path struct {
 	Traffic
 	from, to int  // hosts
@@ -58,7 +58,7 @@ type packet struct {
 	due   time.Duration
 }
 
-// admit says when a packet of so many bytes arrives, if it does.
+// admit returns the due time of a packet of size bytes; false: the packet is lost or dropped.
 func (p *path) admit(now time.Duration, size int, random *rand.Rand) (due time.Duration, ok bool) {
 	if p.Down || p.held+size > mostHeld {
 		p.Dropped++
@@ -92,7 +92,7 @@ func (p *path) push(frame []byte, due time.Duration) {
 
 func (p *path) inFlight() bool { return p.head < len(p.queue) }
 
-// due is when the first packet in flight arrives.
+// due returns the due time of the first packet in flight.
 func (p *path) due() time.Duration { return p.queue[p.head].due }
 
 func (p *path) pop() []byte {
@@ -107,8 +107,8 @@ func (p *path) pop() []byte {
 	return frame
 }
 
-// reshape changes the path. What is in flight arrives no later than what is sent now could, so that a path
-// that is made fast is fast at once.
+// reshape changes the path. Packets in flight arrive no later than a packet sent now could, so that a faster
+// path takes effect at once.
 func (p *path) reshape(link Link, now time.Duration) {
 	p.Link = link
 	p.free = 0

@@ -89,7 +89,8 @@ func TestMemoryOfAPathIsBounded(t *testing.T) {
 	require.Greater(t, p.held, mostHeld-2*largest)
 }
 
-// A path that is made fast is so at once, in order; one that is made slow leaves alone what is in flight.
+// A path that becomes fast is fast at once, and keeps the order. A path that becomes slow does not delay
+// packets in flight.
 func TestReshapeMovesWhatIsInFlight(t *testing.T) {
 	p := shaped(Link{Delay: time.Minute})
 	for now := range time.Duration(3) {
@@ -110,7 +111,7 @@ func TestReshapeMovesWhatIsInFlight(t *testing.T) {
 	require.Equal(t, time.Minute+time.Second, p.due())
 }
 
-// The queue gives back its memory and its packets in order, however it is filled and emptied.
+// For any sequence of pushes and pops, the queue returns its packets in order and frees its memory.
 func TestQueueIsFIFO(t *testing.T) {
 	p, random := shaped(Link{}), seeded()
 	var in, out uint32

@@ -34,7 +34,7 @@ func (l *Lab) Command(ctx context.Context, host, name string, args ...string) *e
 // Dial makes a TCP connection from a host to an address of the form IP:PORT.
 func (l *Lab) Dial(ctx context.Context, host, address string) (connection net.Conn, err error) {
 	if _, err := netip.ParseAddrPort(address); err != nil {
-		return nil, fmt.Errorf("dial from %s: %w (there are no names in the lab)", host, err) // and looking one up would leave the thread
+		return nil, fmt.Errorf("dial from %s: %w (there are no names in the lab)", host, err) // a lookup would use another thread
 	}
 	err = l.Inside(host, func() error {
 		connection, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
@@ -43,9 +43,9 @@ func (l *Lab) Dial(ctx context.Context, host, address string) (connection net.Co
 	return connection, err
 }
 
-// Inside calls do on a thread that is in the network namespace of a host: sockets that do opens by itself,
-// not in other goroutines, and processes that it starts belong to the host for ever. Files below
-// /proc/sys/net are the host's, too.
+// Inside calls do on a thread in the network namespace of a host. Sockets that do opens itself, not in other
+// goroutines, and processes that it starts belong to the host permanently. Files below /proc/sys/net are the
+// host's, too.
 func (l *Lab) Inside(host string, do func() error) error {
 	h, err := l.host(host)
 	if err != nil {
@@ -63,8 +63,8 @@ func inside(namespace int, do func() error) error {
 	})
 }
 
-// visit calls do on a thread that nothing else runs on meanwhile, so that do may take it to another network
-// namespace, and brings it back.
+// visit calls do on a thread that runs no other goroutine meanwhile, so that do may change the thread's
+// network namespace. Then visit restores the namespace.
 func visit(do func() error) error {
 	runtime.LockOSThread()
 	home, err := currentNamespace()
@@ -74,7 +74,7 @@ func visit(do func() error) error {
 	}
 	defer func() {
 		err := unix.Setns(home, unix.CLONE_NEWNET)
-		invariant.Check(err == nil, "a thread that cannot leave a network namespace: %v", err) // whatever ran on it next would be on the wrong host
+		invariant.Check(err == nil, "a thread that cannot leave a network namespace: %v", err) // the next goroutine on it would be on the wrong host
 		_ = unix.Close(home)
 		runtime.UnlockOSThread()
 	}()
@@ -103,7 +103,7 @@ func newNamespace() (descriptor int, err error) {
 	return descriptor, err
 }
 
-// unavailable is ErrUnavailable if err says that this machine or user cannot do something.
+// unavailable wraps err, in ErrUnavailable too if it means that this machine or user lacks a requirement.
 func unavailable(what string, err error) error {
 	for _, reason := range []error{unix.EPERM, unix.EACCES, unix.ENOENT, unix.ENODEV, unix.ENOSYS, unix.EINVAL} {
 		if errors.Is(err, reason) {

@@ -1,8 +1,8 @@
 package wan
 
 const (
-	small = 2048 // of most packets
-	// mostPooled is how many bytes of buffers of each size are kept for later.
+	small = 2048 // enough for most packets
+	// mostPooled is the maximum number of bytes in kept buffers of each size.
 	mostPooled = 64 << 20
 )
 

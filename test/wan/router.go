@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// batch is how many packets of one TUN are read before the clock is looked at again.
+	// batch is the maximum number of packets of one TUN per read of the clock.
 	batch = 64
 	// largest is the size of the largest frame.
 	largest = headerSize + 65535
 )
 
-// router moves packets between the TUNs of all hosts. Its goroutine holds the lock but while it sleeps.
+// router moves packets between the TUNs of all hosts. Its goroutine holds the lock except while it sleeps.
 type router struct {
 	hosts []*host
 	byIP  map[[4]byte]int
 	began time.Time
 	epoll int
-	wake  int // an eventfd: paths have changed, or the router is to end
+	wake  int // an eventfd: paths have changed, or the router must end
 	done  chan struct{}
 
 	mu       sync.Mutex
@@ -36,9 +36,9 @@ type router struct {
 	schedule heap.Heap[*path] // the paths with packets in flight; GUARDED_BY mu
 	late     lateness         // GUARDED_BY mu
 	ending   bool             // GUARDED_BY mu
-	failed   error            // GUARDED_BY mu; what stopped the router
+	failed   error            // GUARDED_BY mu; the error that stopped the router
 
-	random  *rand.Rand // the rest is of the goroutine alone
+	random  *rand.Rand // this and the following fields belong to the goroutine
 	pool    pool
 	scratch []byte // for one segment
 }
@@ -60,7 +60,7 @@ func newRouter(hosts []*host, random *rand.Rand) *router {
 	return r
 }
 
-// setDelays gives all paths their normal shape.
+// setDelays sets the normal shape of all paths.
 func (r *router) setDelays(delay func(from, to topology.Region) time.Duration) error {
 	for i := range r.paths {
 		p := &r.paths[i]
@@ -86,7 +86,7 @@ func (r *router) start() (err error) {
 		_ = unix.Close(r.epoll)
 		return fmt.Errorf("make an eventfd: %w", err)
 	}
-	watched := []int{r.wake} // event -1; that of the i-th TUN is i
+	watched := []int{r.wake} // event -1; the event of the i-th TUN is i
 	for _, h := range r.hosts {
 		watched = append(watched, h.tun)
 	}
@@ -102,7 +102,7 @@ func (r *router) start() (err error) {
 	return nil
 }
 
-// stop ends the goroutine and gives the error that had ended it before.
+// stop ends the goroutine and returns the error that had ended it before.
 func (r *router) stop() error {
 	r.mu.Lock()
 	r.ending = true
@@ -114,7 +114,7 @@ func (r *router) stop() error {
 	return r.failed
 }
 
-// interrupt makes the router look at its state again.
+// interrupt makes the router read its state again.
 func (r *router) interrupt() {
 	one := make([]byte, 8)
 	binary.NativeEndian.PutUint64(one, 1)
@@ -123,7 +123,7 @@ func (r *router) interrupt() {
 
 func (r *router) run() {
 	defer close(r.done)
-	runtime.LockOSThread() // for good: the thread ends with the goroutine, and its priority with it
+	runtime.LockOSThread() // permanently: the thread ends with the goroutine, and so does its priority
 	hurry()
 	var events [64]unix.EpollEvent
 	buffer := make([]byte, largest)
@@ -156,15 +156,15 @@ func (r *router) run() {
 	}
 }
 
-// hurry makes this thread wake up in time. Without the right to real-time priority, packets are late when the
-// machine is busy.
+// hurry sets the timer slack and the priority of this thread, so that it wakes up in time. Without the right
+// to real-time priority, packets are late on a busy machine.
 func hurry() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	_ = unix.SchedSetAttr(0, &attributes, 0)
 }
 
-// deliver hands over all packets that are due. The caller holds mu.
+// deliver delivers all due packets. The caller holds mu.
 func (r *router) deliver() {
 	now := r.now()
 	for len(r.schedule) > 0 && r.schedule[0].due() <= now {
@@ -185,13 +185,13 @@ func (r *router) deliver() {
 	}
 }
 
-// receive takes a batch of packets from a host's TUN. The caller holds mu.
+// receive reads a batch of packets from a host's TUN. The caller holds mu.
 func (r *router) receive(from int, buffer []byte) error {
 	now := r.now()
 	for range batch {
 		n, errno := transfer(unix.SYS_READ, r.hosts[from].tun, buffer)
 		if errno == unix.EAGAIN || errno == unix.EINTR {
-			return nil // EINTR: epoll tells of it again
+			return nil // EINTR: epoll reports it again
 		}
 		if errno != 0 {
 			return fmt.Errorf("read the TUN of host %s: %w", r.hosts[from].Name, errno)
@@ -207,7 +207,7 @@ func (r *router) receive(from int, buffer []byte) error {
 	return nil
 }
 
-// forward puts a frame of a host on its way. The frame remains the caller's, and so does mu.
+// forward sends a frame of a host over a path. The caller keeps the frame, and holds mu.
 func (r *router) forward(p *path, frame []byte, now time.Duration) {
 	if p.Loss == 0 && p.Rate == 0 {
 		r.send(p, frame, now)
@@ -237,14 +237,14 @@ func (r *router) send(p *path, frame []byte, now time.Duration) {
 
 func (r *router) write(p *path, frame []byte) {
 	if _, errno := transfer(unix.SYS_WRITE, r.hosts[p.to].tun, frame); errno != 0 {
-		p.Dropped++ // its interface was taken down
+		p.Dropped++ // its interface is down
 		return
 	}
 	p.Packets++
 	p.Bytes += uint64(len(frame) - headerSize)
 }
 
-// reshape changes a path. The caller holds mu, and interrupts the router when all are changed.
+// reshape changes a path. The caller holds mu, and interrupts the router after all changes.
 func (r *router) reshape(p *path, link Link) {
 	p.reshape(link, r.now())
 	if p.index >= 0 {
@@ -252,14 +252,14 @@ func (r *router) reshape(p *path, link Link) {
 	}
 }
 
-// transfer reads or writes a TUN, which never blocks, and so need not tell the Go scheduler: it would take
-// the processor away from the router in the meantime.
+// transfer reads or writes a TUN with a raw system call. The call never blocks, so the Go scheduler need not
+// know it: the scheduler would give the router's processor to others meanwhile.
 func transfer(call uintptr, tun int, b []byte) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall(call, uintptr(tun), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	return int(n), errno
 }
 
-// wait is epoll_pwait2: epoll_wait counts in milliseconds. No timeout: for ever.
+// wait is epoll_pwait2, because epoll_wait counts in milliseconds. A nil timeout means no limit.
 func wait(epoll int, events []unix.EpollEvent, timeout *unix.Timespec) (int, error) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
 		uintptr(unsafe.Pointer(timeout)), 0, 0)

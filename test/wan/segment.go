@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headerSize is that of struct virtio_net_hdr, which a TUN puts before each packet: flags, kind of
-// offloading, length of all headers, size of a segment's payload, where the checksum starts and where it is
-// (from there on), the last four of 16 bits in the machine's byte order.
+// headerSize is the size of struct virtio_net_hdr, which a TUN puts before each packet: flags, kind of
+// offloading, length of all headers, size of a segment's payload, start of the checksummed bytes, and offset
+// of the checksum from there. The last four have 16 bits in the machine's byte order.
 const headerSize = 10
 
 const (
@@ -17,9 +17,9 @@ const (
 	protocolTCP               = 6
 )
 
-// segments cuts a frame with a TCP super-packet into frames with the packets that a wire would carry, each of
-// which is valid until the next; any other frame is left as it is. The checksums of TCP stay partial, as they
-// come: the receiving kernel trusts them.
+// segments cuts a frame with a TCP super-packet into frames with the packets that a wire would carry. Each
+// frame is valid until the next. It yields any other frame unchanged. The checksums of TCP stay partial, as
+// received: the receiving kernel trusts them.
 func segments(frame, scratch []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		ip, tcp, ok := superPacket(frame)
@@ -37,10 +37,10 @@ func segments(frame, scratch []byte) iter.Seq[[]byte] {
 			binary.NativeEndian.PutUint16(segment[4:], 0)
 			number(segment[headerSize:], ip, i, i*size)
 			if flags := &segment[headerSize+ip+13]; (i+1)*size < len(payload) {
-				*flags &^= flagFIN | flagPSH // are said by the last
+				*flags &^= flagFIN | flagPSH // only in the last segment
 			}
 			if i > 0 {
-				segment[headerSize+ip+13] &^= flagCWR // is said by the first
+				segment[headerSize+ip+13] &^= flagCWR // only in the first segment
 			}
 			if !yield(segment) {
 				return
@@ -49,7 +49,7 @@ func segments(frame, scratch []byte) iter.Seq[[]byte] {
 	}
 }
 
-// superPacket gives the lengths of the headers of IP and TCP, if the frame has a TCP packet that is to be
+// superPacket returns the lengths of the headers of IP and TCP. ok: the frame has a TCP packet that must be
 // cut.
 func superPacket(frame []byte) (ip, tcp int, ok bool) {
 	if len(frame) < headerSize+40 || frame[1]&^unix.VIRTIO_NET_HDR_GSO_ECN != unix.VIRTIO_NET_HDR_GSO_TCPV4 || binary.NativeEndian.Uint16(frame[4:]) == 0 {
@@ -64,7 +64,7 @@ func superPacket(frame []byte) (ip, tcp int, ok bool) {
 	return ip, tcp, tcp >= 20 && len(packet) > ip+tcp
 }
 
-// number makes a copy of a super-packet's headers those of its i-th segment, whose payload starts at an
+// number changes a copy of a super-packet's headers to those of its i-th segment, with its payload at an
 // offset.
 func number(packet []byte, ip, i, offset int) {
 	be := binary.BigEndian
@@ -76,7 +76,7 @@ func number(packet []byte, ip, i, offset int) {
 	be.PutUint16(packet[ip+16:], sum(packet[12:20], uint32(protocolTCP+len(packet)-ip))) // of the pseudo-header: addresses, protocol, length
 }
 
-// sum is the internet checksum's sum (RFC 1071) of an even number of bytes and what was summed before.
+// sum returns the sum of the internet checksum (RFC 1071) of an even number of bytes and of an earlier sum s.
 func sum(b []byte, s uint32) uint16 {
 	for ; len(b) > 0; b = b[2:] {
 		s += uint32(binary.BigEndian.Uint16(b))

@@ -12,10 +12,10 @@ import (
 
 const (
 	allFlags        = 0xff
-	sequence uint32 = 1<<32 - 100 // goes round
+	sequence uint32 = 1<<32 - 100 // wraps around
 )
 
-// super makes a frame with a TCP packet that is to be cut into segments of so many bytes.
+// super makes a frame with a TCP packet for segments of size bytes.
 func super(payload []byte, size int) []byte {
 	const ip, tcp = 24, 32 // with options
 	frame := make([]byte, headerSize+ip+tcp, headerSize+ip+tcp+len(payload))
@@ -26,7 +26,7 @@ func super(payload []byte, size int) []byte {
 	binary.NativeEndian.PutUint16(frame[8:], 16)
 	p := frame[headerSize:]
 	p[0], p[8], p[9] = 4<<4|ip/4, 64, protocolTCP
-	binary.BigEndian.PutUint16(p[4:], 65534) // goes round
+	binary.BigEndian.PutUint16(p[4:], 65534) // wraps around
 	copy(p[12:], []byte{10, 98, 1, 1, 10, 98, 2, 1})
 	binary.BigEndian.PutUint32(p[ip+4:], sequence)
 	p[ip+12], p[ip+13] = tcp/4<<4, allFlags

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Shape changes the links from some hosts to others, in this direction only. Names are those of hosts or
-// regions; no names are all hosts but the Controller. A region with itself is the links inside it. Nothing
-// changes if a name is unknown, a link would become invalid, or the router has failed.
+// Shape changes the links from some hosts to others, in this direction only. The names are those of hosts or
+// regions; no names mean all hosts except the Controller. The same region in from and to means the links
+// inside it. On an error nothing changes: for an unknown name, an invalid link, or a failed router.
 func (l *Lab) Shape(from, to []string, change func(*Link)) error {
 	sources, err := l.named(from)
 	if err != nil {
@@ -27,8 +27,8 @@ func (l *Lab) Shape(from, to []string, change func(*Link)) error {
 	})
 }
 
-// Cut takes down all links between the named hosts or regions and all others but the Controller, in both
-// directions. The named can still talk to each other.
+// Cut takes down all links between the named hosts or regions and all others except the Controller, in both
+// directions. The links between the named hosts stay up.
 func (l *Lab) Cut(names ...string) error {
 	return l.between(names, func(p *path) (Link, bool) {
 		link := p.Link
@@ -37,8 +37,8 @@ func (l *Lab) Cut(names ...string) error {
 	})
 }
 
-// Heal makes the links between the named hosts or regions and all others, in both directions, again as New
-// made them; without names it does so to all links.
+// Heal restores the links between the named hosts or regions and all others, in both directions, to their
+// state after New. Without names it restores all links.
 func (l *Lab) Heal(names ...string) error {
 	normal := func(p *path) (Link, bool) { return p.normal, true }
 	if len(names) == 0 {
@@ -47,7 +47,7 @@ func (l *Lab) Heal(names ...string) error {
 	return l.between(names, normal)
 }
 
-// between changes links between the named and all others.
+// between changes the links between the named hosts and all others.
 func (l *Lab) between(names []string, change func(*path) (Link, bool)) error {
 	if len(names) == 0 {
 		return errors.New("name a host or region")
@@ -64,7 +64,7 @@ func (l *Lab) between(names []string, change func(*path) (Link, bool)) error {
 	})
 }
 
-// named gives the set of hosts that names stand for.
+// named returns the set of hosts that names stand for.
 func (l *Lab) named(names []string) (map[int]bool, error) {
 	set := map[int]bool{}
 	if len(names) == 0 {
@@ -86,7 +86,7 @@ func (l *Lab) named(names []string) (map[int]bool, error) {
 	return set, nil
 }
 
-// reshape gives all links that change says to change their new shape, at one moment.
+// reshape changes all links for which change returns true, atomically.
 func (l *Lab) reshape(change func(*path) (link Link, ok bool)) error {
 	r := l.router
 	r.mu.Lock()

@@ -2,24 +2,25 @@ package wan
 
 import "time"
 
-// Traffic is what a link is like, and what has gone over it since New.
+// Traffic is the shape of a link, and its traffic since New.
 type Traffic struct {
 	Link
 	From, To string // hosts
-	// Packets arrived, with so many Bytes of IP. One of TCP may stand for up to 64 KB of segments.
+	// Packets is the number of delivered packets, Bytes their bytes of IP. One TCP packet may stand for up to
+	// 64 KB of segments.
 	Packets, Bytes uint64
-	Lost           uint64 // by chance
-	Dropped        uint64 // at a cut, or for want of bandwidth
+	Lost           uint64 // lost by Link.Loss
+	Dropped        uint64 // dropped at a cut, or for lack of bandwidth
 }
 
-// Stats is what the router did.
+// Stats are the statistics of the router.
 type Stats struct {
 	Links []Traffic // of all ordered pairs, Controller included
 
 	late lateness
 }
 
-// Stats gives the numbers since New.
+// Stats returns the statistics since New.
 func (l *Lab) Stats() Stats {
 	r := l.router
 	r.mu.Lock()
@@ -33,8 +34,8 @@ func (l *Lab) Stats() Stats {
 	return s
 }
 
-// Late says how much later than it should a share (0 to 1) of the delayed packets arrived at most, up to a
-// factor of two: a measurement whose delays matter should look at Late(0.99).
+// Late returns a bound of the lateness of a share (0 to 1) of the delayed packets, exact up to a factor of
+// two. A measurement of delays should check Late(0.99).
 func (s *Stats) Late(share float64) time.Duration {
 	var all, seen uint64
 	for _, n := range s.late {
@@ -49,11 +50,11 @@ func (s *Stats) Late(share float64) time.Duration {
 	return 0
 }
 
-// leastLate is the bound of the first bucket of lateness.
+// leastLate is the upper bound of the first bucket of lateness.
 const leastLate = 8 * time.Microsecond
 
-// lateness counts packets by how late they were: in the i-th bucket those later than half of leastLate<<i and
-// not later than that.
+// lateness counts packets by their lateness: the i-th bucket those above half of leastLate<<i and at most
+// leastLate<<i.
 type lateness [18]uint64 // up to a second
 
 func (l *lateness) add(late time.Duration) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// subnets are the networks to choose from. The last two are for tests of network devices (RFC 2544): a
-// machine whose own network is all of 10.0.0.0/8 has them.
+// subnets returns the candidate networks. The last two are for tests of network devices (RFC 2544): they are
+// available on a machine with all of 10.0.0.0/8 as its own network.
 func subnets() (all []netip.Prefix) {
 	for second := byte(98); second < 128; second++ {
 		all = append(all, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, second}), 16))
@@ -19,13 +19,14 @@ func subnets() (all []netip.Prefix) {
 	return append(all, netip.MustParsePrefix("198.18.0.0/16"), netip.MustParsePrefix("198.19.0.0/16"))
 }
 
-// tunName is the Controller's TUN of a lab. There is one interface of a name, so it reserves the subnet.
+// tunName returns the name of the Controller's TUN of a lab. Names of interfaces are unique, so the name
+// reserves the subnet.
 func tunName(subnet netip.Prefix) string {
 	base := subnet.Addr().As4()
 	return fmt.Sprintf("wan%d-%d", base[0], base[1])
 }
 
-// claimSubnet gives the wanted subnet, or else one that neither the machine nor another lab uses, and the
+// claimSubnet returns the wanted subnet, or else one that neither the machine nor another lab uses, and the
 // Controller's TUN.
 func claimSubnet(wanted netip.Prefix) (subnet netip.Prefix, tun int, err error) {
 	candidates := subnets()
@@ -52,7 +53,7 @@ func claimSubnet(wanted netip.Prefix) (subnet netip.Prefix, tun int, err error) 
 	return subnet, -1, fmt.Errorf("no free subnet: this machine or other labs use all of %v: set Config.Subnet", candidates)
 }
 
-// uses says whether an interface of this machine has an address that overlaps a network.
+// uses reports whether an interface of this machine has an address in a network that overlaps subnet.
 func uses(addresses []net.Addr, subnet netip.Prefix) bool {
 	return slices.ContainsFunc(addresses, func(a net.Addr) bool {
 		used, err := netip.ParsePrefix(a.String())

@@ -11,12 +11,12 @@ import (
 
 const (
 	mtu = 1500
-	// backlog is the number of packets that wait in a TUN while the router does something else: less, and bursts
+	// backlog is the number of packets that can wait in a TUN while the router is busy. With fewer, bursts
 	// are lost.
 	backlog = 5000
 )
 
-// openTUN makes a TUN in the namespace of this thread, which lives as long as its descriptor. The error is
+// openTUN makes a TUN in the namespace of this thread. The TUN exists as long as its descriptor. The error is
 // EBUSY if the name is in use.
 func openTUN(name string) (descriptor int, err error) {
 	const device = "/dev/net/tun"
@@ -45,8 +45,8 @@ func openTUN(name string) (descriptor int, err error) {
 	return descriptor, nil
 }
 
-// configure gives an interface of this thread's namespace an address in its network of 16 bits, and raises
-// it, which makes the route.
+// configure sets the address of an interface of this thread's namespace in its network of 16 bits, and raises
+// the interface, which makes the route.
 func configure(name string, address netip.Addr) error {
 	steps := []struct {
 		what    string
@@ -63,11 +63,11 @@ func configure(name string, address netip.Addr) error {
 			return fmt.Errorf("interface %s: set its %s: %w", name, s.what, err)
 		}
 	}
-	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0) // or it would look for neighbours, which the router drops
+	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0) // otherwise it would send neighbour discovery, which the router drops
 	return raise(name)
 }
 
-// raise turns an interface of this thread's namespace on.
+// raise brings an interface of this thread's namespace up.
 func raise(name string) error {
 	now, err := control(name, unix.SIOCGIFFLAGS, func(*unix.Ifreq) error { return nil })
 	if err == nil {
@@ -79,7 +79,7 @@ func raise(name string) error {
 	return nil
 }
 
-// control makes one ioctl about an interface of this thread's namespace, and gives what the kernel answers.
+// control makes one ioctl on an interface of this thread's namespace, and returns the kernel's answer.
 func control(name string, request uint, fill func(*unix.Ifreq) error) (*unix.Ifreq, error) {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func control(name string, request uint, fill func(*unix.Ifreq) error) (*unix.Ifr
 	return r, unix.IoctlIfreq(socket, request, r)
 }
 
-// useCubic sets the congestion control of this thread's namespace, if the machine allows it to others than
-// its first namespace.
+// useCubic sets the congestion control of this thread's namespace to cubic, if the machine allows this
+// outside its first namespace.
 func useCubic() error {
 	err := os.WriteFile("/proc/sys/net/ipv4/tcp_congestion_control", []byte("cubic"), 0)
 	if errors.Is(err, unix.EPERM) {
