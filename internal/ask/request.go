@@ -115,6 +115,16 @@ func (r *Request) Append(b []byte) []byte {
 	return varint.AppendBytes(b, r.Command)
 }
 
+// CountProofs returns the number of proofs of an encoded request, 0 if it is malformed. The replica verifies each.
+func CountProofs(b []byte) int {
+	r := varint.NewReader(b)
+	_, _, _, _ = r.Uint8(), r.Uint64(), r.Uint64(), r.Uint64()
+	if n := r.Count(); r.Err() == nil {
+		return min(n, MaxProofs)
+	}
+	return 0
+}
+
 // DecodeRequest reads a request that Append has written; Command aliases b. The error names the malformed
 // part.
 func DecodeRequest(b []byte) (Request, error) {

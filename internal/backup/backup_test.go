@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -110,9 +111,10 @@ func TestInterruptedBackup(t *testing.T) {
 	scratch := t.TempDir()
 	_, err = r.Create(ctx, c, Options{Scratch: scratch})
 	require.ErrorIs(t, err, context.Canceled)
-	all, err := r.List(t.Context())
+	all, unreadable, err := r.List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
+	require.Empty(t, unreadable)
 	_, err = r.Find(t.Context(), "")
 	require.ErrorContains(t, err, "no backup is complete there")
 	left, err := os.ReadDir(scratch)
@@ -140,9 +142,10 @@ func TestBackupWithoutABlock(t *testing.T) {
 	c.onBlock = func() error { return posix.EIO }
 	_, err = r.Create(t.Context(), c, Options{Scratch: t.TempDir()})
 	require.ErrorIs(t, err, posix.EIO)
-	all, err := r.List(t.Context())
+	all, unreadable, err := r.List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
+	require.Empty(t, unreadable)
 }
 
 // Verify reports blocks that are damaged or missing, and fails if metadata or a manifest are damaged.
@@ -178,6 +181,30 @@ func TestVerifySeesDamage(t *testing.T) {
 	}
 	_, err = verify()
 	require.NoError(t, err)
+}
+
+// A damaged manifest does not hide the other backups.
+func TestListWithADamagedManifest(t *testing.T) {
+	dir := t.TempDir()
+	r, err := OpenDirectory(dir, true)
+	require.NoError(t, err)
+	var ids []string
+	for range 2 {
+		m, err := r.Create(t.Context(), newFakeCluster(t), Options{Scratch: t.TempDir()})
+		require.NoError(t, err)
+		ids = append(ids, m.ID)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, manifestName(ids[1])), []byte("rotten"), 0o600))
+	all, unreadable, err := r.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.ErrorContains(t, errors.Join(unreadable...), manifestName(ids[1])+" is damaged")
+	m, err := r.Find(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, ids[0], m.ID)
+	require.NoError(t, os.Remove(filepath.Join(dir, manifestName(ids[0]))))
+	_, err = r.Find(t.Context(), "")
+	require.ErrorContains(t, err, "is damaged")
 }
 
 // A cluster file with other regions, or with the same ones in another order, cannot take a backup. Nothing is

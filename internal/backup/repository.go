@@ -78,11 +78,11 @@ func blockName(id posix.BlockID) string {
 	return "blocks/" + name[len(name)-2:] + "/" + name
 }
 
-// List returns the backups of the repository, the oldest first.
-func (r *Repository) List(ctx context.Context) (all []Manifest, err error) {
+// List returns the backups of the repository, the oldest first, and the errors of those with unreadable manifests.
+func (r *Repository) List(ctx context.Context) (all []Manifest, unreadable []error, err error) {
 	names, err := r.storage.List(ctx, "backups")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, name := range names {
 		id, isManifest := strings.CutSuffix(strings.TrimPrefix(name, "backups/"), ".json")
@@ -90,16 +90,20 @@ func (r *Repository) List(ctx context.Context) (all []Manifest, err error) {
 			continue
 		}
 		m, err := r.manifest(ctx, id)
-		if err != nil {
-			return nil, err
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case err != nil:
+			unreadable = append(unreadable, err)
+		default:
+			all = append(all, *m)
 		}
-		all = append(all, *m)
 	}
 	slices.SortFunc(all, func(a, b Manifest) int { return a.Time.Compare(b.Time) })
-	return all, nil
+	return all, unreadable, nil
 }
 
-// Find returns the backup with an id; empty: the newest one.
+// Find returns the backup with an id; empty: the newest one with a readable manifest.
 func (r *Repository) Find(ctx context.Context, id string) (*Manifest, error) {
 	if id != "" {
 		if strings.ContainsAny(id, "/\\") {
@@ -107,11 +111,14 @@ func (r *Repository) Find(ctx context.Context, id string) (*Manifest, error) {
 		}
 		return r.manifest(ctx, id)
 	}
-	all, err := r.List(ctx)
+	all, unreadable, err := r.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
+		if len(unreadable) > 0 {
+			return nil, errors.Join(unreadable...)
+		}
 		return nil, fmt.Errorf("%s: no backup is complete there", r.where)
 	}
 	return &all[len(all)-1], nil

@@ -171,14 +171,16 @@ func newBackupList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := repository.List(cmd.Context())
+			all, unreadable, err := repository.List(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if f.output == "json" {
-				return command.PrintJSON(cmd.OutOrStdout(), all)
+				err = command.PrintJSON(cmd.OutOrStdout(), all)
+			} else {
+				err = printBackups(cmd.OutOrStdout(), all)
 			}
-			return printBackups(cmd.OutOrStdout(), all)
+			return errors.Join(append(unreadable, err)...)
 		},
 	}
 	f.registerOutput(cmd)

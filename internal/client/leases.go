@@ -20,6 +20,8 @@ const (
 	// watchLinger is the longest time that a replica waits with its answer. If a replica is silent for longer
 	// than that and some time for the network, the client stops to use cached names.
 	watchLinger = time.Second
+	// watchStale is the age of the last answered request from which on cached names are not used.
+	watchStale = watchLinger + watchLinger/2
 	// watchIdle is the time without a lookup after which the client stops to watch a partition.
 	watchIdle = 10 * time.Second
 	// watchPause is the pause between two requests, unless the stream lags: it bounds their rate.
@@ -53,6 +55,7 @@ type held struct {
 	runs    bool               // GUARDED_BY mu; the watcher
 	used    time.Time          // GUARDED_BY mu
 	hurry   bool               // GUARDED_BY mu; the next answer must not wait
+	asked   time.Time          // GUARDED_BY mu; when the last request that was answered was sent
 	waiting context.CancelFunc // GUARDED_BY mu; ends the request that waits; nil: it does not wait
 }
 
@@ -98,9 +101,18 @@ func (l *leases) absent(at Name) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.use(l)
+	if h.isStale(time.Now()) {
+		h.cache.Cut()
+	}
 	found := h.cache.Find(lease.Name(at), seen)
 	h.poke(h.cache.Lags(seen))
 	return found == lease.Absent
+}
+
+// isStale reports whether the last answered request is too old for cached names: an answer is overdue, or the machine
+// was asleep. The wall clock goes on during sleep, the monotonic one does not. The caller holds mu.
+func (h *held) isStale(now time.Time) bool {
+	return max(now.Sub(h.asked), now.Round(0).Sub(h.asked.Round(0))) > watchStale
 }
 
 // use records a use of the cache, and starts the watcher. The caller holds mu.
@@ -195,10 +207,11 @@ func (l *leases) watch(life context.Context, h *held) {
 		}
 		ctx, cancel := context.WithCancel(life)
 		h.wait(cancel, w.Linger)
+		sent := time.Now()
 		x, err := l.router.Watch(ctx, h.id, &w)
 		poked := ctx.Err() != nil
 		cancel()
-		l.take(h, &x, err, poked)
+		l.take(h, &x, err, poked, sent)
 		again := watchPause
 		switch {
 		case errors.Is(err, route.ErrCannotWatch):
@@ -245,13 +258,14 @@ func (h *held) isHurried() bool {
 }
 
 // take applies an answer to the cache, and reports changes by other clients.
-func (l *leases) take(h *held, x *ask.Changes, err error, poked bool) {
+func (l *leases) take(h *held, x *ask.Changes, err error, poked bool, sent time.Time) {
 	h.mu.Lock()
 	h.waiting = nil
 	var foreign []ask.Change
 	switch {
 	case err == nil:
 		foreign, _ = h.cache.Take(x)
+		h.asked = sent
 	case !poked:
 		h.cache.Cut()
 	}

@@ -162,9 +162,13 @@ func (s *Server) answer(ctx context.Context, q *Request) (any, error) {
 	switch q.Op {
 	case Describe:
 		return s.description(), nil
-	case Status:
-		return s.Status(ctx), nil
-	case Digests:
+	case Status, Digests:
+		if err := s.inspections.wait(ctx); err != nil {
+			return nil, err
+		}
+		if q.Op == Status {
+			return s.Status(ctx), nil
+		}
 		return tellDigests(ctx, s.server), nil
 	case TellNumbers:
 		return s.rollbacks.hear(ctx, q.Numbers)

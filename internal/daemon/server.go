@@ -72,8 +72,9 @@ type Server struct {
 	metrics    metrics.Set
 	ran        bool // Run has closed server
 
-	mending   mendings // of damaged replicas on this server
-	rollbacks *rollbacks
+	mending     mendings // of damaged replicas on this server
+	rollbacks   *rollbacks
+	inspections inspections
 
 	heard chan struct{} // capacity 1: known has a description that Run has not applied
 

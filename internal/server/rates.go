@@ -86,11 +86,15 @@ func (r *rates) isNews(client string) bool {
 	return now-last >= 60 && c.told.CompareAndSwap(last, now)
 }
 
-// wait blocks until a request of a client may be executed. It returns false if that takes longer than
+// proofsPerCall is the number of proofs in a request that cost a replica about as much as a call.
+const proofsPerCall = 8
+
+// wait blocks until a request of a client, of size bytes and with so many proofs, may be executed. It returns false if that takes longer than
 // patientFor, or if ctx ends.
-func (r *rates) wait(ctx context.Context, client string, kind ask.Kind, size int) bool {
+func (r *rates) wait(ctx context.Context, client string, kind ask.Kind, size, proofs int) bool {
 	c, now := r.of(client), time.Now()
-	taken := []*rate.Reservation{c.calls.ReserveN(now, 1)}
+	calls := 1 + proofs/proofsPerCall
+	taken := []*rate.Reservation{c.calls.ReserveN(now, min(calls, max(1, c.calls.Burst())))}
 	if kind != ask.Query && kind != ask.AskStatus && kind != ask.Watch {
 		taken = append(taken, c.updates.ReserveN(now, 1), c.bytes.ReserveN(now, min(size, c.bytes.Burst())))
 	}

@@ -75,7 +75,7 @@ func (s *Server) serve(h *hosted) transport.Handler {
 		}
 		if len(request) == 0 || request[0] != transferRequest {
 			began, client := time.Now(), asker.client()
-			if client.Bounds() != nil && len(request) > 0 && !s.rates.wait(ctx, client.Owner(), ask.Kind(request[0]), len(request)) {
+			if client.Bounds() != nil && len(request) > 0 && !s.rates.wait(ctx, client.Owner(), ask.Kind(request[0]), len(request), ask.CountProofs(request)) {
 				if s.rates.isNews(client.Owner()) {
 					s.cfg.Logger.Warn("a client makes more requests than its rate, and waits: 'clients:' in the cluster file has the rates",
 						"server", s.cfg.Name, "client", client.Owner(), "partition", h.partition)

@@ -26,11 +26,40 @@ type account struct {
 
 	open    atomic.Int64        // calls that gRPC has taken in
 	reading *semaphore.Weighted // bytes of requests that are being read or answered
+	replies *semaphore.Weighted // bytes of long replies that are being sent
 	calls   *rate.Limiter       // nil: no limit
 }
 
+// Long replies: at most maxReplies bytes of them wait until a client has taken them.
+const (
+	longReply  = 64 << 10
+	maxReplies = 128 << 20
+)
+
+// reserve reports whether a reply may wait for the client; then release follows.
+func (a *account) reserve(reply int) bool {
+	return a == nil || reply < longReply || a.replies.TryAcquire(int64(reply))
+}
+
+// release ends the wait of a reply.
+func (a *account) release(reply int) {
+	if a != nil && reply >= longReply {
+		a.replies.Release(int64(reply))
+	}
+}
+
+// wait blocks until the client may make a call. held is true meanwhile.
+func (a *account) wait(ctx context.Context, held *atomic.Bool) error {
+	if a.calls == nil {
+		return nil
+	}
+	held.Store(true)
+	defer held.Store(false)
+	return a.calls.Wait(ctx)
+}
+
 func newAccount(role identity.Role, l limits) *account {
-	a := &account{limits: l, reading: semaphore.NewWeighted(l.bytes)}
+	a := &account{limits: l, reading: semaphore.NewWeighted(l.bytes), replies: semaphore.NewWeighted(maxReplies)}
 	if role == identity.Client {
 		a.calls = rate.NewLimiter(rate.Limit(l.callsPerSecond), l.callsPerSecond)
 	}

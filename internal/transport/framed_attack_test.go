@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -164,6 +165,65 @@ func TestFramedHalfCallsAreBounded(t *testing.T) {
 	f.requireGood("under half calls")
 	require.Less(t, heapNow()-before, l.bytes+48<<20)
 	f.requireUnderWay(f.certs.client("bad", posix.Everybody()), l)
+}
+
+// Long replies that a client does not take do not pile up at the server.
+func TestFramedLongRepliesAreBounded(t *testing.T) {
+	f := newFortress(t, limits{})
+	f.server.Control(func(context.Context, []byte) ([]byte, error) { return make([]byte, 1<<20), nil })
+	before := heapNow()
+	for range 2 {
+		conn, err := f.framedTo(f.certs.client("bad", posix.Everybody()).ClientConfig())
+		require.NoError(t, err)
+		for i := range uint64(200) {
+			_, err := conn.Write(message(kindCall, i, []byte{0, 0, 'x'}))
+			require.NoError(t, err)
+		}
+	}
+	time.Sleep(500 * time.Millisecond) // the calls arrive
+	require.Less(t, heapNow()-before, int64(maxReplies+64<<20))
+	f.requireGood("under replies that nobody reads")
+}
+
+// Calls that are refused, because too many are under way, count in the rate of the client.
+func TestFramedRefusedCallsHaveARate(t *testing.T) {
+	l := smallLimits()
+	l.callsPerSecond = 50
+	f := newFortress(t, l)
+	f.server.Control(func(ctx context.Context, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	conn, err := f.framedTo(f.certs.client("bad", posix.Everybody()).ClientConfig())
+	require.NoError(t, err)
+	var written atomic.Int64
+	go func() {
+		for i := uint64(0); ; i++ {
+			if _, err := conn.Write(message(kindCall, i, []byte{0, 0, 'x'})); err != nil {
+				return
+			}
+			written.Add(1)
+		}
+	}()
+	in := bufio.NewReader(conn)
+	refused := 0
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		require.NoError(t, conn.SetReadDeadline(end))
+		var b [headSize]byte
+		if _, err := io.ReadFull(in, b[:]); err != nil {
+			break
+		}
+		h, err := parseHead(&b)
+		require.NoError(t, err)
+		_, err = in.Discard(h.length)
+		require.NoError(t, err)
+		if h.kind == kindRefused {
+			refused++
+		}
+	}
+	require.Positive(t, refused)
+	require.Less(t, refused, 4*l.callsPerSecond)
+	require.NoError(t, conn.Close())
 }
 
 // A flood of large calls is answered a few at a time; other clients do not wait, and the excess stays with

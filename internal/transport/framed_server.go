@@ -249,6 +249,9 @@ func (s *session) call(h head) error {
 	a := s.account()
 	if a != nil && a.open.Add(1) > a.limits.calls {
 		a.open.Add(-1)
+		if err := a.wait(s.ended, &s.held); err != nil { // a refusal costs about as much as a call
+			return err
+		}
 		s.post(textMessage(kindRefused, h.call, fmt.Sprintf("%s has %d calls under way here, more are refused", s.info.identity.Name, a.limits.calls)))
 		return s.skip(h)
 	}
@@ -342,8 +345,11 @@ func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessI
 	switch {
 	case cancel == nil || err != nil && late:
 		err = s.send(s.ended, appendHead(nil, kindLate, call, 0), nil)
+	case err == nil && !s.account().reserve(len(reply)):
+		err = s.send(s.ended, textMessage(kindRefused, call, "too many long replies wait for this client"), nil)
 	case err == nil:
 		err = s.send(s.ended, appendHead(make([]byte, 0, headSize+min(len(reply), smallMessage)), kindReply, call, len(reply)), reply)
+		s.account().release(len(reply))
 	case errors.As(err, &remote):
 		err = s.send(s.ended, textMessage(kindFailed, call, remote.Text), nil)
 	default:

@@ -74,8 +74,11 @@ func (c *Cache) Take(x *ask.Changes) (foreign []ask.Change, all bool) {
 	switch {
 	case x.Lost || !c.attached || x.History != c.history || c.isMissing(x):
 		return nil, c.restart(x)
-	case x.From != c.from || x.To < x.From:
-		return nil, false // of an older request; or the replica is behind
+	case x.From != c.from:
+		return nil, false // of an older request
+	case x.To < x.From: // the replica is behind: it does not know of newer changes
+		c.live = false
+		return nil, false
 	}
 	for i := range x.List {
 		ch := &x.List[i]

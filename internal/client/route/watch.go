@@ -46,9 +46,14 @@ func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (ask.Cha
 	case reply.Status == ask.Refused:
 		return ask.Changes{}, ErrCannotWatch
 	case reply.Status != ask.Answered:
+		replicas.failed(i, reading, nil)
 		return ask.Changes{}, ErrBusy
 	}
-	return ask.DecodeChanges(reply.Result)
+	x, err := ask.DecodeChanges(reply.Result)
+	if err == nil && !x.Lost && x.To < w.From { // it is behind
+		replicas.failed(i, reading, nil)
+	}
+	return x, err
 }
 
 // Executed is called after an update that one partition has executed alone, once, with the place of the
