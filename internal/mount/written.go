@@ -216,11 +216,10 @@ func (w *written) settleNamed(ctx context.Context, c *client.Client, dir posix.I
 	if w == nil || w.IsSettled() {
 		return nil
 	}
-	a, err := c.Lookup(ctx, dir, name)
-	if err != nil {
-		return nil // the operation itself finds out why
+	if a, err := c.Lookup(ctx, dir, name); err == nil { // otherwise the operation itself finds out why
+		return w.settle(ctx, a.Ino)
 	}
-	return w.settle(ctx, a.Ino)
+	return nil
 }
 
 // settleWithin is settleAll within a time.
