@@ -13,7 +13,7 @@ import (
 type Config struct {
 	Self      multicast.ProcessID
 	Groups    []multicast.Group  // all groups
-	Delivered multicast.Progress // what the state machine holds durably at the start
+	Delivered multicast.Progress // of the state machine, durable at the start
 }
 
 // Core is one process. It has one owner.
@@ -143,8 +143,8 @@ func (c *Core) send(p multicast.ProcessID, l *lane, k *kept) {
 	c.frames[p] = (&data{dest: l.dest, first: l.first(), kept: *k}).append(c.frames[p])
 }
 
-// repeat sends a process what a new link to it may have lost. The link of a process to itself starts when the
-// process does.
+// repeat sends a process the messages that a new link to it may have lost. The link of a process to itself
+// starts when the process does.
 func (c *Core) repeat(p multicast.ProcessID, out *multicast.Output) {
 	for _, l := range c.lanes {
 		for i := range l.kept {
@@ -205,7 +205,7 @@ func (c *Core) deliver(d *data, from multicast.ProcessID, out *multicast.Output)
 	out.Deliveries = append(out.Deliveries, delivery)
 }
 
-// cover tells senders what the state machine holds durably.
+// cover tells senders the durable progress of the state machine.
 func (c *Core) cover(now multicast.Progress) {
 	for _, at := range now {
 		if len(at.Class) <= senderBytes || !c.covered.Advance(at.Class, at.Position) {

@@ -20,7 +20,7 @@ type world struct {
 	seq    uint64
 }
 
-// node is one process with its log, its state machine, and what is on its way to it.
+// node is one process with its log, its state machine, and the frames that are on their way to it.
 type node struct {
 	core      *Core
 	records   [][]byte
@@ -65,7 +65,7 @@ func (w *world) boot(id multicast.ProcessID) {
 	}
 }
 
-// reset starts the link between two processes anew: what is on its way is lost.
+// reset starts the link between two processes anew: frames that are on their way are lost.
 func (w *world) reset(a, b multicast.ProcessID) {
 	for _, pair := range [][2]multicast.ProcessID{{a, b}, {b, a}} {
 		n := w.nodes[pair[0]]

@@ -1,6 +1,6 @@
 // Package direct carries commands of several partitions without a multicast: the sender of a message sends it
-// to every member of every destination group, which delivers what arrives. It is an order.Core of the
-// laboratory, to compare the order between partitions of the product with. No product code uses it.
+// to every member of every destination group, which delivers each message that arrives. It is an order.Core
+// of the laboratory, to compare the order between partitions of the product with. No product code uses it.
 //
 // # The protocol
 //
@@ -22,7 +22,7 @@
 //	D3  Delivery by a sender that lives: if the sender of a message does not fail for ever, every correct
 //	    member of every destination group delivers or skips it. The sender may restart, with its log.
 //
-// # What it does not guarantee
+// # Missing guarantees
 //
 //   - No order between lanes. Two members of a group deliver messages of different senders in different
 //     orders. Package cross takes its safety from holds, not from an order, and relays each lane as a class

@@ -7,7 +7,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// record is what the log keeps of a proposal.
+// record returns the record of a proposal in the log.
 func (k *kept) record(dest []multicast.GroupID) []byte {
 	return appendKept(appendDest([]byte{kindData}, dest), k)
 }

@@ -1,5 +1,5 @@
-// Package figures draws curves as SVG, in the manner of the thesis' plots. It knows nothing of what they
-// mean, and is the only importer of the plotting library.
+// Package figures draws curves as SVG, in the manner of the thesis' plots. It knows nothing of their
+// meaning, and is the only importer of the plotting library.
 package figures
 
 import (

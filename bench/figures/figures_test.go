@@ -41,7 +41,7 @@ func TestNothingToShow(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What the library would panic about, or draw wrongly, is an error.
+// A point is an error if the library would panic because of it, or draw it wrongly.
 func TestNotOnTheAxes(t *testing.T) {
 	for _, at := range []Point{{0, 1}, {-1, 1}, {1, math.NaN()}, {math.Inf(1), 1}} {
 		_, err := draw(Figure{Title: "bad", X: Axis{Log: true}, Curves: []Curve{{Name: "c", Points: []Point{at}}}})

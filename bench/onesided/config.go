@@ -14,7 +14,7 @@ const (
 	members    = 3
 )
 
-// Cost is what things take in virtual time.
+// Cost has the costs of operations in virtual time.
 type Cost struct {
 	Step       time.Duration `json:"step_ns"`
 	Op         time.Duration `json:"op_ns"`
@@ -63,7 +63,7 @@ var shapes = map[string][]multicast.GroupID{
 
 func shapeNames() []string { return []string{"base", "breadth", "depth"} }
 
-// Validate says which field is wrong and what to do.
+// Validate returns an error that names the wrong field and the remedy.
 func (c *Config) Validate() error {
 	for _, s := range c.Shapes {
 		if shapes[s] == nil {

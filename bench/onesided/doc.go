@@ -1,5 +1,5 @@
 // Package onesided measures TRAM on one-sided memory in virtual time, beside message-passing protocols of
-// package ordering. It is what `globalfs-lab tram` runs.
+// package ordering. `globalfs-lab tram` runs it.
 //
 // There are 8 groups of 3 with a closed-loop client beside each replica. A client multicasts to its own group
 // and to others at random, and has a fixed number of messages outstanding. Latency is from the proposal to the

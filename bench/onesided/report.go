@@ -24,7 +24,7 @@ type Point struct {
 	Sent         float64 `json:"sent_per_message"` // one-sided writes, or frames
 }
 
-// Report is what a run measured, and how.
+// Report has the measurements of a run, and its configuration.
 type Report struct {
 	Seed    uint64  `json:"seed"`
 	Payload int     `json:"payload_bytes"`

@@ -15,7 +15,7 @@ func WriteJSON(w io.Writer, report any) error {
 	return e.Encode(report)
 }
 
-// WriteFile makes a file of what write writes.
+// WriteFile makes a file of the output of write.
 func WriteFile(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkCached has eight readers, of blocks that are in memory ("hit") and of blocks that are not
-// ("miss"); "copy" is what no cache can do without.
+// ("miss"); "copy" is the cost that no cache can avoid.
 func BenchmarkCached(b *testing.B) {
 	const blocks, readers = 32, 8
 	for _, size := range []int{4 << 10, 1 << 20} {

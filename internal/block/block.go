@@ -57,7 +57,7 @@ func (b *Block) Frame() []byte {
 	return append(frame, b.Data...)
 }
 
-// CheckSize refuses what is too small or too large for a block.
+// CheckSize returns an error for a block without data and for one of more than MaxSize bytes.
 func (b *Block) CheckSize() error {
 	if len(b.Data) == 0 || len(b.Data) > MaxSize {
 		return fmt.Errorf("block %v of %d bytes: a block has 1 to %d", b.ID, len(b.Data), MaxSize)
@@ -112,7 +112,7 @@ type CorruptError struct {
 	ID     ID
 	File   string
 	Offset int64 // of the record in File
-	Cause  error // what the disk said; nil if the checksum is wrong
+	Cause  error // the error of the disk; nil if the checksum is wrong
 }
 
 // Error names the block and where its copy is.

@@ -48,7 +48,7 @@ func (c *Cached) Stats() (hits, misses uint64, bytes int) {
 	return c.hits, c.misses, c.bytes
 }
 
-// Put implements Store. What is written is often read soon, so it is remembered.
+// Put implements Store. It caches the block: a written block is often read soon.
 func (c *Cached) Put(ctx context.Context, b Block) error {
 	if err := c.store.Put(ctx, b); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (c *Cached) Put(ctx context.Context, b Block) error {
 	return nil
 }
 
-// Get implements Store. What does not fit into is not copied at all: it is what the cache has.
+// Get implements Store. If the data do not fit in into, it returns the slice of the cache without a copy.
 func (c *Cached) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 	for {
 		if err := ctx.Err(); err != nil {

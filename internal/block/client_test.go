@@ -14,7 +14,7 @@ import (
 	"github.com/globalfs/globalfs/test/bubble"
 )
 
-// gate is a Store whose Get waits for open, and counts.
+// gate is a Store. Its Get waits for open, and counts.
 type gate struct {
 	*blocktest.Memory
 	open chan struct{}
@@ -69,7 +69,7 @@ func TestCachedAsksOnce(t *testing.T) {
 	})
 }
 
-// TestCachedPushesOut keeps what was used last within its bytes.
+// TestCachedPushesOut: a cache keeps the blocks that were used last, within its bytes.
 func TestCachedPushesOut(t *testing.T) {
 	g := &gate{Memory: blocktest.NewMemory(blocktest.Big), open: make(chan struct{})}
 	close(g.open)

@@ -31,7 +31,7 @@
 //	    Copies that move from one server to another at the same time, and copies on a server that was away,
 //	    come back: they are garbage, and are deleted again.
 //	B7  As long as a block has lost fewer than r copies since it had r good ones on its owners, it has a good
-//	    copy, whatever servers crash, return, join or leave meanwhile. When all servers answer again, it has r
+//	    copy, even if servers crash, return, join or leave meanwhile. When all servers answer again, it has r
 //	    good copies on its owners and no others, after some repair rounds and one scrub.
 //
 // Packages region and disk say how they keep B1 to B7, and package objects how it keeps B1 to B6. The stores

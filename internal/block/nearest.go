@@ -79,7 +79,7 @@ func (n *Nearest) gather(ctx context.Context, id ID, results <-chan putResult, g
 			stored++
 		case outOfReach(r.err):
 			failed = r.err
-		case refused == nil: // what others say after that may come from being given up
+		case refused == nil: // later errors may be the effect of giveUp
 			refused = r.err
 			clear(waited)
 			giveUp()
@@ -194,7 +194,7 @@ func (n *Nearest) Get(ctx context.Context, id ID, into []byte) ([]byte, error) {
 		switch {
 		case err == nil:
 			if len(missed) > 0 {
-				b := New(id, data) // what is in into is the caller's
+				b := New(id, data) // the memory of into belongs to the caller
 				for _, nearer := range missed {
 					_ = nearer.Put(ctx, b) // if not, the next reader goes far too
 				}

@@ -126,8 +126,8 @@ func TestPutNeedsAMajorityThatStoredIt(t *testing.T) {
 	}
 }
 
-// lateStore says something else than the end of its context when it is given up, as a region does whose
-// server was cut short.
+// lateStore does not return the error of its context when it is given up. A region does the same if the call
+// of its server was cut short.
 type lateStore struct{ *blocktest.Memory }
 
 func (s lateStore) Put(ctx context.Context, _ block.Block) error {
@@ -135,7 +135,7 @@ func (s lateStore) Put(ctx context.Context, _ block.Block) error {
 	return errors.New("storage server failed")
 }
 
-// What counts is the region that has refused, not what others say when they are given up for it.
+// The error of the region that has refused counts, not the errors of the regions that are given up for it.
 func TestPutRefusedByOneRegion(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		near := blocktest.NewMemory(1 << 20)
@@ -199,7 +199,7 @@ func TestDeleteDoesNotWaitForARegionThatHangs(t *testing.T) {
 	})
 }
 
-// The only region is asked, whatever is known of it.
+// The only region is asked, also after it has failed.
 func TestDeleteInTheOnlyRegion(t *testing.T) {
 	id, data := blocktest.Block(1, 10)
 	region := blocktest.NewMemory(blocktest.Big)

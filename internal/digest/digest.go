@@ -1,10 +1,10 @@
 // Package digest sums a set of keys and values into 128 bits, so that two stores can be compared without
-// reading them. The sum of a store can be kept up to date with each write: the hash of what a key held is
-// subtracted, and the hash of what the key holds now is added.
+// reading them. The sum of a store can be kept up to date with each write: the hash of the key with its old
+// value is subtracted, and the hash of the key with its new value is added.
 //
 // A Sum is the sum modulo 2^128 of the first half of SHA-256 of each key with its value. It finds faults: two
-// different stores have the same sum with a probability of 2^-128. It does not resist somebody who chooses
-// many keys and values in order to make two stores have the same sum.
+// different stores have the same sum with a probability of 2^-128. It does not resist an attacker: many
+// chosen keys and values can make two stores have the same sum.
 package digest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"math/bits"
 )
 
-// Scheme is the version of what a Sum is made of: sums of different schemes cannot be compared. In the first one
-// the value of each entry counted.
+// Scheme is the version of the content of a Sum: sums of different schemes cannot be compared. In the first
+// scheme the value of each entry counted.
 const Scheme = 2
 
 // Size is the length of the encoding of a Sum, in bytes: the number, and Scheme. The first scheme had no byte
@@ -55,7 +55,7 @@ func (s Sum) Bytes() []byte {
 	return append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.high), s.low), Scheme)
 }
 
-// Parse reads what Bytes has written, unless that was with another scheme.
+// Parse reads the encoding by Bytes. ok is false for another length or scheme.
 func Parse(b []byte) (s Sum, ok bool) {
 	if len(b) != Size || b[Size-1] != Scheme {
 		return s, false
@@ -77,7 +77,7 @@ func (h *Hasher) Entry(key, value []byte) Sum {
 	return Sum{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
 }
 
-// Counted returns what one key with its value adds to a sum.
+// Counted returns the Sum that one key with its value adds to a sum, if part of the entry counts.
 func (h *Hasher) Counted(part Part, key, value []byte) Sum {
 	switch part {
 	case None:

@@ -11,7 +11,7 @@ import (
 
 const (
 	copySuffix = ".copy"
-	// DamagedSuffix follows the name of a file that keeps what a damaged file had, see ReadCopied.
+	// DamagedSuffix follows the name of a file that keeps the content of a damaged file, see ReadCopied.
 	DamagedSuffix = ".damaged"
 )
 
@@ -22,7 +22,7 @@ func sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 // copied is the content of a copy: a line with checksums, and the content of the file.
 type copied struct {
 	content []byte
-	before  uint32 // checksum of what the file had before; 0: nothing is known
+	before  uint32 // checksum of the previous content of the file; 0: unknown
 }
 
 func (c *copied) encode() []byte {
@@ -61,13 +61,14 @@ func WriteCopied(path string, content []byte) error {
 	return WriteFile(path, content)
 }
 
-// ReadCopied reads a file that WriteCopied has written. rank reads the content of a file: an error says that it
-// makes no sense, and a higher rank is that of a newer content. If the file and its copy differ, the copy counts:
-// it has a checksum. The file counts if it has a higher rank, as somebody may have written it without the copy,
-// and if the copy is damaged. So a number that ranks by itself is never lower than what was written last.
+// ReadCopied reads a file that WriteCopied has written. rank reads the content of a file: an error says that
+// it makes no sense, and a higher rank is that of a newer content. If the file and its copy differ, the copy
+// counts: it has a checksum. The file counts if it has a higher rank, as somebody may have written it without
+// the copy, and if the copy is damaged. So a number that ranks by itself is never lower than the number that
+// was written last.
 //
-// What is damaged or missing is written again. The content of a damaged file stays beside it, under its name with
-// DamagedSuffix. The error for a file without a good copy is that of os.ReadFile or of rank.
+// A damaged or missing file or copy is written again. The content of a damaged file stays beside it, under
+// its name with DamagedSuffix. The error for a file without a good copy is that of os.ReadFile or of rank.
 func ReadCopied(path string, rank func(content []byte) (uint64, error)) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	var own uint64

@@ -27,8 +27,8 @@ func numberedFile(t *testing.T) string {
 	return path
 }
 
-// Whatever bit of one of the two files turns over, nothing is lost, and both are as they were afterwards. A number
-// is never lower.
+// If any bit of one of the two files turns over, nothing is lost, and both are as they were afterwards. A
+// number is never lower.
 func TestOneBadCopy(t *testing.T) {
 	for _, suffix := range []string{"", copySuffix} {
 		good, err := os.ReadFile(numberedFile(t) + suffix)

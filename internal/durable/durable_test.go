@@ -21,7 +21,7 @@ func TestWriteFileReplaces(t *testing.T) {
 	require.EqualValues(t, 0o600, info.Mode().Perm())
 }
 
-// What cannot be written leaves the old content, and what a crash has left does not keep the next call from
+// A failed write leaves the old content. A file that was left by a crash does not keep the next call from
 // writing.
 func TestWriteFileFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")

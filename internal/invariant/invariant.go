@@ -1,6 +1,6 @@
-// Package invariant states what must hold. A broken invariant panics with its
-// evidence: it stops the replica that found it, which is always better than
-// corrupting its state. Bad input from outside is never an invariant.
+// Package invariant states conditions that must hold. A broken invariant panics with its evidence: it stops
+// the replica that found it, which is always better than corrupting its state. Bad input from outside is
+// never an invariant.
 package invariant
 
 import "fmt"

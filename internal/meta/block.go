@@ -173,7 +173,7 @@ func (m *Machine) droppedAway(c *Command) {
 	}
 }
 
-// String describes the record for a person who looks for an error.
+// String describes the record for the analysis of an error.
 func (k blockRecord) String() string {
 	switch k.state {
 	case blockHeld:

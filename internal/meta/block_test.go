@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// queue gives all that is in the queue of dropped blocks, and how much there is of what.
+// queue returns the entries of the queue of dropped blocks, and the usage of blocks.
 func queue(t *testing.T, m *meta.Machine) ([]meta.Dropped, meta.BlockUsage) {
 	t.Helper()
 	usage, page, err := meta.DecodeQueue(m.Query(&meta.Command{Op: meta.OpQueue, Length: meta.MaxIDs, Time: 1 << 60}).Data)
@@ -59,7 +59,7 @@ func TestBlocksThatCannotBeWritten(t *testing.T) {
 	f.must(meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{block(5, 100)}})
 	require.Equal(t, []posix.BlockID{block(1, 0).ID}, f.dropped())
 	f.horizon = 0
-	f.fails(posix.EINVAL, meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{block(1, 100)}}) // what is dropped never comes back
+	f.fails(posix.EINVAL, meta.Command{Op: meta.OpWrite, Ino: ino, Blocks: []meta.Block{block(1, 100)}}) // dropped blocks never come back
 }
 
 func TestQueueOfDroppedBlocks(t *testing.T) {

@@ -20,7 +20,7 @@ func TestCensus(t *testing.T) {
 	}
 
 	one := &blockRecord{number: 1}
-	// What is damaged is counted as far as it can be read.
+	// A damaged record is counted as far as it can be read.
 	keys.Set(blockKey(k(9)), one.encode())
 	keys.Set(append(blockKey(k(9)), 0), one.encode())
 	keys.Set(blockKey(k(1)), []byte{0xff})

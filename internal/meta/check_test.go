@@ -137,7 +137,7 @@ func TestMaxLinks(t *testing.T) {
 	}
 }
 
-// What is stored may be damaged without a panic in what reads all of it.
+// Damaged stored keys and values cause no panic in Check, which reads all of them.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{prefixInode, 0, 0, 0, 0, 0, 0, 0, 9}, []byte{1, 2, 3})
 	f.Add(placeKey(prefixExtent, 3, 100), []byte{0, 'x'})

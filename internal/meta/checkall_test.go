@@ -9,7 +9,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// forest is three partitions whose keys a test writes itself.
+// forest is three partitions. A test writes their keys itself.
 type forest [3]*Machine
 
 func newForest(t *testing.T) forest {
@@ -43,7 +43,7 @@ func (f *forest) name(at int, dir posix.Ino, name string, ino posix.Ino, kind po
 	f[at].setEntry(dir, &entry{name: name, ino: ino, kind: kind, cookie: uint64(name[0])})
 }
 
-// What the sound forest has; the home of an inode is in its name.
+// The inodes of the sound forest; the home of an inode is in its name.
 var (
 	dir0    = posix.MakeIno(0, 2) // lives at home, has names of inodes of all partitions
 	dir2    = posix.MakeIno(2, 2) // in dir0

@@ -141,8 +141,8 @@ type Command struct {
 	Session uint64 // of the client that asks: set by the replica, not part of the encoding, like
 	Horizon uint64 // below which all counters of blocks of the session are decided, and
 	Client  string // its name, as it was proved; empty: the cluster's own
-	// Authority says for whom the client may speak; nil: for everybody, root included. It is set by the replica,
-	// too.
+	// Authority has the users and groups for which the client may speak; nil: all, root included. It is set
+	// by the replica, too.
 	Authority *posix.Authority
 }
 

@@ -178,8 +178,8 @@ func TestCyclesThroughPartitions(t *testing.T) {
 	require.Equal(t, posix.OK, f.at(0, meta.Command{Op: meta.OpRename, Ino: a, Name: "free", NewParent: posix.Root, NewName: "y"}).Code, "here one partition can tell")
 }
 
-// Of two renames that would together cut both directories off, one is refused; in whatever order their
-// votes are given.
+// Of two renames that would together cut both directories off, one is refused, in any order of their
+// votes.
 func TestOppositeRenames(t *testing.T) {
 	for _, order := range [][2]uint16{{0, 1}, {1, 0}} {
 		f := newTree(t, 2)
@@ -236,8 +236,8 @@ func TestExchangeKeepsWhereInodesAre(t *testing.T) {
 	require.Equal(t, meta.Result{Attr: posix.Attr{Ino: dir, Mode: posix.TypeDir}, Number: 0}, f.lookup(1, b, "y"))
 }
 
-// A directory that has a rule of its own stays where it is when it is renamed: nobody is asked to move what
-// is in it.
+// A directory that has a rule of its own stays where it is when it is renamed: nobody is asked to move its
+// content.
 func TestADirectoryWithARuleStaysWhereItIs(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		f := newTree(t, 2)

@@ -79,7 +79,7 @@ func TestRmdirElsewhere(t *testing.T) {
 	require.Equal(t, posix.ENOENT, f.at(1, meta.Command{Op: meta.OpMknod, Ino: dir, Name: "late"}).Code)
 }
 
-// What an undecided command looked at nobody changes; the rest goes on.
+// No command changes the state that an undecided command has read; other commands go on.
 func TestUndecidedCommandsHold(t *testing.T) {
 	f := newTree(t, 2)
 	a, b := f.make(0, posix.Root, "a", dirMode), f.make(1, root(1), "b", dirMode)
@@ -203,7 +203,7 @@ func TestMoveOfADirectory(t *testing.T) {
 	require.Equal(t, posix.EBUSY, f.cross(meta.Command{Op: meta.OpMove, Child: root(1), Target: 0}, 0, 1).Code)
 }
 
-// What is too large stays where it is.
+// A file that is too large stays where it is.
 func TestWhatCannotMove(t *testing.T) {
 	f := newTree(t, 2)
 	large := f.make(1, root(1), "large", 0o600)
@@ -217,7 +217,7 @@ func TestWhatCannotMove(t *testing.T) {
 	require.EqualValues(t, 1, f.lookup(0, posix.Root, "x").Number)
 }
 
-// Votes come from elsewhere: whatever they are, nothing but a refusal comes of it.
+// Votes come from elsewhere: bad votes have no effect but a refusal.
 func TestBadVotes(t *testing.T) {
 	f := newTree(t, 2)
 	ino := f.make(1, root(1), "f", 0o600)

@@ -11,7 +11,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// tree is some partitions, and what would order the commands between them.
+// tree is some partitions, and a substitute for the order of the commands between them.
 type tree struct {
 	t        *testing.T
 	keys     []*kv.Store

@@ -10,8 +10,8 @@
 //
 // The kernel of a client machine checks the permissions of each of its users. A command without an Authority
 // is from a client that may be root, and no more checks are made. A command with an Authority is from a
-// machine that speaks for some users and groups only, whatever its kernel or its programs say (bind,
-// permit.go):
+// machine that speaks for some users and groups only, independently of the claims of its kernel and its
+// programs (bind, permit.go):
 //
 //   - Names, attributes and xattrs are changed by a user. He is the one that the command says, if the machine
 //     may speak for him; root becomes nobody. The rules are those of Linux, by the state that the command

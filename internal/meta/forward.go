@@ -6,8 +6,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// The home of an inode, which is in its number, remembers where it is when it lives elsewhere. So whoever has
-// only the number finds it in two questions at most.
+// The home of an inode, which is in its number, remembers where it is when it lives elsewhere. So a client
+// that has only the number finds it in two questions at most.
 
 // forwarding gives the partition in which an inode of this home lives, if it does not live here.
 func (m *Machine) forwarding(ino posix.Ino) (at uint16, away bool) {

@@ -17,9 +17,9 @@ func setAttr(ino posix.Ino, set uint32, a posix.Attr) meta.Command {
 	return meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: set, Attr: a}
 }
 
-// What a vote has read stays true until the outcome. Without that there is no order of the updates here: the
-// chmod comes before the rmdir (of one client), the rmdir before the rename (which needs the name), and the
-// rename before the chmod (it needs the right).
+// The state that a vote has read stays true until the outcome. Without that there is no order of the updates
+// here: the chmod comes before the rmdir (of one client), the rmdir before the rename (which needs the name),
+// and the rename before the chmod (it needs the right).
 func TestWhatAVoteHasReadIsHeld(t *testing.T) {
 	f := newTree(t, 3)
 	dir := f.make(1, root(1), "d", 0o777|posix.TypeDir)
@@ -91,7 +91,7 @@ func TestNoHoldWithoutARight(t *testing.T) {
 	}
 }
 
-// stage is two partitions with a directory of one name each, and what an undecided command is about.
+// stage is two partitions with a directory of one name each, and the inodes of an undecided command.
 type stage struct {
 	*tree
 	top, a, b, file, sub, other posix.Ino
@@ -108,7 +108,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// Which updates of partition 1 meet what a command holds there. The rest goes on.
+// Which updates of partition 1 meet the holds of a command there. The rest goes on.
 func TestWhatIsHeld(t *testing.T) {
 	xattr := func(ino posix.Ino, name string) meta.Command {
 		return meta.Command{Op: meta.OpSetXattr, Ino: ino, Name: name, Data: []byte("v")}
@@ -245,7 +245,7 @@ func TestWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A write that takes the set-id bits away changes what links are allowed by.
+// A write that takes the set-id bits away changes an attribute on which the permission to link depends.
 func TestAWriteThatTakesSetIDIsHeld(t *testing.T) {
 	s := newStage(t)
 	s.must(1, setAttr(s.file, meta.SetMode, posix.Attr{Mode: 0o4777}))
@@ -258,8 +258,8 @@ func TestAWriteThatTakesSetIDIsHeld(t *testing.T) {
 	require.Equal(t, posix.OK, u.decide().Code)
 }
 
-// The roots of partitions cannot move, and nobody holds them as directories on a way; nor what is above both
-// directories of a rename.
+// The roots of partitions cannot move, and nobody holds them as directories on a way; nor the directories
+// above both directories of a rename.
 func TestWaysAreHeldUpToWhereTheyMeet(t *testing.T) {
 	f := newTree(t, 2)
 	common := f.make(0, posix.Root, "common", dirMode)

@@ -7,9 +7,9 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// Keys is the store that a Machine lives in: ordered keys, of which meta owns those whose
-// first byte is below 0x40. Its methods return no errors: after an error its answers may be wrong, and the
-// caller that commits must find this out and answer nothing.
+// Keys is the store that a Machine lives in: ordered keys, of which meta owns those with a first byte below
+// 0x40. Its methods return no errors: after an error its answers may be wrong, and the caller that commits
+// must find this out and answer nothing.
 type Keys interface {
 	// Get gives the value of key, nil if it is absent; the caller must not change it.
 	Get(key []byte) []byte

@@ -42,8 +42,8 @@ const (
 // lastByte of a file that a lock can name: OFFSET_MAX of the kernel.
 const lastByte = math.MaxInt64
 
-// lockFile executes OpLock, as F_SETLK does: the range is set to the wanted mode, or to none, whatever the
-// owner held of it before.
+// lockFile executes OpLock, as F_SETLK does: the range is set to the wanted mode, or to none, independently
+// of the mode that the owner held before.
 func (m *Machine) lockFile(c *Command) Result {
 	want, code := m.wantedLock(c)
 	if code != posix.OK {

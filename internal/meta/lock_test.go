@@ -33,7 +33,7 @@ func (l locker) lock(ino posix.Ino, start, end uint64, flags uint32) posix.Code 
 	return r.Code
 }
 
-// blocker gives what l would wait for.
+// blocker returns the lock that l would wait for; nil: none.
 func (l locker) blocker(ino posix.Ino, start, end uint64, flags uint32) *meta.FileLock {
 	c := l.command(meta.OpGetLock, ino, start, end, flags)
 	r := l.f.m.Query(&c)
@@ -252,7 +252,7 @@ func first(keys *kv.Store, kind byte) []byte {
 	return nil
 }
 
-// byteLocks is the naive model: who holds each byte, and how.
+// byteLocks is the naive model: for each owner the mode of each byte.
 type byteLocks map[[2]uint64]*[64]uint8 // by session and owner; 1 shared, 2 exclusive
 
 func (m byteLocks) set(who [2]uint64, start, end uint64, flags uint32) posix.Code {

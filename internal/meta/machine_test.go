@@ -10,7 +10,7 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// fs is a machine with short words for what tests do to it.
+// fs is a machine with short words for the actions of tests.
 type fs struct {
 	t       *testing.T
 	keys    *kv.Store
@@ -47,7 +47,7 @@ func (f *fs) do(c meta.Command) meta.Result {
 	return f.m.Apply(&decoded, f.counter)
 }
 
-// must applies what succeeds.
+// must applies a command that succeeds.
 func (f *fs) must(c meta.Command) posix.Attr {
 	f.t.Helper()
 	r := f.do(c)

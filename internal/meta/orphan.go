@@ -26,8 +26,8 @@ func (m *Machine) recordOrphan(ino posix.Ino, counter uint64) {
 	m.keys.Set(orphanKey(ino), varint.AppendUint(nil, counter))
 }
 
-// Orphans gives at most limit orphans whose home is here, wherever they live, with numbers above after, in
-// their order.
+// Orphans gives at most limit orphans that have their home here, wherever they live, with numbers above
+// after, in their order.
 func (m *Machine) Orphans(after posix.Ino, limit int) []Orphan {
 	var found []Orphan
 	first, end := posix.MakeIno(m.cfg.Partition, 0), posix.MakeIno(m.cfg.Partition, 1<<posix.CounterBits-1)

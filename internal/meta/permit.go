@@ -9,8 +9,8 @@ import (
 // The permissions of a client that has an Authority: see "Permissions" in the package comment. Without an
 // Authority all of these functions allow everything.
 
-// bind makes c a command of somebody for whom its client may speak. EPERM: there is nobody whom it could be
-// of. All parties of a command come to the same.
+// bind makes c a command of a user for which its client may speak. EPERM: there is no such user, or no bound
+// client may give the command. All parties of a command come to the same.
 func (c *Command) bind() posix.Code {
 	if c.Authority == nil {
 		return posix.OK
@@ -28,7 +28,7 @@ func (c *Command) bind() posix.Code {
 	default:
 		return posix.EPERM // it is about more than an inode and its names
 	}
-	c.Cred = posix.Nobody() // it does not matter of whom it is: a kernel writes pages back in nobody's name
+	c.Cred = posix.Nobody() // the user does not matter: a kernel writes pages back in nobody's name
 	return posix.OK
 }
 

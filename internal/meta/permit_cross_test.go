@@ -10,7 +10,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A client does not choose the number of what it makes, wherever that goes: it could be one of somebody else.
+// A client does not choose the number of an inode that it makes, in any partition: the number could be that
+// of an inode of another user.
 func TestClientsDoNotNumber(t *testing.T) {
 	f := newTree(t, 3)
 	dir := f.make(1, root(1), "dir", 0o777|posix.TypeDir)
@@ -50,7 +51,7 @@ func TestUndecidedIsBoundAfterRestart(t *testing.T) {
 	}
 }
 
-// Prepare of what is refused anyway holds nothing.
+// Prepare of a command that is refused anyway holds nothing.
 func TestRefusedHoldsNothing(t *testing.T) {
 	f := newTree(t, 2)
 	file := f.make(1, root(1), "f", 0o600)

@@ -14,7 +14,7 @@ var inodes = map[string]struct {
 	c        meta.Command
 	dir      bool // it is about the directory
 	needs    []need
-	personal bool // it matters as whom the client says that it asks
+	personal bool // the user that the client names matters
 }{
 	"chmod":            {set(meta.SetMode, posix.Attr{Mode: 0o600}), false, []need{owner(theFile)}, true},
 	"chown":            {set(meta.SetUID, posix.Attr{UID: 1001}), false, []need{owner(theFile), never(posix.EPERM)}, true},
@@ -77,8 +77,9 @@ func stickyOwner(w *scenery) posix.Code {
 	return yes(w.d.Mode&posix.Sticky == 0 || w.d.UID == w.cred.UID, posix.EPERM)
 }
 
-// What a bound client may do with an inode is what POSIX lets its users do. What may come by a file that was
-// opened before is judged for the machine, whoever it says that it asks for.
+// A bound client may do with an inode exactly the operations that POSIX allows to its users. An operation
+// that may come by a file that was opened before is judged for the machine, for any user that the client
+// names.
 func TestInodesAreBound(t *testing.T) {
 	a := authorityOf(t, "1000-1001", "100,1000")
 	for name, op := range inodes {
@@ -158,7 +159,7 @@ func TestTasksAreBound(t *testing.T) {
 	f.fails(posix.EPERM, meta.Command{Op: meta.OpPlace, Ino: other, Cred: posix.Cred{UID: 1000, GID: 1000}, Authority: a})
 }
 
-// A set-group-id bit is for groups in which who sets it may be.
+// A set-group-id bit is for groups in which the user that sets it may be.
 func TestSetGroupID(t *testing.T) {
 	f := newFS(t)
 	a, cred := authorityOf(t, "1000", "100"), posix.Cred{UID: 1000, GID: 100}

@@ -19,20 +19,20 @@ func authorityOf(t testing.TB, uids, gids string) *posix.Authority {
 	return &posix.Authority{UIDs: u, GIDs: g}
 }
 
-// scenery is what one command of a bound client meets: the directory dir with file f and directory s, and
-// another directory to that everybody may change, with file x.
+// scenery has the inodes that one command of a bound client meets: the directory dir with file f and
+// directory s, and another directory to that everybody may change, with file x.
 type scenery struct {
 	t       *testing.T
 	f       *tree
 	a       *posix.Authority
 	cred    posix.Cred // that counts
-	coord   bool       // what is in dir is in partition 2, and to is in partition 0
+	coord   bool       // the content of dir is in partition 2, and to is in partition 0
 	dir, to posix.Ino
 	d, n, s posix.Attr // of dir, file f and directory s
 	x       posix.Ino
 }
 
-// around builds a scenery in which dir, and what is in it, have the owners and modes of d and n.
+// around builds a scenery in which dir, and its content, have the owners and modes of d and n.
 func around(t *testing.T, f *tree, a *posix.Authority, coord bool, d, n posix.Attr) *scenery {
 	w := &scenery{t: t, f: f, a: a, coord: coord}
 	f.number++
@@ -58,7 +58,7 @@ func (w *scenery) set(p int, ino posix.Ino, a posix.Attr) posix.Attr {
 	return w.f.must(p, meta.Command{Op: meta.OpSetAttr, Ino: ino, Set: meta.SetMode | meta.SetUID | meta.SetGID, Attr: a})
 }
 
-// need is one thing that must be allowed, with the code of what is not.
+// need is one thing that must be allowed. It returns the code of a refusal.
 type need func(w *scenery) posix.Code
 
 func yes(ok bool, code posix.Code) posix.Code {
@@ -193,7 +193,8 @@ func (w *scenery) run(c meta.Command) meta.Result {
 	return w.f.at(1, c)
 }
 
-// callers are who asks, and who that is: root has no power, and strangers nothing at all.
+// callers are the users that a request names, and the users that count: root has no power, and strangers
+// nothing at all.
 var callers = []struct {
 	says, is posix.Cred
 	stranger bool
@@ -205,7 +206,7 @@ var callers = []struct {
 	{says: posix.Cred{UID: 1000, GID: 300}, stranger: true},
 }
 
-// attrs are those that a directory, or what is in it, may have.
+// attrs are those that a directory, or its content, may have.
 func attrs(modes ...posix.Mode) (all []posix.Attr) {
 	for _, uid := range []uint32{1000, 2000, posix.NobodyID} {
 		for _, gid := range []uint32{100, 300} {
@@ -219,7 +220,7 @@ func attrs(modes ...posix.Mode) (all []posix.Attr) {
 
 type views struct{ d, n posix.Attr }
 
-// sceneries are those that differ in what counts: once the directory, once what is in it.
+// sceneries are those that differ in the attributes that count: once of the directory, once of its content.
 func sceneries() (all []views) {
 	for _, d := range attrs(0, 0o700, 0o070, 0o007, 0o333, 0o111, 0o555, 0o1777) {
 		all = append(all, views{d, posix.Attr{UID: 2000, GID: 300, Mode: 0o666}})
@@ -239,8 +240,8 @@ func (w *scenery) first(needs []need) posix.Code {
 	return posix.OK
 }
 
-// What a bound client may do with names is what POSIX lets its users do, whether partitions have to vote or
-// not. What is refused changes nothing.
+// A bound client may do with names exactly the operations that POSIX allows to its users, whether partitions
+// have to vote or not. A refused operation changes nothing.
 func TestNamesAreBound(t *testing.T) {
 	a := authorityOf(t, "1000-1001", "100,1000")
 	for name, op := range names {

@@ -98,7 +98,7 @@ func TestReservedNumbersAreAwaited(t *testing.T) {
 	require.True(t, f.machines[1].Awaits(rename.command))
 	require.False(t, f.machines[1].Awaits(f.decoded(meta.Command{Op: meta.OpGetAttr, Ino: root(1)})))
 
-	// The directory comes here before what is in it.
+	// The directory comes here before its content.
 	f.mustCross(meta.Command{Op: meta.OpMove, Child: dir, Target: 1}, 0, 1)
 	partial := posix.Attr{Ino: file, Mode: posix.TypeRegular}
 	require.Equal(t, meta.Result{Attr: partial, Number: 1}, f.lookup(1, dir, "f"))

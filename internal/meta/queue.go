@@ -10,10 +10,10 @@ import (
 )
 
 // The queue of dropped blocks has an entry for each block that nothing holds any more, in the order in which
-// they were dropped, with the time at which each was dropped. Times do not fall along the queue, whatever the
-// clocks of proposers say. A collector deletes the blocks that have waited long enough, and then reports them
-// by OpCollected. An entry never becomes untrue: so an old answer to OpQueue does no harm, and a collector
-// that stops in between begins again.
+// they were dropped, with the time at which each was dropped. Times do not fall along the queue, even if the
+// clocks of proposers differ. A collector deletes the blocks that have waited long enough, and then reports
+// them by OpCollected. An entry never becomes untrue: so an old answer to OpQueue does no harm, and a
+// collector that stops in between begins again.
 
 // Dropped is a block in the queue.
 type Dropped struct {

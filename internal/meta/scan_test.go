@@ -28,7 +28,7 @@ func (f *fs) pages(size uint64) (pairs []meta.Pair, count int) {
 	}
 }
 
-// What is read in pages of any size is the state.
+// Pages of any size together are the state.
 func TestScan(t *testing.T) {
 	f := newFS(t)
 	for i := range 20 {

@@ -89,7 +89,7 @@ func RestoreIf(keys Keys, r io.Reader, check func(Scanner) error) error {
 // snapshotPairs are the keys of a snapshot with their values, in order.
 type snapshotPairs [][2][]byte
 
-// Scan yields the pairs whose keys are in [from, to).
+// Scan yields the pairs with keys in [from, to).
 func (p snapshotPairs) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for _, pair := range p {

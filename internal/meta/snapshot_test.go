@@ -31,7 +31,7 @@ func TestRestoreReplacesAllKeys(t *testing.T) {
 	require.Equal(t, snapshotOf(t, "a", "\x41replica"), b.Bytes())
 }
 
-// Whatever is cut off or changed, Restore finds it and touches nothing.
+// Restore finds any change or cut of a snapshot, and then touches nothing.
 func TestADamagedSnapshotChangesNothing(t *testing.T) {
 	good := snapshotOf(t, "a", "b", "c")
 	var bad [][]byte

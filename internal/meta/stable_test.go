@@ -29,7 +29,7 @@ func (r chance) furnish(s *stage) (full posix.Ino) {
 	return full
 }
 
-// command is one over both partitions by a user, with what that finds.
+// command is one over both partitions by a user, with the inodes that the user finds.
 func (r chance) command(s *stage) meta.Command {
 	dirs, at := []posix.Ino{s.b, s.a}, r.IntN(2)
 	c := meta.Command{Cred: someone, Ino: dirs[at], Name: r.name(), NewParent: dirs[1-at], NewName: r.name(), Target: uint16(1 - at)}

@@ -14,7 +14,7 @@ import (
 type vote struct {
 	partition uint16
 	code      posix.Code   // why this party refuses alone; OK if it does not
-	final     bool         // the outcome has this code whatever the others say
+	final     bool         // the outcome has this code for any votes of the others
 	time      posix.Time   // of the command here
 	seen      []posix.Attr // inodes that the command names
 	source    entry        // without the names

@@ -88,7 +88,7 @@ func TestTheOutcomeIsOfTheVotes(t *testing.T) {
 	require.Equal(t, combine(c, decoded), combine(c, turned))
 }
 
-// Check sees when what is under way does not decode.
+// Check finds forwardings, undecided commands, posts and peers that do not decode.
 func TestCheckReadsWhatIsUnderWay(t *testing.T) {
 	p := newPair(t)
 	votes := p.votes(1, p.rename())
@@ -143,7 +143,7 @@ func TestMaxLinksElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever another party says, nothing panics, and what it does not sign for itself is refused.
+// A forged vote of another party causes no panic. Votes without the own vote of a party are refused.
 func FuzzVotes(f *testing.F) {
 	p := newPair(f)
 	votes := p.votes(1, p.rename())
@@ -184,7 +184,7 @@ func TestVotesThatContradict(t *testing.T) {
 	}
 }
 
-// A hold keeps away exactly what would make a vote untrue.
+// A hold keeps away exactly the holds that would make a vote untrue.
 func TestHoldsMeet(t *testing.T) {
 	const ino = posix.Ino(9)
 	for _, x := range []struct {

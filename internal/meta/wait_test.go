@@ -79,8 +79,8 @@ func TestAbort(t *testing.T) {
 	s.must(1, meta.Command{Op: meta.OpUnlink, Ino: s.a, Name: "f"})
 }
 
-// What will be refused does not wait as somebody whom others see, but its refusal waits for what is about to
-// change.
+// A command that will be refused is not among the waiters that others see, but its refusal waits for the
+// state that is about to change.
 func TestRefusedCommandsWish(t *testing.T) {
 	s := newStage(t)
 	first := s.begin(meta.Command{Op: meta.OpRename, Ino: s.a, Name: "f", NewParent: s.b, NewName: "g", Child: s.file}, 0, 1).prepare(1)
@@ -105,7 +105,7 @@ func (f *tree) vote(p int, u *undecided) meta.Vote {
 	return v
 }
 
-// What an undecided command touches: names that it changes, attributes of their directories, and the inodes
+// An undecided command touches the names that it changes, attributes of their directories, and the inodes
 // themselves; nothing above, and no other names.
 func TestTouches(t *testing.T) {
 	s := newStage(t)
@@ -149,7 +149,7 @@ func TestTouches(t *testing.T) {
 }
 
 // If a party refuses a command alone the votes together come to an error of the command, and to that one if
-// it is final; whoever may do what.
+// it is final, for any permissions.
 func TestARefusalAloneIsARefusal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	refused := 0

@@ -11,10 +11,10 @@
 //
 // # Durability
 //
-// A step with a record of the order between partitions is synced (multicast.Output.Sync), whatever the record
-// is: an acknowledgement, a clock or a promise in that order is a statement to other partitions. A step with
+// A step with any record of the order between partitions is synced (multicast.Output.Sync): an
+// acknowledgement, a clock or a promise in that order is a statement to other partitions. A step with
 // records of the own order alone is synced only if a proposal in it asks for that (Entry.Durable), or the
-// epoch changes. Both orders write one log, so that a sync covers what both have recorded before.
+// epoch changes. Both orders write one log, so that a sync covers all earlier records of both.
 //
 // # Formats
 //

@@ -18,8 +18,8 @@ const (
 	sectionBackup                     // of frames, the first: the newest backup that the sender has heard of (backup.go)
 )
 
-// maxMessages bounds the bytes of messages in the frame of one step for one peer. A message is a hint: what
-// is dropped is sent again.
+// maxMessages bounds the bytes of messages in the frame of one step for one peer. A message is a hint: a
+// dropped one is sent again.
 const maxMessages = 8 << 20
 
 // frames are the frames of a step.

@@ -19,8 +19,8 @@ type Core interface {
 	Members(g multicast.GroupID) []multicast.ProcessID
 }
 
-// Classifier is a Core whose classes are not the sets of destinations. The class of a message depends only on
-// its destinations, which are sorted, and its id: all replicas of all its destinations name it alike.
+// Classifier is a Core with classes that are not the sets of destinations. The class of a message depends
+// only on its destinations, which are sorted, and its id: all replicas of all its destinations name it alike.
 type Classifier interface {
 	Class(dest []multicast.GroupID, id multicast.MessageID) multicast.Class
 }

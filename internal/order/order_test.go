@@ -12,7 +12,7 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// fakeCore notes what it is given, and does what a test says.
+// fakeCore records its input, and returns the output that a test sets.
 type fakeCore struct {
 	name     string
 	in       multicast.Input
@@ -114,7 +114,7 @@ func TestProposals(t *testing.T) {
 	require.Empty(t, p.proposed)
 }
 
-// What the cores say goes to the same peers in one frame each, and is taken apart there.
+// The frames of the cores to one peer go in one frame, and are taken apart there.
 func TestSectionsOfAFrame(t *testing.T) {
 	p := newPair(t)
 	p.own.out.Frames = []multicast.Frame{frame(2, "own"), frame(1, "to itself")}

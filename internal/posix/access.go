@@ -41,12 +41,12 @@ func (a *Authority) As(c Cred) (Cred, Code) {
 	return c, OK
 }
 
-// speaksFor is MayUser with Nobody, as whom every machine may act: by a request as root.
+// speaksFor is MayUser with Nobody. Every machine may act as Nobody: by a request as root.
 func (a *Authority) speaksFor(uid uint32) bool { return uid == NobodyID || a.MayUser(uid) }
 
 func (a *Authority) mayBeIn(gid uint32) bool { return gid == NobodyID || a.MayGroup(gid) }
 
-// May reports whether c, for whom a acts, has all rights in want to n.
+// May reports whether c, a user of a, has all rights in want to n.
 func (a *Authority) May(c Cred, n *Attr, want Access) bool {
 	switch {
 	case a.Root():
@@ -59,20 +59,19 @@ func (a *Authority) May(c Cred, n *Attr, want Access) bool {
 	return n.Mode.grants(otherClass, want) || a.mayBeIn(n.GID) && n.Mode.grants(groupClass, want)
 }
 
-// Admits reports whether any user for whom a acts has all rights in want to n, or could have them after
+// Admits reports whether any user of a has all rights in want to n, or could have them after
 // changing the mode: then the machine may have used them, and given the result to another of its programs.
 func (a *Authority) Admits(n *Attr, want Access) bool {
 	return a.Root() || a.speaksFor(n.UID) || n.Mode.grants(otherClass, want) || a.mayBeIn(n.GID) && n.Mode.grants(groupClass, want)
 }
 
-// Owns reports whether c, for whom a acts, has the rights of the owner of n.
+// Owns reports whether c, a user of a, has the rights of the owner of n.
 func (a *Authority) Owns(c Cred, n *Attr) bool { return c.UID == n.UID || a.Root() }
 
-// In reports whether c, for whom a acts, may be in a group.
+// In reports whether c, a user of a, may be in a group.
 func (a *Authority) In(c Cred, gid uint32) bool { return c.GID == gid || a.mayBeIn(gid) }
 
-// MayTake reports whether c, for whom a acts, may take the name of n out of dir. It checks the sticky bit
-// only.
+// MayTake reports whether c, a user of a, may take the name of n out of dir. It checks the sticky bit only.
 func (a *Authority) MayTake(c Cred, dir, n *Attr) bool {
 	return dir.Mode&Sticky == 0 || a.Owns(c, n) || a.Owns(c, dir)
 }

@@ -65,7 +65,7 @@ func authority(t *testing.T, uids, gids string) *Authority {
 	return &Authority{UIDs: u, GIDs: g}
 }
 
-// A right is granted exactly if POSIX grants it to a person who may be behind the request.
+// A right is granted exactly if POSIX grants it to a person that may be behind the request.
 func TestAccessIsThatOfPOSIX(t *testing.T) {
 	for _, who := range [][2]string{{"1", "1"}, {"1-2", "2"}, {"", ""}, {"2-9", "1,3"}} {
 		a := authority(t, who[0], who[1])

@@ -17,7 +17,7 @@
 // barrier. A true count was applied somewhere before the query was sent, so the barrier comes after it. A
 // count above the barrier's is false, and the query gets the outcome ask.Unseen. The barrier carries the
 // highest entry that a reader has proven: if that entry is false, the partition has lost entries, and begins
-// a new history (cross.Commands.Doubt). Queries whose readers show an older history get ask.Unseen at once.
+// a new history (cross.Commands.Doubt). Queries of readers that show an older history get ask.Unseen at once.
 package reads
 
 import (
@@ -138,8 +138,7 @@ func (q *Queries) Raise(now time.Duration, propose func(proven ask.Seen) multica
 // Wake returns the time of the next Raise that is needed, on the monotonic clock; 0: none.
 func (q *Queries) Wake() time.Duration { return q.wakeAt }
 
-// Pass notes that a barrier was executed. It removes and returns the queries whose readers show a false
-// count.
+// Pass notes that a barrier was executed. It removes and returns the queries with a false count.
 func (q *Queries) Pass(id multicast.MessageID) (unseen []*Query) {
 	if id != q.barrier || len(q.behind) == 0 {
 		return nil
@@ -175,7 +174,7 @@ func (q *Queries) wakeFor(x *Query) {
 	}
 }
 
-// Withdraw removes the queries of calls whose clients have given up.
+// Withdraw removes the queries of calls that their clients have given up.
 func (q *Queries) Withdraw(tokens []uint64) {
 	gone := func(x *Query) bool { return slices.Contains(tokens, x.Call.Token) }
 	q.waiting, q.behind = slices.DeleteFunc(q.waiting, gone), slices.DeleteFunc(q.behind, gone)

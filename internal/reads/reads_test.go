@@ -14,8 +14,8 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// fakeCommand is an undecided command: its place, whether the state follows from its commit, and what it
-// touches.
+// fakeCommand is an undecided command: its place, whether the state follows from its commit, and the inodes
+// that it touches.
 type fakeCommand struct {
 	number, place uint64
 	marked        bool

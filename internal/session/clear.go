@@ -8,8 +8,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// Clear removes all sessions from keys, and what is remembered of ended ones. It returns the open ones: the
-// caller releases what they held.
+// Clear removes all sessions from keys, and the records of ended ones. It returns the open ones: the caller
+// releases everything that they held.
 func Clear(keys meta.Keys) (open []uint64, err error) {
 	for _, prefix := range []byte{sessionPrefix, answerPrefix, endedPrefix} {
 		for k := range keys.Scan([]byte{prefix}, []byte{prefix + 1}) {

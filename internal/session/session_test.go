@@ -59,7 +59,7 @@ var (
 
 func answered(text string) Verdict { return Verdict{Outcome: ask.Answered, Answer: []byte(text)} }
 
-// S1: an update is executed once, whatever the order in which its copies come.
+// S1: an update is executed once, in any order of its copies.
 func TestAnUpdateIsAdmittedOnce(t *testing.T) {
 	w := newWorld(t)
 	first, second, third := Update{7, 1, 0}, Update{7, 2, 0}, Update{7, 3, 1}

@@ -1,12 +1,12 @@
 package session
 
-// Usage is what the sessions of one client hold in the partition.
+// Usage has the numbers of sessions and held inodes of one client in the partition.
 type Usage struct {
 	Sessions int
 	Held     int // inodes, of all sessions
 }
 
-// Usage returns what the sessions of a client hold.
+// Usage returns the usage of a client.
 func (s *Sessions) Usage(owner string) Usage { return s.usage[owner] }
 
 // Held returns the number of inodes that a session holds.
@@ -17,7 +17,7 @@ func (s *Sessions) Held(id uint64) int {
 	return 0
 }
 
-// count adds a session and inodes to what a client holds; negative numbers take them away.
+// count adds sessions and inodes to the usage of a client; negative numbers subtract.
 func (s *Sessions) count(owner string, sessions, held int) {
 	u := s.usage[owner]
 	u.Sessions += sessions

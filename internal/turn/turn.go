@@ -15,14 +15,14 @@ type Call struct {
 	From  *ask.Client // of a request: its client; nil: one of the cluster's own processes
 }
 
-// Input of a step: the input of the multicast core, and requests. The node may keep what a Call refers to; it
-// does not change it.
+// Input of a step: the input of the multicast core, and requests. The node may keep the memory of a
+// Call; it does not change it.
 type Input struct {
 	multicast.Input
 	Requests []Call
-	// Withdrawn are tokens of requests whose clients have given up: in the step of the request or in a later
-	// one, also if the request was answered meanwhile. The stepper drops further replies. The client reports a
-	// failure to its user, so the node must not order the request in a later step.
+	// Withdrawn are tokens of requests that their clients have given up: in the step of the request or in a
+	// later one, also if the request was answered meanwhile. The stepper drops further replies. The client
+	// reports a failure to its user, so the node must not order the request in a later step.
 	Withdrawn []uint64
 }
 
@@ -56,7 +56,7 @@ type Node interface {
 	Step(in *Input, out *Output)
 	// Syncs reports whether Apply(out) will wait for the disk.
 	Syncs(out *Output) bool
-	// Apply executes out.Deliveries of a step whose records are durable, in order, and returns the replies
+	// Apply executes out.Deliveries of a step with durable records, in order, and returns the replies
 	// that result. An error means that the state machine has failed: the node must not be called again.
 	Apply(out *Output) ([]Call, error)
 	// Wake is the latest time of the next step, on Instant.Mono; 0: step only after an event. It is valid

@@ -1,8 +1,8 @@
 // Package varint is the byte format of everything the cores write: unsigned
 // varints, and byte strings with their length in front. Writing is appending,
 // with the standard library's binary.AppendUvarint and Bytes below; reading
-// goes through a Reader that checks every bound, because what it reads came
-// from a wire or a disk.
+// goes through a Reader that checks every bound, because its bytes came from a
+// wire or a disk.
 package varint
 
 import (
@@ -10,7 +10,7 @@ import (
 	"errors"
 )
 
-// ErrMalformed is what a Reader finds in bytes that are cut short, too long or
+// ErrMalformed is the error of a Reader for bytes that are cut short, too long or
 // out of range.
 var ErrMalformed = errors.New("malformed encoding")
 
@@ -36,14 +36,14 @@ func Bit(set bool) uint64 {
 	return 0
 }
 
-// Reader reads what the functions above wrote. The first error sticks: after
+// Reader reads the encodings of the functions above. The first error sticks: after
 // it every read gives zero, so that a decoder checks Err or Done once.
 type Reader struct {
 	rest []byte
 	err  error
 }
 
-// NewReader reads b. What Bytes returns aliases b.
+// NewReader reads b. The result of Bytes aliases b.
 func NewReader(b []byte) *Reader { return &Reader{rest: b} }
 
 // Uint reads an unsigned number of at most max.
@@ -125,7 +125,7 @@ func (r *Reader) Rest() []byte {
 // Len is the number of bytes not read yet.
 func (r *Reader) Len() int { return len(r.rest) }
 
-// Fail marks what was read as malformed: a value is out of its domain.
+// Fail marks the input as malformed: a value is out of its domain.
 func (r *Reader) Fail() { r.fail() }
 
 // Err gives ErrMalformed if a read failed.

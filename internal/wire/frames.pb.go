@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Batch is what was ready to go to one address: at most one packet a link.
+// Batch has the packets that were ready to go to one address: at most one packet a link.
 type Batch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Packets       []*Packet              `protobuf:"bytes,1,rep,name=packets,proto3" json:"packets,omitempty"`

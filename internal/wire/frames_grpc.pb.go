@@ -28,7 +28,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to
 // https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Transport is what the processes at one address offer to those at another.
+// Transport is the service of the processes at one address for those at another.
 type TransportClient interface {
 	// Frames carries the links from the caller's processes to this address. The
 	// other direction is a stream of its own, opened by the other address.
@@ -74,7 +74,7 @@ func (c *transportClient) Call(ctx context.Context, in *CallRequest, opts ...grp
 // All implementations must embed UnimplementedTransportServer
 // for forward compatibility.
 //
-// Transport is what the processes at one address offer to those at another.
+// Transport is the service of the processes at one address for those at another.
 type TransportServer interface {
 	// Frames carries the links from the caller's processes to this address. The
 	// other direction is a stream of its own, opened by the other address.

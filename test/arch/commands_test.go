@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/globalfs/globalfs/internal/cli"
@@ -32,28 +30,4 @@ func TestCommandsPage(t *testing.T) {
 	written, err := os.ReadFile(commandsPage)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(page, written), "docs/commands.md differs from the help texts: go test ./test/arch -run TestCommandsPage -update")
-}
-
-// plainPages are the pages in the plain register (CONTRIBUTING.md).
-var plainPages = []string{"README.md", "docs/commands.md", "docs/consistency.md", "docs/glossary.md", "docs/install.md", "docs/troubleshooting.md"}
-
-// relatives are pronouns that stand for a noun that the sentence should name.
-var relatives = regexp.MustCompile(`(?i)\b(what|who|whose|whom|whatever|whoever)\b`)
-
-// maxRelatives is the maximum number of relatives in 1,000 words.
-const maxRelatives = 4.0
-
-// TestPlainLanguage: pages for users name things by nouns.
-func TestPlainLanguage(t *testing.T) {
-	for _, name := range plainPages {
-		text, err := os.ReadFile(filepath.Join("../..", name))
-		require.NoError(t, err)
-		found := relatives.FindAllIndex(text, -1)
-		per := 1000 * float64(len(found)) / float64(len(bytes.Fields(text)))
-		var where []string
-		for _, at := range found {
-			where = append(where, string(text[max(0, at[0]-40):min(len(text), at[1]+40)]))
-		}
-		assert.LessOrEqual(t, per, maxRelatives, "%s: %.1f of what, who, whose in 1,000 words: name the thing by a noun: %q", name, per, where)
-	}
 }

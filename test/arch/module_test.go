@@ -23,17 +23,18 @@ const modulePath = "github.com/globalfs/globalfs"
 
 // pkg is one package of this module, as `go list` describes it, with its sources.
 type pkg struct {
-	ImportPath   string
-	Name         string
-	Dir          string
-	Doc          string
-	GoFiles      []string
-	TestGoFiles  []string
-	XTestGoFiles []string
-	Imports      []string // of GoFiles
-	TestImports  []string
-	XTestImports []string
-	Error        *struct{ Err string }
+	ImportPath     string
+	Name           string
+	Dir            string
+	Doc            string
+	GoFiles        []string
+	TestGoFiles    []string
+	XTestGoFiles   []string
+	IgnoredGoFiles []string // for other platforms or build tags
+	Imports        []string // of GoFiles
+	TestImports    []string
+	XTestImports   []string
+	Error          *struct{ Err string }
 
 	rel       string // path within the module
 	fset      *token.FileSet

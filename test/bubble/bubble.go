@@ -9,7 +9,7 @@ import (
 
 // Test is synctest.Test. Under the race detector it has one processor: the timer channels of a bubble share a
 // race context, and two threads that look at such channels at once crash in __tsan::SlotLock
-// (golang/go#78156, Go 1.26). What races is found all the same, by the order of events. Not for parallel
+// (golang/go#78156, Go 1.26). Races are found all the same, by the order of events. Not for parallel
 // tests.
 func Test(t *testing.T, f func(*testing.T)) {
 	if race {

@@ -2,7 +2,7 @@
 // skipped, with the reason. The skipped tests are added to the file that the variable SKIPS names. With -report
 // as the only argument it prints that file; with SKIPPED=fail in the environment it fails if there are any.
 //
-// A skip whose reason begins with "by design:" is not reported: another target runs the test.
+// A skip with a reason that begins with "by design:" is not reported: another target runs the test.
 //
 // With REPEAT=1 in the environment, as in CI, the packages that failed run once more. The process tests run
 // clusters in real time on a shared machine. A package that fails first and passes then is printed as FLAKY: file an

@@ -146,7 +146,7 @@ func (p *printer) endPackage(e event) {
 // repeatable tells whether another run of the packages that failed can be of use.
 func (p *printer) repeatable() bool { return len(p.failed) > 0 && !p.race && !p.build }
 
-// ownOutput is what go test without -v prints of a package: not the line PASS of one that passed.
+// ownOutput is the output of go test without -v for a package: without the line PASS of one that passed.
 func ownOutput(text string, failed bool) string {
 	if failed {
 		return text

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Text is what several goroutines have written. The zero value is ready to use.
+// Text has the lines that several goroutines have written. The zero value is ready to use.
 type Text struct {
 	mu   sync.Mutex
 	text bytes.Buffer // GUARDED_BY mu

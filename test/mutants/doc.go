@@ -2,8 +2,8 @@
 // must fail on the patched code. It is one of internal/sim, which fails within a number of seeds, or a
 // directed test of another package.
 //
-// A patch is NAME.patch: first what is broken, which line of the paper or invariant that breaks,
-// and what finds it, in a line like one of
+// A patch is NAME.patch: first the fault, the line of the paper or the invariant that the fault breaks,
+// and the test that finds it, in a line like one of
 //
 //	Found by: TestPrimCastCuts within 100 seeds.
 //	Found by: TestScrub in internal/block/region.

@@ -30,7 +30,7 @@ type mutant struct {
 	seeds int      // of the simulator within which it does; 0: the test has no seeds
 }
 
-// simulator is the package whose tests have seeds.
+// simulator is the package of the tests with seeds.
 const simulator = "internal/sim"
 
 var (
@@ -125,8 +125,8 @@ func (m *mutant) run(t *testing.T, flags ...string) (output string, err error) {
 	return goCommand(t, args...)
 }
 
-// isFound reports whether the output of a test that has failed says that the test has found something, and
-// what; it is something else if the test could not be built.
+// isFound reports whether the output of a test that has failed says that the test has found the mutant, and
+// not that the test could not be built. what names the seed, if the test has seeds.
 func (m *mutant) isFound(output string) (what string, found bool) {
 	if m.seeds == 0 {
 		return "", strings.Contains(output, "--- FAIL: "+m.test)

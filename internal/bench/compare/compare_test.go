@@ -129,7 +129,7 @@ func TestMeasuresAlone(t *testing.T) {
 	}
 }
 
-// The limit ends a measure, not the run: later measures complete what they need.
+// The limit ends a measure, not the run: later measures complete the files that they need.
 func TestLimit(t *testing.T) {
 	cfg := small(t, "one")
 	cfg.Limit = 1

@@ -15,8 +15,8 @@ type Directory struct {
 	Name      string    // for the result
 	Path      string    // an existing directory
 	Second    string    // the same directory in another mount; empty: none
-	Processes []Process // whose CPU time is counted
-	// Counters reads what the mount has done so far; nil: nothing is known.
+	Processes []Process // their CPU time is counted
+	// Counters reads the counters of the mount; nil: they are unknown.
 	Counters func(ctx context.Context) (Counters, error)
 }
 
@@ -26,7 +26,7 @@ type Process struct {
 	PID  int    `json:"pid"`
 }
 
-// Counters are what a mount has done since its start.
+// Counters count the work of a mount since its start.
 type Counters struct {
 	Requests uint64 `json:"requests"` // of the kernel
 	Queries  uint64 `json:"queries"`  // calls that read metadata
@@ -53,7 +53,7 @@ type Config struct {
 	Tar         string        // an archive to unpack; empty: none
 	Sources     string        // a directory with a configure script; empty: none
 	Progress    func(string)  // is called with the next step
-	// Settle brings to the disks what was written before a measure; nil: sync(2).
+	// Settle brings the data that were written before a measure to the disks; nil: sync(2).
 	Settle func()
 }
 

@@ -41,8 +41,8 @@ func newLarge(s *site) error {
 	})
 }
 
-// needLarge completes the large files, whose write may have been cut short or not chosen, and has the kernel
-// forget their pages.
+// needLarge completes the large files, as their write may have been cut short or not chosen, and has the
+// kernel forget their pages.
 func needLarge(s *site) error {
 	return s.together(func(w *worker) (err error) {
 		if w.large == nil {

@@ -28,7 +28,7 @@ const (
 	needsSources = "--configure"
 )
 
-// measures in the order in which they run: each takes what the one before has left.
+// measures in the order in which they run: each takes the files that the one before has left.
 var measures = []measure{
 	{name: "create", count: perClient, step: create},
 	{name: "stat", prepare: needFiles, count: existing, step: stat},

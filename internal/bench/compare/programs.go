@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// archive is what is known of the archive.
+// archive has the properties of the archive.
 type archive struct {
 	directories []string // relative
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage is what the processes of a directory have used so far.
+// usage has the CPU time of the processes of a directory, and the counters of its mount, so far.
 type usage struct {
 	cpu      []time.Duration // by process
 	counters Counters

@@ -13,7 +13,7 @@
 // from each point are computed once, so that it costs one hash, one binary search and no
 // memory.
 //
-// What holds:
+// Guarantees:
 //
 //	R1  The order is a function of the id and the set of members alone: neither the
 //	    order in which they are listed, nor the machine or the version, matters.
@@ -137,9 +137,8 @@ func (r *Ring) Owners(id posix.BlockID, n int) []multicast.ProcessID {
 	return r.order(start, n)
 }
 
-// OwnersAmong gives the first n servers of the order that are not down, fewer if there
-// are not so many: who holds the copies as long as these are down. They are shared: the caller
-// does not change them.
+// OwnersAmong gives the first n servers of the order that are not down, fewer if there are not so many. They
+// hold the copies as long as the servers in down are down. They are shared: the caller does not change them.
 func (r *Ring) OwnersAmong(id posix.BlockID, n int, down []multicast.ProcessID) []multicast.ProcessID {
 	isDown := func(p multicast.ProcessID) bool { return slices.Contains(down, p) }
 	for wide := min(n, len(r.members)); ; wide = min(2*wide, len(r.members)) {

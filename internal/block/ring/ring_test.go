@@ -196,7 +196,7 @@ func BenchmarkOwners(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk is what Owners costs without what is computed once.
+// BenchmarkWalk measures Owners without the places that are computed once.
 func BenchmarkWalk(b *testing.B) {
 	r := mustNew(b, servers(12, 3))
 	b.ReportAllocs()

@@ -1,5 +1,5 @@
-// Package notice logs what an operator should know about a client, each kind once a minute: thousands of
-// operations fail of the same cause.
+// Package notice logs events of a client for operators, each kind once a minute: thousands of operations fail
+// of the same cause.
 package notice
 
 import (

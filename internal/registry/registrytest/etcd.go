@@ -27,7 +27,7 @@ import (
 // TLS are the files with which an etcd encrypts and asks its clients for certificates.
 type TLS struct{ Certificate, Key, ClientCA string }
 
-// Options say what etcd to run. The zero Options are one member without TLS.
+// Options describe the etcd to run. The zero Options are one member without TLS.
 type Options struct {
 	Members int      // 0 is 1
 	TLS     *TLS     // nil: clients speak http
@@ -143,7 +143,7 @@ func (e *Etcd) wait() {
 // Pause stops the member's process where it is, and returns when it has stopped; Resume lets it go on.
 func (e *Etcd) Pause(t testing.TB) {
 	pid := e.signal(t, syscall.SIGSTOP)
-	// WNOWAIT: its end is left to who waits for that.
+	// WNOWAIT: the end of the process is left to a later wait.
 	require.NoError(t, unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil))
 }
 

@@ -1,5 +1,5 @@
-// Package lossy is a disk that forgets what was not synced. It is a FUSE file system in memory for the data
-// directories of processes under test. What was written is there, also for other processes, until Lose: then
+// Package lossy is a disk that forgets unsynced data. It is a FUSE file system in memory for the data
+// directories of processes under test. Written data are there, also for other processes, until Lose: then
 // everything is as it was on disk.
 //
 // On disk is
@@ -7,7 +7,7 @@
 //   - the name of a file that was synced, in directories that are on disk for it,
 //   - the names in a directory as they were at its last fsync, also those that were removed since.
 //
-// That is what ext4, XFS and Btrfs keep at least. All that was not synced is lost together: a kernel may have
+// ext4, XFS and Btrfs keep at least that. All that was not synced is lost together: a kernel may have
 // written some of it.
 package lossy
 

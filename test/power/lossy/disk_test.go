@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// restart is a loss of power: what was not synced is gone, the rest is there.
+// restart is a loss of power: unsynced data are gone, the rest is there.
 func restart(t *testing.T, d *Disk, dir string) {
 	require.NoError(t, d.Unmount())
 	d.Lose()

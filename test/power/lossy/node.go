@@ -202,7 +202,7 @@ func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, o
 	defer n.lock()()
 	o := n.object
 	if size, ok := in.GetSize(); ok {
-		// What is cut off must not come back with a later write.
+		// Data that are cut off must not come back with a later write.
 		o.data = slices.Clip(o.data[:min(int(size), len(o.data))])
 		o.change(len(o.data), int(size))
 	}

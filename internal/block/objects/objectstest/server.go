@@ -95,7 +95,7 @@ func (s *Server) Kill() {
 // Pause stops the server's process where it is, and returns when it has stopped; Resume lets it go on.
 func (s *Server) Pause(t testing.TB) {
 	pid := s.signal(t, syscall.SIGSTOP)
-	// WNOWAIT: its end is left to who waits for that.
+	// WNOWAIT: the end of the process is left to a later wait.
 	require.NoError(t, unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil))
 }
 
