@@ -20,8 +20,9 @@ const (
 	// watchLinger is the longest time that a replica waits with its answer. If a replica is silent for longer
 	// than that and some time for the network, the client stops to use cached names.
 	watchLinger = time.Second
-	// watchStale is the age of the last answered request from which on cached names are not used.
-	watchStale = watchLinger + watchLinger/2
+	// watchStale is the age of the last answered request from which on cached names are not used. The age is twice
+	// watchLinger and a way through the network before the next answer arrives.
+	watchStale = 3 * watchLinger
 	// watchIdle is the time without a lookup after which the client stops to watch a partition.
 	watchIdle = 10 * time.Second
 	// watchPause is the pause between two requests, unless the stream lags: it bounds their rate.

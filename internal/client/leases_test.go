@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,6 +69,63 @@ func awaitCached(t *testing.T, c *client.Client, calls *counting, dir posix.Ino,
 		isAbsent(t, c, dir, name)
 		return calls.queries.Load() == before
 	}, patience, time.Millisecond)
+}
+
+// An absent name stays known as long as the replica answers, between its answers, too.
+func TestAbsentNamesStayKnown(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		c, calls := caching(t, n, false)
+		for range 5 {
+			isAbsent(t, c, posix.Root, "x")
+			time.Sleep(time.Second)
+		}
+		before := calls.queries.Load()
+		for range 400 {
+			time.Sleep(20 * time.Millisecond)
+			isAbsent(t, c, posix.Root, "x")
+		}
+		require.Equal(t, before, calls.queries.Load())
+	})
+}
+
+// A replica that has too many requests to watch still answers other queries: they stay at the nearest replica.
+func TestWatchesGoElsewhereAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *clienttest.Network) {
+		cfg := n.Config("us-west-2")
+		nearest := n.Processes(0, "us-west-2")[:1]
+		refusing := &refusing{Caller: cfg.Caller, near: nearest}
+		cfg.Caller, cfg.CacheNames = refusing, true
+		c, err := client.New(cfg)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close()) }()
+		isAbsent(t, c, posix.Root, "x")
+		for range 100 {
+			time.Sleep(20 * time.Millisecond)
+			_, err := c.GetAttr(t.Context(), posix.Root)
+			require.NoError(t, err)
+		}
+		require.Positive(t, refusing.watched.Load())
+		require.Zero(t, refusing.far.Load())
+	})
+}
+
+// refusing refuses to watch at some processes, and counts the queries to the others.
+type refusing struct {
+	client.Caller
+	near         []multicast.ProcessID
+	far, watched atomic.Int64
+}
+
+func (c *refusing) Call(ctx context.Context, to multicast.ProcessID, request []byte) ([]byte, error) {
+	switch isNear := slices.Contains(c.near, to); {
+	case isNear && ask.Kind(request[0]) == ask.Watch:
+		return (&ask.Reply{Status: ask.Overloaded}).Append(nil), nil
+	case ask.Kind(request[0]) == ask.Watch:
+		c.watched.Add(1)
+	case !isNear && ask.Kind(request[0]) == ask.Query:
+		c.far.Add(1)
+	}
+	return c.Caller.Call(ctx, to, request)
 }
 
 // A file is made in a directory of the client's own without a query to the servers, and so are files in a

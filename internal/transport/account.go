@@ -36,6 +36,9 @@ const (
 	maxReplies = 128 << 20
 )
 
+// tooManyReplies is the refusal of a call with a long reply beyond maxReplies.
+const tooManyReplies = "too many long replies wait for this client"
+
 // reserve reports whether a reply may wait for the client; then release follows.
 func (a *account) reserve(reply int) bool {
 	return a == nil || reply < longReply || a.replies.TryAcquire(int64(reply))

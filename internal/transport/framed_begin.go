@@ -138,6 +138,10 @@ func (c *framedCall) Answer(reply []byte, err error) {
 // under way, and a goroutine waits.
 func (c *framedCall) finish(k kind, body []byte) {
 	s := c.session
+	long := k == kindReply && len(body) >= longReply
+	if long && !s.account().reserve(len(body)) {
+		k, body, long = kindRefused, []byte(tooManyReplies), false
+	}
 	if k != kindReply {
 		body = body[:min(len(body), maxErrorText)]
 	}
@@ -150,6 +154,9 @@ func (c *framedCall) finish(k kind, body []byte) {
 		defer c.leave()
 		if err := s.send(s.ended, start, body); err != nil {
 			s.fail(err)
+		}
+		if long {
+			s.account().release(len(body))
 		}
 	}()
 }

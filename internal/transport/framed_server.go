@@ -346,7 +346,7 @@ func (s *session) answer(ctx context.Context, call uint64, to multicast.ProcessI
 	case cancel == nil || err != nil && late:
 		err = s.send(s.ended, appendHead(nil, kindLate, call, 0), nil)
 	case err == nil && !s.account().reserve(len(reply)):
-		err = s.send(s.ended, textMessage(kindRefused, call, "too many long replies wait for this client"), nil)
+		err = s.send(s.ended, textMessage(kindRefused, call, tooManyReplies), nil)
 	case err == nil:
 		err = s.send(s.ended, appendHead(make([]byte, 0, headSize+min(len(reply), smallMessage)), kindReply, call, len(reply)), reply)
 		s.account().release(len(reply))

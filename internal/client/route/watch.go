@@ -35,23 +35,23 @@ func (r *Router) Watch(ctx context.Context, id uint16, w *ask.Watching) (ask.Cha
 		q.Session = s.id
 	}
 	replicas := p.replicas.Load()
-	i := replicas.order(reading)[0]
+	i := replicas.order(watching)[0]
 	reply, err := p.net.send(ctx, replicas.all[i].Process, &q, w.Linger+watchPatience)
 	switch {
 	case ctx.Err() != nil:
 		return ask.Changes{}, ctx.Err()
 	case err != nil:
-		replicas.failed(i, reading, err)
+		replicas.failed(i, watching, err)
 		return ask.Changes{}, err
 	case reply.Status == ask.Refused:
 		return ask.Changes{}, ErrCannotWatch
 	case reply.Status != ask.Answered:
-		replicas.failed(i, reading, nil)
+		replicas.failed(i, watching, nil)
 		return ask.Changes{}, ErrBusy
 	}
 	x, err := ask.DecodeChanges(reply.Result)
 	if err == nil && !x.Lost && x.To < w.From { // it is behind
-		replicas.failed(i, reading, nil)
+		replicas.failed(i, watching, nil)
 	}
 	return x, err
 }

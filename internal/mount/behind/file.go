@@ -3,6 +3,7 @@ package behind
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/posix"
@@ -10,8 +11,9 @@ import (
 
 // file is an inode that is open, or has content that is not ordered.
 type file struct {
-	files *Files
-	ino   posix.Ino
+	files  *Files
+	ino    posix.Ino
+	silent atomic.Bool // servers did not answer: content is lost, and nobody asks them again
 
 	mu       sync.Mutex
 	current  *run              // GUARDED_BY mu; it collects; nil: none
@@ -20,16 +22,15 @@ type file struct {
 	failures uint64            // GUARDED_BY mu; batches that could not be ordered
 	failure  error             // GUARDED_BY mu; of the last of them
 	reported map[uint64]uint64 // GUARDED_BY mu; by open handle: the failures that FlushHandle has told
+	adopted  uint64            // GUARDED_BY mu; failures before this process; handles that are not in reported know them
 	made     *made             // GUARDED_BY mu; how the file was made, as long as nothing else of it was ordered; nil: it was not
 }
 
 // take keeps a write, and returns how much memory it takes. It reports false if the file has failed, or if too
 // many of its batches wait for their order. mu is held.
 func (f *file) take(w *Write) (grown int64, ok bool) {
-	if _, known := f.reported[w.Handle]; !known {
-		f.reported[w.Handle] = 0 // it was opened by a process that served the mount before
-	}
-	if f.failures > 0 {
+	f.reported[w.Handle] = f.told(w.Handle) // it may have been opened by a process that served the mount before
+	if f.failures > 0 || f.files.closed.Load() {
 		return 0, false
 	}
 	if !f.current.takes(w) {
@@ -57,9 +58,13 @@ func (f *file) stage(r *run, p *Part) {
 		defer r.staging.Done()
 		f.files.staging <- struct{}{}
 		defer func() { <-f.files.staging }()
+		if f.silent.Load() {
+			r.fail(posix.ETIMEDOUT) // without another timeout
+			return
+		}
 		staged, err := f.files.cfg.Store.Stage(f.files.life, f.ino, p.Data)
 		if err != nil {
-			r.fail(err)
+			f.fail(r, err)
 			return
 		}
 		p.Staged = staged
@@ -104,7 +109,7 @@ func (f *file) order(r, before *run) {
 	err := r.failure()
 	if err == nil {
 		err = f.files.cfg.Store.Write(f.files.life, &r.Batch)
-		r.fail(err)
+		f.fail(r, err)
 	} else {
 		r.drop()
 	}
@@ -113,6 +118,14 @@ func (f *file) order(r, before *run) {
 	}
 	r.Parts = nil
 	f.files.ordered(f, r, err)
+}
+
+// fail notes why a batch is lost; nil: it is not.
+func (f *file) fail(r *run, err error) {
+	if isUnreachable(err) {
+		f.silent.Store(true)
+	}
+	r.fail(err)
 }
 
 // isUnreachable reports whether an error says that servers did not answer.
@@ -131,11 +144,19 @@ func (f *file) lost(err error) {
 	f.files.losses.Add(1)
 }
 
+// told returns the number of failures that report has told a handle. mu is held.
+func (f *file) told(handle uint64) uint64 {
+	if n, known := f.reported[handle]; known {
+		return n
+	}
+	return f.adopted
+}
+
 // unreported returns the failure that report has not told a handle, nil if there is none.
 func (f *file) unreported(handle uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.reported[handle] == f.failures {
+	if f.told(handle) == f.failures {
 		return nil
 	}
 	return f.failure
@@ -145,7 +166,7 @@ func (f *file) unreported(handle uint64) error {
 func (f *file) report(handle uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.reported[handle] == f.failures {
+	if f.told(handle) == f.failures {
 		return nil
 	}
 	f.reported[handle] = f.failures

@@ -56,7 +56,8 @@ type Files struct {
 	settled *recent.Map[posix.Ino, uint64] // the number of the batch of an inode that was ordered last
 	count   atomic.Uint64                  // batches that were ordered, or have failed
 
-	names atomic.Uint64 // changes of names
+	names  atomic.Uint64 // changes of names
+	closed atomic.Bool   // no write is kept any more
 
 	losses     atomic.Uint64 // batches that could not be ordered
 	toldLosses atomic.Uint64 // of these, for TellLosses
@@ -133,7 +134,7 @@ func (f *Files) Adopt(ino posix.Ino, handle uint64, err error) {
 	at := f.lock(ino)
 	defer at.mu.Unlock()
 	at.reported[handle] = 0
-	at.failures, at.failure = 1, err
+	at.failures, at.adopted, at.failure = 1, 1, err
 }
 
 // Unreported calls each with the handles that were not told yet of content that is lost, and with the error.
@@ -253,7 +254,7 @@ func (f *Files) FlushThose(ctx context.Context, those func(posix.Ino) bool) erro
 
 // seal seals the batches of some files, and returns the batches to wait for.
 func (f *Files) seal(those func(posix.Ino) bool) (last []*run) {
-	if f.unordered.Load() == 0 {
+	if f.unordered.Load() == 0 && !f.closed.Load() {
 		return nil
 	}
 	f.mu.Lock()
@@ -303,8 +304,9 @@ func (f *Files) Changed(ino posix.Ino, mark uint64) bool {
 	return known && last > mark
 }
 
-// Close orders the remaining content, as long as ctx lasts. No write may follow.
+// Close orders the remaining content, as long as ctx lasts. From now on no write is kept.
 func (f *Files) Close(ctx context.Context) {
+	f.closed.Store(true)
 	if err := f.FlushAll(ctx); err != nil {
 		f.cfg.Logger.Error("unmounted, but not all that was written could be ordered in time: it is lost", "batches", f.unordered.Load())
 	}

@@ -382,8 +382,8 @@ func TestScatteredWritesAreBounded(t *testing.T) {
 	require.Less(t, kept, 41)
 	close(c.hold)
 
-	c = cluster{hold: make(chan struct{})}
-	f = filesOf(t, &c, never, 64<<20)
+	c2 := cluster{hold: make(chan struct{})}
+	f = filesOf(t, &c2, never, 64<<20)
 	for i := range uint64(maxSealed + 1) {
 		write(t, f, Write{Ino: 1, Handle: 1, Offset: 2 * i, Data: []byte("x")})
 	}
@@ -391,13 +391,16 @@ func TestScatteredWritesAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 	write(t, f, Write{Ino: 2, Handle: 2, Data: []byte("x")})
-	close(c.hold)
+	close(c2.hold)
 }
 
 // silent is a Store whose servers do not answer.
 type silent struct{ asked *atomic.Int32 }
 
-func (silent) Stage(context.Context, posix.Ino, []byte) (Staged, error) { return nil, posix.ETIMEDOUT }
+func (s silent) Stage(context.Context, posix.Ino, []byte) (Staged, error) {
+	s.asked.Add(1)
+	return nil, posix.ETIMEDOUT
+}
 
 func (s silent) Write(context.Context, *Batch) error {
 	s.asked.Add(1)
@@ -420,6 +423,40 @@ func TestOneTimeoutForAll(t *testing.T) {
 	require.EqualValues(t, 1, s.asked.Load())
 	require.True(t, f.TellLosses())
 	require.False(t, f.TellLosses())
+
+	s.asked.Store(0)
+	for i := range uint64(32) { // blocks that are stored at once
+		_, err := f.Write(t.Context(), &Write{Ino: 2, Handle: 2, Offset: i << 20, Data: make([]byte, 1<<20)})
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, f.FlushHandle(t.Context(), 2, 2), posix.ETIMEDOUT)
+	require.LessOrEqual(t, s.asked.Load(), int32(maxStaging))
+}
+
+// Programs may write while the mount ends.
+func TestCloseWhileProgramsWrite(t *testing.T) {
+	for range 50 {
+		f := filesOf(t, &cluster{}, time.Millisecond, 1<<20)
+		var all sync.WaitGroup
+		var end atomic.Bool
+		for i := range uint64(4) {
+			all.Go(func() {
+				for !end.Load() {
+					f.Open(posix.Ino(i), i)
+					_, _ = f.Write(context.Background(), &Write{Ino: posix.Ino(i), Handle: i, Data: []byte("x")})
+					_ = f.FlushHandle(context.Background(), posix.Ino(i), i)
+					f.Release(posix.Ino(i), i)
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		f.Close(t.Context())
+		kept, err := f.Write(t.Context(), &Write{Ino: 9, Handle: 9, Data: []byte("x")})
+		require.NoError(t, err)
+		require.False(t, kept)
+		end.Store(true)
+		all.Wait()
+	}
 }
 
 // A duplicate of a descriptor that is closed does not take the error from fsync.
@@ -443,6 +480,7 @@ func TestCloseOfADuplicateTellsNobody(t *testing.T) {
 
 	next := filesOf(t, &cluster{}, never, 64<<20)
 	next.Adopt(1, 2, posix.ENOSPC)
+	require.NoError(t, next.FlushHandle(t.Context(), 1, 3), "it was told before, or lost nothing")
 	require.ErrorIs(t, next.FlushHandle(t.Context(), 1, 2), posix.ENOSPC)
 	require.NoError(t, next.FlushHandle(t.Context(), 1, 2))
 }

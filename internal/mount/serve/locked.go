@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync"
 
 	"github.com/globalfs/globalfs/internal/posix"
@@ -24,13 +25,19 @@ func newLocked() locked {
 	return locked{requests: map[posix.Ino]int{}, aside: map[posix.Ino]map[string]func(){}}
 }
 
+// anyNode stands for a directory that a request removes, moves or replaces: the request names it, and does not give
+// its number.
+const anyNode posix.Ino = 0
+
 // nodesLocked returns the nodes that the kernel locks until the request is answered: directories and, for the
 // operations on attributes, any.
 func (r *request) nodesLocked() []posix.Ino {
 	switch r.op() {
 	case opRename, opRename2:
-		return []posix.Ino{posix.Ino(r.node()), posix.Ino(uint64At(r.raw, inHeaderSize))}
-	case opLookup, opSetAttr, opSymlink, opMknod, opMkdir, opUnlink, opRmdir, opLink, opSetXattr, opRemoveXattr,
+		return []posix.Ino{anyNode, posix.Ino(r.node()), posix.Ino(uint64At(r.raw, inHeaderSize))}
+	case opRmdir:
+		return []posix.Ino{anyNode, posix.Ino(r.node())}
+	case opLookup, opSetAttr, opSymlink, opMknod, opMkdir, opUnlink, opLink, opSetXattr, opRemoveXattr,
 		opReadDir, opFsyncDir, opCreate, opReadDirPlus, opTmpfile:
 		return []posix.Ino{posix.Ino(r.node())}
 	}
@@ -56,11 +63,7 @@ func (l *locked) end(nodes []posix.Ino) {
 	}
 	var again []func()
 	l.mu.Lock()
-	for _, node := range nodes {
-		if l.requests[node]--; l.requests[node] > 0 {
-			continue
-		}
-		delete(l.requests, node)
+	for _, node := range l.drop(nodes) {
 		for _, f := range l.aside[node] {
 			again = append(again, f)
 		}
@@ -73,11 +76,34 @@ func (l *locked) end(nodes []posix.Ino) {
 	}
 }
 
-// setAside reports whether a request holds a directory. Then again will be called, unless too many notices wait.
+// forget notes that a request will come again: notices wait for that.
+func (l *locked) forget(nodes []posix.Ino) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(nodes)
+}
+
+// drop counts a request less, and returns the nodes that no request holds any more. The caller holds mu.
+func (l *locked) drop(nodes []posix.Ino) (free []posix.Ino) {
+	for _, node := range nodes {
+		if l.requests[node]--; l.requests[node] <= 0 {
+			delete(l.requests, node)
+			free = append(free, node)
+		}
+	}
+	return free
+}
+
+// setAside reports whether a request holds a directory, perhaps. Then again will be called, unless too many notices
+// wait.
 func (l *locked) setAside(dir posix.Ino, name string, again func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.requests[dir] == 0 {
+	switch {
+	case l.requests[dir] > 0:
+	case l.requests[anyNode] > 0:
+		dir, name = anyNode, fmt.Sprintf("%d/%s", dir, name)
+	default:
 		return false
 	}
 	names := l.aside[dir]

@@ -14,6 +14,7 @@ type request struct {
 	buffer      *[]byte // with the memory of raw; nil: raw has memory of its own
 	began       time.Time
 	content     []byte // of a file, behind the answer's header: it is not copied
+	holds       bool   // it is counted in server.locked
 	suspended   bool   // GUARDED_BY server.mu; suspend may have ended its wait
 	interrupted bool   // GUARDED_BY server.mu; its program got a signal
 }

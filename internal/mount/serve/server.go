@@ -47,9 +47,10 @@ func (s *server) serve(r *request) {
 		return
 	}
 	r.show(s.root)
-	nodes := r.nodesLocked()
-	s.locked.begin(nodes)
-	defer s.locked.end(nodes)
+	if !r.holds { // otherwise it was left, and is begun anew
+		r.holds = true
+		s.locked.begin(r.nodesLocked())
+	}
 	s.mu.Lock()
 	if r.op() == opInterrupt {
 		if about := s.pending[r.target()]; about != nil {
@@ -93,6 +94,7 @@ func (s *server) answer(r *request) bool {
 	if n >= outHeaderSize { // otherwise the kernel wants no answer
 		s.write(r, out[:n])
 	}
+	s.locked.end(r.nodesLocked())
 	if r.buffer != nil {
 		readBuffers.Put(r.buffer)
 	}
@@ -160,6 +162,9 @@ func (s *server) goOn() (left []*request) {
 func (s *server) dropLeft() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, r := range s.left {
+		s.locked.forget(r.nodesLocked())
+	}
 	s.left = nil
 }
 
