@@ -439,9 +439,13 @@ func TestCloseWhileProgramsWrite(t *testing.T) {
 		f := filesOf(t, &cluster{}, time.Millisecond, 1<<20)
 		var all sync.WaitGroup
 		var end atomic.Bool
+		begun := make(chan struct{}, 4)
 		for i := range uint64(4) {
 			all.Go(func() {
-				for !end.Load() {
+				for n := 0; !end.Load(); n++ {
+					if n == 10 {
+						begun <- struct{}{}
+					}
 					f.Open(posix.Ino(i), i)
 					_, _ = f.Write(context.Background(), &Write{Ino: posix.Ino(i), Handle: i, Data: []byte("x")})
 					_ = f.FlushHandle(context.Background(), posix.Ino(i), i)
@@ -449,7 +453,9 @@ func TestCloseWhileProgramsWrite(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Millisecond)
+		for range 4 {
+			<-begun
+		}
 		f.Close(t.Context())
 		kept, err := f.Write(t.Context(), &Write{Ino: 9, Handle: 9, Data: []byte("x")})
 		require.NoError(t, err)
