@@ -57,7 +57,7 @@ func syncMount(cmd *cobra.Command, path string) (synced mount.Synced, err error)
 	}
 	err = getJSON(cmd.Context(), path, mount.XattrSync, &synced)
 	if errors.Is(err, syscall.EIO) {
-		err = fmt.Errorf("%w: servers have lost power, or their disks fail, and what was written before may be gone: see the log of the mount, and 'globalfs status'", err)
+		err = fmt.Errorf("%w: content may be gone that was written before: the log of the mount names files whose content could not be ordered, and 'globalfs status' shows servers that have lost power or have failing disks", err)
 	}
 	return synced, err
 }

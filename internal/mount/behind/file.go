@@ -141,7 +141,7 @@ func (f *file) lost(err error) {
 	defer f.mu.Unlock()
 	f.failures++
 	f.failure = err
-	f.files.losses.Add(1)
+	f.files.untold.add(f.ino)
 }
 
 // told returns the number of failures that report has told a handle. mu is held.
@@ -159,6 +159,7 @@ func (f *file) unreported(handle uint64) error {
 	if f.told(handle) == f.failures {
 		return nil
 	}
+	f.files.untold.remove(f.ino)
 	return f.failure
 }
 
@@ -170,6 +171,7 @@ func (f *file) report(handle uint64) error {
 		return nil
 	}
 	f.reported[handle] = f.failures
+	f.files.untold.remove(f.ino)
 	return f.failure
 }
 

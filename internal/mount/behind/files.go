@@ -59,8 +59,7 @@ type Files struct {
 	names  atomic.Uint64 // changes of names
 	closed atomic.Bool   // no write is kept any more
 
-	losses     atomic.Uint64 // batches that could not be ordered
-	toldLosses atomic.Uint64 // of these, for TellLosses
+	untold untold
 
 	mu    sync.Mutex // is taken before that of a file
 	files map[posix.Ino]*file
@@ -70,7 +69,7 @@ type Files struct {
 func New(cfg Config) *Files {
 	f := &Files{
 		cfg: cfg, memory: semaphore.NewWeighted(cfg.Memory), staging: make(chan struct{}, maxStaging),
-		settled: recent.New[posix.Ino, uint64](maxSettled), files: map[posix.Ino]*file{},
+		settled: recent.New[posix.Ino, uint64](maxSettled), files: map[posix.Ino]*file{}, untold: untold{inos: map[posix.Ino]struct{}{}},
 	}
 	f.life, f.end = context.WithCancelCause(context.Background())
 	return f
@@ -152,10 +151,33 @@ func (f *Files) Unreported(each func(ino posix.Ino, handle uint64, err error)) {
 	}
 }
 
-// TellLosses reports whether content of any file was lost since its last call.
+// TellLosses reports whether content was lost since its last call, and no program has the error.
 func (f *Files) TellLosses() bool {
-	n := f.losses.Load()
-	return f.toldLosses.Swap(n) != n
+	f.untold.Lock()
+	defer f.untold.Unlock()
+	some := len(f.untold.inos) > 0
+	clear(f.untold.inos)
+	return some
+}
+
+// untold are the inodes with losses for TellLosses. Above maxSettled, further inodes count with these.
+type untold struct {
+	sync.Mutex
+	inos map[posix.Ino]struct{} // GUARDED_BY Mutex
+}
+
+func (u *untold) add(ino posix.Ino) {
+	u.Lock()
+	defer u.Unlock()
+	if len(u.inos) < maxSettled {
+		u.inos[ino] = struct{}{}
+	}
+}
+
+func (u *untold) remove(ino posix.Ino) {
+	u.Lock()
+	defer u.Unlock()
+	delete(u.inos, ino)
 }
 
 // Release records that a handle is not used any more.
