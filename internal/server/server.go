@@ -198,7 +198,7 @@ func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 		Self: self.Storage, Members: Members(s.cfg.Cluster, self.Region), Copies: s.cfg.Cluster.Copies,
 		Dir: s.cfg.Dir, NoSync: s.cfg.Durability != wal.Sync, Healing: s.cfg.Healing,
 		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, MayGet: s.mayGet, Logger: s.cfg.Logger.With("server", s.cfg.Name),
-		Region: string(self.Region), Server: self.Name,
+		Partitions: func() int { return len(s.plan.Load().Partitions) }, Region: string(self.Region), Server: self.Name,
 	})
 }
 

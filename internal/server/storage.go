@@ -33,7 +33,9 @@ type StorageConfig struct {
 	Endpoint transport.Endpoint                                // of Self; Storage closes it
 	Asker    func(context.Context) Asker                       // see Config.Asker
 	MayGet   func(context.Context, block.ID, block.Right) bool // see region.Config
-	Logger   *slog.Logger
+	// Partitions returns the number of partitions of the tree; see region.Config.
+	Partitions func() int
+	Logger     *slog.Logger
 	// Region and Server are the labels of its metrics.
 	Region, Server string
 }
@@ -68,7 +70,7 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	}
 	s.node, err = region.NewNode(region.Config{
 		Self: cfg.Self, Members: members, Copies: cfg.Copies, Disk: s.disk, Peers: cfg.Endpoint, CallTimeout: blockTimeout,
-		Role: cfg.role, MayGet: cfg.MayGet, Healing: cfg.Healing, Save: func(m region.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
+		Role: cfg.role, MayGet: cfg.MayGet, Partitions: cfg.Partitions, Healing: cfg.Healing, Save: func(m region.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

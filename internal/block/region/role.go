@@ -43,6 +43,11 @@ func (o op) role() Role {
 	return RoleServer
 }
 
+// isOfTree reports whether the partition of a block exists.
+func (n *Node) isOfTree(id block.ID) bool {
+	return n.config.Partitions == nil || int(id.Partition()) < n.config.Partitions()
+}
+
 // authorize refuses requests that the caller may not send.
 func (n *Node) authorize(ctx context.Context, q *request) error {
 	if n.config.Role == nil {
@@ -52,7 +57,7 @@ func (n *Node) authorize(ctx context.Context, q *request) error {
 	if least := q.op.role(); is < least {
 		return fmt.Errorf("block request %d is from %v: it takes %v: %w", q.op, is, least, block.ErrForbidden)
 	}
-	if id := q.block.ID; q.op == opPut && is == RoleClient && (id.Session() == 0 || id.Counter() == 0) {
+	if id := q.block.ID; q.op == opPut && is == RoleClient && (id.Session() == 0 || id.Counter() == 0 || !n.isOfTree(id)) {
 		return fmt.Errorf("put block %v: no write names a block like this: %w", id, block.ErrForbidden)
 	}
 	if (q.op == opGet || q.op == opGetByRight) && is == RoleClient && n.config.MayGet != nil && !n.config.MayGet(ctx, q.id, q.right) {

@@ -53,8 +53,9 @@ func TestReadsOfClientsNeedARight(t *testing.T) {
 // A client can put only blocks that a write could name.
 func TestPutsOfClientsArePlausible(t *testing.T) {
 	for role, allowed := range map[Role]bool{RoleClient: false, RoleTrusted: true, RoleServer: true} {
-		n := &Node{config: Config{Role: func(context.Context) Role { return role }}}
-		for _, id := range []block.ID{{}, posix.MakeBlockID(1, 0, 3), posix.MakeBlockID(1, 2, 0)} {
+		n := &Node{config: Config{Role: func(context.Context) Role { return role }, Partitions: func() int { return 2 }}}
+		require.NoError(t, n.authorize(t.Context(), &request{op: opPut, block: block.Block{ID: posix.MakeBlockID(1, 2, 3)}}))
+		for _, id := range []block.ID{{}, posix.MakeBlockID(1, 0, 3), posix.MakeBlockID(1, 2, 0), posix.MakeBlockID(2, 2, 3)} {
 			require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opPut, block: block.Block{ID: id}}) == nil, "%v", role)
 		}
 	}
