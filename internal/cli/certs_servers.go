@@ -1,49 +1,111 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"net"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/daemon"
 	"github.com/globalfs/globalfs/internal/identity"
 )
 
+// serversFlags are the flags of `certs servers`.
+type serversFlags struct {
+	certsFlags
+	config  string
+	etcd    bool
+	clients []string
+}
+
 // newCertsServers makes the command for the CA and the certificates of all servers of a cluster file.
 func newCertsServers() *cobra.Command {
-	var f certsFlags
-	var config string
+	var f serversFlags
 	cmd := &cobra.Command{
 		Use:   "servers",
 		Short: "Make the CA and the certificates of all servers of a cluster file",
 		Long: `servers reads the cluster file and makes the CA of the cluster, if there is none yet, and a certificate for each server.
 The host names and addresses in the file are added to the certificates. The directory is that of the cluster file unless --dir is given.
-Valid certificates are kept, so the command can be repeated after a server was added to the file.`,
+Valid certificates are kept, so the command can be repeated after a server was added to the file.
+
+With --etcd it also makes the certificates of 'globalfs certs etcd', for a member at each endpoint of the file and named after its host. With
+--client it also makes those of 'globalfs certs client'.`,
 		Example: `  globalfs certs servers --config cluster.yaml
+  globalfs certs servers --etcd --client laptop
   globalfs certs servers --config cluster.yaml --dir /root/globalfs-certs --renew`,
 		Args: command.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.makeServers(cmd, config) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.register(cmd, int(identity.LeafValidity/(24*time.Hour)))
-	cmd.Flags().StringVar(&config, "config", "", "the cluster file (default: "+defaultConfigs+")")
+	cmd.Flags().StringVar(&f.config, "config", "", "the cluster file (default: "+defaultConfigs+")")
+	cmd.Flags().BoolVar(&f.etcd, "etcd", false, "also for the members of etcd")
+	cmd.Flags().StringSliceVar(&f.clients, "client", nil, "also for the client of this name; may be repeated")
+	cmd.Flags().BoolVar(&f.root, "root", false, "the clients speak for root, too: no root squash")
 	return cmd
 }
 
-func (f *certsFlags) makeServers(cmd *cobra.Command, config string) error {
+func (f *serversFlags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	file, err := readConfig(config)
+	if f.root && len(f.clients) == 0 {
+		return command.UsageError(errors.New("--root: name a client with --client"))
+	}
+	file, err := readConfig(f.config)
 	if err != nil {
 		return err
 	}
-	plan, err := file.Plan()
+	members, err := f.members(file)
 	if err != nil {
-		return command.InputError(err)
+		return err
 	}
 	if !cmd.Flags().Changed("dir") && file.Certificates != "" {
 		f.dir = file.Certificates
+	}
+	if err := f.makeServers(cmd, file); err != nil {
+		return err
+	}
+	for _, host := range members {
+		one := f.certsFlags
+		one.hosts = []string{host}
+		if err := one.etcd(cmd, host); err != nil {
+			return err
+		}
+	}
+	for _, name := range f.clients {
+		one := f.certsFlags
+		one.uids, one.gids = notRoot, notRoot
+		if err := one.run(identity.Client)(cmd, []string{name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// members returns the hosts of the members of etcd that need certificates.
+func (f *serversFlags) members(file *daemon.File) (hosts []string, err error) {
+	if !f.etcd {
+		return nil, nil
+	}
+	for _, e := range file.Registry.Endpoints {
+		u, err := url.Parse(e)
+		if err != nil || u.Scheme != "https" {
+			return nil, command.InputError(fmt.Errorf("--etcd: endpoint %q: not https: only members that are reached by https need certificates", e))
+		}
+		hosts = append(hosts, u.Hostname())
+	}
+	return hosts, nil
+}
+
+// makeServers makes the CA and the certificates of the servers.
+func (f *certsFlags) makeServers(cmd *cobra.Command, file *daemon.File) error {
+	plan, err := file.Plan()
+	if err != nil {
+		return command.InputError(err)
 	}
 	ca := certsFlags{dir: f.dir, days: int(identity.CAValidity / (24 * time.Hour)), cluster: file.Name}
 	if err := ca.makeCA(cmd); err != nil {

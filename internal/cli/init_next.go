@@ -31,9 +31,10 @@ func (f *initFlags) next(cmd *cobra.Command, path string) {
 // nextCerts prints the commands that make certificates.
 func (f *initFlags) nextCerts(out io.Writer, config, dir string) {
 	in := unlessDefault(" --dir ", dir, "./certs")
-	step(out, "the CA, and a certificate for each server", "certs servers"+config)
-	if f.file.Registry.CA != "" {
-		step(out, "for each member of etcd a certificate, with which it must be started", "certs etcd NAME --host HOST"+in)
+	if f.file.Registry.CA == "" {
+		step(out, "the CA, and a certificate for each server", "certs servers"+config)
+	} else {
+		step(out, "the CA, and a certificate for each server and for each member of etcd, with which it must be started", "certs servers --etcd"+config)
 	}
 	step(out, "a certificate for each administrator, and for each machine that mounts (--root: also for its root user)",
 		"certs admin admin"+in, "certs client client1 --root"+in)

@@ -54,3 +54,29 @@ func TestCertsServers(t *testing.T) {
 	require.Contains(t, fails(t, command.ExitInput, "certs", "servers", "--config", filepath.Join(dir, "none")), "'globalfs init' writes such a file")
 	require.Contains(t, fails(t, command.ExitInput, "server", "zz", "--config", path), "there is no server \"zz\" in the cluster file, which has aa, ba, ca")
 }
+
+// One command makes all certificates that a new cluster needs, and keeps them when it is repeated.
+func TestCertsServersOfAWholeCluster(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cluster.yaml")
+	certs := filepath.Join(dir, "certs")
+	all := []string{"certs", "servers", "--etcd", "--client", "laptop", "--root", "--config", path}
+	run(t, "init", path)
+	require.Contains(t, fails(t, command.ExitInput, all...), "not https")
+	require.NoDirExists(t, certs)
+	out := run(t, "init", "--force", "--etcd", "https://etcd1:2379,https://10.0.0.9:2379", path)
+	require.Contains(t, out, "globalfs certs servers --etcd --config "+path+"\n")
+	require.Contains(t, fails(t, command.ExitUsage, "certs", "servers", "--root", "--config", path), "--client")
+	for _, what := range []string{"made", "kept"} {
+		out := run(t, all...)
+		for _, name := range []string{"server-eu-west-1c", "etcd-etcd1", "etcd-10.0.0.9", "client-laptop"} {
+			require.Contains(t, out, filepath.Join(certs, name+".pem")+": "+what)
+		}
+	}
+	member, err := identity.ReadCertificates(filepath.Join(certs, "etcd-10.0.0.9.pem"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.0.0.9"}, hostsOf(member[0]))
+	laptop, err := identity.Load(identity.FilesIn(certs, identity.Client, "laptop"), nil)
+	require.NoError(t, err)
+	require.Equal(t, "globalfs://globalfs/client/laptop?uids=0-4294967295&gids=0-4294967295", laptop.Identity().String())
+}
