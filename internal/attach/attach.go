@@ -93,16 +93,19 @@ func (c *Client) Update(cluster *topology.Cluster) {
 }
 
 // Lengths returns the length of each block of a partition in bytes. It asks the regions of the partition, the
-// nearest first; 0: none of them has the block. If lengths are 0, the error names the regions that did not
-// answer.
+// nearest first; 0: none of them has the block. If lengths are 0, the error names the servers and regions that did
+// not answer: they may have the block.
 func (c *Client) Lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	var failed error
 	for _, r := range c.near(partition) {
-		there, err := r.Store.Sizes(ctx, ids)
+		sizes := r.Store.Sizes
+		if remote := c.remotes[r.Name]; remote != nil {
+			sizes = remote.Lengths
+		}
+		there, err := sizes(ctx, ids)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("blocks of region %s: %w", r.Name, err))
-			continue
 		}
 		for i := range there {
 			lengths[i] = max(lengths[i], there[i])

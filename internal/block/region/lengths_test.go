@@ -32,4 +32,14 @@ func TestLengths(t *testing.T) {
 	got, err := r.Node(1).Lengths(t.Context(), ids)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+
+	// A client hears of servers that may have a block.
+	got, err = client.Lengths(t.Context(), ids)
+	require.Error(t, err)
+	require.Equal(t, want, got)
+	r.SetDown(2, false)
+	r.SetDown(3, false)
+	got, err = client.Lengths(t.Context(), ids)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }

@@ -108,15 +108,8 @@ func (r *Remote) Sizes(ctx context.Context, ids []block.ID) ([]uint32, error) {
 // Holders returns for each block the servers that have a copy of it. The error names the servers that did not
 // answer: they may have copies, too.
 func (r *Remote) Holders(ctx context.Context, ids []block.ID) ([][]multicast.ProcessID, error) {
-	nodes := slices.Sorted(slices.Values(r.servers(ctx)))
 	holders := make([][]multicast.ProcessID, len(ids))
-	errs := make([]error, len(nodes))
-	sizes := make([][]uint32, len(nodes))
-	var asking sync.WaitGroup
-	for i, node := range nodes {
-		asking.Go(func() { sizes[i], errs[i] = r.sizesOn(ctx, node, ids) })
-	}
-	asking.Wait()
+	nodes, sizes, err := r.sizesOnAll(ctx, ids)
 	for i, node := range nodes {
 		for b, size := range sizes[i] {
 			if size > 0 {
@@ -124,7 +117,34 @@ func (r *Remote) Holders(ctx context.Context, ids []block.ID) ([][]multicast.Pro
 			}
 		}
 	}
-	return holders, errors.Join(errs...)
+	return holders, err
+}
+
+// Lengths returns the length of each block in bytes, 0 if no server that answers has a copy. The error names the
+// servers that did not answer: they may have those blocks.
+func (r *Remote) Lengths(ctx context.Context, ids []block.ID) ([]uint32, error) {
+	lengths := make([]uint32, len(ids))
+	_, sizes, err := r.sizesOnAll(ctx, ids)
+	for _, theirs := range sizes {
+		for b, size := range theirs {
+			lengths[b] = max(lengths[b], size)
+		}
+	}
+	return lengths, err
+}
+
+// sizesOnAll queries all servers for the lengths of their copies. The error names the servers that did not answer;
+// they have no sizes.
+func (r *Remote) sizesOnAll(ctx context.Context, ids []block.ID) (nodes []multicast.ProcessID, sizes [][]uint32, err error) {
+	nodes = slices.Sorted(slices.Values(r.servers(ctx)))
+	errs := make([]error, len(nodes))
+	sizes = make([][]uint32, len(nodes))
+	var asking sync.WaitGroup
+	for i, node := range nodes {
+		asking.Go(func() { sizes[i], errs[i] = r.sizesOn(ctx, node, ids) })
+	}
+	asking.Wait()
+	return nodes, sizes, errors.Join(errs...)
 }
 
 // sizesOn queries one server for the lengths of its copies.
