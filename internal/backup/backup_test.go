@@ -229,6 +229,32 @@ func TestRestoreIntoOtherRegions(t *testing.T) {
 	}
 }
 
+// A restore that fails in the directory of one server leaves none in the others.
+func TestRestoreFailsAsAWhole(t *testing.T) {
+	r, err := OpenDirectory(t.TempDir(), true)
+	require.NoError(t, err)
+	_, err = r.Create(t.Context(), newFakeCluster(t), Options{Scratch: t.TempDir()})
+	require.NoError(t, err)
+	spec := topology.DefaultSpec()
+	plan, err := spec.Plan()
+	require.NoError(t, err)
+	base := t.TempDir()
+	dirs := map[string]string{plan.Servers[0].Name: filepath.Join(base, "first")}
+	for _, s := range plan.Servers[1:] {
+		dirs[s.Name] = filepath.Join(base, s.Name)
+	}
+	last := dirs[plan.Servers[len(plan.Servers)-1].Name]
+	require.NoError(t, os.Symlink(filepath.Join(base, "none", "none"), last))
+	restore := func() error {
+		_, err := r.RestoreMetadata(t.Context(), "", plan, dirs, testMark, Options{Scratch: t.TempDir()})
+		return err
+	}
+	require.ErrorContains(t, restore(), "file exists")
+	require.NoFileExists(t, filepath.Join(base, "first", testMark.File))
+	require.NoError(t, os.Remove(last))
+	require.NoError(t, restore(), "nothing is in the way")
+}
+
 var testMark = Mark{File: "restored", Incomplete: "incomplete"}
 
 // A chunk or a block that is damaged in the repository, or that cannot be read, is stored again by the next

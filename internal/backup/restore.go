@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -210,9 +212,14 @@ func (r *Repository) RestoreMetadata(ctx context.Context, id string, plan *topol
 	if err != nil {
 		return nil, err
 	}
-	for name, dir := range dirs {
-		if err := x.install(plan, name, dir, mark); err != nil {
-			return nil, errors.Join(fmt.Errorf("server %s: %w", name, err), x.uninstall(dir, mark))
+	names := slices.Sorted(maps.Keys(dirs))
+	for i, name := range names {
+		if err := x.install(plan, name, dirs[name], mark); err != nil {
+			err = fmt.Errorf("server %s: %w", name, err)
+			for _, made := range names[:i+1] { // a server would start on the complete ones
+				err = errors.Join(err, x.uninstall(dirs[made], mark))
+			}
+			return nil, err
 		}
 	}
 	return x.Report, nil
