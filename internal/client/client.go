@@ -192,7 +192,13 @@ func (c *Client) Observe(p ask.Proofs) { c.router.Observe(p) }
 
 // OnChange sets f, which the client calls after another client has changed a name in a directory that this
 // client has used lately. f must not wait for operations of this client. OnChange needs Config.CacheNames.
-func (c *Client) OnChange(f func(dir posix.Ino, name string)) { c.leases.changed.Store(&f) }
+func (c *Client) OnChange(f func(dir posix.Ino, name string)) {
+	changed := func(dir posix.Ino, name string) {
+		c.dirs.changedElsewhere(dir)
+		f(dir, name)
+	}
+	c.leases.changed.Store(&changed)
+}
 
 // Token returns the proofs of the client as text. Another client that waits for the token reads no older
 // state.

@@ -19,7 +19,8 @@ const maxDirectories = 1 << 10
 //     previous answer makes the client forget all directories. So do other changes of this client, and
 //     changes with an unknown outcome. All of that is rare. An answer to a change that was sent before the
 //     forgetting is not remembered.
-//   - Changes of other clients are not known: attributes are valid for a limited time.
+//   - A change by another client makes the client forget the directory, if the client hears of it (leases). So
+//     attributes are valid for a limited time.
 type directories struct {
 	known *recent.Map[posix.Ino, changedDir]
 
@@ -31,6 +32,7 @@ type directories struct {
 type changedDir struct {
 	attr posix.Attr
 	sent time.Time // when the change was sent
+	void bool      // another client has changed the directory since: only answers to changes sent later count
 }
 
 func newDirectories() *directories {
@@ -53,11 +55,23 @@ func (d *directories) changed(r *meta.Result, err error, sent time.Time) {
 	if !sent.After(d.since) {
 		return
 	}
-	if before, ok := d.known.Get(dir.Ino); ok && before.sent.After(d.since) && before.attr.Ctime >= dir.Ctime {
+	before, ok := d.known.Get(dir.Ino)
+	switch {
+	case !ok || !before.sent.After(d.since):
+	case before.void && !sent.After(before.sent):
+		return
+	case !before.void && before.attr.Ctime >= dir.Ctime:
 		d.since = time.Now() // the later one is not known: clocks differ
 		return
 	}
-	d.known.Put(dir.Ino, changedDir{*dir, sent})
+	d.known.Put(dir.Ino, changedDir{attr: *dir, sent: sent})
+}
+
+// changedElsewhere forgets a directory because another client has changed a name in it.
+func (d *directories) changedElsewhere(dir posix.Ino) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known.Put(dir, changedDir{sent: time.Now(), void: true})
 }
 
 // refused reports whether an error says that a change was not made.
@@ -93,7 +107,7 @@ func (d *directories) recent(dir posix.Ino, most time.Duration) (attr posix.Attr
 	defer d.mu.Unlock()
 	k, ok := d.known.Get(dir)
 	age = time.Since(k.sent)
-	if !ok || age >= most || !k.sent.After(d.since) {
+	if !ok || k.void || age >= most || !k.sent.After(d.since) {
 		return posix.Attr{}, 0, false
 	}
 	return k.attr, age, true

@@ -128,6 +128,31 @@ func (c *refusing) Call(ctx context.Context, to multicast.ProcessID, request []b
 	return c.Caller.Call(ctx, to, request)
 }
 
+// A change by another client ends the use of remembered attributes of the directory.
+func TestForeignChangeOfARecentDir(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	c, calls := caching(t, n, false)
+	heard := make(chan posix.Ino, 100)
+	c.OnChange(func(dir posix.Ino, _ string) { heard <- dir })
+	d, err := c.Mkdir(t.Context(), root, at(posix.Root, "d"), 0o755)
+	require.NoError(t, err)
+	isAbsent(t, c, d.Ino, "x")
+	awaitCached(t, c, calls, d.Ino, "x")
+	create(t, c, d.Ino, "own")
+	_, _, ok := c.RecentDir(d.Ino, time.Hour)
+	require.True(t, ok)
+	other := n.Client(t, "us-west-2")
+	other.Observe(c.Proofs())
+	create(t, other, d.Ino, "x")
+	for <-heard != d.Ino {
+	}
+	_, _, ok = c.RecentDir(d.Ino, time.Hour)
+	require.False(t, ok)
+	create(t, c, d.Ino, "own2")
+	_, _, ok = c.RecentDir(d.Ino, time.Hour)
+	require.True(t, ok)
+}
+
 // A file is made in a directory of the client's own without a query to the servers, and so are files in a
 // directory after the client has listed its names.
 func TestCreateIsOneCall(t *testing.T) {
