@@ -77,7 +77,7 @@ Colours are used on a terminal only, and not if the environment variable NO_COLO
 	cmd.Flags().BoolVarP(&view.verbose, "verbose", "v", false, "also show problems that follow from others, and the errors that servers report")
 	cmd.Flags().BoolVar(&settled, "settled", false, "exit with 5 also while a server still has something to do after its start")
 	command.DurationVar(cmd.Flags(), &every, "every", 2*time.Second, "with --watch: how often")
-	command.DurationVar(cmd.Flags(), &wait, "wait", 0, "wait until nothing is wrong, INFO lines included, at most that long")
+	command.DurationVar(cmd.Flags(), &wait, "wait", 0, "wait until nothing is wrong, at most that long; with --settled also until there is no INFO line")
 	return cmd
 }
 
