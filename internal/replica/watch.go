@@ -6,6 +6,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/meta"
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/turn"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -214,8 +215,16 @@ func (w *watches) withhold(from *ask.Client, list []ask.Change) {
 	if bounds == nil {
 		return
 	}
+	may := map[posix.Ino]bool{} // by directory
 	for i := range list {
-		if c := &list[i]; c.Kind == meta.ChangedName && !meta.MayList(w.machine, bounds, c.Ino) {
+		c := &list[i]
+		if c.Kind != meta.ChangedName {
+			continue
+		}
+		if _, known := may[c.Ino]; !known {
+			may[c.Ino] = meta.MayList(w.machine, bounds, c.Ino)
+		}
+		if !may[c.Ino] {
 			c.Kind, c.Name = meta.ChangedNames, ""
 		}
 	}

@@ -81,6 +81,7 @@ type Node struct {
 	taking   atomic.Int64 // blocks on their way to the own disk that others have sent
 	// stragglers continue after the answer to their request. Close waits for them.
 	stragglers stragglers
+	flushes    *flushes
 	// buffers holds the bytes of blocks that are read only to verify them.
 	buffers sync.Pool // of *[]byte
 }
@@ -99,7 +100,7 @@ func NewNode(config Config) (*Node, error) {
 	}
 	n := &Node{
 		config: config, peers: newPeers(config.Peers, config.CallTimeout), limits: newLimits(&config.Healing),
-		wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), remedy: make(chan remedy, remedies),
+		wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), remedy: make(chan remedy, remedies), flushes: newFlushes(),
 	}
 	n.view.Store(v)
 	n.peers.forget(v.servers)

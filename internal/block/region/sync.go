@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/globalfs/globalfs/internal/block"
-	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // Sync implements block.Syncer for the region.
@@ -26,7 +25,7 @@ func (n *Node) sync(ctx context.Context) error {
 				errs <- fmt.Errorf("storage server %d is down: %w", server, block.ErrUnavailable)
 				return
 			}
-			errs <- n.flushAt(context.WithoutCancel(ctx), server)
+			errs <- n.flushAt(ctx, server)
 		})
 	}
 	var failed []error
@@ -45,13 +44,4 @@ func (n *Node) sync(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("sync blocks: %d of %d storage servers have not: %w", len(failed), len(v.servers), errors.Join(failed...))
-}
-
-// flushAt makes the blocks of one server survive a loss of power.
-func (n *Node) flushAt(ctx context.Context, server multicast.ProcessID) error {
-	if server == n.config.Self {
-		return block.Sync(ctx, n.config.Disk)
-	}
-	_, err := n.peers.call(ctx, server, []byte{byte(opFlush)})
-	return err
 }

@@ -92,3 +92,23 @@ func TestHandBackWaitsForTheDisk(t *testing.T) {
 		require.True(t, has(owner))
 	})
 }
+
+// Clients that sync and do not wait share the flushes of a server.
+func TestSyncsShareFlushes(t *testing.T) {
+	d := &syncedDisk{Disk: blocktest.NewMemory(1 << 20)}
+	r := blocktest.NewRegion(t, 1, d)
+	defer r.Close()
+	remote := r.Client(t)
+	hangs := make(chan struct{})
+	d.hangs.Store(&hangs)
+	for range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		require.Error(t, remote.Sync(ctx))
+		cancel()
+	}
+	require.EqualValues(t, 1, d.syncs.Load())
+	d.hangs.Store(nil)
+	close(hangs)
+	require.NoError(t, remote.Sync(t.Context()))
+	require.LessOrEqual(t, d.syncs.Load(), int64(3))
+}

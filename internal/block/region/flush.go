@@ -1,0 +1,69 @@
+package region
+
+import (
+	"context"
+	"sync"
+
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// flushes share the flushes of servers: at a time, one runs on a server and one waits for it. All callers that come
+// before the waiting one begins get its result. So clients that sync, and do not wait, cost no more than that.
+type flushes struct {
+	mu   sync.Mutex
+	next map[multicast.ProcessID]*flush        // GUARDED_BY mu; has not begun
+	runs map[multicast.ProcessID]chan struct{} // GUARDED_BY mu; holds a token while a flush runs
+}
+
+// flush is one flush of a server.
+type flush struct {
+	done chan struct{}
+	err  error // valid after done is closed
+}
+
+func newFlushes() *flushes {
+	return &flushes{next: map[multicast.ProcessID]*flush{}, runs: map[multicast.ProcessID]chan struct{}{}}
+}
+
+// do returns the result of a flush of a server that begins after the call. The caller that begins the flush ends it,
+// whether or not ctx ends; the others leave with ctx.
+func (f *flushes) do(ctx context.Context, server multicast.ProcessID, run func(context.Context) error) error {
+	f.mu.Lock()
+	one := f.next[server]
+	if one != nil {
+		f.mu.Unlock()
+		select {
+		case <-one.done:
+			return one.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	one = &flush{done: make(chan struct{})}
+	f.next[server] = one
+	if f.runs[server] == nil {
+		f.runs[server] = make(chan struct{}, 1)
+	}
+	runs := f.runs[server]
+	f.mu.Unlock()
+	runs <- struct{}{}
+	f.mu.Lock()
+	delete(f.next, server)
+	f.mu.Unlock()
+	one.err = run(context.WithoutCancel(ctx))
+	close(one.done)
+	<-runs
+	return one.err
+}
+
+// flushAt makes the blocks of one server survive a loss of power.
+func (n *Node) flushAt(ctx context.Context, server multicast.ProcessID) error {
+	return n.flushes.do(ctx, server, func(ctx context.Context) error {
+		if server == n.config.Self {
+			return block.Sync(ctx, n.config.Disk)
+		}
+		_, err := n.peers.call(ctx, server, []byte{byte(opFlush)})
+		return err
+	})
+}
