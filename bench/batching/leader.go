@@ -27,7 +27,8 @@ type Measured struct {
 	CPU        float64       // share of the time in which the leader's CPU was busy
 }
 
-// event is something that happens at a time. Events of equal times happen in the order in which they were made.
+// event is something that happens at a time. Events of equal times happen in the order in which they were
+// made.
 type event struct {
 	at     time.Duration
 	number uint64

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestModelAgrees compares the paper's experiments, the model and the simulation in every fourth row of Tables 3 and 4.
-// `globalfs-lab batching` has all rows.
+// TestModelAgrees compares the paper's experiments, the model and the simulation in every fourth row of
+// Tables 3 and 4. `globalfs-lab batching` has all rows.
 func TestModelAgrees(t *testing.T) {
 	r := Report{Duration: 20 * time.Second}
 	for i := 0; i < len(rows); i += 4 {

@@ -8,7 +8,8 @@ type row struct {
 	throughput float64 // requests a second, by experiment
 }
 
-// rows are Table 3 (cluster) and Table 4 (emulab). The row that Table 4 calls 32 KB has 512 requests: see pkg/batching.
+// rows are Table 3 (cluster) and Table 4 (emulab). The row that Table 4 calls 32 KB has 512 requests: see
+// pkg/batching.
 var rows = []row{
 	{"cluster", 128, 1, [2]int{1, 1}, 1895},
 	{"cluster", 128, 2, [2]int{1, 1}, 3126},

@@ -2,8 +2,8 @@
 // package ordering. `globalfs-lab tram` runs it.
 //
 // There are 8 groups of 3 with a closed-loop client beside each replica. A client multicasts to its own group
-// and to others at random, and has a fixed number of messages outstanding. Latency is from the proposal to the
-// delivery at the client's own replica. Everything is in memory: no figure includes a disk.
+// and to others at random, and has a fixed number of messages outstanding. Latency is from the proposal to
+// the delivery at the client's own replica. Everything is in memory: no figure includes a disk.
 //
 // A process of TRAM has one CPU: a step costs Cost.Step, and Cost.Op for each operation posted and each
 // completion taken. An operation takes the latency of the fabric in each direction. These prices are stated,

@@ -21,12 +21,12 @@
 //	P1  A replica stores, passes on and marks only entries of vectors whose tags it has verified, and entries
 //	    of other replicas. By induction, each stored entry of a partition was once the true state of that
 //	    partition.
-//	P2  The vector of an answer covers the vector of its request. So the client needs one proof after it, and one
-//	    more for each request that ran at the same time.
+//	P2  The vector of an answer covers the vector of its request. So the client needs one proof after it, and
+//	    one more for each request that ran at the same time.
 //	P3  A client may show entries of the asked partition without a proof (Claim). They only delay its own
 //	    request: a true count was ordered before the request was sent, so a barrier of the partition's order
-//	    tells (package reads). So a client whose proofs are void, because the keys were changed twice, gets new
-//	    ones from each partition.
+//	    tells (package reads). So a client whose proofs are void, because the keys were changed twice, gets
+//	    new ones from each partition.
 //	P4  A proven count that a barrier does not reach shows that the partition has lost entries. By P1, nobody
 //	    else can cause this. The partition then begins a new history: its entries replace those of the old one
 //	    wherever they meet.

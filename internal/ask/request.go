@@ -53,16 +53,16 @@ type Request struct {
 	Dest    []uint16    // of an Update of several partitions: all of them, sorted
 	Fresh   bool        // of a Query: as of a time after it was sent (linearizable)
 	Held    []posix.Ino // of RenewSession
-	// Command is, of Query and Update, an encoded meta.Command; of OpenSession, the cluster's name; of Watch, an
-	// encoded Watching.
+	// Command is, of Query and Update, an encoded meta.Command; of OpenSession, the cluster's name; of Watch,
+	// an encoded Watching.
 	Command []byte
 
-	// Horizon, of RenewSession, is a counter of blocks: no write of the session that is yet to be ordered holds
-	// a block with a lower counter, unless the session has given up the write.
+	// Horizon, of RenewSession, is a counter of blocks: no write of the session that is yet to be ordered
+	// holds a block with a lower counter, unless the session has given up the write.
 	Horizon uint64
 
-	// Patience, of an Update, is the time for which its client waits, in milliseconds on the wire; 0: without a
-	// bound. An update that is not executed by then is answered with ETIMEDOUT, and never executed.
+	// Patience, of an Update, is the time for which its client waits, in milliseconds on the wire; 0: without
+	// a bound. An update that is not executed by then is answered with ETIMEDOUT, and never executed.
 	Patience time.Duration
 }
 
@@ -115,7 +115,8 @@ func (r *Request) Append(b []byte) []byte {
 	return varint.AppendBytes(b, r.Command)
 }
 
-// CountProofs returns the number of proofs of an encoded request, 0 if it is malformed. The replica verifies each.
+// CountProofs returns the number of proofs of an encoded request, 0 if it is malformed. The replica verifies
+// each.
 func CountProofs(b []byte) int {
 	r := varint.NewReader(b)
 	_, _, _, _ = r.Uint8(), r.Uint64(), r.Uint64(), r.Uint64()

@@ -31,8 +31,8 @@ type Seen struct {
 	// wait for a command without having seen its effect, which is safe.
 	OpenUpTo uint64
 
-	// Undecided are the places that were undecided at the place Known, ascending: the lowest MaxPlaces of them.
-	// A place up to Known that is not among them is decided, and no longer open.
+	// Undecided are the places that were undecided at the place Known, ascending: the lowest MaxPlaces of
+	// them. A place up to Known that is not among them is decided, and no longer open.
 	Known     uint64
 	Undecided []uint64
 }

@@ -16,8 +16,8 @@ const MaxInterest = 2 << 10
 // maxLinger bounds Watching.Linger.
 const maxLinger = time.Minute
 
-// Watching is the content of a request of kind Watch: it asks for the changes of the tree after a place of the
-// partition's order.
+// Watching is the content of a request of kind Watch: it asks for the changes of the tree after a place of
+// the partition's order.
 type Watching struct {
 	History  uint64        // of From
 	From     uint64        // the client knows the changes up to this place

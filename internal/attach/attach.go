@@ -93,8 +93,8 @@ func (c *Client) Update(cluster *topology.Cluster) {
 }
 
 // Lengths returns the length of each block of a partition in bytes. It asks the regions of the partition, the
-// nearest first; 0: none of them has the block. If lengths are 0, the error names the servers and regions that did
-// not answer: they may have the block.
+// nearest first; 0: none of them has the block. If lengths are 0, the error names the servers and regions
+// that did not answer: they may have the block.
 func (c *Client) Lengths(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	var failed error

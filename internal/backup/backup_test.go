@@ -94,8 +94,8 @@ func (c *fakeCluster) Block(ctx context.Context, _ uint16, id posix.BlockID) ([]
 
 func (c *fakeCluster) PutBlock(context.Context, uint16, posix.BlockID, []byte) error { return nil }
 
-// A backup that is interrupted while blocks are copied does not exist. The next one copies only the blocks that
-// are missing.
+// A backup that is interrupted while blocks are copied does not exist. The next one copies only the blocks
+// that are missing.
 func TestInterruptedBackup(t *testing.T) {
 	dir := t.TempDir()
 	r, err := OpenDirectory(dir, true)
@@ -284,8 +284,8 @@ func TestBackupReplacesWhatIsDamaged(t *testing.T) {
 	require.Zero(t, m.NewBytes)
 }
 
-// A restore that is interrupted at any point leaves a directory without anything of a partition, one that says
-// that it is incomplete, or a complete one.
+// A restore that is interrupted at any point leaves a directory without anything of a partition, one that
+// says that it is incomplete, or a complete one.
 func TestInterruptedRestore(t *testing.T) {
 	r, err := OpenDirectory(t.TempDir(), true)
 	require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
-// A chunk ends behind a key with a hash that only one of meanKeys keys has, or when it is full. So a change of
-// a key changes one chunk, and the borders of the others stay.
+// A chunk ends behind a key with a hash that only one of meanKeys keys has, or when it is full. So a change
+// of a key changes one chunk, and the borders of the others stay.
 const (
 	meanKeys = 512
 	maxChunk = 4 << 20

@@ -78,7 +78,8 @@ func blockName(id posix.BlockID) string {
 	return "blocks/" + name[len(name)-2:] + "/" + name
 }
 
-// List returns the backups of the repository, the oldest first, and the errors of those with unreadable manifests.
+// List returns the backups of the repository, the oldest first, and the errors of those with unreadable
+// manifests.
 func (r *Repository) List(ctx context.Context) (all []Manifest, unreadable []error, err error) {
 	names, err := r.storage.List(ctx, "backups")
 	if err != nil {
@@ -163,8 +164,8 @@ func (r *Repository) putManifest(ctx context.Context, m *Manifest) error {
 	return r.storage.Put(ctx, manifestName(m.ID), b)
 }
 
-// putChunk stores a chunk unless it is there, and returns its hash and the bytes that were added. A chunk that is
-// there and damaged is replaced.
+// putChunk stores a chunk unless it is there, and returns its hash and the bytes that were added. A chunk
+// that is there and damaged is replaced.
 func (r *Repository) putChunk(ctx context.Context, data []byte) (hash string, added uint64, err error) {
 	hash = hashOf(data)
 	stored, err := r.storage.Get(ctx, chunkName(hash))

@@ -136,8 +136,8 @@ func (r *Repository) RestoreBlocks(ctx context.Context, id string, c Cluster, o 
 	return x.Report, err
 }
 
-// eachBlock reads all blocks that the states name. It returns those that are missing or damaged; an error ends
-// it.
+// eachBlock reads all blocks that the states name. It returns those that are missing or damaged; an error
+// ends it.
 func (r *Repository) eachBlock(ctx context.Context, x *opened, o *Options, do func(uint16, posix.BlockID, []byte) error) (problems []string, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -253,8 +253,8 @@ func (x *opened) fits(plan *topology.Cluster) error {
 	return nil
 }
 
-// install makes the directory of a server. The mark says first that the directory is incomplete, and names the
-// backup last: a restore that is killed leaves no directory that a server starts on.
+// install makes the directory of a server. The mark says first that the directory is incomplete, and names
+// the backup last: a restore that is killed leaves no directory that a server starts on.
 func (x *opened) install(plan *topology.Cluster, name, dir string, mark Mark) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -16,13 +16,13 @@
 // # Guarantees
 //
 //	B1  Get returns the bytes that were put, or an error: never other bytes. Every block has a CRC32C over its
-//	    id and its bytes. New computes it in the process that makes the block. It is verified by each read from
-//	    a disk and each time that the block crosses a wire.
+//	    id and its bytes. New computes it in the process that makes the block. It is verified by each read
+//	    from a disk and each time that the block crosses a wire.
 //	B2  Put of a block that is present has no effect, unless the copy is bad: then Put replaces it. Put of
 //	    other bytes under the same id returns ErrConflict.
-//	B3  A put that a region acknowledged has r copies on distinct servers, each as durable as the configuration
-//	    of its server says. The copies are on the owners, which are in distinct datacenters if there are
-//	    enough. An owner that cannot take its copy is replaced by the next server on the ring.
+//	B3  A put that a region acknowledged has r copies on distinct servers, each as durable as the
+//	    configuration of its server says. The copies are on the owners, which are in distinct datacenters if
+//	    there are enough. An owner that cannot take its copy is replaced by the next server on the ring.
 //	B4  A put that failed may have left copies on one or several servers. They are good copies, or nothing. A
 //	    failed put may be repeated anywhere.
 //	B5  ErrNotFound from a region means that each of its servers was asked. If one could not be asked, the

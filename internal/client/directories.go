@@ -19,8 +19,8 @@ const maxDirectories = 1 << 10
 //     previous answer makes the client forget all directories. So do other changes of this client, and
 //     changes with an unknown outcome. All of that is rare. An answer to a change that was sent before the
 //     forgetting is not remembered.
-//   - A change by another client makes the client forget the directory, if the client hears of it (leases). So
-//     attributes are valid for a limited time.
+//   - A change by another client makes the client forget the directory, if the client hears of it (leases).
+//     So attributes are valid for a limited time.
 type directories struct {
 	known *recent.Map[posix.Ino, changedDir]
 

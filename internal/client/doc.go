@@ -10,18 +10,18 @@
 //	C1  Every error is a posix.Code.
 //	C2  An update is executed at most once, whatever fails. ETIMEDOUT, and EIO after the loss of a session,
 //	    mean that it may or may not have been executed.
-//	C3  Reads are causally consistent (T 3.4.1); with Config.Linearizable a read sees all operations that ended
-//	    before it began, of all clients. View may use extents from an earlier answer, but only if this client has
-//	    seen nothing newer of the partition since; blocks never change.
+//	C3  Reads are causally consistent (T 3.4.1); with Config.Linearizable a read sees all operations that
+//	    ended before it began, of all clients. View may use extents from an earlier answer, but only if this
+//	    client has seen nothing newer of the partition since; blocks never change.
 //	C4  Blocks are stored in all regions of the file's partition that can be reached, in a majority at least,
-//	    before the write that names them is multicast (T 3.4.2). When Write returns, the write is as durable as
-//	    the deployment makes it; Persist also waits for the disks of the servers.
+//	    before the write that names them is multicast (T 3.4.2). When Write returns, the write is as durable
+//	    as the deployment makes it; Persist also waits for the disks of the servers.
 //	C5  An inode that is open is not reaped when its last name goes, as long as the session lives.
 //	C6  Every operation ends within Config.Timeout; with Config.Hard, when it was served or its caller's
 //	    context ends. No operation waits for space (ENOSPC) or for the repair of damaged blocks.
-//	C7  An operation may concern any number of partitions: it is executed in all of them or in none. An operation
-//	    on a partition that cannot be reached ends with ETIMEDOUT, and does not delay others. No operation
-//	    returns EXDEV.
+//	C7  An operation may concern any number of partitions: it is executed in all of them or in none. An
+//	    operation on a partition that cannot be reached ends with ETIMEDOUT, and does not delay others. No
+//	    operation returns EXDEV.
 //
 // # Updates of names
 //

@@ -20,8 +20,8 @@ const (
 	// watchLinger is the longest time that a replica waits with its answer. If a replica is silent for longer
 	// than that and some time for the network, the client stops to use cached names.
 	watchLinger = time.Second
-	// watchStale is the age of the last answered request from which on cached names are not used. The age is twice
-	// watchLinger and a way through the network before the next answer arrives.
+	// watchStale is the age of the last answered request from which on cached names are not used. The age is
+	// twice watchLinger and a way through the network before the next answer arrives.
 	watchStale = 3 * watchLinger
 	// watchIdle is the time without a lookup after which the client stops to watch a partition.
 	watchIdle = 10 * time.Second
@@ -110,8 +110,8 @@ func (l *leases) absent(at Name) bool {
 	return found == lease.Absent
 }
 
-// isStale reports whether the last answered request is too old for cached names: an answer is overdue, or the machine
-// was asleep. The wall clock goes on during sleep, the monotonic one does not. The caller holds mu.
+// isStale reports whether the last answered request is too old for cached names: an answer is overdue, or the
+// machine was asleep. The wall clock goes on during sleep, the monotonic one does not. The caller holds mu.
 func (h *held) isStale(now time.Time) bool {
 	return max(now.Sub(h.asked), now.Round(0).Sub(h.asked.Round(0))) > watchStale
 }

@@ -88,7 +88,8 @@ func TestAbsentNamesStayKnown(t *testing.T) {
 	})
 }
 
-// A replica that has too many requests to watch still answers other queries: they stay at the nearest replica.
+// A replica that has too many requests to watch still answers other queries: they stay at the nearest
+// replica.
 func TestWatchesGoElsewhereAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *clienttest.Network) {
 		cfg := n.Config("us-west-2")

@@ -15,8 +15,8 @@ import (
 const (
 	inReach   = 2 * time.Second // since a process was last received from
 	pingAgain = 300 * time.Millisecond
-	// pongWithin is the time within which a process answers that was silent. Until then it counts as in reach,
-	// so that the first update after a pause need not wait.
+	// pongWithin is the time within which a process answers that was silent. Until then it counts as in
+	// reach, so that the first update after a pause need not wait.
 	pongWithin = time.Second
 )
 

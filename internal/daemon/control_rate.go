@@ -15,8 +15,8 @@ const (
 	maxInspectors        = 1024
 )
 
-// inspections bound the requests of clients for the state of a server. Admins and servers have no bound. The zero
-// value is ready for use.
+// inspections bound the requests of clients for the state of a server. Admins and servers have no bound. The
+// zero value is ready for use.
 type inspections struct {
 	mu      sync.Mutex
 	clients map[string]*rate.Limiter // GUARDED_BY mu; by name

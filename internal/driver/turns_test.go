@@ -131,7 +131,8 @@ func TestCallerTakesTheTurn(t *testing.T) {
 	require.Positive(t, e.byCaller.Load())
 }
 
-// A log or a store that waits for the disk is written in the goroutine of Run: the caller may have other work.
+// A log or a store that waits for the disk is written in the goroutine of Run: the caller may have other
+// work.
 func TestDiskIsAwaitedInRun(t *testing.T) {
 	for _, e := range []*echoing{{sync: true, watched: true}, {stores: true, watched: true}} {
 		d, _ := running(t, e)

@@ -83,9 +83,9 @@ func CAFilesIn(dir string) Files {
 	return Files{CA: filepath.Join(dir, caFile), Certificate: filepath.Join(dir, caFile), Key: filepath.Join(KeyDir(dir), caKeyFile)}
 }
 
-// KeyDir returns the directory of the keys that sign the certificates of dir. It is DIR-ca, apart from dir, so
-// that a copy of dir for a server or a client contains no such key. Version 0.1 wrote the key into dir: if the
-// key is still there, dir is the answer.
+// KeyDir returns the directory of the keys that sign the certificates of dir. It is DIR-ca, apart from dir,
+// so that a copy of dir for a server or a client contains no such key. Version 0.1 wrote the key into dir: if
+// the key is still there, dir is the answer.
 func KeyDir(dir string) string {
 	if hasCAKey(dir) {
 		return dir

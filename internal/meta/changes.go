@@ -13,7 +13,8 @@ const (
 	ChangedName ChangeKind = 1 + iota
 	// ChangedNames: any names in the directory Ino may have changed.
 	ChangedNames
-	// ChangedPlace: the inode Ino was removed from this partition, because it is gone or in another partition.
+	// ChangedPlace: the inode Ino was removed from this partition, because it is gone or in another
+	// partition.
 	ChangedPlace
 	changeKinds
 )
@@ -31,8 +32,8 @@ type Change struct {
 // maxNoted bounds the changes that a Machine notes until they are taken.
 const maxNoted = 1 << 12
 
-// noting is the store of a Machine. It notes the changes of the tree: exactly the keys of names and inodes that
-// are written, whichever command writes them.
+// noting is the store of a Machine. It notes the changes of the tree: exactly the keys of names and inodes
+// that are written, whichever command writes them.
 type noting struct {
 	Keys
 	changes []Change
@@ -71,16 +72,16 @@ func (n *noting) note(c Change) {
 	}
 }
 
-// TakeChanges returns the changes in a machine since the last call; all says that they were too many, and anything may have
-// changed.
+// TakeChanges returns the changes in a machine since the last call; all says that they were too many, and
+// anything may have changed.
 func TakeChanges(m *Machine) (changes []Change, all bool) {
 	changes, all = m.noted.changes, m.noted.all
 	m.noted.changes, m.noted.all = nil, false
 	return changes, all
 }
 
-// MayList reports whether a client with an authority may read the names of a directory that is in a machine; nil:
-// the client may do everything.
+// MayList reports whether a client with an authority may read the names of a directory that is in a machine;
+// nil: the client may do everything.
 func MayList(m *Machine, authority *posix.Authority, dir posix.Ino) bool {
 	if authority == nil {
 		return true

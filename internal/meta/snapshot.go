@@ -112,8 +112,8 @@ func readSnapshot(r io.Reader) (pairs snapshotPairs, err error) {
 	return pairs, err
 }
 
-// ReadSnapshot hands the keys of a snapshot, with their values, to yield, in their order; yield may keep both.
-// Only if the error is nil the snapshot was whole.
+// ReadSnapshot hands the keys of a snapshot, with their values, to yield, in their order; yield may keep
+// both. Only if the error is nil the snapshot was whole.
 func ReadSnapshot(r io.Reader, yield func(key, value []byte) error) error {
 	in := &snapshotReader{r: bufio.NewReader(r), sum: sha256.New()}
 	header := make([]byte, len(snapshotHeader))

@@ -9,8 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A client that asks for the directory gets it with the answer to a change; the answer to another one, which may
-// not know of it, is as it was.
+// A client that asks for the directory gets it with the answer to a change; the answer to another one, which
+// may not know of it, is as it was.
 func TestTellDir(t *testing.T) {
 	f := newFS(t)
 	dir := func() posix.Attr { return f.do(meta.Command{Op: meta.OpGetAttr, Ino: posix.Root}).Attr }

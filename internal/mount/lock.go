@@ -110,8 +110,8 @@ func lockRequest(in *fuse.LkIn) client.LockRequest {
 }
 
 // Flush is asked for at each close of a descriptor: the fcntl locks of the process on the file end then,
-// whichever descriptor they were taken through. Content that was written to the file is ordered before, and content
-// of all files if there are locks.
+// whichever descriptor they were taken through. Content that was written to the file is ordered before, and
+// content of all files if there are locks.
 func (f *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	ctx, end := f.waits.changing(cancel)
 	defer end()

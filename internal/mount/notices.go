@@ -12,9 +12,9 @@ import (
 // the kernel caches them for Config.CacheTime.
 const maxNotices = 1 << 12
 
-// notices tell the kernel of names that other mounts have changed. The kernel takes the lock of the directory for
-// that. So a goroutine of its own tells, and nothing waits for it. While a request in the directory is not answered,
-// its notices are set aside: the answer may give the old state.
+// notices tell the kernel of names that other mounts have changed. The kernel takes the lock of the directory
+// for that. So a goroutine of its own tells, and nothing waits for it. While a request in the directory is
+// not answered, its notices are set aside: the answer may give the old state.
 type notices struct {
 	kernel *serve.Kernel
 

@@ -94,8 +94,8 @@ func TestKernelHearsWhileItWorks(t *testing.T) {
 	require.Equal(t, of(a), of(b))
 }
 
-// A notice does not wait for the lock of a directory that a slow request holds: all other requests of the directory
-// would wait behind it.
+// A notice does not wait for the lock of a directory that a slow request holds: all other requests of the
+// directory would wait behind it.
 func TestANoticeWaitsForNoRequest(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), mountOf(t, n)

@@ -177,7 +177,8 @@ func (w *written) settleAll(ctx context.Context) error {
 	return w.FlushAll(ctx)
 }
 
-// settleBeside is settleAll of some inodes and the files in their partitions: files of others may not be in reach.
+// settleBeside is settleAll of some inodes and the files in their partitions: files of others may not be in
+// reach.
 func (w *written) settleBeside(ctx context.Context, c *client.Client, inos ...posix.Ino) error {
 	if w == nil {
 		return nil
@@ -194,8 +195,8 @@ func (w *written) settleBeside(ctx context.Context, c *client.Client, inos ...po
 	})
 }
 
-// settleLocked returns when the content is ordered that was written under a lock on an inode: who gets the lock
-// next reads it. Files of other partitions, which may be out of reach, are waited for only for a time.
+// settleLocked returns when the content is ordered that was written under a lock on an inode: who gets the
+// lock next reads it. Files of other partitions, which may be out of reach, are waited for only for a time.
 func (w *written) settleLocked(ctx context.Context, c *client.Client, locked posix.Ino) error {
 	if w == nil || w.IsSettled() {
 		return nil

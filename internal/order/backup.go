@@ -3,8 +3,8 @@ package order
 import "github.com/globalfs/globalfs/internal/varint"
 
 // The number of a backup travels with all that a replica says: in each entry that it proposes, in each frame
-// that it sends, and in the tag of each vector that it gives to a client (package replica). A replica says the
-// highest number that it has heard. So the number reaches a partition before, or together with, each
+// that it sends, and in the tag of each vector that it gives to a client (package replica). A replica says
+// the highest number that it has heard. So the number reaches a partition before, or together with, each
 // consequence of an entry that was executed behind the marker of another partition (package cross).
 
 // HearBackup notes the number of a backup that another process speaks of, or that is started here.

@@ -16,18 +16,19 @@
 //
 // # Guarantees
 //
-//	R1  Of many processes that bootstrap a cluster at once, exactly one creates its description; the others get
-//	    the existing one. Repeating it is safe.
+//	R1  Of many processes that bootstrap a cluster at once, exactly one creates its description; the others
+//	    get the existing one. Repeating it is safe.
 //	R2  Only a caller that has seen the present description can replace it (Swap); its versions grow.
 //	R3  Watch shows the present description and then newer ones, never an older one after a newer one. It may
 //	    leave out a description that was replaced soon. It continues over loss of etcd, changes of its leader,
-//	    and compaction. A description is shown at once, and half a minute late if a connection has died silently.
+//	    and compaction. A description is shown at once, and half a minute late if a connection has died
+//	    silently.
 //	R4  Only one of two instances has a name at a time: the other gets ErrTaken. An announcer loses its name
 //	    only if etcd receives nothing from it for Config.Lease, and gets the name back unless another instance
 //	    was faster. The loss is logged: it does not stop a server.
 //	R5  Each operation ends within Config.Timeout. If it fails with ErrUnavailable it may still have happened:
-//	    all but Swap may be repeated, and after a Swap Load shows the outcome. If one of several members of etcd
-//	    hangs, the operations that are sent to it fail, until its connection is closed after 13 s.
+//	    all but Swap may be repeated, and after a Swap Load shows the outcome. If one of several members of
+//	    etcd hangs, the operations that are sent to it fail, until its connection is closed after 13 s.
 //
 // A lease is no lock: after its lease has ended, a server may still run because its process was paused or
 // could not reach etcd. Events that must never happen twice are prevented by the protocols themselves

@@ -21,8 +21,8 @@ import (
 // backup repeats the marker more often, until it has copied the blocks.
 const HoldBlocks = 2 * time.Minute
 
-// maxAhead bounds how far the number of a backup may be ahead of the clock: numbers are times, in milliseconds.
-// A number that a client has made up does not exhaust them.
+// maxAhead bounds how far the number of a backup may be ahead of the clock: numbers are times, in
+// milliseconds. A number that a client has made up does not exhaust them.
 const maxAhead = 24 * time.Hour
 
 // entryMarker starts a backup, extends the time for which its blocks are held, or releases them.

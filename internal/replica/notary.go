@@ -35,7 +35,8 @@ func (n *notary) begin(now time.Duration) {
 	}
 }
 
-// tag returns the tag of a vector, with the number of a backup if that is not 0. The caller must not change it.
+// tag returns the tag of a vector, with the number of a backup if that is not 0. The caller must not change
+// it.
 func (n *notary) tag(v ask.Vector, backup uint64) []byte {
 	number := appendTagged(nil, backup)
 	n.scratch = append(v.Append(n.scratch[:0]), number...)

@@ -8,10 +8,10 @@ import (
 )
 
 // A bound client must not fill the memory and the disk of all replicas, nor take the room of others. So the
-// asked replica bounds the requests of each name; clients with user 0, and the cluster's own processes, are not
-// bounded. The bounds are no part of the ordered state: replicas with other bounds execute the same. Several
-// replicas may be asked at once, and each counts the requests that it has executed and proposed: so a name gets
-// at most as many times a bound as its partition has replicas.
+// asked replica bounds the requests of each name; clients with user 0, and the cluster's own processes, are
+// not bounded. The bounds are no part of the ordered state: replicas with other bounds execute the same.
+// Several replicas may be asked at once, and each counts the requests that it has executed and proposed: so a
+// name gets at most as many times a bound as its partition has replicas.
 const (
 	// MaxSessionsOfClient is the maximal number of open sessions of a bound client in a partition.
 	MaxSessionsOfClient = 64

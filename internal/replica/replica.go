@@ -22,8 +22,8 @@ import (
 // error sticks, and Commit and Err return it.
 type Keys interface {
 	meta.Keys
-	// Commit makes all writes since the last one durable against a crash of the process; with sync also against
-	// a loss of power.
+	// Commit makes all writes since the last one durable against a crash of the process; with sync also
+	// against a loss of power.
 	Commit(sync bool) error
 	Err() error
 	// KeepDigest makes the store keep the digest of its entries, including pending writes, and store it under
@@ -44,8 +44,8 @@ type Config struct {
 	Sealer      ask.Sealer    // of the proofs that clients carry; nil: proofs are not verified
 	Lease       time.Duration // a session that is silent for longer ends; 0: session.DefaultLease
 	MaxPending  int           // bounds each kind of requests that wait; 0: DefaultMaxPending
-	// DigestPeriod is the time of the order between two digests of the state; 0: DefaultDigestPeriod. It must be
-	// the same at all replicas of a partition: digests of other places cannot be compared.
+	// DigestPeriod is the time of the order between two digests of the state; 0: DefaultDigestPeriod. It must
+	// be the same at all replicas of a partition: digests of other places cannot be compared.
 	DigestPeriod time.Duration
 	// Rights gives bound clients the right to read the blocks named in their answers. Nil: storage demands no
 	// rights.

@@ -89,8 +89,8 @@ func (r *rates) isNews(client string) bool {
 // proofsPerCall is the number of proofs in a request that cost a replica about as much as a call.
 const proofsPerCall = 8
 
-// wait blocks until a request of a client, of size bytes and with so many proofs, may be executed. It returns false if that takes longer than
-// patientFor, or if ctx ends.
+// wait blocks until a request of a client, of size bytes and with so many proofs, may be executed. It returns
+// false if that takes longer than patientFor, or if ctx ends.
 func (r *rates) wait(ctx context.Context, client string, kind ask.Kind, size, proofs int) bool {
 	c, now := r.of(client), time.Now()
 	calls := 1 + proofs/proofsPerCall

@@ -194,8 +194,8 @@ type Renewal struct {
 	Horizon uint64
 }
 
-// Renew extends the lease of an open session. A renewal that has seen less than an earlier one is an older copy:
-// its inodes do not replace those of the newer one, which may hold more.
+// Renew extends the lease of an open session. A renewal that has seen less than an earlier one is an older
+// copy: its inodes do not replace those of the newer one, which may hold more.
 func (s *Sessions) Renew(id uint64, r Renewal, now time.Duration) {
 	x := s.open[id]
 	x.renewals++

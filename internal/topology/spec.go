@@ -40,8 +40,8 @@ type Spec struct {
 	// Replaced are the processes that replaced others with lost disks, oldest first: written by
 	// the program, not by people.
 	Replaced []Replacement `yaml:"replaced,omitempty"`
-	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by the
-	// program, not by people.
+	// StorageChanges are the servers that joined and left the storage rings since, oldest first: written by
+	// the program, not by people.
 	StorageChanges []StorageChange `yaml:"storage_changes,omitempty"`
 	// Revoked are the processes with refused certificates: written by the program, not by people.
 	Revoked []Revocation `yaml:"revoked,omitempty"`

@@ -355,8 +355,8 @@ func TestFramedTimers(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		// The tick after slowTicks breaks the connection, the first tick comes up to probeTime late, and the write
-		// after the break fails.
+		// The tick after slowTicks breaks the connection, the first tick comes up to probeTime late, and the
+		// write after the break fails.
 		taken := time.Since(began)
 		require.GreaterOrEqual(t, taken, slowTicks*probeTime, "a message that does not end")
 		require.Less(t, taken, (slowTicks+4)*probeTime, "a message that does not end")
@@ -385,7 +385,8 @@ func sessionsOf(s *Server) (all []*session) {
 	return all
 }
 
-// A caller that withdraws a call ends the handler's context at once, also while large requests are on their way.
+// A caller that withdraws a call ends the handler's context at once, also while large requests are on their
+// way.
 func TestFramedWithdrawal(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newTCPWorld(t, newAuthority(t, "prod").server("n1"))

@@ -7,7 +7,8 @@ import (
 
 // reasonIn returns the reason in a message of gRPC about a connection, without the layers around it:
 //
-//	connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:7420: connect: connection refused"
+//	connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:7420: connect: connection
+//	refused"
 //
 // says "dial tcp 10.0.0.1:7420: connect: connection refused".
 func reasonIn(message string) string {

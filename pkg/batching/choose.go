@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Choose gives the batch and the window that the paper recommends (section 6): the largest batch with which the time
-// to order a request stays within limit, and the window for this batch. That time is the time to gather the batch at
-// rate requests a second, plus the duration of an instance. A batch is at most most bytes long. If no batch is within the limit,
-// the batch has one request.
+// Choose gives the batch and the window that the paper recommends (section 6): the largest batch with which
+// the time to order a request stays within limit, and the window for this batch. That time is the time to
+// gather the batch at rate requests a second, plus the duration of an instance. A batch is at most most bytes
+// long. If no batch is within the limit, the batch has one request.
 func Choose(s System, w Workload, rate float64, limit time.Duration, most int) (Prediction, error) {
 	if !(rate > 0) {
 		return Prediction{}, fmt.Errorf("batching: a rate of %v requests a second: it must be above 0", rate)

@@ -26,8 +26,8 @@ func Cluster() Setting {
 	}, 8, 16, 4}
 }
 
-// Emulab is section 5.2: three Pentium III, links of 10 Mbit/s and 50 ms. The tables follow from 9.4 Mbit/s, the same
-// share of the nominal bandwidth as in the cluster.
+// Emulab is section 5.2: three Pentium III, links of 10 Mbit/s and 50 ms. The tables follow from 9.4 Mbit/s,
+// the same share of the nominal bandwidth as in the cluster.
 func Emulab() Setting {
 	return Setting{"emulab", System{
 		Replicas: 3, Bandwidth: 9.4 * mbit, Delay: 50 * time.Millisecond, WAN: true,

@@ -1,12 +1,13 @@
 // Command gotest runs `go test` with its arguments and prints its usual output, and also every test that was
-// skipped, with the reason. The skipped tests are added to the file that the variable SKIPS names. With -report
-// as the only argument it prints that file; with SKIPPED=fail in the environment it fails if there are any.
+// skipped, with the reason. The skipped tests are added to the file that the variable SKIPS names. With
+// -report as the only argument it prints that file; with SKIPPED=fail in the environment it fails if there
+// are any.
 //
 // A skip with a reason that begins with "by design:" is not reported: another target runs the test.
 //
 // With REPEAT=1 in the environment, as in CI, the packages that failed run once more. The process tests run
-// clusters in real time on a shared machine. A package that fails first and passes then is printed as FLAKY: file an
-// issue for the test. A data race and code that does not compile are not repeated.
+// clusters in real time on a shared machine. A package that fails first and passes then is printed as FLAKY:
+// file an issue for the test. A data race and code that does not compile are not repeated.
 package main
 
 import (
@@ -39,7 +40,8 @@ func main() {
 	}
 }
 
-// run runs go test, once more for packages that failed if REPEAT=1, and appends the skipped tests to the file at path.
+// run runs go test, once more for packages that failed if REPEAT=1, and appends the skipped tests to the file
+// at path.
 func run(path string, args []string) error {
 	p, err := once(args)
 	skips := p.skips
@@ -76,8 +78,8 @@ func once(args []string) (*printer, error) {
 	return p, errors.Join(read, ended)
 }
 
-// onlyPackages replaces the packages among the arguments of go test, which are those that begin with "./" or with
-// the module's path.
+// onlyPackages replaces the packages among the arguments of go test, which are those that begin with "./" or
+// with the module's path.
 func onlyPackages(args, packages []string) []string {
 	isPackage := func(arg string) bool { return strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, module) }
 	at := slices.IndexFunc(args, isPackage)

@@ -25,7 +25,8 @@ type event struct {
 
 const module = "github.com/globalfs/globalfs/"
 
-// printer prints the output of packages and of failed tests, as `go test` without -v does, and collects skips.
+// printer prints the output of packages and of failed tests, as `go test` without -v does, and collects
+// skips.
 type printer struct {
 	out   io.Writer
 	tests map[string]*strings.Builder // output by package and test, "" for the package itself
@@ -124,8 +125,8 @@ func (p *printer) skip(e event, text string) {
 	fmt.Fprintln(p.out, "SKIPPED "+s)
 }
 
-// endPackage prints the package's own output: its result. Of a package that failed, it also prints the output of
-// tests that did not end, as after a panic or a timeout.
+// endPackage prints the package's own output: its result. Of a package that failed, it also prints the output
+// of tests that did not end, as after a panic or a timeout.
 func (p *printer) endPackage(e event) {
 	for _, k := range p.order[e.Package] {
 		own := k == e.Package+"\x00"

@@ -26,8 +26,8 @@ type Config struct {
 	// Ring is the order in which the global ring goes through all processes; the first one coordinates. Those
 	// that are near each other should stand together. Nil: group after group. It is the same everywhere.
 	Ring []multicast.ProcessID
-	// Lambda is how many slots the global ring has a second at least, up to a billion: more than any group can
-	// order.
+	// Lambda is how many slots the global ring has a second at least, up to a billion: more than any group
+	// can order.
 	Lambda int
 	// Delta is how often it skips. In a wide area network 10 ms are enough.
 	Delta time.Duration

@@ -31,8 +31,8 @@ type Stats struct {
 type Rules interface {
 	// Start: the content of m has come, once.
 	Start(m *Message)
-	// Hear: another destination group of m, as far as one can know before START, says Soft or Hard: Soft by its
-	// leader, Hard by any of its members, and by several, even after m is delivered.
+	// Hear: another destination group of m, as far as one can know before START, says Soft or Hard: Soft by
+	// its leader, Hard by any of its members, and by several, even after m is delivered.
 	Hear(g *Group, m *Message, kind Kind, ts multicast.Timestamp)
 	// Decide: the log of the own group has the command Assign, SyncSoft or Final of m. With Assign, m
 	// has its local timestamp already, and it is ts.

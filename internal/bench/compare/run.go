@@ -76,7 +76,8 @@ func Run(ctx context.Context, cfg Config) (_ []Row, err error) {
 	return r.rows(), nil
 }
 
-// round runs all measures with one number of clients. The first directory of a round is another one each time.
+// round runs all measures with one number of clients. The first directory of a round is another one each
+// time.
 func (r *run) round(ctx context.Context, n, clients int) (err error) {
 	sites := make([]*site, len(r.places))
 	defer func() {

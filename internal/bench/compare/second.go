@@ -58,7 +58,8 @@ func exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// change looks at a name in the second mount, changes it in the first, and waits until it exists there or is absent.
+// change looks at a name in the second mount, changes it in the first, and waits until it exists there or is
+// absent.
 func (s *site) change(w *worker, name string, exist bool, change func() error) error {
 	there, err := s.place.second(name)
 	if err != nil {

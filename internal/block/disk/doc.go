@@ -26,7 +26,8 @@
 //	    its live bytes do, or is gone, Open drops the index entries that point beyond its end. Nothing is
 //	    appended to it any more.
 //	S4  A record that could not be written in full (no space) is cut off. If that fails too, or a sync or the
-//	    index fails, nothing is appended to the segment any more. The index names only records written in full.
+//	    index fails, nothing is appended to the segment any more. The index names only records written in
+//	    full.
 //	S5  A delete is a synced LevelDB batch, and so is the frontier in it: Open does not index a deleted block
 //	    again. (Without sync a power loss may undo deletes. The blocks that come back are garbage, and are
 //	    collected again.)
@@ -34,9 +35,9 @@
 //	    counts are exact after each crash, and Open counts nothing.
 //	S7  Compaction appends a live record again, makes it durable (also without sync), and indexes it only if
 //	    the index still names the old one in the same batch: a block that was deleted meanwhile does not come
-//	    back. The file of a segment is removed when the index names nothing in it, after a synced LevelDB batch
-//	    says so. The live record of a block is therefore the last one of its id in the log. A reader that finds
-//	    that a segment is gone, or that the bytes are bad, looks in the index again.
+//	    back. The file of a segment is removed when the index names nothing in it, after a synced LevelDB
+//	    batch says so. The live record of a block is therefore the last one of its id in the log. A reader
+//	    that finds that a segment is gone, or that the bytes are bad, looks in the index again.
 //	S8  Compaction leaves a live record with bad bytes in place, counts it (Stats.BadRecords), and keeps its
 //	    segment until the block is put again, as repair does, or deleted.
 //	S9  An index that is found damaged when it is opened, read or written is renamed to index.damaged-N (two

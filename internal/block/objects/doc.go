@@ -27,17 +27,17 @@
 //
 // The numbers are those of package block.
 //
-//	B1  The checksum is verified by each Get. An upload carries a CRC32C of the whole object. The server verifies
-//	    the received bytes with it before it stores them (servers that do not know it ignore it).
+//	B1  The checksum is verified by each Get. An upload carries a CRC32C of the whole object. The server
+//	    verifies the received bytes with it before it stores them (servers that do not know it ignore it).
 //	B2  A put is conditional (If-None-Match: *). If the object is there it is read: the same bytes are a
 //	    success, other bytes ErrConflict, and a bad copy is replaced. Servers without conditional puts are
 //	    recognised by Open. On them each put reads first, and of two puts of one id at the same time the last
 //	    stands: writers never do that, since no other client uses their ids.
 //	B3  The object storage is responsible for copies and durability.
 //	B4  A put that failed may have stored the object, whole: S3 shows no partial objects.
-//	B5  ErrNotFound is a 404 of the object storage for this key. A 404 of another server, for example a proxy, is
-//	    another error. A server that does not answer, or reports that it is overloaded, is ErrUnavailable after
-//	    some tries within Config.Timeout.
+//	B5  ErrNotFound is a 404 of the object storage for this key. A 404 of another server, for example a proxy,
+//	    is another error. A server that does not answer, or reports that it is overloaded, is ErrUnavailable
+//	    after some tries within Config.Timeout.
 //	B6  Delete of an absent block succeeds. In a bucket with versions a delete only hides the object: give
 //	    such a bucket a lifecycle rule that removes old versions.
 package objects

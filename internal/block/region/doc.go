@@ -26,14 +26,15 @@
 //
 // # Why a change of members loses nothing
 //
-//	M1  Members are totally ordered. The members that a server knows only get newer, through restarts too: they
-//	    are saved before they are used.
+//	M1  Members are totally ordered. The members that a server knows only get newer, through restarts too:
+//	    they are saved before they are used.
 //	M2  A server drops a copy only by the newest members that it knows, and only if it does not own the block
 //	    by them. They do not change during the drop.
 //	M3  Newer members are given only to a server that is a member already. A server is removed only when it is
 //	    drained and all servers know that it leaves.
-//	M4  Before a copy is dropped by members m, each owner by m has confirmed, while it knew m or newer members,
-//	    that it has a good copy, which it has read. A server confirms nothing to one that knows other members.
+//	M4  Before a copy is dropped by members m, each owner by m has confirmed, while it knew m or newer
+//	    members, that it has a good copy, which it has read. A server confirms nothing to one that knows other
+//	    members.
 //
 // Claim 1: when a server d drops its copy of a block, the block has copies on the owners by some members m, d
 // is not one of them, and only faults have removed or can remove those copies before the next drop.

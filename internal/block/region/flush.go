@@ -8,8 +8,9 @@ import (
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
-// flushes share the flushes of servers: at a time, one runs on a server and one waits for it. All callers that come
-// before the waiting one begins get its result. So clients that sync, and do not wait, cost no more than that.
+// flushes share the flushes of servers: at a time, one runs on a server and one waits for it. All callers
+// that come before the waiting one begins get its result. So clients that sync, and do not wait, cost no more
+// than that.
 type flushes struct {
 	mu   sync.Mutex
 	next map[multicast.ProcessID]*flush        // GUARDED_BY mu; has not begun
@@ -26,8 +27,8 @@ func newFlushes() *flushes {
 	return &flushes{next: map[multicast.ProcessID]*flush{}, runs: map[multicast.ProcessID]chan struct{}{}}
 }
 
-// do returns the result of a flush of a server that begins after the call. The caller that begins the flush ends it,
-// whether or not ctx ends; the others leave with ctx.
+// do returns the result of a flush of a server that begins after the call. The caller that begins the flush
+// ends it, whether or not ctx ends; the others leave with ctx.
 func (f *flushes) do(ctx context.Context, server multicast.ProcessID, run func(context.Context) error) error {
 	f.mu.Lock()
 	one := f.next[server]

@@ -42,8 +42,8 @@ type Config struct {
 	// MayGet reports whether a caller of RoleClient may read a block by the right that it shows, which may be
 	// zero; nil: it may read every block.
 	MayGet func(ctx context.Context, id block.ID, right block.Right) bool
-	// Partitions returns the number of partitions of the tree. A caller of RoleClient stores no block of others: no
-	// collection would find it. Nil: there is no bound.
+	// Partitions returns the number of partitions of the tree. A caller of RoleClient stores no block of
+	// others: no collection would find it. Nil: there is no bound.
 	Partitions func() int
 	Log        *slog.Logger // nil: no log
 }

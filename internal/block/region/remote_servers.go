@@ -120,8 +120,8 @@ func (r *Remote) Holders(ctx context.Context, ids []block.ID) ([][]multicast.Pro
 	return holders, err
 }
 
-// Lengths returns the length of each block in bytes, 0 if no server that answers has a copy. The error names the
-// servers that did not answer: they may have those blocks.
+// Lengths returns the length of each block in bytes, 0 if no server that answers has a copy. The error names
+// the servers that did not answer: they may have those blocks.
 func (r *Remote) Lengths(ctx context.Context, ids []block.ID) ([]uint32, error) {
 	lengths := make([]uint32, len(ids))
 	_, sizes, err := r.sizesOnAll(ctx, ids)
@@ -133,8 +133,8 @@ func (r *Remote) Lengths(ctx context.Context, ids []block.ID) ([]uint32, error) 
 	return lengths, err
 }
 
-// sizesOnAll queries all servers for the lengths of their copies. The error names the servers that did not answer;
-// they have no sizes.
+// sizesOnAll queries all servers for the lengths of their copies. The error names the servers that did not
+// answer; they have no sizes.
 func (r *Remote) sizesOnAll(ctx context.Context, ids []block.ID) (nodes []multicast.ProcessID, sizes [][]uint32, err error) {
 	nodes = slices.Sorted(slices.Values(r.servers(ctx)))
 	errs := make([]error, len(nodes))

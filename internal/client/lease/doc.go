@@ -6,14 +6,14 @@
 // or, if the client has all names of the directory, absent because they are not among these.
 //
 //	L1  A cached name is used only if the stream lives and has reached all that the client has seen of the
-//	    partition, and if no place of the partition is open for the client (ask.Seen). So the answer is the state
-//	    at UpTo, which is not older than anything that the client has seen.
-//	L2  An answer as of a place is cached only if the stream has not reported a later change of the name before:
-//	    answers and the stream arrive in any order.
+//	    partition, and if no place of the partition is open for the client (ask.Seen). So the answer is the
+//	    state at UpTo, which is not older than anything that the client has seen.
+//	L2  An answer as of a place is cached only if the stream has not reported a later change of the name
+//	    before: answers and the stream arrive in any order.
 //	L3  An own update advances UpTo if it comes directly after it: the client knows its effect on names. The
 //	    stream reports the update again.
-//	L4  After a gap in the stream, in a new history, and if an own update is missing in the stream, the cache is
-//	    emptied.
+//	L4  After a gap in the stream, in a new history, and if an own update is missing in the stream, the cache
+//	    is emptied.
 //
 // Everything is bounded: the least recently used directories are evicted first.
 package lease

@@ -13,8 +13,8 @@
 //	    not have been executed.
 //	C3  Queries are causally consistent: each request carries the vector of all earlier answers, and a
 //	    replica answers once it is as new (T 3.4.1). Observe and Wait adopt the vector of another client.
-//	    A fresh query, and with Config.Linearizable every query, sees all operations that ended before it began,
-//	    of all clients: it asks a quorum.
+//	    A fresh query, and with Config.Linearizable every query, sees all operations that ended before it
+//	    began, of all clients: it asks a quorum.
 //	C5  An inode that is held (Hold) is not reaped when its last name goes, as long as the session lives.
 //	C6  Every call ends within Config.Timeout. The end of a caller's context ends a query at once. It ends
 //	    an update with EINTR if nothing was multicast; otherwise the outcome is awaited. With Config.Hard a

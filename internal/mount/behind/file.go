@@ -26,8 +26,8 @@ type file struct {
 	made     *made             // GUARDED_BY mu; how the file was made, as long as nothing else of it was ordered; nil: it was not
 }
 
-// take keeps a write, and returns how much memory it takes. It reports false if the file has failed, or if too
-// many of its batches wait for their order. mu is held.
+// take keeps a write, and returns how much memory it takes. It reports false if the file has failed, or if
+// too many of its batches wait for their order. mu is held.
 func (f *file) take(w *Write) (grown int64, ok bool) {
 	f.reported[w.Handle] = f.told(w.Handle) // it may have been opened by a process that served the mount before
 	if f.failures > 0 || f.files.closed.Load() {

@@ -127,8 +127,8 @@ func (f *Files) Open(ino posix.Ino, handle uint64) {
 	at.reported[handle] = at.failures
 }
 
-// Adopt notes a handle of a process that has served the mount before. The handle is told of err as of content that
-// is lost.
+// Adopt notes a handle of a process that has served the mount before. The handle is told of err as of content
+// that is lost.
 func (f *Files) Adopt(ino posix.Ino, handle uint64, err error) {
 	at := f.lock(ino)
 	defer at.mu.Unlock()
@@ -238,9 +238,9 @@ func (f *Files) FlushHandle(ctx context.Context, ino posix.Ino, handle uint64) e
 	return f.flushHandle(ctx, ino, handle, (*file).report)
 }
 
-// FlushDescriptor is Flush for the close of a descriptor of an open file. The error is also that of content that
-// was lost, until FlushHandle has told the handle: a duplicate of the descriptor, such as one that a child process
-// has inherited, may be closed without a look at the error.
+// FlushDescriptor is Flush for the close of a descriptor of an open file. The error is also that of content
+// that was lost, until FlushHandle has told the handle: a duplicate of the descriptor, such as one that a
+// child process has inherited, may be closed without a look at the error.
 func (f *Files) FlushDescriptor(ctx context.Context, ino posix.Ino, handle uint64) error {
 	return f.flushHandle(ctx, ino, handle, (*file).unreported)
 }

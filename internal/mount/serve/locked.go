@@ -11,9 +11,10 @@ import (
 // maxAside bounds the notices that are set aside.
 const maxAside = 1 << 12
 
-// locked are the nodes that the kernel locks while it waits for requests. A notice of an entry takes the same lock:
-// behind a slow request it would make all later ones of that directory wait, in a sleep that no signal ends, and
-// would keep the mount alive if this process died. So notices are set aside until the requests are answered.
+// locked are the nodes that the kernel locks while it waits for requests. A notice of an entry takes the same
+// lock: behind a slow request it would make all later ones of that directory wait, in a sleep that no signal
+// ends, and would keep the mount alive if this process died. So notices are set aside until the requests are
+// answered.
 type locked struct {
 	mu       sync.Mutex
 	requests map[posix.Ino]int               // GUARDED_BY mu; that are not answered, by node
@@ -25,8 +26,8 @@ func newLocked() locked {
 	return locked{requests: map[posix.Ino]int{}, aside: map[posix.Ino]map[string]func(){}}
 }
 
-// anyNode stands for a directory that a request removes, moves or replaces: the request names it, and does not give
-// its number.
+// anyNode stands for a directory that a request removes, moves or replaces: the request names it, and does
+// not give its number.
 const anyNode posix.Ino = 0
 
 // nodesLocked returns the nodes that the kernel locks until the request is answered: directories and, for the
@@ -56,7 +57,8 @@ func (l *locked) begin(nodes []posix.Ino) {
 	}
 }
 
-// end notes that the request is answered, and has the notices of nodes repeated that no request holds any more.
+// end notes that the request is answered, and has the notices of nodes repeated that no request holds any
+// more.
 func (l *locked) end(nodes []posix.Ino) {
 	if len(nodes) == 0 {
 		return
@@ -94,8 +96,8 @@ func (l *locked) drop(nodes []posix.Ino) (free []posix.Ino) {
 	return free
 }
 
-// setAside reports whether a request holds a directory, perhaps. Then again will be called, unless too many notices
-// wait.
+// setAside reports whether a request holds a directory, perhaps. Then again will be called, unless too many
+// notices wait.
 func (l *locked) setAside(dir posix.Ino, name string, again func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,12 +120,13 @@ func (l *locked) setAside(dir posix.Ino, name string, again func()) bool {
 	return true
 }
 
-// expireOnly, in a notice of an entry, keeps what uses the entry: the kernel only looks it up again (Linux 6.2;
-// older ones drop the entry).
+// expireOnly, in a notice of an entry, keeps what uses the entry: the kernel only looks it up again (Linux
+// 6.2; older ones drop the entry).
 const expireOnly = 1
 
-// ExpireEntry makes the kernel look up a name in a directory again before it uses the name. While a request in that
-// directory is not answered, it does nothing: it has again called after the answer. again must not wait.
+// ExpireEntry makes the kernel look up a name in a directory again before it uses the name. While a request
+// in that directory is not answered, it does nothing: it has again called after the answer. again must not
+// wait.
 func (k *Kernel) ExpireEntry(dir posix.Ino, name string, again func()) {
 	if k == nil || k.server.locked.setAside(dir, name, again) {
 		return

@@ -9,7 +9,8 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// A notice is set aside while a request holds its directory, and repeated once after the last one is answered.
+// A notice is set aside while a request holds its directory, and repeated once after the last one is
+// answered.
 func TestNoticesAreSetAside(t *testing.T) {
 	l := newLocked()
 	again := 0

@@ -179,8 +179,8 @@ func (e *Etcd) run(t testing.TB) {
 	require.Nil(t, e.process, "etcd runs already")
 	e.output = &bytes.Buffer{}
 	e.process = exec.Command(e.binary, e.args...)
-	// Nothing of the test's environment: etcd takes ETCD_... for flags. The one here lets it run on other than
-	// amd64.
+	// Nothing of the test's environment: etcd takes ETCD_... for flags. The one here lets it run on other
+	// than amd64.
 	e.process.Env = []string{"ETCD_UNSUPPORTED_ARCH=" + runtime.GOARCH}
 	e.process.Stdout, e.process.Stderr = e.output, e.output
 	e.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test is killed

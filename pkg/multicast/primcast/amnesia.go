@@ -19,8 +19,8 @@ import (
 //	A1  An amnesiac process sends no ACK, BUMP or ACCEPT, delivers nothing, and proposes nothing. It promises,
 //	    tells that it is amnesiac, and installs the T of an epoch.
 //	A2  An epoch begins with the promises of a quorum (R1) of members that are not amnesiac, or with those of
-//	    all members. T_max is the T of the highest epoch, and the longest in it, of all promises. So if too few
-//	    members remember, and all are back, the most advanced log of all of them is the one that counts.
+//	    all members. T_max is the T of the highest epoch, and the longest in it, of all promises. So if too
+//	    few members remember, and all are back, the most advanced log of all of them is the one that counts.
 //	A3  A member that is to be replaced is not one of all members in A2 if this process has run for
 //	    goneAfter and no link to that member has started since. The quorum stays.
 //

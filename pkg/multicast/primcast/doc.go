@@ -210,9 +210,10 @@
 // line 27 gets a conjunct: for each other group h of m.dest, with E the latest epoch of h known here,
 //
 //	(a) a quorum of h has sent, in epochs up to E, clocks at or past final-ts(m);
-//	(b) the primary of E has sent a clock at or past final-ts(m), and with it that it has delivered all messages
-//	    that precede m in h and do not come to this group (its front); or a follower has sent the same, with its
-//	    limit of lines 28 and 29 in the place of the clock.
+//	(b) the primary of E has sent a clock at or past final-ts(m), and with it that it has delivered all
+//	messages
+//	    that precede m in h and do not come to this group (its front); or a follower has sent the same, with
+//	    its limit of lines 28 and 29 in the place of the clock.
 //
 // All destinations send clocks and fronts to all of m.dest when m moves them, which is in the step in which
 // BUMPs are sent: without other messages, three steps remain.

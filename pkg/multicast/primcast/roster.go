@@ -47,7 +47,8 @@ import (
 //	    roster of v has one. If not, an active G <= v has the same since, and so the same R, and the
 //	    promises meet the acceptors of G. If G >= E, take F = G. If G <= D, then since <= D, and by (1) R of
 //	    v is R(D): the promises contain a quorum of it.
-//	(3) Lemma 3: the T of each E' > E has all entries that a quorum of R(E) acknowledged in E. M(E') >= E by (2).
+//	(3) Lemma 3: the T of each E' > E has all entries that a quorum of R(E) acknowledged in E. M(E') >= E by
+//	(2).
 //	    If it is higher, T of that epoch has them by induction. If M(E') = E, no epoch in (E, v] is active, or
 //	    the promises would meet its acceptors as in (2). Then the promises contain a quorum of R(E), by R1 if
 //	    v = E and by (1) if not. It meets the quorum that acknowledged.

@@ -17,8 +17,8 @@ const (
 	// Decided: when its final timestamp is known, which is Algorithm 4 as printed. It does not keep
 	// atomic global order, and is here to show this.
 	Decided
-	// InOrder: when, in addition, all that precede it here and ask are acknowledged by all their destinations,
-	// or go to all of its destinations.
+	// InOrder: when, in addition, all that precede it here and ask are acknowledged by all their
+	// destinations, or go to all of its destinations.
 	InOrder
 )
 

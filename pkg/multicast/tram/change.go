@@ -222,8 +222,9 @@ func (c *Core) outbid() bool {
 	return false
 }
 
-// watchGrants looks after the members that have granted the right to another candidate, which may have come to
-// nothing: a leader without a quorum is a follower, and one with a quorum asks again with a higher timestamp.
+// watchGrants looks after the members that have granted the right to another candidate, which may have come
+// to nothing: a leader without a quorum is a follower, and one with a quorum asks again with a higher
+// timestamp.
 func (c *Core) watchGrants() {
 	refused := 0
 	for _, m := range c.members {

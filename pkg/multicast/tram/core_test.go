@@ -137,8 +137,8 @@ func TestHostileInputs(t *testing.T) {
 	require.Len(t, step(c, Input{}).Ops, 3, "one write to each member")
 }
 
-// TestHostileNotes: a note is believed about its sender only. Nobody gets a right for a member that is another
-// one, or none.
+// TestHostileNotes: a note is believed about its sender only. Nobody gets a right for a member that is
+// another one, or none.
 func TestHostileNotes(t *testing.T) {
 	c := newTestCore(t, 21)
 	require.NotEmpty(t, step(c, Input{}).Rights)

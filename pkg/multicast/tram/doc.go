@@ -1,7 +1,8 @@
-// Package tram is TRAM, the atomic multicast of "Scaling atomic ordering in shared memory": groups form a tree,
-// and processes communicate by one-sided writes (package fabric). A message is ordered first by the lowest
-// common ancestor (lca) of its destinations, and then by each group on the way down. The leader of a group
-// orders by writing into the logs of the members, and loses the right to do so when another one takes over.
+// Package tram is TRAM, the atomic multicast of "Scaling atomic ordering in shared memory": groups form a
+// tree, and processes communicate by one-sided writes (package fabric). A message is ordered first by the
+// lowest common ancestor (lca) of its destinations, and then by each group on the way down. The leader of a
+// group orders by writing into the logs of the members, and loses the right to do so when another one takes
+// over.
 //
 // Like other cores, Core is stepped (package multicast). It looks for the writes of others in its own memory,
 // so Input has completions and proposals only.
@@ -33,8 +34,8 @@
 // Validity, uniform integrity, uniform agreement, uniform prefix order and uniform acyclic order, as in
 // package multicast, as long as a majority of each group runs. There is no final timestamp: Delivery.Final is
 // the place in the log of the group, and other groups have another one. TRAM is partially genuine: a message
-// to one group concerns its sender and this group alone; one to several groups concerns all groups on the ways
-// from the lca to them. A group on such a way that does not work holds up all that passes it.
+// to one group concerns its sender and this group alone; one to several groups concerns all groups on the
+// ways from the lca to them. A group on such a way that does not work holds up all that passes it.
 //
 // # Differences from the paper
 //
@@ -42,31 +43,31 @@
 //   - Followers deliver by a commit word, so that an idle group delivers. It is written when it has grown.
 //   - Buffers are rings. A slot of a log is used again when its member has applied the entry; a slot of an
 //     input when the group has ordered the message. Notes carry both credits.
-//   - A group has one input for each member of its parent, with equal contents, instead of one for the parent:
-//     delayed writes of an earlier leader cannot overwrite the entries of its successor. So any member may
-//     forward. A follower forwards if a child does not take for SuspectAfter the entries that the follower
-//     has applied: no leader is replaced for that.
+//   - A group has one input for each member of its parent, with equal contents, instead of one for the
+//     parent: delayed writes of an earlier leader cannot overwrite the entries of its successor. So any
+//     member may forward. A follower forwards if a child does not take for SuspectAfter the entries that the
+//     follower has applied: no leader is replaced for that.
 //   - The canary is a checksum, since fabrics promise no order within a write (fabric M2).
-//   - Nobody watches an idle leader. Members find work in their own memory, since clients and parents write to
-//     all of them, and replace the leader if the work waits for SuspectAfter without progress.
+//   - Nobody watches an idle leader. Members find work in their own memory, since clients and parents write
+//     to all of them, and replace the leader if the work waits for SuspectAfter without progress.
 //
 // # Why it is safe
 //
 //	G1  Of a slot, a leader writes one value only, and a timestamp belongs to one leader.
-//	G2  A member that has granted a timestamp takes no write with a lower one: the right goes before the answer
-//	    (fabric M3), and Output.Rights come before Output.Ops.
-//	G3  A member is asked for a timestamp only when nothing that the candidate has posted to its log before can
-//	    land any more. Otherwise a write with an older right could land with the new one.
+//	G2  A member that has granted a timestamp takes no write with a lower one: the right goes before the
+//	    answer (fabric M3), and Output.Rights come before Output.Ops.
+//	G3  A member is asked for a timestamp only when nothing that the candidate has posted to its log before
+//	    can land any more. Otherwise a write with an older right could land with the new one.
 //	G4  A slot is decided when a quorum holds it with the timestamp of one leader, together with all slots
 //	    before (fabric Q1, Q3). A new leader reads a quorum, so it finds each decided slot with the highest
-//	    timestamp that any member has for it. Hence a slot that is empty in all of the logs is not decided, nor
-//	    is anything behind. An entry that was ordered behind another prefix than the one found is not
+//	    timestamp that any member has for it. Hence a slot that is empty in all of the logs is not decided,
+//	    nor is anything behind. An entry that was ordered behind another prefix than the one found is not
 //	    decided either: if it were, that prefix would be decided, too. The new leader cuts the log there.
 //	    Without the cut, the message of such an entry could be in the log twice.
 //	G5  The commit word of a member covers only entries that were posted to this member before. Hence an entry
 //	    that a follower finds below it is the decided one.
-//	G6  To write an entry again changes nothing but its timestamp, which is written at once (wire.go). A leader
-//	    that stops while it does so damages no entry that an earlier quorum holds.
+//	G6  To write an entry again changes nothing but its timestamp, which is written at once (wire.go). A
+//	    leader that stops while it does so damages no entry that an earlier quorum holds.
 //	G7  A member grants only if its log holds all entries that it has applied and the candidate has not: a
 //	    candidate with a quorum can continue the log of each member of it.
 //

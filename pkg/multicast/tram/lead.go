@@ -143,8 +143,8 @@ func (c *Core) take(from multicast.ProcessID) bool {
 	return true
 }
 
-// input gives the entry of a source with an index, if it is there. The parent's members have a ring each, with
-// the same entries: a member that is replaced as a leader cannot overwrite the entries of its successor.
+// input gives the entry of a source with an index, if it is there. The parent's members have a ring each,
+// with the same entries: a member that is replaced as a leader cannot overwrite the entries of its successor.
 func (c *Core) input(from multicast.ProcessID, index uint64) (m multicast.Message, ok bool) {
 	rings := []fabric.RegionID{regionOf(clientRegion, from)}
 	if from == 0 {
@@ -212,8 +212,8 @@ func (c *Core) decide() {
 }
 
 // tell writes the commit word of a member: its log is decided up to there. It never covers an entry that was
-// not posted to the member before, so that the entries are there when the word is. The second word is how much
-// of the log all members have applied.
+// not posted to the member before, so that the entries are there when the word is. The second word is how
+// much of the log all members have applied.
 func (c *Core) tell(m *member) {
 	if _, ok := c.granted(m); !ok || m.posted == 0 {
 		return
