@@ -75,6 +75,39 @@ func TestPlainLanguage(t *testing.T) {
 	}
 }
 
+// maxColumns is the maximum width of a line of comments.
+const maxColumns = 110
+
+// columns returns the width of a line, with a tab stop at each fourth column.
+func columns(line string) (n int) {
+	for _, r := range line {
+		n++
+		for r == '\t' && n%4 != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// wide are lines of comments that may be wider: directives and rows of tables.
+var wide = regexp.MustCompile(`^\t*//(go:|.*\S(  | \| ))`)
+
+// TestCommentColumns: comments fit beside other windows.
+func TestCommentColumns(t *testing.T) {
+	require.NoError(t, filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".pb.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.HasPrefix(strings.TrimLeft(line, "\t"), "//") && !wide.MatchString(line) {
+				assert.LessOrEqual(t, columns(line), maxColumns, "%s:%d", strings.TrimPrefix(path, "../../"), i+1)
+			}
+		}
+		return err
+	}))
+}
+
 // commentsOfPackages returns the comments by directory. A package with fewer than minWords is joined with the
 // nearest package above it, or else with all other such packages under the directory ".".
 func commentsOfPackages(t *testing.T) map[string]*prose {
