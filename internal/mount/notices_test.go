@@ -20,14 +20,12 @@ func believing(t *testing.T, n *clienttest.Network) *mounted {
 	return mountAs(t, n, func(cfg *Config) { cfg.CacheTime = time.Hour })
 }
 
-// The kernel gets notices of names that another mount changes: without them it would cache the old names for
-// an hour.
-func TestKernelHearsOfNames(t *testing.T) {
-	n := clienttest.New(t, spec, time.Minute)
-	a, b := mountOf(t, n), believing(t, n)
+// hears returns when the kernel of b gets notices of changes by a. There are no notices of changes before the first
+// answer to b's watcher.
+func hears(t *testing.T, a, b *mounted) {
+	t.Helper()
 	_, err := os.Stat(b.path("not there"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	// There are no notices of changes before the first answer to b's watcher.
 	probe := 0
 	require.True(t, eventually(time.Minute, func() bool {
 		probe++
@@ -39,6 +37,14 @@ func TestKernelHearsOfNames(t *testing.T) {
 		require.NoError(t, os.Remove(a.path(name)))
 		return eventually(100*time.Millisecond, func() bool { return isGone(b.path(name)) })
 	}))
+}
+
+// The kernel gets notices of names that another mount changes: without them it would cache the old names for
+// an hour.
+func TestKernelHearsOfNames(t *testing.T) {
+	n := clienttest.New(t, spec, time.Minute)
+	a, b := mountOf(t, n), believing(t, n)
+	hears(t, a, b)
 
 	require.NoError(t, os.Mkdir(a.path("d"), 0o755))
 	a.write(t, "d/old", "content")
@@ -94,41 +100,41 @@ func TestKernelHearsWhileItWorks(t *testing.T) {
 	require.Equal(t, of(a), of(b))
 }
 
-// A notice does not wait for the lock of a directory that a slow request holds: all other requests of the
-// directory would wait behind it.
+// A notice does not wait for the lock of a directory that a slow request holds: all other requests of the directory
+// would wait behind it. The kernel gets the notice after the request.
 func TestANoticeWaitsForNoRequest(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
-	a, b := mountOf(t, n), mountOf(t, n)
+	a, b := mountOf(t, n), believing(t, n)
+	a.write(t, "old", "")
+	hears(t, a, b)
+	require.NoFileExists(t, b.path("healthy"))
+	require.FileExists(t, b.path("old"))
 	local := n.Plan.Partitions[1]
-	for i := range 20 { // b watches the root
-		_, err := os.Stat(b.path("none" + string(rune('a'+i))))
-		require.ErrorIs(t, err, os.ErrNotExist)
-		time.Sleep(10 * time.Millisecond)
-	}
-	for _, r := range local.Replicas {
-		n.Fail(clienttest.Silent, r.Process)
-	}
-	time.Sleep(1200 * time.Millisecond) // the kernel believes no names any more
+	replicas := n.Processes(1, "us-west-2")
+	n.Fail(clienttest.Silent, replicas...)
+	before := n.Calls(replicas...)
 	slow := make(chan error, 1)
 	go func() {
 		_, err := os.Stat(b.path(local.Path[1:]))
 		slow <- err
 	}()
-	time.Sleep(200 * time.Millisecond)
+	n.AwaitCalls(before+1, replicas...)
+	require.NoError(t, os.Remove(a.path("old")))
 	require.NoError(t, os.WriteFile(a.path("healthy"), nil, 0o644))
-	time.Sleep(200 * time.Millisecond)
 	b.client.Observe(a.client.Proofs())
-	_, err := os.Stat(b.path("healthy"))
-	require.NoError(t, err)
+	eventually(200*time.Millisecond, func() bool { // the notices come
+		_, err := os.Stat(b.path("healthy"))
+		require.NoError(t, err)
+		return false
+	})
 	select {
 	case err := <-slow:
 		t.Fatal("the request was not slow", err)
 	default:
 	}
-	for _, r := range local.Replicas {
-		n.Fail(clienttest.None, r.Process)
-	}
+	n.Fail(clienttest.None, replicas...)
 	require.NoError(t, <-slow)
+	require.True(t, eventually(time.Minute, func() bool { return isGone(b.path("old")) }))
 }
 
 func isGone(path string) bool {

@@ -170,7 +170,11 @@ func TestFramedHalfCallsAreBounded(t *testing.T) {
 // Long replies that a client does not take do not pile up at the server.
 func TestFramedLongRepliesAreBounded(t *testing.T) {
 	f := newFortress(t, limits{})
-	f.server.Control(func(context.Context, []byte) ([]byte, error) { return make([]byte, 1<<20), nil })
+	var handled atomic.Int64
+	f.server.Control(func(context.Context, []byte) ([]byte, error) {
+		handled.Add(1)
+		return make([]byte, 1<<20), nil
+	})
 	before := heapNow()
 	for range 2 {
 		conn, err := f.framedTo(f.certs.client("bad", posix.Everybody()).ClientConfig())
@@ -180,7 +184,7 @@ func TestFramedLongRepliesAreBounded(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	time.Sleep(500 * time.Millisecond) // the calls arrive
+	require.Eventually(t, func() bool { return handled.Load() == 400 }, time.Minute, time.Millisecond)
 	require.Less(t, heapNow()-before, int64(maxReplies+64<<20))
 	f.requireGood("under replies that nobody reads")
 }
