@@ -48,7 +48,7 @@ func (f *accessFlags) open(ctx context.Context, logger *slog.Logger, roles ...id
 	if cfg.Certificates, err = f.certs.find(configured, roles...); err != nil {
 		return nil, err
 	}
-	if err := checkServers(cfg.Servers, cfg.Certificates != identity.Files{}); err != nil {
+	if err := checkServers(ctx, cfg.Servers, cfg.Certificates != identity.Files{}, f.connect); err != nil {
 		return nil, err
 	}
 	return daemon.Connect(ctx, cfg)

@@ -51,12 +51,8 @@ A backup that is interrupted does not exist. The blocks and metadata that it has
 		RunE: func(cmd *cobra.Command, args []string) error { return f.create(cmd, args[0]) },
 	}
 	f.access.register(cmd)
-	f.registerOutput(cmd)
+	outputFlag(cmd, &f.output)
 	return cmd
-}
-
-func (f *backupFlags) registerOutput(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
 }
 
 func (f *backupFlags) registerID(cmd *cobra.Command) {
@@ -95,7 +91,7 @@ func (f *backupFlags) create(cmd *cobra.Command, where string) error {
 		return command.PrintJSON(cmd.OutOrStdout(), m)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "backup %s of cluster %s: %d partitions, %s of metadata, %d blocks; %s were added to %s\n",
-		m.ID, m.Cluster, len(m.Partitions), bytesText(m.Bytes), m.BlockCount, bytesText(m.NewBytes), where)
+		m.ID, m.Cluster, len(m.Partitions), size(m.Bytes), m.BlockCount, size(m.NewBytes), where)
 	return nil
 }
 
@@ -117,7 +113,7 @@ Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
 		},
 	}
 	f.registerID(cmd)
-	f.registerOutput(cmd)
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
@@ -183,7 +179,7 @@ func newBackupList() *cobra.Command {
 			return errors.Join(append(unreadable, err)...)
 		},
 	}
-	f.registerOutput(cmd)
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
@@ -191,22 +187,9 @@ func printBackups(out io.Writer, all []backup.Manifest) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCLUSTER\tPARTITIONS\tMETADATA\tBLOCKS\tADDED")
 	for _, m := range all {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%s\n", m.ID, m.Cluster, len(m.Partitions), bytesText(m.Bytes), m.BlockCount, bytesText(m.NewBytes))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%s\n", m.ID, m.Cluster, len(m.Partitions), size(m.Bytes), m.BlockCount, size(m.NewBytes))
 	}
 	return w.Flush()
-}
-
-// bytesText returns a number of bytes as text with a unit.
-func bytesText(n uint64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	x, i := float64(n), 0
-	for x >= 1024 && i < len(units)-1 {
-		x, i = x/1024, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", x, units[i])
 }
 
 // narrated runs do, and prints its progress if it takes long.

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -71,9 +73,11 @@ func defaultCertsDir(roles ...identity.Role) string {
 	return ""
 }
 
-// checkServers refuses unusable addresses before any wait. Encrypted means that this process has a
-// certificate.
-func checkServers(servers []string, encrypted bool) error {
+// checkServers refuses unusable addresses before any call of a server. Encrypted means that this process has
+// a certificate. The look-up of names takes at most most.
+func checkServers(ctx context.Context, servers []string, encrypted bool, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
 	var unknown []string
 	for _, s := range servers {
 		if err := topology.CheckAddress(s); err != nil {
@@ -81,7 +85,7 @@ func checkServers(servers []string, encrypted bool) error {
 		}
 		host, _, _ := net.SplitHostPort(s) // CheckAddress has split it
 		var failed *net.DNSError
-		if _, err := net.LookupHost(host); errors.As(err, &failed) && failed.IsNotFound {
+		if _, err := net.DefaultResolver.LookupHost(ctx, host); errors.As(err, &failed) && failed.IsNotFound {
 			unknown = append(unknown, host)
 			continue
 		}

@@ -116,7 +116,7 @@ keep no list of certificates that are valid: each one that the CA has signed is.
 	}
 	access.register(cmd)
 	cmd.Flags().StringVar(&dir, "dir", "certs", "the directory of the files; it may be missing")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	outputFlag(cmd, &output)
 	return cmd
 }
 

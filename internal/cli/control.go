@@ -41,24 +41,19 @@ func patiently(ctx context.Context, call func() error) error {
 
 // readControl reads an attribute of path; it returns the errors of the system.
 func readControl(ctx context.Context, path, name string) ([]byte, error) {
-	value := make([]byte, posix.MaxXattr)
-	var n int
-	err := patiently(ctx, func() (err error) {
-		n, err = syscall.Getxattr(path, name, value)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return value[:n], nil
+	return readAttribute(ctx, unix.Getxattr, path, name)
 }
 
 // readControlOf is like readControl, but does not follow a symbolic link.
 func readControlOf(ctx context.Context, path, name string) ([]byte, error) {
+	return readAttribute(ctx, unix.Lgetxattr, path, name)
+}
+
+func readAttribute(ctx context.Context, get func(path, name string, into []byte) (int, error), path, name string) ([]byte, error) {
 	value := make([]byte, posix.MaxXattr)
 	var n int
 	err := patiently(ctx, func() (err error) {
-		n, err = unix.Lgetxattr(path, name, value)
+		n, err = get(path, name, value)
 		return err
 	})
 	if err != nil {

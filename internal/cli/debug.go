@@ -72,14 +72,11 @@ Logs and settings name servers, addresses and paths: look at the archive before 
 	}
 	f.access.register(cmd)
 	outputFlag(cmd, &f.output)
-	cmd.Flags().StringSliceVar(&f.logs, "log", []string{defaultLog}, "log files of this machine")
+	cmd.Flags().StringSliceVar(&f.logs, "log", nil, "log files of this machine (default: the usual log of mounts)")
 	cmd.Flags().StringSliceVar(&f.profiles, "pprof", nil, "HOST:PORT that mounts or servers got with --pprof: the goroutines of these processes are added")
 	cmd.Flags().StringSliceVar(&f.metrics, "metrics", nil, "HOST:PORT that mounts or servers got with --metrics: their metrics are added")
 	return cmd
 }
-
-// defaultLog is the log of mounts in the background.
-const defaultLog = "/var/log/globalfs.log"
 
 // bundled describes an archive for scripts.
 type bundled struct {
@@ -154,7 +151,11 @@ func (f *bundleFlags) collect(cmd *cobra.Command, b *bundle, logger *slog.Logger
 	for _, address := range f.profiles {
 		b.add("goroutines/"+address+".txt", func() ([]byte, error) { return get(ctx, address, "/debug/pprof/goroutine", "debug=2") })
 	}
-	for _, log := range f.logs {
+	logs := f.logs
+	if len(logs) == 0 {
+		logs = []string{usualLog()}
+	}
+	for _, log := range logs {
 		b.add("logs/"+strings.ReplaceAll(strings.Trim(log, "/"), "/", "_"), func() ([]byte, error) { return tail(log) })
 	}
 	b.add("logs/journal.txt", func() ([]byte, error) { return journal(ctx) })
@@ -324,7 +325,10 @@ func environment() []byte {
 func hostFacts() []byte {
 	var text strings.Builder
 	host, err := os.Hostname()
-	fmt.Fprintf(&text, "host %s %v, %s/%s, %d CPUs, %s\n", host, err, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.RFC3339))
+	if err != nil {
+		host = err.Error()
+	}
+	fmt.Fprintf(&text, "host %s, %s/%s, %d CPUs, %s\n", host, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.RFC3339))
 	for _, path := range []string{"/proc/version", "/proc/loadavg", "/proc/uptime", "/proc/meminfo", "/etc/os-release", "/proc/self/mountinfo"} {
 		content, err := os.ReadFile(path)
 		if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -126,7 +127,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 	}
 	servers, subdir, _ := strings.Cut(args[0], ":/")
 	f.subdir = subdir
-	if err := f.check(strings.Split(servers, ","), dir); err != nil {
+	if err := f.check(cmd.Context(), strings.Split(servers, ","), dir); err != nil {
 		return err
 	}
 	if !f.foreground && !isDaemon() {
@@ -147,7 +148,7 @@ func (f *mountFlags) run(cmd *cobra.Command, args []string, logging *logFlags) e
 }
 
 // check refuses invalid values before any wait or start.
-func (f *mountFlags) check(servers []string, dir string) error {
+func (f *mountFlags) check(ctx context.Context, servers []string, dir string) error {
 	if f.soft && f.hard {
 		return command.UsageError(errors.New("--soft and --hard: choose one"))
 	}
@@ -163,7 +164,7 @@ func (f *mountFlags) check(servers []string, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkServers(servers, files != identity.Files{}); err != nil {
+	if err := checkServers(ctx, servers, files != identity.Files{}, f.connect); err != nil {
 		return err
 	}
 	if f.takeOver {

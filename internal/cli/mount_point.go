@@ -36,7 +36,7 @@ func checkMountPoint(dir string, create bool) error {
 // checkMounted refuses to take over a directory without a mount of GlobalFS.
 func checkMounted(dir string) error {
 	there, ok := mountpoint.At(dir)
-	if !ok || there.Kind != "fuse.globalfs" {
+	if !ok || there.Kind != mountpoint.FSType {
 		return command.InputError(fmt.Errorf("--take-over: %s is not mounted by GlobalFS: mount it without --take-over; 'findmnt -t fuse.globalfs' lists the mounts of this machine", dir))
 	}
 	return nil

@@ -129,7 +129,7 @@ func restoredFrom(restored, asked string) (string, error) {
 func (f *restoreFlags) registerFrom(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.from, "from", "", "the repository with the backup")
 	_ = cmd.MarkFlagRequired("from") // the flag exists
-	f.registerOutput(cmd)
+	outputFlag(cmd, &f.output)
 }
 
 func noRestoreArguments(cmd *cobra.Command, args []string) error {

@@ -144,20 +144,16 @@ func checkServer(file *daemon.File, name string, logger *slog.Logger) error {
 	if err != nil {
 		return command.InputError(err)
 	}
+	names := make([]string, len(plan.Servers))
+	for i, s := range plan.Servers {
+		names[i] = s.Name
+	}
 	if plan.Server(name) == nil && file.Certificates != "" && !isThere(identity.FilesIn(file.Certificates, identity.Server, name).Certificate) {
-		names := make([]string, len(plan.Servers))
-		for i, s := range plan.Servers {
-			names[i] = s.Name
-		}
 		return command.InputError(fmt.Errorf("there is no server %q in the cluster file, which has %s; one that joined later needs its certificate first: 'globalfs certs server %s' on the machine of the CA",
 			name, strings.Join(names, ", "), name))
 	}
 	if file.Certificates != "" {
 		if _, err := identity.Load(identity.FilesIn(file.Certificates, identity.Server, name), logger); err != nil {
-			names := make([]string, len(plan.Servers))
-			for i, s := range plan.Servers {
-				names[i] = s.Name
-			}
 			return command.InputError(fmt.Errorf("server %s: %w; the cluster file has the servers %s, and 'globalfs certs servers' makes their certificates", name, err, strings.Join(names, ", ")))
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ const maxWalkErrors = 20
 
 // of sums up a path. It leaves out unreadable files; the error names the first ones.
 func (w *walk) of(ctx context.Context, path string) (*usage, error) {
-	w.links = map[[2]uint64]bool{}
+	w.links, w.errs = map[[2]uint64]bool{}, nil
 	stat, err := lstat(ctx, path)
 	if err != nil {
 		return nil, explain(path, err)
@@ -86,10 +87,7 @@ func (u *usage) sum(depth int) {
 		return
 	}
 	slices.SortFunc(u.Children, func(a, b *usage) int {
-		if a.Used != b.Used {
-			return int(max(-1, min(1, int64(b.Used)-int64(a.Used))))
-		}
-		return strings.Compare(a.Path, b.Path)
+		return cmp.Or(cmp.Compare(b.Used, a.Used), strings.Compare(a.Path, b.Path))
 	})
 }
 

@@ -42,9 +42,7 @@ var listings = []struct {
 type leases struct {
 	router  *route.Router
 	changed atomic.Pointer[func(dir posix.Ino, name string)] // nil: no caller wants the changes
-
-	mu   sync.Mutex
-	held map[uint16]*held // GUARDED_BY mu; by partition; nil: nothing is cached
+	held    []*held                                          // by partition; nil: nothing is cached
 }
 
 // held is the cache of one partition, with its watcher.
@@ -52,7 +50,7 @@ type held struct {
 	id uint16
 
 	mu      sync.Mutex
-	cache   *lease.Cache
+	cache   *lease.Cache       // GUARDED_BY mu
 	runs    bool               // GUARDED_BY mu; the watcher
 	used    time.Time          // GUARDED_BY mu
 	hurry   bool               // GUARDED_BY mu; the next answer must not wait
@@ -63,24 +61,19 @@ type held struct {
 func newLeases(cfg *Config) *leases {
 	l := &leases{}
 	if cfg.CacheNames && !cfg.Linearizable {
-		l.held = map[uint16]*held{}
+		for i := range cfg.Cluster.Partitions {
+			l.held = append(l.held, &held{id: cfg.Cluster.Partitions[i].ID, cache: lease.New()})
+		}
 	}
 	return l
 }
 
 // of returns the cache of a partition. Nil: the client caches no names.
 func (l *leases) of(partition uint16) *held {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held == nil {
+	if int(partition) >= len(l.held) {
 		return nil
 	}
-	h := l.held[partition]
-	if h == nil {
-		h = &held{id: partition, cache: lease.New()}
-		l.held[partition] = h
-	}
-	return h
+	return l.held[partition]
 }
 
 // isName reports whether a name can be cached. For other names the replica returns the error.

@@ -150,6 +150,9 @@ func (f inspector) holdersOf(ctx context.Context, c *Content, partition uint16, 
 	}
 }
 
+// tooLong replaces a longer reason.
+const tooLong = "the answer is too long"
+
 // fitting encodes an Info with as many extents as an attribute can hold.
 func (i *Info) fitting() ([]byte, error) {
 	for {
@@ -157,10 +160,10 @@ func (i *Info) fitting() ([]byte, error) {
 		switch {
 		case err != nil || len(value) <= posix.MaxXattr:
 			return value, err
-		case i.Content == nil || len(i.Content.First) == 0 && i.Content.Unknown == "":
+		case i.Content == nil || len(i.Content.First) == 0 && (i.Content.Unknown == "" || i.Content.Unknown == tooLong):
 			return nil, posix.E2BIG
 		case len(i.Content.First) == 0:
-			i.Content.Unknown = "the answer is too long"
+			i.Content.Unknown = tooLong
 		}
 		i.Content.First = i.Content.First[:len(i.Content.First)/2]
 	}

@@ -20,8 +20,8 @@ func believing(t *testing.T, n *clienttest.Network) *mounted {
 	return mountAs(t, n, func(cfg *Config) { cfg.CacheTime = time.Hour })
 }
 
-// hears returns when the kernel of b gets notices of changes by a. There are no notices of changes before the first
-// answer to b's watcher.
+// hears returns when the kernel of b gets notices of changes by a. There are no notices of changes before the
+// first answer to b's watcher.
 func hears(t *testing.T, a, b *mounted) {
 	t.Helper()
 	_, err := os.Stat(b.path("not there"))
@@ -100,8 +100,8 @@ func TestKernelHearsWhileItWorks(t *testing.T) {
 	require.Equal(t, of(a), of(b))
 }
 
-// A notice does not wait for the lock of a directory that a slow request holds: all other requests of the directory
-// would wait behind it. The kernel gets the notice after the request.
+// A notice does not wait for the lock of a directory that a slow request holds: all other requests of the
+// directory would wait behind it. The kernel gets the notice after the request.
 func TestANoticeWaitsForNoRequest(t *testing.T) {
 	n := clienttest.New(t, spec, time.Minute)
 	a, b := mountOf(t, n), believing(t, n)

@@ -3,7 +3,6 @@ package behind
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -292,7 +291,7 @@ func (f *Files) seal(those func(posix.Ino) bool) (last []*run) {
 			last = append(last, r)
 		}
 	}
-	return slices.Clip(last)
+	return last
 }
 
 // ordered records the end of a batch.
