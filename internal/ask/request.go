@@ -25,8 +25,8 @@ const (
 	kindEnd
 )
 
-// isWithoutSession reports whether a request may name no session.
-func (k Kind) isWithoutSession() bool {
+// IsWithoutSession reports whether a request may name no session.
+func (k Kind) IsWithoutSession() bool {
 	return k == Query || k == AskStatus || k == Persist || k == Watch
 }
 
@@ -157,7 +157,7 @@ func DecodeRequest(b []byte) (Request, error) {
 	switch {
 	case q.Kind == 0 || q.Kind >= kindEnd:
 		return Request{}, fmt.Errorf("request: unknown kind %d", q.Kind)
-	case !q.Kind.isWithoutSession() && q.Session == 0:
+	case !q.Kind.IsWithoutSession() && q.Session == 0:
 		return Request{}, fmt.Errorf("request: no session")
 	case q.Kind == Update && (q.Seq <= q.Done || q.Seq-q.Done > MaxOutstanding):
 		return Request{}, fmt.Errorf("request: update %d with all up to %d done: at most %d may be outstanding", q.Seq, q.Done, MaxOutstanding)

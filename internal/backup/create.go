@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -234,15 +235,7 @@ func refound(id string, stores []*kv.Store) (done cross.Concluded, err error) {
 func (r *Repository) saveBlocks(ctx context.Context, c Cluster, partition uint16, keys *kv.Store, m *Manifest, o *Options) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	added := make(chan uint64, parallel)
-	total := make(chan uint64)
-	go func() {
-		var sum uint64
-		for n := range added {
-			sum += n
-		}
-		total <- sum
-	}()
+	var added atomic.Uint64
 	for id := range meta.Held(keys) {
 		if ctx.Err() != nil {
 			break
@@ -251,13 +244,12 @@ func (r *Repository) saveBlocks(ctx context.Context, c Cluster, partition uint16
 		o.say("copying blocks: %d looked at", m.BlockCount)
 		g.Go(func() error {
 			n, err := r.copyBlock(ctx, c, partition, id)
-			added <- n
+			added.Add(n)
 			return err
 		})
 	}
 	err := g.Wait()
-	close(added)
-	m.NewBytes += <-total
+	m.NewBytes += added.Load()
 	return errors.Join(err, keys.Err())
 }
 

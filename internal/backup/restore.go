@@ -177,6 +177,9 @@ func (r *Repository) eachBlock(ctx context.Context, x *opened, o *Options, do fu
 	err = g.Wait()
 	close(bad)
 	x.Read = read.Load()
+	for _, s := range x.stores {
+		err = errors.Join(err, s.Err()) // it may have ended the blocks early
+	}
 	return <-all, err
 }
 
@@ -305,7 +308,7 @@ func copyDir(from, to string) error {
 			return err
 		}
 	}
-	return nil
+	return durable.SyncDir(to)
 }
 
 func copyFile(from, to string) error {

@@ -157,12 +157,7 @@ func (c *comparison) run(ctx context.Context) {
 func (c *comparison) once(ctx context.Context, via caller) {
 	s := c.s
 	plan := s.known.now.Load().cluster
-	var servers []topology.Server
-	for _, o := range plan.Servers {
-		if o.Name != s.cfg.Name && sharesPartition(plan, o.Name, s.cfg.Name) {
-			servers = append(servers, o)
-		}
-	}
+	servers := neighbours(plan, s.cfg.Name)
 	told := map[uint32][]DigestStatus{}
 	for _, d := range append(askDigests(ctx, via, servers), tellDigests(ctx, s.server)) {
 		for _, r := range d.Replicas {
@@ -229,19 +224,6 @@ func (c *comparison) forget(partition uint16) {
 	defer c.mu.Unlock()
 	delete(c.odd, partition)
 	delete(c.said, partition)
-}
-
-// sharesPartition reports whether two servers have replicas of the same partition.
-func sharesPartition(plan *topology.Cluster, a, b string) bool {
-	for _, p := range plan.Partitions {
-		has := func(server string) bool {
-			return slices.ContainsFunc(p.Replicas, func(r topology.Replica) bool { return r.Server == server })
-		}
-		if has(a) && has(b) {
-			return true
-		}
-	}
-	return false
 }
 
 // askDigests fetches the digests of the replicas of servers, at once. The result is empty for a server that

@@ -119,11 +119,14 @@ func (p *peers) hear(said *Numbers, replicas []topology.Replica) Numbers {
 // save writes the file if the numbers have changed.
 func (p *peers) save(dir string) error {
 	p.mu.Lock()
-	changed := p.changed
+	if !p.changed {
+		p.mu.Unlock()
+		return nil
+	}
 	text, err := json.Marshal(p.of)
-	p.changed = false
+	p.changed = err != nil
 	p.mu.Unlock()
-	if !changed || err != nil {
+	if err != nil {
 		return err
 	}
 	if err := durable.WriteCopied(filepath.Join(dir, numbersFile), text); err != nil {

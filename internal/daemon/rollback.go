@@ -64,11 +64,11 @@ func (r *rollbacks) hear(ctx context.Context, said *Numbers) (Numbers, error) {
 	return r.peers.hear(said, plan.ReplicasOn(said.Server)), nil
 }
 
-// neighbours are the servers that share a partition with this one.
-func (r *rollbacks) neighbours() (all []topology.Server) {
-	plan, names := r.plan(), map[string]bool{r.name: true}
+// neighbours are the servers that share a partition with a server.
+func neighbours(plan *topology.Cluster, server string) (all []topology.Server) {
+	names := map[string]bool{server: true}
 	for _, p := range plan.Partitions {
-		if !slices.ContainsFunc(p.Replicas, func(own topology.Replica) bool { return own.Server == r.name }) {
+		if !slices.ContainsFunc(p.Replicas, func(own topology.Replica) bool { return own.Server == server }) {
 			continue
 		}
 		for _, other := range p.Replicas {
@@ -97,7 +97,7 @@ func (r *rollbacks) askNeighbours(ctx context.Context, via caller, n *Numbers) (
 	defer cancel()
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	for _, other := range r.neighbours() {
+	for _, other := range neighbours(r.plan(), r.name) {
 		asking.Go(func() {
 			var known Numbers
 			if err := ask(ctx, via, other.Address, &Request{Op: TellNumbers, Numbers: n}, &known); err != nil {

@@ -24,7 +24,7 @@ func WriteFile(path string, content []byte) error {
 	if err := os.Rename(temporary, path); err != nil {
 		return err
 	}
-	return syncDir(path)
+	return SyncDir(filepath.Dir(path))
 }
 
 // Remove deletes the file at path, which must exist. When it returns nil the file does not come back after a
@@ -33,14 +33,14 @@ func Remove(path string) error {
 	if err := os.Remove(path); err != nil {
 		return err
 	}
-	return syncDir(path)
+	return SyncDir(filepath.Dir(path))
 }
 
-// syncDir makes the names in the directory of a file survive a loss of power.
-func syncDir(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
+// SyncDir makes the names in a directory survive a loss of power.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -164,6 +164,10 @@ func (s *Server) scrub(ctx context.Context, h *hosted) error {
 		if isUnreadable(err) && ctx.Err() == nil {
 			return fmt.Errorf("scrub: %w", errors.Join(err, kv.ErrDamaged))
 		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("the store of a replica could not be verified, and is verified again in a day",
+				"server", s.cfg.Name, "partition", h.partition, "error", err)
+		}
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (r *rates) wait(ctx context.Context, client string, kind ask.Kind, size, pr
 	c, now := r.of(client), time.Now()
 	calls := 1 + proofs/proofsPerCall
 	taken := []*rate.Reservation{c.calls.ReserveN(now, min(calls, max(1, c.calls.Burst())))}
-	if kind != ask.Query && kind != ask.AskStatus && kind != ask.Watch {
+	if !kind.IsWithoutSession() {
 		taken = append(taken, c.updates.ReserveN(now, 1), c.bytes.ReserveN(now, min(size, c.bytes.Burst())))
 	}
 	delay := time.Duration(0)

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/block/segfile"
+
+	"github.com/globalfs/globalfs/internal/durable"
 )
 
 // appender writes the last segment. It is used under Store.committing.
@@ -171,7 +173,7 @@ func (a *appender) create() error {
 		return spaceError(fmt.Errorf("new segment: %w", err))
 	}
 	a.file = file
-	if err := syncDir(a.dir); err != nil {
+	if err := durable.SyncDir(a.dir); err != nil {
 		a.broken = true
 		return spaceError(err)
 	}
@@ -247,13 +249,4 @@ func (a *appender) close() error {
 	}
 	a.file = nil
 	return err
-}
-
-// syncDir makes the names in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/kv"
 )
 
@@ -175,5 +176,5 @@ func (s *Store) setAside(cause error) error {
 	s.rebuilds.Add(1)
 	s.config.Log.Error("block index is damaged: it is made anew from the segments; small blocks are missing here until repair has fetched them, deleted ones may come back as garbage; check this disk",
 		"dir", s.config.Dir, "aside", aside(next), "error", cause)
-	return syncDir(s.config.Dir)
+	return durable.SyncDir(s.config.Dir)
 }

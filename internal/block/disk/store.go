@@ -18,6 +18,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/segfile"
+	"github.com/globalfs/globalfs/internal/durable"
 )
 
 // Config of the block store of one server.
@@ -117,7 +118,7 @@ func Open(config Config) (*Store, error) {
 	if err := os.MkdirAll(config.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("block store: %w", err)
 	}
-	if err := syncDir(filepath.Dir(config.Dir)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(config.Dir)); err != nil {
 		return nil, fmt.Errorf("block store: %w", err)
 	}
 	s := &Store{

@@ -101,8 +101,7 @@ func (o *outgoing) run() {
 			o.lose(o.current())
 			return
 		}
-		conn := o.current()
-		batch := o.take()
+		conn, batch := o.take()
 		if len(batch) == 0 {
 			continue
 		}
@@ -125,8 +124,9 @@ func (o *outgoing) current() net.Conn {
 	return o.conn
 }
 
-// take gives the operations that are to be sent. They count as sent from now on.
-func (o *outgoing) take() (batch []*pending) {
+// take gives the operations that are to be sent, and the connection for them; nil: there is none. They count
+// as sent from now on: the end of the connection loses them.
+func (o *outgoing) take() (conn net.Conn, batch []*pending) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, p := range o.unsent {
@@ -137,7 +137,7 @@ func (o *outgoing) take() (batch []*pending) {
 	o.sent = append(o.sent, o.unsent...)
 	o.unsent = nil
 	o.endLocal()
-	return batch
+	return o.conn, batch
 }
 
 // endLocal reports the local operations that are next.

@@ -48,7 +48,7 @@ func (out *Output) Reset() {
 
 // Stats count the work of a process.
 type Stats struct {
-	Malformed int // completions of nothing, entries that do not decode, proposals that are not valid
+	Malformed int // completions of nothing, proposals that are not valid, messages that do not fit into the log
 	Failed    int // operations
 	Campaigns int // attempts to lead
 	Led       int // those that succeeded

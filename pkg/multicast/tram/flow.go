@@ -52,13 +52,16 @@ func (f *flow) add(index uint64, m *multicast.Message, now time.Duration) {
 	f.entries = append(f.entries, seal(index, appendMessage(nil, m)))
 }
 
+// maxTaken is above every credit that a member can give.
+const maxTaken = 1 << 62
+
 // credit notes how many entries the group has ordered. A group cannot have ordered entries that do not exist;
 // but a member that lags behind its own group may hear of it before it has the entries.
 func (f *flow) credit(taken uint64, now time.Duration) {
-	if taken <= f.taken {
+	if taken <= f.taken || taken > maxTaken {
 		return
 	}
-	f.entries = f.entries[min(len(f.entries), int(taken-f.taken)):]
+	f.entries = f.entries[min(uint64(len(f.entries)), taken-f.taken):]
 	f.taken, f.since = taken, now
 }
 
