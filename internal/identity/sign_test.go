@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/globalfs/globalfs/test/bubble"
 )
 
 func TestSignedText(t *testing.T) {
@@ -54,16 +56,21 @@ func TestSignedText(t *testing.T) {
 
 // A signed text stays valid after the server's certificate has expired, and after the CA was renewed.
 func TestSignedTextOutlivesTheCertificate(t *testing.T) {
-	dir := t.TempDir()
-	ca := newCA(t, dir, "prod")
-	a := mustLoad(t, issue(t, ca, dir, Request{Role: Server, Name: "a", Validity: 1500 * time.Millisecond}), nil)
-	signed, err := a.SignText([]byte("x\n"))
-	require.NoError(t, err)
-	time.Sleep(2 * time.Second)
-	next, err := ca.Renewed(CAValidity)
-	require.NoError(t, err)
-	require.NoError(t, SaveCA(dir, next, true))
-	b := mustLoad(t, issue(t, next, dir, Request{Role: Server, Name: "b"}), nil)
-	_, _, err = b.VerifyText(signed)
-	require.NoError(t, err)
+	bubble.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		ca := newCA(t, dir, "prod")
+		files := issue(t, ca, dir, Request{Role: Server, Name: "a", Validity: time.Hour})
+		signed, err := mustLoad(t, files, nil).SignText([]byte("x\n"))
+		require.NoError(t, err)
+		time.Sleep(3 * time.Hour) // virtual
+		all, err := ReadCertificates(files.Certificate)
+		require.NoError(t, err)
+		require.True(t, time.Now().After(all[0].NotAfter))
+		next, err := ca.Renewed(CAValidity)
+		require.NoError(t, err)
+		require.NoError(t, SaveCA(dir, next, true))
+		b := mustLoad(t, issue(t, next, dir, Request{Role: Server, Name: "b"}), nil)
+		_, _, err = b.VerifyText(signed)
+		require.NoError(t, err)
+	})
 }

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -134,6 +138,28 @@ func TestAppendsAndTruncatesOfTwoMounts(t *testing.T) {
 	require.Equal(t, line(a, 0), content[:length])
 	require.Equal(t, line(b, 199), content[len(content)-length:])
 	require.Len(t, content, 100*length, "one line of a and the last 99 of b")
+
+	a.write(t, "both", "")
+	b.client.Observe(a.client.Proofs())
+	var all sync.WaitGroup
+	for _, m := range []*mounted{a, b} {
+		all.Go(func() {
+			f, err := os.OpenFile(m.path("both"), os.O_WRONLY|os.O_APPEND, 0)
+			assert.NoError(t, err)
+			for i := range 200 {
+				_, err := f.WriteString(line(m, i))
+				assert.NoError(t, err)
+			}
+			assert.NoError(t, f.Close())
+		})
+	}
+	all.Wait()
+	a.client.Observe(b.client.Proofs())
+	var want []string
+	for i := range 200 {
+		want = append(want, line(a, i), line(b, i))
+	}
+	require.ElementsMatch(t, want, slices.Collect(strings.Lines(a.read(t, "both"))))
 }
 
 // Each descriptor reports lost content once, and then each write reports its own outcome.
@@ -194,20 +220,20 @@ func TestHandoverOrdersWhatWasWritten(t *testing.T) {
 	f, err := os.Create(m.path("f"))
 	require.NoError(t, err)
 	defer f.Close()
+	var st unix.Stat_t
+	require.NoError(t, unix.Fstat(int(f.Fd()), &st))
 	_, err = f.WriteString("written")
 	require.NoError(t, err)
 	handed, err := m.mount.Handover(t.Context())
 	require.NoError(t, err)
 	other := m.Client(t, "us-west-2")
 	other.Observe(m.client.Proofs())
-	var st unix.Stat_t
-	require.NoError(t, handed.Close())
-	require.NoError(t, m.mount.TakeBack(false))
-	require.NoError(t, unix.Fstat(int(f.Fd()), &st))
 	content := make([]byte, 100)
 	read, err := other.View(t.Context(), inodeOf(&st), content, 0, 0)
 	require.NoError(t, err)
 	require.Equal(t, "written", string(read))
+	require.NoError(t, handed.Close())
+	require.NoError(t, m.mount.TakeBack(false))
 	_, err = f.WriteString(", and more")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())

@@ -227,6 +227,7 @@ func TestFramedRefusedCallsHaveARate(t *testing.T) {
 	}
 	require.Positive(t, refused)
 	require.Less(t, refused, 4*l.callsPerSecond)
+	require.Greater(t, written.Load(), int64(4*l.callsPerSecond), "there was more to refuse")
 	require.NoError(t, conn.Close())
 }
 

@@ -89,15 +89,17 @@ func start(t *testing.T, durability string) *world {
 	return w
 }
 
-// losePower kills all servers at once, removes their unsynced data, and starts them again.
-func (w *world) losePower() {
+// losePower kills all servers at once, removes their unsynced data, and starts them again. It returns the
+// number of affected files and names.
+func (w *world) losePower() (affected int) {
 	for _, name := range w.Names() {
 		w.Servers[name].Signal(syscall.SIGKILL)
 	}
 	for _, name := range w.Names() {
-		w.cutPower(name)
+		affected += w.cutPower(name)
 	}
 	w.launch(w.Names()...)
+	return affected
 }
 
 // cutPower kills one server, and removes its unsynced data. It returns the number of affected files and
@@ -221,7 +223,7 @@ func TestFsyncedSurvivesWithOS(t *testing.T) {
 		require.NoError(t, err)
 		w.write(w.path("west", fmt.Sprint("late", i)), content("late", i), 0, false)
 	}
-	w.losePower()
+	require.NotZero(t, w.losePower())
 	for _, dir := range []string{w.path(), w.path("west")} {
 		for _, name := range []string{"early", "fsync", "dsync"} {
 			w.requireAll(dir, name, files)
