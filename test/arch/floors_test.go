@@ -16,6 +16,7 @@ const support = -1
 var floors = map[string]int{
 	"pkg/multicast":      0,
 	"pkg/fabric":         0,
+	"pkg/fabric/lane":    1,
 	"pkg/batching":       0,
 	"internal/posix":     0,
 	"internal/invariant": 0,
@@ -26,7 +27,8 @@ var floors = map[string]int{
 	"pkg/multicast/primcast": 1,
 	"pkg/multicast/skeen":    1,
 	"pkg/multicast/check":    1,
-	"pkg/multicast/tram":     1,
+	"pkg/multicast/tram":     2,
+	"pkg/heron":              2,
 	"internal/topology":      1,
 	"internal/meta":          1,
 	"internal/block/ring":    1,

@@ -16,8 +16,8 @@ func (c *Core) grant() {
 			continue
 		}
 		if old := c.holder(c.promised); old != m.id {
-			c.out.Rights = append(c.out.Rights, Right{Region: logRegion, Peer: fabric.NodeID(old), Rights: fabric.Writable, Revoke: true})
-			c.out.Rights = append(c.out.Rights, Right{Region: logRegion, Peer: fabric.NodeID(m.id), Rights: fabric.Writable})
+			c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: fabric.NodeID(old), Rights: fabric.Writable, Revoke: true})
+			c.out.Rights = append(c.out.Rights, fabric.Right{Region: logRegion, Peer: fabric.NodeID(m.id), Rights: fabric.Writable})
 		}
 		c.promised = ask
 		c.oracle.heard(c.now)
@@ -83,7 +83,7 @@ func (c *Core) campaign() {
 			return // a higher timestamp of another member came in between
 		}
 		if m.asked != c.ts && c.ts != timestamp(1, 0) {
-			if c.settled(m.lane) {
+			if m.lane.Settled() {
 				m.asked = c.ts
 				c.grant() // this process itself grants at once
 			}
@@ -92,9 +92,9 @@ func (c *Core) campaign() {
 		if _, ok := c.granted(m); !ok || c.role != candidate {
 			continue
 		}
-		if m.image == nil && !m.reading && c.ready(m.lane) {
+		if m.image == nil && !m.reading && m.lane.Ready() {
 			m.reading = true
-			c.post(m.lane, fabric.Op{Kind: fabric.Read, Length: headerSize + c.cfg.Slots*c.cfg.SlotSize}, 0, m.term)
+			m.lane.Post(fabric.Op{Kind: fabric.Read, Length: headerSize + c.cfg.Slots*c.cfg.SlotSize}, 0, m.term)
 		}
 		if m.image != nil {
 			images++
@@ -201,7 +201,7 @@ func (c *Core) watch() {
 	n := len(c.members)
 	rank := (c.index - int(c.promised&0xff) + n - 1) % n
 	if due := c.oracle.due(c.now, rank); due > c.now {
-		c.wakeAt(due)
+		c.lanes.WakeAt(due)
 		return
 	}
 	c.oracle.stood(c.now)
@@ -209,7 +209,7 @@ func (c *Core) watch() {
 		c.stand()
 		c.campaign()
 	}
-	c.wakeAt(c.oracle.due(c.now, rank))
+	c.lanes.WakeAt(c.oracle.due(c.now, rank))
 }
 
 // outbid reports whether some member has granted a higher timestamp than this process has asked for.
@@ -240,7 +240,7 @@ func (c *Core) watchGrants() {
 		c.watch()
 	default:
 		if due := c.oracle.due(c.now, 0); due > c.now {
-			c.wakeAt(due)
+			c.lanes.WakeAt(due)
 			return
 		}
 		c.oracle.stood(c.now)

@@ -19,7 +19,7 @@ func written(image []byte, c *Core, n uint64, ts uint32, e entry) {
 func standing(t *testing.T, images int) *Core {
 	c := newTestCore(t, 40)
 	step(c, Input{})
-	c.out = &Output{}
+	c.begin(c.now, &Output{})
 	c.stand()
 	c.promised = c.ts
 	for _, m := range c.members[:images] {
@@ -83,7 +83,8 @@ func TestCommitWord(t *testing.T) {
 		e.encode(i + 1)
 		c.ledger.push(&e)
 	}
-	c.decided, c.out = 5, &Output{}
+	c.decided = 5
+	c.begin(c.now, &Output{})
 	m := c.members[1]
 	m.posted = 3
 	c.tell(m)
@@ -95,24 +96,24 @@ func TestCommitWord(t *testing.T) {
 func TestAskWaits(t *testing.T) {
 	c := newTestCore(t, 40)
 	step(c, Input{})
-	c.out = &Output{}
+	c.begin(c.now, &Output{})
 	m := c.members[1]
-	c.post(m.lane, fabric.Op{}, 1, c.ts)
+	m.lane.Post(fabric.Op{}, 1, c.ts)
 	write := c.out.Ops[0]
 	c.stand()
 	c.campaign()
 	require.Zero(t, m.asked)
 	require.Equal(t, c.ts, c.members[2].asked)
 	completion := fabric.Completion{Token: write.Token, Peer: write.Peer, Region: write.Region, Status: fabric.Lost}
-	c.complete([]fabric.Completion{completion})
+	c.lanes.Complete([]fabric.Completion{completion})
 	c.campaign()
 	require.Zero(t, m.asked, "it may still land")
-	c.now, c.out = c.now+c.cfg.RetryAfter, &Output{}
+	c.begin(c.now+c.cfg.RetryAfter, &Output{})
 	c.campaign()
 	require.Zero(t, m.asked)
 	reset := c.out.Ops[0]
 	require.Equal(t, fabric.Reset, reset.Kind)
-	c.complete([]fabric.Completion{{Token: reset.Token, Kind: fabric.Reset, Peer: reset.Peer, Region: reset.Region}})
+	c.lanes.Complete([]fabric.Completion{{Token: reset.Token, Kind: fabric.Reset, Peer: reset.Peer, Region: reset.Region}})
 	c.campaign()
 	require.Equal(t, c.ts, m.asked)
 }

@@ -6,22 +6,9 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/lane"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
-
-// Region is memory that a process registers before its first step.
-type Region struct {
-	ID   fabric.RegionID
-	Size int
-}
-
-// Right changes the rights of a peer to a region of this process.
-type Right struct {
-	Region fabric.RegionID
-	Peer   fabric.NodeID
-	Rights fabric.Rights
-	Revoke bool
-}
 
 // Input has the events that are ready at a step. Writes of others are not in it: the core looks into its
 // memory.
@@ -33,7 +20,7 @@ type Input struct {
 
 // Output has the effects that a step asks for, in this order: rights, operations, deliveries.
 type Output struct {
-	Rights     []Right
+	Rights     []fabric.Right
 	Ops        []fabric.Op
 	Deliveries []multicast.Delivery // Final is the place in the log of this group, and of this group alone
 	Wake       time.Duration        // the latest time of the next step; 0: when something happens
@@ -78,8 +65,7 @@ type Core struct {
 	started bool
 	now     time.Duration
 	out     *Output
-	token   uint64
-	tokens  map[uint64]*lane
+	lanes   *lane.Set
 
 	clients  map[multicast.GroupID]*flow // messages of this process, by lca
 	highest  uint64                      // sequence number that was proposed
@@ -110,7 +96,7 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{
 		cfg: cfg, tree: t, group: t.of[cfg.Self],
 		memory: map[fabric.RegionID]fabric.Memory{}, scratch: make([]byte, cfg.SlotSize),
-		tokens: map[uint64]*lane{}, clients: map[multicast.GroupID]*flow{}, helped: map[*flow]uint64{},
+		lanes: lane.NewSet(cfg.RetryAfter), clients: map[multicast.GroupID]*flow{}, helped: map[*flow]uint64{},
 		ledger: ledger{state: newPositions()}, peers: map[multicast.ProcessID]*peer{},
 		oracle: newOracle(cfg.SuspectAfter, cfg.Seed),
 	}
@@ -146,15 +132,17 @@ func round(ts uint32) uint32 { return ts >> 8 }
 func (c *Core) holder(ts uint32) multicast.ProcessID { return c.group.Members[int(ts&0xff)] }
 
 // Regions are the regions that the process registers.
-func (c *Core) Regions() []Region {
+func (c *Core) Regions() []fabric.Region {
 	ring := c.cfg.Slots * c.cfg.SlotSize
-	all := []Region{{logRegion, headerSize + ring}}
+	all := []fabric.Region{{ID: logRegion, Size: headerSize + ring}}
 	for _, p := range c.ids {
-		all = append(all, Region{regionOf(clientRegion, p), ring}, Region{regionOf(noteRegion, p), noteSize})
+		all = append(all,
+			fabric.Region{ID: regionOf(clientRegion, p), Size: ring},
+			fabric.Region{ID: regionOf(noteRegion, p), Size: noteSize})
 	}
 	if c.group.parent != nil {
 		for _, p := range c.group.parent.Members {
-			all = append(all, Region{regionOf(parentRegion, p), ring})
+			all = append(all, fabric.Region{ID: regionOf(parentRegion, p), Size: ring})
 		}
 	}
 	return all
@@ -213,9 +201,11 @@ var ErrNotAttached = errors.New("tram: a region was not passed to Attach")
 
 // Step consumes in and fills out, which the caller has reset.
 func (c *Core) Step(in *Input, out *Output) {
-	c.now, c.out = in.Now, out
+	c.begin(in.Now, out)
 	c.start()
-	c.complete(in.Completions)
+	unknown, failed := c.lanes.Complete(in.Completions)
+	c.stats.Malformed += unknown
+	c.stats.Failed += failed
 	for i := range in.Proposed {
 		c.propose(&in.Proposed[i])
 	}
@@ -247,7 +237,7 @@ func (c *Core) start() {
 		}
 	}
 	grant := func(id fabric.RegionID, p multicast.ProcessID, rights fabric.Rights) {
-		c.out.Rights = append(c.out.Rights, Right{Region: id, Peer: fabric.NodeID(p), Rights: rights})
+		c.out.Rights = append(c.out.Rights, fabric.Right{Region: id, Peer: fabric.NodeID(p), Rights: rights})
 	}
 	for _, p := range c.ids {
 		grant(regionOf(clientRegion, p), p, fabric.Writable)
@@ -283,11 +273,10 @@ func (c *Core) propose(m *multicast.Message) {
 	f.add(f.last()+1, m, c.now)
 }
 
-// wakeAt asks for a step at a time.
-func (c *Core) wakeAt(at time.Duration) {
-	if at = max(at, c.now+1); c.out.Wake == 0 || at < c.out.Wake {
-		c.out.Wake = at
-	}
+// begin sets the time of a step and the place of its effects.
+func (c *Core) begin(now time.Duration, out *Output) {
+	c.now, c.out = now, out
+	c.lanes.Begin(now, &out.Ops, &out.Wake)
 }
 
 // slot loads a slot of a ring or a log that begins at an offset.

@@ -147,7 +147,7 @@ func TestHostileNotes(t *testing.T) {
 		require.Empty(t, step(c, Input{}).Rights)
 	}
 	c.memory[regionOf(noteRegion, 22)].Store(0, (&note{ask: timestamp(9, 2)}).encode())
-	require.Equal(t, []Right{
+	require.Equal(t, []fabric.Right{
 		{Region: logRegion, Peer: 20, Rights: fabric.Writable, Revoke: true},
 		{Region: logRegion, Peer: 22, Rights: fabric.Writable},
 	}, step(c, Input{}).Rights)

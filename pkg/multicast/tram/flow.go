@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/lane"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -20,7 +21,7 @@ type flow struct {
 
 // copyOf is the ring at one replica.
 type copyOf struct {
-	lane         *lane
+	lane         *lane.Lane
 	posted, done uint64 // the first so many entries
 }
 
@@ -28,15 +29,15 @@ func (c *Core) newFlow(to *group, kind fabric.RegionID) *flow {
 	f := &flow{to: to}
 	for _, p := range to.Members {
 		r := &copyOf{}
-		r.lane = c.newLane(p, regionOf(kind, c.cfg.Self), r)
+		r.lane = c.lanes.New(fabric.NodeID(p), regionOf(kind, c.cfg.Self), r)
 		f.copies = append(f.copies, r)
 	}
 	return f
 }
 
-func (r *copyOf) landed(f flight, _ *fabric.Completion) { r.done = max(r.done, f.mark) }
+func (r *copyOf) Landed(f lane.Flight, _ *fabric.Completion) { r.done = max(r.done, f.Mark) }
 
-func (r *copyOf) failed(flight) { r.posted = r.done }
+func (r *copyOf) Failed(lane.Flight) { r.posted = r.done }
 
 // last is the index of the last entry.
 func (f *flow) last() uint64 { return f.taken + uint64(len(f.entries)) }
@@ -75,13 +76,13 @@ func (c *Core) pump(f *flow) {
 		r.done = max(r.done, f.taken)
 		r.posted = max(r.posted, r.done)
 		end := min(f.last(), f.taken+uint64(c.cfg.Slots))
-		if r.posted >= end || !c.ready(r.lane) {
+		if r.posted >= end || !r.lane.Ready() {
 			continue
 		}
 		for r.posted < end {
 			slot := f.entries[r.posted-f.taken]
 			r.posted++
-			c.post(r.lane, fabric.Op{At: c.cfg.place(r.posted), Data: slot, Notify: true}, r.posted, 0)
+			r.lane.Post(fabric.Op{At: c.cfg.place(r.posted), Data: slot, Notify: true}, r.posted, 0)
 		}
 	}
 }

@@ -5,13 +5,14 @@ import (
 
 	"github.com/globalfs/globalfs/internal/invariant"
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/lane"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
 // member is a member of the group as a leader or a candidate sees it. The process itself is one, too.
 type member struct {
 	id   multicast.ProcessID
-	lane *lane
+	lane *lane.Lane
 	// asked is the timestamp that the member was asked to grant (propose).
 	asked uint32
 	// The rest belongs to the timestamp term.
@@ -24,7 +25,7 @@ type member struct {
 
 func (c *Core) newMember(p multicast.ProcessID) *member {
 	m := &member{id: p}
-	m.lane = c.newLane(p, logRegion, m)
+	m.lane = c.lanes.New(fabric.NodeID(p), logRegion, m)
 	return m
 }
 
@@ -40,18 +41,18 @@ func (c *Core) memberOf(p multicast.ProcessID) *member {
 // commitMark marks writes of the header.
 const commitMark = 0
 
-func (m *member) landed(f flight, d *fabric.Completion) {
+func (m *member) Landed(f lane.Flight, d *fabric.Completion) {
 	switch {
-	case f.term != m.term:
-	case f.kind == fabric.Read:
+	case f.Term != m.term:
+	case f.Kind == fabric.Read:
 		m.reading, m.image = false, d.Data
-	case f.mark != commitMark:
-		m.done = max(m.done, f.mark)
+	case f.Mark != commitMark:
+		m.done = max(m.done, f.Mark)
 	}
 }
 
-func (m *member) failed(f flight) {
-	if f.term == m.term {
+func (m *member) Failed(f lane.Flight) {
+	if f.Term == m.term {
 		m.reading, m.posted, m.commit, m.trim = false, m.done, 0, 0
 	}
 }
@@ -187,13 +188,13 @@ func (c *Core) replicate(m *member) {
 	m.done = max(m.done, applied)
 	m.posted = max(m.posted, m.done)
 	end := min(l.last(), applied+uint64(c.cfg.Slots))
-	if m.posted >= end || !c.ready(m.lane) {
+	if m.posted >= end || !m.lane.Ready() {
 		return
 	}
 	for m.posted < end {
 		m.posted++
 		slot := stamped(l.at(m.posted).slot, c.ts)
-		c.post(m.lane, fabric.Op{At: headerSize + c.cfg.place(m.posted), Data: slot, Notify: true}, m.posted, m.term)
+		m.lane.Post(fabric.Op{At: headerSize + c.cfg.place(m.posted), Data: slot, Notify: true}, m.posted, m.term)
 	}
 }
 
@@ -219,12 +220,12 @@ func (c *Core) tell(m *member) {
 		return
 	}
 	commit, trim := min(c.decided, m.posted), c.ledger.base
-	if commit <= m.commit && trim < m.trim+uint64(c.cfg.Slots/4) || !c.ready(m.lane) {
+	if commit <= m.commit && trim < m.trim+uint64(c.cfg.Slots/4) || !m.lane.Ready() {
 		return
 	}
 	m.commit, m.trim = max(commit, m.commit), trim
 	words := le.AppendUint64(le.AppendUint64(nil, m.commit), trim)
-	c.post(m.lane, fabric.Op{Data: words, Notify: true}, commitMark, m.term)
+	m.lane.Post(fabric.Op{Data: words, Notify: true}, commitMark, m.term)
 }
 
 // forget drops the entries that all members have applied, and more if there are too many.
@@ -267,7 +268,7 @@ func (c *Core) forward() {
 			continue
 		case c.role == leader, c.helped[f] > f.taken:
 		case c.now < f.since+c.cfg.SuspectAfter:
-			c.wakeAt(f.since + c.cfg.SuspectAfter)
+			c.lanes.WakeAt(f.since + c.cfg.SuspectAfter)
 			continue
 		default:
 			c.stats.Helped++

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/lane"
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
 
@@ -12,7 +13,7 @@ type peer struct {
 	id    multicast.ProcessID
 	heard note // the latest from it
 	said  note // the latest to it that has landed
-	lane  *lane
+	lane  *lane.Lane
 	next  note // under way
 	due   time.Duration
 	late  bool // something may wait until due
@@ -20,13 +21,13 @@ type peer struct {
 
 func (c *Core) newPeer(p multicast.ProcessID) *peer {
 	x := &peer{id: p}
-	x.lane = c.newLane(p, regionOf(noteRegion, c.cfg.Self), x)
+	x.lane = c.lanes.New(fabric.NodeID(p), regionOf(noteRegion, c.cfg.Self), x)
 	return x
 }
 
-func (p *peer) landed(flight, *fabric.Completion) { p.said = p.next }
+func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.said = p.next }
 
-func (p *peer) failed(flight) {}
+func (p *peer) Failed(lane.Flight) {}
 
 // hear takes in the notes of all processes. One that has landed in part is read again later.
 func (c *Core) hear() {
@@ -61,19 +62,19 @@ func (c *Core) say() {
 			p.late = false
 			continue
 		}
-		if len(p.lane.flights) > 0 && !p.lane.broken {
+		if p.lane.Busy() {
 			continue // its end makes a step
 		}
 		if !urgent && !p.late {
 			p.late, p.due = true, c.now+c.cfg.NoteEvery
 		}
 		if !urgent && c.now < p.due {
-			c.wakeAt(p.due)
+			c.lanes.WakeAt(p.due)
 			continue
 		}
-		if c.ready(p.lane) {
+		if p.lane.Ready() {
 			p.next, p.late = want, false
-			c.post(p.lane, fabric.Op{Data: want.encode(), Notify: true}, 0, 0)
+			p.lane.Post(fabric.Op{Data: want.encode(), Notify: true}, 0, 0)
 		}
 	}
 }
@@ -111,7 +112,7 @@ func (c *Core) overdue(f *flow, before uint64) uint64 {
 	case f == nil || len(f.entries) == 0:
 		return before
 	case c.now < f.since+c.cfg.SuspectAfter:
-		c.wakeAt(f.since + c.cfg.SuspectAfter)
+		c.lanes.WakeAt(f.since + c.cfg.SuspectAfter)
 		return before
 	}
 	return f.taken + 1
