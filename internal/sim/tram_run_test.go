@@ -30,6 +30,7 @@ type tramConfig struct {
 	cut, pause, kill int           // weights
 	longest          time.Duration // of a cut or a pause
 	chase            int           // weight: a leader pauses or is killed
+	upper            *heronRun     // nil: deliveries are not executed
 }
 
 // tramReach counts the situations that the seeds of a test have reached.
@@ -54,6 +55,7 @@ type tramProcess struct {
 	in          tram.Input
 	events      fabric.Events
 	seq         uint64
+	upper       *heronProcess // nil: nobody executes the deliveries
 }
 
 type tramRun struct {
@@ -69,6 +71,13 @@ type tramRun struct {
 	reach      tramReach
 	errs       []error
 	healed     bool
+	deliveries []tramDelivery
+}
+
+// tramDelivery is a delivery in a group.
+type tramDelivery struct {
+	multicast.Delivery
+	group multicast.GroupID
 }
 
 // runTram runs a configuration and judges it.
@@ -114,6 +123,11 @@ func (r *tramRun) start(id multicast.ProcessID, g *multicast.Group) error {
 		}
 		core.Attach(region.ID, m)
 	}
+	if r.upper != nil {
+		if p.upper, err = r.upper.start(p); err != nil {
+			return err
+		}
+	}
 	p.endpoint.OnChange(p.wake)
 	r.processes[id] = p
 	r.ids = append(r.ids, id)
@@ -144,9 +158,16 @@ func (p *tramProcess) begin() {
 	p.events.Reset()
 	p.endpoint.Poll(&p.events)
 	p.in.Now, p.in.Completions = p.run.net.Now(), p.events.Completions
+	ends := max(p.pausedUntil, p.run.net.Now()+p.run.between(0, p.run.linger))
 	out := &tram.Output{}
+	if p.upper != nil {
+		p.in.Completions = p.upper.split(p.events.Completions)
+	}
 	p.core.Step(&p.in, out)
 	p.in = tram.Input{}
+	if p.upper != nil {
+		p.upper.step(out, ends)
+	}
 	for _, right := range out.Rights {
 		change := p.endpoint.Grant
 		if right.Revoke {
@@ -156,7 +177,7 @@ func (p *tramProcess) begin() {
 			p.run.errs = append(p.run.errs, err)
 		}
 	}
-	p.run.net.Schedule(max(p.pausedUntil, p.run.net.Now()+p.run.between(0, p.run.linger)), func() { p.end(out) })
+	p.run.net.Schedule(ends, func() { p.end(out) })
 }
 
 func (p *tramProcess) end(out *tram.Output) {
@@ -177,11 +198,20 @@ func (p *tramProcess) end(out *tram.Output) {
 	if err := p.endpoint.Post(out.Ops...); err != nil {
 		r.errs = append(r.errs, err)
 	}
+	if p.upper != nil {
+		p.upper.end()
+	}
 	for _, d := range out.Deliveries {
 		r.delivered[d.ID] = true
+		if p.upper != nil {
+			r.deliveries = append(r.deliveries, tramDelivery{d, p.group.ID})
+		}
 		r.history.Deliveries = append(r.history.Deliveries, check.Delivery{Process: p.id, ID: d.ID, Final: d.Final, At: r.net.Now()})
 	}
 	p.busy = false
+	if p.upper != nil && p.upper.out.Wake > 0 && (out.Wake == 0 || p.upper.out.Wake < out.Wake) {
+		out.Wake = p.upper.out.Wake
+	}
 	if p.again {
 		p.wake()
 		return
@@ -195,6 +225,15 @@ func (p *tramProcess) end(out *tram.Output) {
 			}
 		})
 	}
+}
+
+// pending is how much a process still has to do, with its upper layer.
+func (p *tramProcess) pending() int {
+	n := p.core.Pending()
+	if p.upper != nil {
+		n += p.upper.core.Pending()
+	}
+	return n
 }
 
 func (r *tramRun) between(from, to time.Duration) time.Duration {
@@ -221,7 +260,11 @@ func (r *tramRun) multicast() {
 		return
 	}
 	p.seq++
-	m := multicast.Message{ID: multicast.MessageID{Sender: p.id, Seq: p.seq}, Dest: dest, Payload: make([]byte, r.rng.IntN(40))}
+	payload := make([]byte, r.rng.IntN(40))
+	if r.upper != nil {
+		payload = r.upper.payload(r.rng, dest)
+	}
+	m := multicast.Message{ID: multicast.MessageID{Sender: p.id, Seq: p.seq}, Dest: dest, Payload: payload}
 	r.multicasts[m.ID] = len(r.history.Multicasts)
 	r.history.Multicasts = append(r.history.Multicasts, check.Multicast{ID: m.ID, Dest: dest, At: r.net.Now()})
 	p.in.Proposed = append(p.in.Proposed, m)
@@ -347,7 +390,7 @@ func (r *tramRun) complete() bool {
 		}
 	}
 	for _, id := range r.ids {
-		if p := r.processes[id]; p.up && p.core.Pending() > 0 {
+		if p := r.processes[id]; p.up && p.pending() > 0 {
 			return false
 		}
 	}
@@ -384,9 +427,12 @@ func (r *tramRun) judge(reach *tramReach) error {
 	found := slices.Concat(check.Integrity(h), check.PrefixOrder(h), check.AcyclicOrder(h), check.Agreement(h), check.Validity(h))
 	r.errs = append(r.errs, r.samePlaces()...)
 	r.errs = append(r.errs, r.strangers()...)
+	if r.upper != nil {
+		r.errs = append(r.errs, r.upper.judge()...)
+	}
 	for _, id := range r.ids {
-		if p := r.processes[id]; p.up && p.core.Pending() > 0 {
-			r.errs = append(r.errs, fmt.Errorf("process %d still waits for others: %d", id, p.core.Pending()))
+		if p := r.processes[id]; p.up && p.pending() > 0 {
+			r.errs = append(r.errs, fmt.Errorf("process %d still waits for others: %d", id, p.pending()))
 		}
 	}
 	if len(found) > 0 || len(r.errs) > 0 {

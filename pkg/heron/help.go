@@ -1,0 +1,95 @@
+package heron
+
+import (
+	"hash/crc32"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/lane"
+)
+
+// helping is the help that a lagger of the group gets from this process.
+type helping struct {
+	since  time.Duration // when the lagger's wish was heard
+	state  []byte        // nil: not yet
+	chunks uint64        // of state
+	posted uint64
+	done   uint64 // have landed
+}
+
+// chunkWriter is a peer as the owner of the lane to its chunks.
+type chunkWriter peer
+
+// Landed implements lane.Owner. The mark is the attempt, the term the chunk.
+func (w *chunkWriter) Landed(f lane.Flight, _ *fabric.Completion) {
+	if f.Mark == w.heard.attempt {
+		w.help.done = max(w.help.done, uint64(f.Term)+1)
+	}
+}
+
+// Failed implements lane.Owner.
+func (w *chunkWriter) Failed(f lane.Flight) {
+	if f.Mark == w.heard.attempt {
+		w.help.posted = w.help.done
+	}
+}
+
+// serve helps the laggers of the group: the next member after a lagger first, another one after each timeout
+// (Algorithm 3, lines 8 to 22).
+func (c *Core) serve() {
+	members := c.group.Members
+	self := slices.Index(members, c.cfg.Self)
+	for i, id := range members {
+		p := c.peers[id]
+		if id == c.cfg.Self || p.heard.need == 0 || c.last < p.heard.need {
+			continue
+		}
+		rank := (self - i - 1 + len(members)) % len(members)
+		if !c.wakeAfter(p.help.since, time.Duration(rank)*c.cfg.HelpAfter) {
+			continue
+		}
+		if p.help.state == nil {
+			c.stats.Helped++
+			p.help.state = c.collect(p.heard.need)
+			size := c.cfg.ChunkSize - chunkHeader
+			p.help.chunks = uint64((len(p.help.state) + size - 1) / size)
+		}
+		c.send(p)
+	}
+}
+
+// collect gives the state of this process before the request that it has not executed, with the objects that
+// were written with a tag or a higher one (line 12; T2, T3).
+func (c *Core) collect(need uint64) []byte {
+	s := state{last: c.last, meetings: maps.Clone(c.meetings)}
+	if c.current != nil && c.current.phase != leaving {
+		maps.Copy(s.meetings, c.current.before)
+	}
+	for _, slot := range c.objects.since(need) {
+		id := c.objects.ids[slot]
+		s.records = append(s.records, record{slot: slot, id: id, version: c.objects.newest(id)})
+	}
+	return s.encode(c.cfg.Groups)
+}
+
+// send writes chunks into the buffer of a lagger, as far as it has room (lines 13 to 15).
+func (c *Core) send(p *peer) {
+	h := &p.help
+	for h.posted < h.chunks && h.posted < p.heard.taken+chunkWindow && p.chunks.Ready() {
+		size := c.cfg.ChunkSize - chunkHeader
+		part := h.state[int(h.posted)*size : min(len(h.state), int(h.posted+1)*size)]
+		last := uint64(0)
+		if h.posted == h.chunks-1 {
+			last = 1
+		}
+		b := make([]byte, 8, chunkHeader+len(part))
+		le.PutUint32(b[4:], uint32(len(part)))
+		b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, p.heard.attempt), h.posted), last)
+		b = append(b, part...)
+		le.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+		p.chunks.Post(fabric.Op{At: int(h.posted%chunkWindow) * c.cfg.ChunkSize, Data: b, Notify: true}, p.heard.attempt, uint32(h.posted))
+		h.posted++
+	}
+}

@@ -1,0 +1,159 @@
+package heron
+
+import (
+	"hash/crc32"
+	"time"
+
+	"github.com/globalfs/globalfs/pkg/fabric"
+	"github.com/globalfs/globalfs/pkg/fabric/lane"
+	"github.com/globalfs/globalfs/pkg/multicast"
+)
+
+// maxAsk is how many addresses a note asks for.
+const maxAsk = 16
+
+// meeting is the state of a process in the latest common request of two groups: an entry of the paper's
+// coordination memory.
+type meeting struct {
+	count    uint64 // of common requests up to this one
+	place    uint64 // of this one in the log of the writer's group
+	executed bool   // state 2 of the paper
+}
+
+// note is everything that a process tells another one. A process writes a new note over the old one; each
+// field only grows, or belongs to a number that only grows.
+type note struct {
+	meeting
+	ask      uint64 // number of the question
+	wanted   [maxAsk]ObjectID
+	answered uint64 // number of the peer's question
+	slots    [maxAsk]uint32
+	attempt  uint64 // of the state transfer that this process needs; a lagger's entry of the paper's statesync
+	need     uint64 // the place that the state must cover; 0: no transfer is needed
+	taken    uint64 // chunks of the peer that this process has taken, of attempt
+}
+
+const noteSize = 8 + 4*8 + maxAsk*8 + maxAsk*4 + 4*8
+
+func (n *note) encode() []byte {
+	b := make([]byte, 8, noteSize)
+	state := n.count << 1
+	if n.executed {
+		state |= 1
+	}
+	for _, x := range []uint64{state, n.place, n.ask, n.answered, n.attempt, n.need, n.taken, 0} {
+		b = le.AppendUint64(b, x)
+	}
+	for _, id := range n.wanted {
+		b = le.AppendUint64(b, uint64(id))
+	}
+	for _, slot := range n.slots {
+		b = le.AppendUint32(b, slot)
+	}
+	le.PutUint32(b, crc32.Checksum(b[8:], castagnoli))
+	le.PutUint32(b[4:], 1) // a note of zeros is not valid
+	return b
+}
+
+func decodeNote(b []byte) (n note, ok bool) {
+	if le.Uint32(b[4:]) != 1 || crc32.Checksum(b[8:noteSize], castagnoli) != le.Uint32(b) {
+		return note{}, false
+	}
+	state := le.Uint64(b[8:])
+	n.count, n.executed, n.place = state>>1, state&1 == 1, le.Uint64(b[16:])
+	n.ask, n.answered = le.Uint64(b[24:]), le.Uint64(b[32:])
+	n.attempt, n.need, n.taken = le.Uint64(b[40:]), le.Uint64(b[48:]), le.Uint64(b[56:])
+	for i := range n.wanted {
+		n.wanted[i] = ObjectID(le.Uint64(b[72+8*i:]))
+	}
+	for i := range n.slots {
+		n.slots[i] = le.Uint32(b[72+8*maxAsk+4*i:])
+	}
+	return n, true
+}
+
+// peer is another process, or this one.
+type peer struct {
+	id    multicast.ProcessID
+	group multicast.GroupID
+	heard note // the latest from it
+	said  note // the latest to it that has landed
+	next  note // under way
+	want  note // to be written
+	notes *lane.Lane
+	reads *lane.Lane // of its objects
+	// Of a member of the own group:
+	chunks *lane.Lane // to its buffer
+	help   helping
+	past   intake
+}
+
+// Landed implements lane.Owner, for notes.
+func (p *peer) Landed(lane.Flight, *fabric.Completion) { p.said = p.next }
+
+// Failed implements lane.Owner.
+func (p *peer) Failed(lane.Flight) {}
+
+// hear takes in the notes of all processes. A note that has landed in part is read again later.
+func (c *Core) hear() {
+	var b [noteSize]byte
+	for _, p := range c.list {
+		c.memory[regionOf(noteRegion, p.id)].Load(0, b[:])
+		n, ok := decodeNote(b[:])
+		if !ok || n == p.heard {
+			continue
+		}
+		if n.count < p.heard.count || n.ask < p.heard.ask || n.attempt < p.heard.attempt {
+			c.stats.Malformed++
+			continue
+		}
+		if n.attempt != p.heard.attempt || n.need != p.heard.need {
+			p.help = helping{since: c.now}
+		}
+		p.heard = n
+		c.answer(p)
+	}
+}
+
+// say writes the news for each process.
+func (c *Core) say() {
+	for _, p := range c.list {
+		if p.id == c.cfg.Self {
+			continue
+		}
+		p.want.meeting = c.meetings[p.group]
+		if p.want != p.said && !p.notes.Busy() && p.notes.Ready() {
+			p.next = p.want
+			p.notes.Post(fabric.Op{Data: p.next.encode(), Notify: true}, 0, 0)
+		}
+	}
+}
+
+// reached counts the members of a group that have reached or executed a request, and reports whether they are
+// a quorum, and whether they are all.
+func (c *Core) reached(g *multicast.Group, count uint64, executed bool) (quorum, all bool) {
+	n := 0
+	for _, id := range g.Members {
+		if m := c.meetingOf(c.peers[id]); m.count > count || m.count == count && (m.executed || !executed) {
+			n++
+		}
+	}
+	return n >= g.Quorum(), n == len(g.Members)
+}
+
+// meetingOf gives the latest common request with a process, as the process has told it.
+func (c *Core) meetingOf(p *peer) meeting {
+	if p.id == c.cfg.Self {
+		return c.meetings[p.group]
+	}
+	return p.heard.meeting
+}
+
+// wakeAfter asks for a step after a time since an event, and reports whether the time has passed.
+func (c *Core) wakeAfter(since, after time.Duration) bool {
+	if c.now >= since+after {
+		return true
+	}
+	c.lanes.WakeAt(since + after)
+	return false
+}
