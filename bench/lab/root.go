@@ -38,7 +38,7 @@ variable, such as GLOBALFS_LAB_DURATION for --duration.`,
   globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms`,
 	}
 	command.Prepare(root)
-	root.AddCommand(newMulticast(), newCross(), newTram(), newBatching(), newProcesses(), newGeo(), newMount())
+	root.AddCommand(newMulticast(), newCross(), newTram(), newHeron(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount())
 	return root
 }
 

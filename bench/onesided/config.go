@@ -12,6 +12,7 @@ import (
 const (
 	groupCount = 8
 	members    = 3
+	maxGroups  = 16 // of a message
 )
 
 // Cost has the costs of operations in virtual time.

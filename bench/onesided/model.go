@@ -33,18 +33,36 @@ type process struct {
 	core     *tram.Core
 	endpoint *fabricsim.Endpoint
 	busy     bool
+	stopped  bool
 	again    bool // something has happened since the last step began
 	wakeAt   time.Duration
 	in       tram.Input
 	events   fabric.Events
 	seq      uint64
 	proposed map[uint64]time.Duration
+	executor *executor // nil: deliveries are not executed
+	trial    *trial    // nil: clients multicast one message after the other
 }
 
 // slot gives the size of a slot that a message fits into.
-func (c *Config) slot() int { return max(128, (c.Payload+2*groupCount+10*groupCount+64+7)/8*8) }
+func (c *Config) slot() int { return max(128, (c.Payload+12*maxGroups+64+7)/8*8) }
 
-func newModel(cfg *Config, shape string, destinations int) (*model, error) {
+// layout is the groups of a model and their tree.
+type layout struct {
+	groups, members int
+	parents         map[multicast.GroupID]multicast.GroupID
+}
+
+// layoutOf gives the layout of a shape.
+func layoutOf(shape string) layout {
+	l := layout{groups: groupCount, members: members, parents: map[multicast.GroupID]multicast.GroupID{}}
+	for i, up := range shapes[shape] {
+		l.parents[multicast.GroupID(i+1)] = up
+	}
+	return l
+}
+
+func newModel(cfg *Config, l layout, destinations int) (*model, error) {
 	m := &model{
 		cfg: cfg, destinations: destinations, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6f6e65)),
 		net: fabricsim.New(fabricsim.Config{
@@ -52,20 +70,16 @@ func newModel(cfg *Config, shape string, destinations int) (*model, error) {
 			Timeout: time.Second, Bandwidth: cfg.Cost.Bandwidth,
 		}),
 	}
-	parents := map[multicast.GroupID]multicast.GroupID{}
-	for i, up := range shapes[shape] {
-		parents[multicast.GroupID(i+1)] = up
-	}
-	for g := range groupCount {
+	for g := range l.groups {
 		group := multicast.Group{ID: multicast.GroupID(g)}
-		for i := range members {
-			group.Members = append(group.Members, multicast.ProcessID(members*g+i+1))
+		for i := range l.members {
+			group.Members = append(group.Members, multicast.ProcessID(l.members*g+i+1))
 		}
 		m.groups = append(m.groups, group)
 	}
 	for _, g := range m.groups {
 		for _, id := range g.Members {
-			if err := m.start(id, g.ID, parents); err != nil {
+			if err := m.start(id, g.ID, l.parents); err != nil {
 				return nil, err
 			}
 		}
@@ -99,7 +113,7 @@ func (m *model) start(id multicast.ProcessID, group multicast.GroupID, parents m
 
 // wake steps, now or when the step before has ended.
 func (p *process) wake() {
-	if p.busy {
+	if p.busy || p.stopped {
 		p.again = true
 		return
 	}
@@ -108,16 +122,23 @@ func (p *process) wake() {
 	p.events.Reset()
 	p.endpoint.Poll(&p.events)
 	p.in.Now, p.in.Completions = m.net.Now(), p.events.Completions
+	if p.executor != nil {
+		p.in.Completions = p.executor.split(p.events.Completions)
+	}
 	out := &tram.Output{}
 	p.core.Step(&p.in, out)
 	p.in = tram.Input{}
+	extra := time.Duration(0)
+	if p.executor != nil {
+		extra = p.executor.step(out)
+	}
 	for _, r := range out.Rights {
 		if err := p.endpoint.Grant(r.Region, r.Peer, r.Rights); err != nil {
 			m.err = err
 		}
 	}
 	price := m.cfg.Cost.Step + time.Duration(len(out.Ops)+len(p.events.Completions))*m.cfg.Cost.Op
-	m.net.Schedule(m.net.Now()+price, func() { p.release(out) })
+	m.net.Schedule(m.net.Now()+price+extra, func() { p.release(out) })
 }
 
 // release ends a step.
@@ -127,8 +148,16 @@ func (p *process) release(out *tram.Output) {
 		m.err = err
 	}
 	p.busy = false
+	if p.executor != nil {
+		p.executor.release(out)
+	}
 	for i := range out.Deliveries {
-		p.deliver(&out.Deliveries[i])
+		switch {
+		case p.trial == nil:
+			p.deliver(&out.Deliveries[i])
+		case p.executor == nil:
+			p.trial.delivered(p, &out.Deliveries[i])
+		}
 	}
 	switch {
 	case p.again:
@@ -190,7 +219,7 @@ func (m *model) run(ctx context.Context, until time.Duration) error {
 // measure runs one load.
 func (c *Config) measure(ctx context.Context, shape string, destinations, outstanding int) (Point, error) {
 	p := Point{Protocol: "tram-" + shape, Destinations: destinations, Outstanding: outstanding}
-	m, err := newModel(c, shape, destinations)
+	m, err := newModel(c, layoutOf(shape), destinations)
 	if err != nil {
 		return p, err
 	}

@@ -2,7 +2,6 @@ package onesided
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/globalfs/globalfs/bench/ordering"
+	"github.com/globalfs/globalfs/bench/results"
 )
 
 // Point is one measurement.
@@ -84,7 +84,7 @@ func (c *Config) beside(ctx context.Context, r *Report) error {
 }
 
 // WriteJSON writes one JSON object.
-func (r *Report) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+func (r *Report) WriteJSON(w io.Writer) error { return results.WriteJSON(w, r) }
 
 // WriteTable writes the tables for people.
 func (r *Report) WriteTable(out io.Writer) error {
@@ -103,18 +103,15 @@ func (r *Report) WriteTable(out io.Writer) error {
 
 // WriteFiles writes tram.json and tram.txt.
 func (r *Report) WriteFiles(dir string) error {
+	return writeFiles(dir, map[string]func(io.Writer) error{"tram.json": r.WriteJSON, "tram.txt": r.WriteTable})
+}
+
+func writeFiles(dir string, files map[string]func(io.Writer) error) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for name, write := range map[string]func(io.Writer) error{"tram.json": r.WriteJSON, "tram.txt": r.WriteTable} {
-		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if err := write(f); err != nil {
-			return err
-		}
-		if err := f.Close(); err != nil {
+	for name, write := range files {
+		if err := results.WriteFile(filepath.Join(dir, name), write); err != nil {
 			return err
 		}
 	}

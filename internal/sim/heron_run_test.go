@@ -21,7 +21,6 @@ type heronRun struct {
 	run     *tramRun
 	answers map[multicast.MessageID]map[multicast.GroupID]heronAnswer // the first of each group
 	first   map[multicast.MessageID]time.Duration                     // when a response of each group was there
-	reach   heron.Stats
 }
 
 type heronAnswer struct {

@@ -44,7 +44,7 @@ func heronOn(cfg tramConfig, reach *heron.Stats) error {
 // TestHeron: stable leaders, trees of all shapes, no faults.
 func TestHeron(t *testing.T) {
 	var reach heron.Stats
-	seeds(t, 60, func(seed uint64) error {
+	seeds(t, 30, func(seed uint64) error {
 		cfg, _ := tramDraw(seed)
 		cfg.core.SuspectAfter = time.Second
 		return heronOn(cfg, &reach)
@@ -57,7 +57,7 @@ func TestHeron(t *testing.T) {
 // TestHeronFaults: as TestTramFaults; processes that were paused or cut off become laggers.
 func TestHeronFaults(t *testing.T) {
 	var reach heron.Stats
-	seeds(t, 120, func(seed uint64) error { return heronOn(tramFaults(seed), &reach) })
+	seeds(t, 60, func(seed uint64) error { return heronOn(tramFaults(seed), &reach) })
 	t.Logf("reached: %+v", reach)
 	require.Zero(t, reach.Malformed)
 	if *oneSeed == 0 && *seedCount == 0 {

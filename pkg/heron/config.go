@@ -17,8 +17,8 @@ type Write struct {
 	Value []byte
 }
 
-// Application is a deterministic state machine over objects. Its methods are functions of their arguments, and
-// keep none of them.
+// Application is a deterministic state machine over objects. Its methods are functions of their arguments,
+// and keep none of them.
 type Application interface {
 	// Owner is the group that holds an object.
 	Owner(ObjectID) multicast.GroupID
@@ -26,8 +26,8 @@ type Application interface {
 	// group itself may be missing.
 	Reads(group multicast.GroupID, payload []byte) []ObjectID
 	// Execute executes the part of a request that concerns a group. Values come from get: objects of the
-	// group, and remote objects of the read set; nil for an object that was never written, and for others. The
-	// writes are of objects of the group, each at most once.
+	// group, and remote objects of the read set; nil for an object that was never written, and for others.
+	// The writes are of objects of the group, each at most once.
 	Execute(group multicast.GroupID, payload []byte, get func(ObjectID) []byte) (writes []Write, response []byte)
 }
 
@@ -41,8 +41,8 @@ type Config struct {
 	// Patience is how long a process waits in phase 4 for all members after a quorum has executed the
 	// request, so that fewer processes become laggers (section III-A). 0: not at all.
 	Patience time.Duration
-	// HelpAfter is after how long the next member helps a lagger, and another process is asked for the address
-	// of an object. 0: 1 ms.
+	// HelpAfter is after how long the next member helps a lagger, and another process is asked for the
+	// address of an object. 0: 1 ms.
 	HelpAfter time.Duration
 	// RetryAfter is after how long a broken queue is reset. 0: 1 ms.
 	RetryAfter time.Duration

@@ -23,13 +23,14 @@ type request struct {
 	values   map[ObjectID][]byte           // of remote objects
 	fetches  []*fetch
 	response []byte
+	since    time.Duration // the phase has begun
 	quorumAt time.Duration // when a quorum of each group had executed the request
 }
 
 // enter tells all processes of the request's groups that this process has reached it (lines 8 and 9).
 func (c *Core) enter(d multicast.Delivery) {
 	r := &request{
-		delivery: d, before: map[multicast.GroupID]meeting{}, places: map[multicast.GroupID]uint64{},
+		delivery: d, since: c.now, before: map[multicast.GroupID]meeting{}, places: map[multicast.GroupID]uint64{},
 		values: map[ObjectID][]byte{},
 	}
 	for _, h := range d.Dest {
@@ -39,6 +40,12 @@ func (c *Core) enter(d multicast.Delivery) {
 	}
 	c.current = r
 	c.stats.Shared++
+}
+
+// enterPhase begins the next phase of the current request, and adds the time of the one before to a count.
+func (c *Core) enterPhase(next phase, spent *time.Duration) {
+	*spent += c.now - c.current.since
+	c.current.phase, c.current.since = next, c.now
 }
 
 // learn keeps the places of the request that others tell.
@@ -64,7 +71,7 @@ func (c *Core) gathered() bool {
 			return false
 		}
 	}
-	r.phase = fetching
+	c.enterPhase(fetching, &c.stats.Gathering)
 	c.begin(r)
 	return true
 }
@@ -82,7 +89,7 @@ func (c *Core) fetched() bool {
 		m.executed = true
 		c.meetings[h] = m
 	}
-	r.phase = leaving
+	c.enterPhase(leaving, &c.stats.Fetching)
 	return true
 }
 
@@ -108,6 +115,7 @@ func (c *Core) left() bool {
 		return false
 	}
 	c.stats.DelayedBy += c.now - min(c.now, r.quorumAt)
+	c.stats.Leaving += c.now - r.since
 	c.finish()
 	return true
 }

@@ -70,6 +70,9 @@ type Stats struct {
 	Helped    int // laggers that this process has helped
 	Delayed   int // requests that waited for the last members in phase 4
 	DelayedBy time.Duration
+	// Time that shared requests have spent in phase 2, with remote reads, and in phase 4.
+	Gathering, Fetching, Leaving time.Duration
+	Transfers                    time.Duration // time that this process has waited for the state of another one
 }
 
 // Core is a process of Heron. It never blocks and never fails.

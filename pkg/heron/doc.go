@@ -31,12 +31,12 @@
 //
 // # Differences from the paper
 //
-//   - Timestamps. The paper needs one timestamp for a request in all groups. Package tram gives a place in the
-//     log of each group. So versions carry the place in the log of their own group, and a process of group h
-//     tells the readers its place of the request in phase 2.
-//   - Coordination. The paper compares timestamps of the latest request of a process. Here each pair of groups
-//     counts its common requests; by uniform prefix order both groups give a request the same number. A
-//     process that is past the request counts in both phases. In line 11 of the paper it does not, so a
+//   - Timestamps. The paper needs one timestamp for a request in all groups. Package tram gives a place in
+//     the log of each group. So versions carry the place in the log of their own group, and a process of
+//     group h tells the readers its place of the request in phase 2.
+//   - Coordination. The paper compares timestamps of the latest request of a process. Here each pair of
+//     groups counts its common requests; by uniform prefix order both groups give a request the same number.
+//     A process that is past the request counts in both phases. In line 11 of the paper it does not, so a
 //     process that is late could wait for ever.
 //   - The choice of a version. The paper takes the higher version below the request. Fabrics promise no order
 //     within a read (fabric M2), so a read can find an old first version beside a second one that is two
@@ -54,31 +54,32 @@
 //
 //	C1  Phase 2: before p reads from q of group h, q has told a number of common requests that is at least
 //	    that of r. So q has executed, or taken over, all requests of h before r.
-//	C2  Phase 4: p executes its next request after a quorum of each group of r has executed r, or is past it.
+//	C2  Phase 4: p executes its next request after a quorum of each group of r has executed r, or is past
+//	    it.
 //	V1  A slot has two versions. A write goes over the older one, after its tag and checksum have become
 //	    invalid for readers. Tags ascend.
 //	V2  A version w names in prev the tag of the version that was the newest before w.
-//	V3  p takes a version v with a valid checksum and tag(v) < place(r, h) if the other version w is valid, and
-//	    either tag(w) < tag(v) or prev(w) = tag(v). In the first case, at the time when v was read, w had not
-//	    been written over since v was the newest: the next write would go to w, and each write of w has a
-//	    higher tag than v. By C1 no write before r is missing, so v is the newest before r. In the second case
-//	    w is the successor of v. If tag(w) >= place(r, h), v is the newest before r; otherwise w itself is
-//	    taken. If w is not valid, it is being written: p reads again.
-//	V4  If no version does, q is past r, or has taken over a state past r. Then a quorum of each group of r has
-//	    executed r (C2), p is not among them, and p is a lagger. The same holds if no member of h tells the
-//	    place of r: all that have reached r are past it.
-//	T1  A lagger at r asks for the state after a request at or after r. A helper qualifies if it has executed
-//	    a request at or after r in its group's log.
-//	T2  The transfer has all objects written at or after place(r, g), the slots, the counts of common requests,
-//	    and the place of the last executed request. The lagger installs it at once or not at all. Then it skips
-//	    deliveries up to that place: its state is that of the helper.
+//	V3  p takes a version v with a valid checksum and tag(v) < place(r, h) if the other version w is valid,
+//	    and either tag(w) < tag(v) or prev(w) = tag(v). In the first case, at the time when v was read, w
+//	    had not been written over since v was the newest: the next write would go to w, and each write of w
+//	    has a higher tag than v. By C1 no write before r is missing, so v is the newest before r. In the
+//	    second case w is the successor of v. If tag(w) >= place(r, h), v is the newest before r; otherwise w
+//	    itself is taken. If w is not valid, it is being written: p reads again.
+//	V4  If no version does, q is past r, or has taken over a state past r. Then a quorum of each group of r
+//	    has executed r (C2), p is not among them, and p is a lagger. The same holds if no member of h tells
+//	    the place of r: all that have reached r are past it.
+//	T1  A lagger at r asks for the state after a request at or after r. A helper qualifies if it has
+//	    executed a request at or after r in its group's log.
+//	T2  The transfer has all objects written at or after place(r, g), the slots, the counts of common
+//	    requests, and the place of the last executed request. The lagger installs it at once or not at all.
+//	    Then it skips deliveries up to that place: its state is that of the helper.
 //	T3  A helper that coordinates for a later request sends its state before that request, with the counts
 //	    before it. Without this, a lagger whose answer the helper's coordination needs would wait for ever.
-//	L   A quorum of each group runs for ever. By V4 and C2 a member that qualifies is among them (T1), so each
-//	    lagger ends; by C2 each phase ends.
+//	L   A quorum of each group runs for ever. By V4 and C2 a member that qualifies is among them (T1), so
+//	    each lagger ends; by C2 each phase ends.
 //
-// Linearizability follows as in section III-C of the paper: by C1 and V3 the reads of r return the state after
-// all requests before r, and by C2 no request is answered before all groups have reached it.
+// Linearizability follows as in section III-C of the paper: by C1 and V3 the reads of r return the state
+// after all requests before r, and by C2 no request is answered before all groups have reached it.
 //
 // # Bounds
 //

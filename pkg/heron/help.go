@@ -1,7 +1,6 @@
 package heron
 
 import (
-	"hash/crc32"
 	"maps"
 	"slices"
 	"time"
@@ -84,11 +83,7 @@ func (c *Core) send(p *peer) {
 		if h.posted == h.chunks-1 {
 			last = 1
 		}
-		b := make([]byte, 8, chunkHeader+len(part))
-		le.PutUint32(b[4:], uint32(len(part)))
-		b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, p.heard.attempt), h.posted), last)
-		b = append(b, part...)
-		le.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+		b := encodeChunk(p.heard.attempt, h.posted, last, part)
 		p.chunks.Post(fabric.Op{At: int(h.posted%chunkWindow) * c.cfg.ChunkSize, Data: b, Notify: true}, p.heard.attempt, uint32(h.posted))
 		h.posted++
 	}

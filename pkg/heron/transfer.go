@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/crc32"
 	"slices"
+	"time"
 
 	"github.com/globalfs/globalfs/pkg/multicast"
 )
@@ -14,8 +15,21 @@ const chunkWindow = 4
 // chunkHeader: checksum and length (4 bytes each), attempt, index, and whether it is the last (8 each).
 const chunkHeader = 4 + 4 + 8 + 8 + 8
 
+// encodeChunk gives the bytes of a piece of a state.
+func encodeChunk(attempt, index, last uint64, part []byte) []byte {
+	b := make([]byte, 8, chunkHeader+len(part))
+	le.PutUint32(b[4:], uint32(len(part)))
+	b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, attempt), index), last)
+	b = append(b, part...)
+	le.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	return b
+}
+
 // transfer is the state transfer that this process waits for.
-type transfer struct{ need uint64 }
+type transfer struct {
+	need  uint64
+	since time.Duration
+}
 
 // intake is the part of a state that a member has sent.
 type intake struct {
@@ -26,17 +40,17 @@ type intake struct {
 // lag asks the members of the group for the state after the current request (Algorithm 3, lines 2 to 4).
 func (c *Core) lag() {
 	c.stats.Lagged++
-	c.request(tagOf(&c.current.delivery))
+	c.lagging = &transfer{need: tagOf(&c.current.delivery), since: c.now}
+	c.request()
 }
 
 // request begins a new attempt.
-func (c *Core) request(need uint64) {
+func (c *Core) request() {
 	c.attempts++
-	c.lagging = &transfer{need: need}
 	for _, id := range c.group.Members {
 		p := c.peers[id]
 		p.past = intake{}
-		p.want.attempt, p.want.need, p.want.taken = c.attempts, need, 0
+		p.want.attempt, p.want.need, p.want.taken = c.attempts, c.lagging.need, 0
 	}
 }
 
@@ -68,7 +82,7 @@ func (c *Core) take(p *peer) bool {
 		c.install(s)
 	} else {
 		c.stats.Malformed++
-		c.request(c.lagging.need)
+		c.request()
 	}
 	return false
 }
@@ -173,6 +187,7 @@ func (c *Core) install(s state) {
 		}
 	}
 	c.last, c.meetings = s.last, s.meetings
+	c.stats.Transfers += c.now - c.lagging.since
 	c.lagging, c.current = nil, nil
 	for _, id := range c.group.Members {
 		p := c.peers[id]

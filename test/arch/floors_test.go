@@ -105,11 +105,12 @@ var floors = map[string]int{
 	"bench/ordering":  8,
 	"bench/process":   8,
 	"bench/onesided":  9,
+	"bench/reproduce": 10,
 
 	"internal/cli":     10,
-	"bench/lab":        10,
+	"bench/lab":        11,
 	"cmd/globalfs":     11,
-	"cmd/globalfs-lab": 11,
+	"cmd/globalfs-lab": 12,
 
 	"test/wan":     6, // the laboratory uses both, too
 	"test/cluster": 7,

@@ -1,0 +1,77 @@
+package reproduce
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestQuick runs all papers, and checks shapes: exactly the findings below differ, for the reasons that the
+// report gives.
+func TestQuick(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Quick: true, Dir: dir, Version: "test", Progress: func(string) {}}
+	r, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Len(t, r.Parts, len(papers()))
+	var differ []string
+	for _, p := range r.Parts {
+		require.NotEmpty(t, p.Findings)
+		for _, f := range p.Findings {
+			if f.Verdict != Confirmed {
+				differ = append(differ, p.Name+": "+f.Item)
+				require.NotEmpty(t, f.Why, "%s, %s: %s", p.Name, f.Item, f.Ours)
+			}
+		}
+	}
+	require.Equal(t, []string{
+		"primcast: Figure 4.2, throughput", "primcast: Figure 4.5, median", "tram: Figures 6 to 8, breadth",
+		"heron: Figure 6, coordination", "heron: Table I, share",
+	}, differ)
+	for _, name := range []string{"report.md", "index.html"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Contains(t, string(b), "Heron")
+	}
+	var measured []string
+	o.Progress = func(what string) { measured = append(measured, what) }
+	again, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, r.Parts, again.Parts, "all parts are kept")
+	for _, what := range measured {
+		require.True(t, strings.HasSuffix(what, "kept from an earlier run"), what)
+	}
+}
+
+// TestInterrupted: the report has the papers that have ended.
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := Options{Quick: true, Dir: dir, Version: "test", Papers: []string{"heron", "batching"}}
+	o.Progress = func(what string) {
+		if strings.HasPrefix(what, "batching") {
+			cancel()
+		}
+	}
+	r, err := Run(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, r.Parts, 1)
+	require.FileExists(t, filepath.Join(dir, "report.md"))
+}
+
+// TestOptions: a wrong option is named.
+func TestOptions(t *testing.T) {
+	require.ErrorContains(t, (&Options{Dir: "x", Papers: []string{"paxos"}}).Validate(), "primcast, tram, heron, batching")
+	require.Error(t, (&Options{}).Validate())
+	_, err := readPart(filepath.Join("testdata", "none.json"))
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "findings.json")
+	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	_, err = readPart(file)
+	require.ErrorContains(t, err, "delete the file")
+}
