@@ -52,7 +52,8 @@ func TestHeronRepeats(t *testing.T) {
 		require.NoError(t, err)
 		return x.samples
 	}
-	require.Equal(t, run(), run())
+	first := run()
+	require.Equal(t, first, run())
 }
 
 // TestTransactions: a transaction survives its encoding, and names all of its warehouses.
