@@ -24,8 +24,8 @@ func newRoot() *cobra.Command {
 		Use:   "globalfs-lab",
 		Short: "The laboratory of GlobalFS: its protocols measured by themselves, and beside others",
 		Long: `globalfs-lab measures what GlobalFS is made of: its atomic multicast beside other protocols in virtual networks, commands
-of several partitions with and without it, TRAM on one-sided memory, batching and pipelining, the same multicast in real processes, and whole clusters in a
-wide-area network inside this machine. Results are tables on standard output, or JSON with --output json; progress goes to standard error.
+of several partitions with and without it, TRAM and Heron on one-sided memory, batching, pipelining and packing, the same multicast in real
+processes, and whole clusters in a wide-area network inside this machine. reproduce makes one report of the papers. Results are tables on standard output, or JSON with --output json; progress goes to standard error.
 
 Exit codes: 0 done, 1 failed, 3 a value is wrong, 128 the command line does not parse. Each flag can be an environment
 variable, such as GLOBALFS_LAB_DURATION for --duration.`,
@@ -33,12 +33,15 @@ variable, such as GLOBALFS_LAB_DURATION for --duration.`,
   globalfs-lab cross --quick
   globalfs-lab tram --quick
   globalfs-lab batching --quick
+  globalfs-lab packing
+  globalfs-lab heron --quick
+  globalfs-lab reproduce --quick --out reproduced
   globalfs-lab processes --shape a --outstanding 128
   globalfs-lab mount -- --measures create,stat
   globalfs-lab geo --settings embedded,loopback --clients 1 --duration 500ms`,
 	}
 	command.Prepare(root)
-	root.AddCommand(newMulticast(), newCross(), newTram(), newHeron(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount())
+	root.AddCommand(newMulticast(), newCross(), newTram(), newHeron(), newPacking(), newReproduce(), newBatching(), newProcesses(), newGeo(), newMount())
 	return root
 }
 

@@ -21,6 +21,9 @@ type Config struct {
 	Payload     int // bytes
 	Cost        Cost
 	Skew        time.Duration // between a wall clock and true time, at most
+	// Unpacked: a step takes one frame or one proposal, so that frames hold few messages. This is for the
+	// comparison with packing alone.
+	Unpacked bool
 	// Progress is called with the name of the next measurement; nil: not called.
 	Progress func(what string)
 }

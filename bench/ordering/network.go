@@ -13,6 +13,7 @@ type network struct {
 	cost     Cost
 	meter    *meter // nil: steps cost nothing but the fixed prices
 	rng      *rand.Rand
+	unpacked bool // a step takes one frame or one proposal
 
 	now       time.Duration
 	seq       uint64 // of the last event scheduled
@@ -41,11 +42,12 @@ type build struct {
 	seed     uint64
 	groups   []multicast.Group
 	places   []place
+	unpacked bool
 }
 
 // newNetwork makes the processes; their first steps, with the starts of all links, are its first events.
 func newNetwork(b build) (*network, error) {
-	n := &network{scenario: b.scenario, cost: b.cost, rng: rand.New(rand.NewPCG(b.seed, 0x6f72646572696e67))}
+	n := &network{scenario: b.scenario, cost: b.cost, unpacked: b.unpacked, rng: rand.New(rand.NewPCG(b.seed, 0x6f72646572696e67))}
 	if b.cost.Measured {
 		m, err := newMeter()
 		if err != nil {

@@ -60,7 +60,7 @@ func (c *Config) measure(ctx context.Context, l *load) (Point, error) {
 	gc.collect()
 	groups, places := deployment(groupCount, members)
 	n, err := newNetwork(build{
-		scenario: l.scenario, protocol: l.protocol, cost: c.Cost, skew: c.Skew, seed: c.Seed, groups: groups, places: places,
+		scenario: l.scenario, protocol: l.protocol, cost: c.Cost, skew: c.Skew, unpacked: c.Unpacked, seed: c.Seed, groups: groups, places: places,
 	})
 	if err != nil {
 		return Point{}, fmt.Errorf("%v: %w", l, err)

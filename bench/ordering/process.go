@@ -69,6 +69,9 @@ func (p *process) step(price time.Duration) {
 	n := p.net
 	p.next, p.in = p.in, p.next
 	p.next.Reset()
+	if n.unpacked {
+		p.takeOne()
+	}
 	p.busy, p.wakeAt = true, 0
 	p.in.Now = multicast.Instant{Mono: n.now, Wall: epoch + int64(n.now+p.skew)}
 	if p.uncovered >= coverEvery {
@@ -89,6 +92,19 @@ func (p *process) step(price time.Duration) {
 	p.use.busy += price
 	p.free = n.now + price
 	n.schedule(p.free, p.release)
+}
+
+// takeOne leaves all input but the first frame, or the first proposal, to the next steps. So the messages of
+// a step are few, and frames hold few messages.
+func (p *process) takeOne() {
+	if len(p.in.Frames) > 0 {
+		p.next.Frames = append(p.next.Frames, p.in.Frames[1:]...)
+		p.next.Proposed = append(p.next.Proposed, p.in.Proposed...)
+		p.in.Frames, p.in.Proposed = p.in.Frames[:1], p.in.Proposed[:0]
+	} else if len(p.in.Proposed) > 1 {
+		p.next.Proposed = append(p.next.Proposed, p.in.Proposed[1:]...)
+		p.in.Proposed = p.in.Proposed[:1]
+	}
 }
 
 // foreign counts the frames that cross a network.

@@ -103,6 +103,7 @@ var floors = map[string]int{
 	"bench/carrier":   8,
 	"bench/geo":       8,
 	"bench/ordering":  8,
+	"bench/packing":   8,
 	"bench/process":   8,
 	"bench/onesided":  9,
 	"bench/reproduce": 10,
