@@ -44,6 +44,7 @@ the first one is seen. All data is on the disk of --data-dir and is removed at t
 	flags.StringVar(&c.Durability, "durability", "sync", "of the servers: sync, the default of 'globalfs init', or os")
 	flags.IntVar(&c.Replicas, "replicas", 3, "of each partition: 1 or 3")
 	flags.IntVar(&c.Copies, "copies", 3, "of each block: 1 to 3")
+	flags.IntVar(&c.Partitions, "partitions", 1, "of the region, over which directories spread")
 	flags.StringSliceVar(&f.mount, "mount-options", nil, "options of both mounts, as after 'globalfs mount -o'")
 	flags.StringVar(&c.Program, "globalfs", "", "the globalfs program (default: that beside this program, or in PATH)")
 	flags.StringVar(&c.Etcd, "etcd", "", "the etcd program (default: that in PATH, or what deploy/deps.sh has fetched)")

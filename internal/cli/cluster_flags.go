@@ -20,6 +20,8 @@ type clusterFlags struct {
 	datacenters int
 	replicas    int
 	copies      int
+	partitions  int // of each region
+	globals     int // global partitions
 	blocks      string
 	dir         string
 	wan         bool
@@ -42,6 +44,8 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.regions, "regions", regions, "names of the regions; each gets a local partition at /NAME")
 	flags.IntVar(&f.datacenters, "datacenters", d.Datacenters, "datacenters a region, one server in each")
 	flags.IntVar(&f.replicas, "replicas", d.Replicas, "replicas a partition: 1, 3 or 5")
+	flags.IntVar(&f.partitions, "partitions", 1, "partitions of each region, over which new directories spread")
+	flags.IntVar(&f.globals, "global-partitions", 1, "partitions for the directories outside of the regions")
 	flags.IntVar(&f.copies, "copies", d.Copies, "copies of each block in a region")
 	flags.StringVar(&f.blocks, "blocks", onDisks, "where blocks are kept: disks (of the servers), or s3://BUCKET/PREFIX?endpoint=URL, with &region=, &pathstyle=true, &credentials=FILE if needed")
 	flags.BoolVar(&f.wan, "wan", false, "add the real delays between the regions")
@@ -111,6 +115,12 @@ func (f *clusterFlags) spec(cmd *cobra.Command) (topology.Spec, error) {
 	}
 	if given("replicas") {
 		spec.Replicas = f.replicas
+	}
+	if given("partitions") {
+		spec.Partitions = f.partitions
+	}
+	if given("global-partitions") {
+		spec.GlobalPartitions = f.globals
 	}
 	if given("copies") {
 		spec.Copies = f.copies

@@ -173,6 +173,9 @@ func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 	}
 	r.moves, r.links = false, source.child.Nlink
 	if source.child.Mode.IsDir() {
+		if a.rule.IsZero() && r.names.sameShards(target.dir, source.at) {
+			cmd.Target = source.at // it is in a shard of the new directory's region: it stays
+		}
 		all = append(all, cmd.Target) // the contents are to follow to it
 	} else if source.at != cmd.Target && source.child.Nlink == 1 && cmd.Flags&meta.RenameExchange == 0 {
 		all = append(all, cmd.Target, cmd.Child.Partition())
@@ -183,6 +186,12 @@ func (r *renaming) plan(cmd meta.Command, a *around, above []uint16) plan {
 		cmd = r.cmd
 	}
 	return plan{cmd: &cmd, to: to}
+}
+
+// sameShards reports whether two partitions are shards of the same region.
+func (n *Names) sameShards(a, b uint16) bool {
+	all := n.router.Cluster().Partitions
+	return int(a) < len(all) && int(b) < len(all) && all[a].Region == all[b].Region
 }
 
 // isFileFor reports whether the rename has moved a file to a partition.

@@ -60,6 +60,7 @@ func checkPartition(keys Keys) (*checker, bool) {
 		{prefixDropped, 9, c.drop},
 		{prefixBlock, 17, c.block},
 		{prefixLock, lockKeyLength, c.fileLock},
+		{prefixShards, 1, c.shardsOf},
 	} {
 		for key, value := range keys.Scan([]byte{pass.prefix}, []byte{pass.prefix + 1}) {
 			if len(key) < pass.length {

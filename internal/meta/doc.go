@@ -84,6 +84,7 @@
 //	                      bits (reserve.go)
 //	0x12 partition        the exchange with another partition: newest post, last one executed, whether it was
 //	                      asked for numbers, the pool of its numbers (peer.go); the partition is of 2 bytes
+//	0x13                  the partitions of the region, if there are several (shards.go)
 //
 // # Invariants
 //

@@ -53,6 +53,9 @@ const (
 	prefixPeer     byte = 0x12
 )
 
+// Of the shards of the partition's region: shards.go.
+const prefixShards byte = 0x13
+
 var stateKey = []byte{prefixState}
 
 func numberKey(prefix byte, n uint64) []byte {

@@ -13,6 +13,9 @@ type Config struct {
 	Genesis   []Birth    // the entries of the root directory at birth, in this order
 	Time      posix.Time // of birth
 	Owner     posix.Cred // of the root directory
+	// Shards are the partitions of the region, this one included, for new directories. It counts at birth
+	// only: a stored partition has its own.
+	Shards []uint16
 }
 
 // Birth is a directory of another partition that the root directory names from the start.
@@ -32,6 +35,7 @@ type Machine struct {
 	undecided register
 	posts     map[uint16]int    // in the outbox, by destination
 	reserved  map[uint64]uint64 // bits of reserved numbers, see perReservation
+	shards    []uint16          // empty: the region has one partition
 
 	now     posix.Time      // of the command that is being executed
 	dropped []posix.BlockID // by it, of other homes, which are to be told
@@ -79,6 +83,9 @@ func New(keys Keys, cfg Config) (*Machine, error) {
 	if m.reserved, err = loadReservations(keys); err != nil {
 		return nil, err
 	}
+	if m.shards, err = loadShards(keys); err != nil {
+		return nil, err
+	}
 	return m, m.loadUndecided()
 }
 
@@ -103,6 +110,7 @@ func (m *Machine) birth() error {
 		m.addEntry(&root, entry{name: b.Name, ino: b.Ino, kind: posix.TypeDir, at: b.Ino.Partition()})
 	}
 	m.state = state{last: 1, inodes: 1}
+	m.shards = storeShards(m.keys, m.cfg.Shards)
 	m.save(&root)
 	m.saveState()
 	return nil

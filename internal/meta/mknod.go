@@ -16,7 +16,7 @@ func (m *Machine) mknod(c *Command) Result {
 	case s.source.ino != 0:
 		return m.open(c, &s.source)
 	}
-	if at := m.placeFor(c.Ino, c.Name); at != m.cfg.Partition {
+	if at := m.placeFor(c.Ino, c.Name, n.Mode.Type()); at != m.cfg.Partition {
 		return m.makeAt(at, c, &s, &n)
 	}
 	n.Ino = m.freshNumber()

@@ -61,12 +61,6 @@ func (m *Machine) rule(dir posix.Ino) (Rule, bool) {
 	return r, true
 }
 
-// placeFor gives the partition where the rule of a directory places an inode that gets this name.
-func (m *Machine) placeFor(dir posix.Ino, name string) uint16 {
-	r, _ := m.rule(dir)
-	return r.Place(m.cfg.Partition, name)
-}
-
 // setRule stores the rule of a directory; one that says nothing removes it.
 func (m *Machine) setRule(dir posix.Ino, r *Rule) {
 	if r.IsZero() {

@@ -50,11 +50,7 @@ func (m *Machine) lacksNumbers(c *Command) bool {
 	if c.Op != OpMknod {
 		return false
 	}
-	rule, ok := m.rule(c.Ino)
-	if !ok {
-		return false
-	}
-	at := rule.Place(m.cfg.Partition, c.Name)
+	at := m.placeFor(c.Ino, c.Name, c.Mode.Type())
 	if at == m.cfg.Partition {
 		return false
 	}

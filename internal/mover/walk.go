@@ -63,6 +63,18 @@ func (w *walk) run(ctx context.Context) error {
 	return nil
 }
 
+// targetOf gives the partition for an entry of a directory: directories without a rule above them spread over
+// the shards of the region.
+func (w *walk) targetOf(at *level, e *meta.Entry) uint16 {
+	if e.Attr.Mode.IsDir() && at.rule.IsZero() {
+		cluster := w.mover.cfg.Client.Cluster()
+		if shards := cluster.Shards(cluster.Partitions[at.target].Region); len(shards) > 1 {
+			return meta.ShardOf(shards, at.dir, e.Name)
+		}
+	}
+	return at.rule.Place(at.target, e.Name)
+}
+
 // step takes the next entries of a directory.
 func (w *walk) step(ctx context.Context, at *level) error {
 	entries, _, err := w.mover.cfg.Client.ReadDir(ctx, at.dir, at.cookie, page)
@@ -82,7 +94,7 @@ func (w *walk) step(ctx context.Context, at *level) error {
 	g.SetLimit(w.mover.cfg.Parallel)
 	for i := range entries {
 		e := &entries[i]
-		target := at.rule.Place(at.target, e.Name)
+		target := w.targetOf(at, e)
 		if e.Attr.Mode.IsDir() {
 			enters, err := w.enters(ctx, e.Attr.Ino)
 			if err != nil {

@@ -209,7 +209,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	}
 	machine, err := meta.New(h.keys, meta.Config{
 		Partition: p.ID, Genesis: genesis(plan, p), Time: posix.Time(max(0, plan.Created.UnixNano())),
-		Owner: posix.Cred{UID: plan.Owner.UID, GID: plan.Owner.GID},
+		Owner: posix.Cred{UID: plan.Owner.UID, GID: plan.Owner.GID}, Shards: plan.Shards(p.Region),
 	})
 	if err != nil {
 		return err
@@ -309,6 +309,9 @@ func genesis(c *topology.Cluster, p *topology.Partition) []meta.Birth {
 	}
 	var births []meta.Birth
 	for _, local := range c.Partitions[1:] {
+		if local.Shard > 0 {
+			continue // only its directories have names
+		}
 		births = append(births, meta.Birth{Name: local.Path[1:], Ino: local.Root()})
 	}
 	return births

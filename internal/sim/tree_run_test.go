@@ -51,6 +51,7 @@ type treeSetup struct {
 	blocks  bool              // files have blocks
 	script  func(*treeClient) // the operations of client 0, alone; nil: clients work by treeOperations
 	leases  bool              // clients cache names
+	shards  bool              // partitions 1 and 2 are the shards of a region
 	hostile bool              // an intruder sends hostile requests
 	backups int               // the number of backups
 	power   bool              // partitions lose power: updates of one partition may be lost after their answers
@@ -127,9 +128,13 @@ func (r *tree) finished() bool {
 
 func (r *tree) leads(p multicast.ProcessID) bool { return r.net.Node(p).(*treeNode).local.Leads() }
 
-// treeMeta is the initial state of a partition: the root names the other two.
-func treeMeta(partition uint16) meta.Config {
+// treeMeta is the initial state of a partition: the root names the other two, which may be the shards of a
+// region.
+func (r *tree) treeMeta(partition uint16) meta.Config {
 	cfg := meta.Config{Partition: partition}
+	if r.shards && partition > 0 {
+		cfg.Shards = []uint16{1, 2}
+	}
 	if partition == 0 {
 		cfg.Genesis = []meta.Birth{{Name: "p1", Ino: posix.MakeIno(1, 1)}, {Name: "p2", Ino: posix.MakeIno(2, 1)}}
 	}
@@ -153,7 +158,7 @@ func (r *tree) boot(self multicast.ProcessID, number uint64, records [][]byte) (
 		return nil, err
 	}
 	n.keys = &observedKeys{lossyKeys: lossyKeys{Store: disk.keys, disk: disk, rng: rng}, node: n, blind: r.power}
-	if n.machine, err = meta.New(n.keys, treeMeta(n.partition)); err != nil {
+	if n.machine, err = meta.New(n.keys, r.treeMeta(n.partition)); err != nil {
 		return nil, err
 	}
 	cfg := primcast.Config{Self: self, Retain: r.retain}

@@ -24,6 +24,13 @@ func TestTreeLinearizable(t *testing.T) {
 	reach.require(t, treeMarks...)
 }
 
+// TestTreeShards: two of the partitions are the shards of a region, over which new directories spread.
+func TestTreeShards(t *testing.T) {
+	reach := treeReach{}
+	seeds(t, 40, func(seed uint64) error { return treeRun(seed, treeSetup{shards: true}).judge(reach) })
+	reach.require(t, treeMarks...)
+}
+
 // treeMark names a situation that runs must get to.
 type treeMark string
 

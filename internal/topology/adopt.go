@@ -15,7 +15,11 @@ func (s *Spec) Adopt(was Spec) error {
 	now.Replaced, now.StorageChanges, now.Revoked, now.Restored = was.Replaced, was.StorageChanges, was.Revoked, was.Restored
 	was.Objects = was.Objects.Reached(now.Objects)
 	was.Addresses = now.Addresses
-	if !reflect.DeepEqual(was, now) {
+	same := func(s Spec) Spec {
+		s.Partitions, s.GlobalPartitions = max(1, s.Partitions), max(1, s.GlobalPartitions)
+		return s
+	}
+	if !reflect.DeepEqual(same(was), same(now)) {
 		return fmt.Errorf("the data was made for another cluster:\n%sthis one is:\n%s", was.YAML(), now.YAML())
 	}
 	*s = now

@@ -29,6 +29,11 @@ type Spec struct {
 	// Replicas a partition: 1, 3 or 5, default 3. The global partition has more if necessary for one in each
 	// region.
 	Replicas int `yaml:"replicas"`
+	// Partitions of each region: 1 to 16, default 1. New directories spread over them. It does not change
+	// after the creation of the cluster.
+	Partitions int `yaml:"partitions,omitempty"`
+	// GlobalPartitions, over which the directories outside of the regions spread: 1 to 16, default 1.
+	GlobalPartitions int `yaml:"global_partitions,omitempty"`
 	// Copies of each block in a region: 1 to Datacenters, default 2.
 	Copies int `yaml:"copies"`
 	// Objects puts the blocks into object storage instead of the servers' disks. Nil: on the servers' disks.
@@ -52,6 +57,9 @@ type Spec struct {
 	Owner Owner `yaml:"owner,omitempty"`
 }
 
+// maxShards is the most partitions of a region.
+const maxShards = 16
+
 // Owner is a user and a group by number.
 type Owner struct {
 	UID uint32 `yaml:"uid"`
@@ -67,7 +75,7 @@ func DefaultSpec() Spec {
 func ParseSpec(text []byte) (Spec, error) {
 	s := DefaultSpec()
 	if err := Decode(text, &s); err != nil {
-		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, copies, objects, created, replaced, storage_changes, addresses, owner)", err)
+		return Spec{}, fmt.Errorf("%w (known keys: name, regions, datacenters, replicas, partitions, global_partitions, copies, objects, created, replaced, storage_changes, addresses, owner)", err)
 	}
 	return s, s.Validate()
 }
@@ -106,6 +114,10 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("datacenters: %d: give 1 to 9", s.Datacenters)
 	case s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5:
 		return fmt.Errorf("replicas: %d: give 1, 3 or 5, so that there is a majority", s.Replicas)
+	case s.Partitions < 0 || s.Partitions > maxShards:
+		return fmt.Errorf("partitions: %d: give 1 to %d partitions for each region", s.Partitions, maxShards)
+	case s.GlobalPartitions < 0 || s.GlobalPartitions > maxShards:
+		return fmt.Errorf("global_partitions: %d: give 1 to %d", s.GlobalPartitions, maxShards)
 	case s.Copies < 1 || s.Copies > s.Datacenters:
 		return fmt.Errorf("copies: %d: give 1 to %d, the number of datacenters", s.Copies, s.Datacenters)
 	}
@@ -140,23 +152,45 @@ func (s *Spec) Plan() (*Cluster, error) {
 		process, on := c.holder(seat, server.Name)
 		return Replica{Process: process, Seat: seat, Server: on, Region: server.Region}
 	}
-	global := Partition{Path: "/"}
-	for i := range max(s.Replicas, len(s.Regions)|1) {
-		global.Replicas = append(global.Replicas, replica(i%len(s.Regions), i/len(s.Regions)))
-	}
-	c.Partitions = append(c.Partitions, global)
-	for i, r := range s.Regions {
-		p := Partition{ID: uint16(i + 1), Region: r, Path: "/" + string(r)}
-		for n := range s.Replicas {
-			p.Replicas = append(p.Replicas, replica(i, n))
-		}
-		c.Partitions = append(c.Partitions, p)
-	}
+	s.planPartitions(c, replica)
 	c.StorageChanges = s.StorageChanges
 	if err := c.changeStorage(); err != nil {
 		return nil, err
 	}
 	return c, c.Validate()
+}
+
+// planPartitions lays out the partitions: first one of each region, then the further shards, so that the
+// numbers of a cluster without shards stay the same.
+func (s *Spec) planPartitions(c *Cluster, replica func(region, n int) Replica) {
+	add := func(region, shard int) {
+		p := Partition{ID: uint16(len(c.Partitions)), Shard: shard, Path: "/"}
+		if region < 0 {
+			for i := range max(s.Replicas, len(s.Regions)|1) {
+				p.Replicas = append(p.Replicas, replica((i+shard)%len(s.Regions), i/len(s.Regions)))
+			}
+		} else {
+			p.Region = s.Regions[region]
+			p.Path += string(p.Region)
+			for n := range s.Replicas {
+				p.Replicas = append(p.Replicas, replica(region, n+shard))
+			}
+		}
+		if shard > 0 {
+			p.Path += fmt.Sprintf("#%d", shard+1)
+		}
+		c.Partitions = append(c.Partitions, p)
+	}
+	for shard := range max(s.Partitions, s.GlobalPartitions, 1) {
+		if shard == 0 || shard < s.GlobalPartitions {
+			add(-1, shard)
+		}
+		for region := range s.Regions {
+			if shard == 0 || shard < s.Partitions {
+				add(region, shard)
+			}
+		}
+	}
 }
 
 // holder returns the process in the place of an original member of the group, and its server.

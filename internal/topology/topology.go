@@ -43,9 +43,12 @@ type Replacement struct {
 
 // Partition is a shard of the metadata and the multicast group of its replicas.
 type Partition struct {
-	ID       uint16
-	Region   Region // of a local partition; empty for a global one
-	Path     string // of its root directory: "/" or "/name"
+	ID     uint16
+	Region Region // of a local partition; empty for a global one
+	// Shard numbers the partitions of a region, or the global ones, from 0. Directories spread over them; the
+	// region's directory itself is in shard 0.
+	Shard    int
+	Path     string // of its root directory: "/" or "/name"; with "#2" and so on behind it: a further shard
 	Replicas []Replica
 }
 
@@ -61,6 +64,17 @@ func (p *Partition) Group() multicast.Group {
 
 // Root is the inode of p's root directory.
 func (p *Partition) Root() posix.Ino { return posix.MakeIno(p.ID, posix.Root.Counter()) }
+
+// Shards lists the partitions over which the directories of a region spread, from shard 0; "" is the region
+// of the global partitions.
+func (c *Cluster) Shards(r Region) (shards []uint16) {
+	for i := range c.Partitions {
+		if c.Partitions[i].Region == r {
+			shards = append(shards, c.Partitions[i].ID)
+		}
+	}
+	return shards
+}
 
 // Regions lists the regions with replicas of p, each once: all of them keep the blocks of its files.
 func (p *Partition) Regions() []Region {

@@ -124,3 +124,40 @@ func TestReplacedProcesses(t *testing.T) {
 	require.Equal(t, []multicast.Replacement{{Old: born, New: first}, {Old: first, New: second}}, after.Replacements(&after.Partitions[1]))
 	require.Empty(t, after.Replacements(&after.Partitions[0]))
 }
+
+// TestShards: further partitions of a region come behind the first ones of all regions, so that their numbers
+// and processes are those of a cluster without them; their leaders are on different servers.
+func TestShards(t *testing.T) {
+	plain := DefaultSpec()
+	one, err := plain.Plan()
+	require.NoError(t, err)
+	spec := DefaultSpec()
+	spec.Partitions, spec.GlobalPartitions = 3, 2
+	c, err := spec.Plan()
+	require.NoError(t, err)
+	require.NoError(t, c.Crowded())
+	require.Equal(t, one.Partitions, c.Partitions[:4])
+	require.Equal(t, one.Servers, c.Servers)
+	require.Len(t, c.Partitions, 3*3+2)
+	require.Equal(t, []uint16{0, 4}, c.Shards(""))
+	require.Equal(t, []uint16{2, 6, 9}, c.Shards("us-east-1"))
+	require.Equal(t, "/us-east-1#3", c.Partitions[9].Path)
+	leaders := map[string]bool{}
+	for _, p := range c.Shards("us-east-1") {
+		require.Equal(t, []Region{"us-east-1"}, c.Partitions[p].Regions())
+		leaders[c.Partitions[p].Replicas[0].Server] = true
+	}
+	require.Len(t, leaders, 3)
+
+	for want, change := range map[string]func(*Spec){
+		"partitions: 17": func(s *Spec) { s.Partitions = 17 }, "global_partitions: -1": func(s *Spec) { s.GlobalPartitions = -1 },
+	} {
+		s := DefaultSpec()
+		change(&s)
+		require.ErrorContains(t, s.Validate(), want)
+	}
+	same := plain
+	same.Partitions = 1
+	require.NoError(t, same.Adopt(plain), "1 is the default")
+	require.ErrorContains(t, spec.Adopt(plain), "another cluster")
+}

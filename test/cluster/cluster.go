@@ -24,6 +24,7 @@ type Config struct {
 	Regions     []topology.Region
 	Datacenters int // per region, with one server each
 	Replicas    int
+	Partitions  int // of each region; 0: one
 	Copies      int
 	Durability  string   // empty: os, because tests of many clusters share one disk
 	Objects     string   // key of the cluster file, in YAML; empty: blocks are on the servers' disks
@@ -185,6 +186,7 @@ func (c *Cluster) init(ctx context.Context) error {
 	args := []string{
 		"init", "--name", "test", "--regions", strings.Join(regions, ","), "--etcd", "http://" + c.addresses["etcd"], "--data-dir", c.path("data"),
 		"--datacenters", fmt.Sprint(c.cfg.Datacenters), "--replicas", fmt.Sprint(c.cfg.Replicas), "--copies", fmt.Sprint(c.cfg.Copies),
+		"--partitions", fmt.Sprint(max(1, c.cfg.Partitions)),
 	}
 	for _, name := range c.Names() {
 		address, err := c.port(name, 7420)

@@ -123,7 +123,7 @@ func (n *Network) newMember(t testing.TB, p *topology.Partition, index int, leas
 		network: n, process: p.Replicas[index].Process, group: n.groups[p.ID], keys: kv.NewMemory(),
 		waiting: map[uint64]chan []byte{}, seals: ask.Keys{[]byte("of the network")},
 	}
-	machine, err := meta.New(m.keys, meta.Config{Partition: p.ID, Genesis: births(n.Plan, p), Time: 1})
+	machine, err := meta.New(m.keys, meta.Config{Partition: p.ID, Genesis: births(n.Plan, p), Time: 1, Shards: n.Plan.Shards(p.Region)})
 	require.NoError(t, err)
 	cfg := replica.Config{Partition: p.ID, Groups: n.Plan.Groups(), Self: m.process, Index: index, Sealer: &m.seals, Lease: lease}
 	local, cross := &order{member: m, list: &m.group.order}, &order{member: m, list: &n.cross}
@@ -138,6 +138,9 @@ func births(plan *topology.Cluster, p *topology.Partition) (births []meta.Birth)
 		return nil
 	}
 	for _, local := range plan.Partitions[1:] {
+		if local.Shard > 0 {
+			continue
+		}
 		births = append(births, meta.Birth{Name: local.Path[1:], Ino: local.Root()})
 	}
 	return births
