@@ -243,7 +243,8 @@ func (s *Server) open(ctx context.Context) error {
 		Cluster: s.known.now.Load().cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
 		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, VectorKeys: s.vectorKeys, Lengths: s.lengths,
 		ClientRates:    s.cfg.File.Clients.rates(),
-		RightsOptional: s.cfg.File.Clients.BlockRights == rightsOptional, RolledBack: s.rollbacks.wasFurther, Logger: s.cfg.Logger,
+		RightsOptional: s.cfg.File.Clients.BlockRights == rightsOptional, TicketsOptional: s.cfg.File.Clients.InodeTickets == rightsOptional,
+		RolledBack: s.rollbacks.wasFurther, Logger: s.cfg.Logger,
 	})
 	if err != nil {
 		return err

@@ -41,6 +41,8 @@ type Config struct {
 	ClientRates ClientRates
 	// RightsOptional lets bound clients read blocks without a right to them, as clients of older versions do.
 	RightsOptional bool
+	// TicketsOptional lets bound clients name inodes without tickets, as clients of older versions do.
+	TicketsOptional bool
 	// Lengths returns the lengths of blocks of a partition in bytes from the storage of all its regions; 0
 	// for a block that is not stored. It may return some lengths together with an error. Nil: only the
 	// storage of this server's region is asked.
@@ -66,6 +68,7 @@ type Server struct {
 	cfg         Config
 	sealer      *sealer
 	grants      *grants
+	tickets     *tickets
 	rates       *rates
 	plan        atomic.Pointer[topology.Cluster] // the newest
 	starting    sync.Mutex                       // guards the file of the incarnation
@@ -107,7 +110,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	}
 	s := &Server{cfg: cfg, replicas: map[uint16]*residence{}, damaged: map[uint16]Damage{}}
 	s.sealer = &sealer{keys: cfg.VectorKeys, cluster: cfg.Cluster.Identity()}
-	s.grants, s.rates = &grants{sealer: s.sealer}, newRates(cfg.ClientRates)
+	s.grants, s.tickets, s.rates = newGrants(s.sealer), newTickets(s.sealer), newRates(cfg.ClientRates)
 	s.plan.Store(cfg.Cluster)
 	defer func() {
 		if err != nil {
