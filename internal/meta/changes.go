@@ -84,8 +84,8 @@ func TakeChanges(m *Machine) (changes []Change, all bool) {
 const maxWay = 256
 
 // MayList reports whether a client with an authority may read the names of a directory that is in a machine,
-// and could have come to it: whether it may search all directories above it, as far as they are here. nil: the
-// client may do everything.
+// and could have come to it: whether it may search all directories above it, as far as they are here. nil:
+// the client may do everything.
 func MayList(m *Machine, authority *posix.Authority, dir posix.Ino) bool {
 	if authority == nil {
 		return true

@@ -47,6 +47,8 @@ type Config struct {
 	// for a block that is not stored. It may return some lengths together with an error. Nil: only the
 	// storage of this server's region is asked.
 	Lengths func(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error)
+	// Sign signs requests to the object storage of the server's region. Nil: the blocks are on disks.
+	Sign func(ctx context.Context, s block.Signing) (url string, err error)
 	// RolledBack returns the evidence of others that the log of a process was once longer than a position;
 	// empty: there is none. nil: no others are known.
 	RolledBack func(multicast.ProcessID, wal.Position) string
@@ -200,7 +202,7 @@ func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 	return StartStorage(StorageConfig{
 		Self: self.Storage, Members: Members(s.cfg.Cluster, self.Region), Copies: s.cfg.Cluster.Copies,
 		Dir: s.cfg.Dir, NoSync: s.cfg.Durability != wal.Sync, Healing: s.cfg.Healing,
-		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, MayGet: s.mayGet, Logger: s.cfg.Logger.With("server", s.cfg.Name),
+		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, MayGet: s.mayGet, Sign: s.cfg.Sign, Logger: s.cfg.Logger.With("server", s.cfg.Name),
 		Partitions: func() int { return len(s.plan.Load().Partitions) }, Region: string(self.Region), Server: self.Name,
 	})
 }
