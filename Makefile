@@ -116,7 +116,7 @@ wan: ## the WAN laboratory: hosts as network namespaces, with delays, loss and c
 	$(GOTEST) -count=1 -timeout 5m ./test/wan
 
 .PHONY: chaos
-chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goes wrong in one (steps this machine's clock)
+chaos: deps ## nine servers in a WAN laboratory for CHAOS=30m, with all that goes wrong in one (also steps this machine's clock)
 	go test -count=1 -v -timeout 0 ./test/chaos -chaos.duration $(CHAOS) -chaos.clock -chaos.figures $(CURDIR)/bin/chaos
 
 .PHONY: flood

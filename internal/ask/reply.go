@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/globalfs/globalfs/internal/posix"
 	"github.com/globalfs/globalfs/internal/varint"
 )
 
@@ -28,19 +29,22 @@ type Reply struct {
 	Vector Vector // of the replica, and of the client
 	Tag    []byte // proves Vector to other replicas
 	Result []byte // an encoded meta.Result; of AskStatus an encoded Status; of Watch encoded Changes; if Refused a text
+	// Tickets are, for a bound client that knows them, those of the inodes in Result (Told of package meta).
+	// Those of the inodes that the request names follow if the client needs new ones.
+	Tickets []posix.Ticket
 }
 
 // Append appends the encoding of r.
 func (r *Reply) Append(b []byte) []byte {
 	b = append(b, byte(r.Status))
 	b = varint.AppendBytes(r.Vector.Append(b), r.Tag)
-	return varint.AppendBytes(b, r.Result)
+	return appendTickets(varint.AppendBytes(b, r.Result), r.Tickets)
 }
 
 // DecodeReply reads a reply that Append has written; Result aliases b. The error names the malformed part.
 func DecodeReply(b []byte) (Reply, error) {
 	r := varint.NewReader(b)
-	p := Reply{Status: Outcome(r.Uint(uint64(outcomeEnd - 1))), Vector: ReadVector(r), Tag: slices.Clone(r.Bytes()), Result: r.Bytes()}
+	p := Reply{Status: Outcome(r.Uint(uint64(outcomeEnd - 1))), Vector: ReadVector(r), Tag: slices.Clone(r.Bytes()), Result: r.Bytes(), Tickets: readTickets(r)}
 	if err := r.Done(); err != nil {
 		return Reply{}, fmt.Errorf("reply: %w", err)
 	}

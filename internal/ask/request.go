@@ -64,7 +64,16 @@ type Request struct {
 	// Patience, of an Update, is the time for which its client waits, in milliseconds on the wire; 0: without
 	// a bound. An update that is not executed by then is answered with ETIMEDOUT, and never executed.
 	Patience time.Duration
+
+	// Ticketed means that the client knows tickets: versions before tickets do not. Tickets are those of the
+	// inodes that the request names (Command.Named of package meta, or Held), in this order. Absent ones are
+	// zero. Without any ticket the list is empty.
+	Ticketed bool
+	Tickets  []posix.Ticket
 }
+
+// ticketFormat is the byte in front of Tickets.
+const ticketFormat = 1
 
 // Reader returns the client's entry for the asked partition.
 func (r *Request) Reader(asked uint16) Seen { return r.Vector.Of(asked).Merge(r.Claim) }
@@ -76,7 +85,7 @@ func (r *Request) Merge() { r.Vector = r.Proofs.Merged() }
 // vector.
 func (r *Request) Trusted() *Request {
 	t := *r
-	t.Proofs = nil
+	t.Proofs, t.Ticketed, t.Tickets = nil, false, nil
 	return &t
 }
 
@@ -112,7 +121,11 @@ func (r *Request) Append(b []byte) []byte {
 	for _, p := range r.Dest {
 		b = varint.AppendUint(b, p)
 	}
-	return varint.AppendBytes(b, r.Command)
+	b = varint.AppendBytes(b, r.Command)
+	if r.Ticketed {
+		b = appendTickets(append(b, ticketFormat), r.Tickets)
+	}
+	return b
 }
 
 // CountProofs returns the number of proofs of an encoded request, 0 if it is malformed. The replica verifies
@@ -125,6 +138,10 @@ func CountProofs(b []byte) int {
 	}
 	return 0
 }
+
+// Malformed is the reason with which a replica refuses a request that does not decode. Versions before
+// tickets refuse a request with tickets for this reason.
+const Malformed = "request: malformed encoding"
 
 // DecodeRequest reads a request that Append has written; Command aliases b. The error names the malformed
 // part.
@@ -151,6 +168,12 @@ func DecodeRequest(b []byte) (Request, error) {
 		q.Dest = append(q.Dest, r.Uint16())
 	}
 	q.Command = r.Bytes()
+	if r.Len() > 0 {
+		q.Ticketed = r.Uint(ticketFormat) == ticketFormat
+		if q.Tickets = readTickets(r); !q.Ticketed {
+			r.Fail()
+		}
+	}
 	if err := r.Done(); err != nil {
 		return Request{}, fmt.Errorf("request: %w", err)
 	}

@@ -29,6 +29,33 @@ func TestRequestRoundTrip(t *testing.T) {
 
 // A request carries the vectors that replicas have given to the client, each with its tag. Its vector is the
 // merge of these. A claim is about the asked partition alone.
+// Tickets are the last part of a message, so that versions before tickets refuse a request with tickets, and
+// get replies without.
+func TestTicketsOfMessages(t *testing.T) {
+	q := Request{Kind: Query, Ticketed: true, Tickets: []posix.Ticket{{1}, {15: 2}}, Command: []byte("c")}
+	plain := Request{Kind: Query, Command: []byte("c")}
+	b := q.Append(nil)
+	require.Equal(t, append(append(plain.Append(nil), ticketFormat, 1), append(make([]byte, 30), 2)...), b)
+	got, err := DecodeRequest(b)
+	require.NoError(t, err)
+	require.Equal(t, q, got)
+	require.Equal(t, plain, *got.Trusted())
+	q.Tickets = nil
+	got, err = DecodeRequest(q.Append(nil))
+	require.NoError(t, err)
+	require.True(t, got.Ticketed)
+	for _, tail := range [][]byte{{0}, {2}, {ticketFormat, 1}, append([]byte{0}, make([]byte, 16)...), append([]byte{ticketFormat}, make([]byte, 17)...)} {
+		_, err = DecodeRequest(append(plain.Append(nil), tail...))
+		require.Error(t, err, tail)
+	}
+	p := Reply{Status: Answered, Vector: counts(1), Result: []byte("r"), Tickets: []posix.Ticket{{3}}}
+	back, err := DecodeReply(p.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, p, back)
+	_, err = DecodeReply(append(p.Append(nil), 1))
+	require.Error(t, err)
+}
+
 func TestProofsOfARequest(t *testing.T) {
 	q := Request{
 		Kind: Query, Proofs: Proofs{{counts(1, 5), []byte("a")}, {counts(2, 0, 7), []byte("b")}}, Claim: Seen{Count: 9},
@@ -72,6 +99,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 
 func FuzzDecodeRequest(f *testing.F) {
 	f.Add((&Request{Kind: Update, Session: 7, Seq: 5, Done: 3, Vector: counts(9), Command: []byte("c")}).Append(nil))
+	f.Add((&Request{Kind: Query, Ticketed: true, Tickets: []posix.Ticket{{1}}, Command: []byte("c")}).Append(nil))
 	f.Add((&Request{Kind: Update, Session: 7, Seq: 5, Done: 3, Vector: sample(), Patience: time.Second, Dest: []uint16{0, 2}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if q, err := DecodeRequest(b); err == nil {
@@ -84,6 +112,7 @@ func FuzzDecodeRequest(f *testing.F) {
 
 func FuzzDecodeReply(f *testing.F) {
 	f.Add((&Reply{Status: Answered, Vector: counts(1), Result: []byte("r")}).Append(nil))
+	f.Add((&Reply{Status: Answered, Tickets: []posix.Ticket{{1}}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, err := DecodeReply(b); err == nil {
 			again, err := DecodeReply(p.Append(nil))

@@ -60,6 +60,7 @@ type Client struct {
 	home    topology.Region
 	caller  Caller
 	remotes map[topology.Region]*region.Remote
+	signed  map[topology.Region]signed
 	memory  []*block.Cached
 	disk    *diskcache.Cache // nil: none
 }
@@ -78,17 +79,26 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, cfg.Caller.Close())
 	}
-	return &Client{Client: cl, home: cfg.Region, caller: cfg.Caller, Regions: stores.regions, remotes: stores.remotes, memory: stores.partitions, disk: cfg.Disk}, nil
+	return &Client{Client: cl, home: cfg.Region, caller: cfg.Caller, Regions: stores.regions, remotes: stores.remotes, signed: stores.signed, memory: stores.partitions, disk: cfg.Disk}, nil
 }
 
 // Close ends the client's sessions and its access to the network.
-func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.caller.Close()) }
+func (c *Client) Close() error {
+	err := c.Client.Close()
+	for _, s := range c.signed {
+		err = errors.Join(err, s.store.Close())
+	}
+	return errors.Join(err, c.caller.Close())
+}
 
 // Update passes the newest description of the cluster to the client.
 func (c *Client) Update(cluster *topology.Cluster) {
 	c.Client.Update(cluster)
 	for region, remote := range c.remotes {
 		remote.SetServers(nodes(cluster, region))
+	}
+	for region, s := range c.signed {
+		s.signer.SetServers(nodes(cluster, region))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/block/objects"
@@ -21,17 +22,34 @@ func OpenObjects(ctx context.Context, plan *topology.Cluster, existing bool) (Ob
 	}
 	stores := Objects{}
 	for _, region := range plan.Regions {
-		at := plan.Objects.Of(region)
-		store, err := objects.Open(ctx, objects.Config{
-			Endpoint: at.Endpoint, Bucket: at.Bucket, Prefix: at.Prefix, Region: at.Region, PathStyle: at.PathStyle, Credentials: at.Credentials,
-			Cluster: string(plan.Identity()) + " region " + string(region), Existing: existing, Timeout: objects.DefaultTimeout,
-		})
+		cfg := objectsConfig(plan, region)
+		cfg.Existing = existing
+		store, err := objects.Open(ctx, cfg)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("blocks of region %s: %w", region, err), stores.Close())
 		}
 		stores[region] = store
 	}
 	return stores, nil
+}
+
+func objectsConfig(plan *topology.Cluster, region topology.Region) objects.Config {
+	at := plan.Objects.Of(region)
+	return objects.Config{
+		Endpoint: at.Endpoint, Bucket: at.Bucket, Prefix: at.Prefix, Region: at.Region, PathStyle: at.PathStyle, Credentials: at.Credentials,
+		Cluster: string(plan.Identity()) + " region " + string(region), Timeout: objects.DefaultTimeout,
+	}
+}
+
+// OpenObjectsOfClient is OpenObjects of existing blocks for a client. A machine without credentials gets nil:
+// its client has the servers sign its requests.
+func OpenObjectsOfClient(ctx context.Context, plan *topology.Cluster, logger *slog.Logger) (Objects, error) {
+	stores, err := OpenObjects(ctx, plan, true)
+	if errors.Is(err, objects.ErrNoCredentials) {
+		logger.Info("no credentials for the object storage: servers sign the requests of this mount")
+		return nil, nil
+	}
+	return stores, err
 }
 
 // Close ends the access to all stores.

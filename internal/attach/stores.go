@@ -3,11 +3,13 @@ package attach
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/objects"
 	"github.com/globalfs/globalfs/internal/block/region"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/topology"
@@ -22,6 +24,7 @@ const regionTimeout = 10 * time.Second
 type stores struct {
 	regions    []collector.Region
 	remotes    map[topology.Region]*region.Remote // over the servers' disks
+	signed     map[topology.Region]signed         // object storage of a machine without credentials
 	partitions []*block.Cached                    // they put into all regions that replicate the partition, and get from the nearest
 	// usage returns the space of the nearest region's disks in bytes. Nil: the storage has no known limit.
 	usage func(context.Context) (total, free uint64, err error)
@@ -29,10 +32,16 @@ type stores struct {
 	wholeUsage func(context.Context) (total, free uint64, err error)
 }
 
+// signed is a region's store in object storage, with requests that servers of the region sign.
+type signed struct {
+	store  *objects.Store
+	signer *region.Remote
+}
+
 // newStores makes the stores of a client, over the servers' disks or over object storage.
 func newStores(cfg *Config) (*stores, error) {
 	plan := cfg.Cluster
-	s := &stores{partitions: make([]*block.Cached, len(plan.Partitions)), remotes: map[topology.Region]*region.Remote{}}
+	s := &stores{partitions: make([]*block.Cached, len(plan.Partitions)), remotes: map[topology.Region]*region.Remote{}, signed: map[topology.Region]signed{}}
 	regional := map[topology.Region]collector.Store{}
 	for _, r := range plan.Regions {
 		if cfg.Objects != nil {
@@ -42,6 +51,14 @@ func newStores(cfg *Config) (*stores, error) {
 		remote, err := region.NewRemote(cfg.Caller, nodes(plan, r), regionTimeout)
 		if err != nil {
 			return nil, err
+		}
+		if plan.Objects != nil {
+			store, err := objects.OpenSigned(objectsConfig(plan, r), remote)
+			if err != nil {
+				return nil, fmt.Errorf("blocks of region %s: %w", r, err)
+			}
+			regional[r], s.signed[r] = store, signed{store, remote}
+			continue
 		}
 		regional[r], s.remotes[r] = remote, remote
 		if r == cfg.Region {

@@ -207,7 +207,7 @@ func ofMount(m *serve.Mount, c *attach.Client, dir string) metrics.Source {
 
 // client makes the client, which follows the cluster. end closes it and all resources that it uses.
 func (f *mountFlags) client(ctx context.Context, a *daemon.Access, resume *client.State, logger *slog.Logger) (_ *attach.Client, end func() error, err error) {
-	objects, err := attach.OpenObjects(ctx, a.Cluster(), true)
+	objects, err := attach.OpenObjectsOfClient(ctx, a.Cluster(), logger)
 	if err != nil {
 		return nil, nil, err
 	}

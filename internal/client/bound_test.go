@@ -48,6 +48,15 @@ func home(t *testing.T, n *clienttest.Network, c *client.Client, partition uint1
 	return dir, file
 }
 
+// walk makes a client look up the directory and the file of home, which gives it their tickets.
+func walk(t *testing.T, n *clienttest.Network, c *client.Client, partition uint16, name string) {
+	t.Helper()
+	dir, err := c.Lookup(t.Context(), local(n, partition), name)
+	require.NoError(t, err)
+	_, err = c.Lookup(t.Context(), dir.Ino, "f")
+	require.NoError(t, err)
+}
+
 // A client that is bound to users works on the files of its users, in one partition and over several, as any
 // other.
 func TestBoundClientWorks(t *testing.T) {
@@ -55,6 +64,8 @@ func TestBoundClientWorks(t *testing.T) {
 		admin, c, ctx := n.Client(t, west), bound(t, n, laptop(), west), t.Context()
 		dir, file := home(t, n, admin, 1, alice, "alice")
 		other, _ := home(t, n, admin, 2, alice, "alice")
+		walk(t, n, c, 1, "alice")
+		walk(t, n, c, 2, "alice")
 		data := bytes.Repeat([]byte("x"), 10000)
 		w, err := c.Write(ctx, alice, client.Write{Ino: file, Data: data})
 		require.NoError(t, err)
@@ -94,6 +105,8 @@ func TestBoundClientIsBound(t *testing.T) {
 		require.NoError(t, err)
 		before, err := admin.GetAttr(ctx, file)
 		require.NoError(t, err)
+		walk(t, n, c, 2, "alice")
+		walk(t, n, c, 1, "bob")
 		for _, as := range []posix.Cred{alice, bob, {}, posix.Nobody()} {
 			for name, do := range map[string]func() error{
 				"read":  func() error { _, err := c.Read(ctx, file, make([]byte, 9), 0); return err },
@@ -145,18 +158,40 @@ func TestSessionsOfOthers(t *testing.T) {
 		admin, ctx := n.Client(t, west), t.Context()
 		desk := bound(t, n, &ask.Client{Name: "desk", Authority: laptop().Authority}, west)
 		dir, _ := home(t, n, admin, 1, alice, "alice")
+		walk(t, n, desk, 1, "alice")
 		made, err := desk.Create(ctx, alice, at(dir, "of-desk"), 0o644, meta.Exclusive)
 		require.NoError(t, err)
 		_, err = desk.Write(ctx, alice, client.Write{Ino: made.Ino, Data: make([]byte, 9000)})
 		require.NoError(t, err)
 		thief, to := n.Bound(laptop()), n.Processes(1, west)[0]
+		tickets := map[posix.Ino]posix.Ticket{}
 		send := func(q ask.Request) ask.Reply {
+			var named []posix.Ino
+			if q.Kind == ask.Query || q.Kind == ask.Update {
+				cmd, err := meta.DecodeCommand(q.Command)
+				require.NoError(t, err)
+				named = cmd.Named()
+			}
+			q.Ticketed = true
+			for _, ino := range named {
+				q.Tickets = append(q.Tickets, tickets[ino])
+			}
 			answer, err := thief.Call(ctx, to, q.Append(nil))
 			require.NoError(t, err)
 			reply, err := ask.DecodeReply(answer)
 			require.NoError(t, err)
 			return reply
 		}
+		look := func(dir posix.Ino, name string) { // as the thief may: it is of the same user
+			c := meta.Command{Op: meta.OpLookup, Ino: dir, Name: name}
+			reply := send(ask.Request{Kind: ask.Query, Command: c.Append(nil)})
+			result, err := meta.DecodeResult(reply.Result)
+			require.NoError(t, err)
+			require.Len(t, reply.Tickets, 1)
+			tickets[result.Attr.Ino] = reply.Tickets[0]
+		}
+		look(local(n, 1), "alice")
+		look(dir, "of-desk")
 		extents := meta.Command{Op: meta.OpExtents, Ino: made.Ino, Length: 1 << 20}
 		reply := send(ask.Request{Kind: ask.Query, Command: extents.Append(nil)})
 		result, err := meta.DecodeResult(reply.Result)

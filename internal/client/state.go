@@ -19,6 +19,7 @@ type State struct {
 	// used.
 	Running    bool                   `json:"running,omitempty"`
 	Partitions []route.PartitionState `json:"partitions,omitempty"` // those with content, by id
+	Tickets    string                 `json:"tickets,omitempty"`    // for inodes, see route.State; older versions have none
 }
 
 // stateFormat increases when an older client would misread a State.
@@ -53,9 +54,7 @@ func DecodeState(b []byte) (*State, error) {
 // outcome of an abandoned update is not known.
 func (c *Client) Suspend() *State {
 	c.router.Suspend()
-	s := c.Snapshot()
-	s.Running = false
-	return s
+	return c.snapshot(false)
 }
 
 // Suspended reports whether the client is suspended.
@@ -68,8 +67,12 @@ func (c *Client) Resume() {
 }
 
 // Snapshot returns the State with which another client continues if this one dies.
-func (c *Client) Snapshot() *State {
-	s := &State{Format: stateFormat, Cluster: string(c.cfg.Cluster.Identity()), Running: true}
+func (c *Client) Snapshot() *State { return c.snapshot(true) }
+
+func (c *Client) snapshot(running bool) *State {
+	s := &State{
+		Format: stateFormat, Cluster: string(c.cfg.Cluster.Identity()), Running: running, Tickets: c.router.Tickets(running),
+	}
 	for id := range uint16(c.router.Partitions()) {
 		if of := c.router.State(id); of.Session != nil || len(of.Held) > 0 {
 			s.Partitions = append(s.Partitions, of)
@@ -89,5 +92,5 @@ func (cfg *Config) resumed() (*route.State, error) {
 		return nil, fmt.Errorf("client: the state to resume is of a cluster made at %q, this one was made at %q: mount the same cluster",
 			s.Cluster, cfg.Cluster.Identity())
 	}
-	return &route.State{Seen: s.Seen, Running: s.Running, Partitions: s.Partitions}, nil
+	return &route.State{Seen: s.Seen, Running: s.Running, Partitions: s.Partitions, Tickets: s.Tickets}, nil
 }

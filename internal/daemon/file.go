@@ -35,6 +35,9 @@ type ClientsFile struct {
 	// BlockRights is required or optional. With optional, storage servers return a block to a caller that
 	// shows only its id, as clients of versions before rights do.
 	BlockRights string `yaml:"block_rights"`
+	// InodeTickets is required or optional. With optional, replicas accept the number of an inode without a
+	// proof that the client was told the number, as clients of versions before tickets show it.
+	InodeTickets string `yaml:"inode_tickets"`
 	// UpdatesPerSecond and CallsPerSecond limit the updates, and the requests of all kinds, of each client at
 	// the replicas of a server per second. Further requests wait. 0: no limit.
 	UpdatesPerSecond int `yaml:"updates_per_second"`
@@ -52,7 +55,7 @@ const (
 	DefaultMetadataPerSecond = 16 << 20
 )
 
-// The values of ClientsFile.BlockRights.
+// The values of ClientsFile.BlockRights and ClientsFile.InodeTickets.
 const (
 	rightsRequired = "required"
 	rightsOptional = "optional"
@@ -93,7 +96,7 @@ func DefaultFile() File {
 		Registry:   RegistryFile{Timeout: registry.DefaultTimeout, Lease: registry.DefaultLease},
 		Durability: "sync", DataDir: DefaultDataDir,
 		GC:      GCFile{Grace: collector.DefaultGrace, Sweep: collector.DefaultSweep},
-		Clients: ClientsFile{BlockRights: rightsRequired, UpdatesPerSecond: DefaultUpdatesPerSecond, CallsPerSecond: DefaultCallsPerSecond, MetadataPerSecond: DefaultMetadataPerSecond},
+		Clients: ClientsFile{BlockRights: rightsRequired, InodeTickets: rightsRequired, UpdatesPerSecond: DefaultUpdatesPerSecond, CallsPerSecond: DefaultCallsPerSecond, MetadataPerSecond: DefaultMetadataPerSecond},
 	}
 }
 
@@ -151,6 +154,8 @@ func (f *File) Validate() error {
 			f.Clients.UpdatesPerSecond, f.Clients.CallsPerSecond, f.Clients.MetadataPerSecond, DefaultUpdatesPerSecond, DefaultCallsPerSecond, DefaultMetadataPerSecond)
 	case f.Clients.BlockRights != rightsRequired && f.Clients.BlockRights != rightsOptional:
 		return fmt.Errorf("clients: block_rights: %q: give required, or optional while mounts of older versions with bound certificates are in use", f.Clients.BlockRights)
+	case f.Clients.InodeTickets != rightsRequired && f.Clients.InodeTickets != rightsOptional:
+		return fmt.Errorf("clients: inode_tickets: %q: give required, or optional while mounts of older versions with bound certificates are in use", f.Clients.InodeTickets)
 	}
 	if _, err := f.durability(); err != nil {
 		return err

@@ -25,6 +25,7 @@ type intruder struct {
 	access  *Access
 	via     *transport.Client
 	session uint64
+	tickets map[posix.Ino]posix.Ticket
 }
 
 func newIntruder(w *world, session uint64) *intruder { return newBound(w, "narrow", 7, session) }
@@ -44,9 +45,81 @@ func newBound(w *world, name string, user uint32, session uint64) *intruder {
 	cfg := a.network
 	cfg.Credentials, err = identity.Load(files, quiet())
 	require.NoError(w.t, err)
-	i := &intruder{t: w.t, access: a, via: transport.Dial(cfg), session: session}
+	i := &intruder{t: w.t, access: a, via: transport.Dial(cfg), session: session, tickets: map[posix.Ino]posix.Ticket{}}
 	w.t.Cleanup(func() { require.NoError(w.t, i.via.Close()) })
 	return i
+}
+
+// exchange sends a request to one replica with the tickets that the intruder has, and keeps those of the
+// reply.
+func (i *intruder) exchange(ctx context.Context, to multicast.ProcessID, q *clientask.Request) (clientask.Reply, error) {
+	i.t.Helper()
+	var c meta.Command
+	if q.Kind == clientask.Query || q.Kind == clientask.Update {
+		var err error
+		c, err = meta.DecodeCommand(q.Command)
+		require.NoError(i.t, err)
+	}
+	q.Ticketed, q.Tickets = true, nil
+	for _, ino := range c.Named() {
+		q.Tickets = append(q.Tickets, i.tickets[ino])
+	}
+	data, err := i.via.Call(ctx, to, q.Append(nil))
+	if err != nil {
+		return clientask.Reply{}, err
+	}
+	reply, err := clientask.DecodeReply(data)
+	require.NoError(i.t, err)
+	if len(reply.Tickets) > 0 {
+		result, err := meta.DecodeResult(reply.Result)
+		require.NoError(i.t, err)
+		for k, ino := range meta.Told(c.Op, c.Named(), &result) {
+			i.tickets[ino] = reply.Tickets[k]
+		}
+	}
+	return reply, nil
+}
+
+// query queries the first replica of a partition until a condition holds for the result.
+func (i *intruder) query(p *topology.Partition, c meta.Command, until func(r *meta.Result) bool) (result meta.Result) {
+	i.t.Helper()
+	require.Eventually(i.t, func() bool {
+		ctx, cancel := context.WithTimeout(i.t.Context(), 20*time.Second)
+		defer cancel()
+		reply, err := i.exchange(ctx, p.Replicas[0].Process, &clientask.Request{Kind: clientask.Query, Command: c.Append(nil)})
+		if err != nil || reply.Status != clientask.Answered {
+			return false
+		}
+		result, err = meta.DecodeResult(reply.Result)
+		require.NoError(i.t, err)
+		return until(&result)
+	}, time.Minute, 10*time.Millisecond)
+	return result
+}
+
+// walk looks up names below the root of a partition, which brings their tickets.
+func (i *intruder) walk(p *topology.Partition, names ...string) (ino posix.Ino) {
+	i.t.Helper()
+	ino = p.Root()
+	for _, name := range names {
+		ino = i.query(p, meta.Command{Op: meta.OpLookup, Ino: ino, Name: name}, func(r *meta.Result) bool { return r.Code == posix.OK }).Attr.Ino
+	}
+	return ino
+}
+
+// walk looks up names below a directory as a client, until they are there.
+func walk(t *testing.T, c *attach.Client, dir posix.Ino, names ...string) posix.Ino {
+	t.Helper()
+	for _, name := range names {
+		require.Eventually(t, func() bool {
+			a, err := c.Lookup(t.Context(), dir, name)
+			if err == nil {
+				dir = a.Ino
+			}
+			return err == nil
+		}, time.Minute, 10*time.Millisecond)
+	}
+	return dir
 }
 
 // call sends a request to one replica and returns the outcome. The replica may leave the request unanswered.
@@ -55,13 +128,8 @@ func (i *intruder) call(to multicast.ProcessID, q *clientask.Request) (outcome c
 	ctx, cancel := context.WithTimeout(i.t.Context(), 2*time.Second)
 	defer cancel()
 	q.Session = i.session
-	data, err := i.via.Call(ctx, to, q.Append(nil))
-	if err != nil {
-		return 0, false
-	}
-	reply, err := clientask.DecodeReply(data)
-	require.NoError(i.t, err)
-	return reply.Status, true
+	reply, err := i.exchange(ctx, to, q)
+	return reply.Status, err == nil
 }
 
 // forge sends requests with vectors that name nonexistent entries to all replicas of a partition.

@@ -2,13 +2,11 @@ package daemon
 
 import (
 	"bytes"
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	clientask "github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/attach"
 	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/client"
@@ -19,28 +17,10 @@ import (
 )
 
 // extents returns the extents of a file from a replica, after the replica knows the file.
-func (i *intruder) extents(p *topology.Partition, ino posix.Ino, flags uint32) (extents []meta.Extent) {
+func (i *intruder) extents(p *topology.Partition, ino posix.Ino, flags uint32) []meta.Extent {
 	i.t.Helper()
 	c := meta.Command{Op: meta.OpExtents, Ino: ino, Length: 1 << 30, Flags: flags}
-	q := clientask.Request{Kind: clientask.Query, Command: c.Append(nil)}
-	require.Eventually(i.t, func() bool {
-		ctx, cancel := context.WithTimeout(i.t.Context(), 20*time.Second)
-		defer cancel()
-		data, err := i.via.Call(ctx, p.Replicas[0].Process, q.Append(nil))
-		if err != nil {
-			return false
-		}
-		reply, err := clientask.DecodeReply(data)
-		require.NoError(i.t, err)
-		if reply.Status != clientask.Answered {
-			return false
-		}
-		result, err := meta.DecodeResult(reply.Result)
-		require.NoError(i.t, err)
-		extents = result.Extents
-		return len(extents) > 0
-	}, time.Minute, 10*time.Millisecond)
-	return extents
+	return i.query(p, c, func(r *meta.Result) bool { return len(r.Extents) > 0 }).Extents
 }
 
 // getBy reads a block with a right, from all regions of a partition.
@@ -67,19 +47,23 @@ func TestABlockIsReadByRight(t *testing.T) {
 		p := &plan.Partitions[k]
 		dir := sharedDirectory(t, trusted, p.Root())
 		writer := w.client(w.access(identity.Client, "owner"))
+		walk(t, writer, p.Root(), "shared")
 		file, err := writer.Create(t.Context(), user8, client.Name{Dir: dir, Name: "private"}, 0o600, 0)
 		require.NoError(t, err)
 		_, err = writer.Write(t.Context(), user8, client.Write{Ino: file.Ino, Data: content})
 		require.NoError(t, err)
 
+		owner.walk(p, "shared", "private")
 		e := owner.extents(p, file.Ino, meta.TellRights)[0]
 		require.NotZero(t, e.Right)
 		require.Zero(t, owner.extents(p, file.Ino, 0)[0].Right, "who does not ask may not know of rights")
 		attacker := w.client(w.access(identity.Client, "narrow"))
+		walk(t, attacker, p.Root(), "shared")
 		own, err := attacker.Create(t.Context(), user7, client.Name{Dir: dir, Name: "own"}, 0o600, 0)
 		require.NoError(t, err)
 		_, err = attacker.Write(t.Context(), user7, client.Write{Ino: own.Ino, Data: content})
 		require.NoError(t, err)
+		thief.walk(p, "shared", "own")
 		for what, right := range map[string]posix.BlockRight{
 			"none":                       {},
 			"the right of another":       e.Right,
@@ -91,8 +75,10 @@ func TestABlockIsReadByRight(t *testing.T) {
 		}
 		again := w.client(w.access(identity.Client, "owner")) // its caches are empty
 		require.NoError(t, getBy(t, again, p, e.Block, e.Right))
-		awaitContent(t, w.client(w.access(identity.Client, "owner")), file.Ino, content)
-		awaitContent(t, w.client(w.access(identity.Client, "narrow")), own.Ino, content)
+		for name, who := range map[string]string{"private": "owner", "own": "narrow"} {
+			reader := w.client(w.access(identity.Client, who))
+			awaitContent(t, reader, walk(t, reader, p.Root(), "shared", name), content)
+		}
 		require.NoError(t, getBy(t, w.client(w.operator()), p, e.Block, posix.BlockRight{}), "an operator needs none")
 		require.NoError(t, getBy(t, w.client(w.access(identity.Client, "laptop")), p, e.Block, posix.BlockRight{}), "nor who speaks for user 0")
 	}
@@ -111,7 +97,9 @@ func TestABlockIsReadByRight(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return getBy(t, w.client(w.access(identity.Client, "owner")), p, old.Block, old.Right) != nil
 		}, time.Minute, 100*time.Millisecond, "the servers take the new keys")
-		awaitContent(t, reader, file.Ino, content)
+		_, err = reader.GetAttr(t.Context(), file.Ino)
+		require.Equal(t, posix.ESTALE, err, "its ticket is of the keys before the last ones")
+		awaitContent(t, reader, walk(t, reader, p.Root(), "shared", "private"), content)
 	})
 }
 
@@ -126,12 +114,13 @@ func TestRightsAreOptional(t *testing.T) {
 	dir := sharedDirectory(t, w.client(a), p.Root())
 	i := newIntruder(w, 4711)
 	c := w.client(w.access(identity.Client, "narrow"))
+	walk(t, c, p.Root(), "shared")
 	file, err := c.Create(t.Context(), user7, client.Name{Dir: dir, Name: "own"}, 0o600, 0)
 	require.NoError(t, err)
 	_, err = c.Write(t.Context(), user7, client.Write{Ino: file.Ino, Data: make([]byte, 10_000)})
 	require.NoError(t, err)
 	fresh := w.client(w.access(identity.Client, "narrow"))
-	id := i.extents(p, file.Ino, 0)[0].Block
+	id := i.extents(p, i.walk(p, "shared", "own"), 0)[0].Block
 	require.NoError(t, getBy(t, fresh, p, id, posix.BlockRight{}))
 	require.ErrorIs(t, getBy(t, w.client(w.access(identity.Client, "narrow")), p, id, posix.BlockRight{1}), block.ErrForbidden)
 }

@@ -62,6 +62,7 @@ type Server struct {
 	etcd      *registry.Etcd // if this server opened the registry
 	known     known
 	transport *transport.Server
+	objects   atomic.Pointer[attach.Objects] // those of the background work; nil: they are not open yet
 	// credentials are the certificate and key of the server; nil: the cluster has no certificates.
 	credentials *identity.Credentials
 	// vectorKeys returns the keys of the server's key file; nil: the cluster has no certificates.
@@ -242,8 +243,9 @@ func (s *Server) open(ctx context.Context) error {
 	s.server, err = server.Start(server.Config{
 		Cluster: s.known.now.Load().cluster, Name: s.cfg.Name, Dir: s.dir, Durability: durability,
 		Tuning: s.cfg.Tuning, Endpoint: s.endpoint, Asker: asking, VectorKeys: s.vectorKeys, Lengths: s.lengths,
-		ClientRates:    s.cfg.File.Clients.rates(),
-		RightsOptional: s.cfg.File.Clients.BlockRights == rightsOptional, RolledBack: s.rollbacks.wasFurther, Logger: s.cfg.Logger,
+		ClientRates: s.cfg.File.Clients.rates(), Sign: signing(s),
+		RightsOptional: s.cfg.File.Clients.BlockRights == rightsOptional, TicketsOptional: s.cfg.File.Clients.InodeTickets == rightsOptional,
+		RolledBack: s.rollbacks.wasFurther, Logger: s.cfg.Logger,
 	})
 	if err != nil {
 		return err

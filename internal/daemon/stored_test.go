@@ -40,13 +40,9 @@ func (i *intruder) write(p *topology.Partition, seq uint64, ino posix.Ino, block
 	require.Eventually(i.t, func() bool {
 		ctx, cancel := context.WithTimeout(i.t.Context(), 20*time.Second)
 		defer cancel()
-		data, err := i.via.Call(ctx, p.Replicas[0].Process, q.Append(nil))
-		if err != nil {
-			return false
-		}
-		reply, err = clientask.DecodeReply(data)
-		require.NoError(i.t, err)
-		return reply.Status != clientask.Overloaded
+		var err error
+		reply, err = i.exchange(ctx, p.Replicas[0].Process, &q)
+		return err == nil && reply.Status != clientask.Overloaded
 	}, time.Minute, 10*time.Millisecond)
 	if reply.Status != clientask.Answered {
 		return reply.Status, 0
@@ -70,6 +66,7 @@ func TestAWriteOfBlocksThatAreNotStoredIsRefused(t *testing.T) {
 	for k := range plan.Partitions[:2] {
 		p := &plan.Partitions[k]
 		dir := sharedDirectory(t, trusted, p.Root())
+		walk(t, bound, p.Root(), "shared")
 		victim, err := bound.Create(t.Context(), user7, client.Name{Dir: dir, Name: "f"}, 0o644, 0)
 		require.NoError(t, err)
 		require.Equal(t, p.ID, victim.Ino.Partition())
@@ -77,6 +74,7 @@ func TestAWriteOfBlocksThatAreNotStoredIsRefused(t *testing.T) {
 		require.True(t, answered)
 		require.Equal(t, clientask.Answered, outcome)
 
+		i.walk(p, "shared", "f")
 		content := bytes.Repeat([]byte{byte(k), 3}, 5000)
 		id := func(n uint64) posix.BlockID { return posix.MakeBlockID(p.ID, i.session, 1<<24+n) }
 		store, err := bound.BlockStore(p.ID)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/globalfs/globalfs/internal/attach"
+	"github.com/globalfs/globalfs/internal/block"
 	"github.com/globalfs/globalfs/internal/collector"
 	"github.com/globalfs/globalfs/internal/durable"
 	"github.com/globalfs/globalfs/internal/metrics"
@@ -64,6 +65,7 @@ func (s *Server) newWork(ctx context.Context) (_ *work, err error) {
 	if w.objects, err = s.openObjects(ctx, plan); err != nil {
 		return nil, err
 	}
+	s.objects.Store(&w.objects)
 	w.client, err = attach.New(attach.Config{
 		Cluster: plan, Region: self.Region, Caller: w.caller, Objects: w.objects,
 		CacheBytes: workCacheBytes, Logger: s.logger.With("component", "background"),
@@ -113,6 +115,22 @@ func (s *Server) openObjects(ctx context.Context, plan *topology.Cluster) (attac
 		return nil, errors.Join(err, stores.Close())
 	}
 	return stores, nil
+}
+
+// signing returns the function that signs requests to the object storage for clients without credentials; nil
+// if the blocks are on the servers' disks.
+func signing(s *Server) func(context.Context, block.Signing) (string, error) {
+	plan, region := s.known.now.Load().cluster, s.self().Region
+	if plan.Objects == nil {
+		return nil
+	}
+	return func(ctx context.Context, q block.Signing) (string, error) {
+		stores := s.objects.Load()
+		if stores == nil {
+			return "", fmt.Errorf("server %s has not reached the object storage yet: %w", s.cfg.Name, block.ErrUnavailable)
+		}
+		return (*stores)[region].Sign(ctx, q)
+	}
 }
 
 func (w *work) leads(partition uint16) bool { return (*w.leading.Load())[partition] }

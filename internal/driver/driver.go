@@ -10,7 +10,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/transport"
@@ -28,18 +27,6 @@ var ErrRetired = errors.New("replica retired: it is a member of its group no mor
 // Clock gives the time that the driver reads once a turn. All other code uses package time. Clock exists
 // because one machine has one clock and a cluster has many.
 type Clock interface{ Now() multicast.Instant }
-
-// SystemClock is the machine's clock, with Mono counted from its creation.
-type SystemClock struct{ start time.Time }
-
-// NewSystemClock starts counting.
-func NewSystemClock() SystemClock { return SystemClock{time.Now()} }
-
-// Now reads the clock.
-func (c SystemClock) Now() multicast.Instant {
-	now := time.Now()
-	return multicast.Instant{Mono: now.Sub(c.start), Wall: now.UnixNano()}
-}
 
 // Log is the write-ahead log that a driver needs. Append returns once the records are as durable as
 // configured; with checkpoint, records[0] replaces all earlier records.

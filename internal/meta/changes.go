@@ -80,12 +80,31 @@ func TakeChanges(m *Machine) (changes []Change, all bool) {
 	return changes, all
 }
 
-// MayList reports whether a client with an authority may read the names of a directory that is in a machine;
-// nil: the client may do everything.
+// maxWay bounds the directories above a directory that MayList looks at.
+const maxWay = 256
+
+// MayList reports whether a client with an authority may read the names of a directory that is in a machine,
+// and could have come to it: whether it may search all directories above it, as far as they are here. nil:
+// the client may do everything.
 func MayList(m *Machine, authority *posix.Authority, dir posix.Ino) bool {
 	if authority == nil {
 		return true
 	}
 	n, code := m.inode(dir)
-	return code == posix.OK && authority.Admits(&n.Attr, posix.Read)
+	if code != posix.OK || !authority.Admits(&n.Attr, posix.Read) {
+		return false
+	}
+	for range maxWay {
+		above := n.parent
+		if above == n.Ino {
+			return true
+		}
+		if n, code = m.inode(above); code != posix.OK {
+			return true // it is in another partition
+		}
+		if !authority.Admits(&n.Attr, posix.Execute) {
+			return false
+		}
+	}
+	return false
 }

@@ -23,8 +23,9 @@
 //     allowed. Queries do not name a user at all.
 //   - A write takes the set-id bits away. A set-group-id bit is only for groups of the machine. Devices are
 //     for root.
-//   - Attributes, the targets of symlinks, rules and ways up can be seen by every client that knows the
-//     number of an inode. Directories on a path protect names, not numbers.
+//   - Attributes, the targets of symlinks, rules and ways up can be seen by every client that was told the
+//     number of an inode. Directories on a path protect names. The asked replica verifies that the client
+//     was told the numbers that its command names (named.go).
 //   - All that is about more than an inode and its names (Move, Collected, posts, Scan, Queue, Garbage,
 //     Rules) is refused; of tasks, those of own directories are shown. So a bound client cannot number an
 //     inode itself (made.go).

@@ -51,7 +51,7 @@ func New(cfg Config) (*serve.Mount, error) {
 	if err := mountpoint.CheckDevice(dir); err != nil {
 		return nil, err
 	}
-	root, err := find(cfg.Client, cfg.Subdir)
+	root, err := findRoot(cfg.Client, cfg.Subdir)
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}

@@ -108,6 +108,10 @@ func (id BlockID) String() string { return fmt.Sprintf("%x", id[:]) }
 // the client may read. The zero BlockRight proves nothing.
 type BlockRight [16]byte
 
+// Ticket proves to replicas that a client has learnt the number of an inode from a replica. It is two tags of
+// 8 bytes, by the newest and the last key. The zero Ticket proves nothing.
+type Ticket [16]byte
+
 // MaxBlock is the size of the largest block in bytes.
 const MaxBlock = 1 << 20
 

@@ -50,6 +50,10 @@ type Config struct {
 	// Rights gives bound clients the right to read the blocks named in their answers. Nil: storage demands no
 	// rights.
 	Rights Rights
+	// Tickets verifies the inodes that bound clients name. Nil: they may name any number.
+	Tickets Tickets
+	// TicketsOptional lets bound clients name inodes without tickets, as clients of older versions do.
+	TicketsOptional bool
 	// Cut is called when the store holds exactly the state of the partition in a backup. Nil: the state is
 	// not saved.
 	Cut func(backup uint64) error
@@ -75,6 +79,7 @@ type Replica struct {
 	cross    *cross.Commands
 	queries  *reads.Queries
 	notary   notary
+	tickets  tickets
 	backup   backup
 
 	updates  updates
@@ -104,7 +109,8 @@ func New(cfg Config, own, between order.Core, keys Keys, machine *meta.Machine) 
 	}
 	r := &Replica{
 		cfg: cfg, keys: keys, machine: machine, updates: newUpdates(), notary: notary{sealer: cfg.Sealer},
-		orders: order.New(cfg.Self, multicast.GroupID(cfg.Partition), own, between, cfg.Incarnation<<32),
+		tickets: tickets{of: cfg.Tickets, optional: cfg.TicketsOptional, calls: map[uint64]naming{}},
+		orders:  order.New(cfg.Self, multicast.GroupID(cfg.Partition), own, between, cfg.Incarnation<<32),
 	}
 	err := keys.KeepDigest(digestKey, partOf)
 	if err != nil {
@@ -213,6 +219,9 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 	if err == nil && (q.Kind == ask.Query || q.Kind == ask.Update) {
 		command, err = r.operation(&q, call.From)
 	}
+	if err == nil {
+		err = r.tickets.refuses(&q, call.From)
+	}
 	if err != nil {
 		out.Replies = append(out.Replies, r.reply(call.Token, ask.Refused, []byte(err.Error())))
 		return
@@ -227,7 +236,12 @@ func (r *Replica) request(call turn.Call, out *turn.Output) {
 	}
 	r.hearBackup(q.Proofs)
 	q.Merge()
-	if len(q.Proofs) > 0 && q.Kind != ask.Query {
+	if !r.tickets.admits(&call, &q, &command, r.sessions) {
+		stale := meta.Result{Code: posix.ESTALE}
+		out.Replies = append(out.Replies, r.replyTo(&q, call.Token, ask.Answered, stale.Append(nil)))
+		return
+	}
+	if (len(q.Proofs) > 0 || q.Ticketed || len(q.Held) > 0) && q.Kind != ask.Query {
 		call.Data = q.Trusted().Append(make([]byte, 0, len(call.Data)))
 	}
 	switch q.Kind {
@@ -271,6 +285,7 @@ func (r *Replica) replyTo(q *ask.Request, token uint64, s ask.Outcome, result []
 		v = v.Clone().Merge(q.Vector)
 	}
 	p := ask.Reply{Status: s, Vector: v, Tag: r.notary.tag(v, r.orders.Backup()), Result: result}
+	p.Tickets = r.tickets.give(token, s, result)
 	return turn.Call{Token: token, Data: p.Append(make([]byte, 0, len(result)+64))}
 }
 

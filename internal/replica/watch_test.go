@@ -142,6 +142,16 @@ func TestWatchOfABoundClient(t *testing.T) {
 	all := changesOf(t, f.one(watching(0, after(&start, 0))))
 	require.Equal(t, "hidden", all.List[0].Name)
 
+	within := meta.Command{Op: meta.OpMknod, Ino: m.Attr.Ino, Name: "within", Mode: posix.TypeDir | 0o755}
+	_, sub := f.do(7, 4, within)
+	inside.Ino, start = sub.Attr.Ino, changesOf(t, f.as(bound, watching(0, ask.Watching{})))
+	f.do(7, 5, inside)
+	c = changesOf(t, f.as(bound, watching(0, after(&start, 0))))
+	require.Equal(t, meta.Change{Kind: meta.ChangedNames, Ino: sub.Attr.Ino}, c.List[0].Change, "the directory above is private")
+	f.do(7, 6, meta.Command{Op: meta.OpSetAttr, Ino: m.Attr.Ino, Set: meta.SetMode, Attr: posix.Attr{Mode: 0o711}})
+	c = changesOf(t, f.as(bound, watching(0, after(&start, 0))))
+	require.Equal(t, meta.Change{Kind: meta.ChangedName, Ino: sub.Attr.Ino, Name: "hidden"}, c.List[0].Change)
+
 	f.watches.most = 4096
 	f.from = bound
 	for range MaxWatchesOfClient {

@@ -14,21 +14,65 @@ import (
 	"github.com/globalfs/globalfs/internal/posix"
 )
 
-// grants gives bound clients the right to read blocks, and verifies the right at the storage server. The
-// right of a client to a block is the id of the block, which has the size of an AES block, encrypted with a
-// key of the client. The keys of clients are derived from the vector keys of the servers. So all servers of
-// the cluster derive the same keys, nothing is stored, and a client cannot use the rights of another client.
-type grants struct {
-	sealer *sealer
+// ciphers derives a cipher for each valid key of each client. The keys of clients are derived from the vector
+// keys of the servers. So all servers of the cluster derive the same keys, nothing is stored, and a proof for
+// one client does not help another one.
+type ciphers struct {
+	sealer  *sealer
+	purpose string // distinguishes the keys of different uses
 
 	mu      sync.RWMutex
-	from    *byte                     // GUARDED_BY mu; the newest key of the sealer from which clients were derived
-	clients map[string][]cipher.Block // GUARDED_BY mu; by name, a cipher for each valid key, the newest first
+	from    *byte                 // GUARDED_BY mu; the newest key of the sealer from which clients were derived
+	clients map[string]clientKeys // GUARDED_BY mu; by name
 }
+
+// clientKeys are the ciphers of one client, the newest first.
+type clientKeys []cipher.Block
 
 // maxGrantees is the maximum number of clients with remembered ciphers. To derive the ciphers of a client
 // takes about 3 us.
 const maxGrantees = 4096
+
+// of returns the ciphers of a client; none if the servers have no keys.
+func (d *ciphers) of(client string) clientKeys {
+	keys := d.sealer.current()
+	if len(keys) == 0 {
+		return nil
+	}
+	newest := &keys[0][0]
+	d.mu.RLock()
+	known, ok := d.clients[client]
+	ok = ok && d.from == newest
+	d.mu.RUnlock()
+	if ok {
+		return known
+	}
+	var made clientKeys
+	for _, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(d.purpose))
+		mac.Write([]byte(client))
+		c, err := aes.NewCipher(mac.Sum(nil)[16:]) // tags of vectors are first halves of the same function
+		invariant.Check(err == nil, "a key of 16 bytes: %v", err)
+		made = append(made, c)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.from != newest || len(d.clients) >= maxGrantees {
+		d.from, d.clients = newest, map[string]clientKeys{}
+	}
+	d.clients[client] = made
+	return made
+}
+
+// grants gives bound clients the right to read blocks, and verifies the right at the storage server. The
+// right of a client to a block is the id of the block, which has the size of an AES block, encrypted with a
+// key of the client.
+type grants struct{ ciphers }
+
+func newGrants(s *sealer) *grants {
+	return &grants{ciphers{sealer: s, purpose: "right to read blocks\x00"}}
+}
 
 // Grant implements replica.Rights.
 func (g *grants) Grant(client string, id posix.BlockID) (right posix.BlockRight) {
@@ -49,38 +93,6 @@ func (g *grants) holds(client string, id posix.BlockID, right posix.BlockRight) 
 		}
 	}
 	return len(keys) == 0
-}
-
-// of returns the ciphers of a client.
-func (g *grants) of(client string) []cipher.Block {
-	keys := g.sealer.current()
-	if len(keys) == 0 {
-		return nil
-	}
-	newest := &keys[0][0]
-	g.mu.RLock()
-	ciphers, ok := g.clients[client]
-	ok = ok && g.from == newest
-	g.mu.RUnlock()
-	if ok {
-		return ciphers
-	}
-	ciphers = nil
-	for _, key := range keys {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte("right to read blocks\x00"))
-		mac.Write([]byte(client))
-		c, err := aes.NewCipher(mac.Sum(nil)[16:]) // tags of vectors are first halves of the same function
-		invariant.Check(err == nil, "a key of 16 bytes: %v", err)
-		ciphers = append(ciphers, c)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.from != newest || len(g.clients) >= maxGrantees {
-		g.from, g.clients = newest, map[string][]cipher.Block{}
-	}
-	g.clients[client] = ciphers
-	return ciphers
 }
 
 // mayGet is region.Config.MayGet: it verifies the right of a bound client to a block.

@@ -20,7 +20,7 @@ func keysOf(texts ...string) func() [][]byte {
 // cluster have other rights.
 func TestGrants(t *testing.T) {
 	of := func(cluster string, keys ...string) *grants {
-		return &grants{sealer: &sealer{keys: keysOf(keys...), cluster: []byte(cluster)}}
+		return newGrants(&sealer{keys: keysOf(keys...), cluster: []byte(cluster)})
 	}
 	id := posix.MakeBlockID(1, 2, 3)
 	right := of("c", "new", "old").Grant("a", id)
@@ -32,7 +32,7 @@ func TestGrants(t *testing.T) {
 	require.False(t, of("d", "new").holds("a", id, right))
 	require.False(t, of("c", "new").holds("a", id, posix.BlockRight{}))
 
-	none := &grants{sealer: &sealer{}}
+	none := newGrants(&sealer{})
 	require.Zero(t, none.Grant("a", id))
 	require.True(t, none.holds("a", id, posix.BlockRight{}), "a cluster without keys cannot tell")
 }
@@ -40,7 +40,7 @@ func TestGrants(t *testing.T) {
 // The remembered ciphers of clients belong to the present keys.
 func TestGrantsFollowTheKeys(t *testing.T) {
 	keys := keysOf("one")
-	g := &grants{sealer: &sealer{keys: func() [][]byte { return keys() }}}
+	g := newGrants(&sealer{keys: func() [][]byte { return keys() }})
 	id := posix.MakeBlockID(1, 2, 3)
 	first := g.Grant("a", id)
 	keys = keysOf("two", "one")
@@ -53,14 +53,14 @@ func TestGrantsFollowTheKeys(t *testing.T) {
 }
 
 func BenchmarkGrant(b *testing.B) {
-	g := &grants{sealer: &sealer{keys: keysOf("one")}}
+	g := newGrants(&sealer{keys: keysOf("one")})
 	for b.Loop() {
 		g.Grant("client", posix.MakeBlockID(1, 2, 3))
 	}
 }
 
 func BenchmarkHolds(b *testing.B) {
-	g := &grants{sealer: &sealer{keys: keysOf("one")}}
+	g := newGrants(&sealer{keys: keysOf("one")})
 	right := g.Grant("client", posix.MakeBlockID(1, 2, 3))
 	for b.Loop() {
 		g.holds("client", posix.MakeBlockID(1, 2, 3), right)

@@ -218,7 +218,7 @@ func (s *Server) startReplica(h *hosted, incarnation uint64) (err error) {
 	log := timedLog{h.log, &h.counts.appends, &h.counts.syncs}
 	h.replica, err = replica.New(replica.Config{
 		Cluster: plan.Identity(), Partition: p.ID, Groups: plan.Groups(), Self: h.process, Index: n, Incarnation: incarnation, Cut: h.saveCut,
-		Sealer: s.sealer, Rights: s.grants,
+		Sealer: s.sealer, Rights: s.grants, Tickets: s.tickets, TicketsOptional: s.cfg.TicketsOptional,
 	}, local, cross, syncedKeys{h.keys, log}, machine)
 	if err != nil {
 		return err

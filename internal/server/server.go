@@ -41,10 +41,14 @@ type Config struct {
 	ClientRates ClientRates
 	// RightsOptional lets bound clients read blocks without a right to them, as clients of older versions do.
 	RightsOptional bool
+	// TicketsOptional lets bound clients name inodes without tickets, as clients of older versions do.
+	TicketsOptional bool
 	// Lengths returns the lengths of blocks of a partition in bytes from the storage of all its regions; 0
 	// for a block that is not stored. It may return some lengths together with an error. Nil: only the
 	// storage of this server's region is asked.
 	Lengths func(ctx context.Context, partition uint16, ids []block.ID) ([]uint32, error)
+	// Sign signs requests to the object storage of the server's region. Nil: the blocks are on disks.
+	Sign func(ctx context.Context, s block.Signing) (url string, err error)
 	// RolledBack returns the evidence of others that the log of a process was once longer than a position;
 	// empty: there is none. nil: no others are known.
 	RolledBack func(multicast.ProcessID, wal.Position) string
@@ -66,6 +70,7 @@ type Server struct {
 	cfg         Config
 	sealer      *sealer
 	grants      *grants
+	tickets     *tickets
 	rates       *rates
 	plan        atomic.Pointer[topology.Cluster] // the newest
 	starting    sync.Mutex                       // guards the file of the incarnation
@@ -107,7 +112,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	}
 	s := &Server{cfg: cfg, replicas: map[uint16]*residence{}, damaged: map[uint16]Damage{}}
 	s.sealer = &sealer{keys: cfg.VectorKeys, cluster: cfg.Cluster.Identity()}
-	s.grants, s.rates = &grants{sealer: s.sealer}, newRates(cfg.ClientRates)
+	s.grants, s.tickets, s.rates = newGrants(s.sealer), newTickets(s.sealer), newRates(cfg.ClientRates)
 	s.plan.Store(cfg.Cluster)
 	defer func() {
 		if err != nil {
@@ -197,7 +202,7 @@ func (s *Server) startStorage(self *topology.Server) (*Storage, error) {
 	return StartStorage(StorageConfig{
 		Self: self.Storage, Members: Members(s.cfg.Cluster, self.Region), Copies: s.cfg.Cluster.Copies,
 		Dir: s.cfg.Dir, NoSync: s.cfg.Durability != wal.Sync, Healing: s.cfg.Healing,
-		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, MayGet: s.mayGet, Logger: s.cfg.Logger.With("server", s.cfg.Name),
+		Endpoint: s.cfg.Endpoint(self.Storage), Asker: s.cfg.Asker, MayGet: s.mayGet, Sign: s.cfg.Sign, Logger: s.cfg.Logger.With("server", s.cfg.Name),
 		Partitions: func() int { return len(s.plan.Load().Partitions) }, Region: string(self.Region), Server: self.Name,
 	})
 }

@@ -30,9 +30,10 @@ type StorageConfig struct {
 	NoSync  bool           // see disk.Config
 	// Healing configures the repair of the region. Zero: region.DefaultHealing.
 	Healing  region.Healing
-	Endpoint transport.Endpoint                                // of Self; Storage closes it
-	Asker    func(context.Context) Asker                       // see Config.Asker
-	MayGet   func(context.Context, block.ID, block.Right) bool // see region.Config
+	Endpoint transport.Endpoint                                   // of Self; Storage closes it
+	Asker    func(context.Context) Asker                          // see Config.Asker
+	MayGet   func(context.Context, block.ID, block.Right) bool    // see region.Config
+	Sign     func(context.Context, block.Signing) (string, error) // see region.Config
 	// Partitions returns the number of partitions of the tree; see region.Config.
 	Partitions func() int
 	Logger     *slog.Logger
@@ -70,7 +71,7 @@ func StartStorage(cfg StorageConfig) (_ *Storage, err error) {
 	}
 	s.node, err = region.NewNode(region.Config{
 		Self: cfg.Self, Members: members, Copies: cfg.Copies, Disk: s.disk, Peers: cfg.Endpoint, CallTimeout: blockTimeout,
-		Role: cfg.role, MayGet: cfg.MayGet, Partitions: cfg.Partitions, Healing: cfg.Healing, Save: func(m region.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
+		Role: cfg.role, MayGet: cfg.MayGet, Sign: cfg.Sign, Partitions: cfg.Partitions, Healing: cfg.Healing, Save: func(m region.Members) error { return saveMembers(cfg.Dir, m) }, Log: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -1,5 +1,10 @@
 package session
 
+import (
+	"github.com/globalfs/globalfs/internal/ask"
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
 // Usage has the numbers of sessions and held inodes of one client in the partition.
 type Usage struct {
 	Sessions int
@@ -15,6 +20,15 @@ func (s *Sessions) Held(id uint64) int {
 		return len(x.held)
 	}
 	return 0
+}
+
+// HeldBy returns the inodes that a session holds; none if the client may not use the session. The caller must
+// not change them.
+func (s *Sessions) HeldBy(id uint64, client *ask.Client) []posix.Ino {
+	if x := s.open[id]; x != nil && x.admits(client) {
+		return x.held
+	}
+	return nil
 }
 
 // count adds sessions and inodes to the usage of a client; negative numbers subtract.

@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/pause"
 )
@@ -92,16 +95,66 @@ func (a *adversary) rollBack() fault {
 		end: func(ctx context.Context) error {
 			defer os.RemoveAll(saved)
 			s.Kill()
-			now, err := snapshot(dir)
+			if err := replaceBy(ctx, saved, dir); err != nil {
+				return err
+			}
+			if err := s.Start(ctx); err != nil {
+				return err
+			}
+			return a.settled(ctx)
+		},
+	}
+}
+
+// replaceBy replaces the snapshot of a directory by another one.
+func replaceBy(ctx context.Context, from, dir string) error {
+	now, err := snapshot(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range now {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return copyAll(ctx, from, dir)
+}
+
+// copied starts a server on a copy of the directory of another server, which must be refused, and then on its
+// own directory.
+func (a *adversary) copied() fault {
+	s, of := a.server(), a.server()
+	for of == s {
+		of = a.server()
+	}
+	dir := a.cluster.DataDir(s.Name)
+	var saved string
+	return fault{
+		name:    fmt.Sprintf("directory of %s at %s", of.Name, s.Name),
+		settles: true,
+		begin: func(ctx context.Context) (err error) {
+			s.Kill()
+			if saved, err = os.MkdirTemp("", "chaos-saved"); err != nil {
+				return err
+			}
+			if err := copyAll(ctx, dir, saved); err != nil {
+				return err
+			}
+			of.Signal(unix.SIGSTOP)
+			err = replaceBy(ctx, a.cluster.DataDir(of.Name), dir)
+			of.Signal(unix.SIGCONT)
 			if err != nil {
 				return err
 			}
-			for _, path := range now {
-				if err := os.RemoveAll(path); err != nil {
-					return err
-				}
+			if err := s.Start(ctx); err == nil || !strings.Contains(err.Error(), of.Name) {
+				return fmt.Errorf("%s starts on the directory of %s: %v", s.Name, of.Name, err)
 			}
-			if err := copyAll(ctx, saved, dir); err != nil {
+			return nil
+		},
+		end: func(ctx context.Context) error {
+			defer os.RemoveAll(saved)
+			s.Kill()
+			if err := replaceBy(ctx, saved, dir); err != nil {
 				return err
 			}
 			if err := s.Start(ctx); err != nil {

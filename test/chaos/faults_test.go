@@ -2,15 +2,12 @@ package chaos
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/test/cluster"
@@ -31,7 +28,8 @@ type adversary struct {
 	lab     *wan.Lab
 	regions []topology.Region
 	rng     *rand.Rand
-	clock   bool // it may step the machine's clock
+	clock   bool   // it may step the machine's clock
+	clocks  string // the directory with the clock of each server
 }
 
 func (a *adversary) server() *cluster.Process {
@@ -41,9 +39,12 @@ func (a *adversary) server() *cluster.Process {
 
 func (a *adversary) region() topology.Region { return a.regions[a.rng.IntN(len(a.regions))] }
 
-// kinds returns all kinds of faults.
+// kinds returns all kinds of faults, those first that a short run must have.
 func (a *adversary) kinds() []func() fault {
-	kinds := []func() fault{a.kill, a.killTwo, a.pause, a.cutServer, a.cutRegion, a.slow, a.lossy, a.fullDisk, a.loseEtcd, a.pauseEtcd, a.rot, a.rollBack}
+	kinds := []func() fault{
+		a.stepServer(1), a.pause, a.rot, a.rollBack, a.copied, a.stepServer(-1),
+		a.kill, a.cutRegion, a.fullDisk, a.loseEtcd, a.killTwo, a.cutServer, a.slow, a.lossy, a.pauseEtcd,
+	}
 	if a.clock {
 		kinds = append(kinds, a.stepClock)
 	}
@@ -173,27 +174,4 @@ func (a *adversary) pauseEtcd() fault {
 		begin: func(context.Context) error { a.cluster.Etcd.Signal(syscall.SIGSTOP); return nil },
 		end:   func(context.Context) error { a.cluster.Etcd.Signal(syscall.SIGCONT); return nil },
 	}
-}
-
-// stepClock steps the clock of the whole machine, and back.
-func (a *adversary) stepClock() fault {
-	by := time.Duration(1+a.rng.IntN(20)) * time.Second
-	if a.rng.IntN(2) == 0 {
-		by = -by
-	}
-	return fault{
-		name:  fmt.Sprintf("clock by %v", by),
-		begin: func(context.Context) error { return step(by) },
-		end:   func(context.Context) error { return step(-by) },
-	}
-}
-
-// step steps the machine's clock by a duration.
-func step(by time.Duration) error {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &now); err != nil {
-		return err
-	}
-	then := unix.NsecToTimespec(now.Nano() + int64(by))
-	return unix.ClockSettime(unix.CLOCK_REALTIME, &then)
 }

@@ -162,19 +162,20 @@ func (f *flood) churn() {
 func (f *flood) call(q *ask.Request) {
 	ctx, cancel := context.WithTimeout(f.ctx, 5*time.Second)
 	defer cancel()
+	q.Ticketed = true // otherwise replicas refuse it at once
 	replicas := f.plan.Partitions[1].Replicas
 	_, _ = f.via.Call(ctx, replicas[rand.IntN(len(replicas))].Process, q.Append(nil))
 }
 
 func (f *flood) ask() {
-	c := meta.Command{Op: meta.OpReadDir, Ino: f.dir, Length: 1 << 10}
+	c := meta.Command{Op: meta.OpReadDir, Ino: f.plan.Partitions[1].Root(), Length: 1 << 10}
 	f.call(&ask.Request{Kind: ask.Query, Command: c.Append(nil)})
 }
 
 // forge writes blocks that are not stored.
 func (f *flood) forge() {
 	session := rand.Uint64()>>16 | 1
-	c := meta.Command{Op: meta.OpWrite, Cred: user1000, Ino: f.dir}
+	c := meta.Command{Op: meta.OpWrite, Cred: user1000, Ino: f.plan.Partitions[1].Root()}
 	for i := range uint64(meta.MaxBlocks) {
 		c.Blocks = append(c.Blocks, meta.Block{ID: posix.MakeBlockID(1, session, 1<<24+i), Length: 1})
 		c.Length++

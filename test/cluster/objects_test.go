@@ -1,16 +1,22 @@
 package cluster
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/globalfs/globalfs/internal/block"
+	"github.com/globalfs/globalfs/internal/block/objects"
 	"github.com/globalfs/globalfs/internal/block/objects/objectstest"
+	"github.com/globalfs/globalfs/internal/collector"
+	"github.com/globalfs/globalfs/internal/posix"
 )
 
 // A cluster with its blocks in object storage: the blocks outlive the servers, and are collected there.
@@ -56,4 +62,48 @@ func TestBlocksInObjectStorage(t *testing.T) {
 	require.Equal(t, content, got)
 	_, err = c.Run(t.Context(), "fsck", "--blocks", m.Dir)
 	require.NoError(t, err)
+}
+
+// TestMountWithoutCredentials: a machine without credentials for the object storage works by requests that
+// servers sign. A machine with a narrow certificate gets no block without a right to it, and replaces none.
+func TestMountWithoutCredentials(t *testing.T) {
+	storage := objectstest.Start(t, t.TempDir())
+	c := startWith(t, Config{
+		Objects: fmt.Sprintf("{endpoint: %q, bucket: %s, prefix: fs, region: us-east-1, pathstyle: true}", storage.Endpoint(), objectstest.Bucket),
+	})
+	_, err := c.Run(t.Context(), "certs", "client", "bound", "--dir", c.Certs(), "--uids", "1000", "--gids", "1000")
+	require.NoError(t, err)
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", t.TempDir())
+	_, err = objects.Open(t.Context(), objects.Config{Endpoint: storage.Endpoint(), Bucket: objectstest.Bucket, Timeout: time.Minute})
+	require.ErrorIs(t, err, objects.ErrNoCredentials, "this process has none")
+	west := filepath.Join(c.mountWith(t, c.only(t, "client-mount")), "west")
+	out, err := shell(west, 0, "mkdir -m 777 open; umask 022; head -c 3000000 /dev/urandom > open/public; head -c 100000 /dev/urandom > open/private; chmod 600 open/private; cmp open/public open/public")
+	require.NoError(t, err, out)
+	bound := filepath.Join(c.mountWith(t, c.only(t, "client-bound")), "west", "open")
+	out, err = shell(bound, 1000, "cp public copy && cmp public copy && rm copy && head -c 2000000 /dev/urandom > mine && sync mine && cmp mine mine; ! cat private")
+	require.NoError(t, err, out)
+	out, err = shell(west, 0, "cmp open/mine open/mine && cmp open/public open/public")
+	require.NoError(t, err, out)
+
+	via, id := c.attacker(t), posix.BlockID{}
+	keys, err := filepath.Glob(filepath.Join(storage.Dir, objectstest.Bucket, "fs", "west", "*"))
+	require.NoError(t, err)
+	store := via.Regions[slices.IndexFunc(via.Regions, func(r collector.Region) bool { return r.Name == "west" })].Store
+	tried := 0
+	for _, key := range keys {
+		if _, err := hex.Decode(id[:], []byte(filepath.Base(key))); err != nil || id.Partition() == 0 {
+			continue
+		}
+		_, err := store.Get(t.Context(), id, nil)
+		require.ErrorIs(t, err, block.ErrForbidden, "a block without a right to it")
+		require.ErrorIs(t, store.Put(t.Context(), block.New(id, []byte("other content"))), block.ErrConflict)
+		tried++
+	}
+	require.Positive(t, tried)
+	require.Error(t, store.Delete(t.Context(), []block.ID{id}))
+	out, err = shell(west, 0, "cmp open/mine open/mine && cmp open/public open/public")
+	require.NoError(t, err, out)
 }

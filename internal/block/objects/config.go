@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -65,11 +66,16 @@ const tries = 3
 
 // connect makes the client of the library; it sends requests only to find credentials.
 func (c *Config) connect(ctx context.Context, transport http.RoundTripper) (*minio.Core, error) {
-	u, err := url.Parse(c.Endpoint)
+	creds, err := c.credentials(ctx)
 	if err != nil {
 		return nil, err
 	}
-	creds, err := c.credentials(ctx)
+	return c.open(creds, transport)
+}
+
+// open makes the client of the library.
+func (c *Config) open(creds *credentials.Credentials, transport http.RoundTripper) (*minio.Core, error) {
+	u, err := url.Parse(c.Endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +101,12 @@ func (c *Config) credentials(ctx context.Context) (*credentials.Credentials, err
 	}
 	value, err := creds.GetWithContext(&credentials.CredContext{Client: client, Context: ctx})
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %w: %s", ErrNoCredentials, err, where)
 	case err != nil:
 		return nil, fmt.Errorf("object storage: credentials: %w: %s", err, where)
 	case value.AccessKeyID == "" || value.SecretAccessKey == "":
-		return nil, errors.New("object storage: no credentials: " + where)
+		return nil, fmt.Errorf("%w: %s", ErrNoCredentials, where)
 	}
 	return creds, nil
 }

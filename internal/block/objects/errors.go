@@ -55,6 +55,8 @@ func (s *Store) translate(ctx context.Context, doing string, err error) error {
 	}
 	answer, answered := answerOf(err)
 	switch {
+	case refusal(err) != nil:
+		return fmt.Errorf("%s: %w", where, err)
 	case !answered && isNetwork(err):
 		return fmt.Errorf("%s: %w: %w", where, block.ErrUnavailable, err)
 	case !answered:

@@ -21,7 +21,8 @@ type Store struct {
 	prefix      string // of keys, with its slash
 	core        *minio.Core
 	transport   *http.Transport
-	conditional bool // the server knows conditional puts
+	conditional bool         // the server knows conditional puts
+	signer      block.Signer // of all requests; nil: the store has credentials
 }
 
 // Open connects to the object storage, and claims the prefix for the cluster if it is unclaimed. The caller
@@ -67,6 +68,9 @@ func (s *Store) Put(ctx context.Context, b block.Block) error {
 // put stores a block that is absent, or has a bad copy.
 func (s *Store) put(ctx context.Context, b *block.Block) error {
 	o, key, size := newObject(b), s.key(b.ID), int64(headerSize+len(b.Data))
+	if s.signer != nil {
+		ctx = s.withSigning(ctx, signingOf(block.SignPut, o, b.ID))
+	}
 	if !s.conditional {
 		if err := s.compare(ctx, b); !isAbsent(err) {
 			return err
@@ -106,6 +110,10 @@ func isAbsent(err error) bool {
 
 // compare returns nil if the stored block has these data, and ErrConflict if it has other data.
 func (s *Store) compare(ctx context.Context, b *block.Block) error {
+	if s.signer != nil { // who may put a block need not have the right to get it
+		_, err := s.signer.Sign(ctx, signingOf(block.SignCompare, newObject(b), b.ID))
+		return err
+	}
 	found, err := s.get(ctx, b.ID, nil)
 	if err != nil {
 		return err
@@ -163,6 +171,7 @@ func (s *Store) get(ctx context.Context, id block.ID, into []byte) (data []byte,
 
 // download reads and verifies an object.
 func (s *Store) download(ctx context.Context, id block.ID, into []byte) ([]byte, error) {
+	ctx = s.withSigning(ctx, block.Signing{Do: block.SignGet, ID: id, Right: block.RightOf(ctx)})
 	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, s.key(id), minio.GetObjectOptions{})
 	if err != nil {
 		return nil, err

@@ -45,7 +45,9 @@ type Config struct {
 	// Partitions returns the number of partitions of the tree. A caller of RoleClient stores no block of
 	// others: no collection would find it. Nil: there is no bound.
 	Partitions func() int
-	Log        *slog.Logger // nil: no log
+	// Sign signs a request to the object storage of the region. Nil: the blocks are on the disks.
+	Sign func(ctx context.Context, s block.Signing) (url string, err error)
+	Log  *slog.Logger // nil: no log
 }
 
 // Validate returns an error with the wrong field.
@@ -150,11 +152,22 @@ func (n *Node) do(ctx context.Context, q *request) ([]byte, error) {
 		return replyUsage(total, free), err
 	case opSync:
 		return replyOK(0), n.sync(ctx)
+	case opSign:
+		return n.sign(ctx, q.signing)
 	case opFlush:
 		return replyOK(0), block.Sync(ctx, n.config.Disk)
 	default: // decodeRequest returns no other
 		return n.doRegion(ctx, q)
 	}
+}
+
+// sign signs a request to the object storage.
+func (n *Node) sign(ctx context.Context, s block.Signing) ([]byte, error) {
+	if n.config.Sign == nil {
+		return nil, errors.New("the blocks of this cluster are not in object storage")
+	}
+	url, err := n.config.Sign(ctx, s)
+	return append(replyOK(len(url)), url...), err
 }
 
 // doRegion routes a request that keeps the region whole.

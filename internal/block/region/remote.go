@@ -109,21 +109,44 @@ func (r *Remote) Delete(ctx context.Context, ids []block.ID) error {
 	return ctx.Err()
 }
 
-// ask sends a request to one server after the other until one returns an answer that another would return
-// too.
+// Sign implements block.Signer: a server of the region signs. Servers with other keys refuse the right, and
+// others accept it.
+func (r *Remote) Sign(ctx context.Context, s block.Signing) (url string, err error) {
+	final := isFinal
+	if s.Do == block.SignGet {
+		final = func(err error) bool { return isFinal(err) && !errors.Is(err, block.ErrForbidden) }
+	}
+	reply, err := r.answer(ctx, encodeSign(&s), final)
+	switch {
+	case err != nil && strings.Contains(err.Error(), unknownOperation):
+		return "", fmt.Errorf("the servers are of a version that signs no requests to the object storage: upgrade them, or give this machine credentials: %w", err)
+	case err != nil:
+		return "", err
+	}
+	return string(reply[1:]), nil
+}
+
+// ask is answer without the reply.
 func (r *Remote) ask(ctx context.Context, request []byte) error {
+	_, err := r.answer(ctx, request, isFinal)
+	return err
+}
+
+// answer sends a request to one server after the other until one returns an answer that is final: another
+// would return it too.
+func (r *Remote) answer(ctx context.Context, request []byte, final func(error) bool) ([]byte, error) {
 	var last error
 	for _, node := range r.peers.order(*r.nodes.Load()) {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
-		_, err := r.peers.call(ctx, node, request)
-		if err == nil || isFinal(err) || ctx.Err() != nil {
-			return err
+		reply, err := r.peers.call(ctx, node, request)
+		if err == nil || final(err) || ctx.Err() != nil {
+			return reply, err
 		}
 		last = err
 	}
-	return r.unavailable(last)
+	return nil, r.unavailable(last)
 }
 
 // unavailable returns the error after the failure of every server, the last one with last.

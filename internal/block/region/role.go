@@ -33,7 +33,7 @@ func (r Role) String() string {
 // role returns the least role that may send a request. Requests that are not listed are for servers.
 func (o op) role() Role {
 	switch o {
-	case opPut, opGet, opGetByRight, opMembers, opUsage, opStatus, opSync:
+	case opPut, opGet, opGetByRight, opMembers, opUsage, opStatus, opSync, opSign:
 		return RoleClient
 	case opDelete, opList, opSizes:
 		return RoleTrusted
@@ -57,7 +57,14 @@ func (n *Node) authorize(ctx context.Context, q *request) error {
 	if least := q.op.role(); is < least {
 		return fmt.Errorf("block request %d is from %v: it takes %v: %w", q.op, is, least, block.ErrForbidden)
 	}
-	if id := q.block.ID; q.op == opPut && is == RoleClient && (id.Session() == 0 || id.Counter() == 0 || !n.isOfTree(id)) {
+	if q.op == opSign && is == RoleClient && q.signing.Do == block.SignGet {
+		return n.authorize(ctx, &request{op: opGetByRight, id: q.signing.ID, right: q.signing.Right})
+	}
+	id, puts := q.block.ID, q.op == opPut
+	if q.op == opSign {
+		id, puts = q.signing.ID, true
+	}
+	if puts && is == RoleClient && (id.Session() == 0 || id.Counter() == 0 || !n.isOfTree(id)) {
 		return fmt.Errorf("put block %v: no write names a block like this: %w", id, block.ErrForbidden)
 	}
 	if (q.op == opGet || q.op == opGetByRight) && is == RoleClient && n.config.MayGet != nil && !n.config.MayGet(ctx, q.id, q.right) {

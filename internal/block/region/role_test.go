@@ -12,7 +12,7 @@ import (
 
 // leastRole is the least role for each request: lower roles may not send it.
 var leastRole = map[op]Role{
-	opPut: RoleClient, opGet: RoleClient, opGetByRight: RoleClient, opMembers: RoleClient, opUsage: RoleClient, opStatus: RoleClient, opSync: RoleClient,
+	opPut: RoleClient, opGet: RoleClient, opGetByRight: RoleClient, opMembers: RoleClient, opUsage: RoleClient, opStatus: RoleClient, opSync: RoleClient, opSign: RoleClient,
 	opDelete: RoleTrusted, opList: RoleTrusted, opSizes: RoleTrusted, opSetMembers: RoleAdmin,
 	opStore: RoleServer, opFetch: RoleServer, opDrop: RoleServer, opPing: RoleServer, opDigest: RoleServer, opScope: RoleServer, opHave: RoleServer, opFlush: RoleServer,
 }
@@ -24,7 +24,7 @@ func TestRequestsTakeARole(t *testing.T) {
 		require.True(t, listed, "who may make request %d?", o)
 		for role := RoleNobody; role <= RoleServer; role++ {
 			n := &Node{config: Config{Role: func(context.Context) Role { return role }}}
-			err := n.authorize(t.Context(), &request{op: o, id: id, block: block.Block{ID: id}})
+			err := n.authorize(t.Context(), &request{op: o, id: id, block: block.Block{ID: id}, signing: block.Signing{Do: block.SignPut, ID: id}})
 			if role >= least {
 				require.NoError(t, err, "request %d of %v", o, role)
 			} else {
@@ -47,6 +47,10 @@ func TestReadsOfClientsNeedARight(t *testing.T) {
 			require.Equal(t, allowed, n.authorize(t.Context(), &q) == nil, "%v", role)
 		}
 		require.NoError(t, n.authorize(t.Context(), &request{op: opGetByRight, id: id, right: block.Right(id)}), "%v", role)
+		sign := request{op: opSign, signing: block.Signing{Do: block.SignGet, ID: id, Right: block.Right{1}}}
+		require.Equal(t, allowed, n.authorize(t.Context(), &sign) == nil, "%v", role)
+		sign.signing.Right = block.Right(id)
+		require.NoError(t, n.authorize(t.Context(), &sign), "%v", role)
 	}
 }
 
@@ -57,6 +61,9 @@ func TestPutsOfClientsArePlausible(t *testing.T) {
 		require.NoError(t, n.authorize(t.Context(), &request{op: opPut, block: block.Block{ID: posix.MakeBlockID(1, 2, 3)}}))
 		for _, id := range []block.ID{{}, posix.MakeBlockID(1, 0, 3), posix.MakeBlockID(1, 2, 0), posix.MakeBlockID(2, 2, 3)} {
 			require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opPut, block: block.Block{ID: id}}) == nil, "%v", role)
+			for _, do := range []block.Signed{block.SignPut, block.SignCompare} {
+				require.Equal(t, allowed, n.authorize(t.Context(), &request{op: opSign, signing: block.Signing{Do: do, ID: id}}) == nil, "%v", role)
+			}
 		}
 	}
 }

@@ -38,6 +38,7 @@ const (
 	opFlush // the same of this server
 
 	opGetByRight // for clients: id, Right -> as opGet
+	opSign       // for clients: kind, id, Right, length, sum -> URL of a request to the object storage
 	opEnd
 )
 
@@ -59,6 +60,7 @@ type request struct {
 	members  Members
 	scope    scope
 	read     bool
+	signing  block.Signing // of opSign
 }
 
 // encodeStore returns a request that stores a block on one server.
@@ -75,6 +77,26 @@ func encodeGet(o op, id block.ID) []byte { return append([]byte{byte(o)}, id[:].
 // encodeGetByRight returns a request of a bound client for a block.
 func encodeGetByRight(id block.ID, right block.Right) []byte {
 	return append(encodeGet(opGetByRight, id), right[:]...)
+}
+
+// encodeSign returns a request for a signed request to the object storage.
+func encodeSign(s *block.Signing) []byte {
+	b := append(append([]byte{byte(opSign), byte(s.Do)}, s.ID[:]...), s.Right[:]...)
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, s.Length), s.Sum)
+}
+
+func readSigning(r *varint.Reader) (s block.Signing) {
+	var kind [1]byte
+	var numbers [8]byte
+	r.Fixed(kind[:])
+	r.Fixed(s.ID[:])
+	r.Fixed(s.Right[:])
+	r.Fixed(numbers[:])
+	s.Do, s.Length, s.Sum = block.Signed(kind[0]), binary.LittleEndian.Uint32(numbers[:]), binary.LittleEndian.Uint32(numbers[4:])
+	if s.Do == 0 || s.Do >= block.SignedEnd {
+		r.Fail()
+	}
+	return s
 }
 
 // unknownOperation begins the error of a server that does not know the operation of a request. It never
@@ -102,6 +124,8 @@ func decodeRequest(b []byte) (request, error) {
 	case opGetByRight:
 		r.Fixed(q.id[:])
 		r.Fixed(q.right[:])
+	case opSign:
+		q.signing = readSigning(r)
 	case opDelete, opDrop:
 		q.ids = readIDs(r)
 	case opList:

@@ -125,7 +125,7 @@ func (n *Network) newMember(t testing.TB, p *topology.Partition, index int, leas
 	}
 	machine, err := meta.New(m.keys, meta.Config{Partition: p.ID, Genesis: births(n.Plan, p), Time: 1, Shards: n.Plan.Shards(p.Region)})
 	require.NoError(t, err)
-	cfg := replica.Config{Partition: p.ID, Groups: n.Plan.Groups(), Self: m.process, Index: index, Sealer: &m.seals, Lease: lease}
+	cfg := replica.Config{Partition: p.ID, Groups: n.Plan.Groups(), Self: m.process, Index: index, Sealer: &m.seals, Tickets: ticketer{&m.seals}, Lease: lease}
 	local, cross := &order{member: m, list: &m.group.order}, &order{member: m, list: &n.cross}
 	m.replica, err = replica.New(cfg, local, cross, m.keys, machine)
 	require.NoError(t, err)

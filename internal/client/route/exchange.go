@@ -18,6 +18,7 @@ type exchanger struct {
 	caller    Caller
 	notices   *notice.Log
 	clock     vectorClock
+	tickets   *tickets
 	suspended atomic.Bool // nothing may be sent
 }
 
@@ -28,10 +29,28 @@ var errSuspended = errors.New("the client is suspended")
 // until a newer description of the cluster names another replica.
 var errReplaced = errors.New("the replica was replaced by another one")
 
-// send sends a request to one replica, and waits for the reply at most for patience.
+// send sends a request to one replica, and waits for the reply at most for patience. A replica of a version
+// before tickets gets the request without tickets. A renewal begins with its tickets nevertheless: an
+// upgraded replica would take inodes without tickets from the held ones.
 func (x *exchanger) send(ctx context.Context, to multicast.ProcessID, request *ask.Request, patience time.Duration) (ask.Reply, error) {
+	plain := request.Ticketed && request.Kind != ask.RenewSession && x.tickets.isPlain(to)
+	reply, err := x.sendAs(ctx, to, request, plain, patience)
+	if err != nil || reply.Status != ask.Refused || !request.Ticketed || !plain && string(reply.Result) != ask.Malformed {
+		return reply, err
+	}
+	x.tickets.setPlain(to, !plain)
+	return x.sendAs(ctx, to, request, !plain, patience)
+}
+
+// sendAs sends a request with its tickets or, if plain is set, without.
+func (x *exchanger) sendAs(ctx context.Context, to multicast.ProcessID, request *ask.Request, plain bool, patience time.Duration) (ask.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if plain {
+		bare := *request
+		bare.Ticketed, bare.Tickets = false, nil
+		request = &bare
+	}
 	answer, err := x.caller.Call(ctx, to, request.Append(nil))
 	if err != nil {
 		return ask.Reply{}, err

@@ -1,6 +1,9 @@
 package route
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/globalfs/globalfs/internal/ask"
 	"github.com/globalfs/globalfs/internal/posix"
 )
@@ -76,11 +79,14 @@ func (p *partition) heldForRenewal() []posix.Ino {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.renewals++
-	held := make([]posix.Ino, 0, len(p.held))
-	for ino := range p.held {
-		held = append(held, ino)
-	}
-	return held
+	return slices.AppendSeq(make([]posix.Ino, 0, len(p.held)), maps.Keys(p.held))
+}
+
+// heldNow returns the held inodes.
+func (p *partition) heldNow() []posix.Ino {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.held))
 }
 
 // setFull records whether the partition refuses to hold the held inodes.

@@ -93,9 +93,12 @@ func (p *partition) keep(ctx context.Context) {
 // and opens of other inodes fail until p accepts a renewal.
 func (p *partition) renew(ctx context.Context, s *session) error {
 	began := time.Now()
+	var held []posix.Ino
 	reply, _, err := p.exchange(ctx, ordering, func() ask.Request {
 		q := p.request(ask.RenewSession) // before held: see "Why C5 holds"
-		q.Session, q.Held, q.Horizon = s.id, p.heldForRenewal(), s.horizon()
+		held = p.heldForRenewal()
+		q.Session, q.Held, q.Horizon = s.id, held, s.horizon()
+		q.Ticketed, q.Tickets = true, p.net.tickets.show(held)
 		return q
 	})
 	if err == nil && reply.Status == ask.Refused {
@@ -122,6 +125,7 @@ func (p *partition) renew(ctx context.Context, s *session) error {
 		return p.refused(&reply)
 	}
 	p.setFull(false)
+	p.net.tickets.learn(reply.Tickets, nil, held)
 	p.measured.add(time.Since(began))
 	return nil
 }

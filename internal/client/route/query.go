@@ -15,11 +15,11 @@ func (r *Router) Query(ctx context.Context, cmd *meta.Command, to Target) (Answe
 	defer cancel()
 	to.fresh = to.fresh || r.cfg.Linearizable
 	command := cmd.Append(nil)
-	a, err := r.search(ctx, to, func(p *partition) (Answer, error) { return p.query(ctx, command, to) })
+	a, err := r.search(ctx, to, func(p *partition) (Answer, error) { return p.query(ctx, cmd, command, to) })
 	return a, r.Outcome(err)
 }
 
-func (p *partition) query(ctx context.Context, command []byte, to Target) (Answer, error) {
+func (p *partition) query(ctx context.Context, cmd *meta.Command, command []byte, to Target) (Answer, error) {
 	class := reading
 	if to.fresh {
 		class = ordering // a quorum knows the newest state
@@ -28,23 +28,25 @@ func (p *partition) query(ctx context.Context, command []byte, to Target) (Answe
 	if s := p.session(); s != nil && to.named {
 		session = s.id
 	}
+	named := cmd.Named()
 	began, before := time.Now(), p.net.clock.of(p.id)
 	reply, _, err := p.exchange(ctx, class, func() ask.Request {
 		q := p.request(ask.Query)
 		q.Session, q.Fresh, q.Command = session, to.fresh, command
+		q.Ticketed, q.Tickets = true, p.net.tickets.show(named)
 		return q
 	})
 	if err != nil {
 		return Answer{Partition: p.id}, err
 	}
 	p.counts.queries.Observe(time.Since(began))
-	a, err := p.answer(&reply)
+	a, err := p.answer(&reply, cmd.Op, named)
 	a.Session, a.AsOf = session, before.Merge(a.Seen)
 	return a, err
 }
 
 // answer decodes the reply to a command.
-func (p *partition) answer(reply *ask.Reply) (Answer, error) {
+func (p *partition) answer(reply *ask.Reply, op meta.Op, named []posix.Ino) (Answer, error) {
 	a := Answer{Partition: p.id, Seen: reply.Vector.Of(p.id)}
 	if reply.Status != ask.Answered {
 		return a, p.refused(reply)
@@ -55,6 +57,7 @@ func (p *partition) answer(reply *ask.Reply) (Answer, error) {
 			"partition", p.id, "error", err)
 		return a, posix.EIO
 	}
+	p.net.tickets.learnFrom(reply, op, named, &result)
 	a.Result = result
 	return a, result.Code.Err()
 }

@@ -53,7 +53,7 @@ type lifetime struct {
 // New makes a router, which continues the sessions of a state; nil: it begins anew. It sends nothing before
 // the first command, unless there are sessions.
 func New(cfg Config, from *State) (*Router, error) {
-	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices}, hints: newHints()}
+	r := &Router{cfg: cfg, net: &exchanger{caller: cfg.Caller, notices: cfg.Notices, tickets: newTickets(maxYoung)}, hints: newHints()}
 	r.cluster.Store(cfg.Cluster)
 	for i := range cfg.Cluster.Partitions {
 		r.partitions = append(r.partitions, newPartition(&cfg, &cfg.Cluster.Partitions[i], r.net))

@@ -16,6 +16,7 @@ type State struct {
 	// that may have been used.
 	Running    bool
 	Partitions []PartitionState // those with a session or held inodes, by id
+	Tickets    string           // the result of Tickets
 }
 
 // PartitionState is the part of a State about one partition.
@@ -65,6 +66,19 @@ func (r *Router) State(partition uint16) PartitionState {
 	return s
 }
 
+// Tickets returns the tickets of the client for a State, as text. running means that the router runs on: then
+// the result has all tickets of held inodes, and some of the others.
+func (r *Router) Tickets(running bool) string {
+	var held []posix.Ino
+	for _, p := range r.partitions {
+		held = append(held, p.heldNow()...)
+	}
+	if running {
+		return r.net.tickets.save(held, maxSaved)
+	}
+	return r.net.tickets.save(held, 2*maxYoung)
+}
+
 func (s *session) state() *SessionState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,6 +93,9 @@ func (r *Router) adopt(s *State) error {
 	seen, err := ask.ParseToken(s.Seen)
 	if n := len(seen.Merged()); err != nil || n > len(r.partitions) {
 		return fmt.Errorf("client: the state to resume has seen %d partitions of %d: %w", n, len(r.partitions), cmp.Or[error](err, posix.EINVAL))
+	}
+	if err := r.net.tickets.adopt(s.Tickets); err != nil {
+		return fmt.Errorf("client: the state to resume: %w", err)
 	}
 	r.Observe(seen)
 	for _, p := range r.partitions { // the other router may have written any of it

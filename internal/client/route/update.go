@@ -48,9 +48,15 @@ func (r *Router) UpdateBuilt(ctx context.Context, ino posix.Ino, build Build) (A
 // errNotBuilt ends the search of an update if the command cannot be built.
 var errNotBuilt = errors.New("the command cannot be built")
 
+// encoded is the command of an update, with the inodes that it names.
+type encoded struct {
+	command []byte
+	named   []posix.Ino
+}
+
 // update executes cmd through p, wherever its inodes are.
 func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to Target) (Answer, error) {
-	command := cmd.Append(nil)
+	encoded := encoded{cmd.Append(nil), cmd.Named()}
 	for {
 		s, err := p.open(ctx)
 		if err != nil {
@@ -60,14 +66,14 @@ func (r *Router) update(ctx context.Context, p *partition, cmd *meta.Command, to
 			return Answer{Partition: p.id}, posix.EREMOTE
 		}
 		waiting, cancel := r.outcomeTime(ctx)
-		reply, doubt, err := p.multicastNext(ctx, waiting, s, to.parties, command)
+		reply, doubt, err := p.multicastNext(ctx, waiting, s, to.parties, &encoded)
 		cancel()
 		if err != nil {
 			return Answer{Partition: p.id}, err
 		}
 		if reply.Status != ask.UnknownSession {
 			r.wrote(p, to.parties, reply.Vector)
-			a, err := p.answer(&reply)
+			a, err := p.answer(&reply, cmd.Op, encoded.named)
 			if reply.Status == ask.Answered && r.cfg.Executed != nil && len(to.parties) == 0 && !doubt {
 				r.cfg.Executed(p.id, a.Seen, cmd, &a.Result)
 			}
@@ -101,8 +107,8 @@ const windowBytes = 4 << 20
 
 // multicastNext sends an update under the next number of s, as soon as the window has room. ctx ends the wait
 // for that; waiting ends the wait for the outcome.
-func (p *partition) multicastNext(ctx, waiting context.Context, s *session, parties []uint16, command []byte) (ask.Reply, bool, error) {
-	size := int64(min(len(command), windowBytes))
+func (p *partition) multicastNext(ctx, waiting context.Context, s *session, parties []uint16, cmd *encoded) (ask.Reply, bool, error) {
+	size := int64(min(len(cmd.command), windowBytes))
 	if err := p.window.Acquire(ctx, size); err != nil {
 		return ask.Reply{}, false, err
 	}
@@ -111,18 +117,19 @@ func (p *partition) multicastNext(ctx, waiting context.Context, s *session, part
 	if err != nil {
 		return ask.Reply{}, false, err
 	}
-	return p.multicast(waiting, s, seq, parties, command)
+	return p.multicast(waiting, s, seq, parties, cmd)
 }
 
 // multicast sends an update under a number of s until it is answered. From here on only the deadline of the
 // operation counts, not its context (C6): an update that was sent once may be executed.
-func (p *partition) multicast(ctx context.Context, s *session, seq uint64, parties []uint16, command []byte) (ask.Reply, bool, error) {
+func (p *partition) multicast(ctx context.Context, s *session, seq uint64, parties []uint16, cmd *encoded) (ask.Reply, bool, error) {
 	defer s.finish(seq)
 	began := time.Now()
 	reply, doubt, err := p.exchange(ctx, ordering, func() ask.Request {
 		q := p.request(ask.Update)
 		q.Session, q.Seq, q.Done, q.Patience = s.id, seq, s.finished(), patience(ctx)
-		q.Dest, q.Command = parties, command
+		q.Dest, q.Command = parties, cmd.command
+		q.Ticketed, q.Tickets = true, p.net.tickets.show(cmd.named)
 		return q
 	})
 	switch {

@@ -1,0 +1,61 @@
+package meta
+
+import (
+	"slices"
+
+	"github.com/globalfs/globalfs/internal/posix"
+)
+
+// A bound client shows a ticket for each inode that its command names, and gets a ticket for each further
+// inode that the answer names. Both sides list these inodes by the functions below, so the messages do not
+// repeat the numbers. The order of the lists is part of the protocol: it never changes.
+
+// NeedsTicket reports whether a bound client needs a ticket to name an inode. The roots of partitions need
+// none: their numbers are known to everybody.
+func NeedsTicket(ino posix.Ino) bool { return ino != 0 && ino.Counter() != posix.Root.Counter() }
+
+// Named returns the inodes that c names and that need a ticket. An inode may appear more than once.
+func (c *Command) Named() (all []posix.Ino) {
+	if c.Op == OpStatFS || c.Op == OpTasks { // about no inode: Ino is not used, or is a place in a list
+		return nil
+	}
+	all = make([]posix.Ino, 0, 2)
+	for _, ino := range [...]posix.Ino{c.Ino, c.NewParent, c.Child, c.NewChild} {
+		if NeedsTicket(ino) {
+			all = append(all, ino)
+		}
+	}
+	for _, chain := range [...][]posix.Ino{c.Chain, c.Back} {
+		for _, ino := range chain {
+			if NeedsTicket(ino) {
+				all = append(all, ino)
+			}
+		}
+	}
+	return all
+}
+
+// Told returns the inodes that need a ticket in the answer r to a command with an operation that names the
+// inodes named: without these. An answer with an error tells none: its inode may be in a directory that the
+// client may not search.
+func Told(op Op, named []posix.Ino, r *Result) (all []posix.Ino) {
+	if r.Code != posix.OK {
+		return nil
+	}
+	add := func(ino posix.Ino) {
+		if NeedsTicket(ino) && !slices.Contains(named, ino) {
+			all = append(all, ino)
+		}
+	}
+	add(r.Attr.Ino)
+	for i := range r.Entries {
+		add(r.Entries[i].Attr.Ino)
+	}
+	if op == OpTasks {
+		tasks, _ := DecodeTasks(r.Data) // a replica has encoded them
+		for i := range tasks {
+			add(tasks[i].Dir)
+		}
+	}
+	return all
+}
