@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -168,7 +167,7 @@ func (r *Repository) readStates(ctx context.Context, c Cluster, m *Manifest, o *
 	var keys []meta.Keys
 	partitions := c.Plan().Partitions
 	for _, p := range partitions {
-		store, err := kv.Open(filepath.Join(scratch, fmt.Sprintf("partition-%d", p.ID)), kv.Options{})
+		store, err := kv.Open(partitionDir(scratch, p.ID), kv.Options{})
 		if err != nil {
 			return stores, closeAll, err
 		}

@@ -54,7 +54,7 @@ func (x *opened) close() error {
 
 // partitionDir is where a partition is, below the directory of opened and of a server.
 func partitionDir(dir string, p uint16) string {
-	return filepath.Join(dir, fmt.Sprintf("partition-%d", p))
+	return filepath.Join(dir, topology.PartitionDir(p))
 }
 
 // open reads the states of a backup, and makes them the first states of a cluster. The caller closes them.

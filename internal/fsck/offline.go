@@ -149,7 +149,7 @@ func (c *offline) partition(p *topology.Partition) meta.Keys {
 // replica opens the store of a replica.
 func (c *offline) replica(p *topology.Partition, r *topology.Replica) (*copyOf, bool) {
 	state := &copyOf{where: fmt.Sprintf("%s on %s", partitionName(p.ID), r.Server)}
-	dir := filepath.Join(c.dir, r.Server, partitionDir(p.ID), "state")
+	dir := filepath.Join(c.dir, r.Server, topology.PartitionDir(p.ID), "state")
 	if _, err := os.Stat(dir); err != nil {
 		c.report.add(state.where, fmt.Sprintf("there is no store: %v", err))
 		return nil, false
@@ -166,6 +166,3 @@ func (c *offline) replica(p *topology.Partition, r *topology.Replica) (*copyOf, 
 	}
 	return state, true
 }
-
-// partitionDir is the directory of a server's replica of a partition: see package server.
-func partitionDir(id uint16) string { return fmt.Sprintf("partition-%d", id) }
