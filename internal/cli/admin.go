@@ -45,9 +45,6 @@ func (f *adminFlags) register(cmd *cobra.Command) *cobra.Command {
 
 // ask sends q to a server and prints the result.
 func (f *adminFlags) ask(cmd *cobra.Command, server string, q *daemon.Request, done string) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	logger, err := f.logging.logger()
 	if err != nil {
 		return err
@@ -189,7 +186,7 @@ never returns, --accept-loss replaces it all the same: what only that replica ha
 }
 
 func newAdminForget(logging *logFlags) *cobra.Command {
-	var config string
+	var config, output string
 	var insecure bool
 	cmd := &cobra.Command{
 		Use:   "forget CLUSTER",
@@ -219,12 +216,16 @@ data directories stay as they are: a new cluster of the name needs empty ones.`,
 			if err := daemon.Forget(cmd.Context(), file, logger); err != nil {
 				return err
 			}
+			if output == "json" {
+				return command.PrintJSON(cmd.OutOrStdout(), map[string]string{"forgotten": file.Name})
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "etcd has nothing of cluster %s any more\n", file.Name)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "the cluster file, which names etcd (default: "+defaultConfigs+")")
 	cmd.Flags().BoolVar(&insecure, "insecure", false, "accept etcd by http on other hosts")
+	outputFlag(cmd, &output)
 	return cmd
 }
 

@@ -60,9 +60,6 @@ func (f *backupFlags) registerID(cmd *cobra.Command) {
 }
 
 func (f *backupFlags) create(cmd *cobra.Command, where string) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	logger, err := f.logging.logger()
 	if err != nil {
 		return err
@@ -119,9 +116,6 @@ Exit codes: 0 the backup is sound, 1 it is not or could not be read.`,
 
 // report runs do on a repository, and prints its report.
 func (f *backupFlags) report(cmd *cobra.Command, where, sound string, do func(*backup.Repository, func(string)) (*backup.Report, error)) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	repository, err := backup.OpenDirectory(where, false)
 	if err != nil {
 		return err
@@ -160,9 +154,6 @@ func newBackupList() *cobra.Command {
 		Example: `  globalfs backup list /backups/prod`,
 		Args:    oneRepository,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(f.output); err != nil {
-				return err
-			}
 			repository, err := backup.OpenDirectory(args[0], false)
 			if err != nil {
 				return err

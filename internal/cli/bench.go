@@ -60,6 +60,7 @@ the first region and in the global one.`,
 	flags.IntVar(&f.clients, "clients", 4, "in each measurement")
 	command.DurationVar(flags, &f.duration, "duration", 5*time.Second, "of each measurement")
 	flags.StringVar(&f.through, "through", "mount", "mount (as programs use it) or client (the client library, without the kernel)")
+	command.Choice(cmd, flags, "through", "mount", "client")
 	f.output.Register(cmd)
 	return cmd
 }
@@ -70,10 +71,8 @@ func (f *microFlags) validate() error {
 		return fmt.Errorf("--clients %d: give at least 1", f.clients)
 	case f.duration <= 0:
 		return fmt.Errorf("--duration %v: give a positive duration", f.duration)
-	case f.through != "mount" && f.through != "client":
-		return fmt.Errorf("--through %q: give mount or client", f.through)
 	}
-	return f.output.Validate()
+	return nil
 }
 
 func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {

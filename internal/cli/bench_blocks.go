@@ -54,23 +54,14 @@ on five machines that do not sync.`,
 	flags.StringVar(&f.transport, "transport", "inprocess", "between the servers: inprocess (queues in memory) or grpc (TLS over loopback; named after an earlier protocol)")
 	flags.StringSliceVar(&f.durability, "durability", []string{"os"}, "durability of a put: os (the end of the process), sync (also a loss of power); or both")
 	flags.StringVar(&f.dir, "data-dir", "", "where the disks of the servers and the plain files are, deleted at the end (default: a temporary directory)")
+	command.Choice(cmd, flags, "transport", "inprocess", "grpc")
+	command.Choice(cmd, flags, "durability", "os", "sync")
 	f.output.Register(cmd)
 	flags.StringVar(&f.out, "out", "", "directory in which to put blocks.txt and blocks.json as well")
 	return cmd
 }
 
 func (f *blocksFlags) validate() error {
-	for _, d := range f.durability {
-		if d != "os" && d != "sync" {
-			return fmt.Errorf("--durability %q: give os or sync", d)
-		}
-	}
-	if f.transport != "inprocess" && f.transport != "grpc" {
-		return fmt.Errorf("--transport %q: give inprocess or grpc", f.transport)
-	}
-	if err := f.output.Validate(); err != nil {
-		return err
-	}
 	return f.config.Validate()
 }
 

@@ -50,9 +50,6 @@ Passwords and keys are not shown.`,
   GLOBALFS_CACHE_SIZE=10G globalfs config show mount
   globalfs config show -o json | jq '.[] | select(.source != "default")'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			var settings []setting
 			var err error
 			if len(args) == 0 {

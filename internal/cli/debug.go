@@ -86,9 +86,6 @@ type bundled struct {
 }
 
 func (f *bundleFlags) run(cmd *cobra.Command, args []string) (err error) {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	logger, err := f.logging.logger()
 	if err != nil {
 		return err

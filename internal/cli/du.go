@@ -76,9 +76,6 @@ func newSummary() *cobra.Command {
 
 // run sums up paths. It continues after a path that cannot be read.
 func (f *duFlags) run(cmd *cobra.Command, paths []string, show func(io.Writer, []*usage) error) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	w := &walk{depth: f.depth}
 	if f.byRegion {
 		w.region = regionOf

@@ -57,9 +57,6 @@ Exit codes: 0 clean, 4 there are errors, 8 the check could not be made.`,
 			return command.UsageError(errors.New("fsck: give one MOUNTPOINT, or --data-dir DIR of a cluster that has stopped"))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(f.output); err != nil {
-				return err
-			}
 			return f.run(cmd, args)
 		},
 	}

@@ -28,9 +28,6 @@ The storage servers are asked for the copies. A mount with a certificate for som
   globalfs info -o json ~/globalfs/projects/plan.pdf | jq '.[0].content.first_extents[].holders'`,
 		Args: somePaths("info"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			found, err := infoAll(cmd.Context(), args)
 			if output == "json" {
 				return errors.Join(err, command.PrintJSON(cmd.OutOrStdout(), found))

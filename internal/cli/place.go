@@ -59,7 +59,7 @@ The roots of the tree and of regions need --force: the rule concerns everybody, 
 	flags.BoolVar(&f.force, "force", false, "place / or the root of a region all the same")
 	flags.BoolVar(&f.mkdir, "mkdir", false, "make the directory, and those above it, if it is missing")
 	flags.BoolVar(&f.wait, "wait", false, "show the progress of the move until it is done; Ctrl-C ends the command, not the move")
-	flags.StringVarP(&f.output, "output", "o", "text", "of --list: text or json")
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
@@ -86,9 +86,6 @@ func (f *placeFlags) check(args []string) error {
 }
 
 func (f *placeFlags) run(cmd *cobra.Command, args []string) error {
-	if err := checkOutput(f.output); err != nil {
-		return err
-	}
 	ctx, path := cmd.Context(), pathOr(args)
 	var err error
 	switch {

@@ -30,9 +30,6 @@ its replicas, which of them leads, why it is there, the rule for what is made in
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			found, err := whereAll(cmd.Context(), args)
 			if output == "json" {
 				return errors.Join(err, command.PrintJSON(cmd.OutOrStdout(), found))
