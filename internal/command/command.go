@@ -51,8 +51,14 @@ func Main(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	return ExitCode(err)
 }
 
-// Version returns the version of the module that the build recorded.
+// version is the version of a release or package, which the linker sets; empty: that of the module.
+var version string
+
+// Version returns the version of the program.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
