@@ -14,6 +14,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/posix"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/spf13/cobra"
 )
 
@@ -103,15 +104,16 @@ func (f *microFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	rows, err := bench.Micro(cmd.Context(), bench.Config{
-		Clients: f.clients, Duration: f.duration, Places: places,
-		Progress: func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) },
-	})
-	if err != nil {
+	var rows []bench.Measurement
+	err = metered(cmd, func(meter *progress.Meter) (err error) {
+		rows, err = bench.Micro(cmd.Context(), bench.Config{
+			Clients: f.clients, Duration: f.duration, Places: places,
+			Progress: steps(meter, len(bench.Operations(f.clients))*len(places)),
+		})
 		return err
-	}
+	})
 	r := command.Result{Name: "micro", Rows: rows, Table: func(out io.Writer) error { return printMeasurements(out, rows) }}
-	return r.Write(cmd.OutOrStdout(), f.output, "")
+	return writeMeasured(cmd, &r, len(rows), f.output, "", err)
 }
 
 // places returns the two directories to measure, and the function that ends their use.

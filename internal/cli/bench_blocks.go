@@ -12,6 +12,7 @@ import (
 
 	"github.com/globalfs/globalfs/internal/bench"
 	"github.com/globalfs/globalfs/internal/command"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // blocksFlags are the flags of `bench blocks`.
@@ -75,18 +76,22 @@ func (f *blocksFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	var rows []bench.BlocksRow
-	for _, durability := range f.durability {
-		cfg := f.config
-		cfg.Dir, cfg.GRPC, cfg.Sync = work, f.transport == "grpc", durability == "sync"
-		cfg.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", durability, what) }
-		more, err := bench.Blocks(cmd.Context(), cfg)
-		if err != nil {
-			return command.Interrupted(cmd.Context(), err)
+	err = metered(cmd, func(meter *progress.Meter) error {
+		step := steps(meter, len(f.durability)*len(f.config.Sizes)*len(f.config.Copies)*f.config.Rounds)
+		for _, durability := range f.durability {
+			cfg := f.config
+			cfg.Dir, cfg.GRPC, cfg.Sync = work, f.transport == "grpc", durability == "sync"
+			cfg.Progress = func(what string) { step(durability + ": " + what) }
+			more, err := bench.Blocks(cmd.Context(), cfg)
+			rows = append(rows, more...)
+			if err != nil {
+				return err
+			}
 		}
-		rows = append(rows, more...)
-	}
+		return nil
+	})
 	r := command.Result{Name: "blocks", Rows: rows, Table: func(out io.Writer) error { return printBlocks(out, rows) }}
-	return r.Write(cmd.OutOrStdout(), f.output, f.out)
+	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
 }
 
 func printBlocks(out io.Writer, rows []bench.BlocksRow) error {

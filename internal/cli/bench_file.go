@@ -18,6 +18,7 @@ import (
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/dev"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/progress"
 	"github.com/globalfs/globalfs/internal/topology"
 	"github.com/globalfs/globalfs/internal/wal"
 )
@@ -102,18 +103,22 @@ func (f *fileFlags) run(cmd *cobra.Command, logging *logFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	var rows []bench.FileRow
-	for _, durability := range f.durability {
-		cfg := f.config
-		cfg.Sync = durability == "sync"
-		cfg.Progress = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", durability, what) }
-		more, err := f.measure(cmd.Context(), cfg, logger)
-		if err != nil {
-			return command.Interrupted(cmd.Context(), err)
+	err = metered(cmd, func(meter *progress.Meter) error {
+		step := steps(meter, len(f.durability)*f.config.Steps())
+		for _, durability := range f.durability {
+			cfg := f.config
+			cfg.Sync = durability == "sync"
+			cfg.Progress = func(what string) { step(durability + ": " + what) }
+			more, err := f.measure(cmd.Context(), cfg, logger)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, more...)
 		}
-		rows = append(rows, more...)
-	}
+		return nil
+	})
 	r := command.Result{Name: "file", Rows: rows, Table: func(out io.Writer) error { return printFiles(out, rows) }}
-	return r.Write(cmd.OutOrStdout(), f.output, f.out)
+	return writeMeasured(cmd, &r, len(rows), f.output, f.out, err)
 }
 
 // measure runs one cluster beside the loopback mounts.

@@ -8,12 +8,12 @@ import (
 	"maps"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/globalfs/globalfs/internal/command"
 	"github.com/globalfs/globalfs/internal/mount"
+	"github.com/globalfs/globalfs/internal/progress"
 )
 
 // duFlags are the flags of du and summary.
@@ -80,8 +80,8 @@ func (f *duFlags) run(cmd *cobra.Command, paths []string, show func(io.Writer, [
 	if f.byRegion {
 		w.region = regionOf
 	}
-	stop := showProgress(cmd.Context(), cmd.ErrOrStderr(), func(elapsed time.Duration) string {
-		return pace(w.seen.Load(), 0, "inodes", elapsed)
+	stop := showProgress(cmd.Context(), cmd.ErrOrStderr(), func(context.Context) progress.State {
+		return progress.State{Doing: "summing up", Unit: "inodes", Done: w.seen.Load()}
 	})
 	found := []*usage{}
 	var errs []error

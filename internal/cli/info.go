@@ -89,7 +89,7 @@ func printInfo(out io.Writer, found []described) error {
 			fmt.Fprintf(w, "  rule\t%s\n", describeRule(d.Rule))
 		}
 		if d.Task != nil {
-			fmt.Fprintf(w, "  moving\t%s\n", progress(d.Task))
+			fmt.Fprintf(w, "  moving\t%s\n", moveText(d.Task))
 		}
 		if c := d.Content; c != nil {
 			fmt.Fprintf(w, "  size\t%s (%d bytes), %s used\n", size(d.Size), d.Size, size(d.Used))

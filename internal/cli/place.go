@@ -98,10 +98,22 @@ func (f *placeFlags) run(cmd *cobra.Command, args []string) error {
 	case f.clear || f.region != "" || len(f.spread) > 0:
 		err = f.place(ctx, path)
 	}
-	if err != nil || !f.wait {
+	if err != nil {
 		return err
 	}
-	return awaitMove(ctx, path, cmd.OutOrStdout())
+	moved := &movedTree{Path: path}
+	if f.wait {
+		if moved, err = awaitMove(ctx, path, cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.output == "json":
+		return command.PrintJSON(cmd.OutOrStdout(), moved)
+	case f.wait:
+		fmt.Fprintln(cmd.OutOrStdout(), moved)
+	}
+	return nil
 }
 
 // place makes the directory with --mkdir, and places it.

@@ -32,20 +32,21 @@ func Offline(ctx context.Context, dir string, o Options) (r Report, err error) {
 	c := &offline{dir: dir, plan: plan, report: Report{Problems: []Problem{}}}
 	defer func() { err = errors.Join(err, c.close()) }()
 	var newest []meta.Keys
+	o.Progress.Count(uint64(len(plan.Partitions)), "partitions", "checking the replicas")
 	for i := range plan.Partitions {
 		if err := ctx.Err(); err != nil {
 			return Report{}, err
 		}
-		o.say("checking the %d replicas of partition %d", len(plan.Partitions[i].Replicas), i)
 		if keys := c.partition(&plan.Partitions[i]); keys != nil {
 			newest = append(newest, keys)
 		}
+		o.Progress.Add(1)
 	}
 	if len(newest) < len(plan.Partitions) {
 		c.report.Notes = append(c.report.Notes, "a partition cannot be read: what partitions say of each other, and blocks, were not checked")
 		return c.report, nil
 	}
-	o.say("checking what partitions say of each other")
+	o.Progress.Begin("checking the references between partitions")
 	c.report.across(newest)
 	if o.Blocks > 0 {
 		err = c.blocks(ctx, &o, newest)
