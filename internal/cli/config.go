@@ -53,7 +53,7 @@ Passwords and keys are not shown.`,
 			var settings []setting
 			var err error
 			if len(args) == 0 {
-				settings, err = fileSettings(cmp.Or(config, defaultConfig(), "/etc/globalfs/cluster.yaml"))
+				settings, err = fileSettings(cmp.Or(config, defaultConfig()))
 			} else {
 				settings, err = flagSettings(cmd.Root(), args)
 			}
@@ -68,7 +68,16 @@ Passwords and keys are not shown.`,
 	}
 	cmd.Flags().StringVar(&config, "config", "", "the cluster file (default: "+defaultConfigs+")")
 	outputFlag(cmd, &output)
+	arguments(cmd, commandNames)
 	return cmd
+}
+
+// commandNames returns the names of all commands.
+func commandNames(cmd *cobra.Command, _ []string) (names []string) {
+	for _, c := range cmd.Root().Commands() {
+		names = append(names, c.Name())
+	}
+	return names
 }
 
 func printSettings(out io.Writer, settings []setting) error {
@@ -82,6 +91,9 @@ func printSettings(out io.Writer, settings []setting) error {
 
 // fileSettings returns the settings of a cluster file, complete with defaults.
 func fileSettings(path string) ([]setting, error) {
+	if path == "" {
+		return nil, errNoConfig
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, command.InputError(fmt.Errorf("%w: 'globalfs init' writes such a file", err))

@@ -78,6 +78,7 @@ mounted, otherwise all of it. All flags can also be given as mount options:
 	f.certs.register(cmd)
 	flags.BoolVar(&f.mkdir, "mkdir", false, "create DIR if it does not exist")
 	flags.StringVar(&f.region, "region", "", "where this machine is (default: that of the server that answers first)")
+	flagValues(cmd, "region", regionNames)
 	flags.BoolVar(&f.foreground, "foreground", false, "serve in this process, until Ctrl-C")
 	command.DurationVar(flags, &f.timeout, "timeout", 30*time.Second, "of one operation while the servers do not answer; then it fails with ETIMEDOUT")
 	flags.BoolVar(&f.hard, "hard", false, "operations wait until servers answer, however long; after a signal they end within --timeout")

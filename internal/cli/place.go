@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/globalfs/globalfs/internal/command"
@@ -60,6 +61,8 @@ The roots of the tree and of regions need --force: the rule concerns everybody, 
 	flags.BoolVar(&f.mkdir, "mkdir", false, "make the directory, and those above it, if it is missing")
 	flags.BoolVar(&f.wait, "wait", false, "show the progress of the move until it is done; Ctrl-C ends the command, not the move")
 	outputFlag(cmd, &f.output)
+	flagValues(cmd, "region", placeRegions)
+	flagValues(cmd, "spread", placeRegions)
 	return cmd
 }
 
@@ -165,7 +168,8 @@ func checkRegions(ctx context.Context, path string, rule mount.Rule) error {
 	}
 	for _, r := range append([]topology.Region{rule.Region}, rule.Spread...) {
 		if r != "" && r != mount.Global && !slices.Contains(regions, r) {
-			return command.InputError(fmt.Errorf("there is no region %q: give %s or %s", r, join(regions), mount.Global))
+			known := strings.Split(join(append(regions, mount.Global)), ", ")
+			return command.InputError(fmt.Errorf("there is no region %q%s: give %s or %s", r, command.Suggest(string(r), known), join(regions), mount.Global))
 		}
 	}
 	return nil
