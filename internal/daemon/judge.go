@@ -257,6 +257,7 @@ func (j *judge) storage(server *ServerHealth) {
 	if s == nil || s.Status == nil {
 		return
 	}
+	s.Status.Adopt()
 	last := s.Status.Repair.Last
 	switch {
 	case last.FinishedAt.IsZero() && server.UpFor < int64(startingFor.Seconds()):
