@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/globalfs/globalfs/internal/command"
@@ -168,7 +167,10 @@ func checkRegions(ctx context.Context, path string, rule mount.Rule) error {
 	}
 	for _, r := range append([]topology.Region{rule.Region}, rule.Spread...) {
 		if r != "" && r != mount.Global && !slices.Contains(regions, r) {
-			known := strings.Split(join(append(regions, mount.Global)), ", ")
+			known := []string{string(mount.Global)}
+			for _, k := range regions {
+				known = append(known, string(k))
+			}
 			return command.InputError(fmt.Errorf("there is no region %q%s: give %s or %s", r, command.Suggest(string(r), known), join(regions), mount.Global))
 		}
 	}

@@ -41,7 +41,11 @@ func (b *bar) show(ctx context.Context, out io.Writer, s progress.State, text st
 		b.draw(ctx, out)
 	}
 	if b.bar != nil {
-		b.bar.SetTotal(int64(max(s.Total, s.Done)), false)
+		total := s.Total
+		if total > 0 {
+			total = max(total, s.Done)
+		}
+		b.bar.SetTotal(int64(total), false)
 		b.bar.SetCurrent(int64(s.Done))
 	}
 }
